@@ -54,7 +54,10 @@ export class ApiDouble implements ApiClient {
     if (method === "PATCH" && known === undefined && !isApplied) throw new ApiError(404, "NotFound", path);
     if (method === "PATCH" || method === "PUT") refuseOther(path, known, metaOf(body));
     const place = method === "POST" ? `${path}/${String(metaOf(body)["name"])}` : target;
-    this.put(place, method === "PATCH" ? merged(known ?? {}, body) : body);
+    // A status is one atomic value (the CRDs say so).
+    const isWhole = path.endsWith("/status") && isApplied;
+    const before = isWhole ? { ...known, status: undefined } : (known ?? {});
+    this.put(place, method === "PATCH" ? merged(before, body) : body);
     return this.#objects.get(place);
   }
 

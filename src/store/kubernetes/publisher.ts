@@ -14,7 +14,7 @@ import { openEvents } from "./events.ts";
 import type { Finalizers } from "./finalizers.ts";
 import type { LeaderLease } from "./leadership.ts";
 import { collectionOf, fieldManager } from "./names.ts";
-import { bearersOf, hasRecord, publishedOf, readBearers, statusOf, type Bearers } from "./slot-record.ts";
+import { bearersOf, hasRecord, lastPublishedOf, readBearers, statusOf, type Bearers } from "./slot-record.ts";
 import type { ObjectSource } from "./source.ts";
 
 export interface PublisherOptions {
@@ -34,6 +34,8 @@ const figuresMs = 5000;
 interface Written {
   readonly essence: string;
   readonly atMs: number;
+  /** Its engines have bearers, which stand in the Secret. */
+  readonly hasBearers: boolean;
   /** Of the write that is held back. */
   timer?: NodeJS.Timeout;
 }
@@ -105,13 +107,14 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     const last = written.get(slot.name);
     const waitMs = last === undefined ? 0 : last.atMs + figuresMs - steadyNow();
     clearTimeout(last?.timer);
-    if (last?.essence === essence && waitMs > 0) {
+    if (last?.essence === essence && waitMs > 0 && isWhole(object, last)) {
       last.timer = setTimeout(() => void writeSlot(slot).catch(onError), waitMs + 1);
       last.timer.unref();
       return;
     }
     await apply(object, slot);
-    written.set(slot.name, { essence, atMs: steadyNow() });
+    const hasBearers = Object.keys(bearersOf(slot)).length > 0;
+    written.set(slot.name, { essence, atMs: steadyNow(), hasBearers });
     if (object.meta.isDeleted && hasEnded(slot)) {
       // A built-in slot stays without its object: from now on the ConfigMap has it.
       await bare.put(slot.name, slot, { isLasting: true });
@@ -138,6 +141,10 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     const object = source.object("Slot", name);
     if (object !== undefined && hasRecord(object)) await writeStatus(object, "Slot", emptyStatus);
   }
+  /** Both parts that were written are there: without its bearers no gateway reads a slot. */
+  function isWhole(object: KubeObject, { hasBearers }: Written): boolean {
+    return hasRecord(object) && (!hasBearers || bearers.get(object.meta.name) !== undefined);
+  }
   function forgetWritten(name: string): void {
     clearTimeout(written.get(name)?.timer);
     written.delete(name);
@@ -152,7 +159,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     readSlots() {
       const found = new Map([...bare.values()].map(([name, slot]) => [name, slot]));
       for (const object of source.objects("Slot")) {
-        const slot = publishedOf(object, bearers.get(object.meta.name), report);
+        const slot = lastPublishedOf(object, bearers.get(object.meta.name), report);
         if (slot !== undefined) found.set(slot.name, slot);
       }
       return Promise.resolve([...found.values()]);
@@ -171,7 +178,8 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
       return [...names].filter((name) => {
         const object = source.object("Slot", name);
         if (object === undefined) return bare.get(name) === undefined;
-        return written.has(name) && !hasRecord(object);
+        const last = written.get(name);
+        return last !== undefined && !isWhole(object, last);
       });
     },
     hasRegistry: () => registry.get("registry") !== undefined,

@@ -16,8 +16,8 @@ export function statusOf(slot: PublishedSlot): Readonly<Record<string, unknown>>
   return { ...status, record: { ...record, ...bearersHash({ bearers, bearerList }) } };
 }
 
-export function hasRecord({ value }: KubeObject): boolean {
-  return isRecord(value["status"]) && isRecord(value["status"]["record"]);
+export function hasRecord(object: KubeObject): boolean {
+  return recordIn(object) !== undefined;
 }
 
 /** Of a Slot's object what its operator reads after it has taken over: its own memory has the rest of the status. */
@@ -27,23 +27,44 @@ export function withoutState({ status, ...rest }: KubeObject["value"]): KubeObje
   return { ...rest, status: { handledRequests, ...(isRecord(status["record"]) ? { record: {} } : {}) } };
 }
 
-/** Undefined for an object without a record, or where its bearers are of another version: they come in a moment. */
+/**
+ * Undefined for an object without a record, or where its bearers are of another version: they come in a moment. The Secret
+ * keeps the bearers of engines that have ended; a record without a hash needs none.
+ */
 export function publishedOf(
-  { meta, value }: KubeObject,
+  object: KubeObject,
   bearers: Bearers | undefined,
   onUnknown: OnUnknown,
 ): PublishedSlot | undefined {
-  const { status } = value;
-  if (!isRecord(status) || !isRecord(status["record"])) return undefined;
-  const { record, ...rest } = status;
-  if (!isRecord(record)) return undefined;
-  const { bearersHash: hash, ...known } = record;
+  const hash = recordIn(object)?.["bearersHash"];
   const found = bearersOf(bearers);
-  if (hash !== bearersHash(found).bearersHash) return undefined;
-  return readPublishedSlot(
-    { ...known, name: meta.name, status: rest, ...(hash === undefined ? {} : found) },
-    onUnknown,
-  );
+  return hash === undefined || hash === bearersHash(found).bearersHash ? readSlot(object, found, onUnknown) : undefined;
+}
+
+/**
+ * As an operator reads it that takes over: bearers of another version are left out. The last one may have ended between its
+ * two writes, or a person has deleted the Secret; an engine's own bearer is found beside the engine.
+ */
+export function lastPublishedOf(
+  object: KubeObject,
+  bearers: Bearers | undefined,
+  onUnknown: OnUnknown,
+): PublishedSlot | undefined {
+  return publishedOf(object, bearers, onUnknown) ?? readSlot(object, {}, onUnknown);
+}
+
+function recordIn({ value: { status } }: KubeObject): Readonly<Record<string, unknown>> | undefined {
+  return isRecord(status) && isRecord(status["record"]) ? status["record"] : undefined;
+}
+
+function readSlot(object: KubeObject, bearers: Bearers, onUnknown: OnUnknown): PublishedSlot | undefined {
+  const record = recordIn(object);
+  const { status } = object.value;
+  if (record === undefined || !isRecord(status)) return undefined;
+  const { bearersHash: hash, ...known } = record;
+  const { record: _record, ...rest } = status;
+  const given = hash === undefined ? {} : bearers;
+  return readPublishedSlot({ ...known, name: object.meta.name, status: rest, ...given }, onUnknown);
 }
 
 const bearersSchema = publishedSlotSchema.pick({ bearers: true, bearerList: true });
