@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a newcomer does in a bare Debian; hack/test-bare.sh calls it there. `setup` may fetch, `use` has loopback alone.
+# What a newcomer does in a bare Debian; readme.sh calls it there. `setup` may fetch, `use` has loopback alone.
 set -eu
 
 fail() {
@@ -52,8 +52,7 @@ use)
   if [ "${BERTH_BARE_TESTS:-}" = all ]; then
     make test
   else
-    node_modules/.bin/node --disable-warning=ExperimentalWarning --test --test-reporter=./test/support/reporter.ts --test-concurrency=2 \
-      "test/runtimes/**/*.test.ts" "test/main/**/*.test.ts" "test/structure/**/*.test.ts"
+    make test TESTS="test/runtimes test/main test/structure"
   fi
   ;;
 esac

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { transitionSchema } from "../../src/api/status.ts";
 import { isRecord } from "../../src/cli/output.ts";
@@ -103,6 +104,8 @@ it("two slots that exclude each other answer every request under alternating loa
   let longestMoveMs = 0;
   const watching = (async (): Promise<void> => {
     while (!isOver) {
+      // Without a pause the looks would take most of the processor from what is looked at.
+      await delay(5);
       const found = await Promise.all(slots.map((slot) => berth.slot(slot)));
       for (const slot of found) longestMoveMs = Math.max(longestMoveMs, ...moveMs(slot));
       // Each answer is of its own moment: an engine that has ended since then does not count.

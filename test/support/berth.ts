@@ -12,9 +12,6 @@ import { until } from "./until.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 export const command = join(root, "bin/berth");
 
-/** Between two requests while a Berth or an engine starts: they would slow that start. */
-const longestPauseMs = 50;
-
 export interface RunningBerth extends AsyncDisposable {
   readonly url: string;
   readonly operatorUrl: string;
@@ -111,7 +108,7 @@ export async function startBerth(options: {
           last = found["state"];
           return states.includes(String(last)) ? found : undefined;
         };
-        return await until(`${name} is ${states.join(" or ")}`, look, undefined, longestPauseMs);
+        return await until(`${name} is ${states.join(" or ")}`, look);
       } catch (error) {
         throw new Error(`${name} is ${String(last)}, not ${states.join(" or ")}\n${log}`, { cause: error });
       }
@@ -125,7 +122,7 @@ export async function startBerth(options: {
       if (child.exitCode !== null) throw new Error(`berth ended with ${child.exitCode}\n${log}`);
       return (await fetch(`${url}/livez`)).ok;
     };
-    await until("the gateway answers", look, undefined, longestPauseMs);
+    await until("the gateway answers", look);
   }
   const owned = stack.move();
   return running;

@@ -22,8 +22,8 @@ export async function makeRun(directory: string, more: NodeJS.ProcessEnv = {}): 
     SVC_OPERATOR_PORT: String(first + 1),
     SVC_SLOT_PORTS: `${first + 2}-${last}`,
     SVC_LLAMA_SERVER: "none",
-    // As the Makefile has it, of the clone's own.
-    NODE_COMPILE_CACHE: join(directory, "cache"),
+    // As the Makefile has it; without one, the directory goes with the test.
+    NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? join(directory, "cache"),
     ...more,
   };
   const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", "hack/run.ts"], {
