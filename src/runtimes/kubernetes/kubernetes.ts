@@ -220,7 +220,7 @@ class KubernetesRuntime implements Runtime {
   ): Promise<void> {
     await refuseOutsideLinks(container, this.#site.models);
     const given = await this.#secrets.givenTo(workload);
-    const start = { given, ...(owner === undefined ? {} : { owner }) };
+    const start = { given, startedAt: new Date(), ...(owner === undefined ? {} : { owner }) };
     const { pod, secret } = podOf(workload, container, this.#site, start);
     const name = podName(workload);
     let secretUid: string | undefined;

@@ -14,7 +14,7 @@ export interface Seen {
 
 /** The state of an engine by its Pod. */
 export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known }: Seen): Observed {
-  const { slot, role, ordinal, hash, port } = pod.label;
+  const { slot, role, ordinal, hash, port, startedAt } = pod.label;
   const { name, creationTimestamp } = pod.metadata;
   const base = {
     slot,
@@ -25,7 +25,7 @@ export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known }: Se
     host: pod.status.podIP ?? name,
     port,
     isPortTaken: false,
-    startedAt: new Date(creationTimestamp),
+    startedAt: startedAt ?? new Date(creationTimestamp),
     id: { podName: name },
   } as const;
   const exit = known ?? exitOf(pod);

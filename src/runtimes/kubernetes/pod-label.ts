@@ -9,6 +9,8 @@ export interface PodLabel extends SlotProcess {
   readonly port: number;
   /** The variable of its environment, and the key of its Secret, that holds its bearer. */
   readonly bearer?: string;
+  /** By the clock of the operator that made it; absent: an earlier version made it. */
+  readonly startedAt?: Date;
 }
 
 const podPrefix = "berth.dev/";
@@ -19,6 +21,7 @@ const ordinalLabel = `${podPrefix}ordinal`;
 const hashLabel = `${podPrefix}hash`;
 const portAnnotation = `${podPrefix}port`;
 const bearerAnnotation = `${podPrefix}bearer`;
+const startedAtAnnotation = `${podPrefix}started-at`;
 
 /**
  * The name of a process's Pod, and of its Secret: the same at every start, so that two operators cannot start two. No
@@ -45,10 +48,17 @@ export function podLabels(workload: Workload, instance: string): Record<string, 
   };
 }
 
-/** `hasBearer`: the engine requires a bearer of its clients. */
-export function podAnnotations({ port, bearer }: Workload, hasBearer: boolean): Record<string, string> {
+/**
+ * `hasBearer`: the engine requires a bearer of its clients. `startedAt`: the API server's own time of creation has whole
+ * seconds, and would be before a request that has just caused the start.
+ */
+export function podAnnotations(
+  { port, bearer }: Workload,
+  { hasBearer, startedAt }: { readonly hasBearer: boolean; readonly startedAt: Date },
+): Record<string, string> {
   return {
     [portAnnotation]: String(port),
+    [startedAtAnnotation]: startedAt.toISOString(),
     ...(hasBearer && bearer !== undefined ? { [bearerAnnotation]: bearer.env } : {}),
   };
 }
@@ -68,6 +78,7 @@ export function podLabelIn(
   const role = processRoles.find((known) => known === labels[roleLabel]);
   if (labels[instanceLabel] !== instance || slot === undefined || role === undefined) return undefined;
   const bearer = annotations[bearerAnnotation];
+  const startedAt = new Date(annotations[startedAtAnnotation] ?? Number.NaN);
   return {
     slot,
     role,
@@ -75,6 +86,7 @@ export function podLabelIn(
     hash: labels[hashLabel] ?? "",
     port: Number(annotations[portAnnotation] ?? 0),
     ...(bearer === undefined ? {} : { bearer }),
+    ...(Number.isNaN(startedAt.getTime()) ? {} : { startedAt }),
   };
 }
 

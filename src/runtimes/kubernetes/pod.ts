@@ -34,6 +34,7 @@ export interface PodStart {
   /** The slot's custom resource: deleting it deletes the Pod. Absent: the slot is no resource of this cluster. */
   readonly owner?: OwnerReference;
   readonly given: Given;
+  readonly startedAt: Date;
 }
 
 /** What would otherwise be plain in the Pod: the bearer, and values that the operator has read from files. */
@@ -77,7 +78,7 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
   const generated = {
     apiVersion: "v1",
     kind: "Pod",
-    metadata: { ...metadata, annotations: podAnnotations(workload, hasBearer) },
+    metadata: { ...metadata, annotations: podAnnotations(workload, { hasBearer, startedAt: start.startedAt }) },
     spec: {
       // Others read as Progressing for ever in Argo CD. The operator counts restarts, and replaces the Pod.
       restartPolicy: "Always",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { observedOf } from "../../../src/runtimes/kubernetes/observed.ts";
 import { readPod, type Pod } from "../../../src/runtimes/kubernetes/pod-object.ts";
-import { podAnnotations, podLabels, podName } from "../../../src/runtimes/kubernetes/pod-label.ts";
+import { podLabels, podName } from "../../../src/runtimes/kubernetes/pod-label.ts";
 import { workload } from "./manifests.ts";
 
 const image = "registry.lan/llama:b1";
@@ -19,6 +19,7 @@ interface Written {
 }
 
 /** As the API server writes it. */
+/** As earlier versions made Pods, whose start is the time of creation. */
 function podWith({ status, metadata, limits, ...rest }: Written): Pod {
   const nodeName = "nodeName" in rest ? rest.nodeName : "nas";
   const pod = readPod(
@@ -28,7 +29,7 @@ function podWith({ status, metadata, limits, ...rest }: Written): Pod {
         uid: "7d",
         creationTimestamp: createdAt,
         labels: podLabels(workload, "home"),
-        annotations: podAnnotations(workload, false),
+        annotations: { "berth.dev/port": String(workload.port) },
         ...metadata,
       },
       spec: {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { podAnnotations, podLabels } from "../../../src/runtimes/kubernetes/pod-label.ts";
+import { podLabels } from "../../../src/runtimes/kubernetes/pod-label.ts";
 import { PodView } from "../../../src/runtimes/kubernetes/pod-view.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";
@@ -17,7 +17,7 @@ it("the Pods of a slot are those that bear its label now", async () => {
       metadata: {
         creationTimestamp: "2026-11-22T21:00:00Z",
         labels: podLabels({ ...workload, slot }, "home"),
-        annotations: podAnnotations(workload, false),
+        annotations: { "berth.dev/port": String(workload.port) },
       },
       spec: { containers: [{ name: "engine", image: "i" }] },
     });

@@ -8,6 +8,8 @@ import { llama, podNeeds, site, workload } from "./manifests.ts";
 
 const owner = { apiVersion: "berth.dev/v1alpha1", kind: "Slot", name: "primary", uid: "5f0a" } as const;
 
+const startedAt = new Date("2026-11-23T12:00:00.250Z");
+
 interface Case {
   readonly workload?: Partial<Workload>;
   readonly container?: Partial<Container>;
@@ -19,7 +21,7 @@ function made({ workload: changed, container, site: where, start }: Case): PodMa
   const whole = { ...workload, ...changed };
   const texts = Object.entries(whole.env).filter((pair): pair is [string, string] => typeof pair[1] === "string");
   const given = { env: Object.fromEntries(texts) };
-  return podOf(whole, { ...llama, ...container }, { ...site, ...where }, { owner, given, ...start });
+  return podOf(whole, { ...llama, ...container }, { ...site, ...where }, { owner, given, startedAt, ...start });
 }
 
 const mount = (source: string) => ({ source, target: "/data", readOnly: true });
@@ -388,7 +390,7 @@ describe("the Pod of a workload", () => {
   it("is refused where no volume holds the models", () => {
     const { models: _none, ...without } = site;
     const given = { env: {} };
-    assert.throws(() => podOf(workload, llama, without, { given }), /SVC_POD_MODELS=claim:NAME/);
-    assert.ok(podOf(workload, { ...llama, modelFiles: [] }, without, { given }).pod);
+    assert.throws(() => podOf(workload, llama, without, { given, startedAt }), /SVC_POD_MODELS=claim:NAME/);
+    assert.ok(podOf(workload, { ...llama, modelFiles: [] }, without, { given, startedAt }).pod);
   });
 });

@@ -56,3 +56,20 @@ it("the Secret that another operator has made while a Pod ended stays", async ()
   await runtime.remove(workload.slot, undefined, { stopSeconds: 0 });
   assert.match(JSON.stringify(api.get(secretPath)), /of the other operator/);
 });
+
+it("a Pod that a request has caused is younger than the request, although the API server counts whole seconds", async () => {
+  const api = new ApiDouble();
+  await using runtime = await openKubernetesRuntime({ client: api, site });
+  const requestedAt = new Date();
+  await runtime.ensure({ ...workload, container: llama });
+  const path = "/api/v1/namespaces/berth/pods/berth-primary-main-0";
+  const pod = api.get(path);
+  assert.ok(isRecord(pod?.["metadata"]));
+  const creationTimestamp = `${requestedAt.toISOString().slice(0, 19)}Z`;
+  api.put(path, { ...pod, metadata: { ...pod["metadata"], creationTimestamp } });
+  const [seen] = await until("the Pod is seen", async () => {
+    const all = await runtime.observe(workload.slot);
+    return all.length > 0 && all;
+  });
+  assert.ok(seen !== undefined && seen.startedAt >= requestedAt, `${seen?.startedAt.toISOString()}`);
+});
