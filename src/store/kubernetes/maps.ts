@@ -79,6 +79,11 @@ export class Maps implements AsyncDisposable {
     return this.entries(object);
   }
 
+  /** The object exists, with or without entries. */
+  has(object: string): boolean {
+    return this.#followed.watch?.get(object) !== undefined;
+  }
+
   entries(object: string): Readonly<Record<string, string>> {
     const found = this.#followed.watch?.get(object);
     return found === undefined ? {} : this.#decoded(found);

@@ -17,7 +17,7 @@ const modeEntry = "mode";
 
 /**
  * Tokens in a Secret, with a copy in this process's own state directory that follows it: a token that is revoked
- * anywhere is refused here as soon as the watch says so.
+ * anywhere is refused here as soon as the watch says so, and its holder's conversations here are deleted.
  */
 export class SecretTokens extends TokenStore {
   readonly #secrets: Maps;
@@ -99,9 +99,17 @@ export class SecretTokens extends TokenStore {
 
   async #copy(): Promise<void> {
     const entries = this.#secrets.entries(tokensSecret);
+    // Whoever deletes the whole Secret may bring it back: conversations go with a token that was revoked.
+    if (this.#secrets.has(tokensSecret))
+      for (const id of await idsIn(this.path)) if (entries[`${id}.json`] === undefined) await super.revoke(id);
     await copyTo(this.path, this.#stateDir, "tokens", ".json", entries);
     await copyTo(join(this.#stateDir, "auth", "confirmed"), this.#stateDir, "confirmed", ".confirmed", entries);
   }
+}
+
+async function idsIn(directory: string): Promise<readonly string[]> {
+  const names = await readdir(directory).catch(() => []);
+  return names.flatMap((name) => (name.endsWith(".json") && !name.startsWith(".") ? [name.slice(0, -5)] : []));
 }
 
 /** Makes a directory's files the entries with that ending; the files of tokens keep it. */

@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { writeFile, mkdir, rm } from "node:fs/promises";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiVersion } from "../../../src/api/names.ts";
 import { demandSchema } from "../../../src/api/status.ts";
@@ -12,10 +10,8 @@ import { openDemandLease, openDemandLeases } from "../../../src/store/kubernetes
 import { openPublishedObjects } from "../../../src/store/kubernetes/published.ts";
 import { openObjectPublisher, type ObjectPublisher } from "../../../src/store/kubernetes/publisher.ts";
 import { ObjectSource } from "../../../src/store/kubernetes/source.ts";
-import { openTokenSecret, SecretTokens } from "../../../src/store/kubernetes/tokens.ts";
 import { objectWriter } from "../../../src/store/kubernetes/writer.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
-import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { published } from "../published-slot.ts";
 
@@ -248,30 +244,5 @@ describe("the operator's writer of states", () => {
     await Promise.all([first, later]);
     assert.equal(count, 2);
     assert.partialDeepStrictEqual(api.get(`${slots}/a`)?.["status"], { record: { revision: 2 } });
-  });
-});
-
-describe("the copy of tokens in a cluster", () => {
-  it("says so where it cannot follow, and replaces a file that is not as the Secret has it", async () => {
-    await using dir = await tempDir();
-    using api = new ApiDouble();
-    const errors: unknown[] = [];
-    await using secret = await openTokenSecret(api, nothing);
-    await using tokens = await SecretTokens.open(dir.path, secret, (error) => void errors.push(error));
-    const { id, token } = await tokens.create({ label: "x", scope: "all" });
-    const presented = { id, secret: token.slice(token.indexOf(".") + 1) };
-    assert.equal(tokens.verify(presented)?.scope, "all");
-    // As after a power cut.
-    await writeFile(join(tokens.path, `${id}.json`), "");
-    assert.equal((await tokens.list()).length, 1);
-    assert.equal(tokens.verify(presented)?.scope, "all");
-    await rm(tokens.path, { recursive: true });
-    await writeFile(tokens.path, "no directory");
-    const path = "/api/v1/namespaces/berth/secrets/berth-tokens";
-    api.put(path, { ...api.get(path), data: {} });
-    await until("the failure is told", () => errors.length > 0);
-    await rm(tokens.path);
-    await mkdir(tokens.path);
-    assert.deepEqual(await tokens.list(), []);
   });
 });
