@@ -110,6 +110,33 @@ describe("the chat page loses nothing", () => {
     await messagesOf(other.page).getByText("from the first device").waitFor();
   });
 
+  it("of what another device has deleted, which does not come back by itself", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    for (const title of ["to be deleted", "to be deleted too"]) {
+      await page.getByRole("button", { name: "New chat" }).click();
+      await send(page, "coder", title);
+      await page.getByText(/^\d+ tokens?\b/).waitFor();
+      await until("it is kept", async () => (await keptMessages(title)).length === 2);
+      const [head] = list(record(await berth.get("/api/conversations"))["data"]).filter(
+        (each) => each["title"] === title,
+      );
+      await fetch(`${berth.url}/api/conversations/${String(head?.["id"])}`, { method: "DELETE" });
+    }
+    await send(page, "coder", "another question");
+    const alert = page.getByRole("alert");
+    await alert.getByText(/^“to be deleted too” was deleted elsewhere meanwhile\./).waitFor();
+    await until("it is answered", async () => (await page.getByText(/^\d+ tokens?\b/).count()) === 2);
+    assert.deepEqual(await keptMessages("to be deleted too"), []);
+    await page.getByRole("button", { name: "Keep it after all" }).click();
+    await alert.waitFor({ state: "detached" });
+    assert.equal((await keptMessages("to be deleted too")).length, 4);
+    // The other one stands in the list only until somebody wants to read it.
+    await inList(page, "to be deleted").click();
+    await alert.getByText(/^“to be deleted” is kept no longer: it was deleted on another device/).waitFor();
+    assert.equal(await inList(page, "to be deleted").count(), 0);
+  });
+
   it("and shows the conversation of the last click, in whatever order they arrive", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

@@ -10,7 +10,7 @@ import { ConversationList } from "./parts/conversation-list.tsx";
 import { Messages, Progress } from "./parts/messages.tsx";
 import { Notices } from "./parts/notices.tsx";
 import { ParameterForm } from "./parts/parameters.tsx";
-import { canChat, current, isAnswering, lost, models, refresh, show, unkept } from "./store.ts";
+import { canChat, current, isAnswering, lookAgain, lost, models, refresh, show, unkept } from "./store.ts";
 
 /** The states of slots change; the picker shows them. */
 const refreshEveryMs = 5000;
@@ -26,8 +26,15 @@ export function App(): JSX.Element {
     return () => clearInterval(timer);
   }, [session]);
   useEffect(() => {
+    const look = (): void => void lookAgain();
     addEventListener("beforeunload", warn);
-    return () => removeEventListener("beforeunload", warn);
+    addEventListener("focus", look);
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      removeEventListener("beforeunload", warn);
+      removeEventListener("focus", look);
+      document.removeEventListener("visibilitychange", look);
+    };
   }, []);
   const { title, model } = current.value;
   useEffect(() => {

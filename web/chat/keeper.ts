@@ -25,6 +25,8 @@ export interface Unkept {
   readonly error?: unknown;
   /** Only a person's change makes the server take it. */
   readonly isFinal?: boolean;
+  /** It was deleted elsewhere: it comes back only where the person of this page wants that. */
+  readonly isDeleted?: boolean;
 }
 
 interface Entry extends Unkept {
@@ -75,6 +77,13 @@ export class Keeper {
   /** Sends all that is not kept again, now. Resolves once the server has answered. */
   async tryAgain(): Promise<void> {
     await Promise.all([...this.#unkept.keys()].map((id) => this.#attempt(id)));
+  }
+
+  /** Keeps a conversation again that was deleted elsewhere. Resolves once the server has answered. */
+  async keepAgain(id: string): Promise<void> {
+    this.#keptAt.delete(id);
+    this.#sent.delete(id);
+    await this.#attempt(id);
   }
 
   /** The latest text; undefined where it is wanted no longer. Throws what `read` throws. */
@@ -136,10 +145,11 @@ export class Keeper {
     // A later text has a turn of its own.
     if (this.#unkept.get(id) !== entry) return;
     const delayMs = Math.min(longestDelayMs, firstDelayMs * 2 ** entry.attempts);
-    const isFinal = verdict.kind === "final";
+    const isDeleted = verdict.kind === "deleted";
+    const isFinal = isDeleted || verdict.kind === "final";
     const said = verdict.kind === "later" ? (verdict.seconds ?? 0) * 1000 : 0;
     const cancel = isFinal ? undefined : this.#options.later(() => void this.#attempt(id), Math.max(delayMs, said));
-    const next = { ...entry, attempts: entry.attempts + 1, error, isFinal };
+    const next = { ...entry, attempts: entry.attempts + 1, error, isFinal, isDeleted };
     this.#unkept.set(id, cancel === undefined ? next : { ...next, cancel });
     this.#options.onChange();
   }

@@ -35,7 +35,7 @@ const keeper = new Keeper({
       await call(`/api/conversations/${id}`, { method: "DELETE" });
     } catch (error) {
       // Another device has deleted it, or the server has never kept it.
-      if (!(error instanceof ApiFailure && error.status === 404)) throw error;
+      if (!isGone(error)) throw error;
     }
   },
   verdictOf: (error) => {
@@ -130,6 +130,13 @@ async function readConversations(): Promise<void> {
   conversations.value = [...own.map(headOf), ...kept.filter(({ id }) => !ids.has(id))];
 }
 
+/** What other devices and windows have kept or deleted meanwhile, for a page that is looked at again. */
+export async function lookAgain(): Promise<void> {
+  if (document.hidden || needsToken.value || isBehind) return;
+  // Where that fails, the next refresh says why.
+  await readConversations().catch(() => undefined);
+}
+
 const headOf = ({ id, title, model, updated_at }: Conversation): Summary => ({ id, title, model, updated_at });
 
 /** Of several conversations that were opened, a person sees the one of the last click, in whatever order they arrive. */
@@ -143,8 +150,17 @@ export async function open(id: string): Promise<void> {
     const found = live() ?? (await keeper.open(id, () => click === clicks));
     if (found !== undefined) current.value = live() ?? found;
   } catch (error) {
-    if (click === clicks) throw error;
+    if (click === clicks) throw isGone(error) ? leaveOut(id) : error;
   }
+}
+
+const isGone = (error: unknown): boolean => error instanceof ApiFailure && error.status === 404;
+
+/** The list is older than a deletion on another device. */
+function leaveOut(id: string): Error {
+  const title = conversations.value.find((each) => each.id === id)?.title ?? "This conversation";
+  conversations.value = conversations.value.filter((each) => each.id !== id);
+  return new Error(`“${title}” is kept no longer: it was deleted on another device, or in another window.`);
 }
 
 /** Shows a new conversation, or stays at the present one: what was clicked before comes too late. */
@@ -167,12 +183,22 @@ export async function keep(conversation: Conversation): Promise<void> {
 export async function wholeOf(id: string): Promise<Conversation> {
   const here = [answering.value, ...unkept.value.map(({ conversation }) => conversation)];
   const own = here.find((each) => each?.id === id);
-  return own ?? (await call<Conversation>(`/api/conversations/${id}`));
+  if (own !== undefined) return own;
+  try {
+    return await call<Conversation>(`/api/conversations/${id}`);
+  } catch (error) {
+    throw isGone(error) ? leaveOut(id) : error;
+  }
 }
 
 /** Sends what the server has not kept again, now. */
 export async function keepNow(): Promise<void> {
   await keeper.tryAgain();
+}
+
+/** Has the server keep a conversation again that was deleted elsewhere. */
+export async function keepAgain(id: string): Promise<void> {
+  await keeper.keepAgain(id);
 }
 
 export async function forget(id: string): Promise<void> {

@@ -70,13 +70,13 @@ export const chatRoutes = {
     names: conversationIdSchema,
     scope: "v1",
     tag: "chat",
-    summary: "Keeps a conversation; 409 where another text of it has been kept meanwhile",
+    summary: "Keeps a conversation; 409 where another text of it has been kept meanwhile, or it has been deleted",
     query: z.strictObject({
       based_on: z
         .union([z.literal("none"), z.string().regex(utcTime, "a time in UTC, as in ISO 8601, or none")])
         .optional()
         .describe(
-          "The `updated_at` of the kept text that this one continues; `none`: it continues none. Where another text is kept: 409 `config.changed`, with its `updated_at` in the details. Absent: this text replaces any",
+          "The `updated_at` of the kept text that this one continues; `none`: it continues none. Where another text is kept: 409 `config.changed`, with its `updated_at` in the details, which is null where the conversation has been deleted. Absent: this text replaces any",
         ),
     }),
     body: conversationSchema,

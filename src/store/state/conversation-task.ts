@@ -10,6 +10,8 @@ export type Question = { readonly stateDir: string; readonly owner: string; read
       readonly bytes: Uint8Array;
       /** The `updated_at` of the kept text that it continues, or `none`; absent: it replaces any. */
       readonly basedOn?: string;
+      /** False: a text that is not here may be another gateway's. */
+      readonly hasAll: boolean;
     }
   | { readonly do: "remove" }
 );

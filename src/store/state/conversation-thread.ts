@@ -48,12 +48,20 @@ export class ConversationThread implements AsyncDisposable {
   /**
    * Keeps the conversation that a client has sent as JSON. `basedOn`: the `updated_at` of the text that it continues, or
    * `none`; absent: it replaces any. Throws ApiError: `dispatch.invalid_request` where it is none of that id,
-   * `config.changed` where another text is kept, `dispatch.payload_too_large` for more than an owner may have, and
+   * `config.changed` where another text is kept, or none any more, `dispatch.payload_too_large` for more than an owner may have, and
    * `system.overloaded` where others write it for too long.
    */
   async write(owner: string, id: string, bytes: Uint8Array, basedOn?: string): Promise<ConversationHead> {
     const based = basedOn === undefined ? {} : { basedOn };
-    const answer = await this.#call({ do: "write", stateDir: this.#stateDir, owner, id, bytes, ...based });
+    const answer = await this.#call({
+      do: "write",
+      stateDir: this.#stateDir,
+      owner,
+      id,
+      bytes,
+      hasAll: this.#hasAll,
+      ...based,
+    });
     if ("head" in answer) return answer.head;
     throw unexpected();
   }

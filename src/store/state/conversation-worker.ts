@@ -32,7 +32,7 @@ async function answerTo(question: Question): Promise<Answer> {
     const details = { path: ["id"], message };
     throw new ApiError("dispatch.invalid_request", { status: 422, message: `id: ${message}`, details });
   }
-  return { head: await store.write(owner, conversation, question.basedOn) };
+  return { head: await store.write(owner, conversation, question.basedOn, question.hasAll) };
 }
 
 /** The same checks as of every other body. Throws ApiError `dispatch.invalid_request`. */

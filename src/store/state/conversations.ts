@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -76,16 +77,18 @@ export class ConversationStore {
   }
 
   /**
-   * `basedOn`: the `updated_at` of the kept text that this one continues, or `none`; absent: it replaces any. Throws
-   * ApiError: `config.changed` where another text is kept, `dispatch.payload_too_large` for more than an owner may have,
-   * `system.overloaded` where others write it for too long.
+   * `basedOn`: the `updated_at` of the kept text that this one continues, or `none`; absent: it replaces any. `hasAll`:
+   * false where that text may be at another gateway. Throws ApiError: `config.changed` where another text is kept, or that
+   * one has been deleted, `dispatch.payload_too_large` for more than an owner may have, `system.overloaded` where others
+   * write it for too long.
    */
-  async write(owner: string, conversation: Conversation, basedOn?: string): Promise<ConversationHead> {
+  async write(owner: string, conversation: Conversation, basedOn?: string, hasAll = true): Promise<ConversationHead> {
+    const base = basedOn === undefined ? undefined : { basedOn, hasAll };
     // Two writes at once would each count the other, and both be refused.
-    return await this.#writes.run(async () => await this.#write(owner, conversation, basedOn));
+    return await this.#writes.run(async () => await this.#write(owner, conversation, base));
   }
 
-  async #write(owner: string, conversation: Conversation, basedOn?: string): Promise<ConversationHead> {
+  async #write(owner: string, conversation: Conversation, base?: Base): Promise<ConversationHead> {
     const directory = this.#of(owner);
     const { id, title, model, updated_at } = conversation;
     const head = { id, title, model, updated_at };
@@ -98,7 +101,7 @@ export class ConversationStore {
       await this.#checkBounds(directory, id, Buffer.byteLength(text));
       // Held until both files are there: another gateway reads either what is replaced here, or what replaces it.
       const lock = locks.use(await lockOf(directory, id));
-      if (basedOn !== undefined) await checkBase(join(directory, `${id}.json`), updated_at, basedOn);
+      if (base !== undefined) await checkBase(join(directory, `${id}.json`), updated_at, base);
       if (!lock.isHeld()) throw busy(id);
     };
     await writeFileAtomic(join(directory, `${id}.json`), text, { fsync: false, mode: 0o600, beforeReplace });
@@ -170,8 +173,17 @@ function busy(id: string): ApiError {
   return new ApiError("system.overloaded", { message: `conversation ${id} is being written: try again`, headers });
 }
 
+interface Base {
+  readonly basedOn: string;
+  readonly hasAll: boolean;
+}
+
 /** The whole file is read, not its head: after a crash between the two writes the head is that of an earlier text. */
-async function checkBase(path: string, own: string, basedOn: string): Promise<void> {
+async function checkBase(path: string, own: string, { basedOn, hasAll }: Base): Promise<void> {
+  if (hasAll && basedOn !== "none" && !existsSync(path)) {
+    const message = "this conversation has been deleted meanwhile: keep yours by based_on=none, or by another id";
+    throw new ApiError("config.changed", { message, details: { updated_at: null } });
+  }
   const kept = keptSchema.safeParse(await jsonAt(path)).data?.updated_at;
   // A client whose answer was lost sends the same text again.
   if (kept === undefined || kept === basedOn || kept === own) return;

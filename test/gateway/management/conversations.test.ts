@@ -106,6 +106,28 @@ describe("conversations of the chat page", () => {
     assert.equal((await keep(first, "no time", "yesterday")).status, 400);
   });
 
+  it("do not come back by a text that continues what was deleted meanwhile: 409, until they are kept anew", async () => {
+    await using gateway = await startGateway({ slots: {} });
+    const [first, second] = ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"];
+    const one = `${gateway.url}/api/conversations/aaaaaaaa`;
+    const keep = async (basedOn: string): Promise<Response> =>
+      await fetch(`${one}?based_on=${basedOn}`, {
+        method: "PUT",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(conversation("aaaaaaaa", second)),
+      });
+    assert.equal((await put(gateway.url, conversation("aaaaaaaa", first), "aaaaaaaa")).status, 200);
+    assert.equal((await fetch(one, { method: "DELETE" })).status, 204);
+    const refused = await keep(first);
+    assert.equal(refused.status, 409);
+    const { error } = await envelopeOf(refused);
+    assert.equal(error.code, "config.changed");
+    assert.deepEqual(error.details, { updated_at: null });
+    assert.equal((await fetch(one)).status, 404);
+    assert.equal((await keep("none")).status, 200);
+    assert.equal((await fetch(one)).status, 200);
+  });
+
   it("are deleted also where their file is broken", async () => {
     await using gateway = await startGateway({ slots: {} });
     const one = `${gateway.url}/api/conversations/aaaaaaaa`;

@@ -41,6 +41,8 @@ function serverDouble() {
       const met = await meet();
       if (met instanceof Refused) throw met;
       const at = kept.get(each.id)?.updated_at;
+      if (at === undefined && basedOn !== "none")
+        throw new Refused({ status: 409, code: "config.changed", details: { updated_at: null } });
       if (at !== undefined && at !== basedOn && at !== each.updated_at)
         throw new Refused({ status: 409, code: "config.changed", details: { updated_at: at } });
       kept.set(each.id, each);
@@ -134,6 +136,25 @@ describe("the conversations of the chat page", () => {
     await keeper.keep(opened ?? conversation(""));
     assert.equal(calls.at(-1), "PUT aaaaaaaa of another device on other");
     assert.equal(copies.length, 1);
+  });
+
+  it("that another device has deleted come back only where the person of this page wants that", async () => {
+    const { keeper, kept, running } = serverDouble();
+    await keeper.keep(conversation("question"));
+    kept.clear();
+    await keeper.keep(conversation("question and answer"));
+    await keeper.keep(conversation("question, answer, question"));
+    await keeper.tryAgain();
+    assert.deepEqual([...kept.keys()], []);
+    assert.deepEqual(running(), []);
+    assert.deepEqual(
+      keeper.unkept.map(({ isDeleted }) => isDeleted),
+      [true],
+    );
+    await keeper.keepAgain("aaaaaaaa");
+    assert.equal(said(kept.get("aaaaaaaa") ?? conversation("")), "question, answer, question");
+    await keeper.keep(conversation("and so on"));
+    assert.deepEqual([said(kept.get("aaaaaaaa") ?? conversation("")), keeper.unkept], ["and so on", []]);
   });
 
   it("are no copy of their own text whose answer was lost", async () => {

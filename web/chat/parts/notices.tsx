@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { messageOf } from "../../shared/api.ts";
-import { copied, failure, keepNow, lost, unkept } from "../store.ts";
+import { copied, failure, forget, keepAgain, keepNow, lost, shown, unkept } from "../store.ts";
 
 /** What a person should know of the server and of what it has kept. */
 export function Notices(): JSX.Element {
@@ -8,6 +8,7 @@ export function Notices(): JSX.Element {
     <>
       <Failure />
       <Unkept />
+      <Deleted />
       <Copied />
     </>
   );
@@ -26,7 +27,7 @@ function Failure(): JSX.Element | null {
 
 /** What the server has refused to keep. While it is out of reach the page says so instead. */
 function Unkept(): JSX.Element | null {
-  const refused = unkept.value.filter(({ error }) => error !== undefined);
+  const refused = unkept.value.filter(({ error, isDeleted = false }) => error !== undefined && !isDeleted);
   if (refused.length === 0 || lost.value !== "") return null;
   return (
     <div role="alert">
@@ -40,6 +41,29 @@ function Unkept(): JSX.Element | null {
         Keep it now
       </button>
     </div>
+  );
+}
+
+/** What was deleted on another device, or in another window, while this page went on with it. */
+function Deleted(): JSX.Element | null {
+  const deleted = unkept.value.filter(({ isDeleted = false }) => isDeleted);
+  if (deleted.length === 0) return null;
+  return (
+    <>
+      {deleted.map(({ conversation: { id, title } }) => (
+        <div role="alert" key={id}>
+          <p>“{title}” was deleted elsewhere meanwhile. What you have written here since then is on this page alone.</p>
+          <div class="row">
+            <button type="button" onClick={() => void keepAgain(id)}>
+              Keep it after all
+            </button>
+            <button type="button" onClick={() => void shown(() => forget(id))}>
+              Delete it here too
+            </button>
+          </div>
+        </div>
+      ))}
+    </>
   );
 }
 
