@@ -59,6 +59,44 @@ describe("the chat page loses nothing", () => {
     assert.equal(await messagesOf(page).count(), 2);
   });
 
+  it("of what stands on the page when it is loaded anew: the conversation, the draft, model and parameters", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const dialogs: string[] = [];
+    page.on("dialog", (dialog) => dialogs.push(dialog.type()));
+    const box = page.getByRole("textbox", { name: "Message" });
+    const model = page.getByRole("combobox", { name: "Model" });
+    await page.getByText("Parameters").click();
+    await page.getByRole("textbox", { name: "System prompt" }).fill("Be brief.");
+    await model.selectOption("mute");
+    await box.fill("a draft of mine");
+    await page.reload();
+    await until("the draft is back", async () => (await box.inputValue()) === "a draft of mine");
+    await until("the model is back", async () => (await model.inputValue()) === "mute");
+    await page.getByText("Parameters").click();
+    assert.equal(await page.getByRole("textbox", { name: "System prompt" }).inputValue(), "Be brief.");
+    await send(page, "coder", "before the reload");
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    await until("it is kept", async () => (await keptMessages("before the reload")).length === 2);
+    await model.selectOption("mute");
+    await box.fill("half a quest");
+    await page.reload();
+    await messagesOf(page).getByText("before the reload").waitFor();
+    await until("the model is back", async () => (await model.inputValue()) === "mute");
+    assert.equal(await box.inputValue(), "half a quest");
+    // Nothing was lost, so nothing was asked.
+    assert.deepEqual(dialogs, []);
+    // More than a browser keeps for a tab.
+    await box.evaluate((area: { value: string; dispatchEvent(event: Event): boolean }) => {
+      area.value = "x".repeat(11_000_000);
+      area.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    await page.reload();
+    assert.deepEqual(dialogs, ["beforeunload"]);
+    await page.getByRole("button", { name: "New chat" }).click();
+    assert.equal(await box.inputValue(), "");
+  });
+
   it("of a good answer when another one is requested: it stays until the other has text, and where that fails", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

@@ -117,8 +117,11 @@ describe("the chat page, with a token", () => {
     await page.getByRole("row", { name: /^coder/ }).waitFor();
     assert.match(page.url(), /\/ui\/slots$/);
     await page.goto(chatUrl);
+    const box = page.getByRole("textbox", { name: "Message" });
+    await box.fill("of nobody else's concern");
     await page.getByRole("button", { name: "Forget the token" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Use token" }).waitFor();
+    assert.equal(await box.inputValue(), "");
     assert.equal(await page.getByText("The server does not accept that token.").count(), 0);
   });
 });

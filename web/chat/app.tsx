@@ -10,6 +10,7 @@ import { ConversationList } from "./parts/conversation-list.tsx";
 import { Messages, Progress } from "./parts/messages.tsx";
 import { Notices } from "./parts/notices.tsx";
 import { ParameterForm } from "./parts/parameters.tsx";
+import { attached, draft, forgetPage, keepPage, restorePage } from "./session.ts";
 import { canChat, current, isAnswering, lookAgain, lost, models, refresh, show, unkept } from "./store.ts";
 
 /** The states of slots change; the picker shows them. */
@@ -18,20 +19,22 @@ const refreshEveryMs = 5000;
 export function App(): JSX.Element {
   const [session, setSession] = useState(0);
   useEffect(() => {
-    void refresh(true);
+    void refresh(true).then(restorePage);
     const timer = setInterval(() => {
       // Without a token the server would refuse again, and count it.
-      if (!document.hidden && !needsToken.value) void refresh();
+      if (!document.hidden && !needsToken.value) void refresh().then(restorePage);
     }, refreshEveryMs);
     return () => clearInterval(timer);
   }, [session]);
   useEffect(() => {
     const look = (): void => void lookAgain();
     addEventListener("beforeunload", warn);
+    addEventListener("pagehide", keepPage);
     addEventListener("focus", look);
     document.addEventListener("visibilitychange", look);
     return () => {
       removeEventListener("beforeunload", warn);
+      removeEventListener("pagehide", keepPage);
       removeEventListener("focus", look);
       document.removeEventListener("visibilitychange", look);
     };
@@ -82,12 +85,14 @@ export function App(): JSX.Element {
 
 /** The browser asks before it closes a page whose answer, or whose text, nobody has kept. */
 function warn(event: BeforeUnloadEvent): void {
-  if (isAnswering.value || unkept.value.length > 0) event.preventDefault();
+  const isLost = attached.value.length > 0 || (!keepPage() && draft.value !== "");
+  if (isLost || isAnswering.value || unkept.value.length > 0) event.preventDefault();
 }
 
 /** What the page shows belongs to the token: it goes with it. */
 function forgetToken(): void {
   useToken(undefined);
+  forgetPage();
   location.reload();
 }
 

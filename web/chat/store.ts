@@ -142,6 +142,9 @@ const headOf = ({ id, title, model, updated_at }: Conversation): Summary => ({ i
 /** Of several conversations that were opened, a person sees the one of the last click, in whatever order they arrive. */
 let clicks = 0;
 
+/** Whether nobody has chosen a conversation, or begun one, since the page was loaded. */
+export const isUntouched = (): boolean => clicks === 0;
+
 export async function open(id: string): Promise<void> {
   const click = ++clicks;
   // A conversation that is being answered has its latest text here.
@@ -154,13 +157,20 @@ export async function open(id: string): Promise<void> {
   }
 }
 
-const isGone = (error: unknown): boolean => error instanceof ApiFailure && error.status === 404;
+/** The server has no such conversation. */
+export const isGone = (error: unknown): boolean => error instanceof ApiFailure && error.status === 404;
 
 /** The list is older than a deletion on another device. */
 function leaveOut(id: string): Error {
   const title = conversations.value.find((each) => each.id === id)?.title ?? "This conversation";
   conversations.value = conversations.value.filter((each) => each.id !== id);
   return new Error(`“${title}” is kept no longer: it was deleted on another device, or in another window.`);
+}
+
+/** Shows the conversation that was open before the page was loaded anew, unless somebody has chosen one meanwhile. */
+export async function openAgain(id: string): Promise<void> {
+  const found = await keeper.open(id, isUntouched);
+  if (found !== undefined && isUntouched()) current.value = found;
 }
 
 /** Shows a new conversation, or stays at the present one: what was clicked before comes too late. */

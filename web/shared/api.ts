@@ -5,8 +5,8 @@ export const base = new URL(document.querySelector("base")?.href ?? "/", locatio
 
 const storageKey = "berth-token";
 
-/** Undefined where the browser keeps nothing for this site: the token lives as long as the page then. */
-function storage(): Storage | undefined {
+/** What the browser keeps as long as this tab; undefined where it keeps nothing for this site. */
+export function storage(): Storage | undefined {
   try {
     return sessionStorage;
   } catch {

@@ -1,28 +1,28 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
 import { send, stopAnswer } from "../conversation.ts";
 import { focusMessage, messageBox } from "../focus.ts";
 import { pictureOf } from "../pictures.ts";
+import { attached, draft } from "../session.ts";
 import { current, failure, isAnswering, shown } from "../store.ts";
 import { RecordButton } from "./speech.tsx";
 
 export function Composer(): JSX.Element {
-  const [text, setText] = useState("");
-  const [pictures, setPictures] = useState<readonly string[]>([]);
+  const text = draft.value;
+  const pictures = attached.value;
   const isEmpty = text.trim() === "" && pictures.length === 0;
   const submit = (): void => {
     if (isEmpty || isAnswering.value || current.value.model === "") return;
     failure.value = "";
     // Half a sign, which a broken program has put on the clipboard, is refused by engines and by the server.
     void send(text.trim().toWellFormed(), pictures);
-    setText("");
-    setPictures([]);
+    draft.value = "";
+    attached.value = [];
     focusMessage();
   };
   const attach = async (files: readonly File[]): Promise<void> => {
     for (const file of files) {
       const picture = await shown(() => pictureOf(file));
-      if (picture !== undefined) setPictures((all) => [...all, picture]);
+      if (picture !== undefined) attached.value = [...attached.value, picture];
     }
   };
   return (
@@ -46,7 +46,7 @@ export function Composer(): JSX.Element {
               type="button"
               class="plain"
               aria-label={`Remove picture ${at + 1}`}
-              onClick={() => setPictures(pictures.filter((_, other) => other !== at))}
+              onClick={() => (attached.value = pictures.filter((_, other) => other !== at))}
             >
               <img src={url} alt="" height={48} />
             </button>
@@ -59,7 +59,7 @@ export function Composer(): JSX.Element {
         rows={3}
         placeholder="Enter sends, Shift+Enter begins a new line"
         value={text}
-        onInput={(event) => setText(event.currentTarget.value)}
+        onInput={(event) => (draft.value = event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
           event.preventDefault();
@@ -99,7 +99,7 @@ export function Composer(): JSX.Element {
             }}
           />
         </label>
-        <RecordButton onText={(said) => setText((all) => (all === "" ? said : `${all} ${said}`))} />
+        <RecordButton onText={(said) => (draft.value = draft.value === "" ? said : `${draft.value} ${said}`)} />
       </div>
     </form>
   );
