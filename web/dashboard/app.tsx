@@ -19,6 +19,7 @@ import { TokensPage } from "./pages/tokens.tsx";
 import { PlaygroundPage } from "./playground/page.tsx";
 import { path, segments } from "./router.ts";
 import { pages, titleOf } from "./segments.ts";
+import { share } from "./windows.ts";
 
 /** Not by the address: below `<base href="/">` that is another page's. */
 function skipToMain(event: Event): void {
@@ -117,6 +118,8 @@ function pageOf([page = "slots", name]: readonly string[]): ComponentChildren {
 }
 
 function Connection(): JSX.Element {
+  if (!share.value.events)
+    return <span role="status">paused: more windows than this browser has connections; click into this one</span>;
   const texts = {
     connecting: "connecting …",
     live: "live",

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiFailure, messageOf, request, token } from "../../shared/api.ts";
 import { events } from "../../shared/sse.ts";
 import { keepReading } from "../keep-reading.ts";
+import { screenOf, share, showsLog } from "../windows.ts";
 import { keptLines, LogText } from "./log-text.ts";
 
 /** Of a log that is opened. Opened again it is read as far back as it was kept: its lines have no numbers to go on after. */
@@ -16,6 +17,10 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
   const box = useRef<HTMLPreElement>(null);
   const [failure, setFailure] = useState("");
   const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    showsLog(true);
+    return () => showsLog(false);
+  }, []);
   useEffect(() => {
     const stop = new AbortController();
     const view = box.current;
@@ -50,7 +55,7 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
       setFailure(error === undefined ? "The server has ended the log." : messageOf(error));
       return !(error instanceof ApiFailure && [401, 403].includes(error.status));
     };
-    void keepReading({ stop: stop.signal, read, works, ended, screen: document });
+    void keepReading({ stop: stop.signal, read, works, ended, screen: screenOf("log") });
     return () => {
       stop.abort();
       cancelAnimationFrame(frame);
@@ -59,6 +64,12 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
   return (
     <>
       <pre class="log" role="log" aria-live="off" aria-label="Log of the engine" tabIndex={0} ref={box} />
+      {!share.value.log && (
+        <p role="status">
+          Other windows follow Berth, too, and this browser has six connections for all of them: this log stands still
+          until you click into this window.
+        </p>
+      )}
       {failure !== "" && (
         <p role="status">
           {failure}{" "}
