@@ -31,6 +31,11 @@ export class NoConnection extends Error {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+/** The files that KUBECONFIG names; undefined where it is empty, which names none. */
+export function namedKubeconfig(env: Environment): string | undefined {
+  return env["KUBECONFIG"] === "" ? undefined : env["KUBECONFIG"];
+}
+
 /** What the kubelet mounts into every Pod with a service account. */
 export const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -40,7 +45,7 @@ const tokenAgeMs = 60_000;
 /** In a Pod the service account's; elsewhere that of KUBECONFIG, or of ~/.kube/config. Throws NoConnection. */
 export async function connect(env: Environment, account = accountDir): Promise<Connection> {
   const host = env["KUBERNETES_SERVICE_HOST"];
-  if (env["KUBECONFIG"] !== undefined || host === undefined) {
+  if (namedKubeconfig(env) !== undefined || host === undefined) {
     const { readKubeconfig } = await import("./kubeconfig.ts");
     return await readKubeconfig(env);
   }

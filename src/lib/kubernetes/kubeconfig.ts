@@ -1,9 +1,9 @@
-import { readFile } from "node:fs/promises";
+import { access, readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { parse } from "yaml";
-import { errorMessage } from "../error-code.ts";
+import { errorCode, errorMessage } from "../error-code.ts";
 import { isRecord } from "../record.ts";
-import { NoConnection, tokenFrom, type Connection } from "./connection.ts";
+import { namedKubeconfig, NoConnection, tokenFrom, type Connection } from "./connection.ts";
 import { execCredential } from "./exec-credential.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -16,15 +16,16 @@ interface Entry {
 }
 
 /**
- * The connection of the current context, from the files of KUBECONFIG or ~/.kube/config: of several files the first that
- * has a name counts, as for kubectl.
+ * The connection of the current context, from the files of KUBECONFIG or ~/.kube/config. As for kubectl, of several files
+ * the first that has a name counts, those that are missing are left out, and an empty KUBECONFIG is none.
  */
 export async function readKubeconfig(env: Environment): Promise<Connection> {
   const home = env["HOME"];
-  const named = env["KUBECONFIG"] ?? (home === undefined ? "" : join(home, ".kube", "config"));
+  const named = namedKubeconfig(env) ?? (home === undefined ? "" : join(home, ".kube", "config"));
   const paths = named.split(":").filter((path) => path !== "");
   if (paths.length === 0) throw new NoConnection("no cluster: set KUBECONFIG, or run in a Pod with a service account");
-  const files = await Promise.all(paths.map(readFileOf));
+  const present = (await Promise.all(paths.map(async (path) => ((await isMissing(path)) ? [] : [path])))).flat();
+  const files = await Promise.all((present.length === 0 ? paths : present).map(readFileOf));
   const texts = files.map(({ root }) => text(root["current-context"]));
   const current = texts.find((name) => name !== undefined);
   if (current === undefined)
@@ -64,6 +65,13 @@ export async function readKubeconfig(env: Environment): Promise<Connection> {
     },
     authorization: authorizationOf(user, { server, ca: text(cluster.value["certificate-authority-data"]) }),
   };
+}
+
+async function isMissing(path: string): Promise<boolean> {
+  return await access(path).then(
+    () => false,
+    (error: unknown) => errorCode(error) === "ENOENT",
+  );
 }
 
 async function readFileOf(path: string): Promise<{ readonly root: Part; readonly dir: string }> {

@@ -6,5 +6,5 @@ import type { Config } from "../../api/config.ts";
  */
 export function isInCluster({ store, runtime }: Pick<Config, "store" | "runtime">, env: NodeJS.ProcessEnv): boolean {
   const isNamed = store === "kubernetes" || runtime === "kubernetes";
-  return isNamed || env["KUBECONFIG"] !== undefined || env["KUBERNETES_SERVICE_HOST"] !== undefined;
+  return isNamed || (env["KUBECONFIG"] ?? "") !== "" || env["KUBERNETES_SERVICE_HOST"] !== undefined;
 }

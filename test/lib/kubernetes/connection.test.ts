@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { connect } from "../../../src/lib/kubernetes/connection.ts";
+import { isInCluster } from "../../../src/runtimes/kubernetes/in-cluster.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const inPod = { KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" };
@@ -37,6 +38,19 @@ describe("the connection to an API server", { concurrency: true }, () => {
     await assert.rejects(connect({ KUBECONFIG: path }), /no current-context/);
     await writeFile(path, "current-context: home\ncontexts: [{name: home, context: {cluster: c, user: u}}]\n");
     await assert.rejects(connect({ KUBECONFIG: path }), /no entry c in clusters/);
+  });
+
+  it("leaves out what is missing of several files, and takes an empty KUBECONFIG for none", async () => {
+    await using dir = await tempDir();
+    const [missing, present] = [join(dir.path, "missing"), join(dir.path, "config")];
+    const parts = ["contexts: [{name: c, context: {cluster: c, user: c}}]", "users: [{name: c, user: {token: t}}]"];
+    const clusters = "clusters: [{name: c, cluster: {server: 'https://c:6443'}}]";
+    await writeFile(present, ["current-context: c", clusters, ...parts, ""].join("\n"));
+    assert.equal((await connect({ KUBECONFIG: `${missing}:${present}` })).server, "https://c:6443");
+    await mkdir(join(dir.path, ".kube"));
+    await rename(present, join(dir.path, ".kube", "config"));
+    assert.equal((await connect({ KUBECONFIG: "", HOME: dir.path })).server, "https://c:6443");
+    assert.equal(isInCluster({ store: "files", runtime: "auto" }, { KUBECONFIG: "" }), false);
   });
 
   it("is the current context's of KUBECONFIG, with files beside it, a certificate or a program for credentials", async () => {
