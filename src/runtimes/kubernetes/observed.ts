@@ -1,6 +1,6 @@
 import type { Observed, Pending } from "../../api/workload.ts";
 import { exitOf } from "./pod-exit.ts";
-import type { Pod } from "./pod-object.ts";
+import type { ContainerStatus, Pod } from "./pod-object.ts";
 import { engineContainer } from "./pod.ts";
 
 export interface Seen {
@@ -63,7 +63,7 @@ function pendingOf({ metadata, spec, status }: Pod): Pending | undefined {
     const said = waiting.message ?? "its configuration is incomplete";
     return { reason: "NoSecret", message: `its Pod waits for what it names: ${said}; create it`, isStuck: true };
   }
-  const starter = status.initContainerStatuses.find(({ state }) => state.terminated?.exitCode !== 0);
+  const starter = status.initContainerStatuses.find((each) => !hasDoneItsPart(spec, each));
   if (starter !== undefined) {
     const why = starter.state.waiting?.message ?? starter.lastState.terminated?.message ?? "";
     const message = `its init container ${starter.name} has not ended yet${why === "" ? "" : `: ${why}`}`;
@@ -76,6 +76,12 @@ function pendingOf({ metadata, spec, status }: Pod): Pending | undefined {
   }
   const message = `node ${spec.nodeName} prepares its volumes and network; kubectl describe pod ${metadata.name} shows more`;
   return { reason: "Preparing", message, isStuck: false };
+}
+
+/** One that restarts always is a sidecar: it need not end, only begin. */
+function hasDoneItsPart({ initContainers }: Pod["spec"], { name, state, started }: ContainerStatus): boolean {
+  const isSidecar = initContainers.some((each) => each.name === name && each.restartPolicy === "Always");
+  return isSidecar ? state.running !== undefined && started === true : state.terminated?.exitCode === 0;
 }
 
 function advice(said: string): string {

@@ -56,6 +56,7 @@ const podSchema = z.object({
         }),
       )
       .default([]),
+    initContainers: z.array(z.object({ name: z.string(), restartPolicy: z.string().optional() })).default([]),
   }),
   status: z
     .object({

@@ -18,8 +18,7 @@ interface Written {
   readonly limits?: Readonly<Record<string, string>>;
 }
 
-/** As the API server writes it. */
-/** As earlier versions made Pods, whose start is the time of creation. */
+/** As the API server writes it, without the time of its start, which Pods of earlier versions lack. */
 function podWith({ status, metadata, limits, ...rest }: Written): Pod {
   const nodeName = "nodeName" in rest ? rest.nodeName : "nas";
   const pod = readPod(
@@ -369,6 +368,31 @@ describe("an engine that has ended, or cannot begin", () => {
       assert.ok(!Number.isNaN(Date.parse(exit?.at ?? "")));
     });
   }
+});
+
+describe("an engine behind init containers", () => {
+  const pending = (init: object, status: object) => {
+    const object = {
+      metadata: { name: "x", uid: "1", creationTimestamp: createdAt, labels: podLabels(workload, "home") },
+      spec: { nodeName: "nas", containers: [{ name: "engine", image }], initContainers: [{ name: "helper", ...init }] },
+      status: {
+        phase: "Pending",
+        conditions: [{ type: "PodReadyToStartContainers", status: "True" }],
+        initContainerStatuses: [{ name: "helper", started: true, ...status }],
+      },
+    };
+    const pod = readPod(object, "home");
+    assert.ok(pod !== undefined);
+    return observedOf(pod, { isBeingRemoved: false }).pending?.reason;
+  };
+  const isRunning = { state: { running: { startedAt: createdAt } } };
+
+  it("waits for the end of an init container, and only for the start of a sidecar", () => {
+    assert.equal(pending({}, isRunning), "Initializing");
+    assert.equal(pending({}, { state: { terminated: { exitCode: 0 } } }), "Pulling");
+    assert.equal(pending({ restartPolicy: "Always" }, isRunning), "Pulling");
+    assert.equal(pending({ restartPolicy: "Always" }, { state: { waiting: {} } }), "Initializing");
+  });
 });
 
 describe("an engine that runs", () => {
