@@ -14,6 +14,11 @@ export interface Call {
   readonly signal?: AbortSignal;
   /** Longest time until the answer begins: pauses that the API server asks for and a second attempt are part of it. */
   readonly timeoutMs?: number;
+  /**
+   * Sent also while the API server wants to hear nothing, as few and small as it is: what says that this process lives. A
+   * 429 is its answer.
+   */
+  readonly isHeartbeat?: boolean;
   /** Called right before each sending, after every wait: nothing is sent where it throws. */
   readonly check?: () => void;
 }
@@ -50,7 +55,7 @@ const keepAliveMs = 15_000;
 
 /**
  * HTTPS to an API server, with connections that are kept. A 429 that says when to come again is not an error before this
- * request's time is over: until then nothing is sent to that server, whoever asks.
+ * request's time is over: until then nothing but heartbeats is sent to that server, whoever asks.
  */
 export function openApiClient(connection: Connection): ApiClient {
   const agent = new Agent({ keepAlive: true, keepAliveMsecs: keepAliveMs, maxSockets: 64, ...connection.tls });
@@ -102,12 +107,12 @@ export function openApiClient(connection: Connection): ApiClient {
   const sendInTime = async (method: Method, path: string, call: Call): Promise<IncomingMessage> => {
     const endMs = steadyNow() + (call.timeoutMs ?? limitMs);
     for (;;) {
-      await pause.over(endMs, call.signal);
+      if (call.isHeartbeat !== true) await pause.over(endMs, call.signal);
       const answer = await send(method, path, call, { endMs });
       const seconds = answer.statusCode === 429 ? retryAfterOf(answer.headers["retry-after"]) : undefined;
       if (seconds === undefined || seconds <= 0) return answer;
       pause.begin(seconds);
-      if (steadyNow() + seconds * 1000 > endMs) return answer;
+      if (call.isHeartbeat === true || steadyNow() + seconds * 1000 > endMs) return answer;
       answer.resume();
     }
   };

@@ -204,7 +204,7 @@ const pathOf = ({ namespace }: ApiClient): string => `/apis/coordination.k8s.io/
 async function findLease(client: ApiClient, name: string, limit: Limit = {}): Promise<Found | undefined> {
   let value: unknown;
   try {
-    value = await client.request("GET", `${pathOf(client)}/${name}`, limit);
+    value = await client.request("GET", `${pathOf(client)}/${name}`, { ...limit, isHeartbeat: true });
   } catch (error) {
     if (isStatus(error, 404)) return undefined;
     throw error;
@@ -265,10 +265,11 @@ async function write(
       leaseTransitions: transitions,
     },
   };
+  const call = { body, ...limit, isHeartbeat: true };
   const answer =
     version === undefined
-      ? await client.request("POST", pathOf(client), { body, ...limit })
-      : await client.request("PUT", `${pathOf(client)}/${name}`, { body, ...limit });
+      ? await client.request("POST", pathOf(client), call)
+      : await client.request("PUT", `${pathOf(client)}/${name}`, call);
   if (!isRecord(answer) || !isRecord(answer["metadata"])) throw new Error(`Lease ${name}: the answer has no metadata`);
   return String(answer["metadata"]["resourceVersion"]);
 }

@@ -130,7 +130,8 @@ export function openDemandLease(client: ApiClient, gateway: string, elapsedMs = 
   const send = async (report: DemandReport): Promise<void> => {
     const body = lease(report);
     const query = { fieldManager: "berth-gateway", force: true };
-    await client.request("PATCH", `${path}/${name}`, { query, body, contentType: patchTypes.apply });
+    const call = { query, body, contentType: patchTypes.apply, isHeartbeat: true };
+    await client.request("PATCH", `${path}/${name}`, call);
   };
   return {
     async write(report) {

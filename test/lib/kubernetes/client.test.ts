@@ -3,6 +3,8 @@ import { createServer } from "node:https";
 import { describe, it } from "node:test";
 import { openApiClient, type ApiClient, type Call, type Method } from "../../../src/lib/kubernetes/client.ts";
 import { fencedClient } from "../../../src/lib/kubernetes/fenced-client.ts";
+import { acquireLease } from "../../../src/lib/kubernetes/lease-election.ts";
+import { openDemandLease } from "../../../src/store/kubernetes/demand.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { certificate } from "../../support/certificate.ts";
 import { listen } from "../../support/listen.ts";
@@ -64,6 +66,36 @@ describe("a client of an API server that is asked too much", { concurrency: true
       site.seen.map(({ path }) => path),
       ["/first"],
     );
+  });
+
+  it("sends heartbeats all the same: a Lease is renewed, and demand is told", async () => {
+    await using site = await refusing(2, "3600");
+    await assert.rejects(site.client.request("GET", "/first"), { status: 429 });
+    await assert.rejects(site.client.request("PUT", "/lease", { isHeartbeat: true }), { status: 429 });
+    assert.deepEqual(await site.client.request("PUT", "/lease", { isHeartbeat: true }), { kind: "Found" });
+    await assert.rejects(site.client.request("GET", "/second"), { status: 429 });
+    assert.deepEqual(
+      site.seen.map(({ path }) => path),
+      ["/first", "/lease", "/lease"],
+    );
+    const calls: [string, boolean | undefined][] = [];
+    using api = new ApiDouble();
+    const request = api.request.bind(api);
+    api.request = async (method, path, call) => {
+      calls.push([method, call?.isHeartbeat]);
+      return await request(method, path, call);
+    };
+    const candidate = { client: api, name: "one", identity: "me", labels: {}, annotations: () => ({}) };
+    await using lease = await acquireLease(candidate, { onLost: () => undefined });
+    await lease.renew();
+    await using demand = openDemandLease(api, "g");
+    await demand.write({ sendsBearers: true, slots: {} });
+    assert.deepEqual(calls, [
+      ["GET", true],
+      ["POST", true],
+      ["PUT", true],
+      ["PATCH", true],
+    ]);
   });
 
   it("ends a wait that is aborted", async () => {
