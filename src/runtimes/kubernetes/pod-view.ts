@@ -121,11 +121,9 @@ export class PodView {
   }
 
   /** A request about this namespace. Rejects with RuntimeUnavailable where there is no answer, with ApiError for a refusal. */
-  async request(method: Method, kind: string, name = "", call: Call = {}): Promise<unknown> {
+  async request(method: Method, plural: "pods" | "secrets", name = "", call: Call = {}): Promise<unknown> {
     const { client } = this.#options;
-    const [group = "", plural = ""] = kind.includes("/") ? kind.split(/\/(?=[^/]*$)/) : ["", kind];
-    const base = group === "" ? "/api/v1" : `/apis/${group}`;
-    const path = `${base}/namespaces/${client.namespace}/${plural}${name === "" ? "" : `/${name}`}`;
+    const path = `/api/v1/namespaces/${client.namespace}/${plural}${name === "" ? "" : `/${name}`}`;
     return await this.answered(client.request(method, path, call));
   }
 
