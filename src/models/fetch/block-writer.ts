@@ -1,8 +1,16 @@
 import type { PartialFile } from "./partial-file.ts";
 import { blockBytes } from "./partial-journal.ts";
 
-/** The longest chunk: the read buffer of connections, and the rest of a header before it. */
+/** The longest chunk that is not read into a block: the read buffer of connections, and the rest of a header before it. */
 const longestChunk = 256 * 1024;
+
+/** The blocks that were received over all connections, and how many times a connection had to wait for the disk. */
+export interface BlockCounts {
+  blocks: number;
+  waits: number;
+}
+
+const sharedBlock = (): Buffer => Buffer.from(new SharedArrayBuffer(blockBytes));
 
 /**
  * Collects the bytes of one connection into blocks, and writes them. One buffer is filled while the other is written,
@@ -10,7 +18,8 @@ const longestChunk = 256 * 1024;
  */
 export class BlockWriter {
   readonly #partial: PartialFile;
-  readonly #buffers: [Buffer, Buffer] = [Buffer.allocUnsafeSlow(blockBytes), Buffer.allocUnsafeSlow(blockBytes)];
+  /** The thread that writes a block reads the block where it lies. */
+  readonly #buffers: [Buffer, Buffer] = [sharedBlock(), sharedBlock()];
   readonly #writing: [Promise<void> | undefined, Promise<void> | undefined] = [undefined, undefined];
   #current: 0 | 1 = 0;
   #filled = 0;
@@ -18,9 +27,11 @@ export class BlockWriter {
   #end = 0;
   #error: unknown;
   #onRoom: (() => void) | undefined;
+  readonly #counts: BlockCounts;
 
-  constructor(partial: PartialFile) {
+  constructor(partial: PartialFile, counts: BlockCounts) {
     this.#partial = partial;
+    this.#counts = counts;
   }
 
   /** Begins a range that starts at a block boundary. */
@@ -44,7 +55,7 @@ export class BlockWriter {
    * undefined: no byte is missing, or the block is being written.
    */
   room(): Buffer | undefined {
-    const bytes = Math.min(blockBytes - this.#filled, this.#end - this.#position, longestChunk);
+    const bytes = Math.min(blockBytes - this.#filled, this.#end - this.#position);
     if (bytes === 0 || this.#writing[this.#current] !== undefined) return undefined;
     return this.#buffers[this.#current].subarray(this.#filled, this.#filled + bytes);
   }
@@ -69,6 +80,7 @@ export class BlockWriter {
     const isFull = this.#writing[this.#current] !== undefined;
     if (!isFull && (other === undefined || blockBytes - this.#filled > longestChunk)) return true;
     this.#onRoom = onRoom;
+    this.#counts.waits += 1;
     return false;
   }
 
@@ -79,6 +91,7 @@ export class BlockWriter {
   }
 
   #flush(): void {
+    this.#counts.blocks += 1;
     const which = this.#current;
     const block = this.#buffers[which].subarray(0, this.#filled);
     const index = Math.floor((this.#position - 1) / blockBytes);

@@ -1,8 +1,9 @@
 import { rm } from "node:fs/promises";
 import { findAddress, type Address, type Network } from "./address.ts";
 import { BlockWriter } from "./block-writer.ts";
+import { openConnections } from "./connections.ts";
 import { FetchError } from "./fetch-error.ts";
-import type { HashThread } from "./hash-thread.ts";
+import type { FileThread } from "./file-thread.ts";
 import { PartialFile, type Span } from "./partial-file.ts";
 import type { Content } from "./partial-journal.ts";
 import { ContentChanged, RangeIgnored, readSpan } from "./range.ts";
@@ -21,10 +22,10 @@ export interface DownloadOptions {
   /** The facts from the manifest. The hub's facts count where the manifest has none. */
   readonly expected: { readonly sha256?: string; readonly sizeBytes?: number };
   readonly network: Network;
-  readonly hashes: HashThread;
+  readonly fileThread: FileThread;
   readonly rate: RateLimit;
   readonly reserveBytes: number;
-  /** The number of ranges that are fetched at once. */
+  /** The most ranges that are fetched at once. */
   readonly connections: number;
   /** The address of the file from a recent resolution; absent: the source is resolved. */
   readonly address?: Address;
@@ -61,9 +62,9 @@ export async function download(options: DownloadOptions): Promise<Downloaded> {
     // A download from a server without ranges cannot be continued.
     if (!usesRanges || isFresh) await rm(directory, { recursive: true, force: true });
     try {
-      const { reserveBytes, hashes } = options;
+      const { reserveBytes, fileThread } = options;
       const onBlock = (bytesDone: number): void => void (progress.bytesDone = bytesDone);
-      await using partial = await PartialFile.open({ directory, content, hashes, reserveBytes, signal, onBlock });
+      await using partial = await PartialFile.open({ directory, content, fileThread, reserveBytes, signal, onBlock });
       progress.bytesDone = partial.bytesDone;
       await partial.checkRoom(partial.bytesLeft);
       await fetchSpans(options, partial, address, usesRanges);
@@ -142,8 +143,9 @@ async function fetchSpans(
   const route = new Route(address, async (signal) => await findAddress(source, network, signal));
   const failing = new AbortController();
   const signal = AbortSignal.any([options.signal, failing.signal]);
-  const worker = async (): Promise<void> => {
-    const writer = new BlockWriter(partial);
+  const counts = { blocks: 0, waits: 0 };
+  const fetchClaims = async (): Promise<void> => {
+    const writer = new BlockWriter(partial, counts);
     for (;;) {
       const span = partial.claim(usesRanges ? spanBlocks : Infinity);
       if (span === undefined) return;
@@ -152,18 +154,19 @@ async function fetchSpans(
       } catch (error) {
         // The other connections end too, and the first error is reported.
         failing.abort(error);
-        throw error;
+        return;
       } finally {
         await writer.settled().catch(() => undefined);
         partial.giveBack(span);
       }
     }
   };
-  const count = usesRanges ? options.connections : 1;
-  const ended = await Promise.allSettled(Array.from({ length: count }, worker));
+  await openConnections(fetchClaims, {
+    most: usesRanges ? options.connections : 1,
+    counts,
+  });
   options.signal.throwIfAborted();
-  const failed = ended.find((end) => end.status === "rejected");
-  if (failed !== undefined) throw failing.signal.reason ?? failed.reason;
+  failing.signal.throwIfAborted();
 }
 
 interface SpanContext {

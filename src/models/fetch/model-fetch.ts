@@ -8,7 +8,7 @@ import type { Address, Network } from "./address.ts";
 import type { BlobStore } from "./blob-store.ts";
 import { addressOf, contentOf, download } from "./download.ts";
 import { FetchError } from "./fetch-error.ts";
-import type { HashThread } from "./hash-thread.ts";
+import type { FileThread } from "./file-thread.ts";
 import { doneLine, headLine, isSameContent, readJournal, type Content } from "./partial-journal.ts";
 import { within, type DownloadProgress } from "./progress.ts";
 import type { RateLimit } from "./rate-limit.ts";
@@ -17,7 +17,7 @@ import { parseSource, safeFileName, type Source } from "./source.ts";
 
 export interface ModelFetchOptions {
   readonly store: BlobStore;
-  readonly hashes: HashThread;
+  readonly fileThread: FileThread;
   readonly network: Omit<Network, "isOpen">;
   readonly rate: RateLimit;
   readonly reserveBytes: number;
@@ -152,7 +152,7 @@ export class ModelFetch {
     signal: AbortSignal,
     claims: DisposableStack,
   ): Promise<PulledFile> {
-    const { store, hashes, rate, reserveBytes, connections } = this.#options;
+    const { store, fileThread, rate, reserveBytes, connections } = this.#options;
     const { wanted, source, name, address, content } = part;
     const { sizeBytes } = content;
     const { commit } = address;
@@ -182,7 +182,7 @@ export class ModelFetch {
       directory,
       expected,
       network,
-      hashes,
+      fileThread,
       rate,
       reserveBytes,
       connections,

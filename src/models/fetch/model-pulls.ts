@@ -6,7 +6,7 @@ import { isNoSpace } from "../../lib/disk-space.ts";
 import type { BlobStore } from "./blob-store.ts";
 import { FetchError, type FetchReason } from "./fetch-error.ts";
 import { flmTag, type FlmTool } from "./flm.ts";
-import type { HashThread } from "./hash-thread.ts";
+import type { FileThread } from "./file-thread.ts";
 import type { ModelFetch } from "./model-fetch.ts";
 import { newProgress, Speed, type DownloadProgress } from "./progress.ts";
 import { isWanted, type WantedModel } from "./wanted-model.ts";
@@ -26,7 +26,7 @@ export type PullState = FetchState<PullProgress, PullFailure>;
 export interface ModelPullsOptions {
   readonly store: BlobStore;
   readonly fetch: Pick<ModelFetch, "fetch" | "discard">;
-  readonly hashes: HashThread;
+  readonly fileThread: FileThread;
   /** Fetches the models of FastFlowLM; absent: nobody does. */
   readonly flm?: Pick<FlmTool, "observe" | "fetch" | "sizeOf">;
   /** Called when the installed files cannot be synced to the disk. */
@@ -189,13 +189,13 @@ export class ModelPulls implements AsyncDisposable {
    * FetchError for the first that differs, or as `signal` was aborted.
    */
   async verify({ ref }: Pick<WantedModel, "ref">, progress: PullProgress, signal: AbortSignal): Promise<void> {
-    const { store, hashes } = this.#options;
+    const { store, fileThread } = this.#options;
     const model = store.find(ref);
     if (model === undefined)
       throw new FetchError("SourceNotFound", `${ref} was not fetched: no checksum of it is known`);
     progress.bytesTotal = this.sizeOf({ ref });
     for (const { name, sha256: expected, sizeBytes } of model.files) {
-      await using hash = hashes.begin(store.blobPath(expected));
+      await using hash = fileThread.begin(store.blobPath(expected));
       const before = progress.bytesDone;
       const found = await hash.digest(sizeBytes, signal, (bytes) => {
         progress.bytesDone = before + bytes;

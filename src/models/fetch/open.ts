@@ -1,6 +1,6 @@
 import { BlobStore } from "./blob-store.ts";
 import { FlmTool } from "./flm.ts";
-import { HashThread } from "./hash-thread.ts";
+import { FileThread } from "./file-thread.ts";
 import { hubFrom } from "./hub.ts";
 import { ModelFetch } from "./model-fetch.ts";
 import { ModelPulls } from "./model-pulls.ts";
@@ -39,13 +39,13 @@ interface OpenedPulls extends AsyncDisposable {
 export async function openModelPulls(config: ModelPullsConfig): Promise<OpenedPulls> {
   await using stack = new AsyncDisposableStack();
   const store = await BlobStore.open(config.modelsDir, config.boot);
-  const hashes = stack.use(new HashThread());
+  const fileThread = stack.use(new FileThread());
   const { reserveBytes, onError } = config;
   const network = { hub: hubFrom(config.env), proxies: proxiesFrom(config.env), connectMs, stallMs, retryMs };
   const rate = new RateLimit(config.bytesPerSecond);
-  const fetch = new ModelFetch({ store, hashes, network, rate, reserveBytes, connections });
+  const fetch = new ModelFetch({ store, fileThread, network, rate, reserveBytes, connections });
   const flm = new FlmTool(config.env);
-  const pulls = stack.use(new ModelPulls({ store, fetch, hashes, flm, onError }));
+  const pulls = stack.use(new ModelPulls({ store, fetch, fileThread, flm, onError }));
   const shapes = stack.use(new RemoteShapes({ network, ...headers }));
   const owned = stack.move();
   return { store, pulls, shapes, flm, [Symbol.asyncDispose]: () => owned.disposeAsync() };

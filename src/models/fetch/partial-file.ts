@@ -1,20 +1,10 @@
 import { mkdir, open, rm, statfs, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import { crc32 } from "node:zlib";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { isNoSpace } from "../../lib/disk-space.ts";
-import { Serial } from "../../lib/serial.ts";
 import { FetchError } from "./fetch-error.ts";
-import type { FileHash, HashThread } from "./hash-thread.ts";
-import {
-  blockBytes,
-  blockLine,
-  headLine,
-  isSameContent,
-  JournalLines,
-  readJournal,
-  type Content,
-} from "./partial-journal.ts";
+import type { FileHash, FileThread } from "./file-thread.ts";
+import { blockBytes, blockLine, headLine, isSameContent, readJournal, type Content } from "./partial-journal.ts";
 
 /** A range of bytes of a file. The end is exclusive. */
 export interface Span {
@@ -26,19 +16,13 @@ export interface PartialFileOptions {
   /** The directory of this file alone, with its `data` and `journal`. */
   readonly directory: string;
   readonly content: Content;
-  readonly hashes: HashThread;
+  readonly fileThread: FileThread;
   /** The number of bytes that must stay free on the disk. */
   readonly reserveBytes: number;
   readonly signal: AbortSignal;
   /** Called for every block that is on disk. */
   readonly onBlock: (bytesDone: number) => void;
 }
-
-/**
- * The length of one write. The kernel caches a longer write in larger pieces of memory, which are rare on a machine in
- * use: 2 GiB took 0.4 s of a core in writes of this length, and 1.3 s or more in writes of 1 MiB.
- */
-const writeBytes = 256 * 1024;
 
 const missing = 0;
 const claimed = 1;
@@ -56,9 +40,6 @@ export class PartialFile implements AsyncDisposable {
   readonly #options: PartialFileOptions;
   readonly #data: FileHandle;
   readonly #journal: FileHandle;
-  readonly #lines: JournalLines;
-  /** One write at a time: the kernel makes a second write to the file wait, and its thread takes a core meanwhile. */
-  readonly #writes = new Serial();
   readonly #blocks: Uint8Array;
   readonly #hash: FileHash;
   #prefix = 0;
@@ -66,13 +47,13 @@ export class PartialFile implements AsyncDisposable {
 
   /** Rejects with the system's errors, or as `signal` was aborted. */
   static async open(options: PartialFileOptions): Promise<PartialFile> {
-    const { directory, content, hashes, signal } = options;
+    const { directory, content, fileThread, signal } = options;
     const [dataPath, journalPath] = [join(directory, "data"), join(directory, "journal")];
     await mkdir(directory, { recursive: true, mode: 0o750 });
     const known = await readJournal(journalPath);
     const blocks = new Map(known !== undefined && isSameContent(known.content, content) ? known.blocks : []);
     if (blocks.size === 0) await rm(dataPath, { force: true });
-    else for (const index of await wrongBlocks(hashes, dataPath, content, blocks, signal)) blocks.delete(index);
+    else for (const index of await wrongBlocks(fileThread, dataPath, content, blocks, signal)) blocks.delete(index);
     // The journal is written again: a truncated line must not become the beginning of the next line.
     const lines = [...blocks].map(([index, crc]) => blockLine(index, crc));
     await writeFileAtomic(journalPath, headLine(content) + lines.join(""), { fsync: false, mode: 0o640 });
@@ -98,8 +79,7 @@ export class PartialFile implements AsyncDisposable {
     this.isResumed = blocks.length > 0;
     this.#data = data;
     this.#journal = journal;
-    this.#lines = new JournalLines(journal);
-    this.#hash = options.hashes.begin(dataPath);
+    this.#hash = options.fileThread.begin(dataPath);
     this.#blocks = new Uint8Array(Math.ceil(this.content.sizeBytes / blockBytes));
     for (const index of blocks) this.#take(index);
     this.#advance();
@@ -125,13 +105,10 @@ export class PartialFile implements AsyncDisposable {
     }
   }
 
-  /** Writes one complete block. Rejects with FetchError if the disk is full. */
+  /** Writes one complete block, which lies in memory that threads share. Rejects with FetchError if the disk is full. */
   async write(index: number, block: Buffer): Promise<void> {
-    const from = index * blockBytes;
-    const crc = crc32(block);
     try {
-      await this.#writes.run(async () => await this.#write(block, from));
-      await this.#lines.append(blockLine(index, crc));
+      await this.#hash.write({ data: this.#data.fd, journal: this.#journal.fd, index, block });
     } catch (error) {
       throw isNoSpace(error) ? this.#noSpace(error) : error;
     }
@@ -164,14 +141,6 @@ export class PartialFile implements AsyncDisposable {
     await this.#data.close();
   }
 
-  async #write(block: Buffer, from: number): Promise<void> {
-    for (let at = 0; at < block.length;) {
-      const length = Math.min(writeBytes, block.length - at);
-      const { bytesWritten } = await this.#data.write(block, at, length, from + at);
-      at += bytesWritten;
-    }
-  }
-
   #take(index: number): void {
     if (this.#blocks[index] === present) return;
     this.#blocks[index] = present;
@@ -196,14 +165,14 @@ export class PartialFile implements AsyncDisposable {
 
 /** The blocks that do not match their journal. An unreadable file is deleted, and all of its blocks are wrong. */
 async function wrongBlocks(
-  hashes: HashThread,
+  fileThread: FileThread,
   path: string,
   content: Content,
   blocks: ReadonlyMap<number, number>,
   signal: AbortSignal,
 ): Promise<readonly number[]> {
   try {
-    return await hashes.wrongBlocks(path, { sizeBytes: content.sizeBytes, blockBytes }, blocks, signal);
+    return await fileThread.wrongBlocks(path, { sizeBytes: content.sizeBytes, blockBytes }, blocks, signal);
   } catch {
     signal.throwIfAborted();
     await rm(path, { force: true });

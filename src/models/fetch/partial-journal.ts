@@ -1,8 +1,7 @@
-import { readFile, type FileHandle } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { errorCode } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
-import { Serial } from "../../lib/serial.ts";
 
 /** The content of which a partial file is a part. */
 export interface Content {
@@ -29,7 +28,7 @@ export function headLine(content: Content): string {
   return `${JSON.stringify({ schema: 1, blockBytes, ...content })}\n`;
 }
 
-/** The line of one block on disk. All such lines have one length, so that a truncated line is recognised. */
+/** The line of one block on disk, written without a sync: blocks are checked against the journal before use. All such lines have one length, so that a truncated line is recognised. */
 export function blockLine(index: number, crc: number): string {
   return `${index.toString(16).padStart(8, "0")} ${crc.toString(16).padStart(8, "0")}\n`;
 }
@@ -68,30 +67,6 @@ export function isSameContent(known: Content, now: Content): boolean {
   if (known.source !== now.source || known.sizeBytes !== now.sizeBytes) return false;
   if (now.sha256 !== undefined || known.sha256 !== undefined) return known.sha256 === now.sha256;
   return now.validator !== undefined && known.validator === now.validator;
-}
-
-/** Appends lines without a sync: the blocks on disk are checked against the journal before use. */
-export class JournalLines {
-  readonly #journal: FileHandle;
-  readonly #turns = new Serial();
-  #waiting = "";
-  #next: Promise<void> | undefined;
-
-  constructor(journal: FileHandle) {
-    this.#journal = journal;
-  }
-
-  /** Lines of several calls may be written at once. Rejects with the system's errors. */
-  async append(line: string): Promise<void> {
-    this.#waiting += line;
-    this.#next ??= this.#turns.run(async () => {
-      const lines = this.#waiting;
-      this.#waiting = "";
-      this.#next = undefined;
-      await this.#journal.appendFile(lines, "latin1");
-    });
-    await this.#next;
-  }
 }
 
 function contentOf(value: unknown): Content | undefined {

@@ -27,6 +27,20 @@ it("fetches a file by several ranges at once", async () => {
   );
 });
 
+it("opens further connections to a slow server", async () => {
+  await using site = await fetchSite(40 * mebibyte);
+  const { server } = site;
+  const waiting: (() => void)[] = [];
+  // No range is sent before both ranges were requested.
+  server.behave = (request, _response, serve) => {
+    if (request.method !== "GET") return serve();
+    waiting.push(serve);
+    if (waiting.length === 2) for (const send of waiting) send();
+  };
+  const found = await download(site.options());
+  assert.equal(found.sha256, sha256Of(site.body));
+});
+
 it("fetches an empty file, and a file of one byte", async () => {
   for (const bytes of [0, 1]) {
     await using site = await fetchSite(bytes);

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { it } from "node:test";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
-import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
+import { FileThread } from "../../../src/models/fetch/file-thread.ts";
 import { hubFrom } from "../../../src/models/fetch/hub.ts";
 import { ModelFetch } from "../../../src/models/fetch/model-fetch.ts";
 import { newProgress } from "../../../src/models/fetch/progress.ts";
@@ -22,7 +22,7 @@ it(`resumes after kill -9 at ${kills} random bytes, with the right checksum each
   const body = ggufOf(24 * mebibyte + 321);
   await using server = await startFileServer({ "/model.gguf": { body, etag: '"one"' } });
   const source = `${server.url}/model.gguf`;
-  await using hashes = new HashThread();
+  await using fileThread = new FileThread();
   let resumed = 0;
   for (let index = 0; index < kills; index++) {
     await using directory = await tempDir();
@@ -45,7 +45,14 @@ it(`resumes after kill -9 at ${kills} random bytes, with the right checksum each
     server.asked.length = 0;
     const store = await BlobStore.open(directory.path, "this boot");
     const network = { hub: hubFrom({}), connectMs: 60_000, stallMs: 60_000, retryMs: 20 };
-    const fetch = new ModelFetch({ store, hashes, network, rate: new RateLimit(), reserveBytes: 0, connections: 2 });
+    const fetch = new ModelFetch({
+      store,
+      fileThread,
+      network,
+      rate: new RateLimit(),
+      reserveBytes: 0,
+      connections: 2,
+    });
     const wanted = { ref: "m", files: [{ source }], isOpen: false };
     const progress = newProgress();
     const pulled = await fetch.fetch(wanted, progress, new AbortController().signal);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
-import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
+import { FileThread } from "../../../src/models/fetch/file-thread.ts";
 import { hubFrom } from "../../../src/models/fetch/hub.ts";
 import { ModelFetch } from "../../../src/models/fetch/model-fetch.ts";
 import { newProgress, type DownloadProgress } from "../../../src/models/fetch/progress.ts";
@@ -36,10 +36,10 @@ async function site(files: Readonly<Record<string, Buffer>>): Promise<Site> {
   };
   const directory = await tempDir();
   const store = await BlobStore.open(directory.path, "this boot");
-  const hashes = new HashThread();
+  const fileThread = new FileThread();
   const hub = hubFrom({ HF_ENDPOINT: server.url });
   const network = { hub, connectMs: 60_000, stallMs: 60_000, retryMs: 20 };
-  const fetch = new ModelFetch({ store, hashes, network, rate: new RateLimit(), reserveBytes: 0, connections: 2 });
+  const fetch = new ModelFetch({ store, fileThread, network, rate: new RateLimit(), reserveBytes: 0, connections: 2 });
   const progress = newProgress();
   return {
     server,
@@ -50,7 +50,7 @@ async function site(files: Readonly<Record<string, Buffer>>): Promise<Site> {
       return store.pathsOf(await fetch.fetch(model, progress, new AbortController().signal));
     },
     async [Symbol.asyncDispose]() {
-      await hashes[Symbol.asyncDispose]();
+      await fileThread[Symbol.asyncDispose]();
       await server[Symbol.asyncDispose]();
       await directory[Symbol.asyncDispose]();
     },

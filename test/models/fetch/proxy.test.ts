@@ -8,7 +8,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { findAddress } from "../../../src/models/fetch/address.ts";
 import { download } from "../../../src/models/fetch/download.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
-import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
+import { FileThread } from "../../../src/models/fetch/file-thread.ts";
 import { hubFrom } from "../../../src/models/fetch/hub.ts";
 import { newProgress } from "../../../src/models/fetch/progress.ts";
 import { proxiesFrom } from "../../../src/models/fetch/proxies.ts";
@@ -40,7 +40,7 @@ async function site() {
   });
   const proxy = stack.use(await startProxy(() => port));
   const directory = stack.use(await tempDir());
-  const hashes = stack.use(new HashThread());
+  const fileThread = stack.use(new FileThread());
   const owned = stack.move();
   return {
     proxy,
@@ -55,7 +55,7 @@ async function site() {
       const limits = { rate: new RateLimit(), reserveBytes: 0, connections: 2 };
       const into = join(directory.path, "partial");
       const job = { text, source, directory: into, expected: {}, progress: newProgress(), signal };
-      return await download({ ...job, ...limits, network, hashes });
+      return await download({ ...job, ...limits, network, fileThread });
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

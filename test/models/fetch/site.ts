@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { randomBytes } from "node:crypto";
 import type { DownloadOptions } from "../../../src/models/fetch/download.ts";
 import { newProgress, type DownloadProgress } from "../../../src/models/fetch/progress.ts";
-import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
+import { FileThread } from "../../../src/models/fetch/file-thread.ts";
 import { hubFrom } from "../../../src/models/fetch/hub.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
 import { parseSource } from "../../../src/models/fetch/source.ts";
@@ -19,7 +19,7 @@ export function ggufOf(bytes: number): Buffer {
 export interface FetchSite extends AsyncDisposable {
   readonly server: FileServer;
   readonly directory: string;
-  readonly hashes: HashThread;
+  readonly fileThread: FileThread;
   readonly progress: DownloadProgress;
   /** Fetches `/model.gguf` of the server. */
   options(change?: Partial<DownloadOptions>): DownloadOptions;
@@ -30,12 +30,12 @@ export async function fetchSite(bytes = 8 * mebibyte + 12_345): Promise<FetchSit
   const body = randomBytes(bytes);
   const server = await startFileServer({ "/model.gguf": { body, etag: '"one"' } });
   const directory = await tempDir();
-  const hashes = new HashThread();
+  const fileThread = new FileThread();
   const progress = newProgress();
   return {
     body,
     server,
-    hashes,
+    fileThread,
     progress,
     directory: directory.path,
     options: (change = {}) => {
@@ -49,7 +49,7 @@ export async function fetchSite(bytes = 8 * mebibyte + 12_345): Promise<FetchSit
         directory: join(directory.path, "partial"),
         expected: {},
         network: { hub, isOpen: false, connectMs: 60_000, stallMs: 60_000, retryMs: 20 },
-        hashes,
+        fileThread,
         rate: new RateLimit(),
         reserveBytes: 0,
         connections: 4,
@@ -59,7 +59,7 @@ export async function fetchSite(bytes = 8 * mebibyte + 12_345): Promise<FetchSit
       };
     },
     async [Symbol.asyncDispose]() {
-      await hashes[Symbol.asyncDispose]();
+      await fileThread[Symbol.asyncDispose]();
       await server[Symbol.asyncDispose]();
       await directory[Symbol.asyncDispose]();
     },

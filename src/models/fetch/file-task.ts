@@ -1,7 +1,19 @@
-/** A request to the hash thread. One answer follows each request, in order. */
-export type HashQuestion =
+/** A request to the thread for files. One answer follows each request, in order. */
+export type FileQuestion =
   /** Reads `path` from the current position of the hash `id`, up to `to`. */
   | { readonly do: "advance"; readonly id: number; readonly path: string; readonly to: number }
+  /**
+   * Writes a block to the file with the descriptor `data`, and then its line to the journal with the descriptor `journal`. A
+   * block at the position of the hash `id` is hashed from memory. Answers with the position of the hash.
+   */
+  | {
+      readonly do: "write";
+      readonly id: number;
+      readonly data: number;
+      readonly journal: number;
+      readonly index: number;
+      readonly block: Uint8Array;
+    }
   /** Ends the hash `id`, and answers with its digest. */
   | { readonly do: "digest"; readonly id: number }
   | { readonly do: "forget"; readonly id: number }
@@ -14,6 +26,6 @@ export type HashQuestion =
       readonly blocks: readonly (readonly [index: number, crc: number])[];
     };
 
-export type HashAnswer =
-  | { readonly value: string | readonly number[] | undefined }
+export type FileAnswer =
+  | { readonly value: string | number | readonly number[] | undefined }
   | { readonly error: string; readonly code: string | undefined };

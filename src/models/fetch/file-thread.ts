@@ -1,17 +1,17 @@
 import { TaskThread } from "../../lib/task-thread.ts";
-import type { HashAnswer, HashQuestion } from "./hash-task.ts";
+import type { FileAnswer, FileQuestion } from "./file-task.ts";
 
-/** The most bytes that one request reads, so that several files take turns and an abort is noticed. */
-const stepBytes = 32 * 1024 * 1024;
+/** The most bytes that one request reads, so that several files and writes take turns and an abort is noticed. */
+const stepBytes = 8 * 1024 * 1024;
 const idleMs = 10_000;
 
 /**
- * SHA-256 and CRC-32 of files, on a thread of its own, so that the event loop never waits for them. All downloads share
- * the thread. The thread ends when no download has used it for a while.
+ * Writes, checks and hashes files on a thread of its own, so that the event loop never waits for a disk or a checksum. All
+ * downloads share the thread. The thread ends when no download has used it for a while.
  */
-export class HashThread implements AsyncDisposable {
+export class FileThread implements AsyncDisposable {
   readonly #thread = new TaskThread({
-    module: new URL("hash-worker.ts", import.meta.url),
+    module: new URL("file-worker.ts", import.meta.url),
     idleMs,
     limits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1, stackSizeMb: 1 },
   });
@@ -25,6 +25,7 @@ export class HashThread implements AsyncDisposable {
     const id = this.#lastId;
     return new FileHash(path, {
       advance: async (to) => void (await this.#call({ do: "advance", id, path, to })),
+      write: async (block) => Number(await this.#call({ do: "write", id, ...block })),
       digest: async () => String(await this.#call({ do: "digest", id })),
       end: async () => {
         await this.#call({ do: "forget", id }).catch(() => undefined);
@@ -56,15 +57,25 @@ export class HashThread implements AsyncDisposable {
     await this.#thread[Symbol.asyncDispose]();
   }
 
-  async #call(question: HashQuestion): Promise<string | readonly number[] | undefined> {
-    const answer = await this.#thread.call<HashAnswer>(question);
+  async #call(question: FileQuestion): Promise<string | number | readonly number[] | undefined> {
+    const answer = await this.#thread.call<FileAnswer>(question);
     if ("value" in answer) return answer.value;
     throw Object.assign(new Error(answer.error), answer.code === undefined ? {} : { code: answer.code });
   }
 }
 
+/** A block of a file, in memory that threads share. */
+export interface WrittenBlock {
+  /** The descriptors of the file and of its journal. */
+  readonly data: number;
+  readonly journal: number;
+  readonly index: number;
+  readonly block: Uint8Array;
+}
+
 interface Steps {
   advance(to: number): Promise<void>;
+  write(block: WrittenBlock): Promise<number>;
   digest(): Promise<string>;
   end(): Promise<void>;
 }
@@ -83,10 +94,15 @@ export class FileHash implements AsyncDisposable {
     this.#steps = steps;
   }
 
+  /** Writes a block, and hashes it from memory if it follows the hashed bytes. Rejects with the system's errors. */
+  async write(block: WrittenBlock): Promise<void> {
+    this.#reached = Math.max(this.#reached, await this.#steps.write(block));
+  }
+
   /** Bytes up to `to` are complete on disk. Reads them in the background. */
   advance(to: number): void {
     this.#wanted = Math.max(this.#wanted, to);
-    this.#running ??= this.#run();
+    if (this.#wanted > this.#reached) this.#running ??= this.#run();
   }
 
   /**
@@ -119,7 +135,7 @@ export class FileHash implements AsyncDisposable {
       while (this.#reached < this.#wanted && this.#error === undefined) {
         const to = Math.min(this.#wanted, this.#reached + stepBytes);
         await this.#steps.advance(to);
-        this.#reached = to;
+        this.#reached = Math.max(this.#reached, to);
       }
     } catch (error) {
       this.#error = error;
