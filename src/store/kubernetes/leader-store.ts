@@ -120,6 +120,7 @@ export async function openClusterLeaderStore(
             watch: (onChange) => changed.add(onChange),
           },
           maps,
+          { names: () => source.objects("Slot").map(({ meta }) => meta.name), onError },
         ),
       );
       const groups = parts.use(await openGroupStore(maps));

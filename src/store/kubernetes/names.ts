@@ -13,6 +13,8 @@ export const pidAnnotation = "berth.dev/pid";
 export const demandAnnotation = "berth.dev/demand";
 /** `berth.dev/restart`, `berth.dev/swap-model` …: their value is a request. */
 export const requestPrefix = "berth.dev/";
+/** `berth.dev/accepted-restart` …: the whole request while it is in force, and its token once it is over. */
+export const acceptedPrefix = "berth.dev/accepted-";
 
 export const partOf = { "app.kubernetes.io/part-of": "berth" } as const;
 export const managed = { ...partOf, "app.kubernetes.io/managed-by": fieldManager } as const;

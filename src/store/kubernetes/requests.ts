@@ -1,15 +1,21 @@
-import { requestKinds, slotRequestSchema, type RequestKind, type SlotRequest } from "../../api/status.ts";
-import { canonicalJson, sha256 } from "../../lib/canonical.ts";
+import { requestKinds, slotRequestSchema, type SlotRequest } from "../../api/status.ts";
+import { canonicalJson } from "../../lib/canonical.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import type { KubeObject } from "../../lib/kubernetes/object.ts";
-import { parseJson } from "../../lib/json.ts";
-import { isRecord } from "../../lib/record.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
-import { judgeSpec } from "../judged-spec.ts";
 import type { OpenMaps } from "./maps.ts";
-import type { RequestStore } from "../store.ts";
-import { collectionOf, requestPrefix } from "./names.ts";
+import { LeadershipLost, type RequestStore } from "../store.ts";
+import { collectionOf } from "./names.ts";
+import {
+  acceptedOf,
+  annotationOf,
+  BadRequestText,
+  newRequest,
+  requestIn,
+  staleIn,
+  writtenIn,
+} from "./request-texts.ts";
 
 export interface SlotObjects {
   get(name: string): KubeObject | undefined;
@@ -17,16 +23,27 @@ export interface SlotObjects {
   watch(onChange: (names: readonly string[]) => void): Disposable;
 }
 
-const seenLimit = 4096;
+/** Of the operator, which alone accepts what people write. */
+export interface Acceptance {
+  readonly names: () => readonly string[];
+  readonly onError: (error: unknown) => void;
+}
 
-const annotationOf = (kind: RequestKind): string => `${requestPrefix}${kind}`;
+/** Between attempts to accept what a person wrote. */
+const retryMs = 1000;
 
 /**
  * Requests as annotations of the Slot: `berth.dev/restart` and the like. The API writes a whole request as JSON; a
- * person writes any other text, which for a swap is the model's ref. A slot without an object has its requests in a
- * ConfigMap.
+ * person writes any other text, which for a swap is the model's ref. The operator accepts a person's text once, and writes
+ * the whole request beside it: the text itself stays, because a Git tool would only write it again. A slot without an object
+ * has its requests in a ConfigMap.
  */
-export async function openRequests(client: ApiClient, slots: SlotObjects, maps: OpenMaps): Promise<RequestStore> {
+export async function openRequests(
+  client: ApiClient,
+  slots: SlotObjects,
+  maps: OpenMaps,
+  acceptance?: Acceptance,
+): Promise<RequestStore> {
   const subscribers = new Subscribers<[slot: string]>();
   const bare = await maps<SlotRequest>("requests", {
     parse: (value) => slotRequestSchema.safeParse(value).data,
@@ -35,52 +52,91 @@ export async function openRequests(client: ApiClient, slots: SlotObjects, maps: 
     },
   });
   const last = new Map<string, string>();
-  /** When this process first saw a person's annotation, by its token: an engine that is younger has answered it. */
-  const seenAt = new Map<string, string>();
-  const firstSeen = (token: string): string => {
-    const at = seenAt.get(token) ?? new Date().toISOString();
-    seenAt.set(token, at);
-    const [oldest] = seenAt.keys();
-    if (seenAt.size > seenLimit && oldest !== undefined) seenAt.delete(oldest);
-    return at;
+  /** Slots whose texts are being accepted; true: they have changed meanwhile. */
+  const accepting = new Map<string, boolean>();
+  const timers = new Set<NodeJS.Timeout>();
+  /** Texts that nobody can act on, which are said once. */
+  const refused = new Set<string>();
+  let isClosed = false;
+
+  /** `value` null: a removal. Refused where the object is another by now, or has changed unless `isBlind`. */
+  const annotate = async (object: KubeObject, key: string, value: string | null, isBlind = false): Promise<void> => {
+    const { name, uid, resourceVersion } = object.meta;
+    const metadata = { uid, annotations: { [key]: value }, ...(isBlind ? {} : { resourceVersion }) };
+    const path = `${collectionOf("Slot", client.namespace)}/${name}`;
+    slots.note(await client.request("PATCH", path, { body: { metadata }, contentType: patchTypes.merge }));
   };
+  const readAgain = async (slot: string): Promise<void> =>
+    slots.note(await client.request("GET", `${collectionOf("Slot", client.namespace)}/${slot}`));
+
+  const acceptTexts = async (name: string): Promise<void> => {
+    for (const kind of requestKinds) {
+      const object = slots.get(name);
+      if (object === undefined || object.meta.isDeleted) return;
+      try {
+        const request = newRequest(object, kind);
+        // Blind: of a text that has changed meanwhile the next look accepts the new one.
+        if (request !== undefined) await annotate(object, acceptedOf(kind), JSON.stringify(request), true);
+        else if (staleIn(object, kind)) await annotate(object, acceptedOf(kind), null, true);
+      } catch (error) {
+        if (!(error instanceof BadRequestText)) throw error;
+        if (!refused.has(error.message)) acceptance?.onError(error);
+        refused.add(error.message);
+      }
+    }
+  };
+  const accept = (name: string): void => {
+    if (acceptance === undefined || isClosed) return;
+    if (accepting.has(name)) {
+      accepting.set(name, true);
+      return;
+    }
+    accepting.set(name, false);
+    acceptTexts(name)
+      .catch((error: unknown) => {
+        // Another object of that name, of which the watch tells, or none.
+        if (error instanceof LeadershipLost || isStatus(error, 404, 409)) return;
+        acceptance.onError(error);
+        if (isClosed) return;
+        const timer = setTimeout(() => {
+          timers.delete(timer);
+          accept(name);
+        }, retryMs);
+        timers.add(timer.unref());
+      })
+      .finally(() => {
+        const hasChanged = accepting.get(name) === true;
+        accepting.delete(name);
+        if (hasChanged) accept(name);
+      });
+  };
+
   const watch = slots.watch((names) => {
     for (const name of names) {
-      const annotations = slots.get(name)?.meta.annotations;
-      const now = annotations && canonicalJson(requestKinds.map((kind) => annotations[annotationOf(kind)]));
+      const meta = slots.get(name)?.meta;
+      const keys = requestKinds.flatMap((kind) => [annotationOf(kind), acceptedOf(kind)]);
+      const now = meta && canonicalJson([meta.uid, ...keys.map((key) => meta.annotations[key])]);
+      // Also after a change of the spec, without which nothing could be accepted.
+      if (meta !== undefined && keys.some((key) => key in meta.annotations)) accept(name);
       if (last.get(name) === now) continue;
       if (now === undefined) last.delete(name);
       else last.set(name, now);
       subscribers.notify(name);
     }
   });
-  /** A removal is refused where the object is another by now. */
-  const annotate = async (object: KubeObject, kind: RequestKind, value: string | null): Promise<void> => {
-    const { name, uid, resourceVersion } = object.meta;
-    const metadata = {
-      uid,
-      annotations: { [annotationOf(kind)]: value },
-      ...(value === null ? { resourceVersion } : {}),
-    };
-    const path = `${collectionOf("Slot", client.namespace)}/${name}`;
-    slots.note(await client.request("PATCH", path, { body: { metadata }, contentType: patchTypes.merge }));
-  };
-  const inAnnotations = (object: KubeObject): readonly SlotRequest[] =>
-    requestKinds.flatMap((kind) => {
-      const text = object.meta.annotations[annotationOf(kind)];
-      return text === undefined ? [] : (requestIn(object, kind, text, firstSeen) ?? []);
-    });
+  for (const name of acceptance?.names() ?? []) accept(name);
+
   return {
     list(slot) {
       const object = slots.get(slot);
-      if (object !== undefined) return inAnnotations(object);
+      if (object !== undefined) return requestKinds.flatMap((kind) => requestIn(object, kind) ?? []);
       return [...bare.values()].flatMap(([, request]) => (request.slot === slot ? [request] : []));
     },
     async put(request) {
       const object = slots.get(request.slot);
       const valid = slotRequestSchema.parse(request);
       if (object === undefined) await bare.put(`${request.slot}.${request.kind}`, valid, { isLasting: true });
-      else await annotate(object, request.kind, JSON.stringify(valid));
+      else await annotate(object, placeOf(object, valid), JSON.stringify(valid), true);
     },
     async remove(slot, kind, token) {
       for (;;) {
@@ -89,53 +145,33 @@ export async function openRequests(client: ApiClient, slots: SlotObjects, maps: 
           const key = `${slot}.${kind}`;
           return await bare.deleteIf(key, (request) => token === undefined || request.token === token);
         }
-        const text = object.meta.annotations[annotationOf(kind)];
-        // A person's own annotation stays: a Git tool would only write it again. Its token is handled once.
-        if (text === undefined || !isWritten(text)) return;
-        if (token !== undefined && requestIn(object, kind, text, firstSeen)?.token !== token) return;
+        const found = requestIn(object, kind);
+        if (found === undefined || (token !== undefined && found.token !== token)) return;
+        const isWritten = writtenIn(object, kind) !== undefined;
         try {
-          await annotate(object, kind, null);
+          if (isWritten) await annotate(object, annotationOf(kind), null);
+          else await annotate(object, acceptedOf(kind), found.token);
           return;
         } catch (error) {
           if (isStatus(error, 404)) return;
           if (!isStatus(error, 409)) throw error;
           // Another writer was faster: what it wrote decides.
-          const path = `${collectionOf("Slot", client.namespace)}/${slot}`;
-          slots.note(await client.request("GET", path));
+          await readAgain(slot);
         }
       }
     },
     watch: (onSlot) => subscribers.add(onSlot),
     async [Symbol.asyncDispose]() {
+      isClosed = true;
+      for (const timer of timers) clearTimeout(timer);
       watch[Symbol.dispose]();
       await bare[Symbol.asyncDispose]();
     },
   };
 }
 
-const isWritten = (text: string): boolean => text.startsWith("{");
-
-function requestIn(
-  { meta, value }: KubeObject,
-  kind: RequestKind,
-  text: string,
-  firstSeen: (token: string) => string,
-): SlotRequest | undefined {
-  const { name: slot, uid } = meta;
-  if (isWritten(text)) {
-    const request = slotRequestSchema.safeParse(parseJson(text)).data;
-    return request?.slot === slot && request.kind === kind ? request : undefined;
-  }
-  const token = sha256(`${uid} ${kind} ${text}`).slice(0, 32);
-  if (isHandled(value, kind, token)) return undefined;
-  const judged = judgeSpec("Slot", slot, value["spec"] ?? {});
-  if (!judged.isWellFormed) return undefined;
-  const { specHash } = judged;
-  const request = { schema: 1, slot, kind, specHash, token, requestedAt: firstSeen(token) };
-  return slotRequestSchema.safeParse(kind === "swap-model" ? { ...request, model: text.trim() } : request).data;
-}
-
-function isHandled(value: KubeObject["value"], kind: RequestKind, token: string): boolean {
-  const { status } = value;
-  return isRecord(status) && isRecord(status["handledRequests"]) && status["handledRequests"][kind] === token;
+/** A request that was accepted is changed where it was accepted: beside the person's text. */
+function placeOf(object: KubeObject, { kind, token }: SlotRequest): string {
+  const isAccepted = writtenIn(object, kind) === undefined && requestIn(object, kind)?.token === token;
+  return isAccepted ? acceptedOf(kind) : annotationOf(kind);
 }
