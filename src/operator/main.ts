@@ -14,7 +14,7 @@ import { findUser } from "../runtimes/process/user.ts";
 import { firstOutput } from "../runtimes/logs/first-output.ts";
 import { openStore } from "../store/open.ts";
 import type { LeaderStore } from "../store/opened-store.ts";
-import type { SourceProblem } from "../store/store.ts";
+import type { Lease, SourceProblem } from "../store/store.ts";
 import { DeduplicatedLog } from "./report/deduplicated-log.ts";
 import { ComputeRecords } from "./observe/compute.ts";
 import { EngineContexts } from "./act/contexts.ts";
@@ -90,7 +90,7 @@ export async function runOperator(
   await using stack = new AsyncDisposableStack();
   const store = openStore(config);
   const onWarning = (line: string): void => log.warn(line);
-  const opened: { current?: LeaderStore } = {};
+  const opened: { current?: LeaderStore; lease?: Lease } = {};
   const onLost = (): void => {
     void Promise.resolve(opened.current?.restoreInstance())
       .catch((error: unknown) => log.error({ err: error }, "the instance could not be written down again"))
@@ -103,6 +103,7 @@ export async function runOperator(
       port: config.operatorPort,
       metrics: () => metrics?.page,
       state: () => state,
+      lease: () => opened.lease,
       places: config,
     });
   let server: OperatorServer | undefined;
@@ -112,7 +113,7 @@ export async function runOperator(
   }
   const onWaiting = (leader: number): void => log.info(`standby: the operator that leads is process ${leader}`);
   const standby = options.isStandby === true ? { standby: { onWaiting, signal: options.signal } } : {};
-  const lease = stack.use(await store.lead({ onWarning, onLost, ...standby }));
+  const lease = (opened.lease = stack.use(await store.lead({ onWarning, onLost, ...standby })));
   state = "starting";
   const leading = await store.forLeader(lease, {
     onWarning,
@@ -276,8 +277,7 @@ export async function runOperator(
     const { store: fetched, pulls } = fetching;
     const { modelsDir } = config;
     const records = (): ModelRecord[] => [...models.current.values()];
-    const scan = new ModelScan(modelsDir);
-    const files = { modelsDir, store: fetched, pulls, requests: pullStore, scan, records };
+    const files = { modelsDir, store: fetched, pulls, requests: pullStore, scan: new ModelScan(modelsDir), records };
     stack.use(new ModelTasks({ tasks: modelTasks, ...files, log, isPaused }));
     state = "ready";
     await heartbeat.beat();

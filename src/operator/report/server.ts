@@ -3,6 +3,7 @@ import type { Config } from "../../api/config.ts";
 import type { MetricPage } from "../../lib/metrics/page.ts";
 import { http2Preface, http2Refusal } from "../../lib/http1/http2-refusal.ts";
 import { createServer } from "../../lib/node-http.ts";
+import type { Lease } from "../../store/store.ts";
 
 export interface OperatorServer extends AsyncDisposable {
   readonly port: number;
@@ -14,12 +15,17 @@ export type OperatorPlaces = Pick<Config, "configDir" | "stateDir" | "modelsDir"
   readonly operatorHost?: string;
 };
 
+const notRenewed =
+  "leadership was not renewed in time: nothing is started or stopped until it is; the log has the reason\n";
+
 /** Page of the operator: `/metrics`, `/livez`, `/readyz`, `/instance`. Throws when the port is taken. */
 export async function serveOperator(options: {
   port: number;
   /** Undefined until metrics exist. */
   metrics: () => MetricPage | undefined;
   state: () => "starting" | "standby" | "ready";
+  /** The right to act; undefined until there is one. */
+  lease: () => Lease | undefined;
   /** The directories for commands on this machine. */
   places: OperatorPlaces;
 }): Promise<OperatorServer> {
@@ -32,7 +38,8 @@ export async function serveOperator(options: {
     else if (path === "/livez") send(200, "text/plain", "ok\n");
     else if (path === "/readyz") {
       const state = options.state();
-      send(state === "starting" ? 503 : 200, "text/plain", state === "ready" ? "ok\n" : `${state}\n`);
+      if (state === "ready" && !mayAct(options.lease())) send(503, "text/plain", notRenewed);
+      else send(state === "starting" ? 503 : 200, "text/plain", state === "ready" ? "ok\n" : `${state}\n`);
     } else if (path === "/metrics") {
       const page = options.metrics();
       if (page === undefined) send(200, "text/plain", "");
@@ -69,4 +76,14 @@ export async function serveOperator(options: {
       await new Promise<void>((resolve) => server.close(() => resolve()));
     },
   };
+}
+
+function mayAct(lease: Lease | undefined): boolean {
+  try {
+    lease?.check();
+    return true;
+  } catch (error) {
+    if (error instanceof Error && error.name === "LeadershipLost") return false;
+    throw error;
+  }
 }

@@ -4,14 +4,49 @@ import { connect, constants } from "node:http2";
 import { it } from "node:test";
 import { MetricPage } from "../../../src/lib/metrics/page.ts";
 import { serveOperator } from "../../../src/operator/report/server.ts";
+import { LeadershipLost } from "../../../src/store/store.ts";
 import { serverBehind } from "../../support/server-behind.ts";
+
+const places = {
+  configDir: "/c",
+  stateDir: "/s",
+  modelsDir: "/m",
+  host: "127.0.0.1",
+  port: 8080,
+  authEnabled: false,
+} as const;
+
+it("an operator that could not renew its right to act is alive, and not ready until it could", async () => {
+  let isHeld = true;
+  const check = (): void => {
+    if (!isHeld) throw new LeadershipLost();
+  };
+  const lease = { check, [Symbol.asyncDispose]: async () => undefined };
+  let given: typeof lease | undefined;
+  const metrics = (): MetricPage => new MetricPage();
+  let state: "starting" | "standby" | "ready" = "standby";
+  await using served = await serveOperator({ port: 0, metrics, state: () => state, lease: () => given, places });
+  const says = async (path: string): Promise<string> => {
+    const answer = await fetch(`http://127.0.0.1:${served.port}/${path}`);
+    return `${answer.status} ${(await answer.text()).trim()}`;
+  };
+  assert.equal(await says("readyz"), "200 standby");
+  [given, state] = [lease, "ready"];
+  assert.equal(await says("readyz"), "200 ok");
+  isHeld = false;
+  assert.match(await says("readyz"), /^503 leadership was not renewed in time: nothing is started or stopped/);
+  assert.equal(await says("livez"), "200 ok");
+  isHeld = true;
+  assert.equal(await says("readyz"), "200 ok");
+});
 
 it("a client of HTTP/2 gets an error that HTTP/1.1 is required", async () => {
   await using served = await serveOperator({
     port: 0,
     metrics: () => new MetricPage(),
     state: () => "ready",
-    places: { configDir: "/c", stateDir: "/s", modelsDir: "/m", host: "127.0.0.1", port: 8080, authEnabled: false },
+    lease: () => undefined,
+    places,
   });
   const client = connect(`http://127.0.0.1:${served.port}`).on("error", () => undefined);
   const [code, , reason]: unknown[] = await once(client, "goaway");
@@ -27,7 +62,8 @@ it("connections that the system cannot give end nothing", async () => {
     port: 0,
     metrics: () => new MetricPage(),
     state: () => "ready",
-    places: { configDir: "/c", stateDir: "/s", modelsDir: "/m", host: "127.0.0.1", port: 8080, authEnabled: false },
+    lease: () => undefined,
+    places,
   });
   const url = `http://127.0.0.1:${served.port}/readyz`;
   const server = await serverBehind(url);
