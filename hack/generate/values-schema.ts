@@ -141,14 +141,29 @@ function isChartsOwn(key: string): boolean {
   return keys.has(key);
 }
 
-/** Specs by name; null removes one of another values file. */
-function named(kind: Kind): JsonSchema {
-  const { description, name: naming, schema } = resources[kind];
+/**
+ * Specs by name; null removes one of another values file. The chart's templates judge the names: of a name that
+ * `propertyNames` refuses, Helm's validator says that it is at another place.
+ */
+function named(kind: Kind): object {
+  const { description, schema } = resources[kind];
   const { type, ...spec } = readSchema(schema, "input");
+  // Not `anyOf`, of which the validator lists every branch that a spec does not fit.
+  return { type: "object", description, additionalProperties: { type: [type, "null"], ...withPatterns(spec) } };
+}
+
+/** A map's names as a pattern, for the same reason as in `named`. */
+function withPatterns(schema: JsonSchema): object {
+  const { propertyNames, additionalProperties, properties, items, anyOf, ...rest } = schema;
+  const values = typeof additionalProperties === "object" ? withPatterns(additionalProperties) : additionalProperties;
+  const fields = Object.entries(properties ?? {}).map(([key, field]) => [key, withPatterns(field)]);
+  const pattern = propertyNames?.pattern;
   return {
-    type: "object",
-    description,
-    propertyNames: readSchema(naming, "input"),
-    additionalProperties: { anyOf: [{ type, ...spec }, { type: "null" }] },
+    ...rest,
+    ...(properties === undefined ? {} : { properties: Object.fromEntries(fields) }),
+    ...(items === undefined ? {} : { items: withPatterns(items) }),
+    ...(anyOf === undefined ? {} : { anyOf: anyOf.map(withPatterns) }),
+    ...(values === undefined ? {} : { additionalProperties: values }),
+    ...(pattern === undefined ? {} : { patternProperties: { [pattern]: values }, additionalProperties: false }),
   };
 }

@@ -90,6 +90,13 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
     assert.match(await helm(cluster, ["test", "berth", "-n", namespace, limit]), /Phase: +Succeeded/);
   });
 
+  await t.test("a second release in the namespace is refused, and names the first", async () => {
+    await assert.rejects(
+      helm(cluster, ["install", "second", chartDirectory, "-n", namespace], values),
+      /Berth is in the namespace ai already, as berth \(Deployment berth(-operator)?\): one installation per namespace/,
+    );
+  });
+
   await t.test("helm upgrade writes the CRDs, and restarts no engine", async () => {
     const before = await engine();
     assert.match(before, /Running$/);

@@ -247,7 +247,21 @@ describe("the chart", () => {
   const refused: readonly (readonly [object, RegExp])[] = [
     [{ slots: { chat: { nope: 1 } } }, /'\/slots\/chat'.*additional properties 'nope' not allowed/s],
     [{ slots: { chat: { load: "sometimes" } } }, /\/slots\/chat\/load/],
-    [{ slots: { "no name": {} } }, /no name/],
+    [
+      { slots: { chat: { model: { default: 1.1 } } } },
+      /- at '\/slots\/chat\/model\/default': got number, want string\n$/m,
+    ],
+    [
+      { slots: { chat: { env: { "A B": "x" } } } },
+      /- at '\/slots\/chat\/env': additional properties 'A B' not allowed/,
+    ],
+    [{ slots: { "no name": {} } }, /slots: "no name" is not a slot name: 1 to 32 lower-case letters/],
+    [{ slotGroups: { GPU: { budget: { slots: 1 } } } }, /slotGroups: "GPU" is not the name of a group/],
+    [{ models: { "Qwen3-8B": {} } }, /models: "Qwen3-8B" cannot be a name in a cluster: .*`ref: Qwen3-8B` in its spec/],
+    [{ upstreams: { "a/b": { baseUrl: "https://example.com" } } }, /upstreams: "a\/b" cannot be a name in a cluster/],
+    [{ ingress: { enabled: true } }, /ingress\.hosts: name the hosts/],
+    [{ httpRoute: { enabled: true } }, /httpRoute\.parentRefs: name the Gateway/],
+    [{ modelStorage: { hostPath: "/a", existingClaim: "b" } }, /hostPath and existingClaim exclude each other/],
     [{ settings: { store: "files" } }, /'\/settings'.*'store' not allowed/],
     [{ user: 0 }, /\/user/],
     [{ gateway: { replica: 2 } }, /'\/gateway'.*'replica' not allowed/],

@@ -110,7 +110,8 @@ it("release waits for the operator's Lease, and says when it continues without i
   await makeSlot(namespace, "a");
   const said: string[] = [];
   const write = (text: string): void => void said.push(text);
-  const candidate = { client, name: "berth-operator", identity: "x", labels: {}, annotations: () => ({}) };
+  const identity = "berth-operator-79dc57bc7b-f465h_1";
+  const candidate = { client, name: "berth-operator", identity, labels: {}, annotations: () => ({}) };
   {
     await using _held = await acquireLease(candidate, { onLost: () => undefined });
     await release(client, { deployment: "berth-operator", seconds: 1, write });

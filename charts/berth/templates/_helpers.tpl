@@ -111,3 +111,19 @@ topologySpreadConstraints: {{- toYaml . | nindent 2 }}
   value: {{ if kindIs "slice" $value }}{{ join "," $value | quote }}{{ else if and (kindIs "float64" $value) (eq (floor $value) $value) }}{{ int64 $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
 {{- end }}
 {{- end -}}
+
+{{- /* (list "Slot" "chat"): fails where the API server would refuse the name, before anything is made. */ -}}
+{{- define "berth.checkName" -}}
+{{- $kind := index . 0 -}}
+{{- $name := index . 1 -}}
+{{- $short := "^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$" -}}
+{{- $long := "^[a-z0-9]([a-z0-9.-]{0,199}[a-z0-9])?$" -}}
+{{- if eq $kind "Slot" -}}
+{{- if not (regexMatch $short $name) -}}{{- fail (printf "slots: %q is not a slot name: 1 to 32 lower-case letters, digits and dashes" $name) -}}{{- end -}}
+{{- else if eq $kind "SlotGroup" -}}
+{{- if not (regexMatch $short $name) -}}{{- fail (printf "slotGroups: %q is not the name of a group: 1 to 32 lower-case letters, digits and dashes" $name) -}}{{- end -}}
+{{- else if not (regexMatch $long $name) -}}
+{{- $more := ternary (printf "; `ref: %s` in its spec is what slots call it" $name) "" (eq $kind "Model") -}}
+{{- fail (printf "%ss: %q cannot be a name in a cluster: lower-case letters, digits, dashes and dots%s" (lower $kind) $name $more) -}}
+{{- end -}}
+{{- end -}}

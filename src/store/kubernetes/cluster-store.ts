@@ -49,7 +49,9 @@ export function clusterStore(config: StoreConfig, given?: OpenClient): Store {
     },
     async forGateway(options) {
       const { openClusterGatewayStore } = await import("./gateway-store.ts");
-      return await openClusterGatewayStore(config, { ...options, openClient });
+      const { gatewayName } = await import("./names.ts");
+      const gateway = gatewayName(process.env, options.gateway);
+      return await openClusterGatewayStore(config, { ...options, gateway, openClient });
     },
     async operator() {
       const { recordOf } = await import("./leadership.ts");

@@ -5,6 +5,12 @@ export const fieldManager = "berth";
 export const finalizer = "berth.dev/engine";
 export const operatorLease = "berth-operator";
 export const gatewayLease = (gateway: string): string => `berth-gateway-${gateway.toLowerCase()}`;
+/** In a Pod its name, so that people find it, and the end of `gateway`, which differs for each start. */
+export function gatewayName(env: NodeJS.ProcessEnv, gateway: string): string {
+  const pod = env["POD_NAME"];
+  // The name of a Lease is as long as that of a Pod at most.
+  return pod === undefined || pod === "" ? gateway : `${pod.slice(0, 200)}-${gateway.slice(-8)}`;
+}
 /** `ID.json` is a token's record, `ID.confirmed` its confirmation. */
 export const tokensSecret = "berth-tokens";
 export const partLabel = "berth.dev/part";

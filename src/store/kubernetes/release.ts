@@ -22,7 +22,8 @@ const pollMs = 200;
  * Leaves no Slot behind that nobody could delete: deletes those of an installation and waits for their engines, stops the
  * operator, then removes its finalizer from every Slot of the namespace. Engines of Slots that stay run on; their Pods go
  * with their Slot. A wait that is over only says so: a Slot without its finalizer is better than one that hangs for ever.
- * Rejects with the API server's error.
+ * Where an operator leads that is not of `deployment`, the other Slots are that one's, and stay as they are. Rejects with
+ * the API server's error.
  */
 export async function release(client: ApiClient, options: ReleaseOptions): Promise<void> {
   const { selector, deployment, seconds, write } = options;
@@ -63,10 +64,15 @@ export async function release(client: ApiClient, options: ReleaseOptions): Promi
       const value = await client.request("GET", path).catch(unlessGone);
       const status = isRecord(value) && isRecord(value["status"]) ? value["status"] : {};
       if (status["replicas"] !== undefined && status["replicas"] !== 0) return false;
-      const lease = await readLease(client, operatorLease);
-      return lease?.holder === undefined || !lease.isFresh(new Date());
+      const holder = await leader(client);
+      return holder === undefined || !isPodOf(deployment, holder);
     };
     await until(hasEnded, "the operator has not ended");
+    const holder = await leader(client);
+    if (holder !== undefined && !isPodOf(deployment, holder)) {
+      write(`the operator ${holder} leads in this namespace: the other slots are left to it\n`);
+      return;
+    }
   }
 
   const areReleased = async (): Promise<boolean> => {
@@ -86,6 +92,17 @@ export async function release(client: ApiClient, options: ReleaseOptions): Promi
     return bound.length === 0;
   };
   await until(areReleased, "the operator's finalizers are still put back");
+}
+
+/** The holder of the operators' Lease; undefined where nobody holds it, or has not renewed it in time. */
+async function leader(client: ApiClient): Promise<string | undefined> {
+  const lease = await readLease(client, operatorLease);
+  return lease?.isFresh(new Date()) === true ? lease.holder : undefined;
+}
+
+/** An operator's identity begins with the name of its Pod: the Deployment's, a ReplicaSet's hash, and five letters. */
+function isPodOf(deployment: string, identity: string): boolean {
+  return identity.startsWith(`${deployment}-`) && /^[a-z0-9]+-[a-z0-9]{5}_/.test(identity.slice(deployment.length + 1));
 }
 
 async function listed(

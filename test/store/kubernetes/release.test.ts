@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { apiVersion } from "../../../src/api/names.ts";
+import { acquireLease } from "../../../src/lib/kubernetes/lease-election.ts";
+import { release } from "../../../src/store/kubernetes/release.ts";
+import { ApiDouble } from "../../doubles/api-client.ts";
+
+const path = `/apis/${apiVersion}/namespaces/berth/slots/a`;
+
+/** What the Job says of a release whose operator is `home-operator`, while the operator of that identity leads. */
+async function releasedBeside(identity: string): Promise<{ said: string; isFree: boolean }> {
+  using api = new ApiDouble();
+  const metadata = { finalizers: ["berth.dev/engine"] };
+  api.put(path, { apiVersion, kind: "Slot", metadata, spec: { enabled: false } });
+  const candidate = { client: api, name: "berth-operator", identity, labels: {}, annotations: () => ({}) };
+  await using _held = await acquireLease(candidate, { onLost: () => undefined });
+  let said = "";
+  await release(api, { deployment: "home-operator", seconds: 0.3, write: (text) => void (said += text) });
+  return { said, isFree: !JSON.stringify(api.get(path)).includes("berth.dev/engine") };
+}
+
+it("the end of a release leaves the slots of another installation, whose operator leads, as they are", async () => {
+  for (const identity of ["berth-operator-79dc57bc7b-f465h_1", "home-operator-operator-79dc57bc7b-f465h_1", "laptop_1"])
+    assert.deepEqual(await releasedBeside(identity), {
+      said: `the operator ${identity} leads in this namespace: the other slots are left to it\n`,
+      isFree: false,
+    });
+});
+
+it("the end of a release frees all slots where its own operator does not end in time", async () => {
+  assert.deepEqual(await releasedBeside("home-operator-79dc57bc7b-f465h_1"), {
+    said: "the operator has not ended after 0.3 s: going on without\nslot a: released\n",
+    isFree: true,
+  });
+});
