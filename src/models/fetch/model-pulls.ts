@@ -88,7 +88,7 @@ export class ModelPulls implements AsyncDisposable {
     this.#jobs = new FetchJobs({
       newProgress: () => ({ ...newProgress(), speed: new Speed() }),
       fetch: async (key, progress, signal) => await this.#run(key, progress, signal),
-      failureOf: (_key, error) => failureOf(error),
+      failureOf: (_key, error) => failureOf(error, options.store.root),
       onChange: (requester) => this.#subscribers.notify(requester),
     });
   }
@@ -237,17 +237,24 @@ export class ModelPulls implements AsyncDisposable {
   }
 }
 
-const notWritable = new Set(["EACCES", "EPERM", "EROFS"]);
+const notPermitted = new Set(["EACCES", "EPERM", "EROFS"]);
 
-function failureOf(error: unknown): PullFailure {
+function failureOf(error: unknown, store: string): PullFailure {
   if (error instanceof FetchError) {
     const { reason, message, isTerminal, retryAfterMs } = error;
     return { reason, message, isTerminal, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
   }
   const message = errorMessage(error);
-  if (notWritable.has(errorCode(error) ?? "")) {
-    const remedy = "give the operator's user the right to write to the models directory";
-    return { reason: "NoPermission", message: `${message}: ${remedy}`, isTerminal: false };
+  if (notPermitted.has(errorCode(error) ?? "")) {
+    return { reason: "NoPermission", message: `${message}${remedyOf(error, store)}`, isTerminal: false };
   }
   return { reason: isNoSpace(error) ? "NoSpace" : "FetchFailed", message, isTerminal: false };
+}
+
+/** What to do about a path that the operator's user may not use; empty where the system names no path. */
+function remedyOf(error: unknown, store: string): string {
+  const path = error instanceof Error && "path" in error ? error.path : undefined;
+  if (typeof path !== "string") return "";
+  const isStored = path === store || path.startsWith(`${store}/`);
+  return `: give the operator's user the right to ${isStored ? "write to the models directory" : `use ${path}`}`;
 }

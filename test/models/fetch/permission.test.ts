@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import { chmod } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
+import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
+import { FileThread } from "../../../src/models/fetch/file-thread.ts";
+import { ModelPulls } from "../../../src/models/fetch/model-pulls.ts";
 import { openModelPulls } from "../../../src/models/fetch/open.ts";
 import { startFileServer } from "../../doubles/file-server.ts";
 import { otherUser } from "../../support/other-user.ts";
@@ -46,4 +49,33 @@ it("a pull that may not write to the models directory says so, and may succeed l
   const again = { ...requester, attempt: "2" };
   await pulls.join(model, again);
   await until("the pull has ended", async () => await pulls.isThere(model));
+});
+
+it("a pull that may not use a path elsewhere names that path, and not the models directory", async () => {
+  await using directory = await tempDir();
+  const store = await BlobStore.open(directory.path, "this boot");
+  await using fileThread = new FileThread();
+  const refused = async (path: string): Promise<string> => {
+    const text = `EACCES: permission denied, open '${path}'`;
+    const error = Object.assign(new Error(text), { code: "EACCES", path });
+    const fetch = { fetch: async () => await Promise.reject(error), discard: async () => undefined };
+    await using pulls = new ModelPulls({
+      store,
+      fetch,
+      fileThread,
+      onError: (failure) => assert.fail(String(failure)),
+    });
+    const model = { ref: "a", files: [{ source: "https://example.com/a.gguf" }], isOpen: false };
+    const requester = { requester: "slot", attempt: "1" };
+    await pulls.join(model, requester);
+    const failed = await until("the pull has failed", async () => {
+      const found = await pulls.preparation(model, requester);
+      return found.state === "failed" ? found : undefined;
+    });
+    assert.equal(failed.reason, "NoPermission");
+    return failed.message.replace(`${text}: give the operator's user the right to `, "");
+  };
+  assert.equal(await refused(join(store.root, "blobs", "x")), "write to the models directory");
+  assert.equal(await refused("/etc/secret"), "use /etc/secret");
+  assert.equal(await refused(`${store.root}-elsewhere/x`), `use ${store.root}-elsewhere/x`);
 });
