@@ -32,8 +32,9 @@ export class ModelScan {
   }
 
   /**
-   * The models below the directories, or else below the models directory, ordered by path, and then the directories that
-   * are called as models are and hold none. `records`: what the registry has. Rejects with an Error that names the directory that cannot be read, or as `signal` was aborted.
+   * The models below the directories, or else below the models directory, ordered by path. After them the directories
+   * that have the name of a model file and hold no model. `records` are the models that the registry has. Rejects with
+   * an Error that names the directory that cannot be read, or as `signal` was aborted.
    */
   async find(
     directories: readonly string[],
@@ -42,7 +43,7 @@ export class ModelScan {
   ): Promise<readonly FoundModel[]> {
     const roots = directories.length === 0 ? [this.#modelsDir] : directories;
     const files = new Set<string>();
-    const named = new Set<string>();
+    const named = new Map<string, string | undefined>();
     const visited = new Set<string>();
     for (const root of roots) await this.#walk(root, { files, named, visited }, signal);
     const paths = [...files].toSorted();
@@ -67,14 +68,18 @@ export class ModelScan {
       const holder = refs.get(record.ref);
       return foundModel(record, capabilities, isKnown, isKnown ? undefined : holder);
     });
-    const empty = [...named].filter((path) => !paths.some((file) => file.startsWith(`${path}/`)));
-    return [...models, ...empty.toSorted().map(emptyDirectory)];
+    const empty = [...named.keys()].filter((path) => !paths.some((file) => file.startsWith(`${path}/`)));
+    return [...models, ...empty.toSorted().map((path) => emptyDirectory(path, named.get(path)))];
   }
 
   async #walk(root: string, { files, named, visited }: Walked, signal: AbortSignal): Promise<void> {
     // Only a link needs another read: below a path without links, a directory's own path has none either.
     const follow = async (directory: string, real: string | undefined, left: number): Promise<void> =>
       await visit(directory, real ?? (await realpath(directory)), left);
+    const leaveOut = (path: string, why: string): void => {
+      for (const directory of named.keys())
+        if (`${path}/`.startsWith(`${directory}/`)) named.set(directory, `${path} was not searched: ${why}`);
+    };
     const visit = async (directory: string, real: string, left: number): Promise<void> => {
       signal.throwIfAborted();
       // A link may lead back to where it lies.
@@ -84,14 +89,17 @@ export class ModelScan {
         if (entry.name.startsWith(".")) continue;
         const path = join(directory, entry.name);
         const isModel = path.endsWith(".gguf") || others.has(extname(path));
-        if (path.endsWith(".gguf") && entry.isDirectory()) named.add(path);
+        if (path.endsWith(".gguf") && entry.isDirectory()) named.set(path, undefined);
         if (isModel && !entry.isDirectory()) files.add(path);
-        else if (left > 0 && (entry.isDirectory() || entry.isSymbolicLink()))
-          await follow(path, entry.isSymbolicLink() ? undefined : join(real, entry.name), left - 1).catch(
-            (error: unknown) => {
-              if (!["ENOENT", "ENOTDIR", "EACCES", "EPERM", "ELOOP"].includes(errorCode(error) ?? "")) throw error;
-            },
-          );
+        else if (entry.isDirectory() && left === 0) leaveOut(path, `it lies more than ${depth} levels deep`);
+        else if (left > 0 && (entry.isDirectory() || entry.isSymbolicLink())) {
+          const place = entry.isSymbolicLink() ? undefined : join(real, entry.name);
+          await follow(path, place, left - 1).catch((error: unknown) => {
+            const code = errorCode(error) ?? "";
+            if (!["ENOENT", "ENOTDIR", "EACCES", "EPERM", "ELOOP"].includes(code)) throw error;
+            if (code !== "ENOENT" && code !== "ENOTDIR") leaveOut(path, whyNot(error));
+          });
+        }
         if (files.size > mostFiles)
           throw new Error(`${root} has more than ${mostFiles} model files: scan a directory in it`);
       }
@@ -107,15 +115,18 @@ export class ModelScan {
 
 interface Walked {
   readonly files: Set<string>;
-  /** Directories that are called as model files are. */
-  readonly named: Set<string>;
+  /** Directories with the name of a model file, and what was not searched in them. */
+  readonly named: Map<string, string | undefined>;
   /** Directories without their links. */
   readonly visited: Set<string>;
 }
 
-/** A directory in the place of a model file, as an unpacked archive or a container's mount of a missing file makes it. */
-function emptyDirectory(path: string): FoundModel {
-  const message = `${path} is a directory in which no model was found, and no model file`;
+/** A directory in the place of a model file: an unpacked archive, or the mount of a missing file into a container. */
+function emptyDirectory(path: string, unsearched: string | undefined): FoundModel {
+  const message =
+    unsearched === undefined
+      ? `${path} is a directory in which no model was found, and no model file`
+      : `${path} is a directory, and no model file; ${unsearched}`;
   return { ref: basename(path, ".gguf"), files: [path], capabilities: [], state: "invalid", message };
 }
 
@@ -124,6 +135,7 @@ function whyNot(error: unknown): string {
     ENOENT: "it is not there",
     ENOTDIR: "it is no directory",
     EACCES: "the operator's user may not read it",
+    EPERM: "the operator's user may not read it",
   };
   return texts[errorCode(error) ?? ""] ?? errorMessage(error);
 }
