@@ -42,8 +42,8 @@ interface Job<Progress, Failure> {
 }
 
 /**
- * Fetches things in the background, each once however many requesters wait for it. A failure that may pass is tried again
- * with back-off for as long as somebody still asks. Nothing is known here of what is fetched.
+ * Fetches things in the background, each thing once, however many requesters wait for it. A fetch whose failure may pass
+ * is tried again with back-off, as long as a requester is left.
  */
 export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncDisposable {
   readonly #options: FetchJobsOptions<Progress, Failure>;
@@ -57,8 +57,8 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
   }
 
   /**
-   * Returns the result of `find`, or else the job, which is started where there is none. `attempt` names the reason of this
-   * requester: a new attempt starts a job again that had failed for good. Rejects as `find` does.
+   * Returns the result of `find`, or else the job, and starts the job if there is none. `attempt` names the requester's
+   * reason: a new attempt starts a job again that had failed for good. Rejects as `find` does.
    */
   async join<Found>(
     key: string,
@@ -78,8 +78,8 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
   }
 
   /**
-   * How the job stands that `requester` has asked for with that attempt; undefined: there is none, or another attempt is due,
-   * which `join` begins. Begins nothing.
+   * The state of the job that `requester` has requested with that attempt. Undefined if there is no such job, or if
+   * another attempt is due, which `join` begins. Begins nothing.
    */
   followed(
     key: string,

@@ -2,9 +2,10 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 /**
- * Collects what loading a program's modules has left, and makes V8 shrink the space for young objects, which has grown meanwhile. A
- * gateway at rest then holds 13 to 17 MiB less resident memory, an operator 6, for 30 ms of CPU at its start. V8 itself collects when enough has
- * been allocated since, which at rest may take hours. Call it before requests are expected: they wait for it.
+ * Collects what the loading of a program's modules has left, and makes V8 shrink the space for young objects, which grew
+ * meanwhile. A gateway at rest then holds 13 to 17 MiB less resident memory, an operator 6 MiB less, for 30 ms of CPU at
+ * the start. V8 itself collects only after further allocations, which at rest may take hours. Call the function before
+ * requests are expected: they wait for its end.
  */
 export function collectGarbage(): void {
   setFlagsFromString("--expose-gc");

@@ -33,7 +33,7 @@ export class EngineCaches {
     this.#admission = admission;
   }
 
-  /** Reads them of all engines. Returns when they have answered, or soon. */
+  /** Reads the figures of all engines. Resolves once all engines have answered, or after `patienceMs`. */
   async refresh(): Promise<void> {
     const readings = [...this.#engines()].map(({ backend }) => this.#read(backend));
     if (readings.length === 0) return;

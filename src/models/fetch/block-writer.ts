@@ -1,7 +1,7 @@
 import type { PartialFile } from "./partial-file.ts";
 import { blockBytes } from "./partial-journal.ts";
 
-/** The longest chunk that is not read into a block: the read buffer of connections, and the rest of a header before it. */
+/** The longest chunk that is not read into a block: the read buffer of connections, and a header before it. */
 const longestChunk = 256 * 1024;
 
 /** The blocks that were received over all connections, and how many times a connection had to wait for the disk. */

@@ -4,9 +4,9 @@ import type { BlockCounts } from "./block-writer.ts";
 const periodMs = 250;
 
 /**
- * Runs `fetch` once for each connection, which must not reject. The first connection is opened at once, and the next ones
- * in turn while the disk is faster than the network. Where most blocks wait for the disk, a further connection would
- * only scatter the writes. Resolves once all runs have ended.
+ * Runs `fetch`, which must not reject, once for each connection. The first connection is opened at once, the next ones in
+ * turn while the disk is faster than the network: where most blocks wait for the disk, a further connection would only
+ * scatter the writes. Resolves once all runs have ended.
  */
 export async function openConnections(
   fetch: () => Promise<void>,

@@ -3,8 +3,8 @@ export type FileQuestion =
   /** Reads `path` from the current position of the hash `id`, up to `to`. */
   | { readonly do: "advance"; readonly id: number; readonly path: string; readonly to: number }
   /**
-   * Writes a block to the file with the descriptor `data`, and then its line to the journal with the descriptor `journal`. A
-   * block at the position of the hash `id` is hashed from memory. Answers with the position of the hash.
+   * Writes a block to the file with the descriptor `data`, and then the block's line to the journal with the descriptor
+   * `journal`. A block at the position of the hash `id` is hashed from memory. Answers with the position of the hash.
    */
   | {
       readonly do: "write";

@@ -6,8 +6,8 @@ const stepBytes = 8 * 1024 * 1024;
 const idleMs = 10_000;
 
 /**
- * Writes, checks and hashes files on a thread of its own, so that the event loop never waits for a disk or a checksum. All
- * downloads share the thread. The thread ends when no download has used it for a while.
+ * Writes, checks and hashes files on a thread of its own, so that the event loop never waits for a disk or a checksum.
+ * All downloads share the thread. The thread ends when no download has used it for a while.
  */
 export class FileThread implements AsyncDisposable {
   readonly #thread = new TaskThread({

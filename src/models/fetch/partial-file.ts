@@ -105,7 +105,7 @@ export class PartialFile implements AsyncDisposable {
     }
   }
 
-  /** Writes one complete block, which lies in memory that threads share. Rejects with FetchError if the disk is full. */
+  /** Writes one complete block that lies in shared memory. Rejects with FetchError if the disk is full. */
   async write(index: number, block: Buffer): Promise<void> {
     try {
       await this.#hash.write({ data: this.#data.fd, journal: this.#journal.fd, index, block });

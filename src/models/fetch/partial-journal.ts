@@ -28,7 +28,10 @@ export function headLine(content: Content): string {
   return `${JSON.stringify({ schema: 1, blockBytes, ...content })}\n`;
 }
 
-/** The line of one block on disk, written without a sync: blocks are checked against the journal before use. All such lines have one length, so that a truncated line is recognised. */
+/**
+ * The line of one block on disk. It is written without a sync: blocks are checked against the journal before use. All
+ * such lines have one length, so that a truncated line is recognised.
+ */
 export function blockLine(index: number, crc: number): string {
   return `${index.toString(16).padStart(8, "0")} ${crc.toString(16).padStart(8, "0")}\n`;
 }

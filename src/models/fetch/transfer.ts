@@ -30,9 +30,12 @@ export interface TransferHead {
 export interface TransferSink {
   /** Returns false if the body is not wanted; the transfer then ends. */
   onHead(head: TransferHead): boolean;
-  /** The memory into which the next bytes of the body may be read; absent or undefined: the buffer of all connections. */
+  /** The memory for the next bytes of the body. Absent or undefined: the buffer of all connections. */
   room?(): Buffer | undefined;
-  /** `chunk` is valid during the call only, and may lie in the memory that `room` gave. False: nothing more until `flow.resume()`. */
+  /**
+   * Takes a chunk, which is valid during the call only, and may lie in the memory that `room` gave. Returns false if
+   * nothing more may come until `flow.resume()`.
+   */
   onData(chunk: Buffer, flow: Flow): boolean;
 }
 
@@ -105,7 +108,7 @@ class Transfer implements Flow {
     this.#begin();
   }
 
-  /** A proxy resolves names itself: a name that leads to this machine, as far as this machine knows, is refused before. */
+  /** A proxy resolves names itself. A name that this machine resolves to itself is therefore refused before. */
   #begin(): void {
     const { url, lookup, proxy } = this.#request;
     if (lookup === undefined || proxy === undefined) return void (this.#socket = this.#connect());
