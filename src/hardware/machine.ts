@@ -76,9 +76,10 @@ async function unlessAbsent<T>(reading: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** `renderD129` before `renderD1280`. */
+/** `renderD129` before `renderD1280`. By a collator this would take 10 ms of each start. */
 function byNumber(one: string, other: string): number {
-  return one.localeCompare(other, "en", { numeric: true });
+  const [left, right] = [one, other].map((name) => name.replaceAll(/\d+/g, (digits) => digits.padStart(20, "0")));
+  return (left ?? "") < (right ?? "") ? -1 : 1;
 }
 
 async function run(program: string, args: readonly string[], signal: AbortSignal): Promise<string> {
