@@ -10,16 +10,26 @@ binary=$cache/llama-server
 # What a launch line would take, without loading anything: Berth asks it where it lies beside the server.
 beside=$cache/llama-fit-params
 
-if [ -x "$binary" ] && [ -x "$beside" ]; then
-  echo "$binary"
-  exit 0
-fi
-
 fail() {
   echo "make llama-server: $1" >&2
   exit 1
 }
 say() { echo "llama-server $version: $1" >&2; }
+print_built() {
+  [ -x "$binary" ] && [ -x "$beside" ] || return 0
+  echo "$binary"
+  exit 0
+}
+
+print_built
+# Of two runs at once the second waits for what the first builds.
+mkdir -p "$cache"
+exec 9<"$cache"
+flock -n 9 || {
+  say "another run builds it; waiting"
+  flock 9
+}
+print_built
 
 # Debian's package for each tool that is missing.
 missing=
@@ -33,8 +43,6 @@ python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$missing python3-ven
 # shellcheck disable=SC2086
 [ -z "$missing" ] || "$(dirname "$0")/apt.sh" "make llama-server" $missing
 
-mkdir -p "$cache"
-# Two runs at once build in directories of their own; the later one replaces an equal binary.
 work=$(mktemp -d "$cache/build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM HUP
