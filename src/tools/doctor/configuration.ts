@@ -73,6 +73,12 @@ export async function configurationFindings(
   };
 }
 
+/** Where slots are custom resources: the API server and the operator judge them, and each says so itself. */
+export function clusterFindings(): { readonly findings: readonly Finding[]; readonly slots: DeclaredSlots } {
+  const text = "custom resources of the namespace (SVC_STORE=kubernetes): `kubectl get slots` tells how they are";
+  return { findings: [ok("configuration", text)], slots: new Map() };
+}
+
 /** Every reader of the file sees the secret, and so does every administrator of the API. */
 export function secretFindings(name: string, spec: SlotSpec): Finding[] {
   const places = literalSecrets(spec);

@@ -2,7 +2,7 @@ import type { HardwareFacts } from "../../api/hardware.ts";
 import { accessFindings } from "./access.ts";
 import { become } from "../../program/owner.ts";
 import { readSettings, type Settings } from "../../program/settings.ts";
-import { configurationFindings, settingsFindings } from "./configuration.ts";
+import { clusterFindings, configurationFindings, settingsFindings } from "./configuration.ts";
 import { engineFindings } from "./engines.ts";
 import { fail, type Finding } from "./finding.ts";
 import { gpuFindings } from "./gpu.ts";
@@ -38,7 +38,9 @@ export async function* doctorFindings(options: DoctorOptions): AsyncGenerator<Fi
   }
   const { config, origins } = settings;
   yield* settingsFindings(settings);
-  const { findings, slots } = await configurationFindings(config.configDir);
+  const { findings, slots } = await (config.store === "kubernetes"
+    ? clusterFindings()
+    : configurationFindings(config.configDir));
   yield* findings;
   yield* await stateFindings(config);
   const operator = await operatorFindings(config, now());

@@ -17,9 +17,12 @@ export interface EngineSite {
 
 /**
  * The programs that run engines here: `llama-server` or the embedded engine for processes, Docker or Podman for
- * containers.
+ * containers. Nothing is needed here where they run as Pods.
  */
 export async function engineFindings(config: Config, { env, embedded, slots }: EngineSite): Promise<Finding[]> {
+  const { store, runtime } = config;
+  if (store === "kubernetes" && (runtime === "auto" || runtime === "kubernetes"))
+    return [ok("engines", "run as Pods of the cluster")];
   const docker = await dockerFinding(config, slots);
   return [await llamaFinding(config, { env, embedded, slots, hasDocker: docker.isThere }), docker.finding];
 }

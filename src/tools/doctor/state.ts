@@ -60,17 +60,23 @@ export async function operatorFindings(
 ): Promise<{ readonly findings: readonly Finding[]; readonly isRunning: boolean }> {
   const { openStore } = await import("../../store/open.ts");
   const { stateDir, configDir } = config;
+  const isCluster = config.store === "kubernetes";
   const store = openStore(config);
   let pid: number | undefined;
   try {
     pid = await store.leader();
   } catch (error) {
-    const text = `whether one runs cannot be seen (${errorCode(error) ?? errorMessage(error)})`;
-    return { isRunning: false, findings: [warn("operator", text, "run this as the user that runs Berth")] };
+    const why = (isCluster ? undefined : errorCode(error)) ?? errorMessage(error);
+    const text = `whether one runs cannot be seen (${why})`;
+    const next = isCluster ? "try `kubectl get lease berth-operator`" : "run this as the user that runs Berth";
+    return { isRunning: false, findings: [warn("operator", text, next)] };
   }
   if (pid === undefined) {
-    const next = "`berth up` starts one with a gateway, `berth operator` one alone";
-    return { isRunning: false, findings: [warn("operator", `none runs with ${stateDir}`, next)] };
+    const next = isCluster
+      ? "`kubectl get pods -l app.kubernetes.io/component=operator` tells of its Pods"
+      : "`berth up` starts one with a gateway, `berth operator` one alone";
+    const where = isCluster ? "none leads in this namespace" : `none runs with ${stateDir}`;
+    return { isRunning: false, findings: [warn("operator", where, next)] };
   }
   const operator = await store.operator();
   // From before the last boot: the lock's holder has not published a heartbeat yet.
@@ -124,12 +130,13 @@ export async function tokenFindings(config: Places): Promise<Finding[]> {
     const files = [...tokens.map((name) => join(auth, "tokens", name)), join(auth, "admin.json")];
     const loose: string[] = [];
     const foreign: string[] = [];
-    const owner = (await statusOf(stateDir))?.uid;
+    // A volume of a Pod is root's, and open to the group of the Pod's user.
+    const owner = config.store === "kubernetes" ? undefined : (await statusOf(stateDir))?.uid;
     for (const path of [...directories, ...files]) {
       const status = await statusOf(path);
       if (status === undefined) continue;
       if ((status.mode & 0o077) !== 0) loose.push(path);
-      if (status.uid !== owner) foreign.push(path);
+      if (owner !== undefined && status.uid !== owner) foreign.push(path);
     }
     const findings: Finding[] = [];
     if (loose.length > 0)

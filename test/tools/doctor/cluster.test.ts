@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, it } from "node:test";
+import { doctorSite } from "./site.ts";
+
+const usual = process.env["KUBECONFIG"];
+after(() => {
+  if (usual === undefined) delete process.env["KUBECONFIG"];
+  else process.env["KUBECONFIG"] = usual;
+});
+
+it("where slots are custom resources, `berth doctor` asks for no manifests and for no engine on this machine", async () => {
+  await using site = await doctorSite();
+  process.env["KUBECONFIG"] = join(site.stateDir, "no-such-file");
+  const said = await site.examine({ SVC_STORE: "kubernetes", SVC_RUNTIME: "auto", SVC_LLAMA_SERVER: "" });
+  assert.match(said, /^ok +configuration: custom resources of the namespace/m);
+  assert.match(said, /^ok +engines: run as Pods of the cluster$/m);
+  assert.match(
+    said,
+    /^warn +operator: whether one runs cannot be seen \(.*no-such-file.*\)\n +→ try `kubectl get lease/m,
+  );
+  assert.doesNotMatch(said, /mkdir|llama-server|containers:/);
+});
