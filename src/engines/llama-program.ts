@@ -8,6 +8,13 @@ export function isServer(input: SlotInputs): boolean {
   return typeof image === "string" && !isEmbeddedImage(image);
 }
 
+/** What a person does where the embedded engine does not suffice. */
+export function serverRemedy({ placement }: SlotInputs): string {
+  return placement.runs === "program"
+    ? "put a llama-server on PATH"
+    : "let the container be of llama-server's own image: without SVC_LLAMA_IMAGE (llamaImage of the chart), or by the slot's image";
+}
+
 /** The program before the flags: none in a container, whose image has its own entrypoint. */
 export function programOf(input: SlotInputs): { readonly command: readonly string[] } | EngineRefusal {
   const { spec, host, placement } = input;
@@ -20,7 +27,7 @@ export function programOf(input: SlotInputs): { readonly command: readonly strin
   }
   const isContainer = placement.runs !== "program";
   if (isServer(input)) return { command: isContainer || host.llamaServer === undefined ? [] : [host.llamaServer] };
-  const missing = "put a llama-server on PATH";
+  const missing = serverRemedy(input);
   if (!isContainer && host.embedded === undefined) {
     return {
       reason: "NoEngine",

@@ -6,7 +6,7 @@ import { everyPortTaken } from "./engine.ts";
 import type { Engine, EngineInput, EngineRefusal, ProbeTarget, SlotInputs } from "./engine.ts";
 import { declaredProtocols } from "./protocols.ts";
 import { modeFor, modes, type Mode } from "./llama-mode.ts";
-import { isServer, programOf } from "./llama-program.ts";
+import { isServer, programOf, serverRemedy } from "./llama-program.ts";
 import { computeIn } from "./llama-report.ts";
 import { derivedKeeping, saveFlags } from "./kept-context.ts";
 import { openSettings } from "./open-settings.ts";
@@ -209,7 +209,7 @@ function capabilityRefusal(input: EngineInput): EngineRefusal | undefined {
     if (capability === "vision" && !isServer(input)) {
       return {
         reason: "NoCapability",
-        message: `the embedded engine has no ${capability}: put a llama-server on PATH, or leave it out`,
+        message: `the embedded engine has no ${capability}: ${serverRemedy(input)}, or leave it out`,
       };
     }
   }

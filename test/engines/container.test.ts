@@ -197,7 +197,7 @@ describe("the container of a slot", () => {
       "the embedded engine on a GPU",
       contained("cuda", { image: "berth-embedded:1", backend: "cuda" }),
       "NoBackend",
-      /CPU only/,
+      /CPU only, not with cuda: use backend = "auto" or let the container be of llama-server's own image/,
     ],
   ];
   for (const [name, given, reason, message] of refusals) {
