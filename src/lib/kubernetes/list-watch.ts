@@ -61,7 +61,9 @@ export class ListWatch implements AsyncDisposable {
   #failures = 0;
   #isSynced = false;
   #isConnected = false;
+  #openedMs = 0;
   #endedMs = -Infinity;
+  #earlierMs = 0;
 
   private constructor(options: ListWatchOptions) {
     this.#options = options;
@@ -94,6 +96,11 @@ export class ListWatch implements AsyncDisposable {
   /** The watch is open now. */
   get isConnected(): boolean {
     return this.#isConnected;
+  }
+
+  /** How long a watch was open until now, in milliseconds: whoever says nothing meanwhile is silent. */
+  get connectedMs(): number {
+    return this.#earlierMs + (this.#isConnected ? steadyNow() - this.#openedMs : 0);
   }
 
   /** The watch is open, or ended so shortly ago that the next one goes on where it was: no change is missing. */
@@ -234,6 +241,7 @@ export class ListWatch implements AsyncDisposable {
     const began = performance.now();
     try {
       const lines = await client.lines(path, { query, signal });
+      this.#openedMs = steadyNow();
       this.#isConnected = true;
       for await (const line of lines) {
         this.#event(line);
@@ -244,6 +252,7 @@ export class ListWatch implements AsyncDisposable {
       else this.#failures = 0;
     } finally {
       if (this.#isConnected) this.#endedMs = steadyNow();
+      this.#earlierMs = this.connectedMs;
       this.#isConnected = false;
     }
   }

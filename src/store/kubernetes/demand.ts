@@ -5,12 +5,13 @@ import { bootId } from "../../lib/boot-id.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import { microTime } from "../../lib/kubernetes/lease-election.ts";
+import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
 import { texts, type KubeObject } from "../../lib/kubernetes/object.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import { Serial } from "../../lib/serial.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import { demandStore } from "../state/demand.ts";
+import { demandStore, type OpenDemandRecords } from "../state/demand.ts";
 import { LivenessWatch } from "../state/liveness.ts";
 import type { DemandReport, DemandStore, DemandWriter } from "../store.ts";
 import { follow } from "./followed.ts";
@@ -29,17 +30,24 @@ function demandIn(annotations: Readonly<Record<string, string>>): unknown {
 /** Many times the age at which demand is void. */
 const usualVoidMs = 12 * heartbeatTtlMs;
 
+/** A Lease that is this old when an operator starts is a killed gateway's, whatever the clocks of two machines differ by. */
+const freshMs = 60_000;
+
 /**
  * The demand of every live gateway of the namespace, each in a Lease of its own. A Lease that was not renewed for `voidMs`
- * is deleted.
+ * is deleted. A gateway is silent by the time of an open watch alone: while the API server is away it cannot be heard, and
+ * its requests go on.
  */
 export async function openDemandLeases(
   client: ApiClient,
   onError: (error: unknown) => void,
   voidMs = usualVoidMs,
 ): Promise<DemandStore> {
-  return await demandStore(async ({ parse, onChange }) => {
+  const opened: { watch?: ListWatch } = {};
+  const clocks = { elapsedMs: () => opened.watch?.connectedMs ?? 0, freshMs };
+  const openLeases: OpenDemandRecords = async ({ parse, onChange }) => {
     const watch = await follow({ client, path: leasesPath(client.namespace), labelSelector, onError, onChange });
+    opened.watch = watch;
     const collecting = collectVoidLeases({ client, leases: watch, voidMs, onError });
     /** Each reconcile of each slot asks for them, and a gateway tells of every slot. */
     const read = new WeakMap<KubeObject, Demand>();
@@ -60,7 +68,8 @@ export async function openDemandLeases(
         await watch[Symbol.asyncDispose]();
       },
     };
-  });
+  };
+  return await demandStore(openLeases, clocks);
 }
 
 /** Whether a gateway lives, in one read; its clock counts, unless it runs elsewhere. */

@@ -25,6 +25,8 @@ export interface Clocks {
   readonly now?: () => Date;
   /** Milliseconds of a monotonic clock. */
   readonly elapsedMs?: () => number;
+  /** A first heartbeat that is younger by the wall clock counts as just heard, of whatever machine it is; absent: none. */
+  readonly freshMs?: number;
 }
 
 /**
@@ -35,12 +37,14 @@ export interface Clocks {
 export class LivenessWatch {
   readonly #now: () => number;
   readonly #elapsedMs: () => number;
+  readonly #freshMs: number;
   /** The last heartbeat of each publisher, and when it replaced another; undefined: it is the first. */
   readonly #heard = new Map<string, { readonly mark: string; readonly atMs: number | undefined }>();
 
-  constructor({ now = () => new Date(), elapsedMs = steadyNow }: Clocks = {}) {
+  constructor({ now = () => new Date(), elapsedMs = steadyNow, freshMs = 0 }: Clocks = {}) {
     this.#now = () => now().getTime();
     this.#elapsedMs = elapsedMs;
+    this.#freshMs = freshMs;
   }
 
   /** To be called with the present heartbeats after every change. Missing publishers are forgotten. */
@@ -50,7 +54,8 @@ export class LivenessWatch {
       const mark = `${incarnation ?? ""} ${beat ?? heartbeat}`;
       const known = this.#heard.get(name);
       if (known?.mark === mark) continue;
-      this.#heard.set(name, { mark, atMs: known === undefined ? undefined : this.#elapsedMs() });
+      const isHeard = known !== undefined || Math.abs(this.#now() - Date.parse(heartbeat)) < this.#freshMs;
+      this.#heard.set(name, { mark, atMs: isHeard ? this.#elapsedMs() : undefined });
     }
   }
 
