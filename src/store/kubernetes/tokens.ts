@@ -100,10 +100,15 @@ export class SecretTokens extends TokenStore {
   async #copy(): Promise<void> {
     const entries = this.#secrets.entries(tokensSecret);
     // Whoever deletes the whole Secret may bring it back: conversations go with a token that was revoked.
-    if (this.#secrets.has(tokensSecret))
-      for (const id of await idsIn(this.path)) if (entries[`${id}.json`] === undefined) await super.revoke(id);
+    const revoked = this.#secrets.has(tokensSecret)
+      ? (await idsIn(this.path)).filter((id) => entries[`${id}.json`] === undefined)
+      : [];
+    const ended = await Promise.allSettled(revoked.map((id) => super.revoke(id)));
     await copyTo(this.path, this.#stateDir, "tokens", ".json", entries);
     await copyTo(join(this.#stateDir, "auth", "confirmed"), this.#stateDir, "confirmed", ".confirmed", entries);
+    // Only now: conversations that cannot be deleted keep no token valid.
+    const failure = ended.find((each) => each.status === "rejected");
+    if (failure !== undefined) throw failure.reason;
   }
 }
 
