@@ -100,6 +100,8 @@ async function listed(client: ApiClient): Promise<readonly { readonly name: stri
  * then a little early, and a beat that is left out then comes a second late.
  */
 const beatMs = 1900;
+/** A write without an answer must leave time for another one before the demand is void. */
+const sendLimitMs = heartbeatTtlMs / 2;
 /** Between two writes, also where the API server refuses them: news waits for more of it. */
 const gapMs = 200;
 
@@ -139,7 +141,7 @@ export function openDemandLease(client: ApiClient, gateway: string, elapsedMs = 
   const send = async (report: DemandReport): Promise<void> => {
     const body = lease(report);
     const query = { fieldManager: "berth-gateway", force: true };
-    const call = { query, body, contentType: patchTypes.apply, isHeartbeat: true };
+    const call = { query, body, contentType: patchTypes.apply, isHeartbeat: true, timeoutMs: sendLimitMs };
     await client.request("PATCH", `${path}/${name}`, call);
   };
   return {

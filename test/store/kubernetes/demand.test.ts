@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { it, type TestContext } from "node:test";
+import { heartbeatTtlMs } from "../../../src/api/status.ts";
 import { ApiError, ApiUnreachable } from "../../../src/lib/kubernetes/api-error.ts";
 import type { ApiClient } from "../../../src/lib/kubernetes/client.ts";
 import { openDemandLease, openDemandLeases } from "../../../src/store/kubernetes/demand.ts";
@@ -22,6 +23,19 @@ it("demand is written five times a second at most, also while the API server ref
   const gaps = triedMs.map((at, index) => Math.round(at - (triedMs[index - 1] ?? -Infinity)));
   assert.equal(gaps.length, 3);
   assert.ok(Math.min(...gaps) >= 190, `${gaps.join(", ")} ms between the attempts`);
+});
+
+it("a write of demand that gets no answer is given up in time for another one", async () => {
+  using api = new ApiDouble();
+  const limits: (number | undefined)[] = [];
+  const request = api.request.bind(api);
+  api.request = async (method, path, call) => {
+    if (method === "PATCH") limits.push(call?.timeoutMs);
+    return await request(method, path, call);
+  };
+  await using writer = openDemandLease(api, "g");
+  await writer.write({ sendsBearers: true, slots: {} });
+  assert.deepEqual(limits, [heartbeatTtlMs / 2]);
 });
 
 const lease = "/apis/coordination.k8s.io/v1/namespaces/berth/leases/berth-gateway-g";
