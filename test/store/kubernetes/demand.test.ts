@@ -52,9 +52,9 @@ function beat(api: ApiDouble, { number, ageMs = 0 }: { readonly number: number; 
 interface Link {
   readonly client: ApiClient;
   /** The API server does not answer until `restore` is called. */
-  cut(): void;
-  restore(): void;
-  isOpen(): boolean;
+  readonly cut: () => void;
+  readonly restore: () => void;
+  readonly isOpen: () => boolean;
 }
 
 function linkTo(api: ApiDouble): Link {
