@@ -48,6 +48,7 @@ export function App(): JSX.Element {
       {needsToken.value && <TokenDialog onDone={() => setSession(session + 1)} />}
       <ConversationList />
       <main>
+        <h1 class="unseen">{title || "New chat"}</h1>
         <div class="bar row">
           <Picker />
           <button

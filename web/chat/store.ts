@@ -8,6 +8,8 @@ import { verdictOfRefusal } from "./verdict.ts";
 export type Summary = Pick<Conversation, "id" | "title" | "model" | "updated_at">;
 
 export const models = signal<readonly V1Model[]>([]);
+/** Whether there is a model to talk to; undefined: the server has not said yet. */
+export const hasModels = signal<boolean | undefined>(undefined);
 export const conversations = signal<readonly Summary[]>([]);
 export const current = signal<Conversation>(newConversation(""));
 /** What went wrong last, for a person; empty: nothing. */
@@ -107,7 +109,9 @@ const isOutOfReach = (error: unknown): boolean =>
   error instanceof ApiFailure && (error.status === 0 || (error.status >= 502 && error.code === "unknown"));
 
 export async function readModels(): Promise<void> {
-  models.value = (await list<V1Model>("/v1/models")).map(withDefaults);
+  // Without `available` built-in slots that nobody has configured are listed, too.
+  models.value = (await list<V1Model>("/v1/models?available=1")).map(withDefaults);
+  hasModels.value = models.value.some(canChat);
   if (current.value.model !== "") return;
   const chat = models.value.filter(canChat);
   const ready = chat.find(({ berth: { state } }) => ["ready", "serving", "idle"].includes(state));

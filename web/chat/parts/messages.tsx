@@ -4,7 +4,7 @@ import { CopyButton } from "../../shared/copy-button.tsx";
 import type { Message } from "../model.ts";
 import { answeredAt, partial, retry, waiting } from "../conversation.ts";
 import { focusMessage } from "../focus.ts";
-import { answering, current, isAnswering } from "../store.ts";
+import { answering, current, hasModels, isAnswering } from "../store.ts";
 import { Markdown } from "./markdown.tsx";
 import { SpeakButton } from "./speech.tsx";
 
@@ -33,12 +33,30 @@ export function Messages(): JSX.Element {
         follows.current = view.scrollHeight - view.scrollTop - view.clientHeight < 60;
       }}
     >
-      {messages.length === 0 && open === undefined && <p class="quiet">Write the first message below.</p>}
+      {messages.length === 0 && open === undefined && <Beginning />}
       {messages.map((message, at) => (
         <MessageView key={`${id}${at}`} message={message} isLast={at === messages.length - 1} />
       ))}
       {open !== undefined && <MessageView message={open} isLast={false} />}
     </div>
+  );
+}
+
+/** What a person does first: there may be nobody to talk to yet. */
+function Beginning(): JSX.Element {
+  if (hasModels.value !== false) return <p class="quiet">Write the first message below.</p>;
+  return (
+    <p>
+      No model can chat here yet: the page{" "}
+      <a href="/ui/models" target="_self">
+        Models
+      </a>{" "}
+      of the dashboard has some that fit this machine, and the page{" "}
+      <a href="/ui/slots" target="_self">
+        Slots
+      </a>{" "}
+      says why a slot is not ready.
+    </p>
   );
 }
 

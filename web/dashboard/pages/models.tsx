@@ -7,6 +7,7 @@ import { bytes, duration, percent } from "../../shared/format.ts";
 import { pulls } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { benchmarkText } from "../parts/benchmark.ts";
+import { capabilityWords } from "../parts/capability-words.ts";
 import { Catalogue } from "../parts/catalogue.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { PullButton } from "../parts/pull-button.tsx";
@@ -135,7 +136,7 @@ function Models({ all, onChange }: { readonly all: readonly ModelView[]; readonl
                 {model.last_benchmark && <div class="quiet">{benchmarkText(model.last_benchmark)}</div>}
               </td>
               <td class="figure">{bytes(model.size_bytes)}</td>
-              <td>{model.capabilities.join(", ")}</td>
+              <td>{capabilityWords(model.capabilities)}</td>
               <td>
                 {model.slots.map((slot) => (
                   <a key={slot} href={slotPath(slot)}>

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { tokenScopes } from "../../../src/api/scopes.ts";
+import { tokenScopes, type TokenScope } from "../../../src/api/scopes.ts";
 import type { CreatedToken, TokenView } from "../../../src/api/token.ts";
 import { call, list } from "../../shared/api.ts";
 import { CopyButton } from "../../shared/copy-button.tsx";
@@ -37,7 +37,9 @@ export function TokensPage(): JSX.Element {
       <Show of={tokens}>
         {(all) =>
           all.length === 0 ? (
-            <p>There is none.</p>
+            <p>
+              There is none: a program, or a person at another device, needs one where this Berth asks who they are.
+            </p>
           ) : (
             <div class="wide">
               <table aria-label="Tokens">
@@ -81,6 +83,13 @@ export function TokensPage(): JSX.Element {
   );
 }
 
+const rights = {
+  admin: "everything",
+  all: "uses models, and reads these pages",
+  "v1-only": "uses models alone",
+  "read-only": "reads these pages alone",
+} as const satisfies Record<TokenScope, string>;
+
 /** What goes with a token for ever. The server leaves out a count that it does not know, as of several gateways. */
 function lossText({ conversations }: TokenView): string {
   switch (conversations) {
@@ -112,7 +121,9 @@ function NewToken({ onCreated }: { readonly onCreated: (token: CreatedToken) => 
         Scope{" "}
         <select value={scope} onChange={(event) => setScope(event.currentTarget.value)}>
           {tokenScopes.map((each) => (
-            <option key={each}>{each}</option>
+            <option key={each} value={each}>
+              {`${each}: ${rights[each]}`}
+            </option>
           ))}
         </select>
       </label>

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import type { CatalogView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
 import { benchmarkText } from "./benchmark.ts";
+import { capabilityWords } from "./capability-words.ts";
 import { OutsideLink } from "./outside-link.tsx";
 import { PullButton } from "./pull-button.tsx";
 
@@ -40,6 +41,19 @@ export function Catalogue({ all }: { readonly all: readonly CatalogView[] }): JS
   );
 }
 
+const facts: Readonly<Record<string, string>> = {
+  source: "address",
+  aboutBytes: "size",
+  license: "licence",
+  licenseUrl: "address of the licence",
+  shape: "memory of its context",
+};
+
+/** A fact of the catalogue in the words of this page. A newer server may know others. */
+function wordOf(fact: string): string {
+  return Object.hasOwn(facts, fact) ? (facts[fact] ?? fact) : fact;
+}
+
 function CatalogueRow({ model }: { readonly model: CatalogView }): JSX.Element {
   const { verdict } = model.fit;
   // A newer server may know other verdicts: its own word then.
@@ -56,11 +70,11 @@ function CatalogueRow({ model }: { readonly model: CatalogView }): JSX.Element {
         {model.title} <code>{model.id}</code>
         {model.note !== null && <div class="quiet">{model.note}</div>}
         {model.unverified.length > 0 && (
-          <div class="quiet">not compared with the publisher's page: {model.unverified.join(", ")}</div>
+          <div class="quiet">Not compared with the publisher's page: {model.unverified.map(wordOf).join(", ")}.</div>
         )}
       </td>
       <td class="figure">{bytes(model.size_bytes)}</td>
-      <td>{model.capabilities.join(", ")}</td>
+      <td>{capabilityWords(model.capabilities)}</td>
       <td>
         <OutsideLink href={model.license_url}>{model.license}</OutsideLink>
       </td>

@@ -34,7 +34,8 @@ export function firstConcern(conditions: readonly Condition[]): Condition | unde
   const isOn = (type: string): Condition | undefined =>
     conditions.find((each) => each.type === type && each.status === "True");
   const notReady = conditions.find(({ type, status }) => type === "Ready" && status !== "True");
-  return isOn("Stalled") ?? isOn("Degraded") ?? isOn("Reconciling") ?? notReady;
+  const notConfigured = conditions.find(({ reason }) => reason === "NotConfigured");
+  return isOn("Stalled") ?? isOn("Degraded") ?? isOn("Reconciling") ?? notReady ?? notConfigured;
 }
 
 /** What a person can do about a slot, by its reason; undefined where waiting is all there is to do, or nothing. */
@@ -43,6 +44,8 @@ export function nextStep(slot: SlotView): string | undefined {
   switch (concern?.reason) {
     case undefined:
       return undefined;
+    case "NotConfigured":
+      return "Nothing is wrong: this slot is built in, and does nothing until a manifest says which model it holds.";
     case "InvalidSpec":
       return "Correct the manifest below at the place that the message names, and save it.";
     case "ModelNotFound":

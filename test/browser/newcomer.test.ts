@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser } from "playwright-core";
+import type { RunningBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+
+describe("a person who sees the pages for the first time", () => {
+  let browser: Browser;
+  let empty: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    empty = await berthWith({});
+  });
+  after(async () => {
+    await browser.close();
+    await empty[Symbol.asyncDispose]();
+  });
+
+  it("is told in the chat where a model comes from, and is offered nothing that cannot work", async () => {
+    await using opened = await openPage(browser, `${empty.url}/chat/`);
+    const { page } = opened;
+    await page.getByText(/^No model can chat here yet: the page Models of the dashboard has some/).waitFor();
+    // Built-in slots that nobody has configured could transcribe and draw.
+    assert.equal(await page.getByRole("button", { name: "Record" }).count(), 0);
+    const options = page.getByRole("combobox", { name: "Model" }).getByRole("option");
+    assert.deepEqual(await options.allTextContents(), ["none yet"]);
+    await page.getByRole("link", { name: "Models" }).click();
+    await page.getByRole("heading", { name: "Models", level: 1 }).waitFor();
+  });
+
+  it("reads why a built-in slot does nothing", async () => {
+    await using opened = await openPage(browser, empty.url);
+    const { page } = opened;
+    await page.getByRole("row", { name: /^stt offline .* no manifest configures this slot/ }).waitFor();
+    await page.getByRole("link", { name: "stt" }).click();
+    await page.getByText(/^Next: Nothing is wrong: this slot is built in/).waitFor();
+  });
+
+  it("reads whole words in the tables of a phone, and sees which button cannot be pressed", async () => {
+    const viewport = { width: 360, height: 640 };
+    await using opened = await openPage(browser, `${empty.url}/ui/models`, { viewport });
+    const { page } = opened;
+    const table = page.getByRole("table", { name: "Catalogue" });
+    await table.getByRole("cell", { name: "embeddings" }).first().waitFor();
+    for (const word of ["embeddings", "transcription", "rerank"]) {
+      const lines: number = await table
+        .getByText(word, { exact: true })
+        .first()
+        .evaluate(
+          "((cell) => { const all = document.createRange(); all.selectNodeContents(cell); return all.getClientRects().length; })",
+        );
+      assert.equal(lines, 1, word);
+    }
+    const colour = async (name: string): Promise<string> =>
+      await page
+        .getByRole("button", { name, exact: true })
+        .evaluate("((button) => getComputedStyle(button).backgroundColor)");
+    const off = await colour("Pull");
+    await page.getByRole("textbox", { name: "Address" }).fill("https://127.0.0.1:9/model.gguf");
+    await until("the button looks as if it can be pressed", async () => (await colour("Pull")) !== off);
+    assert.equal(off, await colour("Pull qwen3-4b"));
+  });
+
+  it("prints a whole conversation, in dark on light, without what can be pressed", async () => {
+    await using own = await berthWith({ coder: slotManifest("--tokens", "900") });
+    await own.state("coder", "ready", "idle");
+    const viewport = { width: 800, height: 400 };
+    await using opened = await openPage(browser, `${own.url}/chat/`, { viewport, colorScheme: "dark" });
+    const { page } = opened;
+    await page.getByRole("textbox", { name: "Message" }).fill("a long story");
+    await page.keyboard.press("Enter");
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    await page.emulateMedia({ media: "print" });
+    const messages = page.getByRole("log", { name: "Messages" });
+    const hidden: number = await messages.evaluate("((box) => box.scrollHeight - box.clientHeight)");
+    assert.equal(hidden, 0);
+    assert.equal(await page.getByRole("button").count(), 0);
+    assert.equal(await page.getByRole("textbox", { name: "Message" }).count(), 0);
+    const ground: string = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor");
+    assert.equal(ground, "rgb(251, 251, 250)");
+  });
+});
