@@ -94,6 +94,37 @@ describe("the tabs of one browser", () => {
     await later.close();
   });
 
+  it("leave a person at the lines of a log that are being read when its stream begins anew", async () => {
+    const page = await context.newPage();
+    const body = (first: number, last: number): string =>
+      Array.from({ length: last - first + 1 }, (_, at) => `data: {"line":"line ${first + at}"}\n\n`).join("");
+    const more = Promise.withResolvers<void>();
+    let streams = 0;
+    await page.route("**/api/slots/coder/logs?*", async (route) => {
+      streams += 1;
+      if (streams === 2) await more.promise;
+      const text = [body(301, 600), body(1, 620), body(7001, 7010)][streams - 1];
+      // The last stream stays open.
+      if (text !== undefined) await route.fulfill({ contentType: "text/event-stream", body: text });
+    });
+    await page.goto(`${berth.url}/ui/slots/coder`);
+    const isFrom = async (first: number, last: number): Promise<boolean> => {
+      const lines = await linesOf(page);
+      return lines[0] === `line ${first}` && lines.at(-1) === `line ${last}`;
+    };
+    await until("the log is there", () => isFrom(301, 600));
+    const log = page.getByRole("log");
+    const place = (): Promise<number> => log.evaluate((box: { scrollTop: number }) => box.scrollTop);
+    await log.evaluate((box: { scrollTop: number }) => (box.scrollTop = 1000));
+    more.resolve();
+    await until("the lines that were missed follow", () => isFrom(301, 620));
+    assert.equal(await place(), 1000);
+    // A log that has begun anew takes the place of the earlier one.
+    await until("the other log is there", () => isFrom(7001, 7010));
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await page.close();
+  });
+
   it("go on with a log where they were, after they were hidden and after the server was killed", async () => {
     const page = await open("/ui/slots/coder");
     const log = page.getByRole("log");

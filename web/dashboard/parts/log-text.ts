@@ -1,3 +1,5 @@
+import { indexAfter, knownLines } from "../resume.ts";
+
 /** Older lines leave the page; the file has them. */
 export const keptLines = 2000;
 /** A piece is laid out anew when a line is added to it, and leaves the page whole. */
@@ -15,7 +17,11 @@ export class LogText {
   #pending: string[] = [];
   /** The lines of each piece, oldest first. */
   readonly #counts: number[] = [];
-  /** What is shown leaves the page with the next lines. */
+  /** The last lines that are shown. */
+  #last: string[] = [];
+  /** Lines come again from before: whether they reach those that are shown is not known yet. */
+  #isAgain = false;
+  /** They do not: what is shown leaves the page with the next lines. */
   #isOld = false;
   /** Where a person has scrolled to, as long as the lines that were there are not. */
   #place: number | undefined;
@@ -26,10 +32,17 @@ export class LogText {
     view.textContent = "";
   }
 
-  /** The lines come again from before: they take the place of those that are shown, once there are some. */
+  /** The lines come again from before: those after the shown ones are added to them. */
   begin(): void {
     this.#pending = [];
-    this.#isOld = true;
+    this.#isAgain = true;
+    this.#isOld = false;
+  }
+
+  /** The shown lines have not come again: those that have come, or the next ones, take their place. */
+  giveUp(): void {
+    this.#isOld ||= this.#isAgain;
+    this.#isAgain = false;
   }
 
   /** Shown by the next `draw`. */
@@ -41,6 +54,7 @@ export class LogText {
 
   /** Follows the end of the log unless a person has scrolled up. */
   draw(): void {
+    if (this.#isAgain && !this.#goesOn()) return;
     const view = this.#view;
     const follows = view.scrollHeight - view.scrollTop - view.clientHeight < nearEnd;
     const lines = this.#pending.slice(-keptLines);
@@ -52,6 +66,7 @@ export class LogText {
     // Lines between these and those that are shown have left, or would.
     if (lines.length === keptLines) this.#clear();
     this.#pending = [];
+    this.#last = [...this.#last, ...lines].slice(-knownLines);
     for (let at = 0; at < lines.length;) {
       const count = this.#counts.at(-1) ?? pieceLines;
       const isNew = count === pieceLines;
@@ -71,8 +86,19 @@ export class LogText {
     } else if (follows) view.scrollTop = view.scrollHeight;
   }
 
+  /** Whether it is known where the lines that have come belong. */
+  #goesOn(): boolean {
+    const next = indexAfter(this.#pending, this.#last);
+    if (next === undefined && this.#pending.length < keptLines) return false;
+    if (next === undefined) this.giveUp();
+    else this.#pending = this.#pending.slice(next);
+    this.#isAgain = false;
+    return true;
+  }
+
   #clear(): void {
     this.#view.textContent = "";
+    this.#last = [];
     this.#counts.length = 0;
   }
 }

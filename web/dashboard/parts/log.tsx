@@ -8,6 +8,8 @@ import { keptLines, LogText } from "./log-text.ts";
 
 /** Of a log that is opened. Opened again it is read as far back as it was kept: its lines have no numbers to go on after. */
 const firstLines = 300;
+/** How long the lines that are shown may take to come again, in milliseconds; without them the log is another one. */
+const againMs = 2000;
 
 /**
  * The live log of a slot: follows its end unless a person has scrolled up, and comes back by itself where the stream ends or
@@ -32,12 +34,18 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
       text.draw();
     };
     let tail = firstLines;
+    let late: ReturnType<typeof setTimeout> | undefined;
     // A log may have no lines for hours.
     const works = (): void => setFailure("");
     const read = async (signal: AbortSignal, opened: () => void): Promise<void> => {
       const response = await request(`${at}?follow=1&tail=${tail}`, { signal });
       opened();
       text.begin();
+      clearTimeout(late);
+      late = setTimeout(() => {
+        text.giveUp();
+        draw();
+      }, againMs);
       tail = keptLines;
       let isNew = true;
       if (response.body === null) return;
@@ -59,6 +67,7 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
     return () => {
       stop.abort();
       cancelAnimationFrame(frame);
+      clearTimeout(late);
     };
   }, [at, attempt, token.value]);
   return (
