@@ -108,6 +108,29 @@ describe("the chat page", () => {
     assert.equal(await page.getByRole("article", { name: "slow" }).count(), 1);
   });
 
+  it("says in a sentence that an engine has sent something that is no answer, and keeps what came before", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    for (const broken of ["{oops", "null", '{"choices":{}}']) {
+      const body = `data: {"choices":[{"delta":{"content":"so far"}}]}\n\ndata: ${broken}\n\n`;
+      await page.route("**/v1/chat/completions", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+      await page.getByRole("button", { name: "New chat" }).click();
+      await page.getByRole("textbox", { name: "Message" }).fill(`answered by ${broken}`);
+      await page.keyboard.press("Enter");
+      const answer = page.getByRole("article", { name: "coder" });
+      await answer
+        .getByRole("alert")
+        .getByText(/^The model has sent something that is no answer\. Retry asks again/)
+        .waitFor();
+      await answer.getByText("so far").waitFor();
+      await page.unrouteAll();
+    }
+    await page.getByRole("button", { name: "Retry" }).click();
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+
   it("keeps what is typed during an answer, and does not send it when that answer is stopped", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

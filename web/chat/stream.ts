@@ -64,7 +64,7 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
     if (comment !== undefined) onWait(waitWords(comment));
     if (data === "[DONE]") isWhole = true;
     if (data === "" || data === "[DONE]") continue;
-    const chunk: Chunk = JSON.parse(data);
+    const chunk = chunkIn(data);
     if (chunk.error !== undefined) throw new ApiFailure(502, "stream", chunk.error.message ?? "the answer was cut off");
     tokens = chunk.usage?.completion_tokens ?? tokens;
     const [choice] = chunk.choices ?? [];
@@ -90,6 +90,19 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
   onWait("");
   if (!isWhole) throw cutOff();
   return message();
+}
+
+/** A piece of an answer. Throws ApiFailure where an engine has sent something else. */
+function chunkIn(data: string): Chunk {
+  try {
+    const chunk: Chunk | null = JSON.parse(data);
+    if (typeof chunk === "object" && chunk !== null && Array.isArray(chunk.choices ?? [])) return chunk;
+  } catch {
+    // Not even JSON.
+  }
+  const message =
+    "The model has sent something that is no answer. Retry asks again; the slot's page has the log of its engine.";
+  throw new ApiFailure(0, "stream", message);
 }
 
 const cutOff = (): ApiFailure =>
