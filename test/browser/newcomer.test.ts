@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
-import type { RunningBerth } from "../support/berth.ts";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
 
@@ -35,6 +37,30 @@ describe("a person who sees the pages for the first time", () => {
     await page.getByRole("row", { name: /^stt offline .* no manifest configures this slot/ }).waitFor();
     await page.getByRole("link", { name: "stt" }).click();
     await page.getByText(/^Next: Nothing is wrong: this slot is built in/).waitFor();
+  });
+
+  it("has a built-in slot hold a model that is here, without a terminal", async () => {
+    await using own = await startBerth({
+      prepare: async ({ modelsDir }) => {
+        await writeTinyModel(join(modelsDir, "tiny.gguf"));
+        await writeTinyModel(join(modelsDir, "vectors.gguf"), { embedding: true });
+      },
+    });
+    await using opened = await openPage(browser, own.url);
+    const { page } = opened;
+    const first = page.getByRole("region", { name: "First steps" });
+    await first.getByText(/There is a model, and no slot holds it yet/).waitFor();
+    await first.getByRole("link", { name: "primary" }).click();
+    const model = page.getByRole("combobox", { name: "Model to hold" });
+    await model.waitFor();
+    assert.deepEqual(await model.getByRole("option").allTextContents(), ["a model …", "tiny"]);
+    await model.selectOption("tiny");
+    await page.getByRole("button", { name: "Set up" }).click();
+    const manifest = page.getByRole("textbox", { name: "Manifest" });
+    await manifest.waitFor();
+    assert.match(await manifest.inputValue(), /default = "tiny"/);
+    await page.goto(`${own.url}/ui/slots/stt`);
+    await page.getByText(/^No model is here yet that this slot could hold/).waitFor();
   });
 
   it("reads whole words in the tables of a phone, and sees which button cannot be pressed", async () => {

@@ -11,6 +11,7 @@ const absent = {
   conditions: [],
   processes: [],
   aliases: [],
+  capabilities: [],
   decisions: {},
   enabled: true,
   generation: 0,

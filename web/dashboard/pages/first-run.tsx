@@ -16,6 +16,7 @@ export function FirstRun(): JSX.Element | null {
   const [install, again] = useLoaded(() => call<InstallState>("/api/install/state"), [ready]);
   if (install.state !== "here" || !install.value.first_run) return null;
   const { has_models: hasModels, has_ready_slot: hasReady } = install.value;
+  const isHeld = [...slots.value.values()].some(({ model }) => model !== null);
   return (
     <section class="next" aria-label="First steps">
       <strong>Welcome.</strong>{" "}
@@ -24,7 +25,13 @@ export function FirstRun(): JSX.Element | null {
           There is no model yet: <a href="/ui/models">choose one</a> that fits this machine.
         </>
       )}
-      {hasModels && !hasReady && (
+      {hasModels && !hasReady && !isHeld && (
+        <>
+          There is a model, and no slot holds it yet: open a slot below, such as <a href="/ui/slots/primary">primary</a>
+          , and set it up.
+        </>
+      )}
+      {hasModels && !hasReady && isHeld && (
         <>There is a model; the slot that holds it is not ready yet. Its line below says why.</>
       )}
       {hasModels && hasReady && (

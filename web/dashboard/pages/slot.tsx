@@ -40,7 +40,7 @@ export function SlotPage({ name }: { readonly name: string }): JSX.Element {
             <h2>Plan</h2>
             <Show of={plan}>{(value) => <pre aria-label="Plan">{value.text}</pre>}</Show>
             <h2>Manifest</h2>
-            <ManifestEditor at={at} file={slot.file} onSaved={again} />
+            <ManifestEditor at={at} slot={slot} onSaved={again} />
             <h2>What happened</h2>
             <Timeline slot={slot} />
             <h2>Log</h2>

@@ -1,11 +1,13 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { ManifestView } from "../../../src/api/management/manifest-text.ts";
+import type { SlotView } from "../../../src/api/management/views.ts";
 import { ApiFailure, call, messageOf } from "../../shared/api.ts";
 import { lineDifferences } from "../../shared/line-diff.ts";
 import { keepDraft, drafts } from "../drafts.ts";
 import { KeptDraft } from "./kept-draft.tsx";
 import { Show, useLoaded } from "./load.tsx";
+import { SetUp } from "./set-up.tsx";
 import { useOnce } from "./once.ts";
 
 interface Diagnostics {
@@ -21,15 +23,18 @@ interface Diagnostics {
 /** The manifest as its file has it: checked and compared before it is saved, and never written over another edit. */
 export function ManifestEditor(props: {
   readonly at: string;
-  readonly file: string | null;
+  readonly slot: SlotView;
   readonly onSaved: () => void;
 }): JSX.Element {
-  if (props.file === null) {
+  const isBare = props.slot.conditions.some(({ reason }) => reason === "NotConfigured");
+  if (props.slot.file === null) {
     return (
       <>
         <p class="quiet">
-          No manifest configures this slot. <code>berth slot create --help</code> shows how one is made.
+          No manifest configures this slot.{isBare && " Choose a model for it here."}{" "}
+          <code>berth slot create --help</code> shows how a manifest is made by hand.
         </p>
+        {isBare && <SetUp slot={props.slot} onDone={props.onSaved} />}
         <KeptDraft at={props.at} />
       </>
     );

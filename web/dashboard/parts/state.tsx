@@ -45,7 +45,7 @@ export function nextStep(slot: SlotView): string | undefined {
     case undefined:
       return undefined;
     case "NotConfigured":
-      return "Nothing is wrong: this slot is built in, and does nothing until a manifest says which model it holds.";
+      return "Nothing is wrong: this slot is built in, and does nothing until it is set up below.";
     case "InvalidSpec":
       return "Correct the manifest below at the place that the message names, and save it.";
     case "ModelNotFound":
