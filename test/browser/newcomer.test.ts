@@ -7,6 +7,23 @@ import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
 
+/** What a browser has of an element; the tests' own types know no browser. */
+interface Shown {
+  readonly ownerDocument: {
+    createRange(): { selectNodeContents(node: unknown): void; getClientRects(): { readonly length: number } };
+    readonly defaultView: { getComputedStyle(node: unknown): { readonly backgroundColor: string } };
+  };
+}
+
+function linesOf(element: Shown): number {
+  const all = element.ownerDocument.createRange();
+  all.selectNodeContents(element);
+  return all.getClientRects().length;
+}
+
+const colourOf = (element: Shown): string =>
+  element.ownerDocument.defaultView.getComputedStyle(element).backgroundColor;
+
 describe("a person who sees the pages for the first time", () => {
   let browser: Browser;
   let empty: RunningBerth;
@@ -70,18 +87,11 @@ describe("a person who sees the pages for the first time", () => {
     const table = page.getByRole("table", { name: "Catalogue" });
     await table.getByRole("cell", { name: "embeddings" }).first().waitFor();
     for (const word of ["embeddings", "transcription", "rerank"]) {
-      const lines: number = await table
-        .getByText(word, { exact: true })
-        .first()
-        .evaluate(
-          "((cell) => { const all = document.createRange(); all.selectNodeContents(cell); return all.getClientRects().length; })",
-        );
+      const lines: number = await table.getByText(word, { exact: true }).first().evaluate(linesOf);
       assert.equal(lines, 1, word);
     }
     const colour = async (name: string): Promise<string> =>
-      await page
-        .getByRole("button", { name, exact: true })
-        .evaluate("((button) => getComputedStyle(button).backgroundColor)");
+      await page.getByRole("button", { name, exact: true }).evaluate(colourOf);
     const off = await colour("Pull");
     await page.getByRole("textbox", { name: "Address" }).fill("https://127.0.0.1:9/model.gguf");
     await until("the button looks as if it can be pressed", async () => (await colour("Pull")) !== off);
@@ -99,7 +109,9 @@ describe("a person who sees the pages for the first time", () => {
     await page.getByText(/^\d+ tokens?\b/).waitFor();
     await page.emulateMedia({ media: "print" });
     const messages = page.getByRole("log", { name: "Messages" });
-    const hidden: number = await messages.evaluate("((box) => box.scrollHeight - box.clientHeight)");
+    const hidden: number = await messages.evaluate(
+      (box: { scrollHeight: number; clientHeight: number }) => box.scrollHeight - box.clientHeight,
+    );
     assert.equal(hidden, 0);
     assert.equal(await page.getByRole("button").count(), 0);
     assert.equal(await page.getByRole("textbox", { name: "Message" }).count(), 0);
