@@ -73,8 +73,8 @@ async function replyTo(conversation: Conversation, signal: AbortSignal): Promise
   const draws = chosen !== undefined && !chosen.berth.capabilities.includes("chat");
   if (draws) return await drawing(conversation, signal);
   let frame = 0;
+  let latest: Message | undefined;
   try {
-    let latest: Message | undefined;
     return await answer(conversation, {
       signal,
       onWait: (words) => (waiting.value = words),
@@ -90,6 +90,8 @@ async function replyTo(conversation: Conversation, signal: AbortSignal): Promise
     });
   } finally {
     cancelAnimationFrame(frame);
+    // An answer that ends before its end keeps what came since the last frame, too.
+    partial.value = latest;
   }
 }
 
