@@ -131,6 +131,23 @@ describe("the chat page", () => {
     assert.equal(await page.getByRole("alert").count(), 0);
   });
 
+  it("shows the beginning of a message of megabytes, and all of it where a person wants that", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const body = 'data: {"choices":[{"delta":{"content":"much"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
+    await page.route("**/v1/chat/completions", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    const text = "lorem ipsum ".repeat(100_000).trim();
+    await page.getByRole("textbox", { name: "Message" }).fill(text);
+    await page.keyboard.press("Enter");
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    const said = page.getByRole("article", { name: "You" }).getByText("lorem ipsum");
+    assert.ok(((await said.textContent()) ?? "").length < 25_000);
+    await page.getByRole("button", { name: "Show all 1,199,999 characters" }).click();
+    await until("all of it is shown", async () => (await said.textContent()) === text);
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+  });
+
   it("keeps what is typed during an answer, and does not send it when that answer is stopped", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CopyButton } from "../../shared/copy-button.tsx";
 import type { Message } from "../model.ts";
 import { answeredAt, partial, retry, waiting } from "../conversation.ts";
@@ -82,7 +82,7 @@ function MessageView({ message, isLast }: { readonly message: Message; readonly 
           <Markdown text={thoughts} />
         </details>
       )}
-      {isAnswer ? <Markdown text={content} /> : <p class="said">{content}</p>}
+      {isAnswer ? <Markdown text={content} /> : <Said text={content} />}
       {images.map((url, at) => (
         <img key={at} src={url} alt={isAnswer ? `drawn by ${model ?? "the model"}` : "attached picture"} />
       ))}
@@ -116,6 +116,22 @@ function MessageView({ message, isLast }: { readonly message: Message; readonly 
         </div>
       )}
     </article>
+  );
+}
+
+/** More characters of a message are folded: breaking megabytes into rows would stop the page for seconds. */
+const foldedAt = 20_000;
+
+function Said({ text }: { readonly text: string }): JSX.Element {
+  const [isWhole, setWhole] = useState(false);
+  if (isWhole || text.length <= foldedAt) return <p class="said">{text}</p>;
+  return (
+    <>
+      <p class="said">{`${text.slice(0, foldedAt).toWellFormed()} …`}</p>
+      <button type="button" onClick={() => setWhole(true)}>
+        Show all {text.length.toLocaleString("en")} characters
+      </button>
+    </>
   );
 }
 
