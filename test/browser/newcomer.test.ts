@@ -4,6 +4,7 @@ import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
 
@@ -63,6 +64,7 @@ describe("a person who sees the pages for the first time", () => {
         await writeTinyModel(join(modelsDir, "vectors.gguf"), { embedding: true });
       },
     });
+    await until("the models are known", async () => record(await own.get("/api/install/state"))["has_models"] === true);
     await using opened = await openPage(browser, own.url);
     const { page } = opened;
     const first = page.getByRole("region", { name: "First steps" });
