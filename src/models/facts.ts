@@ -54,7 +54,9 @@ export class FactCache {
   }
 
   async #open(path: string, stamp: FileStamp): Promise<FileFacts> {
-    if (stamp.isDirectory) return { stamp, facts: undefined };
+    // Engines other than llama.cpp have models that are directories.
+    if (stamp.isDirectory && !path.endsWith(".gguf")) return { stamp, facts: undefined };
+    if (stamp.isDirectory) return { stamp, reason: "NotAModel", message: `${path} is a directory, and no GGUF file` };
     try {
       return { stamp, facts: await this.#read(path) };
     } catch (error) {

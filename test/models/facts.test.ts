@@ -31,6 +31,17 @@ function counted(answer: () => GgufFacts = () => facts): { cache: FactCache; rea
 }
 
 describe("facts of files", () => {
+  it("refuses a directory in the place of a GGUF file, and takes a directory of another name", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "mounted.gguf");
+    await mkdir(path);
+    const cache = new FactCache();
+    const found = await cache.factsOf(path);
+    assert.ok("reason" in found);
+    assert.deepEqual([found.reason, found.message], ["NotAModel", `${path} is a directory, and no GGUF file`]);
+    assert.ok(!("reason" in (await cache.factsOf(directory.path))));
+  });
+
   it("are read once, and again when the file is written to or replaced", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "a.gguf");
