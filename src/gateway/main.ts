@@ -7,7 +7,7 @@ import { openFileLimit } from "../lib/open-file-limit.ts";
 import { localUrl } from "../lib/listen-address.ts";
 import { steadyNow } from "../lib/steady-clock.ts";
 import { openStore } from "../store/open.ts";
-import { AccessLog } from "./telemetry/access-log.ts";
+import { AccessLog, type AccessLine } from "./telemetry/access-log.ts";
 import { Admission } from "./admission/admission.ts";
 import { isSlotDraining } from "./admission/availability.ts";
 import { BufferBudget } from "./admission/budget.ts";
@@ -64,7 +64,7 @@ export interface RunningGateway {
 export interface GatewayOptions {
   readonly log: Logger;
   /** Gets each line of the access log, with its end; absent: there is no access log. */
-  readonly accessLine?: (line: string) => void;
+  readonly accessLine?: (line: AccessLine) => void;
   readonly version: string;
   /** The source of each setting; absent: not known. */
   readonly configOrigins?: Readonly<Record<string, ConfigOrigin>>;

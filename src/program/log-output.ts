@@ -9,6 +9,15 @@ const retryMs = 100;
 /** How long the last lines wait for a reader when the process ends. */
 const lastMs = 1000;
 
+/** Late lines that wait at most: what each of them is made from stays in memory. */
+const lateLimit = 32;
+
+/** A line that is made when it is written: many in a row take half the time of as many between other work (docs/performance.md). */
+export interface LateLine {
+  /** With its end. */
+  text(): string;
+}
+
 export interface LogOutputOptions {
   readonly fd: number;
   /** The limit of buffered bytes; further lines are lost. */
@@ -19,14 +28,16 @@ export interface LogOutputOptions {
 
 /**
  * Writes lines in their order without blocking the process. Lines that may wait are written together when they follow
- * each other closely: a tenth of a second later, once there are 64 KiB, or with a line that may not. A terminal or pipe that is gone (EIO, EPIPE) gets no more
+ * each other closely: a tenth of a second later, once there are 256 KiB, or with a line that may not. A terminal or pipe that is gone (EIO, EPIPE) gets no more
  * lines and no wait: pino's own destination repeats the write for ever when the process ends, which kept every process
  * of a closed terminal alive.
  */
 export class LogOutput {
   readonly #options: LogOutputOptions;
   readonly #waiting = new LinePieces();
-  /** Of the lines above, and of those that are being written. */
+  /** These come after the lines above. */
+  #late: LateLine[] = [];
+  /** Of the lines that wait as bytes, and of those that are being written. */
   #waitingBytes = 0;
   #lostLines = 0;
   /** A line that comes now waits for the write before it, or for the end of the pause after that write. */
@@ -42,15 +53,37 @@ export class LogOutput {
   }
 
   write(line: string, mayWait = false): void {
+    this.#makeLate();
+    this.#add(line);
+    if (!mayWait) this.#isUrgent = true;
+    this.#schedule();
+  }
+
+  /** As `write` of a line that may wait. */
+  writeLate(line: LateLine): void {
+    if (this.#isGone) return;
+    this.#late.push(line);
+    if (this.#late.length >= lateLimit) this.#makeLate();
+    this.#schedule();
+  }
+
+  #makeLate(): void {
+    if (this.#late.length === 0) return;
+    const lines = this.#late;
+    this.#late = [];
+    for (const line of lines) this.#add(line.text());
+  }
+
+  #add(line: string): void {
     if (this.#isGone) return;
     const room = this.#options.limitBytes - this.#waitingBytes;
     // At most three bytes for each UTF-16 unit: the exact number costs a pass over the line.
-    if (line.length * 3 > room && Buffer.byteLength(line) > room) {
-      this.#lostLines += 1;
-      return;
-    }
-    this.#waitingBytes += this.#waiting.add(line);
-    if (!mayWait) this.#isUrgent = true;
+    if (line.length * 3 > room && Buffer.byteLength(line) > room) this.#lostLines += 1;
+    else this.#waitingBytes += this.#waiting.add(line);
+  }
+
+  #schedule(): void {
+    if (this.#isGone) return;
     if (this.#isWriting) {
       if (this.#pause !== undefined && (this.#isUrgent || this.#waitingBytes >= pieceBytes)) this.#next();
       return;
@@ -63,6 +96,7 @@ export class LogOutput {
   #next(): void {
     clearTimeout(this.#pause);
     this.#pause = undefined;
+    this.#makeLate();
     const piece = this.#waiting.take();
     if (this.#waiting.isEmpty) this.#isUrgent = false;
     if (piece === undefined) {
@@ -77,8 +111,12 @@ export class LogOutput {
     write(this.#options.fd, piece, (error, written) => {
       if (error === null) {
         this.#waitingBytes -= written;
-        if (written < piece.length) this.#write(piece.subarray(written));
-        else if (this.#isUrgent || this.#waitingBytes >= pieceBytes || this.#lostLines > 0) this.#next();
+        if (written < piece.length) {
+          this.#write(piece.subarray(written));
+          return;
+        }
+        this.#waiting.giveBack(piece);
+        if (this.#isUrgent || this.#waitingBytes >= pieceBytes || this.#lostLines > 0) this.#next();
         else this.#pause = setTimeout(() => this.#next(), pauseMs).unref();
       } else if (errorCode(error) === "EAGAIN") setTimeout(() => this.#write(piece), retryMs);
       else if (["EIO", "EPIPE", "EBADF"].includes(errorCode(error) ?? "")) this.#giveUp();
@@ -93,6 +131,7 @@ export class LogOutput {
 
   #giveUp(): void {
     this.#isGone = true;
+    this.#late = [];
     this.#waiting.clear();
     this.#waitingBytes = 0;
   }
@@ -100,6 +139,7 @@ export class LogOutput {
   /** A write that the thread pool has begun counts as done. */
   #writeLast(): void {
     if (this.#isGone) return;
+    this.#makeLate();
     const until = performance.now() + lastMs;
     for (let rest = this.#waiting.take(); rest !== undefined; rest = rest.length > 0 ? rest : this.#waiting.take()) {
       try {

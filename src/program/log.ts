@@ -1,6 +1,6 @@
 import { pino, type Logger } from "pino";
 import { writeUnheld } from "./log-hold.ts";
-import { LogOutput } from "./log-output.ts";
+import { LogOutput, type LateLine } from "./log-output.ts";
 import { goOnWithoutReaders } from "./lost-output.ts";
 import { parseJson } from "../lib/json.ts";
 import { isRecord } from "../lib/record.ts";
@@ -23,7 +23,7 @@ export interface ServiceLog {
    * Writes a line that has pino's form already, with its end, a tenth of a second late at most: for lines of which there
    * may be thousands a second. The caller checks the level.
    */
-  readonly write: (line: string) => void;
+  readonly write: (line: LateLine) => void;
 }
 
 /** The log of a process: `openServiceLog` without its other entry. */
@@ -45,11 +45,9 @@ export function openServiceLog(options: { level: string; component: string; env:
     limitBytes: waitingBytes,
     onLost: (lines) => log.warn(`${lines} lines of this log are lost: its output was not read for a while`),
   });
-  const put = asText
-    ? (line: string, mayWait: boolean) => writeUnheld(() => output.write(readable(line), mayWait))
-    : (line: string, mayWait: boolean) => output.write(line, mayWait);
-  const log: Logger = pino(base, { write: (line) => put(line, false) });
-  return { log, write: (line) => put(line, true) };
+  const putText = (line: string, mayWait: boolean): void => writeUnheld(() => output.write(readable(line), mayWait));
+  const log: Logger = pino(base, { write: (line) => (asText ? putText(line, false) : output.write(line)) });
+  return { log, write: (line) => (asText ? putText(line.text(), true) : output.writeLate(line)) };
 }
 
 /** `12:00:01 info  operator  primary: starting: …`; a line that is not pino's stays unchanged. */

@@ -59,13 +59,13 @@ describe("the output of a log", () => {
     output.write(line("a"), true);
     await turn();
     finish.shift()?.();
-    for (let count = 0; count < 656; count += 1) output.write(line("b"), true);
+    for (let count = 0; count < 2622; count += 1) output.write(line("b"), true);
     assert.equal(written.length, 2);
-    assert.equal(written[1]?.length, 65_500);
+    assert.equal(written[1]?.length, 262_100);
     finish.shift()?.();
     assert.equal(written.length, 2, "the rest is less than that");
     mock.timers.tick(100);
-    assert.equal(written.join("").length, 65_700);
+    assert.equal(written.join("").length, 262_300);
   });
 
   it("lets no line wait that may not, and sends those that wait before it along", async () => {
@@ -97,5 +97,59 @@ describe("the output of a log", () => {
     mock.timers.tick(100);
     // Not `equal`, which would print megabytes.
     assert.ok(written.join("") === lines.join(""));
+  });
+
+  it("makes late lines in their order, when they are written or another line follows them", async () => {
+    const made: string[] = [];
+    const late = (name: string) => ({
+      text: () => {
+        made.push(name);
+        return line(name);
+      },
+    });
+    output.writeLate(late("a"));
+    assert.deepEqual(made, []);
+    await turn();
+    assert.deepEqual(written, [line("a")], "at once where nothing is written");
+    finish.shift()?.();
+    output.writeLate(late("b"));
+    output.writeLate(late("c"));
+    assert.deepEqual(made, ["a"]);
+    mock.timers.tick(100);
+    assert.deepEqual(written.slice(1), [line("b") + line("c")]);
+    output.writeLate(late("d"));
+    output.write(line("e"));
+    output.writeLate(late("f"));
+    finish.shift()?.();
+    assert.deepEqual(written.slice(2), [line("d") + line("e") + line("f")]);
+    finish.shift()?.();
+    for (let nth = 1; nth <= 32; nth += 1) {
+      assert.equal(made.length, 5);
+      output.writeLate(late(String(nth)));
+    }
+    assert.equal(made.length, 37, "so many requests are kept in memory at most");
+  });
+
+  it("writes late lines when the process ends", async () => {
+    const last: string[] = [];
+    mock.method(fs, "writeSync", (_fd: number, piece: Buffer) => {
+      last.push(piece.toString());
+      return piece.length;
+    });
+    syncBuiltinESMExports();
+    output.writeLate({ text: () => line("a") });
+    process.listeners("exit").at(-1)?.(0);
+    await turn();
+    assert.deepEqual([...written, ...last], [line("a")]);
+  });
+
+  it("counts late lines that find no room as lost", async () => {
+    const onLost = mock.fn();
+    const small = new LogOutput({ fd: 1, limitBytes: 150, onLost });
+    for (const name of ["a", "b", "c"]) small.writeLate({ text: () => line(name) });
+    await turn();
+    assert.deepEqual(written, [line("a")]);
+    finish.shift()?.();
+    assert.deepEqual(onLost.mock.calls[0]?.arguments, [2]);
   });
 });

@@ -107,12 +107,12 @@ export async function startGateway(
   );
   if (config === undefined) throw new Error(JSON.stringify(problems));
   let text = "";
-  const accessLine = (line: string): void => void (text += line);
-  const log = pino({ level: "info" }, { write: accessLine });
+  const put = (line: string): void => void (text += line);
+  const log = pino({ level: "info" }, { write: put });
   options.onStart?.(stateDir);
   const running = await runGateway(config, {
     log,
-    accessLine,
+    accessLine: (line) => put(line.text()),
     version: "0.0.0-test",
     isStrict: true,
     ...options.gateway,

@@ -22,16 +22,16 @@ const info = 30;
  */
 export class AccessLog {
   readonly #log: Logger;
-  readonly #write: ((line: string) => void) | undefined;
+  readonly #write: ((line: AccessLine) => void) | undefined;
   readonly #part: number;
 
   /**
-   * `write` gets the lines, each with its end; undefined: there are none. `part`: how many of the requests that were
-   * answered have a line; every other request has.
+   * `write` gets the lines, where the log has the level "info"; undefined: there are none. `part`: how many of the
+   * requests that were answered have a line; every other request has.
    */
-  constructor(log: Logger, write: ((line: string) => void) | undefined, part = 1) {
+  constructor(log: Logger, write: ((line: AccessLine) => void) | undefined, part = 1) {
     this.#log = log;
-    this.#write = write;
+    this.#write = log.isLevelEnabled("info") ? write : undefined;
     this.#part = part;
   }
 
@@ -43,48 +43,77 @@ export class AccessLog {
 
   /** The answer was sent completely, or the client disconnected: 499. */
   closed(request: EndedRequest): void {
-    if (this.#write === undefined || !this.#log.isLevelEnabled("info")) return;
+    if (this.#write === undefined) return;
     if (request.code < 400 && request.failure === undefined && this.#part < 1 && Math.random() >= this.#part) return;
-    this.#write(lineOf(request, Date.now()));
+    this.#write(new AccessLine(request, Date.now()));
   }
 }
 
-function lineOf({ requestId, path, slot, code, seconds, failure, record }: EndedRequest, time: number): string {
-  const name = quoted(slot);
-  let line =
-    `{"level":${info},"time":${time},"component":"gateway","requestId":${JSON.stringify(requestId)},"slot":${name}` +
-    `,"status":${code},"ms":${Math.round(seconds * 1000)}${fieldsOf(record)}`;
-  if (failure !== undefined) line += `,"failure":"${failure.code}"`;
-  // Neither a path of ours nor an error code has a character that JSON escapes.
-  return `${line},"msg":"${path} ${name.slice(1, -1)} ${code}${failure === undefined ? "" : ` ${failure.code}`}"}\n`;
+/** The line of a request. */
+export class AccessLine {
+  readonly #request: EndedRequest;
+  readonly #time: number;
+
+  /** `time`: when it ended, in milliseconds of the wall clock. */
+  constructor(request: EndedRequest, time: number) {
+    this.#request = request;
+    this.#time = time;
+  }
+
+  /** With its end. */
+  text(): string {
+    const { requestId, path, slot, code, seconds, failure, record } = this.#request;
+    const { field, inMessage } = slots.of(slot);
+    let line =
+      `{"level":${info},"time":${this.#time},"component":"gateway","requestId":${JSON.stringify(requestId)}${field}` +
+      `${code},"ms":${Math.round(seconds * 1000)}${fieldsOf(record)}`;
+    if (failure !== undefined) line += `,"failure":"${failure.code}"`;
+    // Neither a path of ours nor an error code has a character that JSON escapes.
+    return `${line},"msg":"${path}${inMessage}${code}${failure === undefined ? "" : ` ${failure.code}`}"}\n`;
+  }
 }
 
 /** Unknown fields are left out. */
 function fieldsOf({ requestedModel, isStream, heldMs, queuedMs, firstTokenMs, engine }: RequestRecord): string {
-  let fields = "";
-  if (requestedModel !== "") fields += `,"asked":${quoted(requestedModel)}`;
+  let fields = requestedModel === "" ? "" : asked.of(requestedModel);
   if (isStream) fields += ',"stream":true';
   if (heldMs >= 1) fields += `,"heldMs":${Math.round(heldMs)}`;
   if (queuedMs >= 1) fields += `,"queuedMs":${Math.round(queuedMs)}`;
   if (firstTokenMs > 0) fields += `,"firstTokenMs":${Math.round(firstTokenMs)}`;
   if (engine === undefined) return fields;
-  fields += `,"resolved":${quoted(engine.model)},"engineMs":${Math.round(engine.ms)}`;
+  fields += `${resolved.of(engine.model)}${Math.round(engine.ms)}`;
   if (engine.tokensIn !== undefined) fields += `,"tokensIn":${engine.tokensIn}`;
   if (engine.tokensOut !== undefined) fields += `,"tokensOut":${engine.tokensOut}`;
   return fields;
 }
 
 /** Clients choose the names of models freely: at this number all are made again. */
-const quotedLimit = 256;
-const quotedNames = new Map<string, string>();
+const nameLimit = 256;
 
-/** The name of a slot or model in JSON. */
-function quoted(name: string): string {
-  let text = quotedNames.get(name);
-  if (text === undefined) {
-    if (quotedNames.size >= quotedLimit) quotedNames.clear();
-    text = JSON.stringify(name);
-    quotedNames.set(name, text);
+/** What lines say of a slot or model, by its name. */
+class NameTexts<T> {
+  readonly #texts = new Map<string, T>();
+  readonly #make: (quoted: string) => T;
+
+  /** `make` gets the name in JSON. */
+  constructor(make: (quoted: string) => T) {
+    this.#make = make;
   }
-  return text;
+
+  of(name: string): T {
+    let text = this.#texts.get(name);
+    if (text === undefined) {
+      if (this.#texts.size >= nameLimit) this.#texts.clear();
+      text = this.#make(JSON.stringify(name));
+      this.#texts.set(name, text);
+    }
+    return text;
+  }
 }
+
+const slots = new NameTexts((quoted) => ({
+  field: `,"slot":${quoted},"status":`,
+  inMessage: ` ${quoted.slice(1, -1)} `,
+}));
+const asked = new NameTexts((quoted) => `,"asked":${quoted}`);
+const resolved = new NameTexts((quoted) => `,"resolved":${quoted},"engineMs":`);

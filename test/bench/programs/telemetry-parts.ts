@@ -17,7 +17,7 @@ const rounds = 25;
 const receiver = createServer((request, response) => void request.resume().on("end", () => response.end("{}")));
 const endpoint = `http://127.0.0.1:${await listen(receiver)}`;
 const output = new LogOutput({ fd: openSync("/dev/null", "w"), limitBytes: 2 ** 22, onLost: () => undefined });
-const log = new AccessLog(pino({ level: "info" }), (line) => output.write(line));
+const log = new AccessLog(pino({ level: "info" }), (line) => output.writeLate(line));
 const traces = (part: number): Traces => new Traces({ endpoint, version: "1", part, onFailing: console.error });
 const [all, tenth] = [traces(1), traces(0.1)];
 const shown = new RecentRequests({ keepsBodies: true });
@@ -77,7 +77,7 @@ const base = least["nothing"] ?? 0;
 console.log(
   Object.entries(least)
     .filter(([name]) => name !== "nothing")
-    .map(([name, micros]) => `${name}: ${(micros - base).toFixed(1)}`)
+    .map(([name, micros]) => `${name}: ${(micros - base).toFixed(2)}`)
     .join(", "),
 );
 await Promise.all([all[Symbol.asyncDispose](), tenth[Symbol.asyncDispose]()]);

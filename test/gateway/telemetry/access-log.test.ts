@@ -32,7 +32,7 @@ describe("the access log", () => {
     let text = "";
     const record = new RequestRecord();
     record.requestedModel = shortName("x".repeat(100_000));
-    new AccessLog(pino({ level: "info" }), (line) => void (text += line)).closed({
+    new AccessLog(pino({ level: "info" }), (line) => void (text += line.text())).closed({
       requestId: "1",
       path: "/v1/chat/completions",
       slot: "none",
@@ -57,7 +57,7 @@ describe("the access log", () => {
     const failure = new ApiError("dispatch.upstream_failed");
     const seen: string[] = [];
     const path = "/v1/chat/completions";
-    new AccessLog(pino({ level: "info" }), (line) => void seen.push(line)).closed({
+    new AccessLog(pino({ level: "info" }), (line) => void seen.push(line.text())).closed({
       requestId: 'r"',
       path,
       slot: "upstream \\",
@@ -93,7 +93,7 @@ describe("the access log", () => {
 
   it("is empty where only warnings are logged", () => {
     const seen: string[] = [];
-    const log = new AccessLog(pino({ level: "warn" }), (line) => void seen.push(line));
+    const log = new AccessLog(pino({ level: "warn" }), (line) => void seen.push(line.text()));
     const ended = {
       requestId: "1",
       path: "/v1/embeddings",
