@@ -3,64 +3,54 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { listen } from "../../support/listen.ts";
-import { atLeast, figure, median, range, told, type Bar } from "../bar.ts";
+import { atLeast, figure, median, range, told, trimmedMean, type Bar, type Bench, type Result } from "../bar.ts";
 import { cpuSeconds } from "../machine/cpu.ts";
 import { nginxEngine } from "../machine/nginx.ts";
 import { runProgram } from "../machine/process.ts";
-import { openSite } from "../machine/site.ts";
+import { openSite, type Site } from "../machine/site.ts";
+import { TelemetrySwitch } from "../machine/telemetry-switch.ts";
 import { runWrk } from "../machine/wrk.ts";
+import type { SwitchedPart, SwitchPair } from "../programs/spec.ts";
 import { requestBody, warmUpSeconds } from "./chat.ts";
 
 const partsProgram = fileURLToPath(new URL("../programs/telemetry-parts.ts", import.meta.url));
 
-/** At each of the two gateways that are loaded at the same time. */
-const connections = 16;
-const seconds = 3;
-const turnsPerRound = 3;
+const limit = 0.97;
+/** Requests of each side of a pair: so few that the machine's speed changes little meanwhile. */
+const requests = 300;
+const pairsPerTrial = 25;
+const trialsPerRound = 4;
+const scrapes = 25;
 
 interface Step {
   readonly name: string;
-  readonly env: Readonly<Record<string, string>>;
-  readonly isScraped?: boolean;
+  readonly off: readonly SwitchedPart[];
+  readonly on: readonly SwitchedPart[];
   readonly hasBar: boolean;
 }
 
-/** From the third on, each has all of those before it, too. */
-function stepsFor(receiverUrl: string): readonly Step[] {
-  const log = { SVC_LOG_LEVEL: "info" };
-  const bodies = { ...log, SVC_REQUEST_BODIES: "1" };
-  const traces = { ...bodies, SVC_TRACES_ENDPOINT: receiverUrl };
-  return [
-    { name: "nothing, in a second process", env: {}, hasBar: false },
-    { name: "a scrape a second", env: {}, isScraped: true, hasBar: true },
-    { name: "+ access log in a file", env: log, isScraped: true, hasBar: true },
-    { name: "+ bodies in /api/requests", env: bodies, isScraped: true, hasBar: true },
-    { name: "+ traces, the part that is the default", env: traces, isScraped: true, hasBar: true },
-    { name: "+ traces of all requests", env: { ...traces, SVC_TRACES_PART: "1" }, isScraped: true, hasBar: false },
-  ];
-}
-
-interface Gateway {
-  readonly port: number;
-  readonly pid: number;
-  readonly isScraped: boolean;
-}
-
-interface Pair {
-  readonly added: number[];
-  readonly ratios: number[];
-}
+const list = ["list"] as const;
+const all: Step = { name: "all of these", off: list, on: ["list", "log", "bodies", "traces"], hasBar: true };
+/** Off is a gateway that was told nothing: it keeps the list of the last requests, and has metrics that nobody reads. */
+const steps: readonly Step[] = [
+  { name: "nothing", off: list, on: list, hasBar: false },
+  { name: "the list of /api/requests (always on)", off: [], on: list, hasBar: false },
+  { name: "access log in a file", off: list, on: ["list", "log"], hasBar: true },
+  { name: "bodies in /api/requests", off: list, on: ["list", "bodies"], hasBar: true },
+  { name: "traces, the part that is the default", off: list, on: ["list", "traces"], hasBar: true },
+  all,
+  { name: "traces of all requests", off: list, on: ["list", "traces", "all traces"], hasBar: false },
+];
 
 /**
- * Warm chat through the gateway of each step of telemetry and through one without telemetry, before the same engine. Both are
- * started, warmed and loaded at the same time: the speed of a shared machine changes by half within seconds, and a change hits
- * both; and V8 optimises a process further with every 100,000 requests, so that the one with more behind it would be faster.
- * The CPU of a gateway is what bounds its throughput, so the ratio is that of requests per second of CPU. What is left of chance
- * shows in `nothing, in a second process`; every round starts new processes.
+ * Processor time of a warm chat request with parts of telemetry off and on in turn, in one gateway: two processes differ by
+ * 4 % and more, since V8 optimises each of them in its own way, and the speed of a shared machine changes by half within
+ * seconds. What is left of chance is told with each figure, and shows in `nothing`. The processor time of a gateway is what
+ * bounds its throughput, so the ratio is that of requests for a second of it.
  */
 export const telemetry: Bar = {
   name: "telemetry",
-  about: "requests per CPU second of warm chat with more and more telemetry on, against off",
+  about: "processor time of warm chat with telemetry on, against off",
   async run(bench) {
     const receiver = createServer((request, response) => {
       request.resume().on("end", () => response.end("{}"));
@@ -71,66 +61,98 @@ export const telemetry: Bar = {
     await site.slot("bench", { model: { default: "fixed" }, command: engine });
     await site.operator();
     await site.state("bench", "ready");
-    /** CPU of the gateway for one request, in microseconds. */
-    const load = async ({ port, pid, isScraped }: Gateway, forSeconds: number): Promise<number> => {
-      const scrape = async (): Promise<unknown> => (await fetch(`http://127.0.0.1:${port}/metrics`)).arrayBuffer();
-      const scraping = isScraped ? setInterval(() => void scrape(), 1000) : undefined;
-      const before = cpuSeconds(pid);
-      const { requests, failures } = await runWrk({
-        directory: join(site.directory, String(port)),
-        port,
-        body: requestBody,
-        connections,
-        seconds: forSeconds,
-      });
-      clearInterval(scraping);
-      if (failures > 0) throw new Error(`${failures} of ${requests} requests failed`);
-      return ((cpuSeconds(pid) - before) / requests) * 1e6;
-    };
-    const off: number[] = [];
-    const pairs = new Map<Step, Pair>();
-    const steps = stepsFor(receiverUrl);
-    for (let round = 0; round < bench.rounds; round += 1) {
-      for (const step of steps) {
-        const pair = pairs.get(step) ?? { added: [], ratios: [] };
-        pairs.set(step, pair);
-        const [without, other] = await Promise.all(
-          [{}, step.env].map(async (env, nth) => {
-            const port = site.sparePort + nth;
-            await mkdir(join(site.directory, String(port)), { recursive: true });
-            const started = await site.gateway({ port, env });
-            return { started, port, pid: started.pid, isScraped: nth === 1 && step.isScraped === true };
-          }),
-        );
-        if (without === undefined || other === undefined) throw new Error("no two gateways");
-        const both = (forSeconds: number) => Promise.all([load(without, forSeconds), load(other, forSeconds)]);
-        await both(warmUpSeconds);
-        for (let turn = 0; turn < turnsPerRound; turn += 1) {
-          const [base, micros] = await both(seconds);
-          bench.say(`${step.name}: ${micros.toFixed(1)} µs CPU, nothing: ${base.toFixed(1)}`);
-          pair.added.push(micros - base);
-          pair.ratios.push(base / micros);
-          off.push(base);
-        }
-        for (const { started } of [without, other]) await started.stop();
-      }
-    }
+    const env = { SVC_LOG_LEVEL: "info", SVC_REQUEST_BODIES: "1", SVC_TRACES_ENDPOINT: receiverUrl };
+    const results = [...(await inOneGateway(bench, site, env)), ...(await inTwoGateways(bench, site, env))];
     receiver.close();
     const alone = await runProgram([process.execPath, "--disable-warning=ExperimentalWarning", partsProgram]);
-    const results = [...pairs].flatMap(([{ name, hasBar }, { added, ratios }]) => {
-      const ratio = `requests per CPU second, ${name}, of nothing's`;
-      return [
-        told(`CPU per request, ${name}`, `${figure(median(added))} µs more${range(added)}`),
-        // The bar is for the settings that are the defaults of what is switched on.
-        hasBar
-          ? atLeast(ratio, median(ratios), 0.97, "×", range(ratios))
-          : told(ratio, `${figure(median(ratios))}×${range(ratios)}`),
-      ];
-    });
-    return [
-      told("CPU per request, nothing", `${figure(median(off))} µs${range(off)}`),
-      ...results,
-      told("CPU per request of each part alone, in a loop", `${alone.trim()} µs`),
-    ];
+    return [...results, told("CPU per request of each part alone, in a loop", `${alone.trim()} µs`)];
   },
 };
+
+async function inOneGateway(bench: Bench, site: Site, env: Readonly<Record<string, string>>): Promise<Result[]> {
+  await using parts = new TelemetrySwitch(site.directory);
+  await parts.listen();
+  const { nodeFlags } = parts.options;
+  const gateway = await site.gateway({ nodeFlags, env: { ...env, ...parts.options.env } });
+  const load = (seconds: number) => loadedBy(site, site.gatewayPort, 32, seconds);
+  await load(warmUpSeconds);
+  const scrapeSeconds = await cpuOfScrape(site.gatewayPort, gateway.pid);
+  const ofScrape = 1 - scrapeSeconds;
+  const results: Result[] = [
+    told("CPU of a scrape", `${figure(scrapeSeconds * 1000)} ms`),
+    atLeast("requests per CPU second, a scrape a second, of nothing's", ofScrape, limit, "×"),
+  ];
+  for (const { name, off, on, hasBar } of steps) {
+    const pairs: SwitchPair[] = [];
+    let isLoaded = true;
+    const loading = (async () => {
+      while (isLoaded) await load(1);
+    })();
+    for (let trial = 0; trial < bench.rounds * trialsPerRound; trial += 1)
+      pairs.push(...(await parts.compare({ off, on, requests, pairs: pairsPerTrial })));
+    isLoaded = false;
+    await loading;
+    const base = trimmedMean(pairs.map((pair) => pair.off)).mean;
+    const added = trimmedMean(pairs.map((pair) => pair.on - pair.off));
+    const more = `${figure(added.mean)} ± ${figure(added.error)} µs more`;
+    const ratio = (base / (base + added.mean)) * (on === all.on ? ofScrape : 1);
+    const chance = ` ± ${figure(added.error / base)}`;
+    bench.say(`${name}: ${more} than ${figure(base)}, ${figure(ratio)}×`);
+    const title = `requests per CPU second, ${on === all.on ? "all of these and a scrape" : name}, of nothing's`;
+    results.push(
+      told(`CPU per request, ${name}`, `${more} (nothing: ${figure(base)})`),
+      hasBar ? atLeast(title, ratio, limit, "×", chance) : told(title, `${figure(ratio)}×${chance}`),
+    );
+  }
+  await gateway.stop();
+  return results;
+}
+
+/** In seconds, at a gateway that does nothing else. */
+async function cpuOfScrape(port: number, pid: number): Promise<number> {
+  const before = cpuSeconds(pid);
+  for (let nth = 0; nth < scrapes; nth += 1) await (await fetch(`http://127.0.0.1:${port}/metrics`)).arrayBuffer();
+  return (cpuSeconds(pid) - before) / scrapes;
+}
+
+/** Whole processes, loaded at the same time: by this the figures of one process can be doubted. */
+async function inTwoGateways(bench: Bench, site: Site, env: Readonly<Record<string, string>>): Promise<Result[]> {
+  const ratios: Record<"nothing" | "all of these", number[]> = { nothing: [], "all of these": [] };
+  for (let round = 0; round < bench.rounds; round += 1) {
+    for (const [name, found] of Object.entries(ratios)) {
+      const gateways = await Promise.all(
+        [{}, name === "nothing" ? {} : env].map(async (own, nth) => {
+          const port = site.sparePort + nth;
+          await mkdir(join(site.directory, String(port)), { recursive: true });
+          return { port, started: await site.gateway({ port, env: own }) };
+        }),
+      );
+      const both = (seconds: number): Promise<number[]> =>
+        Promise.all(
+          gateways.map(async ({ port, started: { pid } }) => {
+            const before = cpuSeconds(pid);
+            const served = await loadedBy(site, port, 16, seconds);
+            return (cpuSeconds(pid) - before) / served;
+          }),
+        );
+      await both(warmUpSeconds);
+      const [off = Number.NaN, on = Number.NaN] = await both(warmUpSeconds);
+      found.push(off / on);
+      for (const { started } of gateways) await started.stop();
+    }
+  }
+  return Object.entries(ratios).map(([name, found]) =>
+    told(
+      `requests per CPU second in another process, ${name}, of nothing's`,
+      `${figure(median(found))}×${range(found)}`,
+    ),
+  );
+}
+
+/** The number of its requests. */
+async function loadedBy(site: Site, port: number, connections: number, seconds: number): Promise<number> {
+  const directory = port === site.gatewayPort ? site.directory : join(site.directory, String(port));
+  const { requests: count, failures } = await runWrk({ directory, port, body: requestBody, connections, seconds });
+  if (failures > 0) throw new Error(`${failures} of ${count} requests failed`);
+  return count;
+}

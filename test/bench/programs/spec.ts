@@ -112,3 +112,21 @@ export interface MixedResult {
   /** Answers by kind of request and status; `left` where the client went first. */
   readonly answers: Readonly<Record<string, number>>;
 }
+
+/** Parts of telemetry that are switched while a gateway runs; `list` is that of `/api/requests`. */
+export const switchedParts = ["log", "bodies", "list", "traces", "all traces"] as const;
+export type SwitchedPart = (typeof switchedParts)[number];
+
+/** Both sides of a pair serve so many requests, one after the other. */
+export interface SwitchTrial {
+  readonly off: readonly SwitchedPart[];
+  readonly on: readonly SwitchedPart[];
+  readonly requests: number;
+  readonly pairs: number;
+}
+
+/** Microseconds of processor time for a request. */
+export interface SwitchPair {
+  readonly off: number;
+  readonly on: number;
+}
