@@ -10,6 +10,14 @@ export interface OtlpOptions {
   readonly everyMs?: number;
 }
 
+/** The spans of a request, which are made together with those of others: that takes less time (docs/performance.md). */
+export interface LateSpans {
+  /** Each is a span as OTLP has it in JSON. */
+  spans(): readonly string[];
+}
+
+/** Requests whose spans are made together, at most. */
+const lateLimit = 32;
 /** Spans that wait while the receiver does not answer; later ones are dropped. */
 const waitingLimit = 2048;
 const batchSize = 512;
@@ -20,6 +28,8 @@ export class OtlpExporter implements AsyncDisposable {
   readonly #options: OtlpOptions;
   readonly #url: string;
   #waiting: string[] = [];
+  /** Their spans come after those above. */
+  #late: LateSpans[] = [];
   #timer: NodeJS.Timeout | undefined;
   #sending: Promise<void> | undefined;
   #isFailing = false;
@@ -36,11 +46,18 @@ export class OtlpExporter implements AsyncDisposable {
     return this.#waiting.length < waitingLimit;
   }
 
-  /** Each is a span as OTLP has it in JSON. */
-  add(spans: readonly string[]): void {
-    for (const span of spans) this.#waiting.push(span);
+  add(request: LateSpans): void {
+    this.#late.push(request);
     this.#timer ??= setTimeout(() => this.#flush(), this.#options.everyMs ?? 2000).unref();
+    if (this.#late.length < lateLimit) return;
+    this.#makeLate();
     if (this.#waiting.length >= batchSize) this.#flush();
+  }
+
+  #makeLate(): void {
+    const requests = this.#late;
+    this.#late = [];
+    for (const request of requests) for (const span of request.spans()) this.#waiting.push(span);
   }
 
   /** Sends all spans that wait, batch after batch, for as long as one request may take; ends at the first failure. */
@@ -50,14 +67,20 @@ export class OtlpExporter implements AsyncDisposable {
     do {
       this.#flush();
       await this.#sending;
-    } while (this.#waiting.length > 0 && !this.#isFailing && performance.now() < this.#endsAt);
+    } while (this.#hasSpans && !this.#isFailing && performance.now() < this.#endsAt);
     clearTimeout(this.#timer);
     this.#waiting = [];
+    this.#late = [];
+  }
+
+  get #hasSpans(): boolean {
+    return this.#waiting.length + this.#late.length > 0;
   }
 
   #flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#makeLate();
     if (this.#sending !== undefined || this.#waiting.length === 0) return;
     const batch = this.#waiting.splice(0, batchSize);
     this.#sending = this.#send(batch).finally(() => {

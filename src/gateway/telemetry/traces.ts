@@ -1,6 +1,6 @@
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { genAi, operationOf } from "./gen-ai.ts";
-import { OtlpExporter, type OtlpOptions } from "./otlp-exporter.ts";
+import { OtlpExporter, type LateSpans, type OtlpOptions } from "./otlp-exporter.ts";
 import type { EndedRequest } from "./access-log.ts";
 import { ownTrace, type RequestTrace } from "./trace-context.ts";
 import { TraceSampler } from "./trace-sampler.ts";
@@ -11,7 +11,7 @@ export interface TracedRequest extends EndedRequest {
 }
 
 /**
- * The gateway's spans, made when a request ends: one for the request, and within it the hold, the queue and the engine's
+ * The gateway's spans, made when requests have ended: one for the request, and within it the hold, the queue and the engine's
  * call. This module is loaded only where traces have a receiver.
  */
 export class Traces implements AsyncDisposable {
@@ -30,11 +30,27 @@ export class Traces implements AsyncDisposable {
 
   ended(request: TracedRequest): void {
     if (request.trace.spans !== undefined && this.#exporter.hasRoom)
-      this.#exporter.add(spansOf(request, steadyNow(), Date.now()));
+      this.#exporter.add(new RequestSpans(request, steadyNow(), Date.now()));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#exporter[Symbol.asyncDispose]();
+  }
+}
+
+class RequestSpans implements LateSpans {
+  readonly #request: TracedRequest;
+  readonly #now: number;
+  readonly #wallMs: number;
+
+  constructor(request: TracedRequest, now: number, wallMs: number) {
+    this.#request = request;
+    this.#now = now;
+    this.#wallMs = wallMs;
+  }
+
+  spans(): string[] {
+    return spansOf(this.#request, this.#now, this.#wallMs);
   }
 }
 

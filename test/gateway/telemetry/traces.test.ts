@@ -244,7 +244,7 @@ it("at its end the exporter sends every span that it holds, and a receiver that 
   using stack = new DisposableStack();
   stack.defer(() => void server.close());
   const failures: string[] = [];
-  const exporter = () =>
+  const opened = () =>
     new OtlpExporter({
       endpoint: `http://127.0.0.1:${port}`,
       version: "0",
@@ -252,16 +252,17 @@ it("at its end the exporter sends every span that it holds, and a receiver that 
     });
   const span = { traceId, spanId: parent, name: "chat", kind: 2, attributes: [], status: { code: 0 } } as const;
   const at = "1767225600000000000";
-  const spans = Array.from({ length: 1300 }, () =>
-    JSON.stringify({ ...span, startTimeUnixNano: at, endTimeUnixNano: at }),
-  );
-  const whole = exporter();
-  whole.add(spans);
+  const text = JSON.stringify({ ...span, startTimeUnixNano: at, endTimeUnixNano: at });
+  const add = (exporter: OtlpExporter): void => {
+    for (let request = 0; request < 325; request += 1) exporter.add({ spans: () => [text, text, text, text] });
+  };
+  const whole = opened();
+  add(whole);
   await whole[Symbol.asyncDispose]();
   assert.deepEqual(received, [512, 512, 276]);
   isGone = true;
-  const lost = exporter();
-  lost.add(spans);
+  const lost = opened();
+  add(lost);
   await lost[Symbol.asyncDispose]();
   assert.deepEqual(received.slice(3), [512, 512]);
   assert.equal(failures.length, 1);
