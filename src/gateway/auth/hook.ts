@@ -24,6 +24,8 @@ const headers = {
     "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'none'",
   "cross-origin-resource-policy": "same-origin",
 } as const;
+/** Conversations, logs and settings must not outlive the tab in the browser's cache on disk. */
+const apiHeaders = { ...headers, "cache-control": "no-store" } as const;
 /** No answer below `/v1` is a page, not even by mistake. */
 const v1Headers = { ...headers, "content-security-policy": `${headers["content-security-policy"]}; sandbox` } as const;
 
@@ -53,10 +55,15 @@ export function guardRoutes(app: FastifyInstance, gate: Gate): readonly GuardedR
   app.decorateRequest("identity", undefined);
   app.addHook("onRequest", async (request, reply) => {
     const kind = kindOf(request);
-    void reply.headers({ ...(kind === "v1" || kind === "router" ? v1Headers : headers), "x-request-id": request.id });
+    void reply.headers({ ...headersOf(kind), "x-request-id": request.id });
     request.identity = gate.admit(request.raw, scopeOf(app, request), kind);
   });
   return routes;
+}
+
+function headersOf(kind: RouteKind): typeof headers | typeof apiHeaders | typeof v1Headers {
+  if (kind === "api") return apiHeaders;
+  return kind === "v1" || kind === "router" ? v1Headers : headers;
 }
 
 function scopeOf(app: FastifyInstance, request: FastifyRequest): ScopeClass {

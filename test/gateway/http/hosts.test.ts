@@ -208,6 +208,15 @@ describe("a browser's page", { concurrency: true }, () => {
     assert.equal((await gateway.ask("GET", "/v1/models", cross)).status, 200);
   });
 
+  it("keeps no answer of the API on disk", async () => {
+    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
+    const admin = { authorization: `Bearer ${await gateway.token("admin")}` };
+    for (const path of ["/api/slots", "/api/conversations", "/chat/api/conversations", "/api/nothing"])
+      assert.equal((await gateway.ask("GET", path, admin)).headers["cache-control"], "no-store", path);
+    const body = JSON.stringify({ label: "phone", scope: "v1-only" });
+    assert.equal((await gateway.ask("POST", "/api/auth/tokens", admin, body)).headers["cache-control"], "no-store");
+  });
+
   it("may not frame, sniff or embed an answer", async () => {
     await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
     const admin = { authorization: `Bearer ${await gateway.token("admin")}` };
