@@ -4,6 +4,7 @@ import { needsToken } from "../shared/api.ts";
 import { Boundary } from "../shared/boundary.tsx";
 import { TokenDialog } from "../shared/token-dialog.tsx";
 import { TokenForm } from "../shared/token-form.tsx";
+import { focusHeading } from "./focus.ts";
 import { connection, follow, lostBecause, problems } from "./live.ts";
 import { Announcer } from "./parts/announcer.tsx";
 import { AskDialog } from "./parts/ask.tsx";
@@ -78,10 +79,7 @@ function useNewPage(): void {
   useEffect(() => {
     if (shown.current === path.value) return;
     shown.current = path.value;
-    const heading = document.querySelector<HTMLElement>("main h1");
-    if (heading === null) return;
-    heading.tabIndex = -1;
-    heading.focus({ preventScroll: true });
+    focusHeading();
   }, [path.value]);
 }
 

@@ -1,20 +1,18 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { copy } from "./copy.ts";
 
-/** Copies a text; says so, and says what to do where the browser forbids it (pages without HTTPS). */
+/** Copies a text, and says so until there is another text to copy. */
 export function CopyButton({ text, label }: { readonly text: string; readonly label?: string }): JSX.Element {
-  const [says, setSays] = useState("Copy");
-  const copy = async (): Promise<void> => {
-    try {
-      await navigator.clipboard.writeText(text);
-      setSays("Copied");
-    } catch {
-      setSays("Select it and press Ctrl+C");
-    }
-  };
+  const [done, setDone] = useState<{ readonly text: string; readonly says: string }>();
+  const says = done?.text === text ? done.says : undefined;
   return (
-    <button type="button" aria-label={says === "Copy" ? label : undefined} onClick={() => void copy()}>
-      {says}
+    <button
+      type="button"
+      aria-label={says === undefined ? label : undefined}
+      onClick={() => void copy(text).then((words) => setDone({ text, says: words }))}
+    >
+      {says ?? "Copy"}
     </button>
   );
 }

@@ -4,6 +4,7 @@ import type { PullView } from "../../../src/api/management/pull-views.ts";
 import type { CatalogView, ModelView } from "../../../src/api/management/views.ts";
 import { call, list } from "../../shared/api.ts";
 import { bytes, duration, percent } from "../../shared/format.ts";
+import { focusHeading } from "../focus.ts";
 import { pulls } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { benchmarkText } from "../parts/benchmark.ts";
@@ -153,8 +154,11 @@ function Models({ all, onChange }: { readonly all: readonly ModelView[]; readonl
                   label={`Remove ${model.id}`}
                   confirm={`Remove ${model.id} and its files?`}
                   disabled={model.slots.length > 0}
-                  onClick={() => call(`/api/models/${model.id}?files=1`, { method: "DELETE" })}
-                  onDone={onChange}
+                  onClick={() => call(`/api/models/${encodeURIComponent(model.id)}?files=1`, { method: "DELETE" })}
+                  onDone={() => {
+                    focusHeading();
+                    onChange();
+                  }}
                 >
                   Remove
                 </Action>

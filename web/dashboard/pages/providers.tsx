@@ -13,8 +13,11 @@ interface Check {
   readonly problem: string | null;
 }
 
+/** Milliseconds between two readings: requests and circuits are no events. */
+const restMs = 3000;
+
 export function ProvidersPage(): JSX.Element {
-  const [providers, again] = useLoaded(() => list<UpstreamRow>("/api/upstreams"), [resources.value]);
+  const [providers, again] = useLoaded(() => list<UpstreamRow>("/api/upstreams"), [resources.value], restMs);
   return (
     <>
       <h1>Providers</h1>

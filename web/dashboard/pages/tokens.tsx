@@ -5,6 +5,7 @@ import type { CreatedToken, TokenView } from "../../../src/api/token.ts";
 import { call, list } from "../../shared/api.ts";
 import { CopyButton } from "../../shared/copy-button.tsx";
 import { time } from "../../shared/format.ts";
+import { focusHeading } from "../focus.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 
@@ -28,7 +29,13 @@ export function TokensPage(): JSX.Element {
           <p class="row">
             <code class="secret">{created.token}</code>
             <CopyButton text={created.token} label="Copy the token" />
-            <button type="button" onClick={() => setCreated(undefined)}>
+            <button
+              type="button"
+              onClick={() => {
+                setCreated(undefined);
+                focusHeading();
+              }}
+            >
               I have it
             </button>
           </p>
@@ -66,7 +73,10 @@ export function TokensPage(): JSX.Element {
                           label={`Revoke ${token.label}`}
                           confirm={`Revoke the token of ${token.label}? Whoever uses it is refused at once. ${lossText(token)}`}
                           onClick={() => call(`/api/auth/tokens/${token.id}`, { method: "DELETE" })}
-                          onDone={again}
+                          onDone={() => {
+                            focusHeading();
+                            again();
+                          }}
                         >
                           Revoke
                         </Action>

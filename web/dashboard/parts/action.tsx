@@ -1,13 +1,15 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { messageOf } from "../../shared/api.ts";
+import { Button } from "../../shared/button.tsx";
 import { ask } from "./ask.tsx";
-import { useOnce } from "./once.ts";
+import { useOnce } from "../../shared/once.ts";
 
 interface ActionProps {
   readonly children: ComponentChildren;
   /** For a button whose text alone does not say what it acts on. */
   readonly label?: string;
+  /** What its form is for: Enter in a field presses it. */
   readonly isMain?: boolean;
   readonly disabled?: boolean;
   /** Asked before it acts. */
@@ -30,22 +32,21 @@ export function Action({ children, label, isMain, disabled, confirm, onClick, on
     }
   };
   const press = async (): Promise<void> => {
-    // Before it is busy: a button that is off cannot get the focus back from the question.
     const yes = typeof children === "string" ? children : "Yes";
     if (confirm === undefined || (await ask({ text: confirm, yes }))) await once(act);
   };
   return (
     <>
-      <button
-        type="button"
-        class={isMain === true ? "main" : undefined}
-        aria-label={label}
-        aria-busy={isBusy}
-        disabled={disabled === true || isBusy}
+      <Button
+        label={label}
+        isMain={isMain}
+        isSubmit={isMain}
+        isOff={disabled === true || isBusy}
+        isBusy={isBusy}
         onClick={() => void press()}
       >
         {children}
-      </button>
+      </Button>
       {failure !== "" && <span role="alert">{failure}</span>}
     </>
   );

@@ -3,12 +3,13 @@ import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { ManifestView } from "../../../src/api/management/manifest-text.ts";
 import type { SlotView } from "../../../src/api/management/views.ts";
 import { ApiFailure, call, messageOf } from "../../shared/api.ts";
+import { Button } from "../../shared/button.tsx";
 import { lineDifferences } from "../../shared/line-diff.ts";
+import { useOnce } from "../../shared/once.ts";
 import { keepDraft, drafts } from "../drafts.ts";
 import { KeptDraft } from "./kept-draft.tsx";
 import { Show, useLoaded } from "./load.tsx";
 import { SetUp } from "./set-up.tsx";
-import { useOnce } from "./once.ts";
 
 interface Diagnostics {
   readonly valid: boolean;
@@ -51,6 +52,13 @@ function Source({ at, onSaved }: { readonly at: string; readonly onSaved: () => 
   return <Show of={source}>{(value) => <Editor at={at} source={value} onSaved={saved} />}</Show>;
 }
 
+interface Said {
+  readonly tone: "alert" | "status";
+  readonly lines: readonly string[];
+  /** The text that it was said of: of another one nothing is known. Problems stay, since they are being corrected. */
+  readonly of: string;
+}
+
 interface EditorProps {
   readonly at: string;
   readonly source: ManifestView;
@@ -62,7 +70,7 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
   const [text, setText] = useState(draft?.text ?? source.text);
   const [base, setBase] = useState(draft?.base ?? source);
   const [isBusy, once] = useOnce();
-  const [says, setSays] = useState<{ readonly tone: "alert" | "status"; readonly lines: readonly string[] }>();
+  const [says, setSays] = useState<Said>();
   useEffect(() => {
     // Another edit than this one is never put in its place: it becomes what this one is compared with, once it is saved.
     if (text === base.text) setText(source.text);
@@ -72,7 +80,7 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
   useLayoutEffect(() => keepDraft(at, { text, base }), [at, text, base]);
   const isReadOnly = source.read_only !== null;
   const isChanged = text !== base.text;
-  const fail = (error: unknown): void => setSays({ tone: "alert", lines: [messageOf(error)] });
+  const fail = (error: unknown): void => setSays({ tone: "alert", lines: [messageOf(error)], of: text });
   const validate = async (): Promise<boolean> => {
     const answer = await call<Diagnostics>("/api/config/validate", {
       method: "POST",
@@ -82,7 +90,7 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
       const place = line === undefined ? file : `${file}:${line}`;
       return [place, ...(path.length === 0 ? [] : [path.join(".")]), message].join(": ");
     });
-    setSays(answer.valid ? { tone: "status", lines: ["It is valid."] } : { tone: "alert", lines });
+    setSays(answer.valid ? { tone: "status", lines: ["It is valid."], of: text } : { tone: "alert", lines, of: text });
     return answer.valid;
   };
   const save = async (): Promise<void> => {
@@ -92,7 +100,7 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
       const now = await call<ManifestView>(`${at}/manifest`);
       // Of an edit that came right after this one the old hash stays, so that the next save finds it.
       setBase(now.text === text ? now : { ...base, text });
-      setSays({ tone: "status", lines: ["Saved."] });
+      setSays({ tone: "status", lines: ["Saved."], of: text });
       onSaved();
     } catch (error) {
       if (!(error instanceof ApiFailure) || error.code !== "config.changed") throw error;
@@ -100,7 +108,7 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
       setBase(await call<ManifestView>(`${at}/manifest`));
       const line =
         "The file was changed meanwhile. Below is your text compared with the present file; Save writes yours.";
-      setSays({ tone: "alert", lines: [line] });
+      setSays({ tone: "alert", lines: [line], of: text });
     }
   };
   const act = (what: () => Promise<unknown>): void => void once(async () => void (await what())).catch(fail);
@@ -122,12 +130,12 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
       </label>
       {!isReadOnly && (
         <div class="row">
-          <button type="button" disabled={isBusy} onClick={() => act(validate)}>
+          <Button isOff={isBusy} onClick={() => act(validate)}>
             Validate
-          </button>
-          <button type="button" class="main" disabled={isBusy || !isChanged} onClick={() => act(save)}>
+          </Button>
+          <Button isMain isOff={isBusy || !isChanged} onClick={() => act(save)}>
             Save
-          </button>
+          </Button>
           {isChanged && (
             <button type="button" onClick={() => setText(base.text)}>
               Undo
@@ -135,7 +143,7 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
           )}
         </div>
       )}
-      {says !== undefined && (
+      {says !== undefined && (says.tone === "alert" || says.of === text) && (
         <div role={says.tone}>
           {says.lines.map((line) => (
             <p key={line}>{line}</p>

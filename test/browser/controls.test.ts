@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Locator } from "playwright-core";
+import type { RunningBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
+
+const later = `load = "onDemand"\n${slotManifest()}`;
+
+describe("the controls of the dashboard", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  let token = "";
+  before(async () => {
+    browser = await openBrowser();
+    berth = await berthWith({ later }, { SVC_AUTH_ENABLED: "1" });
+    const made = await runBerth(["token", "create", "--label", "ada", "--scope", "admin"], berth.env);
+    token = /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  const openAs = async (path: string): Promise<WatchedPage> => {
+    const opened = await openPage(browser, "about:blank");
+    await opened.page.addInitScript(`sessionStorage.setItem("berth-token", ${JSON.stringify(token)})`);
+    await opened.page.goto(`${berth.url}${path}`);
+    return opened;
+  };
+  const hasFocus = (of: Locator): Promise<boolean> =>
+    of.evaluate((element: { matches(selector: string): boolean }) => element.matches(":focus"));
+
+  it("keep the focus while they act and when they are off then, and give it to the heading where they go away", async () => {
+    await using opened = await openAs("/ui/slots/later");
+    const { page } = opened;
+    const asked = Promise.withResolvers<undefined>();
+    const held = Promise.withResolvers<undefined>();
+    await page.route("**/api/slots/later/load", async (route) => {
+      asked.resolve(undefined);
+      await held.promise;
+      await route.continue();
+    });
+    const load = page.getByRole("button", { name: "Load", exact: true });
+    await load.press("Enter");
+    await asked.promise;
+    await page.locator("button[aria-busy=true]").waitFor();
+    assert.equal(await load.isDisabled(), true);
+    assert.equal(await hasFocus(load), true);
+    held.resolve(undefined);
+    await page.locator("button[aria-busy=true]").waitFor({ state: "detached" });
+    assert.equal(await hasFocus(load), true);
+    const manifest = page.getByRole("textbox", { name: "Manifest" });
+    await manifest.fill(`${await manifest.inputValue()}idle_seconds = 55\n`);
+    const save = page.getByRole("button", { name: "Save", exact: true });
+    await save.press("Enter");
+    await page.getByText("Saved.").waitFor();
+    await until("nothing is left to save", async () => await save.isDisabled());
+    assert.equal(await hasFocus(save), true);
+
+    await page.getByRole("link", { name: "Tokens" }).click();
+    await page.getByRole("textbox", { name: "Label" }).fill("brief");
+    // Enter in the field is what the button is for.
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "I have it" }).press("Enter");
+    const heading = page.getByRole("heading", { name: "Tokens", level: 1 });
+    await until("the heading has the focus", () => hasFocus(heading));
+    await page.getByRole("button", { name: "Revoke brief" }).press("Enter");
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).press("Enter");
+    await page.getByRole("row", { name: /^brief/ }).waitFor({ state: "detached" });
+    assert.equal(await hasFocus(heading), true);
+  });
+
+  it("say that a text is copied, valid or saved of that text alone", async () => {
+    await using opened = await openAs("/ui/tokens");
+    const { page } = opened;
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    const shown = page.getByRole("region", { name: "New token" });
+    for (const label of ["one", "two"]) {
+      await page.getByRole("textbox", { name: "Label" }).fill(label);
+      await page.getByRole("button", { name: "Create token" }).click();
+      await shown.getByText(`The token of ${label}, shown this once`).waitFor();
+      await shown.getByRole("button", { name: "Copy the token" }).click();
+      await shown.getByRole("button", { name: "Copied" }).waitFor();
+      const copied: string = await page.evaluate("navigator.clipboard.readText()");
+      assert.equal(await shown.locator("code").textContent(), copied);
+    }
+    await page.goto(`${berth.url}/ui/slots/later`);
+    const manifest = page.getByRole("textbox", { name: "Manifest" });
+    await page.getByRole("button", { name: "Validate" }).click();
+    await page.getByText("It is valid.").waitFor();
+    await manifest.fill("nonsense = [");
+    await page.getByText("It is valid.").waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Validate" }).click();
+    const problem = page.getByRole("alert").getByText(/^slots\/later\.toml:1: /);
+    await problem.waitFor();
+    // What is to be corrected stays meanwhile.
+    await manifest.fill("nonsense = 1");
+    await problem.waitFor();
+    await page.getByRole("button", { name: "Undo" }).click();
+  });
+
+  it("remove the model that they name, whatever is in its name", async () => {
+    await using opened = await openAs("/ui/nowhere");
+    const { page } = opened;
+    const ids = ["other#1", "a/../other", "50%?"];
+    await page.route("**/api/models", (route) => {
+      const data = ids.map((id) => ({ id, state: "available", slots: [], capabilities: [], message: null }));
+      return route.fulfill({ json: { object: "list", data } });
+    });
+    await page.goto(`${berth.url}/ui/models`);
+    for (const id of ids) {
+      await page.getByRole("button", { name: `Remove ${id}`, exact: true }).click();
+      const [request] = await Promise.all([
+        page.waitForRequest((each) => each.method() === "DELETE"),
+        page.getByRole("dialog").getByRole("button", { name: "Remove" }).click(),
+      ]);
+      assert.equal(request.url(), `${berth.url}/api/models/${encodeURIComponent(id)}?files=1`);
+      // The server reads the same name from it.
+      const answer: unknown = await (await request.response())?.json();
+      assert.match(JSON.stringify(answer), new RegExp(RegExp.escape(`no model is called \\"${id}\\"`)));
+    }
+  });
+
+  it("show what providers do now, without an event", async () => {
+    await using opened = await openAs("/ui/nowhere");
+    const { page } = opened;
+    let inFlight = 0;
+    await page.route("**/api/upstreams", (route) => {
+      const provider = { name: "far", spec: null, circuit: "closed", in_flight: inFlight, queued: 0, models: 0 };
+      return route.fulfill({ json: { object: "list", data: [{ ...provider, problem: null }] } });
+    });
+    await page.goto(`${berth.url}/ui/upstreams`);
+    // The page reads once more when it is live: that is none of these.
+    for (const count of [1, 7, 3]) {
+      inFlight = count;
+      await page.getByText(`${count} in flight, 0 queued`).waitFor();
+    }
+  });
+});
