@@ -162,6 +162,29 @@ describe("the playground", () => {
     await until("nothing runs", async () => (await page.getByRole("button", { name: "Stop" }).count()) === 0);
   });
 
+  it("says once what to do where a request is refused", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/playground/rerank`);
+    const { page } = opened;
+    const rank = page.getByRole("button", { name: "Rank" });
+    await until("a model is chosen", async () => !(await rank.isDisabled()));
+    for (const [status, retry, says] of [
+      [503, "7", "it is full. Try again in 7 s."],
+      [502, undefined, "it is full. The slot's page has the log of its engine."],
+      [404, undefined, "it is full. Choose another model; the page Slots shows what runs."],
+    ] as const) {
+      await page.route("**/v1/rerank", (route) =>
+        route.fulfill({
+          status,
+          headers: retry === undefined ? {} : { "retry-after": retry },
+          json: { error: { code: "dispatch.refused", message: "it is full" } },
+        }),
+      );
+      await rank.click();
+      await page.getByRole("alert").getByText(says, { exact: true }).waitFor();
+      await page.unrouteAll({ behavior: "wait" });
+    }
+  });
+
   it("says what to do where no slot or provider has the capability, and where a request fails", async () => {
     await using own = await startBerth({});
     await using opened = await openPage(browser, `${own.url}/ui/playground/speech`);

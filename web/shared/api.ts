@@ -114,10 +114,13 @@ async function failureOf(response: Response): Promise<ApiFailure> {
   }
 }
 
-/** A failure as sentences for a person: what is wrong, and what to do about it where the server does not say so. */
-export function messageOf(error: unknown): string {
+/**
+ * A failure as sentences for a person: what is wrong, and what to do about it where the server does not say so. `stepHere`:
+ * what to do on this page, which goes before what every page says.
+ */
+export function messageOf(error: unknown, stepHere?: (failure: ApiFailure) => string | undefined): string {
   if (!(error instanceof ApiFailure)) return error instanceof Error ? error.message : String(error);
-  const next = nextStep(error);
+  const next = stepHere?.(error) ?? nextStep(error);
   return next === undefined ? error.message : `${error.message.replace(/\.$/, "")}. ${next}`;
 }
 

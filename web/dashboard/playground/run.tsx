@@ -1,6 +1,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiFailure, messageOf } from "../../shared/api.ts";
+import { messageOf, type ApiFailure } from "../../shared/api.ts";
+import { Button } from "../../shared/button.tsx";
 
 type State<T> =
   | { readonly is: "resting" }
@@ -28,7 +29,7 @@ export function useRun<T>(task: (signal: AbortSignal) => Promise<T>): Run<T> {
       const value = await task(abort.signal);
       if (!abort.signal.aborted) setState({ is: "done", value });
     } catch (error) {
-      if (!abort.signal.aborted) setState({ is: "failed", message: `${messageOf(error)} ${nextStep(error)}`.trim() });
+      if (!abort.signal.aborted) setState({ is: "failed", message: messageOf(error, nextStep) });
     }
   };
   return {
@@ -41,24 +42,17 @@ export function useRun<T>(task: (signal: AbortSignal) => Promise<T>): Run<T> {
   };
 }
 
-/** What a person can do about a failure, where the server's own sentence does not say. */
-function nextStep(error: unknown): string {
-  if (!(error instanceof ApiFailure)) return "";
-  switch (error.status) {
-    case 403:
-      return "Use a token with the scope all or admin: Settings forgets the present one.";
+function nextStep({ status }: ApiFailure): string | undefined {
+  switch (status) {
     case 404:
       return "Choose another model; the page Slots shows what runs.";
     case 413:
       return "Send less at once.";
-    case 429:
-    case 503:
-      return "Look at the page Slots, or try again in a moment.";
     case 502:
     case 504:
       return "The slot's page has the log of its engine.";
     default:
-      return "";
+      return undefined;
   }
 }
 
@@ -84,9 +78,9 @@ export function RunForm<T>({ run, action, disabled = false, children, show }: Fo
       <form class="fields" onSubmit={submit}>
         {children}
         <div class="row">
-          <button type="submit" class="main" aria-busy={isBusy} disabled={isBusy || disabled}>
+          <Button isMain isSubmit isOff={isBusy || disabled} isBusy={isBusy}>
             {action}
-          </button>
+          </Button>
           {isBusy && (
             <button type="button" onClick={stop}>
               Stop

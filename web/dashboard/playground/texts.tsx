@@ -5,11 +5,18 @@ import { Code } from "./code.tsx";
 import { bodyOf, linesOf, paths } from "./example.ts";
 import { ModelField, TextField } from "./fields.tsx";
 import { RunForm, useRun } from "./run.tsx";
-import { cosine } from "./similarity.ts";
+import { similaritiesOf } from "./similarity.ts";
 
-interface Vectors {
+/** Texts of the table, whose cells grow with their square. */
+const mostCompared = 50;
+
+interface Compared {
+  /** The texts of the table. */
   readonly input: readonly string[];
-  readonly vectors: readonly (readonly number[])[];
+  /** Of all texts. */
+  readonly vectors: number;
+  readonly dimensions: number;
+  readonly similarities: readonly (readonly number[])[];
 }
 
 /** Several texts, and how alike they are to the model. */
@@ -18,12 +25,20 @@ export function Embeddings(): JSX.Element {
   const [text, setText] = useState("A ship in the harbour\nA boat at the quay\nA cake in the oven");
   const input = linesOf(text);
   const example = { kind: "embeddings", model, input } as const;
-  const run = useRun(async (signal): Promise<Vectors> => {
+  const run = useRun(async (signal): Promise<Compared> => {
     const { data } = await call<{ data: readonly { index: number; embedding: readonly number[] }[] }>(
       paths.embeddings,
       { method: "POST", body: bodyOf(example), signal },
     );
-    return { input, vectors: data.toSorted((a, b) => a.index - b.index).map(({ embedding }) => embedding) };
+    const vectors = data.toSorted((a, b) => a.index - b.index).map(({ embedding }) => embedding);
+    // Once, and not with each letter that is typed above the table.
+    const similarities = similaritiesOf(vectors.slice(0, mostCompared));
+    return {
+      input: input.slice(0, mostCompared),
+      vectors: vectors.length,
+      dimensions: vectors[0]?.length ?? 0,
+      similarities,
+    };
   });
   return (
     <>
@@ -41,12 +56,13 @@ export function Embeddings(): JSX.Element {
   );
 }
 
-function Similarities({ found: { input, vectors } }: { readonly found: Vectors }): JSX.Element {
+function Similarities({ found }: { readonly found: Compared }): JSX.Element {
+  const { input, vectors, dimensions, similarities } = found;
   return (
     <>
       <p>
-        {vectors.length} vectors of {vectors[0]?.length ?? 0} numbers. The table has the cosine of each pair: 1 for the
-        same direction, 0 for nothing in common.
+        {vectors} vectors of {dimensions} numbers. The table has the cosine of each pair
+        {vectors > input.length && ` of the first ${input.length}`}: 1 for the same direction, 0 for nothing in common.
       </p>
       <div class="wide">
         <table aria-label="Similarity">
@@ -68,7 +84,7 @@ function Similarities({ found: { input, vectors } }: { readonly found: Vectors }
                 </th>
                 {input.map((_, column) => (
                   <td key={column} class="figure">
-                    {cosine(vectors[row] ?? [], vectors[column] ?? []).toFixed(3)}
+                    {(similarities[row]?.[column] ?? 0).toFixed(3)}
                   </td>
                 ))}
               </tr>
