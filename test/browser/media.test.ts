@@ -236,6 +236,59 @@ describe("the chat page", () => {
     await until("it is written down", async () => /^The file has \d+ bytes/.test(await message.inputValue()), 60_000);
   });
 
+  it("turns each microphone off that it has turned on", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    // A person takes time to allow it.
+    await page.addInitScript(`
+      window.tracks = [];
+      window.asked = [];
+      const { mediaDevices } = navigator;
+      const real = mediaDevices.getUserMedia.bind(mediaDevices);
+      mediaDevices.getUserMedia = async (what) => {
+        await new Promise((allow) => window.asked.push(allow));
+        const stream = await real(what);
+        window.tracks.push(...stream.getTracks());
+        return stream;
+      };
+    `);
+    await page.context().grantPermissions(["microphone"]);
+    const slots = ["coder", "stt"];
+    let readings = 0;
+    await page.route("**/v1/models", async (route) => {
+      const response = await route.fetch();
+      const { data }: { data: readonly { id: string }[] } = await response.json();
+      await route.fulfill({ response, json: { object: "list", data: data.filter(({ id }) => slots.includes(id)) } });
+      readings += 1;
+    });
+    await page.goto(`${berth.url}/chat/`);
+    const record = page.getByRole("button", { name: "Record" });
+    const stop = page.getByRole("button", { name: "Stop recording" });
+    const allow = (): Promise<unknown> => page.evaluate("window.asked.splice(0).forEach((each) => each())");
+    const states = (): Promise<string> => page.evaluate("window.tracks.map(({ readyState }) => readyState).join()");
+    await record.click();
+    await record.click();
+    assert.equal(await page.evaluate("window.asked.length"), 1);
+    await allow();
+    await stop.waitFor();
+    // The slot that transcribes may go; the button that turns the microphone off may not.
+    slots.pop();
+    readings = 0;
+    await until("the page has read that, and again", () => readings >= 2, 60_000);
+    await stop.click();
+    await record.waitFor({ state: "detached" });
+    assert.equal(await states(), "ended");
+    await page.getByRole("alert").getByText("No slot transcribes any more").waitFor();
+    // Another conversation was chosen before it was allowed.
+    slots.push("stt");
+    await record.click();
+    await page.getByRole("button", { name: "New chat" }).click();
+    await allow();
+    await until("the second one was on", async () => (await states()).split(",").length === 2);
+    await until("it is off", async () => (await states()) === "ended,ended");
+    assert.equal(await stop.count(), 0);
+  });
+
   it("keeps conversations per user of the proxy", async () => {
     await using own = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
     await until("coder answers", async () => {

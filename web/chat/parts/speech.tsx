@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, list, request } from "../../shared/api.ts";
+import { useOnce } from "../../shared/once.ts";
 import { current, failure, models, shown } from "../store.ts";
 import { wavOf } from "../wav.ts";
 
@@ -8,15 +9,17 @@ function modelThatCan(capability: string): string | undefined {
   return models.value.find(({ berth: { capabilities } }) => capabilities.includes(capability))?.id;
 }
 
-/** Writes down what a person says; absent where no slot transcribes. */
+/** Writes down what a person says; absent where no slot transcribes, but for a microphone that is on. */
 export function RecordButton({ onText }: { readonly onText: (text: string) => void }): JSX.Element | null {
   const model = modelThatCan("transcription");
   const recorder = useRef<MediaRecorder | undefined>(undefined);
   const [isRecording, setRecording] = useState(false);
+  const [, once] = useOnce();
   // A microphone stays on in no other conversation; what was said until then is written down all the same.
   useEffect(() => () => end(recorder.current), [current.value.id]);
-  if (model === undefined) return null;
+  if (model === undefined && !isRecording) return null;
   const begin = async (): Promise<void> => {
+    const { id } = current.value;
     if (navigator.mediaDevices === undefined)
       throw new Error("The browser allows a microphone on HTTPS pages and on localhost alone.");
     let sound: MediaStream;
@@ -25,25 +28,34 @@ export function RecordButton({ onText }: { readonly onText: (text: string) => vo
     } catch {
       throw new Error("The browser gave no microphone: allow it for this page, then press Record again.");
     }
+    const silence = (): void => {
+      for (const track of sound.getTracks()) track.stop();
+    };
+    // The browser's question may stand for long.
+    if (current.value.id !== id) {
+      silence();
+      return;
+    }
     const pieces: Blob[] = [];
     const next = new MediaRecorder(sound);
     next.addEventListener("dataavailable", ({ data }) => pieces.push(data));
     const ended = (): void => {
-      for (const track of sound.getTracks()) track.stop();
+      silence();
       setRecording(false);
-      void shown(() => transcribe(model, new Blob(pieces, { type: next.mimeType }), onText));
+      void shown(() => transcribe(new Blob(pieces, { type: next.mimeType }), onText));
     };
     next.addEventListener("stop", ended, { once: true });
     next.start();
     recorder.current = next;
     setRecording(true);
   };
+  const press = async (): Promise<void> => {
+    if (isRecording || recorder.current?.state === "recording") end(recorder.current);
+    // A second microphone could not be turned off.
+    else await once(() => shown(begin));
+  };
   return (
-    <button
-      type="button"
-      aria-pressed={isRecording}
-      onClick={() => (isRecording ? end(recorder.current) : void shown(begin))}
-    >
+    <button type="button" aria-pressed={isRecording} onClick={() => void press()}>
       {isRecording ? "Stop recording" : "Record"}
     </button>
   );
@@ -54,7 +66,9 @@ function end(recorder: MediaRecorder | undefined): void {
   if (recorder?.state === "recording") recorder.stop();
 }
 
-async function transcribe(model: string, sound: Blob, onText: (text: string) => void): Promise<void> {
+async function transcribe(sound: Blob, onText: (text: string) => void): Promise<void> {
+  const model = modelThatCan("transcription");
+  if (model === undefined) throw new Error("No slot transcribes any more, so that nothing was written down.");
   const form = new FormData();
   form.set("model", model);
   form.set("file", await wavOf(sound), "speech.wav");
