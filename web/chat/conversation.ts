@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { ApiFailure, call, messageOf } from "../shared/api.ts";
+import { call, messageOf, type ApiFailure } from "../shared/api.ts";
 import { titleOf, type Conversation, type Message } from "./model.ts";
 import { answering, current, failure, keep, models, show } from "./store.ts";
 import { answer } from "./stream.ts";
@@ -64,7 +64,7 @@ async function replyOrFailure(conversation: Conversation, signal: AbortSignal): 
     return await replyTo(conversation, signal);
   } catch (error) {
     const said = partial.value ?? { role: "assistant", content: "", model: conversation.model };
-    return { ...said, failure: signal.aborted ? "Stopped." : whyNot(error) };
+    return { ...said, failure: signal.aborted ? "Stopped." : messageOf(error, nextStep) };
   }
 }
 
@@ -108,10 +108,7 @@ async function drawing({ model, messages }: Conversation, signal: AbortSignal): 
   return { role: "assistant", content: "", images, model };
 }
 
-/** A failure as a sentence with what to do. */
-function whyNot(error: unknown): string {
-  if (!(error instanceof ApiFailure)) return messageOf(error);
-  if (error.status === 404) return `${error.message}. Choose another model above.`;
-  if (error.status === 413) return `${error.message}. Send a smaller picture, or begin a new chat.`;
-  return messageOf(error);
+function nextStep({ status }: ApiFailure): string | undefined {
+  if (status === 404) return "Choose another model above.";
+  return status === 413 ? "Send a smaller picture, or begin a new chat." : undefined;
 }

@@ -15,6 +15,8 @@ import sql from "highlight.js/lib/languages/sql";
 import typescript from "highlight.js/lib/languages/typescript";
 import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
+import { copy } from "../shared/copy.ts";
+import { isColourable } from "./code-bounds.ts";
 
 const languages = {
   bash,
@@ -38,15 +40,12 @@ for (const [name, language] of Object.entries(languages)) highlighter.registerLa
 highlighter.registerAliases(["toml"], { languageName: "ini" });
 highlighter.registerAliases(["sh", "shell", "console"], { languageName: "bash" });
 
-/** Longer code stays plain: colouring it would stop the page. */
-const longest = 50_000;
-
 /** Colours the code of an element, and gives each piece a button that copies it. */
 export function highlightIn(element: HTMLElement): void {
   for (const code of element.querySelectorAll<HTMLElement>("pre > code")) {
     const text = code.textContent ?? "";
     const name = /language-([\w+#-]+)/.exec(code.className)?.[1]?.toLowerCase();
-    if (name !== undefined && text.length <= longest && highlighter.getLanguage(name) !== undefined)
+    if (name !== undefined && isColourable(text) && highlighter.getLanguage(name) !== undefined)
       code.innerHTML = highlighter.highlight(text, { language: name }).value;
     const block = code.parentElement;
     if (block === null || block.previousElementSibling?.className === "copy") continue;
@@ -54,17 +53,7 @@ export function highlightIn(element: HTMLElement): void {
     button.type = "button";
     button.className = "copy";
     button.textContent = "Copy code";
-    button.addEventListener("click", () => void copy(text, button));
+    button.addEventListener("click", () => void copy(text).then((words) => (button.textContent = words)));
     block.before(button);
-  }
-}
-
-/** A page without HTTPS has no clipboard: then the button says what to do. */
-async function copy(text: string, button: HTMLButtonElement): Promise<void> {
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Select it and press Ctrl+C";
   }
 }

@@ -4,8 +4,11 @@ import { useEffect, useRef } from "preact/hooks";
 import { highlightIn } from "../highlight.ts";
 import { blocksOf, safeHtml } from "../markdown.ts";
 
-/** Markdown of a model, which is untrusted: block by block, so that a long answer is drawn anew at its end only. */
-export function Markdown({ text }: { readonly text: string }): JSX.Element {
+/**
+ * Markdown of a model, which is untrusted: block by block, so that a long answer is drawn anew at its end only. A text that
+ * stays the same is not taken apart again: the page draws with each piece of an answer, below a hundred earlier ones.
+ */
+export const Markdown = memo(function Markdown({ text }: { readonly text: string }): JSX.Element {
   return (
     <div class="markdown">
       {blocksOf(text).map((raw, at) => (
@@ -13,7 +16,7 @@ export function Markdown({ text }: { readonly text: string }): JSX.Element {
       ))}
     </div>
   );
-}
+});
 
 const Block = memo(function Block({ raw }: { readonly raw: string }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
