@@ -255,7 +255,7 @@ describe("the chat page", () => {
     await page.context().grantPermissions(["microphone"]);
     const slots = ["coder", "stt"];
     let readings = 0;
-    await page.route("**/v1/models", async (route) => {
+    await page.route("**/v1/models?*", async (route) => {
       const response = await route.fetch();
       const { data }: { data: readonly { id: string }[] } = await response.json();
       await route.fulfill({ response, json: { object: "list", data: data.filter(({ id }) => slots.includes(id)) } });

@@ -1,6 +1,8 @@
 import { computed, signal } from "@preact/signals";
 import type { V1Model } from "../../src/api/management/v1-model.ts";
 import { ApiFailure, call, list, messageOf, needsToken } from "../shared/api.ts";
+import { oneAtATime } from "../shared/one-at-a-time.ts";
+import { FreshReading } from "./fresh-reading.ts";
 import { Keeper, type Unkept } from "./keeper.ts";
 import { newConversation, newId, type Conversation } from "./model.ts";
 import { verdictOfRefusal } from "./verdict.ts";
@@ -50,7 +52,10 @@ const keeper = new Keeper({
   },
   now: () => new Date().toISOString(),
   newId,
-  onChange: () => (unkept.value = keeper.unkept),
+  onChange: () => {
+    heads.changed();
+    unkept.value = keeper.unkept;
+  },
   onCopy: (id, { id: copyId, title, model, updated_at }) => {
     const renamed = { id: copyId, title };
     if (current.value.id === id) current.value = { ...current.value, ...renamed };
@@ -108,15 +113,19 @@ function miss(error: unknown): void {
 const isOutOfReach = (error: unknown): boolean =>
   error instanceof ApiFailure && (error.status === 0 || (error.status >= 502 && error.code === "unknown"));
 
-export async function readModels(): Promise<void> {
+/** Milliseconds after which a server that says nothing counts as out of reach. */
+const patienceMs = 30_000;
+
+const readModels = oneAtATime(async () => {
   // Without `available` built-in slots that nobody has configured are listed, too.
-  models.value = (await list<V1Model>("/v1/models?available=1")).map(withDefaults);
+  const found = await list<V1Model>("/v1/models?available=1", { signal: AbortSignal.timeout(patienceMs) });
+  models.value = found.map(withDefaults);
   hasModels.value = models.value.some(canChat);
   if (current.value.model !== "") return;
   const chat = models.value.filter(canChat);
   const ready = chat.find(({ berth: { state } }) => ["ready", "serving", "idle"].includes(state));
   current.value = { ...current.value, model: (ready ?? chat[0])?.id ?? "" };
-}
+});
 
 /** A model as the server sent it; of one that does not say what it can, a chat is tried. */
 function withDefaults(model: V1Model): V1Model {
@@ -127,11 +136,14 @@ function withDefaults(model: V1Model): V1Model {
 export const canChat = ({ berth }: V1Model): boolean =>
   berth.capabilities.includes("chat") || berth.capabilities.includes("image");
 
+const heads = new FreshReading(() => list<Summary>("/api/conversations", { signal: AbortSignal.timeout(patienceMs) }));
+
 async function readConversations(): Promise<void> {
-  const kept = await list<Summary>("/api/conversations");
-  const own = unkept.value.map(({ conversation }) => conversation);
-  const ids = new Set(own.map(({ id }) => id));
-  conversations.value = [...own.map(headOf), ...kept.filter(({ id }) => !ids.has(id))];
+  const kept = await heads.latest();
+  if (kept === undefined) return;
+  const here = unkept.value.map(({ conversation }) => conversation);
+  const ids = new Set(here.map(({ id }) => id));
+  conversations.value = [...here.map(headOf), ...kept.filter(({ id }) => !ids.has(id))];
 }
 
 /** What other devices and windows have kept or deleted meanwhile, for a page that is looked at again. */

@@ -79,7 +79,9 @@ export async function exchange(url: URL, options: CallOptions = {}): Promise<Res
       ...(abort === undefined ? {} : { signal: abort }),
     });
   } catch (error) {
-    if (abort?.aborted === true) throw error;
+    // A time-out, too, says that no server answers; with any other reason the page or a person has ended the request.
+    const isTimeOut = abort?.reason instanceof DOMException && abort.reason.name === "TimeoutError";
+    if (abort?.aborted === true && !isTimeOut) throw error;
     throw new ApiFailure(0, "unreachable", "Berth does not answer. See on its machine whether it runs: berth status.");
   }
 }
@@ -96,8 +98,8 @@ export async function call<T>(path: string, options: CallOptions = {}): Promise<
 }
 
 /** The items of a list of the API. */
-export async function list<T>(path: string): Promise<readonly T[]> {
-  const { data } = await call<{ readonly data: readonly T[] }>(path);
+export async function list<T>(path: string, options: CallOptions = {}): Promise<readonly T[]> {
+  const { data } = await call<{ readonly data: readonly T[] }>(path, options);
   return data;
 }
 
