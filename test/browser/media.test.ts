@@ -149,6 +149,34 @@ describe("the chat page", () => {
     assert.deepEqual(size, [1536, 512]);
   });
 
+  it("sends no message before its pictures are read", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    await page.addInitScript(`
+      const real = window.createImageBitmap;
+      window.createImageBitmap = async (file) => {
+        await new Promise((read) => (window.read = read));
+        return await real(file);
+      };
+    `);
+    await page.goto(`${berth.url}/chat/`);
+    const png: string = await page.evaluate("document.createElement('canvas').toDataURL('image/png').split(',')[1]");
+    const buffer = Buffer.from(png, "base64");
+    await page.getByLabel("Attach a picture").setInputFiles({ name: "a.png", mimeType: "image/png", buffer });
+    await page.getByText("reading pictures …").waitFor();
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    const message = page.getByRole("textbox", { name: "Message" });
+    await message.fill("what is this?");
+    await message.press("Enter");
+    assert.equal(await page.getByRole("button", { name: "Send" }).isDisabled(), true);
+    assert.equal(await message.inputValue(), "what is this?");
+    await until("it is read", async () => (await page.evaluate("typeof window.read")) === "function");
+    await page.evaluate("window.read()");
+    await page.getByRole("button", { name: "Remove picture 1" }).waitFor();
+    const [request] = await Promise.all([page.waitForRequest("**/v1/chat/completions"), message.press("Enter")]);
+    assert.match(request.postData() ?? "", /"type":"image_url"/);
+  });
+
   it("shows what an image slot has drawn", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import { send, stopAnswer } from "../conversation.ts";
 import { focusMessage, messageBox } from "../focus.ts";
 import { pictureOf } from "../pictures.ts";
@@ -9,9 +10,12 @@ import { RecordButton } from "./speech.tsx";
 export function Composer(): JSX.Element {
   const text = draft.value;
   const pictures = attached.value;
+  /** Files that become pictures of this message: without them it would be another one. */
+  const [reading, setReading] = useState(0);
   const isEmpty = text.trim() === "" && pictures.length === 0;
+  const canSend = !isEmpty && reading === 0 && current.value.model !== "";
   const submit = (): void => {
-    if (isEmpty || isAnswering.value || current.value.model === "") return;
+    if (!canSend || isAnswering.value) return;
     failure.value = "";
     // Half a sign, which a broken program has put on the clipboard, is refused by engines and by the server.
     void send(text.trim().toWellFormed(), pictures);
@@ -20,8 +24,10 @@ export function Composer(): JSX.Element {
     focusMessage();
   };
   const attach = async (files: readonly File[]): Promise<void> => {
+    setReading((count) => count + files.length);
     for (const file of files) {
       const picture = await shown(() => pictureOf(file));
+      setReading((count) => count - 1);
       if (picture !== undefined) attached.value = [...attached.value, picture];
     }
   };
@@ -81,7 +87,7 @@ export function Composer(): JSX.Element {
             Stop
           </button>
         ) : (
-          <button key="send" type="submit" class="main" disabled={isEmpty || current.value.model === ""}>
+          <button key="send" type="submit" class="main" disabled={!canSend}>
             Send
           </button>
         )}
@@ -99,6 +105,7 @@ export function Composer(): JSX.Element {
             }}
           />
         </label>
+        <span role="status">{reading > 0 && "reading pictures …"}</span>
         <RecordButton onText={(said) => (draft.value = draft.value === "" ? said : `${draft.value} ${said}`)} />
       </div>
     </form>
