@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { it } from "node:test";
 import { startBerth } from "../support/berth.ts";
 import { startControlPlane } from "../support/kube/control-plane.ts";
@@ -18,25 +19,25 @@ it("load, swap, restart and unload by kubectl annotate hold, also for the next o
     await until(`its status has ${text}`, async () => JSON.stringify(await at.status("coder")).includes(text), 60_000);
   };
   await at.apply("coder", spec);
-  let pid: number;
-  {
-    await using _operator = await startBerth({ args: ["operator"], env: at.env });
-    await shows('"state":"offline"');
-    await annotate("berth.dev/load=1");
-    const first = await at.pid("coder");
-    await annotate("berth.dev/swap-model=other");
-    await shows('"model":{"origin":"swap","ref":"other"');
-    assert.notEqual(await at.pid("coder"), first);
-    const second = await at.pid("coder");
-    await annotate("berth.dev/restart=1");
-    await until("another process", async () => (await at.pid("coder")) !== second, 60_000);
-    pid = await at.pid("coder");
-  }
-  await using _next = await startBerth({ args: ["operator"], env: at.env });
+  await using first = await startBerth({ args: ["operator"], env: at.env });
+  await shows('"state":"offline"');
+  await annotate("berth.dev/load=1");
+  const loaded = await at.pid("coder");
+  await annotate("berth.dev/swap-model=other");
+  await shows('"model":{"origin":"swap","ref":"other"');
+  const swapped = await at.pid("coder");
+  assert.notEqual(swapped, loaded);
+  await annotate("berth.dev/restart=1");
+  await until("another process", async () => (await at.pid("coder")) !== swapped, 60_000);
+  const restarted = await at.pid("coder");
+  first.child.kill("SIGTERM");
+  await once(first.child, "close");
+  const { SVC_OPERATOR_PORT: _own, ...shared } = first.env;
+  await using _next = await startBerth({ args: ["operator"], env: shared });
   await annotate("berth.dev/restart=1");
   await plane.kubectl(["label", "-n", at.namespace, "slots.berth.dev/coder", "seen=yes"]);
   await shows('"seen":"yes"');
-  assert.equal(await at.pid("coder"), pid);
+  assert.equal(await at.pid("coder"), restarted);
   await shows('"model":{"origin":"swap","ref":"other"');
   await annotate("berth.dev/unload=1");
   await shows("unloaded by request");
