@@ -238,14 +238,14 @@ export async function runOperator(
       "Source",
       problems.map(({ reason, message }) => `${reason}: ${message}`),
     );
-    return [...problems, ...written.problems(config.stateDir)];
+    return [...problems, ...written.problems(config)];
   };
   const heartbeat = stack.use(
     await startHeartbeat({
       publisher,
-      onFailing: (error) => log.error({ err: error }, "the state directory cannot be written; trying on each second"),
+      onFailing: (error) => log.error({ err: error }, "no state can be written; trying on each second"),
       onEnd: () => {
-        log.info("the state directory can be written again");
+        log.info("state can be written again");
         // Writes that failed with it need not wait until their own next attempt.
         void controller.resync().catch((error: unknown) => log.error({ err: error }, "resync failed"));
       },

@@ -1,5 +1,5 @@
-import { join } from "node:path";
 import type { Logger } from "pino";
+import type { Config } from "../../api/config.ts";
 import { isNoSpace } from "../../lib/disk-space.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import type { PublishedSlot } from "../../api/status.ts";
@@ -54,7 +54,7 @@ export class PublishedWriter {
   missing(slots: Iterable<string>): readonly string[] {
     const gone = this.#publisher.missingSlots(slots);
     const deleted = gone.filter((name) => !this.#failing.has(name));
-    for (const name of deleted) this.#failing.set(name, "its file was deleted");
+    for (const name of deleted) this.#failing.set(name, "it was deleted");
     if (deleted.length > 0) {
       this.#deleted = { count: deleted.length, atMs: performance.now() };
       this.#log.warn(
@@ -66,17 +66,18 @@ export class PublishedWriter {
   }
 
   /** For health, the log and `berth status`. */
-  problems(stateDir: string): readonly SourceProblem[] {
+  problems({ store, stateDir }: Pick<Config, "store" | "stateDir">): readonly SourceProblem[] {
+    const place = store === "kubernetes" ? "the cluster" : stateDir;
     const problems: SourceProblem[] = [];
     const failing = [...this.#failing];
     const [first] = failing;
     if (first !== undefined) {
       const names = failing.map(([name]) => name).join(", ");
-      const message = `the status of ${names} cannot be written in ${stateDir}: ${first[1]}`;
+      const message = `the status of ${names} cannot be written in ${place}: ${first[1]}`;
       problems.push({ reason: "StatusNotWritten", message });
     }
     if (this.#deleted !== undefined && performance.now() - this.#deleted.atMs < deletedMs) {
-      const message = `${this.#deleted.count} files of ${join(stateDir, "slots")} were deleted while the operator runs, and are written again`;
+      const message = `the state of ${this.#deleted.count} slots in ${place} was deleted while the operator runs, and is written again`;
       problems.push({ reason: "StateDeleted", message });
     }
     return problems;
