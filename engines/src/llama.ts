@@ -8,6 +8,7 @@ import {
 } from "node-llama-cpp";
 import type { EngineArguments } from "./arguments.ts";
 import type { AnswerFormat, ChatMessage, ToolUse } from "./chat-request.ts";
+import { checkFits } from "./fit.ts";
 import { answerGrammar } from "./grammar.ts";
 import { generate } from "./generation.ts";
 import type { Pieces } from "./pieces.ts";
@@ -82,11 +83,14 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
   // The family whose format a model's calls have is found by rendering its template: once, when it is first needed.
   let family: ChatWrapper | undefined;
   async function* run(
-    prompt: Token[],
+    text: string,
+    hasSpecial: boolean,
     sampling: Sampling,
     format: AnswerFormat | undefined,
     signal: AbortSignal,
   ): Pieces {
+    await checkFits(model, text, contextSize, signal);
+    const prompt = withBos(model, model.tokenize(text, hasSpecial));
     const grammar = format === undefined ? undefined : await answerGrammar(model.llama, format);
     using loan = await sequences.borrow(prompt, signal);
     return yield* generate(model, loan.sequence, prompt, sampling, signal, grammar);
@@ -97,6 +101,7 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
     sampling: Sampling,
     signal: AbortSignal,
   ): Pieces {
+    await checkFits(model, messages.map(({ content }) => content).join(""), contextSize, signal);
     family ??= resolveChatWrapper(model, { warningLogs: false });
     using loan = await sequences.borrow([], signal);
     return yield* chatWithTools(loan.sequence, family, messages, use, sampling, signal);
@@ -112,10 +117,9 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
         bos: model.tokens.bosString ?? "",
         eos: model.tokens.eosString ?? "",
       });
-      return run(withBos(model, model.tokenize(text, true)), sampling, format, signal);
+      return run(text, true, sampling, format, signal);
     },
-    complete: (prompt, sampling, format, signal) =>
-      run(withBos(model, model.tokenize(prompt)), sampling, format, signal),
+    complete: (prompt, sampling, format, signal) => run(prompt, false, sampling, format, signal),
   });
 }
 
@@ -131,6 +135,7 @@ async function embeddingModel(model: LlamaModel, options: EngineArguments, conte
       let tokens = 0;
       const vectors: (readonly number[])[] = [];
       for (const text of texts) {
+        await checkFits(model, text, contextSize);
         const tokenized = model.tokenize(text);
         // With the tokens that begin and end the text.
         if (tokenized.length + 2 > contextSize) throw contextExceeded(tokenized.length + 2, contextSize);
@@ -153,6 +158,7 @@ async function rankingModel(model: LlamaModel, options: EngineArguments, context
   return loadedFor("reranking", {
     async rerank(query, documents) {
       for (const document of documents) {
+        await checkFits(model, query + document, contextSize);
         const tokens = context.calculateInputLength(query, document);
         if (tokens >= contextSize) throw contextExceeded(tokens, contextSize);
       }

@@ -75,6 +75,22 @@ test("the embedded engine answers chats and completions", async (t) => {
     );
   });
 
+  await t.test("megabytes are refused after their beginning, which alone is more than the context holds", async () => {
+    const content = "the and ".repeat(400_000);
+    const bodies: readonly [string, object][] = [
+      ["/v1/chat/completions", { ...chat, messages: [{ role: "user", content }] }],
+      ["/v1/completions", { prompt: content, max_tokens: 5 }],
+    ];
+    for (const [path, body] of bodies) {
+      const response = await post(engine.url, path, body);
+      assert.equal(response.status, 400);
+      const message = String(record(record(await response.json())["error"])["message"]);
+      const [, tokens] = /^request \((\d+) tokens\) exceeds/.exec(message) ?? [];
+      assert.ok(Number(tokens) <= 65_536, message);
+    }
+    assert.equal((await fetch(`${engine.url}/health`)).status, 200);
+  });
+
   const refused: readonly [string, string, object, number, RegExp][] = [
     ["two choices", "/v1/chat/completions", { ...chat, n: 2 }, 400, /one choice: n must be 1/],
     ["logprobs", "/v1/chat/completions", { ...chat, logprobs: true }, 400, /no logprobs/],
