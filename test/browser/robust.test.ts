@@ -159,6 +159,25 @@ describe("the pages, when the server is older, newer or not reachable,", () => {
     await page.getByRole("textbox", { name: "Message" }).waitFor();
   });
 
+  it("read again by themselves what the server could not answer", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    let [reads, isFull] = [0, true];
+    await page.route("**/api/hardware", (route) => {
+      reads += 1;
+      const json = { error: { code: "system.overloaded", message: "the server is full" } };
+      return isFull ? route.fulfill({ status: 503, json }) : route.continue();
+    });
+    await page.goto(`${berth.url}/ui/hardware`);
+    await page.getByText("live", { exact: true }).waitFor();
+    await page.getByRole("alert").getByText("the server is full. Try again.").waitFor();
+    // At first, and once the page is live.
+    await until("it is read twice", () => reads >= 2);
+    isFull = false;
+    await page.getByText(/cores, \d+ threads/).waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+
   it("are used over a slow network", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
     const { page } = opened;

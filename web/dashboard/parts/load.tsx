@@ -1,6 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { messageOf, needsToken } from "../../shared/api.ts";
+import { ApiFailure, messageOf, needsToken } from "../../shared/api.ts";
 import { connection } from "../live.ts";
 
 export type Loaded<T> =
@@ -8,10 +8,18 @@ export type Loaded<T> =
   | { readonly state: "failed"; readonly message: string; readonly value?: T | undefined }
   | { readonly state: "here"; readonly value: T };
 
+/** Milliseconds after which the server is asked again that could not answer just now. */
+const againMs = 5000;
+
+/** A server that is down, full or broken may answer later; another refusal stays. */
+const mayPass = (error: unknown): boolean =>
+  error instanceof ApiFailure && (error.status === 0 || error.status === 429 || error.status >= 500);
+
 /**
  * Reads something of the server, again whenever `keys` change, when the connection is back, and `restMs` milliseconds
- * after each reading as long as the page is shown and no token is asked for. The last value stays shown while a later attempt fails. A reading that
- * a quicker and later one has overtaken is dropped; one that is merely slow is not, so that slow networks show something.
+ * after each reading as long as the page is shown and no token is asked for; without `restMs` where the server could not
+ * answer. The last value stays shown while a later attempt fails. A reading that a quicker and later one has overtaken is
+ * dropped; one that is merely slow is not, so that slow networks show something.
  */
 export function useLoaded<T>(
   read: () => Promise<T>,
@@ -39,21 +47,24 @@ export function useLoaded<T>(
       now.shown = own;
       setLoaded(next);
     };
-    const rest = (): void => {
-      if (restMs === undefined || !isLast) return;
-      timer = setTimeout(() => (document.hidden || needsToken.value ? rest() : setAgain((count) => count + 1)), restMs);
+    const rest = (ms: number | undefined): void => {
+      if (ms === undefined || !isLast) return;
+      timer = setTimeout(() => (document.hidden || needsToken.value ? rest(ms) : setAgain((count) => count + 1)), ms);
     };
-    read()
-      .then(
-        (value) => show(() => ({ state: "here", value })),
-        (error: unknown) =>
-          show((last) => ({
-            state: "failed",
-            message: messageOf(error),
-            ...(last.state === "loading" ? {} : { value: last.value }),
-          })),
-      )
-      .finally(rest);
+    read().then(
+      (value) => {
+        show(() => ({ state: "here", value }));
+        rest(restMs);
+      },
+      (error: unknown) => {
+        show((last) => ({
+          state: "failed",
+          message: messageOf(error),
+          ...(last.state === "loading" ? {} : { value: last.value }),
+        }));
+        rest(restMs ?? (mayPass(error) ? againMs : undefined));
+      },
+    );
     return () => {
       isLast = false;
       clearTimeout(timer);
