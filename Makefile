@@ -35,7 +35,8 @@ test-docker: setup ## containers on a real Docker daemon of the tests' own; need
 	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary hack/test-containers.sh docker "test/docker/**/*.test.ts"
 
 test-podman: setup ## the same suite over Podman's socket; needs root, installs Debian's podman
-	@hack/test-containers.sh podman test/docker/conformance.test.ts test/docker/faults.test.ts test/docker/broken-pull.test.ts test/docker/pull-words.test.ts
+	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary hack/test-containers.sh podman \
+		test/docker/conformance.test.ts test/docker/faults.test.ts test/docker/broken-pull.test.ts test/docker/pull-words.test.ts test/docker/kept-context.test.ts
 
 kube: ## build a real Kubernetes for the tests, once per version: 12 CPU minutes; as root it installs Go
 	@hack/kube.sh

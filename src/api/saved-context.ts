@@ -31,7 +31,15 @@ export const savedContextsSchema = z.strictObject({
   /** Files are not synced to the disk: they are valid until the machine is restarted. */
   boot: z.string(),
   /** The engine that was started last, and the key of what it saves. */
-  running: z.strictObject({ hash: z.string(), key: z.string(), ref: modelRefSchema }).optional(),
+  running: z
+    .strictObject({
+      hash: z.string(),
+      key: z.string(),
+      ref: modelRefSchema,
+      /** Its user is not known here. */
+      isContainer: z.boolean().default(false),
+    })
+    .optional(),
   saved: z.array(savedContextSchema),
 });
 export type SavedContexts = z.infer<typeof savedContextsSchema>;

@@ -20,6 +20,11 @@ export interface Workload extends ProcessRef {
   /** The port on which it is reached: of this host, or, where it has an address of its own, the engine's own. */
   readonly port: number;
   readonly stopSeconds: number;
+  /**
+   * The directory of this machine in which this engine alone saves the context of its prompts, and the engine's own
+   * path to it, which is in its command. Absent: nowhere.
+   */
+  readonly contextPlace?: { readonly source: string; readonly target: string };
   /** The parts that only a container needs; present exactly when the runtime is not `process`. */
   readonly container?: Container;
 }

@@ -1,4 +1,5 @@
 import { processName, type ProcessRef } from "../api/process-ref.ts";
+import type { Workload } from "../api/workload.ts";
 import type { Derived, SlotInputs } from "./engine.ts";
 import { modes } from "./llama-mode.ts";
 import { isServer } from "./llama-program.ts";
@@ -6,17 +7,27 @@ import { isServer } from "./llama-program.ts";
 /** llama-server may save the context of a place to a file in that directory, and read it again. */
 export const savePathFlag = "--slot-save-path";
 
-/** The directory in which one process saves its context. */
-export function contextDirectory(contextDir: string, slot: string, process: ProcessRef): string {
-  return `${contextDir}/${slot}/${processName(process)}`;
+/**
+ * The directory's path in a container. Not the path on this machine, as of models: in an image a directory on that way
+ * (`/root`) may be closed to the image's user.
+ */
+const pathInside = "/berth/context";
+
+/** Where the process can save its context; undefined where the slot does not keep it, or the engine cannot. */
+export function contextPlaceOf(input: SlotInputs, process: ProcessRef): Workload["contextPlace"] {
+  const { contextDir } = input.host;
+  if (process.role !== "main" || contextDir === undefined || obstacle(input) !== undefined) return undefined;
+  if (input.spec.model.keepContext === undefined) return undefined;
+  const source = `${contextDir}/${input.slot}/${processName(process)}`;
+  return { source, target: input.placement.runs === "program" ? source : pathInside };
 }
 
-/** The flags by which the process can save its context; none where the slot does not keep it, or the engine cannot. */
-export function saveFlags(input: SlotInputs, process: ProcessRef): readonly string[] {
-  const { contextDir } = input.host;
-  if (process.role !== "main" || contextDir === undefined || obstacle(input) !== undefined) return [];
-  if (input.spec.model.keepContext === undefined) return [];
-  return [savePathFlag, contextDirectory(contextDir, input.slot, process)];
+/** The workload without a place to save to. */
+export function withoutContextPlace({ contextPlace, ...workload }: Workload): Workload {
+  if (contextPlace === undefined) return workload;
+  const { command } = workload;
+  const at = command.findIndex((word, index) => word === savePathFlag && command[index + 1] === contextPlace.target);
+  return { ...workload, command: at < 0 ? command : command.toSpliced(at, 2) };
 }
 
 /** For status: whether the slot keeps its context, where its manifest says so. */
@@ -29,10 +40,25 @@ export function derivedKeeping(input: SlotInputs): Readonly<Record<string, Deriv
 /** Why the engine cannot save its context. */
 function obstacle(input: SlotInputs): string | undefined {
   const { spec, host, placement } = input;
-  if (!isServer(input)) return "the embedded engine cannot save its context: put a llama-server on PATH";
-  if (placement.runs !== "program") return "this version keeps no context of an engine in a container";
+  const isProgram = placement.runs === "program";
+  if (!isServer(input)) {
+    const instead = isProgram ? "put a llama-server on PATH" : "name an image of llama.cpp's own server";
+    return `the embedded engine cannot save its context: ${instead}`;
+  }
+  if (placement.inCluster === true)
+    return "a Pod has no place for it that outlives the Pod: the volume of models is read-only there";
   if (modes(input).get("main") !== "chat") return "only chat has a context that outlives a request";
   if (spec.args.includes(savePathFlag)) return `the manifest's own ${savePathFlag} decides`;
-  if (host.server?.flags?.has(savePathFlag) !== true) return `this llama-server has no ${savePathFlag}`;
-  return undefined;
+  // An image's version is unknown before it runs; every version that knows the other flags has this flag too.
+  if (isProgram && host.server?.flags?.has(savePathFlag) !== true) return `this llama-server has no ${savePathFlag}`;
+  const taken = isProgram ? undefined : spec.mounts.find(({ target }) => isNested(target, pathInside));
+  return taken === undefined ? undefined : `the manifest's own mount at ${taken.target} is in its place`;
+}
+
+/** Whether the paths are the same, or one lies in the other. */
+function isNested(one: string, other: string): boolean {
+  const [shorter = "", longer = ""] = [one, other]
+    .map((path) => `${path.replace(/\/+$/, "")}/`)
+    .toSorted((a, b) => a.length - b.length);
+  return longer.startsWith(shorter);
 }

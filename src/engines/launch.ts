@@ -1,5 +1,6 @@
 import type { ModelRecord } from "../api/model.ts";
 import type { ProcessRole } from "../api/names.ts";
+import type { Workload } from "../api/workload.ts";
 import type { ContainerNeeds } from "./container.ts";
 
 /** How one engine process is started, before the manifest's overrides. */
@@ -17,6 +18,8 @@ export interface Launch {
   readonly bearer?: string;
   readonly port: number;
   readonly container: ContainerNeeds;
+  /** Where the engine saves the context of its prompts. */
+  readonly contextPlace?: Workload["contextPlace"];
   /** How an image takes its command; not for a manifest's own command. */
   readonly join?: (words: readonly string[]) => readonly string[];
 }

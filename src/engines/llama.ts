@@ -8,7 +8,7 @@ import { declaredProtocols } from "./protocols.ts";
 import { modeFor, modes, type Mode } from "./llama-mode.ts";
 import { isServer, programOf, serverRemedy } from "./llama-program.ts";
 import { computeIn } from "./llama-report.ts";
-import { derivedKeeping, saveFlags } from "./kept-context.ts";
+import { contextPlaceOf, derivedKeeping, savePathFlag } from "./kept-context.ts";
 import { openSettings } from "./open-settings.ts";
 import { derivedPromptCache, serverSettings } from "./llama-settings.ts";
 import { listenOf, modelRefusal, probePath, reachedOn, workloadOf } from "./workload.ts";
@@ -131,6 +131,7 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
   const listen = listenOf(input, port, container);
   const context = contextFlags({ ...input, model });
   const settings = serverSettings(input);
+  const contextPlace = contextPlaceOf(input, { role, ordinal: input.ordinal ?? 0 });
   const flags = [
     "--model",
     model?.path ?? "",
@@ -155,14 +156,15 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
     "--no-webui",
     ...(spec.model.contextSize === undefined ? context : []),
     ...settings.flags,
-    ...saveFlags(input, { role, ordinal: input.ordinal ?? 0 }),
+    ...(contextPlace === undefined ? [] : [savePathFlag, contextPlace.target]),
     ...flags,
     ...(isServer(input) ? projection : []),
   ];
   // Which llama.cpp runs is derived, and so are its settings beyond the spec: neither restarts an engine.
   const identity = [...flags, ...projection];
   const env = { ...environment, ...settings.env };
-  return workloadOf(input, { role, command, identity, ref, model, env, bearer, port, container });
+  const place = contextPlace === undefined ? {} : { contextPlace };
+  return workloadOf(input, { role, command, identity, ref, model, env, bearer, port, container, ...place });
 }
 
 /** llama-server divides the value of this flag among concurrent requests; the manifest gives the size for each. */

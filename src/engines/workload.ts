@@ -77,6 +77,7 @@ export function workloadOf(input: EngineInput, launch: Launch): Workload | Engin
     workingDir: spec.workingDir,
     port: launch.port,
     stopSeconds: spec.stopSeconds,
+    ...(launch.contextPlace === undefined ? {} : { contextPlace: launch.contextPlace }),
     ...(container === undefined ? {} : { container }),
   };
 }

@@ -51,7 +51,10 @@ export interface Dependencies {
   readonly host: EngineHost;
   readonly health: HealthRecords;
   readonly compute: ComputeRecords;
-  readonly contexts: Pick<EngineContexts, "latest" | "prepared" | "save" | "restore" | "left" | "forget" | "sweep">;
+  readonly contexts: Pick<
+    EngineContexts,
+    "latest" | "prepared" | "refused" | "ended" | "save" | "restore" | "left" | "forget" | "sweep"
+  >;
   readonly memory: MemoryRecords;
   readonly fit: Pick<FitRecords, "estimate" | "beforeFetch">;
   readonly conflicts: ConflictIndex;

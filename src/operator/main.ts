@@ -11,7 +11,6 @@ import { openModelPulls } from "../models/fetch/open.ts";
 import { openRegistry } from "../models/registry.ts";
 import { openPortLeases } from "../runtimes/process/ports.ts";
 import { findUser } from "../runtimes/process/user.ts";
-import { firstOutput } from "../runtimes/logs/first-output.ts";
 import { openStore } from "../store/open.ts";
 import type { LeaderStore } from "../store/opened-store.ts";
 import type { Lease, SourceProblem } from "../store/store.ts";
@@ -20,6 +19,7 @@ import { ComputeRecords } from "./observe/compute.ts";
 import { EngineContexts } from "./act/contexts.ts";
 import { ConflictIndex } from "./observe/conflicts.ts";
 import { Controller } from "./controller.ts";
+import { engineOutput } from "./observe/engine-output.ts";
 import { followHardware, type ProbeHardware } from "./observe/hardware.ts";
 import { FitRecords, type EnginePrint } from "./observe/fit.ts";
 import { FreedMemory } from "./observe/freed-memory.ts";
@@ -172,6 +172,8 @@ export async function runOperator(
     log,
     reserveBytes: config.diskReserve,
     models: () => models.current,
+    runtime,
+    outputOf: engineOutput(runtime, config.stateDir),
   });
   const dependencies: Dependencies = {
     source,
@@ -194,9 +196,7 @@ export async function runOperator(
       remote: fetching.shapes,
       onError: (error) => log.warn({ err: error }, "the memory needs of a slot cannot be recorded"),
     }),
-    compute: new ComputeRecords(
-      async (process) => (await runtime.firstOutput(process)) ?? (await firstOutput(config.stateDir, process)),
-    ),
+    compute: new ComputeRecords(engineOutput(runtime, config.stateDir)),
     conflicts: new ConflictIndex(),
     clock: systemClock,
     backoff: defaultBackoff,

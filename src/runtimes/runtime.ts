@@ -22,8 +22,11 @@ export interface FetchProgress {
 
 /** Whether everything that a workload needs is on this machine. */
 export type Preparation =
-  /** `digest`: the resolved digest of an image that was named without one. */
-  | { readonly state: "ready"; readonly digest?: string }
+  /**
+   * `digest`: the resolved digest of an image that was named without one. `program`: the identity of an image's content,
+   * whatever its name.
+   */
+  | { readonly state: "ready"; readonly digest?: string; readonly program?: string }
   /** Something must be fetched for that slot and attempt, and nobody has started. */
   | { readonly state: "absent"; readonly message: string }
   | { readonly state: "fetching"; readonly message: string; readonly progress: FetchProgress }
@@ -89,7 +92,8 @@ export interface Runtime extends AsyncDisposable {
   fetch?(workload: Workload, attempt: string): Promise<void>;
   /**
    * Runs the workload unless the same hash runs already in that role and ordinal. Resolves once it is started, not once
-   * it is healthy. Throws when a different hash still runs: the caller removes first.
+   * it is healthy. Throws when a different hash still runs: the caller removes first; and NoContextPlace where the
+   * workload can run without its place for contexts only.
    */
   ensure(workload: Workload, options?: StartOptions): Promise<void>;
   /** Ends that process, or every process of the slot, and forgets it. Resolves once it is verified gone. */

@@ -7,6 +7,11 @@ export class BadWorkload extends Error {
   override readonly name = "BadWorkload";
 }
 
+/** No engine was started: its runtime cannot give it its place for contexts, without which it can start. */
+export class NoContextPlace extends Error {
+  override readonly name = "NoContextPlace";
+}
+
 /** Not the engine's fault, and temporary. */
 export class LogUnavailable extends Error {
   override readonly name = "LogUnavailable";

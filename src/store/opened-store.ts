@@ -4,7 +4,8 @@ import type { PublishedOperator, PublishedRegistry, PublishedSlot } from "../api
 import type { TokenStore } from "./auth/tokens.ts";
 import type { ManifestThread } from "./files/thread/manifest-thread.ts";
 import type { AsyncManifestWriter } from "./files/writer.ts";
-import type { ContextFiles, FileOwner } from "./state/context-files.ts";
+import type { FileOwner } from "./state/context-directory.ts";
+import type { ContextFiles } from "./state/context-files.ts";
 import type { ConversationThread } from "./state/conversation-thread.ts";
 import type { DiscoveredStore } from "./state/discovered.ts";
 import type { EngineLockFile } from "./state/engine-images.ts";

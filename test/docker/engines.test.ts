@@ -3,13 +3,13 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { embeddedImage } from "../../hack/images/embedded.ts";
-import { Stage } from "../../hack/images/stage.ts";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { isRecord } from "../../src/cli/output.ts";
 import { startBerth } from "../support/berth.ts";
 import { readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
 import { testSocket } from "./docker-site.ts";
+import { importLlamaServer } from "./images.ts";
 
 const limitMs = 180_000;
 
@@ -58,17 +58,5 @@ test("the embedded engine's own image serves chats and embeddings", { timeout: 6
 });
 
 test("a real llama-server in an image of its own serves chats and embeddings", { timeout: 600_000 }, async () => {
-  const binary = process.env["BERTH_TEST_LLAMA_SERVER"];
-  assert.ok(
-    binary !== undefined && binary !== "",
-    "run `make test-docker`, or name a llama-server in BERTH_TEST_LLAMA_SERVER",
-  );
-  await using stage = Stage.open();
-  await stage.addProgram(binary, "/app/llama-server");
-  await stage.import(testSocket(), {
-    repo: "berth-test/llama-server",
-    tag: "1",
-    changes: ['ENTRYPOINT ["/app/llama-server"]'],
-  });
-  await serves("berth-test/llama-server:1");
+  await serves(await importLlamaServer(testSocket(), "1"));
 });

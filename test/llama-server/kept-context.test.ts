@@ -5,50 +5,21 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import type { RunningBerth } from "../support/berth.ts";
+import { contextFilesOf, firstToken, keepingSlot, longPrompt, swap, writeTwoModels } from "../support/kept-context.ts";
 import { ask, post, record } from "../support/openai.ts";
-import { writeShape } from "../support/shaped-model.ts";
-import { shapes } from "../support/shapes.ts";
 import { until } from "../support/until.ts";
 import { processOf, startWithLlamaServer } from "./fixture.ts";
 
 const isRoot = process.getuid?.() === 0;
-const small = { ...shapes.dense, layers: 4, vocabulary: 4096, context: 8192 };
 
 async function startKeeping(keep: string, more = ""): Promise<RunningBerth> {
   return await startWithLlamaServer(async ({ configDir, modelsDir }) => {
-    await writeShape(join(modelsDir, "one.gguf"), small);
-    await writeShape(join(modelsDir, "two.gguf"), { ...small, layers: 5 });
-    const text = `${more}\n[model]\ndefault = "one"\ncontext_size = 8192\nprompt_cache_bytes = 0\n${keep}`;
-    await writeFile(join(configDir, "slots/primary.toml"), text);
+    await writeTwoModels(modelsDir);
+    await writeFile(join(configDir, "slots/primary.toml"), keepingSlot(keep, more));
   });
 }
 
-const prompt = Array.from({ length: 90 }, (_, index) => `line ${index} of a long text.`).join(" ");
-
-/** Milliseconds to the first token of the long prompt, and how many of its tokens the engine had kept. */
-async function firstToken(berth: RunningBerth): Promise<{ ms: number; cached: number; tokens: number }> {
-  const messages = [{ role: "user", content: prompt }];
-  const began = performance.now();
-  const streamed = await post(berth.url, "/v1/chat/completions", {
-    model: "primary",
-    messages,
-    max_tokens: 1,
-    stream: true,
-    stream_options: { include_usage: true },
-  });
-  assert.equal(streamed.status, 200);
-  const text = await streamed.text();
-  const ms = performance.now() - began;
-  const usage = text
-    .split("\n")
-    .filter((line) => line.startsWith("data: {"))
-    .map((line) => record(JSON.parse(line.slice(6)))["usage"])
-    .find((found) => typeof found === "object" && found !== null);
-  const { prompt_tokens: tokens, prompt_tokens_details: details } = record(usage);
-  return { ms, cached: Number(record(details)["cached_tokens"]), tokens: Number(tokens) };
-}
-
-const short = { messages: [{ role: "user", content: prompt.slice(0, 800) }], max_tokens: 1 };
+const short = { messages: [{ role: "user", content: longPrompt.slice(0, 800) }], max_tokens: 1 };
 
 /** A slot of the tiny model that has answered once. */
 async function startTiny(
@@ -80,20 +51,6 @@ async function load(berth: RunningBerth): Promise<Record<string, unknown>> {
   return await berth.state("primary", "ready", "idle");
 }
 
-async function swap(berth: RunningBerth, model: string): Promise<void> {
-  const answer = await post(berth.url, "/api/slots/primary/swap?wait=ready", { model });
-  assert.equal(answer.status, 202, await answer.text());
-  await until(`${model} is loaded`, async () => {
-    const slot = await berth.slot("primary");
-    return slot["model"] === model && slot["state"] !== "unloading" && slot["state"] !== "starting" ? slot : undefined;
-  });
-}
-
-async function filesOf(berth: RunningBerth): Promise<readonly string[]> {
-  const names: readonly string[] = await readdir(join(berth.stateDir, "contexts/primary/main")).catch(() => []);
-  return names.toSorted();
-}
-
 describe("the context of a slot on the real llama-server", () => {
   it("is there again after a swap to another model and back: the long prompt is not read again", async (test) => {
     const figures: Record<string, { ms: number; cached: number; tokens: number }> = {};
@@ -106,14 +63,14 @@ describe("the context of a slot on the real llama-server", () => {
       const cold = await firstToken(berth);
       assert.ok(cold.cached < 64, "no more than the warm-up had");
       await swap(berth, "two");
-      assert.equal((await filesOf(berth)).length, name === "with" ? 1 : 0);
+      assert.equal((await contextFilesOf(berth)).length, name === "with" ? 1 : 0);
       await swap(berth, "one");
       figures[name] = await firstToken(berth);
       if (name === "without") continue;
       const { context } = await berth.slot("primary");
       assert.equal(record(context)["result"], "restored", JSON.stringify(context));
       assert.ok(Number(record(context)["tokens"]) >= cold.tokens);
-      assert.deepEqual(await filesOf(berth), [], "it is used once");
+      assert.deepEqual(await contextFilesOf(berth), [], "it is used once");
     }
     const { without, with: kept } = figures;
     assert.ok(without !== undefined && kept !== undefined);
@@ -128,12 +85,12 @@ describe("the context of a slot on the real llama-server", () => {
   it("is not restored once its file was cut, on which llama-server aborts", async () => {
     await using berth = await startTiny();
     await unload(berth);
-    const [file = ""] = await filesOf(berth);
+    const [file = ""] = await contextFilesOf(berth);
     await truncate(join(berth.stateDir, "contexts/primary/main", file), 3000);
     const { restarts, context } = await load(berth);
     assert.deepEqual([restarts, record(context)["result"]], [0, "dropped"]);
     assert.match(String(record(context)["message"]), /its file is not as it was saved/);
-    assert.deepEqual(await filesOf(berth), []);
+    assert.deepEqual(await contextFilesOf(berth), []);
     await ask(berth.url, "/v1/chat/completions", { ...short, model: "primary" });
   });
 
@@ -151,7 +108,11 @@ describe("the context of a slot on the real llama-server", () => {
       try {
         await unload(berth);
         const { context } = await load(berth);
-        assert.deepEqual([record(context)["result"], await filesOf(berth)], ["dropped", []], JSON.stringify(context));
+        assert.deepEqual(
+          [record(context)["result"], await contextFilesOf(berth)],
+          ["dropped", []],
+          JSON.stringify(context),
+        );
       } finally {
         await berth.stop("SIGINT");
         spawnSync("umount", [mounted]);
@@ -167,7 +128,7 @@ describe("the context of a slot on the real llama-server", () => {
     await unload(berth);
     const seconds = (performance.now() - began) / 1000;
     assert.ok(seconds < 8, `${seconds} s`);
-    assert.deepEqual(await filesOf(berth), []);
+    assert.deepEqual(await contextFilesOf(berth), []);
     const { context } = await load(berth);
     assert.deepEqual([record(context)["result"], record(context)["tokens"]], ["dropped", 0]);
   });
@@ -175,7 +136,7 @@ describe("the context of a slot on the real llama-server", () => {
   it("is deleted with the slot", async () => {
     await using berth = await startTiny();
     await unload(berth);
-    assert.equal((await filesOf(berth)).length, 1);
+    assert.equal((await contextFilesOf(berth)).length, 1);
     await writeFile(join(berth.configDir, "slots/other.toml"), '[model]\ndefault = "tiny"\n');
     await rm(join(berth.configDir, "slots/primary.toml"));
     await until("its files are gone", async () => {

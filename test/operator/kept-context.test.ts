@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { KeptContext } from "../../src/api/kept-context.ts";
+import { errorMessage } from "../../src/lib/error-code.ts";
 import { plan } from "../../src/operator/plan/plan.ts";
+import { NoContextPlace } from "../../src/runtimes/start-failure.ts";
 import { epoch, input, later, observed, published, warm } from "./fixture.ts";
 import { Site } from "./site.ts";
 
@@ -17,8 +19,8 @@ class Keeping extends Site {
   constructor() {
     super();
     this.contexts = {
+      ...this.contexts,
       latest: () => this.latestContext,
-      prepared: async (workload) => workload,
       save: async ({ hash }) => (this.order.push(`save ${hash}`), this.saveMs),
       restore: async ({ slot }) => void this.order.push(`restore, ${this.state(slot)}`),
       left: async () => void this.order.push("left"),
@@ -45,6 +47,46 @@ test("an engine saves its context before it is stopped, and the next engine read
   assert.equal(site.slot("primary").status.model.ref, "big");
   assert.deepEqual(site.order, ["restore, warming", `save ${hash}`, "left", "restore, warming"]);
   assert.deepEqual(site.deeds("primary"), ["start", "stop", "start"]);
+});
+
+test("an engine starts without its place for contexts where the container engine cannot mount that", async () => {
+  await using site = new Keeping();
+  const started: string[] = [];
+  const start = site.runtime.ensure.bind(site.runtime);
+  site.runtime.ensure = async (workload) => {
+    started.push(workload.command.join(" "));
+    if (workload.command.includes("--place")) throw new NoContextPlace("no such directory");
+    await start(workload);
+  };
+  site.contexts = {
+    ...site.contexts,
+    prepared: async (workload) => ({ ...workload, command: ["/bin/engine", "--place"] }),
+    refused: async (workload, error) => {
+      site.order.push(`refused: ${errorMessage(error)}`);
+      return { ...workload, command: ["/bin/engine"] };
+    },
+  };
+  site.source.save("primary", keeping);
+  await site.start();
+  await site.advance(2);
+  assert.equal(site.state("primary"), "ready");
+  assert.deepEqual(started, ["/bin/engine --place", "/bin/engine"]);
+  assert.equal(site.order[0], "refused: no such directory");
+  assert.equal(site.slot("primary").status.restarts, 0);
+});
+
+test("an engine that ended by itself is asked for its reasons before the next one starts", async () => {
+  await using site = new Keeping();
+  site.source.save("primary", keeping);
+  site.contexts = {
+    ...site.contexts,
+    prepared: async (workload) => (site.order.push("prepared"), workload),
+    ended: async ({ phase }) => void site.order.push(`ended: ${phase}`),
+  };
+  site.runtime.manner("primary").crashAfterMs = 1;
+  await site.start();
+  await site.advance(20);
+  assert.deepEqual(site.order.slice(0, 3), ["prepared", "ended: exited", "prepared"]);
 });
 
 test("the plan announces the save of a stopped engine's context, unless requests are cut or the socket is lost", () => {

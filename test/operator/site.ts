@@ -73,6 +73,8 @@ export class Site implements AsyncDisposable {
   contexts: Dependencies["contexts"] = {
     latest: () => undefined,
     prepared: async (workload) => workload,
+    refused: async (workload) => workload,
+    ended: async () => undefined,
     save: async () => 0,
     restore: async () => undefined,
     left: async () => undefined,

@@ -2,6 +2,7 @@ import { processIn, processOf, type Step } from "../../api/plan.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
 import { RuntimeUnavailable } from "../../runtimes/runtime-unavailable.ts";
 import type { StartOptions } from "../../runtimes/runtime.ts";
+import { NoContextPlace } from "../../runtimes/start-failure.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { startOf, workloadsOf } from "../plan/facts.ts";
 import { attemptOf } from "../plan/preparing.ts";
@@ -65,7 +66,7 @@ export async function act(
           const prepared = await dependencies.contexts.prepared(workload, input.held.ref);
           const given = sendBearers(dependencies) ? prepared : withoutBearer(prepared);
           if (isWithdrawn(dependencies, input)) break;
-          await dependencies.runtime.ensure(given, ownerOf(dependencies, input));
+          await ensured(dependencies, given, ownerOf(dependencies, input));
           started.push(processOf(step));
           hasChanged = true;
           break;
@@ -144,10 +145,21 @@ async function stopped(
   const stopSeconds = spec?.stopSeconds ?? 30;
   const process = observed.find((each) => isSameProcess(each, processOf(step)));
   const isSaved = step.savesContext === true && process !== undefined && spec !== undefined;
+  if (process?.phase === "exited") await contexts.ended(process, spec);
   const tookMs = isSaved ? await contexts.save(process, spec, stopSeconds * 1000) : 0;
   await runtime.remove(name, processOf(step), { stopSeconds: Math.max(0, stopSeconds - tookMs / 1000) });
   ports.release(name, processOf(step));
   if (isSaved) await contexts.left(process, spec);
+}
+
+/** Without its place for contexts where its runtime cannot give it that: an engine serves as well without. */
+async function ensured({ runtime, contexts }: Dependencies, workload: Workload, owner: StartOptions): Promise<void> {
+  try {
+    await runtime.ensure(workload, owner);
+  } catch (error) {
+    if (!(error instanceof NoContextPlace)) throw error;
+    await runtime.ensure(await contexts.refused(workload, error), owner);
+  }
 }
 
 /** Acting may end before it comes to that stop: its rejection must not end the program. */

@@ -32,8 +32,16 @@ export class ContextCalls implements Disposable {
     this.#signal = signal;
   }
 
+  /** The places without a request, the longest context first; all `count` of them where the engine does not list them. */
+  async openPlaces(count: number): Promise<readonly Place[]> {
+    const listed = (await this.#places()) ?? Array.from({ length: count }, (_, id) => ({ id, isBusy: false }));
+    return listed
+      .filter(({ isBusy }) => !isBusy)
+      .toSorted((one: Place, other: Place) => (other.tokens ?? 0) - (one.tokens ?? 0));
+  }
+
   /** Undefined where the engine does not list them. */
-  async places(): Promise<readonly Place[] | undefined> {
+  async #places(): Promise<readonly Place[] | undefined> {
     const listed = await this.#call("GET", "/slots").catch((error: unknown) => {
       this.#signal.throwIfAborted();
       if (error instanceof Refused) return undefined;

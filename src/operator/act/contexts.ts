@@ -7,13 +7,16 @@ import type { SavedContext, SavedPlace } from "../../api/saved-context.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { KeptContext } from "../../api/kept-context.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
-import { savePathFlag } from "../../engines/kept-context.ts";
+import { withoutContextPlace } from "../../engines/kept-context.ts";
 import { byteText } from "../../api/byte-text.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import type { ContextFiles, ContextLimits } from "../../store/state/context-files.ts";
+import type { Runtimes } from "../../runtimes/runtime.ts";
 import type { Clock } from "../queue.ts";
 import { ContextCalls, type Place } from "./context-calls.ts";
-import { contextKey } from "./context-key.ts";
+import { contextKey, imageOf } from "./context-key.ts";
+import { limitsOf } from "./context-limits.ts";
+import { refusalIn, sizeText, textOf } from "./context-words.ts";
 
 /** The time limit of an unload for an engine that saves, and of a start for an engine that reads. */
 const saveLimitMs = 10_000;
@@ -28,6 +31,9 @@ export interface EngineContextsOptions {
   /** Free disk space that a context leaves free. */
   readonly reserveBytes: number;
   readonly models: () => ReadonlyMap<string, ModelRecord>;
+  readonly runtime: Pick<Runtimes, "preparation">;
+  /** The first output of an engine, also of one that has ended. */
+  readonly outputOf: (process: Observed) => Promise<string>;
 }
 
 /**
@@ -40,16 +46,22 @@ export class EngineContexts {
   readonly #log: Pick<Logger, "info" | "warn">;
   readonly #reserveBytes: number;
   readonly #models: () => ReadonlyMap<string, ModelRecord>;
+  readonly #runtime: EngineContextsOptions["runtime"];
+  readonly #outputOf: EngineContextsOptions["outputOf"];
   readonly #latest = new Map<string, KeptContext>();
   /** Processes whose files are being written or read. */
   readonly #busy = new Set<string>();
+  /** Of each process, the last engine that ended for its place to save to; the next operator tries again. */
+  readonly #refusals = new Map<string, { readonly key: string; readonly message: string }>();
 
-  constructor({ files, clock, log, reserveBytes, models }: EngineContextsOptions) {
-    this.#files = files;
-    this.#clock = clock;
-    this.#log = log;
-    this.#reserveBytes = reserveBytes;
-    this.#models = models;
+  constructor(options: EngineContextsOptions) {
+    this.#files = options.files;
+    this.#clock = options.clock;
+    this.#log = options.log;
+    this.#reserveBytes = options.reserveBytes;
+    this.#models = options.models;
+    this.#runtime = options.runtime;
+    this.#outputOf = options.outputOf;
   }
 
   /** The last result about the slot, of this operator. */
@@ -57,23 +69,41 @@ export class EngineContexts {
     return this.#latest.get(slot);
   }
 
-  /** The workload to start: without its directory for contexts where that cannot be made. */
+  /** The workload to start: without its directory for contexts where that cannot be made, or its engine refused it. */
   async prepared(workload: Workload, ref: string | undefined): Promise<Workload> {
-    const { hash, command } = workload;
+    const { hash, container } = workload;
     const model = ref === undefined ? undefined : this.#models().get(ref);
-    const at = command.indexOf(savePathFlag);
-    if (at < 0) {
+    if (workload.contextPlace === undefined) {
       if (workload.role === "main") await this.#files.end(workload).catch(() => undefined);
       return workload;
     }
     try {
       if (model === undefined) throw new Error(`the model ${ref ?? ""} is not known any more`);
-      await this.#files.begin(workload, { hash, key: await contextKey(workload, model), ref: model.ref });
+      const key = await contextKey(workload, model, await imageOf(this.#runtime, workload));
+      const refusal = this.#refusals.get(keyIn(workload));
+      if (refusal?.key === key) return await this.refused(workload, new Error(refusal.message));
+      await this.#files.begin(workload, { hash, key, ref: model.ref, isContainer: container !== undefined });
       return workload;
     } catch (error) {
-      this.#note(workload, "dropped", `it starts without a place for its context: ${errorMessage(error)}`);
-      return { ...workload, command: command.toSpliced(at, 2) };
+      return this.#without(workload, error);
     }
+  }
+
+  /** The workload without its place for contexts, which its runtime or its engine refused. */
+  async refused(workload: Workload, error: unknown): Promise<Workload> {
+    await this.#files.end(workload).catch(() => undefined);
+    return this.#without(workload, error);
+  }
+
+  /** Takes note of an engine that has ended by itself for its place to save to: the next starts without. */
+  async ended(process: Observed, spec: SlotSpec | undefined): Promise<void> {
+    if (spec?.model.keepContext === undefined) return;
+    await this.#during(process, async () => {
+      const running = await this.#files.running(process, process.hash);
+      const said = running && refusalIn(await this.#outputOf(process));
+      if (running === undefined || said === undefined) return;
+      this.#refusals.set(keyIn(process), { key: running.key, message: `the engine before ended for it: ${said}` });
+    });
   }
 
   /**
@@ -97,7 +127,7 @@ export class EngineContexts {
       const perToken = this.#models().get(running.ref)?.contextBytesPerToken ?? 0;
       let failure: string | undefined;
       try {
-        for (const place of await placesOf(calls, spec)) {
+        for (const place of await calls.openPlaces(spec.model.parallel)) {
           const needed = (place.tokens ?? 0) * perToken;
           const used = places.reduce((sum, { bytes }) => sum + bytes, 0);
           if (needed > room - used) failure = `a context of about ${byteText(needed)} has no room`;
@@ -191,6 +221,11 @@ export class EngineContexts {
     }
   }
 
+  #without(workload: Workload, error: unknown): Workload {
+    this.#note(workload, "dropped", `it starts without a place for its context: ${errorMessage(error)}`);
+    return withoutContextPlace(workload);
+  }
+
   async #savePlace(
     calls: ContextCalls,
     process: Observed,
@@ -244,13 +279,8 @@ export class EngineContexts {
     const tokens = places.reduce((sum, place) => sum + place.tokens, 0);
     const bytes = places.reduce((sum, place) => sum + place.bytes, 0);
     const which = process.ordinal === 0 ? "" : `${processName(process)}: `;
-    this.#latest.set(slot, {
-      at: this.#clock.now().toISOString(),
-      result,
-      message: `${which}${message}`,
-      tokens,
-      bytes,
-    });
+    const at = this.#clock.now().toISOString();
+    this.#latest.set(slot, { at, result, message: `${which}${message}`, tokens, bytes });
     const level = result === "dropped" ? "warn" : "info";
     this.#log[level](
       { slot, process: processName(process), result, tokens, bytes },
@@ -264,29 +294,3 @@ export class EngineContexts {
 }
 
 const keyIn = (process: SlotProcess): string => `${process.slot}/${processName(process)}`;
-
-/** Of one process: replicas share the slot's limit. */
-function limitsOf({ model: { keepContext }, replicas = 1 }: SlotSpec): ContextLimits | undefined {
-  if (keepContext === undefined) return undefined;
-  const { maxBytes, maxAgeSeconds } = keepContext;
-  return { maxBytes: Math.floor(maxBytes / replicas), maxAgeSeconds };
-}
-
-/** The places without a request, the longest context first. */
-async function placesOf(calls: ContextCalls, { model: { parallel } }: SlotSpec): Promise<readonly Place[]> {
-  const listed = (await calls.places()) ?? Array.from({ length: parallel }, (_, id) => ({ id, isBusy: false }));
-  return listed
-    .filter(({ isBusy }) => !isBusy)
-    .toSorted((one: Place, other: Place) => (other.tokens ?? 0) - (one.tokens ?? 0));
-}
-
-function sizeText(places: readonly SavedPlace[]): string {
-  const tokens = places.reduce((sum, place) => sum + place.tokens, 0);
-  const bytes = places.reduce((sum, place) => sum + place.bytes, 0);
-  return `${tokens} tokens, ${byteText(bytes)}`;
-}
-
-function textOf(error: unknown, limitMs: number): string {
-  const isLate = error instanceof Error && error.name === "TimeoutError";
-  return isLate ? `it took more than ${duration(limitMs / 1000)}` : errorMessage(error);
-}

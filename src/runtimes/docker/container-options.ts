@@ -50,7 +50,7 @@ export function containerOptions(
       ...(container.isRootReadOnly
         ? { ReadonlyRootfs: true, Tmpfs: { "/tmp": "rw,noexec,nosuid,nodev,mode=1777" } }
         : {}),
-      Mounts: mountsOf(container, facts),
+      Mounts: mountsOf(workload, container, facts),
       ...(container.devices.length === 0
         ? {}
         : {
@@ -74,9 +74,10 @@ export function containerOptions(
 type Mounts = NonNullable<NonNullable<ContainerCreateOptions["HostConfig"]>["Mounts"]>;
 
 /**
- * Models have the same path inside, so that links and flags mean the same; the manifest's own mounts take precedence.
+ * Models have the same path inside, so that links and flags mean the same; the manifest's own mounts take precedence. Of
+ * what Berth itself keeps, the engine gets its own directory for contexts alone.
  */
-function mountsOf(container: Container, facts: HostFacts): Mounts {
+function mountsOf({ contextPlace }: Workload, container: Container, facts: HostFacts): Mounts {
   const targets = new Set(container.mounts.map(({ target }) => target));
   return [
     ...facts.modelDirectories
@@ -88,6 +89,9 @@ function mountsOf(container: Container, facts: HostFacts): Mounts {
       Target: target,
       ReadOnly: readOnly,
     })),
+    ...(contextPlace === undefined
+      ? []
+      : [{ Type: "bind" as const, Source: contextPlace.source, Target: contextPlace.target, ReadOnly: false }]),
   ];
 }
 

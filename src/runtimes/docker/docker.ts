@@ -28,7 +28,7 @@ import { LogCopies } from "./log-copy.ts";
 import type { DockerRuntimeOptions } from "./docker-options.ts";
 import { refusePrivilegedMounts, type MountGuard } from "./privileged-mounts.ts";
 import { dockerTraits } from "./traits.ts";
-import { refusedStart, startRefusal, type RefusedStart } from "./start-refusal.ts";
+import { refuseContextPlace, refusedStart, startRefusal, type RefusedStart } from "./start-refusal.ts";
 import { ContainerView } from "./view.ts";
 
 /** The last output of an ended container is in its log by then; a daemon that hangs must not delay a start. */
@@ -152,6 +152,7 @@ class DockerRuntime implements Runtime {
     try {
       await this.#network.use((network) => this.#start(workload, container, network));
     } catch (error) {
+      refuseContextPlace(error, workload);
       const refusal =
         error instanceof BadWorkload
           ? ({ reason: "StartFailed", message: error.message } as const)

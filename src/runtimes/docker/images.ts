@@ -41,7 +41,7 @@ export class Images {
       if (found === undefined) return { state: "absent", message: `the image ${image} is not on this machine` };
       if (found instanceof DaemonRefusal) return { state: "failed", ...pullFailure(image, found) };
       const digest = digestOf(image, found.RepoDigests ?? []);
-      return { state: "ready", ...(digest === undefined ? {} : { digest }) };
+      return { state: "ready", program: found.Id, ...(digest === undefined ? {} : { digest }) };
     }
     if (job.state === "failed") {
       const { failure, retryAt } = job;

@@ -1,4 +1,5 @@
 import { loopbackHost, type Exit, type Observed, type Workload } from "../../api/workload.ts";
+import { NoContextPlace } from "../start-failure.ts";
 import { DaemonRefusal } from "./daemon.ts";
 
 /**
@@ -29,6 +30,13 @@ export function startRefusal(error: unknown, port: number): Pick<Exit, "reason" 
   }
   if (error.status === 400) return { reason: "StartFailed", message: `its container is not valid: ${said}` };
   return undefined;
+}
+
+/** Throws NoContextPlace where the daemon refused the mount of the workload's place for contexts: it names the path. */
+export function refuseContextPlace(error: unknown, { contextPlace }: Workload): void {
+  if (contextPlace === undefined || !(error instanceof DaemonRefusal)) return;
+  const isAbout = [contextPlace.source, contextPlace.target.slice(1)].some((path) => error.message.includes(path));
+  if (isAbout) throw new NoContextPlace(`its container cannot have it: ${error.message}`, { cause: error });
 }
 
 /** A start that the daemon refused: there is no container to show, but there is a reason. */

@@ -1,6 +1,6 @@
 import { constants } from "node:fs";
-import { chmod, chown, lstat, mkdir, open, readdir, readFile, rm, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { lstat, open, readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { knownPart } from "../../api/known-part.ts";
 import { processName, type SlotProcess } from "../../api/process-ref.ts";
 import {
@@ -13,12 +13,7 @@ import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { Serial } from "../../lib/serial.ts";
-
-/** The user that writes into the directory of an engine. */
-export interface FileOwner {
-  readonly uid: number;
-  readonly gid: number;
-}
+import { openToContainer, openToUser, type FileOwner } from "./context-directory.ts";
 
 /** The engine of a process, by the facts of its start. */
 export type RunningEngine = NonNullable<SavedContexts["running"]>;
@@ -35,6 +30,9 @@ const aheadMs = 10_000;
 /**
  * `<state>/contexts/SLOT/`: for each process a directory, which its engine alone may read and write, and beside it the
  * record of the files that are whole. A file without a record is rubbish. Nothing is shared between slots or replicas.
+ *
+ * A container's user may be any user of this machine: by the image, by a user namespace. Its directory is open, and
+ * mounted into that container alone; the directory above it is closed to all others.
  */
 export class ContextFiles {
   readonly directory: string;
@@ -56,8 +54,7 @@ export class ContextFiles {
   async begin(process: SlotProcess, running: RunningEngine): Promise<void> {
     const directory = this.#directoryOf(process);
     const owner = await this.#owner();
-    await this.#makePrivate(directory, owner);
-    if (owner !== undefined) await refuseClosed(dirname(directory), owner);
+    await (running.isContainer ? openToContainer(directory, owner) : openToUser(directory, owner));
     await this.#update(process, ({ saved }) => ({
       running,
       saved: saved.filter(({ key, ref }) => key === running.key || ref !== running.ref),
@@ -120,6 +117,12 @@ export class ContextFiles {
     file: string,
     bytes: number,
   ): Promise<Pick<SavedPlace, "inode" | "modifiedMs"> | undefined> {
+    const { running } = await this.#read(process);
+    if (running?.isContainer === true) {
+      // Any user's, who may have closed it to this process: the directory above keeps others out.
+      const found = await this.#check(process, file);
+      return found?.size === bytes ? { inode: found.ino, modifiedMs: found.mtimeMs } : undefined;
+    }
     // The engine's user owns the directory: a link there must lead this process, which may be root, nowhere.
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
     const opened = await open(join(this.#directoryOf(process), file), flags).catch(() => undefined);
@@ -196,18 +199,6 @@ export class ContextFiles {
     return found?.isFile() === true ? found : undefined;
   }
 
-  /** Another user's engine must pass through the directories above, so other users may, but cannot list them. */
-  async #makePrivate(directory: string, owner: FileOwner | undefined): Promise<void> {
-    const above = owner === undefined ? 0o700 : 0o711;
-    for (const path of [this.directory, dirname(directory)]) {
-      await mkdir(path, { recursive: true, mode: above });
-      await chmod(path, above);
-    }
-    await mkdir(directory, { recursive: true, mode: 0o700 });
-    await chmod(directory, 0o700);
-    if (owner !== undefined) await chown(directory, owner.uid, owner.gid);
-  }
-
   #directoryOf(process: SlotProcess): string {
     return join(this.directory, process.slot, processName(process));
   }
@@ -244,14 +235,4 @@ function userOfThisProcess(): number {
 
 async function namesIn(directory: string): Promise<readonly string[]> {
   return await readdir(directory).catch(() => []);
-}
-
-/** Throws where that user cannot reach the directory: an engine that cannot would not start. */
-async function refuseClosed(directory: string, { uid, gid }: FileOwner): Promise<void> {
-  for (let path = directory; ; path = dirname(path)) {
-    const { mode, uid: owner, gid: group } = await stat(path);
-    const bit = owner === uid ? 0o100 : group === gid ? 0o010 : 0o001;
-    if (uid !== 0 && (mode & bit) === 0) throw new Error(`${path} is closed to the user of engines (uid ${uid})`);
-    if (path === dirname(path)) return;
-  }
 }

@@ -2,96 +2,13 @@ import assert from "node:assert/strict";
 import { readdir, stat, symlink, truncate, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import pino from "pino";
-import type { ModelRecord } from "../../../src/api/model.ts";
-import { completeSlot, slotSpecSchema, type SlotSpec, type SlotSpecInput } from "../../../src/api/slot.ts";
-import type { Observed, Workload } from "../../../src/api/workload.ts";
-import { EngineContexts } from "../../../src/operator/act/contexts.ts";
-import { ContextFiles } from "../../../src/store/state/context-files.ts";
-import { LlamaPlaces } from "../../doubles/llama-places.ts";
+import { completeSlot, slotSpecSchema } from "../../../src/api/slot.ts";
+import type { Workload } from "../../../src/api/workload.ts";
+import type { LlamaPlaces } from "../../doubles/llama-places.ts";
 import { model } from "../../engines/fixture.ts";
-import { tempDir } from "../../support/temp-dir.ts";
-import { observed, workload } from "../fixture.ts";
+import { Desk, keeping, never } from "./desk.ts";
 
 const hour = 3600;
-
-/** An operator's part of it, over real files, with a llama-server double for each process. */
-class Desk implements AsyncDisposable {
-  now = new Date("2026-01-01T00:00:00Z");
-  boot = "boot-1";
-  reserveBytes = 0;
-  readonly log: string[] = [];
-  readonly models = new Map<string, ModelRecord>([
-    ["tiny", model({ fingerprint: "1:1" })],
-    ["big", model({ ref: "big", fingerprint: "2:2" })],
-  ]);
-  readonly #stack = new AsyncDisposableStack();
-  contexts: EngineContexts;
-  readonly stateDir: string;
-
-  private constructor(stateDir: string) {
-    this.stateDir = stateDir;
-    this.contexts = this.successor();
-  }
-
-  static async open(): Promise<Desk> {
-    const directory = await tempDir();
-    const desk = new Desk(directory.path);
-    desk.#stack.use(directory);
-    return desk;
-  }
-
-  /** What the next operator makes of the same files. */
-  successor(): EngineContexts {
-    const log = pino({ level: "info" }, { write: (line) => void this.log.push(line) });
-    return (this.contexts = new EngineContexts({
-      files: new ContextFiles(this.stateDir, this.boot, async () => undefined),
-      clock: { now: () => this.now, elapsedMs: () => performance.now() },
-      log,
-      reserveBytes: this.reserveBytes,
-      models: () => this.models,
-    }));
-  }
-
-  /** Starts an engine, which has read `tokens` at each place since. */
-  async start(
-    tokens: number[],
-    { ref = "tiny", ...more }: Partial<Workload> & { ref?: string } = {},
-  ): Promise<{ engine: LlamaPlaces; process: Observed; started: Workload }> {
-    const directory = this.directory(more.ordinal);
-    const given = workload({
-      command: ["/bin/sh", "--port", "8081", "--slot-save-path", directory, "--model", `/${ref}`],
-      hash: ref,
-      ...more,
-    });
-    const started = await this.contexts.prepared(given, ref);
-    const engine = this.#stack.use(await LlamaPlaces.start(directory, tokens));
-    const { hash, ordinal } = given;
-    return { engine, started, process: observed({ port: engine.port, hash, ordinal, bearer: "secret" }) };
-  }
-
-  directory(ordinal = 0): string {
-    return join(this.stateDir, "contexts/primary", ordinal === 0 ? "main" : `main-${ordinal}`);
-  }
-
-  async files(ordinal = 0): Promise<readonly string[]> {
-    const names: readonly string[] = await readdir(this.directory(ordinal)).catch(() => []);
-    return names.toSorted();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#stack.disposeAsync();
-  }
-}
-
-function keeping(
-  keepContext: Partial<{ maxBytes: number; maxAgeSeconds: number }> = {},
-  more: SlotSpecInput = {},
-): SlotSpec {
-  return completeSlot("primary", slotSpecSchema.parse({ model: { default: "tiny", keepContext }, ...more }));
-}
-
-const never = new AbortController().signal;
 
 describe("the context that an engine saves before it is stopped", () => {
   it("is read once by the next engine of the same kind, place by place, in files that nobody else may read", async () => {

@@ -142,6 +142,29 @@ describe("the request that makes a container", () => {
       },
     ],
     [
+      "with a place of its own for contexts, after the manifest's mounts",
+      optionsFor(
+        { mounts: [{ source: "/srv/out", target: "/out", readOnly: false }] },
+        {},
+        {
+          command: ["--port", "8080", "--slot-save-path", "/berth/context"],
+          contextPlace: { source: "/state/contexts/primary/main", target: "/berth/context" },
+        },
+      ),
+      {
+        ...all,
+        Cmd: ["--port", "8080", "--slot-save-path", "/berth/context"],
+        HostConfig: {
+          ...host,
+          Mounts: [
+            { Type: "bind", Source: "/models", Target: "/models", ReadOnly: true },
+            { Type: "bind", Source: "/srv/out", Target: "/out", ReadOnly: false },
+            { Type: "bind", Source: "/state/contexts/primary/main", Target: "/berth/context", ReadOnly: false },
+          ],
+        },
+      },
+    ],
+    [
       "with a command of the manifest's own",
       optionsFor({ replacesEntrypoint: true }, {}, { command: ["/bin/serve", "--fast"] }),
       { ...all, Entrypoint: ["/bin/serve"], Cmd: ["--fast"] },

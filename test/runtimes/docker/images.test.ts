@@ -4,6 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it, mock } from "node:test";
 import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
+import { repositoryOf } from "../../../src/api/image-reference.ts";
 import { Images } from "../../../src/runtimes/docker/images.ts";
 import { say, startDockerDaemon, type DockerDaemonDouble } from "../../doubles/docker-daemon.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -157,4 +158,18 @@ it("an invalid image's name is refused without asking, and what the daemon refus
     await images.close();
     await daemon[Symbol.asyncDispose]();
   }
+});
+
+it("an image that is there is identified by its content, and by the digest of its repository where it has one", async () => {
+  const found = { Id: "sha256:content", RepoDigests: ["other@sha256:0", `${repositoryOf(image)}@sha256:1`] };
+  await using daemon = await startDockerDaemon((_asked, response) => say(response, 200, found));
+  const images = new Images({ daemon: new Daemon(daemon.path), env: {}, onSlot: () => undefined });
+  assert.deepEqual(await images.preparation("a", image, "edit 1"), {
+    state: "ready",
+    program: "sha256:content",
+    digest: "sha256:1",
+  });
+  found.RepoDigests = [];
+  assert.deepEqual(await images.preparation("a", image, "edit 1"), { state: "ready", program: "sha256:content" });
+  await images.close();
 });

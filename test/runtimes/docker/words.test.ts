@@ -9,7 +9,8 @@ import { pullFailure } from "../../../src/runtimes/docker/pull-failure.ts";
 import { PullProgress } from "../../../src/runtimes/docker/pull-progress.ts";
 import { registryAuth, registryOf } from "../../../src/runtimes/docker/registry-auth.ts";
 import { socketPath } from "../../../src/runtimes/docker/socket.ts";
-import { startRefusal } from "../../../src/runtimes/docker/start-refusal.ts";
+import { refuseContextPlace, startRefusal } from "../../../src/runtimes/docker/start-refusal.ts";
+import { workload } from "../../operator/fixture.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 describe("a start that is refused", () => {
@@ -45,6 +46,39 @@ describe("a start that is refused", () => {
       if (refusal !== undefined) assert.match(refusal.message, message);
     });
   }
+});
+
+describe("a place for contexts that the daemon refuses", () => {
+  const given = { ...workload(), contextPlace: { source: "/state/contexts/primary/main", target: "/berth/context" } };
+  const table: readonly [what: string, said: string][] = [
+    [
+      "Docker without that directory, as with a daemon that sees other files",
+      'invalid mount config for type "bind": bind source path does not exist: /state/contexts/primary/main',
+    ],
+    [
+      "a user's Podman, to which the state directory is closed",
+      "crun: cannot stat `/state/contexts/primary/main`: Permission denied: OCI permission denied",
+    ],
+    [
+      "runc, of the path inside",
+      'error mounting "/x" to rootfs at "/berth/context": mkdirat /var/lib/docker/rootfs/berth: read-only file system',
+    ],
+  ];
+  for (const [what, said] of table) {
+    it(what, () => {
+      const error = new DaemonRefusal(500, said);
+      assert.throws(() => refuseContextPlace(error, given), {
+        name: "NoContextPlace",
+        message: `its container cannot have it: ${said}`,
+      });
+      assert.doesNotThrow(() => refuseContextPlace(error, workload()));
+    });
+  }
+
+  it("is not blamed for another refusal", () => {
+    for (const error of [new DaemonRefusal(500, "bind source path does not exist: /models"), new Error("/state")])
+      assert.doesNotThrow(() => refuseContextPlace(error, given));
+  });
 });
 
 describe("a pull that failed", () => {

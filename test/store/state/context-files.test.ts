@@ -14,7 +14,7 @@ const limits = { maxBytes: 1000, maxAgeSeconds: 3600 };
 it("a saved context outlives a moment in which its record cannot be read", async (t) => {
   await using directory = await tempDir();
   const files = new ContextFiles(directory.path, "this boot", async () => undefined);
-  await files.begin(main, { hash: "h", key: "k", ref: "m" });
+  await files.begin(main, { hash: "h", key: "k", ref: "m", isContainer: false });
   const file = join(directory.path, "contexts/coder", processName(main), "k-0.bin");
   await fs.writeFile(file, "context");
   const sealed = await files.seal(main, "k-0.bin", 7);

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import Dockerode from "dockerode";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { contextFilesOf, firstToken, keepingSlot, swap, writeTwoModels } from "../support/kept-context.ts";
+import { record } from "../support/openai.ts";
+import { withoutContextPlace } from "../../src/engines/kept-context.ts";
+import { freePort } from "../support/free-port.ts";
+import { until } from "../support/until.ts";
+import { DockerSite, testSocket } from "./docker-site.ts";
+import { importBlindServer, importLlamaServer } from "./images.ts";
+
+const api = new Dockerode({ socketPath: testSocket() });
+const limitMs = 600_000;
+const isPodman = process.env["BERTH_TEST_ENGINE"] === "podman";
+
+/** A slot of two models on that image. */
+async function startKeeping(image: string, keep = "keep_context = {}\n"): Promise<RunningBerth> {
+  return await startBerth({
+    env: { SVC_RUNTIME: "docker", SVC_LLAMA_IMAGE: image, DOCKER_HOST: `unix://${testSocket()}` },
+    prepare: async ({ configDir, modelsDir }) => {
+      await writeTwoModels(modelsDir);
+      await writeFile(join(configDir, "slots/primary.toml"), keepingSlot(keep));
+    },
+  });
+}
+
+async function inspected(running: RunningBerth): Promise<Dockerode.ContainerInspectInfo> {
+  const { first, last } = running.ports;
+  const all = await api.listContainers({ filters: { label: ["dev.berth.slot=primary"] } });
+  const own = all.find(({ Labels: { "dev.berth.port": port } }) => Number(port) >= first && Number(port) <= last);
+  assert.ok(own !== undefined);
+  return await api.getContainer(own.Id).inspect();
+}
+
+describe("the context of a llama-server in a container", () => {
+  it("is there again after a swap to another model and back", { timeout: limitMs }, async (test) => {
+    const image = await importLlamaServer(testSocket(), "kept");
+    const figures: Record<string, Awaited<ReturnType<typeof firstToken>>> = {};
+    for (const [name, keep] of [
+      ["without", ""],
+      ["with", "keep_context = {}\n"],
+    ] as const) {
+      await using berth = await startKeeping(image, keep);
+      await berth.state("primary", "ready", "idle");
+      const cold = await firstToken(berth);
+      assert.ok(cold.cached < 64, "no more than the warm-up had");
+      await swap(berth, "two");
+      assert.equal((await contextFilesOf(berth)).length, name === "with" ? 1 : 0);
+      await swap(berth, "one");
+      figures[name] = await firstToken(berth);
+      if (name === "without") continue;
+      const { context } = await berth.slot("primary");
+      assert.equal(record(context)["result"], "restored", JSON.stringify(context));
+      assert.deepEqual(await contextFilesOf(berth), [], "it is used once");
+    }
+    const { without, with: kept } = figures;
+    assert.ok(without !== undefined && kept !== undefined);
+    test.diagnostic(
+      `first token of ${kept.tokens} tokens after a swap and back, in a container: ` +
+        `${Math.round(without.ms)} ms without, ${Math.round(kept.ms)} ms with keepContext (${kept.cached} tokens kept)`,
+    );
+    assert.ok(without.cached < 64, String(without.cached));
+    assert.ok(kept.cached >= kept.tokens - 64, `${kept.cached} of ${kept.tokens}`);
+    assert.ok(kept.ms < without.ms / 2, `${kept.ms} ms, ${without.ms} ms without`);
+  });
+
+  it("is kept by an image of another user, who sees its own directory and no other", { timeout: limitMs }, async () => {
+    const image = await importLlamaServer(testSocket(), "kept-by-a-user", { changes: ["USER 12345:12345"] });
+    await using berth = await startKeeping(image);
+    await berth.state("primary", "ready", "idle");
+    const { Mounts: mounts } = await inspected(berth);
+    const own = join(berth.stateDir, "contexts/primary/main");
+    const given = mounts.map(({ Source: source, Destination: target, RW: isWritable }) => [source, target, isWritable]);
+    assert.deepEqual(
+      new Set(given.map((mount) => mount.join(" "))),
+      new Set([`${berth.modelsDir} ${berth.modelsDir} false`, `${own} /berth/context true`]),
+    );
+    const modes = [own, join(own, "..")].map(async (path) => ((await stat(path)).mode & 0o777).toString(8));
+    assert.deepEqual(await Promise.all(modes), ["777", "700"], "nobody else of this machine can pass");
+    await firstToken(berth);
+    await swap(berth, "two");
+    const [file = ""] = await contextFilesOf(berth);
+    const { uid } = await stat(join(own, file));
+    assert.notEqual(uid, process.getuid?.());
+    await swap(berth, "one");
+    const { context } = await berth.slot("primary");
+    assert.equal(record(context)["result"], "restored", JSON.stringify(context));
+    const again = await firstToken(berth);
+    assert.ok(again.cached >= again.tokens - 64, `${again.cached} of ${again.tokens}`);
+    const { Pid: pid } = (await inspected(berth)).State;
+    assert.match(await readFile(`/proc/${pid}/status`, "utf8"), new RegExp(`^Uid:\\t${uid}\\t`, "m"));
+    const inside = `/proc/${pid}/root`;
+    assert.deepEqual(await readdir(join(inside, "berth")), ["context"]);
+    await assert.rejects(stat(join(inside, berth.stateDir)), { code: "ENOENT" });
+  });
+
+  it(
+    "is left out where the daemon cannot mount its directory: the engine starts without",
+    { timeout: limitMs, skip: isPodman ? "Podman makes a directory that it does not find" : false },
+    async () => {
+      await using site = new DockerSite();
+      await using runtime = await site.open();
+      const contextPlace = { source: join(site.stateDir, "contexts/primary/main"), target: "/berth/context" };
+      const workload = { ...site.workload(await freePort()), contextPlace };
+      await assert.rejects(runtime.ensure(workload), {
+        name: "NoContextPlace",
+        message: new RegExp(`^its container cannot have it: .*${contextPlace.source}`),
+      });
+      assert.deepEqual(await site.containers(), []);
+      await runtime.ensure(withoutContextPlace(workload));
+      await until("it runs", async () => (await runtime.observe("primary"))[0]?.isListening);
+    },
+  );
+
+  it(
+    "is left out where llama-server does not find its directory, and the slot says why",
+    { timeout: limitMs },
+    async () => {
+      await using berth = await startKeeping(await importBlindServer(testSocket()));
+      const { context } = await berth.state("primary", "ready", "idle");
+      assert.equal(
+        record(context)["message"],
+        "it starts without a place for its context: the engine before ended for it: " +
+          'error while handling argument "--slot-save-path": not a directory: /berth/context',
+      );
+      await firstToken(berth);
+    },
+  );
+});
