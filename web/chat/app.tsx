@@ -11,7 +11,7 @@ import { Messages, Progress } from "./parts/messages.tsx";
 import { Notices } from "./parts/notices.tsx";
 import { ParameterForm } from "./parts/parameters.tsx";
 import { attached, draft, forgetPage, keepPage, restorePage } from "./session.ts";
-import { canChat, current, isAnswering, lookAgain, lost, models, refresh, show, unkept } from "./store.ts";
+import { canChat, current, isAnswering, rereadConversations, lost, models, refresh, show, unkept } from "./store.ts";
 
 /** The states of slots change; the picker shows them. */
 const refreshEveryMs = 5000;
@@ -27,16 +27,16 @@ export function App(): JSX.Element {
     return () => clearInterval(timer);
   }, [session]);
   useEffect(() => {
-    const look = (): void => void lookAgain();
+    const reread = (): void => void rereadConversations();
     addEventListener("beforeunload", warn);
     addEventListener("pagehide", keepPage);
-    addEventListener("focus", look);
-    document.addEventListener("visibilitychange", look);
+    addEventListener("focus", reread);
+    document.addEventListener("visibilitychange", reread);
     return () => {
       removeEventListener("beforeunload", warn);
       removeEventListener("pagehide", keepPage);
-      removeEventListener("focus", look);
-      document.removeEventListener("visibilitychange", look);
+      removeEventListener("focus", reread);
+      document.removeEventListener("visibilitychange", reread);
     };
   }, []);
   const { title, model } = current.value;

@@ -147,7 +147,7 @@ async function readConversations(): Promise<void> {
 }
 
 /** What other devices and windows have kept or deleted meanwhile, for a page that is looked at again. */
-export async function lookAgain(): Promise<void> {
+export async function rereadConversations(): Promise<void> {
   if (document.hidden || needsToken.value || isBehind) return;
   // Where that fails, the next refresh says why.
   await readConversations().catch(() => undefined);

@@ -75,7 +75,7 @@ export class AccessLine {
 
 /** Unknown fields are left out. */
 function fieldsOf({ requestedModel, isStream, heldMs, queuedMs, firstTokenMs, engine }: RequestRecord): string {
-  let fields = requestedModel === "" ? "" : asked.of(requestedModel);
+  let fields = requestedModel === "" ? "" : requestedModels.of(requestedModel);
   if (isStream) fields += ',"stream":true';
   if (heldMs >= 1) fields += `,"heldMs":${Math.round(heldMs)}`;
   if (queuedMs >= 1) fields += `,"queuedMs":${Math.round(queuedMs)}`;
@@ -115,5 +115,5 @@ const slots = new NameTexts((quoted) => ({
   field: `,"slot":${quoted},"status":`,
   inMessage: ` ${quoted.slice(1, -1)} `,
 }));
-const asked = new NameTexts((quoted) => `,"asked":${quoted}`);
+const requestedModels = new NameTexts((quoted) => `,"asked":${quoted}`);
 const resolved = new NameTexts((quoted) => `,"resolved":${quoted},"engineMs":`);

@@ -1,7 +1,7 @@
 import type { ApiClient } from "./client.ts";
 
 /** How soon a write on its way is given up: much less than the time between the end of one leadership and the next. */
-const lookMs = 250;
+const recheckMs = 250;
 
 /**
  * A client that writes only while `check` does not throw: it is called right before each write is sent, not where the
@@ -16,21 +16,21 @@ export function fencedClient(client: ApiClient, check: () => void): ApiClient {
     async request(method, path, call = {}) {
       if (method === "GET") return await client.request(method, path, call);
       const lost = new AbortController();
-      const look = (): void => {
+      const recheck = (): void => {
         try {
           check();
         } catch (error) {
           lost.abort(error);
         }
       };
-      const looking = setInterval(look, lookMs);
+      const timer = setInterval(recheck, recheckMs);
       const signal = call.signal === undefined ? lost.signal : AbortSignal.any([call.signal, lost.signal]);
       try {
         return await client.request(method, path, { ...call, signal, check });
       } catch (error) {
         throw lost.signal.aborted ? lost.signal.reason : error;
       } finally {
-        clearInterval(looking);
+        clearInterval(timer);
       }
     },
     [Symbol.dispose]: () => client[Symbol.dispose](),

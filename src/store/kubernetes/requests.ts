@@ -75,7 +75,7 @@ export async function openRequests(
       if (object === undefined || object.meta.isDeleted) return;
       try {
         const request = newRequest(object, kind);
-        // Blind: of a text that has changed meanwhile the next look accepts the new one.
+        // Blind: where the text has changed meanwhile, the next pass accepts the new one.
         if (request !== undefined) await annotate(object, acceptedOf(kind), JSON.stringify(request), true);
         else if (staleIn(object, kind)) await annotate(object, acceptedOf(kind), null, true);
       } catch (error) {
