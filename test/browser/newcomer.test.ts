@@ -4,7 +4,7 @@ import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { record } from "../support/openai.ts";
+import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
 
@@ -58,16 +58,18 @@ describe("a person who sees the pages for the first time", () => {
   });
 
   it("has a built-in slot hold a model that is here, without a terminal", async () => {
-    await using own = await startBerth({
-      prepare: async ({ modelsDir }) => {
-        await writeTinyModel(join(modelsDir, "tiny.gguf"));
-        await writeTinyModel(join(modelsDir, "vectors.gguf"), { embedding: true });
-      },
-    });
-    await until("the models are known", async () => record(await own.get("/api/install/state"))["has_models"] === true);
+    await using own = await startBerth({});
     await using opened = await openPage(browser, own.url);
     const { page } = opened;
     const first = page.getByRole("region", { name: "First steps" });
+    await first.getByText(/There is no model yet/).waitFor();
+    // Copied by another person, without an event.
+    await writeTinyModel(join(own.modelsDir, "tiny.gguf"));
+    await writeTinyModel(join(own.modelsDir, "vectors.gguf"), { embedding: true });
+    await until("the models are known", async () => {
+      const { data } = record(await own.get("/api/models"));
+      return list(data).length === 2;
+    });
     await first.getByText(/There is a model, and no slot holds it yet/).waitFor();
     await first.getByRole("link", { name: "primary" }).click();
     const model = page.getByRole("combobox", { name: "Model to hold" });

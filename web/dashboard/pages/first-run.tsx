@@ -10,12 +10,29 @@ interface InstallState {
   readonly has_ready_slot: boolean;
 }
 
+/** Milliseconds between two readings while the first steps are shown: a model comes without an event. */
+const restMs = 3000;
+
+const readState = (): Promise<InstallState> => call<InstallState>("/api/install/state");
+
 /** What a new installation still lacks, in words, until a person ends it. */
 export function FirstRun(): JSX.Element | null {
   const ready = [...slots.value.values()].some(({ state }) => ["ready", "serving", "idle"].includes(state));
-  const [install, again] = useLoaded(() => call<InstallState>("/api/install/state"), [ready]);
+  const [install, again] = useLoaded(readState, [ready]);
   if (install.state !== "here" || !install.value.first_run) return null;
-  const { has_models: hasModels, has_ready_slot: hasReady } = install.value;
+  return <Steps known={install.value} isReady={ready} onEnd={again} />;
+}
+
+interface StepsProps {
+  readonly known: InstallState;
+  readonly isReady: boolean;
+  readonly onEnd: () => void;
+}
+
+function Steps({ known, isReady, onEnd }: StepsProps): JSX.Element {
+  const [latest] = useLoaded(readState, [isReady], restMs);
+  const { has_models: hasModels, has_ready_slot: hasReady } =
+    (latest.state === "loading" ? known : latest.value) ?? known;
   const isHeld = [...slots.value.values()].some(({ model }) => model !== null);
   return (
     <section class="next" aria-label="First steps">
@@ -39,7 +56,7 @@ export function FirstRun(): JSX.Element | null {
           A slot is ready: <a href="/chat/">talk to it</a>.
         </>
       )}{" "}
-      <Action onClick={() => call("/api/install/complete", { method: "POST" })} onDone={again}>
+      <Action onClick={() => call("/api/install/complete", { method: "POST" })} onDone={onEnd}>
         Hide this
       </Action>
     </section>
