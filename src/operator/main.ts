@@ -238,7 +238,7 @@ export async function runOperator(
       "Source",
       problems.map(({ reason, message }) => `${reason}: ${message}`),
     );
-    return [...problems, ...written.problems(config)];
+    return [...problems, ...written.problems()];
   };
   const heartbeat = stack.use(
     await startHeartbeat({

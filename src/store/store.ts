@@ -101,6 +101,8 @@ export interface PublishedChange {
 
 /** The operator's side of the published state. */
 export interface Publisher {
+  /** Where it writes, for messages: a directory, or `the cluster`. */
+  readonly place: string;
   readSlots(): Promise<readonly PublishedSlot[]>;
   writeSlot(slot: PublishedSlot): Promise<void>;
   /** Of a slot that has ended: in a cluster its object may go then. */

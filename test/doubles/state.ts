@@ -149,6 +149,7 @@ function isOfKind<K extends Kind>(desired: Desired<Kind>, kind: K): desired is D
 
 /** A DOUBLE for the state directory, which checks every status behind the one before. It outlives operators. */
 export class PublisherDouble implements Publisher {
+  place = "/state";
   readonly slots = new Map<string, PublishedSlot>();
   readonly problems: string[] = [];
   /** The clock was set back: what moves now moves earlier than what moved before. */

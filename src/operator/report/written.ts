@@ -1,5 +1,4 @@
 import type { Logger } from "pino";
-import type { Config } from "../../api/config.ts";
 import { isNoSpace } from "../../lib/disk-space.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import type { PublishedSlot } from "../../api/status.ts";
@@ -66,8 +65,8 @@ export class PublishedWriter {
   }
 
   /** For health, the log and `berth status`. */
-  problems({ store, stateDir }: Pick<Config, "store" | "stateDir">): readonly SourceProblem[] {
-    const place = store === "kubernetes" ? "the cluster" : stateDir;
+  problems(): readonly SourceProblem[] {
+    const { place } = this.#publisher;
     const problems: SourceProblem[] = [];
     const failing = [...this.#failing];
     const [first] = failing;

@@ -156,6 +156,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
   }
 
   return {
+    place: "the cluster",
     readSlots() {
       const found = new Map([...bare.values()].map(([name, slot]) => [name, slot]));
       for (const object of source.objects("Slot")) {

@@ -61,6 +61,7 @@ export async function openPublisher(stateDir: string, options: PublisherOptions 
       }
       return found;
     },
+    place: stateDir,
     async writeSlot(slot) {
       const path = join(slotsDir, `${slotNameSchema.parse(slot.name)}.json`);
       try {

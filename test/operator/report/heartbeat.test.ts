@@ -11,6 +11,7 @@ test("a heartbeat that cannot be written is logged once, tried each second, and 
   let tries = 0;
   const unused = async (): Promise<never> => assert.fail("only the operator's own record is written");
   const publisher: Publisher = {
+    place: "/state",
     readSlots: unused,
     writeSlot: unused,
     deleteSlot: unused,

@@ -81,11 +81,12 @@ test("gateways read what they serve with where only a part of a status fits, and
 
 test("state that was deleted is told of with its place, be that a directory or the cluster", () => {
   const publisher = new PublisherDouble();
+  publisher.place = "the cluster";
   publisher.missingSlots = () => ["a", "b"];
   const writer = new PublishedWriter(publisher, pino({ level: "silent" }));
   assert.deepEqual(writer.missing(["a", "b"]), ["a", "b"]);
   assert.deepEqual(
-    writer.problems({ store: "kubernetes", stateDir: "/state" }).map(({ reason, message }) => `${reason}: ${message}`),
+    writer.problems().map(({ reason, message }) => `${reason}: ${message}`),
     [
       "StatusNotWritten: the status of a, b cannot be written in the cluster: it was deleted",
       "StateDeleted: the state of 2 slots in the cluster was deleted while the operator runs, and is written again",
