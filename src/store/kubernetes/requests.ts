@@ -55,8 +55,8 @@ export async function openRequests(
   /** Slots whose texts are being accepted; true: they have changed meanwhile. */
   const accepting = new Map<string, boolean>();
   const timers = new Set<NodeJS.Timeout>();
-  /** Texts that nobody can act on, which are said once. */
-  const refused = new Set<string>();
+  /** By slot and kind, what was said of a text that nobody can act on: it is said once. */
+  const refused = new Map<string, string>();
   let isClosed = false;
 
   /** `value` null: a removal. Refused where the object is another by now, or has changed unless `isBlind`. */
@@ -80,8 +80,9 @@ export async function openRequests(
         else if (staleIn(object, kind)) await annotate(object, acceptedOf(kind), null, true);
       } catch (error) {
         if (!(error instanceof BadRequestText)) throw error;
-        if (!refused.has(error.message)) acceptance?.onError(error);
-        refused.add(error.message);
+        const key = `${name}.${kind}`;
+        if (refused.get(key) !== error.message) acceptance?.onError(error);
+        refused.set(key, error.message);
       }
     }
   };
@@ -119,8 +120,10 @@ export async function openRequests(
       // Also after a change of the spec, without which nothing could be accepted.
       if (meta !== undefined && keys.some((key) => key in meta.annotations)) accept(name);
       if (last.get(name) === now) continue;
-      if (now === undefined) last.delete(name);
-      else last.set(name, now);
+      if (now === undefined) {
+        last.delete(name);
+        for (const kind of requestKinds) refused.delete(`${name}.${kind}`);
+      } else last.set(name, now);
       subscribers.notify(name);
     }
   });
