@@ -95,7 +95,7 @@ describe("the controls of the dashboard", () => {
     await page.getByRole("button", { name: "Validate" }).click();
     const problem = page.getByRole("alert").getByText(/^slots\/later\.toml:1: /);
     await problem.waitFor();
-    // What is to be corrected stays meanwhile.
+    // The problem stays while a person corrects the text.
     await manifest.fill("nonsense = 1");
     await problem.waitFor();
     await page.getByRole("button", { name: "Undo" }).click();

@@ -12,7 +12,7 @@ const script = fileURLToPath(new URL("../../.ci/run", import.meta.url));
 interface Ended {
   readonly code: unknown;
   readonly text: string;
-  /** What is in the directory of the run, and of its temporary files, after its end. */
+  /** The files in the directory of the run, which is also that of its temporary files, after its end. */
   readonly left: readonly string[];
 }
 

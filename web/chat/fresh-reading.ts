@@ -8,7 +8,7 @@ export class FreshReading<T> {
     this.#read = read;
   }
 
-  /** What is read has changed: an answer that is on its way is read again. */
+  /** Says that this page has changed the list: an answer that is on its way is out of date, and is read again. */
   changed(): void {
     this.#changes += 1;
   }

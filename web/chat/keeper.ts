@@ -25,7 +25,7 @@ export interface Unkept {
   readonly error?: unknown;
   /** Only a person's change makes the server take it. */
   readonly isFinal?: boolean;
-  /** It was deleted elsewhere: it comes back only where the person of this page wants that. */
+  /** The conversation was deleted on another device: it is kept again only where the person of this page wants that. */
   readonly isDeleted?: boolean;
 }
 

@@ -2,7 +2,7 @@
 export type Verdict =
   /** Another text of it was kept meanwhile, at that `updated_at`. */
   | { readonly kind: "changed"; readonly keptAt: string }
-  /** It has been deleted meanwhile. */
+  /** The conversation has been deleted meanwhile, on another device. */
   | { readonly kind: "deleted" }
   /** The server may take it later: in that time, where it says one. */
   | { readonly kind: "later"; readonly seconds?: number }

@@ -78,7 +78,7 @@ function pendingOf({ metadata, spec, status }: Pod): Pending | undefined {
   return { reason: "Preparing", message, isStuck: false };
 }
 
-/** One that restarts always is a sidecar: it need not end, only begin. */
+/** An init container with `restartPolicy: Always` is a sidecar: it need not end, only begin. */
 function hasDoneItsPart({ initContainers }: Pod["spec"], { name, state, started }: ContainerStatus): boolean {
   const isSidecar = initContainers.some((each) => each.name === name && each.restartPolicy === "Always");
   return isSidecar ? state.running !== undefined && started === true : state.terminated?.exitCode === 0;

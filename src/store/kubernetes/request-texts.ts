@@ -55,7 +55,7 @@ export function newRequest(object: KubeObject, kind: RequestKind): SlotRequest |
   return read;
 }
 
-/** What was accepted belongs to a text that is not there any more. */
+/** Whether the accepted request belongs to a text that a person has removed or replaced. */
 export function staleIn(object: KubeObject, kind: RequestKind): boolean {
   const accepted = object.meta.annotations[acceptedOf(kind)];
   const token = tokenIn(object, kind);
