@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { chmod, chown, readdir, stat, symlink, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { plainContainer } from "../../support/container.ts";
 import { Desk, keeping, never } from "./desk.ts";
@@ -78,7 +78,6 @@ describe("the context of an engine in a container", () => {
       await desk.start([500], { container });
       await desk.start([500], { container, ordinal: 1 });
       desk.owner = { uid: 54_321, gid: 54_321 };
-      await chmod(dirname(desk.stateDir), 0o711);
       await chmod(desk.stateDir, 0o711);
       await desk.start([500]);
       const found = await Promise.all(
