@@ -10,7 +10,7 @@ if [ "${1:-}" != inside ]; then
   install_missing
   exec unshare --mount --pid --fork --kill-child --mount-proc "$0" inside
 fi
-make_root
+make_root "apt-get install --no-install-recommends systemd systemd-sysv dbus"
 
 # steps SECTION: the shell commands below one heading of the page.
 steps() {
@@ -19,7 +19,6 @@ steps() {
 }
 
 git clone -q --bare --no-local . "$root/srv/berth.git"
-apt "apt-get install -y -q --no-install-recommends systemd systemd-sysv dbus"
 steps "The program" >"$root/srv/program.sh"
 bare sh -euxc 'REPOSITORY=/srv/berth.git; export REPOSITORY; . /srv/program.sh' >"$root/srv/program.log" 2>&1 ||
   { tail -20 "$root/srv/program.log" >&2; fail "the section The program failed"; }

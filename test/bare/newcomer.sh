@@ -47,12 +47,12 @@ use)
     case $line in *src/main* | *engines/src*) left="$left $line" ;; esac
   done
   [ -z "$left" ] || fail "make run left these running: $left"
-  # Where Docker's client crashed the process: without a daemon, and in the tests that load it.
+  # Docker's client must crash no process where there is no daemon, nor in the tests that load it.
   SVC_RUNTIME=docker alive make run
   if [ "${BERTH_BARE_TESTS:-}" = all ]; then
     make test
   else
-    make test TESTS="test/runtimes test/main test/structure"
+    make test TESTS="test/hardware test/runtimes test/structure"
   fi
   ;;
 esac

@@ -1,7 +1,9 @@
 #!/bin/sh
 # `make test-bare`: the README in a bare Debian 13. The packages that the README names are installed, and an ordinary user
 # follows the README in a clone of what is committed here: Debian's Node sets up, Node 24 runs. After the set-up the user
-# has loopback alone, so that whatever still fetches something fails. BERTH_BARE_TESTS=all runs all of `make test` there.
+# has loopback alone, so that whatever still fetches something fails. `make run` shows a whole Berth. Of `make test` three
+# folders run, whose tests meet the system: its devices and programs, its processes, its Git. The other folders need Node
+# alone, which is the same outside; BERTH_BARE_TESTS=all runs them here too.
 set -eu
 cd "$(dirname "$0")/../.."
 target=test-bare
@@ -11,12 +13,9 @@ if [ "${1:-}" != inside ]; then
   install_missing
   exec unshare --mount --pid --fork --kill-child "$0" inside
 fi
-make_root
-
 packages=$(sed -n 's/.*`\(apt-get install [^`]*nodejs npm\)`.*/\1/p' README.md)
 [ -n "$packages" ] || fail "README.md names no packages for Debian"
-echo "as root: $packages"
-apt "$packages -y -q"
+make_root "$packages"
 bare useradd --create-home --home-dir /srv/newcomer --shell /bin/sh newcomer
 git clone -q --no-local . "$root/srv/newcomer/berth"
 install -m 755 test/bare/newcomer.sh "$root/srv/newcomer/newcomer.sh"

@@ -1,5 +1,6 @@
-# For the scripts beside it: a bare Debian 13 in a directory, made by debootstrap once and kept as an archive. Sets `root`,
-# its directory, which goes with the script, and `passed`, the environment that this machine's network needs.
+# For the scripts beside it: a bare Debian 13 in a directory, unpacked from an archive that an earlier run has kept outside
+# the clone, for a week at most: debootstrap makes the first one, and what a script installs by apt makes one more. Sets
+# `root`, the directory, which goes with the script, and `passed`, the environment that this machine's network needs.
 # Needs root; installs what is missing.
 suite=trixie
 
@@ -23,34 +24,69 @@ install_missing() {
   [ -z "$missing" ] || hack/apt.sh "make $target" $missing
 }
 
+# make_root [APT-COMMAND]: with what the command installs.
 make_root() {
-  cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/berth/bare
-  base=$cache/$suite-$(uname -m).tar
   root=$(mktemp -d "${TMPDIR:-/var/tmp}/berth-bare-XXXXXX")
   trap 'umount -l "$root/proc" "$root/dev" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
   trap 'exit 130' INT TERM
-  if [ ! -f "$base" ]; then
-    echo "making a bare Debian ($suite) once"
-    mkdir -p "$cache"
-    # shellcheck disable=SC2086
-    debootstrap --variant=minbase "$suite" "$root" ${BERTH_DEBIAN_MIRROR:-} >"$cache/debootstrap.log" 2>&1 ||
-      { tail -20 "$cache/debootstrap.log" >&2; fail "debootstrap could not make a root directory"; }
-    tar -C "$root" -cf "$base.$$" . && mv "$base.$$" "$base"
+  chroot=$(command -v chroot || echo /usr/sbin/chroot)
+  passed=$(env | grep -E '^(npm_config_|NPM_CONFIG_|https?_proxy=|HTTPS?_PROXY=|no_proxy=|NO_PROXY=)' || true)
+  [ ! -f "${NODE_EXTRA_CA_CERTS:-}" ] || passed="$passed NODE_EXTRA_CA_CERTS=/etc/extra.crt"
+  kept=${XDG_CACHE_HOME:-${HOME:?}/.cache}/berth/bare
+  mkdir -p "$kept"
+  # Of two scripts at once the second finds what the first has made.
+  exec 9>"$kept/lock"
+  flock 9
+  find "$kept" -name '*.tar' -mtime +6 -delete
+  with=$(archive_of "${1:-}")
+  if [ -f "$with" ]; then
+    tar -C "$root" -xf "$with"
   else
-    tar -C "$root" -xf "$base"
+    unpack_bare
+    [ -z "${1:-}" ] || {
+      echo "as root: $1"
+      enter
+      install_by "$1"
+      umount -l "$root/proc" "$root/dev"
+      keep "$with"
+    }
   fi
+  exec 9>&-
+  enter
+}
+
+# archive_of APT-COMMAND: another archive for other packages, and for another text of this file.
+archive_of() {
+  sum=$({ echo "$1 ${BERTH_DEBIAN_MIRROR:-}"; cat test/bare/root.sh; } | cksum | cut -d ' ' -f 1)
+  echo "$kept/$suite-$(uname -m)-$sum.tar"
+}
+
+keep() {
+  tar -C "$root" --one-file-system -cf "$1.part" . && mv "$1.part" "$1"
+}
+
+unpack_bare() {
+  bare=$(archive_of "")
+  if [ -f "$bare" ]; then
+    tar -C "$root" -xf "$bare"
+    return
+  fi
+  echo "making a bare Debian ($suite) once a week"
+  # shellcheck disable=SC2086
+  debootstrap --variant=minbase "$suite" "$root" ${BERTH_DEBIAN_MIRROR:-} >"$kept/debootstrap.log" 2>&1 ||
+    { tail -20 "$kept/debootstrap.log" >&2; fail "debootstrap could not make a root directory"; }
   chmod 755 "$root"
   # A root directory that goes with the script needs no fsync per package.
   echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/berth-test"
+  keep "$bare"
+}
+
+# What the root directory has of this machine.
+enter() {
   cp /etc/resolv.conf "$root/etc/resolv.conf"
+  [ ! -f "${NODE_EXTRA_CA_CERTS:-}" ] || install -m 644 "$NODE_EXTRA_CA_CERTS" "$root/etc/extra.crt"
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
-  chroot=$(command -v chroot || echo /usr/sbin/chroot)
-  passed=$(env | grep -E '^(npm_config_|NPM_CONFIG_|https?_proxy=|HTTPS?_PROXY=|no_proxy=|NO_PROXY=)' || true)
-  if [ -f "${NODE_EXTRA_CA_CERTS:-}" ]; then
-    install -m 644 "$NODE_EXTRA_CA_CERTS" "$root/etc/extra.crt"
-    passed="$passed NODE_EXTRA_CA_CERTS=/etc/extra.crt"
-  fi
 }
 
 # As root in it, with the network of this machine.
@@ -60,8 +96,11 @@ bare() {
     $passed "$chroot" "$root" "$@"
 }
 
-# apt PACKAGE-COMMAND: its output is shown only where it fails.
-apt() {
+# install_by APT-COMMAND: its output is shown only where it fails.
+install_by() {
   bare apt-get update -q >/dev/null
-  bare sh -c "$1" >"$root/apt.log" 2>&1 || { tail -20 "$root/apt.log" >&2; fail "apt could not do: $1"; }
+  bare sh -c "$1 -y -q" >"$root/apt.log" 2>&1 ||
+    { tail -20 "$root/apt.log" >&2; fail "apt could not do: $1"; }
+  bare apt-get clean
+  rm "$root/apt.log"
 }
