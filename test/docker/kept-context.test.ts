@@ -4,7 +4,15 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import Dockerode from "dockerode";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { contextFilesOf, firstToken, keepingSlot, swap, writeTwoModels } from "../support/kept-context.ts";
+import {
+  contextFilesOf,
+  firstToken,
+  keepContext,
+  keepingSlot,
+  swap,
+  testSwapAndBack,
+  writeTwoModels,
+} from "../support/kept-context.ts";
 import { record } from "../support/openai.ts";
 import { withoutContextPlace } from "../../src/engines/kept-context.ts";
 import { freePort } from "../support/free-port.ts";
@@ -17,7 +25,7 @@ const limitMs = 600_000;
 const isPodman = process.env["BERTH_TEST_ENGINE"] === "podman";
 
 /** A slot of two models on that image. */
-async function startKeeping(image: string, keep = "keep_context = {}\n"): Promise<RunningBerth> {
+async function startKeeping(image: string, keep = keepContext): Promise<RunningBerth> {
   return await startBerth({
     env: { SVC_RUNTIME: "docker", SVC_LLAMA_IMAGE: image, DOCKER_HOST: `unix://${testSocket()}` },
     prepare: async ({ configDir, modelsDir }) => {
@@ -38,33 +46,7 @@ async function inspected(running: RunningBerth): Promise<Dockerode.ContainerInsp
 describe("the context of a llama-server in a container", () => {
   it("is there again after a swap to another model and back", { timeout: limitMs }, async (test) => {
     const image = await importLlamaServer(testSocket(), "kept");
-    const figures: Record<string, Awaited<ReturnType<typeof firstToken>>> = {};
-    for (const [name, keep] of [
-      ["without", ""],
-      ["with", "keep_context = {}\n"],
-    ] as const) {
-      await using berth = await startKeeping(image, keep);
-      await berth.state("primary", "ready", "idle");
-      const cold = await firstToken(berth);
-      assert.ok(cold.cached < 64, "no more than the warm-up had");
-      await swap(berth, "two");
-      assert.equal((await contextFilesOf(berth)).length, name === "with" ? 1 : 0);
-      await swap(berth, "one");
-      figures[name] = await firstToken(berth);
-      if (name === "without") continue;
-      const { context } = await berth.slot("primary");
-      assert.equal(record(context)["result"], "restored", JSON.stringify(context));
-      assert.deepEqual(await contextFilesOf(berth), [], "it is used once");
-    }
-    const { without, with: kept } = figures;
-    assert.ok(without !== undefined && kept !== undefined);
-    test.diagnostic(
-      `first token of ${kept.tokens} tokens after a swap and back, in a container: ` +
-        `${Math.round(without.ms)} ms without, ${Math.round(kept.ms)} ms with keepContext (${kept.cached} tokens kept)`,
-    );
-    assert.ok(without.cached < 64, String(without.cached));
-    assert.ok(kept.cached >= kept.tokens - 64, `${kept.cached} of ${kept.tokens}`);
-    assert.ok(kept.ms < without.ms / 2, `${kept.ms} ms, ${without.ms} ms without`);
+    await testSwapAndBack(test, (keep) => startKeeping(image, keep));
   });
 
   it("is kept by an image of another user, who sees its own directory and no other", { timeout: limitMs }, async () => {

@@ -5,17 +5,24 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import type { RunningBerth } from "../support/berth.ts";
-import { contextFilesOf, firstToken, keepingSlot, longPrompt, swap, writeTwoModels } from "../support/kept-context.ts";
+import {
+  contextFilesOf,
+  keepContext,
+  keepingSlot,
+  longPrompt,
+  testSwapAndBack,
+  writeTwoModels,
+} from "../support/kept-context.ts";
 import { ask, post, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { processOf, startWithLlamaServer } from "./fixture.ts";
 
 const isRoot = process.getuid?.() === 0;
 
-async function startKeeping(keep: string, more = ""): Promise<RunningBerth> {
+async function startKeeping(keep: string): Promise<RunningBerth> {
   return await startWithLlamaServer(async ({ configDir, modelsDir }) => {
     await writeTwoModels(modelsDir);
-    await writeFile(join(configDir, "slots/primary.toml"), keepingSlot(keep, more));
+    await writeFile(join(configDir, "slots/primary.toml"), keepingSlot(keep));
   });
 }
 
@@ -30,7 +37,7 @@ async function startTiny(
   const berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
     await prepareState(join(configDir, "../state"));
     await writeTinyModel(join(modelsDir, "tiny.gguf"));
-    const text = `${more}[model]\ndefault = "tiny"\nprompt_cache_bytes = 0\nkeep_context = {}\n`;
+    const text = `${more}[model]\ndefault = "tiny"\nprompt_cache_bytes = 0\n${keepContext}`;
     await writeFile(join(configDir, "slots/primary.toml"), text);
   }, env);
   await using stack = new AsyncDisposableStack();
@@ -53,33 +60,7 @@ async function load(berth: RunningBerth): Promise<Record<string, unknown>> {
 
 describe("the context of a slot on the real llama-server", () => {
   it("is there again after a swap to another model and back: the long prompt is not read again", async (test) => {
-    const figures: Record<string, { ms: number; cached: number; tokens: number }> = {};
-    for (const [name, keep] of [
-      ["without", ""],
-      ["with", "keep_context = {}\n"],
-    ] as const) {
-      await using berth = await startKeeping(keep);
-      await berth.state("primary", "ready", "idle");
-      const cold = await firstToken(berth);
-      assert.ok(cold.cached < 64, "no more than the warm-up had");
-      await swap(berth, "two");
-      assert.equal((await contextFilesOf(berth)).length, name === "with" ? 1 : 0);
-      await swap(berth, "one");
-      figures[name] = await firstToken(berth);
-      if (name === "without") continue;
-      const { context } = await berth.slot("primary");
-      assert.equal(record(context)["result"], "restored", JSON.stringify(context));
-      assert.ok(Number(record(context)["tokens"]) >= cold.tokens);
-      assert.deepEqual(await contextFilesOf(berth), [], "it is used once");
-    }
-    const { without, with: kept } = figures;
-    assert.ok(without !== undefined && kept !== undefined);
-    test.diagnostic(
-      `first token of ${kept.tokens} tokens after a swap and back: ${Math.round(without.ms)} ms without, ${Math.round(kept.ms)} ms with keepContext (${kept.cached} tokens kept)`,
-    );
-    assert.ok(without.cached < 64, String(without.cached));
-    assert.ok(kept.cached >= kept.tokens - 64, `${kept.cached} of ${kept.tokens}`);
-    assert.ok(kept.ms < without.ms / 2, `${kept.ms} ms, ${without.ms} ms without`);
+    await testSwapAndBack(test, startKeeping);
   });
 
   it("is not restored once its file was cut, on which llama-server aborts", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import type { TestContext } from "node:test";
 import type { RunningBerth } from "./berth.ts";
 import { post, record } from "./openai.ts";
 import { writeShape } from "./shaped-model.ts";
@@ -16,14 +17,23 @@ export async function writeTwoModels(modelsDir: string): Promise<void> {
 }
 
 /** The manifest of the slot that holds them. */
-export function keepingSlot(keep: string, more = ""): string {
-  return `${more}\n[model]\ndefault = "one"\ncontext_size = 8192\nprompt_cache_bytes = 0\n${keep}`;
+export function keepingSlot(keep: string): string {
+  return `[model]\ndefault = "one"\ncontext_size = 8192\nprompt_cache_bytes = 0\n${keep}`;
 }
 
 export const longPrompt = Array.from({ length: 90 }, (_, index) => `line ${index} of a long text.`).join(" ");
 
+/** The line of the manifest of a slot that keeps its context. */
+export const keepContext = "keep_context = {}\n";
+
+interface FirstToken {
+  readonly ms: number;
+  readonly cached: number;
+  readonly tokens: number;
+}
+
 /** Milliseconds to the first token of the long prompt, and how many of its tokens the engine had kept. */
-export async function firstToken(berth: RunningBerth): Promise<{ ms: number; cached: number; tokens: number }> {
+export async function firstToken(berth: RunningBerth): Promise<FirstToken> {
   const messages = [{ role: "user", content: longPrompt }];
   const began = performance.now();
   const streamed = await post(berth.url, "/v1/chat/completions", {
@@ -59,4 +69,41 @@ export async function swap(berth: RunningBerth, model: string): Promise<void> {
 export async function contextFilesOf(berth: RunningBerth): Promise<readonly string[]> {
   const names: readonly string[] = await readdir(join(berth.stateDir, "contexts/primary/main")).catch(() => []);
   return names.toSorted();
+}
+
+/**
+ * After a swap to the other model and back an engine with `keepContext` does not read the long prompt again, and its first
+ * token comes in less than half the time. `start` starts a Berth with a slot of the two models and that line.
+ */
+export async function testSwapAndBack(
+  test: TestContext,
+  start: (keep: string) => Promise<RunningBerth>,
+): Promise<void> {
+  const without = await swapAndBack(start, "");
+  const kept = await swapAndBack(start, keepContext);
+  test.diagnostic(
+    `first token of ${kept.tokens} tokens after a swap and back: ` +
+      `${Math.round(without.ms)} ms without, ${Math.round(kept.ms)} ms with keepContext (${kept.cached} tokens kept)`,
+  );
+  assert.ok(without.cached < 64, String(without.cached));
+  assert.ok(kept.cached >= kept.tokens - 64, `${kept.cached} of ${kept.tokens}`);
+  assert.ok(kept.ms < without.ms / 2, `${kept.ms} ms, ${without.ms} ms without`);
+}
+
+async function swapAndBack(start: (keep: string) => Promise<RunningBerth>, keep: string): Promise<FirstToken> {
+  await using berth = await start(keep);
+  await berth.state("primary", "ready", "idle");
+  const cold = await firstToken(berth);
+  assert.ok(cold.cached < 64, "no more than the warm-up had");
+  await swap(berth, "two");
+  assert.equal((await contextFilesOf(berth)).length, keep === "" ? 0 : 1);
+  await swap(berth, "one");
+  const again = await firstToken(berth);
+  if (keep === "") return again;
+  const { context } = await berth.slot("primary");
+  const { result, tokens } = record(context);
+  assert.equal(result, "restored", JSON.stringify(context));
+  assert.ok(Number(tokens) >= cold.tokens);
+  assert.deepEqual(await contextFilesOf(berth), [], "it is used once");
+  return again;
 }
