@@ -30,7 +30,7 @@ if [ "${1:-}" != inside ]; then
   # shellcheck disable=SC2086
   [ -z "$missing" ] || hack/apt.sh "make test-k8s" $missing
   BERTH_TEST_KUBE=$(hack/kube.sh)
-  BERTH_TEST_HELM=$(hack/helm.sh)
+  BERTH_TEST_HELM=${BERTH_TEST_HELM:-$BERTH_TEST_KUBE/helm}
   export BERTH_TEST_KUBE BERTH_TEST_HELM
   exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" inside "$@"
 fi

@@ -76,7 +76,7 @@ const shape = {
     port: z.int().min(1).max(65_535),
     annotations: texts,
     clusterIP: z.string().regex(/^[0-9a-fA-F.:]*$/),
-    nodePort: z.int().min(1).max(65_535).nullable(),
+    nodePort: z.int().min(0).max(65_535).nullable().optional(),
     loadBalancerClass: text,
   }),
   ingress: z.strictObject({

@@ -32,8 +32,10 @@ async function site(enginePages: string): Promise<Site> {
   const berth = await startWithLlamaServer(
     async ({ configDir, modelsDir }) => {
       await writeTinyModel(join(modelsDir, "tiny.gguf"));
+      // Noise of a chosen seed, without the token that ends an answer: otherwise some answers end with their first token.
+      const noise = ["--predict", "1900", "--ignore-eos", "--seed", "7"];
       const model = '[model]\ndefault = "tiny"\ncontext_size = 2048\n';
-      const withPage = `args = ${JSON.stringify(["--webui", "--path", pageFolder(), "--predict", "1900"])}\n${model}`;
+      const withPage = `args = ${JSON.stringify(["--webui", "--path", pageFolder(), ...noise])}\n${model}`;
       for (const [name, text] of Object.entries({ primary: withPage, closed: withPage, bare: model }))
         await writeFile(join(configDir, `slots/${name}.toml`), text);
     },
@@ -59,7 +61,7 @@ async function chat(page: Page, message: string): Promise<readonly string[]> {
   await page.evaluate(`
     window.grown = [];
     new MutationObserver(() => {
-      const said = document.querySelector("[aria-label^='Assistant message'] p")?.textContent ?? "";
+      const said = document.querySelector("[aria-label^='Assistant message'] .markdown-content")?.textContent ?? "";
       if (said !== "" && said !== window.grown.at(-1)) window.grown.push(said);
     }).observe(document.body, { subtree: true, childList: true, characterData: true });
   `);

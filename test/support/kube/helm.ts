@@ -12,7 +12,8 @@ export async function helm(
   values?: object,
 ): Promise<string> {
   const program = process.env["BERTH_TEST_HELM"];
-  if (program === undefined) throw new Error("run this by `make test-k8s`, or set BERTH_TEST_HELM=$(hack/helm.sh)");
+  if (program === undefined)
+    throw new Error("run this by `make test-k8s`, or set BERTH_TEST_HELM=$(hack/kube.sh)/helm");
   const home = join(plane.directory, "helm");
   const env = { ...process.env, HOME: home, HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home, HELM_DATA_HOME: home };
   const given = values === undefined ? [] : ["--values", "-"];
