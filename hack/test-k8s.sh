@@ -36,6 +36,32 @@ if [ "${1:-}" != inside ]; then
 fi
 shift
 ip link set lo up
-[ $# -gt 0 ] || set -- "test/k8s/**/*.test.ts"
-node=node_modules/.bin/node
-exec "$node" --disable-warning=ExperimentalWarning --test --test-reporter=./test/support/reporter.ts --test-concurrency=1 "$@"
+node="node_modules/.bin/node --disable-warning=ExperimentalWarning"
+test="$node --test --test-reporter=./test/support/reporter.ts --test-concurrency=1"
+# Commands and lists of files are words of their own.
+# shellcheck disable=SC2086
+[ $# = 0 ] || exec $test "$@"
+
+# using FUNCTION: the files that call it.
+using() { grep -lF "$1()" test/k8s/*.test.ts || fail "no file calls $1"; }
+on_plane=$(using sharedPlane)
+on_node=$(using sharedCluster)
+own_node=$(using startCluster)
+quiet=test/k8s/many-pods.test.ts
+others=$(ls test/k8s/*.test.ts | grep -vxF "$on_plane
+$on_node
+$own_node
+$quiet")
+
+# shellcheck disable=SC2086
+{
+  # Two lanes, since most tests wait: for a Lease, for an outage, for Pods. In one run the files that need a node, which is
+  # one; in the other those that need an API server. Last, alone, the one whose limit is milliseconds.
+  log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
+  ($node test/support/kube/with-shared.ts cluster $test $on_node && $test $own_node) >"$log" 2>&1 &
+  $node test/support/kube/with-shared.ts plane $test $on_plane && $test $others || fail "tests failed"
+  wait $! || { cat "$log"; fail "tests failed"; }
+  cat "$log"
+  $test $quiet
+}

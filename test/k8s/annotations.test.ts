@@ -2,16 +2,14 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { it } from "node:test";
 import { startBerth } from "../support/berth.ts";
-import { startControlPlane } from "../support/kube/control-plane.ts";
-import { installKinds } from "../support/kube/crds.ts";
+import { sharedPlane } from "../support/kube/shared.ts";
 import { engineCommand, openSlotSite } from "../support/kube/site.ts";
 import { until } from "../support/until.ts";
 
 const spec = { engine: "custom", command: engineCommand(), load: "onDemand", model: { default: "m" } };
 
 it("load, swap, restart and unload by kubectl annotate hold, also for the next operator", async () => {
-  await using plane = await startControlPlane({ controllers: true });
-  await installKinds(plane);
+  await using plane = await sharedPlane();
   await using at = await openSlotSite(plane);
   const annotate = async (text: string): Promise<void> =>
     void (await plane.kubectl(["annotate", "--overwrite", "-n", at.namespace, "slots.berth.dev/coder", text]));

@@ -5,9 +5,8 @@ import { parseAllDocuments } from "yaml";
 import { z } from "zod";
 import { isRecord } from "../../src/lib/record.ts";
 import { gatewayRights, logRights, operatorRights, podRights, rightsIn, type Rule } from "../support/kube/account.ts";
-import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
-import { installKinds } from "../support/kube/crds.ts";
 import { chartDirectory, helm } from "../support/kube/helm.ts";
+import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
@@ -31,7 +30,7 @@ const others = [
   ["gateway.networking.k8s.io", "HTTPRoute"],
 ] as const;
 
-async function installStubs(plane: ControlPlane): Promise<void> {
+async function installStubs(plane: SharedPlane): Promise<void> {
   for (const [group, kind] of others) {
     const plural = `${kind.toLowerCase()}s`;
     const openAPIV3Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
@@ -274,10 +273,9 @@ describe("the chart", () => {
 });
 
 describe("a real API server accepts the chart", () => {
-  let plane: ControlPlane;
+  let plane: SharedPlane;
   before(async () => {
-    plane = await startControlPlane();
-    await installKinds(plane);
+    plane = await sharedPlane();
     await installStubs(plane);
   });
   after(() => plane[Symbol.asyncDispose]());

@@ -13,16 +13,14 @@ import { openApiClient, patchTypes, type ApiClient } from "../../src/lib/kuberne
 import { readKubeconfig } from "../../src/lib/kubernetes/kubeconfig.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { judgeSpec } from "../../src/store/judged-spec.ts";
-import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
-import { installKinds } from "../support/kube/crds.ts";
+import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-let plane: ControlPlane;
+let plane: SharedPlane;
 let client: ApiClient;
 
 before(async () => {
-  plane = await startControlPlane();
-  await installKinds(plane);
+  plane = await sharedPlane();
   client = openApiClient(await readKubeconfig({ KUBECONFIG: plane.kubeconfig }));
 });
 after(async () => {

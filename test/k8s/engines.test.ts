@@ -6,16 +6,14 @@ import { embeddedArchive } from "../../hack/images/embedded.ts";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { childOf } from "../support/child-of.ts";
 import { startBerth } from "../support/berth.ts";
-import { importPauseImage } from "../support/kube/images.ts";
-import { startCluster } from "../support/kube/node.ts";
+import { sharedCluster } from "../support/kube/shared.ts";
 import { readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
 
 const limitMs = 90_000;
 
 test("slots that are files run as Pods of a cluster, from start to end", { timeout: 400_000 }, async () => {
-  await using cluster = await startCluster();
-  await importPauseImage(cluster);
+  await using cluster = await sharedCluster();
   const file = join(cluster.directory, "embedded.tar");
   const image = await embeddedArchive(file);
   await cluster.importImage(file);

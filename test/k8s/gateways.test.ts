@@ -4,15 +4,13 @@ import { isRecord } from "../../src/lib/record.ts";
 import { parseJson } from "../../src/lib/json.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { storesOf } from "../support/kube/cluster-store.ts";
-import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
-import { installKinds } from "../support/kube/crds.ts";
+import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { engineCommand, openSlotSite, type SlotSite } from "../support/kube/site.ts";
 import { until } from "../support/until.ts";
 
-let plane: ControlPlane;
+let plane: SharedPlane;
 before(async () => {
-  plane = await startControlPlane();
-  await installKinds(plane);
+  plane = await sharedPlane();
 });
 after(() => plane[Symbol.asyncDispose]());
 

@@ -3,19 +3,15 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { after, it } from "node:test";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { installKinds } from "../support/kube/crds.ts";
-import { engineImage, importEngineImage, importPauseImage } from "../support/kube/images.ts";
-import { startCluster } from "../support/kube/node.ts";
+import { engineImage } from "../support/kube/images.ts";
+import { sharedCluster } from "../support/kube/shared.ts";
 import { kubeProgram } from "../support/kube/programs.ts";
 import { openSlotSite, type SlotSite } from "../support/kube/site.ts";
 import { until } from "../support/until.ts";
 
 /** What people do with Slots whose engines are Pods of a real node. */
-const cluster = await startCluster();
+const cluster = await sharedCluster();
 after(async () => await cluster[Symbol.asyncDispose]());
-await installKinds(cluster);
-await importPauseImage(cluster);
-await importEngineImage(cluster);
 
 const spec = { engine: "custom", image: engineImage, model: { default: "m" }, stopSeconds: 2 };
 const limitMs = 90_000;

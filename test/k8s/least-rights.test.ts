@@ -19,19 +19,17 @@ import {
   rightsUsed,
 } from "../support/kube/account.ts";
 import { storesOf } from "../support/kube/cluster-store.ts";
-import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
-import { installKinds } from "../support/kube/crds.ts";
 import { startFaultProxy, type FaultProxy } from "../support/kube/fault-proxy.ts";
+import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { until } from "../support/until.ts";
 import { published } from "../store/published-slot.ts";
 import { workload } from "../runtimes/kubernetes/manifests.ts";
 
 // With the rights that the documents name each program does what it does, and no right is left over.
 
-let plane: ControlPlane;
+let plane: SharedPlane;
 before(async () => {
-  plane = await startControlPlane();
-  await installKinds(plane);
+  plane = await sharedPlane();
 });
 after(() => plane[Symbol.asyncDispose]());
 

@@ -9,26 +9,26 @@ import { tailPodLogs } from "../../src/runtimes/kubernetes/pod-logs.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { plainContainer } from "../support/container.ts";
 import { engineImage } from "../support/kube/images.ts";
-import type { Cluster } from "../support/kube/node.ts";
+import type { NodeApiServer } from "../support/kube/node.ts";
 import { until } from "../support/until.ts";
 import type { Site } from "../runtimes/conformance.ts";
 
 /** An installation in a namespace of its own. */
 export class ClusterSite implements Site {
   readonly hasHostPorts = false;
-  readonly cluster: Cluster;
+  readonly cluster: NodeApiServer;
   readonly namespace: string;
   readonly client: ApiClient;
   readonly #neighbour: string;
 
-  private constructor(cluster: Cluster, namespace: string, neighbour: string, client: ApiClient) {
+  private constructor(cluster: NodeApiServer, namespace: string, neighbour: string, client: ApiClient) {
     this.cluster = cluster;
     this.namespace = namespace;
     this.#neighbour = neighbour;
     this.client = client;
   }
 
-  static async make(cluster: Cluster): Promise<ClusterSite> {
+  static async make(cluster: NodeApiServer): Promise<ClusterSite> {
     const namespace = await cluster.namespace();
     const neighbour = await cluster.namespace();
     for (const name of [namespace, neighbour])
@@ -120,7 +120,7 @@ export class ClusterSite implements Site {
   }
 }
 
-async function clientFor(cluster: Cluster, namespace: string): Promise<ApiClient> {
+async function clientFor(cluster: NodeApiServer, namespace: string): Promise<ApiClient> {
   const connection = await connect({ KUBECONFIG: cluster.kubeconfig });
   return openApiClient({ ...connection, namespace });
 }

@@ -1,17 +1,13 @@
 import assert from "node:assert/strict";
 import { after, it } from "node:test";
 import type { Observed, Workload } from "../../src/api/workload.ts";
-import { RuntimeUnavailable } from "../../src/runtimes/runtime-unavailable.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
-import { importEngineImage, importPauseImage } from "../support/kube/images.ts";
-import { startCluster } from "../support/kube/node.ts";
+import { sharedCluster } from "../support/kube/shared.ts";
 import { until } from "../support/until.ts";
 import { ClusterSite } from "./pod-site.ts";
 
-const cluster = await startCluster();
+const cluster = await sharedCluster();
 after(async () => await cluster[Symbol.asyncDispose]());
-await importPauseImage(cluster);
-await importEngineImage(cluster);
 
 const needs = { backend: "cpu", extended: {}, claims: [] } as const;
 
@@ -177,20 +173,5 @@ it("a Pod that somebody deletes counts as ended, and a foreign Pod is never touc
     await runtime.remove("primary", undefined, { stopSeconds: 1 });
     const left = await cluster.kubectl(["-n", site.namespace, "get", "pods", "-o", "name"]);
     assert.equal(left.trim(), "pod/berth-primary-main-0");
-  });
-});
-
-it("an API server that is gone makes the state unknown, and restarts no Pod", { timeout: 120_000 }, async () => {
-  await scene(async (site, runtime) => {
-    await runtime.ensure(site.workload(0));
-    const before = await listening(runtime);
-    await cluster.killApiServer();
-    await until("it does not answer", () => runtime.isAnswering?.() === false, 30_000);
-    await assert.rejects(runtime.observe("primary"), RuntimeUnavailable);
-    await assert.rejects(runtime.ensure(site.workload(0)), RuntimeUnavailable);
-    assert.equal((await fetch(`http://${before.host}:${before.port}/health`)).status, 200);
-    await cluster.startApiServer();
-    await until("it answers again", () => runtime.isAnswering?.() === true, 30_000);
-    assert.deepEqual(await only(runtime), before);
   });
 });

@@ -6,18 +6,16 @@ import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.
 import { startBerth } from "../support/berth.ts";
 import { plainContainer } from "../support/container.ts";
 import { accountWith, storeRights } from "../support/kube/account.ts";
-import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
 import { storesOf } from "../support/kube/cluster-store.ts";
-import { installKinds } from "../support/kube/crds.ts";
+import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { engineCommand, openSlotSite } from "../support/kube/site.ts";
 import { until } from "../support/until.ts";
 import { published } from "../store/published-slot.ts";
 import { workload } from "../runtimes/kubernetes/manifests.ts";
 
-let plane: ControlPlane;
+let plane: SharedPlane;
 before(async () => {
-  plane = await startControlPlane();
-  await installKinds(plane);
+  plane = await sharedPlane();
 });
 after(() => plane[Symbol.asyncDispose]());
 

@@ -3,14 +3,12 @@ import { after, before } from "node:test";
 import { apiVersion } from "../../src/api/names.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { describeStore, type StoreUnderTest } from "../store/store-conformance.ts";
-import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
 import { storesOf } from "../support/kube/cluster-store.ts";
-import { installKinds } from "../support/kube/crds.ts";
+import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 
-let plane: ControlPlane;
+let plane: SharedPlane;
 before(async () => {
-  plane = await startControlPlane();
-  await installKinds(plane);
+  plane = await sharedPlane();
 });
 after(() => plane[Symbol.asyncDispose]());
 

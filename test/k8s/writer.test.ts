@@ -5,15 +5,14 @@ import { after, before, describe, it } from "node:test";
 import { objectWriter } from "../../src/store/kubernetes/writer.ts";
 import { startBerth } from "../support/berth.ts";
 import { freePort } from "../support/free-port.ts";
-import { kubeconfigText, startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
+import { kubeconfigText } from "../support/kube/control-plane.ts";
 import { storesOf } from "../support/kube/cluster-store.ts";
-import { installKinds } from "../support/kube/crds.ts";
+import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { until } from "../support/until.ts";
 
-let plane: ControlPlane;
+let plane: SharedPlane;
 before(async () => {
-  plane = await startControlPlane();
-  await installKinds(plane);
+  plane = await sharedPlane();
 });
 after(() => plane[Symbol.asyncDispose]());
 

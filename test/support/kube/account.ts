@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { kubeconfigText, type ControlPlane } from "./control-plane.ts";
+import { kubeconfigText, type ApiServer } from "./control-plane.ts";
 
 export interface Rule {
   readonly apiGroups: readonly string[];
@@ -119,7 +119,7 @@ export interface Account {
 
 /** A service account with these rights, in a namespace of its own unless one is given, and its kubeconfig. */
 export async function accountWith(
-  plane: ControlPlane,
+  plane: ApiServer,
   rules: readonly Rule[],
   { name = "berth", namespace: given }: { readonly name?: string; readonly namespace?: string } = {},
 ): Promise<Account> {

@@ -20,34 +20,44 @@ interface Issued {
   readonly key: string;
 }
 
-export async function openAuthority(dir: string): Promise<Authority> {
+/** An authority in a new directory. */
+export async function makeAuthority(dir: string): Promise<Authority> {
   await mkdir(dir, { recursive: true });
-  const openssl = async (...args: readonly string[]): Promise<void> => void (await run("openssl", args, { cwd: dir }));
-  const makeKey = async (name: string): Promise<string> => {
-    await openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", `${name}.key`);
-    return join(dir, `${name}.key`);
-  };
-  await makeKey("ca");
+  await makeKey(dir, "ca");
   const usage = "keyUsage=critical,keyCertSign,cRLSign";
   const root = ["-subj", "/CN=test", "-days", "30", "-addext", usage, "-out", "ca.crt"];
-  await openssl("req", "-x509", "-new", "-key", "ca.key", ...root);
+  await openssl(dir, "req", "-x509", "-new", "-key", "ca.key", ...root);
+  return openAuthority(dir);
+}
+
+/** The authority that was made in that directory. */
+export function openAuthority(dir: string): Authority {
   return {
     caFile: join(dir, "ca.crt"),
     async issue(name, subject, use, names = []) {
-      const key = await makeKey(name);
+      const key = await makeKey(dir, name);
       const alternatives = names.length === 0 ? "" : `subjectAltName=${names.join(",")}\n`;
       await writeFile(join(dir, `${name}.ext`), `${alternatives}extendedKeyUsage=${use}\n`);
-      await openssl("req", "-new", "-key", `${name}.key`, "-subj", subject, "-out", `${name}.csr`);
+      await openssl(dir, "req", "-new", "-key", `${name}.key`, "-subj", subject, "-out", `${name}.csr`);
       // Numbers of their own: openssl's file of the last number breaks when two certificates are signed at once.
       const serial = `0x${randomBytes(8).toString("hex")}`;
       const by = ["-CA", "ca.crt", "-CAkey", "ca.key", "-set_serial", serial, "-days", "30"];
-      await openssl("x509", "-req", "-in", `${name}.csr`, ...by, "-extfile", `${name}.ext`, "-out", `${name}.crt`);
+      await openssl(dir, "x509", "-req", "-in", `${name}.csr`, ...by, "-extfile", `${name}.ext`, "-out", `${name}.crt`);
       return { cert: join(dir, `${name}.crt`), key };
     },
     async keyPair(name) {
-      const key = await makeKey(name);
-      await openssl("ec", "-in", `${name}.key`, "-pubout", "-out", `${name}.pub`);
+      const key = await makeKey(dir, name);
+      await openssl(dir, "ec", "-in", `${name}.key`, "-pubout", "-out", `${name}.pub`);
       return { key, publicKey: join(dir, `${name}.pub`) };
     },
   };
+}
+
+async function openssl(dir: string, ...args: readonly string[]): Promise<void> {
+  await run("openssl", args, { cwd: dir });
+}
+
+async function makeKey(dir: string, name: string): Promise<string> {
+  await openssl(dir, "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", `${name}.key`);
+  return join(dir, `${name}.key`);
 }

@@ -1,13 +1,13 @@
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { join } from "node:path";
 import { freePort } from "../free-port.ts";
 import { tempDir } from "../temp-dir.ts";
 import { until } from "../until.ts";
-import { openAuthority, type Authority } from "./certificates.ts";
+import { makeAuthority, openAuthority, type Authority } from "./certificates.ts";
 import { kubeProgram, startProgram, type Program } from "./programs.ts";
 
 export interface ControlPlaneOptions {
@@ -17,28 +17,36 @@ export interface ControlPlaneOptions {
   readonly nodeAddress?: string;
 }
 
-/** A real etcd and kube-apiserver on loopback, on free ports, with everything in a temporary directory. */
-export interface ControlPlane extends AsyncDisposable {
+/** What another process must know of an API server. */
+export interface ApiServerFacts {
   readonly directory: string;
   readonly url: string;
-  readonly caFile: string;
   /** Of a user with all rights. */
   readonly token: string;
-  /** For that user. */
+}
+
+/** An API server on loopback. */
+export interface ApiServer extends ApiServerFacts {
+  readonly caFile: string;
+  /** For the user with all rights. */
   readonly kubeconfig: string;
   /** The kubeconfig of another user: `system:kube-proxy` and the like. */
   kubeconfigOf(user: string): string;
   /** Standard output; rejects with standard error. `input`: its standard input. */
   kubectl(args: readonly string[], input?: string): Promise<string>;
-  /** Of etcd and the API server. */
-  pids(): readonly number[];
   /** A namespace of the test's own. */
   namespace(): Promise<string>;
+  readonly issue: Authority["issue"];
+}
+
+/** A real etcd and kube-apiserver on loopback, on free ports, with everything in a temporary directory. */
+export interface ControlPlane extends ApiServer, AsyncDisposable {
+  /** Of etcd and the API server. */
+  pids(): readonly number[];
   /** Ends the API server at once; etcd stays. */
   killApiServer(): Promise<void>;
   /** On the same port, after `killApiServer`. */
   startApiServer(): Promise<void>;
-  readonly issue: Authority["issue"];
 }
 
 /** The first address of the services' network is the API server's own, for Pods. */
@@ -49,7 +57,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   const temporary = stack.use(await tempDir());
   const directory = temporary.path;
   const log = (name: string): string => join(directory, `${name}.log`);
-  const authority = await openAuthority(join(directory, "pki"));
+  const authority = await makeAuthority(join(directory, "pki"));
   const { nodeAddress } = options;
   const hasControllers = options.controllers === true || nodeAddress !== undefined;
   const names = ["DNS:localhost", "DNS:kubernetes.default.svc", "IP:127.0.0.1", `IP:${serviceNetwork.apiServer}`];
@@ -73,18 +81,12 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   );
   const [etcdPort, peerPort, port] = [await freePort(), await freePort(), await freePort()];
   const url = `https://127.0.0.1:${port}`;
-  const kubeconfigs = new Map<string, string>();
-  for (const [user] of users) {
-    const path = join(directory, `${user.replaceAll(":", "-")}.kubeconfig`);
-    await writeFile(path, kubeconfigText(url, authority.caFile, tokens.get(user) ?? ""), { mode: 0o600 });
-    kubeconfigs.set(user, path);
-  }
-  const kubeconfigOf = (user: string): string => {
-    const path = kubeconfigs.get(user);
-    if (path === undefined) throw new Error(`no user ${user}`);
-    return path;
-  };
+  for (const [user] of users)
+    await writeFile(kubeconfigFile(directory, user), kubeconfigText(url, authority.caFile, tokens.get(user) ?? ""), {
+      mode: 0o600,
+    });
   const token = tokens.get("admin") ?? "";
+  const server = openApiServer({ directory, url, token });
   const ca = readFileSync(authority.caFile);
 
   const etcdUrl = `http://127.0.0.1:${etcdPort}`;
@@ -141,7 +143,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   await startApiServer();
   if (hasControllers) {
     for (const name of ["kube-controller-manager", "kube-scheduler"]) {
-      const config = kubeconfigOf(`system:${name}`);
+      const config = server.kubeconfigOf(`system:${name}`);
       const serve = await freePort();
       stack.use(
         await startProgram(
@@ -167,39 +169,57 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
       );
     }
   }
+  if (hasControllers)
+    await until("the default service account", () => server.kubectl(["get", "serviceaccount", "default"]));
+  const owned = stack.move();
+  return {
+    ...server,
+    pids: () => [etcd.pid, ...(apiServer.program === undefined ? [] : [apiServer.program.pid])],
+    killApiServer: async () => await apiServer.program?.kill(),
+    startApiServer,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Of a control plane that this or another process has started. */
+export function openApiServer({ directory, url, token }: ApiServerFacts): ApiServer {
+  const authority = openAuthority(join(directory, "pki"));
+  const kubeconfig = kubeconfigFile(directory, "admin");
+  let namespaces = 0;
   const kubectl = async (args: readonly string[], input?: string): Promise<string> =>
     await new Promise((resolve, reject) => {
       const child = execFile(
         kubeProgram("kubectl"),
-        [`--kubeconfig=${kubeconfigOf("admin")}`, ...args],
+        [`--kubeconfig=${kubeconfig}`, ...args],
         { maxBuffer: 64 * 1024 * 1024, env: { ...process.env, HOME: directory } },
         (error, stdout, stderr) => (error === null ? resolve(stdout) : reject(new Error(stderr, { cause: error }))),
       );
       child.stdin?.end(input ?? "");
     });
-  if (hasControllers) await until("the default service account", () => kubectl(["get", "serviceaccount", "default"]));
-  const owned = stack.move();
-  let namespaces = 0;
   return {
     directory,
     url,
     caFile: authority.caFile,
     token,
-    kubeconfig: kubeconfigOf("admin"),
-    kubeconfigOf,
+    kubeconfig,
+    kubeconfigOf(user) {
+      const path = kubeconfigFile(directory, user);
+      if (!existsSync(path)) throw new Error(`no user ${user}`);
+      return path;
+    },
     kubectl,
-    pids: () => [etcd.pid, ...(apiServer.program === undefined ? [] : [apiServer.program.pid])],
     async namespace() {
       namespaces += 1;
       const name = `test-${process.pid}-${namespaces}`;
       await kubectl(["create", "namespace", name]);
       return name;
     },
-    killApiServer: async () => await apiServer.program?.kill(),
-    startApiServer,
     issue: (...args) => authority.issue(...args),
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+function kubeconfigFile(directory: string, user: string): string {
+  return join(directory, `${user.replaceAll(":", "-")}.kubeconfig`);
 }
 
 /** One cluster, one user, in the form that every client reads. */

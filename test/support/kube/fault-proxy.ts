@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, request } from "node:https";
 import { join } from "node:path";
 import { listen } from "../listen.ts";
-import { kubeconfigText, type ControlPlane } from "./control-plane.ts";
+import { kubeconfigText, type ApiServer } from "./control-plane.ts";
 
 /** What goes wrong between a client and the API server; changed at any time. */
 export interface Faults {
@@ -26,11 +26,7 @@ export interface FaultProxy extends AsyncDisposable {
 let proxies = 0;
 
 /** An HTTPS server before the API server, with its certificate from the same authority. `token`: of its clients. */
-export async function startFaultProxy(
-  plane: ControlPlane,
-  namespace: string,
-  token = plane.token,
-): Promise<FaultProxy> {
+export async function startFaultProxy(plane: ApiServer, namespace: string, token = plane.token): Promise<FaultProxy> {
   proxies += 1;
   const { cert, key } = await plane.issue(`proxy-${namespace}-${proxies}`, "/CN=proxy", "serverAuth", ["IP:127.0.0.1"]);
   const ca = readFileSync(plane.caFile);

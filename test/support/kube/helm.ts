@@ -1,13 +1,13 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { ControlPlane } from "./control-plane.ts";
+import type { ApiServer } from "./control-plane.ts";
 
 export const chartDirectory = fileURLToPath(new URL("../../../charts/berth", import.meta.url));
 
 /** Helm on that cluster, with everything that it keeps in the cluster's directory. Resolves with its standard output. */
 export async function helm(
-  plane: Pick<ControlPlane, "directory" | "kubeconfig">,
+  plane: Pick<ApiServer, "directory" | "kubeconfig">,
   args: readonly string[],
   values?: object,
 ): Promise<string> {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { Stage } from "../../../hack/images/stage.ts";
 import { nodeConfig } from "./node-config.ts";
-import type { Cluster } from "./node.ts";
+import type { NodeApiServer } from "./node.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
@@ -9,7 +9,7 @@ const root = join(import.meta.dirname, "../../..");
 export const engineImage = "localhost/berth-test/engine:1";
 
 /** What every Pod's sandbox runs: a program that sleeps. */
-export async function importPauseImage(cluster: Cluster): Promise<void> {
+export async function importPauseImage(cluster: NodeApiServer): Promise<void> {
   await using stage = Stage.open();
   await stage.addProgram("/bin/sleep", "/pause");
   const file = join(cluster.directory, "pause.tar");
@@ -17,7 +17,7 @@ export async function importPauseImage(cluster: Cluster): Promise<void> {
   await cluster.importImage(file);
 }
 
-export async function importEngineImage(cluster: Cluster): Promise<void> {
+export async function importEngineImage(cluster: NodeApiServer): Promise<void> {
   await using stage = Stage.open();
   await stage.addProgram(process.execPath, "/usr/bin/node");
   await stage.add(join(root, "test/doubles/engine.ts"), "/app/engine.ts");

@@ -2,19 +2,33 @@ import { execFile } from "node:child_process";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { serviceNetwork, startControlPlane, type ControlPlane } from "./control-plane.ts";
+import { serviceNetwork, startControlPlane, type ApiServer, type ControlPlane } from "./control-plane.ts";
 import { nodeConfig } from "./node-config.ts";
 import { kubeProgram, startProgram } from "./programs.ts";
 import { until } from "../until.ts";
 
 const run = promisify(execFile);
 
-/** A control plane with a real node: kubelet, containerd, a bridge for Pods, kube-proxy. */
-export interface Cluster extends ControlPlane {
+/** An API server with a real node, whose containerd any process can reach that knows the directory. */
+export interface NodeApiServer extends ApiServer {
   /** Gives the node an image from a tar file in the form of `docker save`. */
   importImage(tarFile: string): Promise<void>;
   /** Runs containerd's own client in the namespace of the node's images. */
   ctr(...args: readonly string[]): Promise<string>;
+}
+
+/** A control plane with a real node: kubelet, containerd, a bridge for Pods, kube-proxy. */
+export interface Cluster extends ControlPlane, NodeApiServer {}
+
+/** Of a cluster that this or another process has started. */
+export function withNode<Server extends ApiServer>(server: Server): Server & NodeApiServer {
+  const ctr = async (...args: readonly string[]): Promise<string> =>
+    (await run("ctr", ["-a", socketIn(server.directory), "-n", "k8s.io", ...args])).stdout;
+  return { ...server, ctr, importImage: async (tarFile) => void (await ctr("images", "import", tarFile)) };
+}
+
+function socketIn(directory: string): string {
+  return join(directory, "node", "containerd.sock");
 }
 
 /**
@@ -30,13 +44,11 @@ export async function startCluster(): Promise<Cluster> {
   // kube-proxy turns these addresses into Pods' only for packets that have a way to go.
   await run("ip", ["route", "replace", serviceNetwork.cidr, "dev", nodeConfig.bridge]);
   await writeFile("/proc/sys/net/ipv4/ip_forward", "1");
-  const plane = stack.use(await startControlPlane({ nodeAddress: nodeConfig.address }));
+  const plane = withNode(stack.use(await startControlPlane({ nodeAddress: nodeConfig.address })));
   const directory = join(plane.directory, "node");
   const log = (name: string): string => join(plane.directory, `${name}.log`);
   for (const name of ["cni", "kubelet", "containerd"]) await mkdir(join(directory, name), { recursive: true });
-  const socket = join(directory, "containerd.sock");
-  const ctr = async (...args: readonly string[]): Promise<string> =>
-    (await run("ctr", ["-a", socket, "-n", "k8s.io", ...args])).stdout;
+  const socket = socketIn(plane.directory);
   await writeFile(join(directory, "cni", "10-bridge.conflist"), nodeConfig.network(directory));
   await writeFile(join(directory, "containerd.toml"), nodeConfig.containerd(directory, socket));
   // Their mounts and directories outlive the programs: the last to be removed.
@@ -44,10 +56,10 @@ export async function startCluster(): Promise<Cluster> {
   stack.use(
     await startProgram("containerd", ["--config", join(directory, "containerd.toml")], {
       logFile: log("containerd"),
-      ready: async () => (await ctr("version")) !== "",
+      ready: async () => (await plane.ctr("version")) !== "",
     }),
   );
-  stack.defer(async () => await endContainers(ctr));
+  stack.defer(async () => await endContainers(plane));
   const certificate = await plane.issue("kubelet", "/O=system:nodes/CN=system:node:node1", "serverAuth", [
     `IP:${nodeConfig.address}`,
     "IP:127.0.0.1",
@@ -93,25 +105,18 @@ export async function startCluster(): Promise<Cluster> {
     ),
   );
   const owned = stack.move();
-  return {
-    ...plane,
-    ctr,
-    async importImage(tarFile) {
-      await ctr("images", "import", tarFile);
-    },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
+  return { ...plane, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 /** Removes every container while containerd still runs: the shims would keep them. */
-async function endContainers(ctr: Cluster["ctr"]): Promise<void> {
+async function endContainers(node: NodeApiServer): Promise<void> {
   const lines = (text: string): readonly string[] => text.split("\n").filter((line) => line !== "");
-  for (const task of lines(await ctr("tasks", "ls", "-q")))
-    await ctr("tasks", "kill", "-s", "KILL", task).catch(() => undefined);
-  for (const task of lines(await ctr("tasks", "ls", "-q")))
-    await until("the container has ended", () => ctr("tasks", "rm", "-f", task), 10_000).catch(() => undefined);
-  for (const container of lines(await ctr("containers", "ls", "-q")))
-    await ctr("containers", "rm", container).catch(() => undefined);
+  for (const task of lines(await node.ctr("tasks", "ls", "-q")))
+    await node.ctr("tasks", "kill", "-s", "KILL", task).catch(() => undefined);
+  for (const task of lines(await node.ctr("tasks", "ls", "-q")))
+    await until("the container has ended", () => node.ctr("tasks", "rm", "-f", task), 10_000).catch(() => undefined);
+  for (const container of lines(await node.ctr("containers", "ls", "-q")))
+    await node.ctr("containers", "rm", container).catch(() => undefined);
 }
 
 /** Unmounts what lies below, deepest first, and removes what the node has left elsewhere. */

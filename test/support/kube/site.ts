@@ -4,7 +4,7 @@ import { openApiClient, type ApiClient } from "../../../src/lib/kubernetes/clien
 import { readKubeconfig } from "../../../src/lib/kubernetes/kubeconfig.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { until } from "../until.ts";
-import type { ControlPlane } from "./control-plane.ts";
+import type { ApiServer } from "./control-plane.ts";
 
 const engine = fileURLToPath(new URL("../../doubles/engine.ts", import.meta.url));
 
@@ -30,7 +30,7 @@ export interface SlotSite extends AsyncDisposable {
 
 /** `kubeconfig`: what operators and gateways use, by default the test's own. */
 export async function openSlotSite(
-  plane: ControlPlane,
+  plane: ApiServer,
   { kubeconfig = plane.kubeconfig, namespace: given }: { kubeconfig?: string; namespace?: string } = {},
 ): Promise<SlotSite> {
   const namespace = given ?? (await plane.namespace());
