@@ -52,46 +52,48 @@ const after = (target: string): string => `until [ -e begun/${target} ]; do slee
 const nothingLeft = [".ci", "begun", "bin"];
 
 describe(".ci/run", () => {
-  it("runs two lanes at once, and prints the second after the first", async () => {
-    const { code, text, left } = await run({ test: `${after("test-k8s")}; echo here`, "test-k8s": after("test") });
+  it("runs two targets at once and then the next ones, and prints what each has printed at its end", async () => {
+    const { code, text, left } = await run({
+      test: `${after("test-k8s")}; echo here`,
+      "test-k8s": after("test-docker"),
+    });
     assert.equal(code, 0, text);
     assert.match(text, /^=== make setup\nran setup\n=== make setup: N s\n=== make verify\n/);
-    assert.match(text, /=== make test\nhere\n=== make test: N s\n(?:.*\n)*=== make test-k8s\n/);
     // A build beside suites would lengthen what they measure.
-    assert.match(text, /ran kube\n(?:.*\n)*ran llama-server\n(?:.*\n)*=== make test\n/);
+    assert.match(text, /ran kube\n(?:.*\n)*ran llama-server\n(?:.*\n)*=== make test begins\n/);
+    assert.match(text, /\n=== make test begins\n=== make test-k8s begins\n=== make test\nhere\n=== make test: N s\n/);
+    assert.match(text, /\n=== make test-docker begins\n(?:.*\n)*=== make test-k8s\n=== make test-k8s: N s\n/);
     assert.match(text, /\n=== all passed after N s\n$/);
-    const ran = [...text.matchAll(/^=== make ([\w-]+)$/gm)].map(([, target]) => target);
+    const named = (pattern: RegExp): readonly string[] => [...text.matchAll(pattern)].map(([, target = ""]) => target);
+    const ran = named(/^=== make ([\w-]+)$/gm);
     assert.equal(new Set(ran).size, ran.length);
+    assert.deepEqual(named(/^=== make ([\w-]+) begins$/gm).toSorted(), ran.slice(4).toSorted());
     assert.deepEqual(left.toSorted(), nothingLeft);
   });
 
-  it("ends the second lane where a target of the first fails, and says that last", async () => {
-    const fails = `${after("test-k8s")}; echo not ok; exit 3`;
-    const { code, text, left } = await run({ test: fails, "test-k8s": hang });
-    assert.equal(code, 1);
-    assert.match(text, /=== make test\nnot ok\n=== make test: N s\n=== make test failed\n$/);
-    assert.deepEqual(left.toSorted(), nothingLeft);
+  it("ends the other target where one fails, and prints what failed last", async () => {
+    for (const [failing, other] of [
+      ["test", "test-k8s"],
+      ["test-k8s", "test"],
+    ] as const) {
+      const fails = `${after(other)}; echo not ok; exit 3`;
+      const { code, text, left } = await run({ [failing]: fails, [other]: hang });
+      assert.equal(code, 1);
+      const last = `=== make ${failing}\nnot ok\n=== make ${failing}: N s\n=== make ${failing} failed\n`;
+      assert.ok(text.endsWith(last), text);
+      assert.deepEqual(left.toSorted(), nothingLeft);
+    }
   });
 
-  it("ends the first lane where a target of the second fails, and prints what failed last", async () => {
-    const fails = `${after("test")}; echo not ok; exit 3`;
-    const { code, text } = await run({ test: hang, "test-k8s": fails });
-    assert.equal(code, 1);
-    assert.match(text, /=== make test-k8s\nnot ok\n=== make test-k8s: N s\n=== make test-k8s failed\n$/);
-  });
-
-  it("runs no lane where the sources are not in order", async () => {
+  it("runs no suite where the sources are not in order", async () => {
     const { code, text } = await run({ verify: "exit 1" });
     assert.equal(code, 1);
     assert.match(text, /=== make verify failed\n$/);
     assert.doesNotMatch(text, /=== make test/);
   });
 
-  it("ends both lanes at Ctrl-C", async () => {
-    const { code, left } = await run(
-      { test: `${after("test-k8s")}; echo both run; ${hang}`, "test-k8s": hang },
-      "both run",
-    );
+  it("ends both targets at Ctrl-C", async () => {
+    const { code, left } = await run({ test: hang, "test-k8s": hang }, "=== make test-k8s begins");
     assert.equal(code, 130);
     assert.deepEqual(left.toSorted(), nothingLeft);
   });
