@@ -17,14 +17,20 @@ export type FileQuestion =
   /** Ends the hash `id`, and answers with its digest. */
   | { readonly do: "digest"; readonly id: number }
   | { readonly do: "forget"; readonly id: number }
+  /**
+   * Reads `path` from the current position of the hash `id`, and compares the hash at the end of each of these blocks, in
+   * order, up to the first that does not match. Answers with the end of the last block that does, where the hash stays.
+   */
+  | ({ readonly do: "follow"; readonly id: number } & Sums)
   /** Answers with the blocks of `path` that do not match their CRC-32. */
-  | {
-      readonly do: "check";
-      readonly path: string;
-      readonly sizeBytes: number;
-      readonly blockBytes: number;
-      readonly blocks: readonly (readonly [index: number, crc: number])[];
-    };
+  | ({ readonly do: "check" } & Sums);
+
+interface Sums {
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly blockBytes: number;
+  readonly sums: readonly (readonly [index: number, sum: number])[];
+}
 
 export type FileAnswer =
   | { readonly value: string | number | readonly number[] | undefined }

@@ -1,5 +1,6 @@
 import { TaskThread } from "../../lib/task-thread.ts";
 import type { FileAnswer, FileQuestion } from "./file-task.ts";
+import type { BlockSum } from "./partial-journal.ts";
 
 /** The most bytes that one request reads, so that several files and writes take turns and an abort is noticed. */
 const stepBytes = 8 * 1024 * 1024;
@@ -26,31 +27,17 @@ export class FileThread implements AsyncDisposable {
     return new FileHash(path, {
       advance: async (to) => void (await this.#call({ do: "advance", id, path, to })),
       write: async (block) => Number(await this.#call({ do: "write", id, ...block })),
+      follow: async (layout, sums) => Number(await this.#call({ do: "follow", id, path, ...layout, sums })),
+      check: async (layout, sums) => {
+        const found = await this.#call({ do: "check", path, ...layout, sums });
+        return typeof found === "object" ? found : [];
+      },
       digest: async () => String(await this.#call({ do: "digest", id })),
       end: async () => {
         await this.#call({ do: "forget", id }).catch(() => undefined);
         use[Symbol.dispose]();
       },
     });
-  }
-
-  /** The indexes of the blocks whose bytes on disk do not match their CRC-32. */
-  async wrongBlocks(
-    path: string,
-    { sizeBytes, blockBytes }: { readonly sizeBytes: number; readonly blockBytes: number },
-    blocks: ReadonlyMap<number, number>,
-    signal: AbortSignal,
-  ): Promise<readonly number[]> {
-    const all = [...blocks];
-    const wrong: number[] = [];
-    const step = Math.max(1, Math.floor(stepBytes / blockBytes));
-    for (let at = 0; at < all.length; at += step) {
-      signal.throwIfAborted();
-      const part = all.slice(at, at + step);
-      const found = await this.#call({ do: "check", path, sizeBytes, blockBytes, blocks: part });
-      if (typeof found === "object") wrong.push(...found);
-    }
-    return wrong;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -73,7 +60,17 @@ export interface WrittenBlock {
   readonly block: Uint8Array;
 }
 
+/** The size of a file, and of all of its blocks but the last. */
+interface Layout {
+  readonly sizeBytes: number;
+  readonly blockBytes: number;
+}
+
+type Sums = readonly (readonly [index: number, sum: number])[];
+
 interface Steps {
+  follow(layout: Layout, sums: Sums): Promise<number>;
+  check(layout: Layout, sums: Sums): Promise<readonly number[]>;
   advance(to: number): Promise<void>;
   write(block: WrittenBlock): Promise<number>;
   digest(): Promise<string>;
@@ -97,6 +94,33 @@ export class FileHash implements AsyncDisposable {
   /** Writes a block, and hashes it from memory if it follows the hashed bytes. Rejects with the system's errors. */
   async write(block: WrittenBlock): Promise<void> {
     this.#reached = Math.max(this.#reached, await this.#steps.write(block));
+  }
+
+  /**
+   * The indexes of the blocks whose bytes on disk do not match their sum. The right bytes at the beginning of the file
+   * are hashed by this. Call it first.
+   */
+  async wrongBlocks(
+    layout: Layout,
+    blocks: ReadonlyMap<number, BlockSum>,
+    signal: AbortSignal,
+  ): Promise<readonly number[]> {
+    const { blockBytes } = layout;
+    const sumsOf = (of: BlockSum["of"]): Sums =>
+      [...blocks].flatMap(([index, block]) => (block.of === of ? [[index, block.sum] as const] : []));
+    const prefixes = sumsOf("prefix").toSorted(([a], [b]) => a - b);
+    for (const part of partsOf(prefixes, blockBytes)) {
+      signal.throwIfAborted();
+      this.#reached = await this.#steps.follow(layout, part);
+      if (this.#reached <= (part.at(-1)?.[0] ?? 0) * blockBytes) break;
+    }
+    const isUnknown = ([index]: Sums[number]): boolean => index * blockBytes >= this.#reached;
+    const wrong = prefixes.filter(isUnknown).map(([index]) => index);
+    for (const part of partsOf(sumsOf("own").filter(isUnknown), blockBytes)) {
+      signal.throwIfAborted();
+      wrong.push(...(await this.#steps.check(layout, part)));
+    }
+    return wrong;
   }
 
   /** Bytes up to `to` are complete on disk. Reads them in the background. */
@@ -143,4 +167,10 @@ export class FileHash implements AsyncDisposable {
       this.#running = undefined;
     }
   }
+}
+
+/** As many blocks at once as one request reads. */
+function* partsOf(sums: Sums, blockBytes: number): Iterable<Sums> {
+  const step = Math.max(1, Math.floor(stepBytes / blockBytes));
+  for (let at = 0; at < sums.length; at += step) yield sums.slice(at, at + step);
 }

@@ -16,7 +16,7 @@ const writeBytes = 64 * 1024;
 
 /** The hash of a file's beginning, up to the position `at`. */
 interface BegunHash {
-  readonly hash: Hash;
+  hash: Hash;
   at: number;
 }
 
@@ -56,6 +56,8 @@ function done(question: FileQuestion): string | number | readonly number[] | und
     case "forget":
       hashes.delete(question.id);
       return undefined;
+    case "follow":
+      return follow(question);
     case "check":
       return wrongBlocks(question);
     default:
@@ -68,13 +70,20 @@ function write({ id, data, journal, index, block }: Extract<FileQuestion, { do: 
   for (let at = 0; at < block.length;) {
     at += writeSync(data, block, at, Math.min(writeBytes, block.length - at), from + at);
   }
-  appendFileSync(journal, blockLine(index, crc32(block)));
   const begun = begunHash(id);
-  if (begun.at === from) {
+  const isNext = begun.at === from;
+  if (isNext) {
     begun.hash.update(block);
     begun.at += block.length;
   }
+  const sum = isNext ? prefixSum(begun.hash) : crc32(block);
+  appendFileSync(journal, blockLine(index, { of: isNext ? "prefix" : "own", sum }));
   return begun.at;
+}
+
+/** The first 32 bits of the digest of what was hashed; the hash goes on. */
+function prefixSum(hash: Hash): number {
+  return hash.copy().digest().readUInt32BE(0);
 }
 
 function begunHash(id: number): BegunHash {
@@ -83,8 +92,21 @@ function begunHash(id: number): BegunHash {
   return begun;
 }
 
-function wrongBlocks({ path, sizeBytes, blockBytes, blocks }: Extract<FileQuestion, { do: "check" }>): number[] {
-  return blocks.flatMap(([index, crc]) => {
+function follow({ id, path, sizeBytes, blockBytes, sums }: Extract<FileQuestion, { do: "follow" }>): number {
+  const begun = begunHash(id);
+  for (const [index, sum] of sums) {
+    const to = Math.min((index + 1) * blockBytes, sizeBytes);
+    const hash = begun.hash.copy();
+    read(path, begun.at, to, (part) => hash.update(part));
+    if (prefixSum(hash) !== sum) break;
+    begun.hash = hash;
+    begun.at = to;
+  }
+  return begun.at;
+}
+
+function wrongBlocks({ path, sizeBytes, blockBytes, sums }: Extract<FileQuestion, { do: "check" }>): number[] {
+  return sums.flatMap(([index, crc]) => {
     const from = index * blockBytes;
     const to = Math.min(from + blockBytes, sizeBytes);
     let found = 0;

@@ -4,7 +4,15 @@ import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { isNoSpace } from "../../lib/disk-space.ts";
 import { FetchError } from "./fetch-error.ts";
 import type { FileHash, FileThread } from "./file-thread.ts";
-import { blockBytes, blockLine, headLine, isSameContent, readJournal, type Content } from "./partial-journal.ts";
+import {
+  blockBytes,
+  blockLine,
+  headLine,
+  isSameContent,
+  readJournal,
+  type BlockSum,
+  type Content,
+} from "./partial-journal.ts";
 
 /** A range of bytes of a file. The end is exclusive. */
 export interface Span {
@@ -29,7 +37,7 @@ const claimed = 1;
 const present = 2;
 
 /**
- * A file that is fetched in blocks, in any order. Its journal says which blocks are on disk and what their CRC-32 is:
+ * A file that is fetched in blocks, in any order. Its journal says which blocks are on disk, with a checksum each:
  * after a restart those blocks are read and checked before they are trusted, so a process may end at any moment.
  */
 export class PartialFile implements AsyncDisposable {
@@ -52,34 +60,32 @@ export class PartialFile implements AsyncDisposable {
     await mkdir(directory, { recursive: true, mode: 0o750 });
     const known = await readJournal(journalPath);
     const blocks = new Map(known !== undefined && isSameContent(known.content, content) ? known.blocks : []);
+    await using opened = new AsyncDisposableStack();
+    const hash = opened.use(fileThread.begin(dataPath));
+    for (const index of await wrongBlocks(hash, content, blocks, signal)) blocks.delete(index);
     if (blocks.size === 0) await rm(dataPath, { force: true });
-    else for (const index of await wrongBlocks(fileThread, dataPath, content, blocks, signal)) blocks.delete(index);
     // The journal is written again: a truncated line must not become the beginning of the next line.
-    const lines = [...blocks].map(([index, crc]) => blockLine(index, crc));
+    const lines = [...blocks].map(([index, sum]) => blockLine(index, sum));
     await writeFileAtomic(journalPath, headLine(content) + lines.join(""), { fsync: false, mode: 0o640 });
-    const data = await open(dataPath, blocks.size === 0 ? "wx+" : "r+", 0o644);
-    try {
-      return new PartialFile(options, dataPath, data, await open(journalPath, "a"), [...blocks.keys()]);
-    } catch (error) {
-      await data.close();
-      throw error;
-    }
+    const data = opened.use(await open(dataPath, blocks.size === 0 ? "wx+" : "r+", 0o644));
+    const journal = opened.use(await open(journalPath, "a"));
+    const file = new PartialFile(options, { hash, data, journal }, [...blocks.keys()]);
+    opened.move();
+    return file;
   }
 
   private constructor(
     options: PartialFileOptions,
-    dataPath: string,
-    data: FileHandle,
-    journal: FileHandle,
+    { hash, data, journal }: { readonly hash: FileHash; readonly data: FileHandle; readonly journal: FileHandle },
     blocks: readonly number[],
   ) {
     this.#options = options;
     this.content = options.content;
-    this.dataPath = dataPath;
+    this.dataPath = hash.path;
     this.isResumed = blocks.length > 0;
     this.#data = data;
     this.#journal = journal;
-    this.#hash = options.fileThread.begin(dataPath);
+    this.#hash = hash;
     this.#blocks = new Uint8Array(Math.ceil(this.content.sizeBytes / blockBytes));
     for (const index of blocks) this.#take(index);
     this.#advance();
@@ -163,19 +169,17 @@ export class PartialFile implements AsyncDisposable {
   }
 }
 
-/** The blocks that do not match their journal. An unreadable file is deleted, and all of its blocks are wrong. */
+/** The blocks that do not match their journal; all of them where the file cannot be read. */
 async function wrongBlocks(
-  fileThread: FileThread,
-  path: string,
+  hash: FileHash,
   content: Content,
-  blocks: ReadonlyMap<number, number>,
+  blocks: ReadonlyMap<number, BlockSum>,
   signal: AbortSignal,
 ): Promise<readonly number[]> {
   try {
-    return await fileThread.wrongBlocks(path, { sizeBytes: content.sizeBytes, blockBytes }, blocks, signal);
+    return await hash.wrongBlocks({ sizeBytes: content.sizeBytes, blockBytes }, blocks, signal);
   } catch {
     signal.throwIfAborted();
-    await rm(path, { force: true });
     return [...blocks.keys()];
   }
 }

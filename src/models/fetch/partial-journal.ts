@@ -15,10 +15,20 @@ export interface Content {
 /** A file is fetched, recorded and checked in blocks of this size; the last block may be shorter. */
 export const blockBytes = 1024 * 1024;
 
+/** What a journal says of a complete block. */
+export interface BlockSum {
+  /**
+   * `own`: the block's CRC-32. `prefix`: the first 32 bits of the SHA-256 of the file up to the end of the block, which
+   * the running hash gives in 2 µs where a CRC-32 takes 240.
+   */
+  readonly of: "own" | "prefix";
+  readonly sum: number;
+}
+
 interface Journal {
   readonly content: Content;
-  /** The CRC-32 of each complete block, by the index of the block. */
-  readonly blocks: ReadonlyMap<number, number>;
+  /** The complete blocks, by their index. */
+  readonly blocks: ReadonlyMap<number, BlockSum>;
   /** The SHA-256 of the whole file, once the file is in the store. */
   readonly digest: string | undefined;
 }
@@ -32,9 +42,11 @@ export function headLine(content: Content): string {
  * The line of one block on disk. It is written without a sync: blocks are checked against the journal before use. All
  * such lines have one length, so that a truncated line is recognised.
  */
-export function blockLine(index: number, crc: number): string {
-  return `${index.toString(16).padStart(8, "0")} ${crc.toString(16).padStart(8, "0")}\n`;
+export function blockLine(index: number, { of, sum }: BlockSum): string {
+  return `${hex(index)}${of === "own" ? " " : "="}${hex(sum)}\n`;
 }
+
+const hex = (value: number): string => value.toString(16).padStart(8, "0");
 
 /** The rest of a journal once the file is in the store, kept while other files of the model are missing. */
 export function doneLine(sha256: string): string {
@@ -56,11 +68,11 @@ export async function readJournal(path: string): Promise<Journal | undefined> {
   const end = text.indexOf("\n");
   const content = end === -1 ? undefined : contentOf(parseJson(text.slice(0, end)));
   if (content === undefined) return undefined;
-  const blocks = new Map<number, number>();
+  const blocks = new Map<number, BlockSum>();
   const count = Math.ceil(content.sizeBytes / blockBytes);
-  for (const [, index = "", crc = ""] of text.slice(end + 1).matchAll(/^([0-9a-f]{8}) ([0-9a-f]{8})\n/gm)) {
+  for (const [, index = "", mark, sum = ""] of text.slice(end + 1).matchAll(/^([0-9a-f]{8})([ =])([0-9a-f]{8})\n/gm)) {
     const at = Number.parseInt(index, 16);
-    if (at < count) blocks.set(at, Number.parseInt(crc, 16));
+    if (at < count) blocks.set(at, { of: mark === " " ? "own" : "prefix", sum: Number.parseInt(sum, 16) });
   }
   return { content, blocks, digest: /^done ([0-9a-f]{64})\n/m.exec(text.slice(end + 1))?.[1] };
 }

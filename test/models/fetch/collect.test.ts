@@ -34,7 +34,7 @@ async function site() {
     await mkdir(partial);
     await writeFile(join(partial, "data"), Buffer.alloc(8192, 1));
     const content = { source, sizeBytes: 8192, validator: undefined, sha256: undefined };
-    await writeFile(join(partial, "journal"), headLine(content) + blockLine(0, 1));
+    await writeFile(join(partial, "journal"), headLine(content) + blockLine(0, { of: "own", sum: 1 }));
   }
   await mkdir(join(store.root, "models", "gone"));
   const collected = async (isDryRun: boolean, isFetching = false) =>

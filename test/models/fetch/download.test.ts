@@ -76,32 +76,64 @@ it("continues where connections break, and fetches nothing twice", async () => {
   assert.equal(breaks, 6);
 });
 
-it("continues after an abort, and fetches only what is missing or was changed on disk", async () => {
-  await using site = await fetchSite();
+type Site = Awaited<ReturnType<typeof fetchSite>>;
+
+/**
+ * Aborts a download of which three blocks from `first` on were written, and resolves with its directory: one by one from
+ * the beginning of the file, or by the second connection while the first got none.
+ */
+async function begun(site: Site, first = 0, connections = 1): Promise<string> {
   const { server, body } = site;
   const stop = new AbortController();
   server.behave = (request, response, serve, file) => {
     const range = file === undefined ? undefined : rangeOf(request, file.body);
     if (file === undefined || range === undefined) return serve();
     response.writeHead(206, { etag: '"one"', "content-range": `bytes ${range[0]}-${range[1] - 1}/${body.length}` });
+    if (range[0] < first) return response.flushHeaders();
     return response.write(body.subarray(range[0], range[0] + 3 * mebibyte + 5));
   };
-  const options = site.options({ connections: 1, signal: stop.signal });
+  const options = site.options({ connections, signal: stop.signal });
   const ended = rejectionOf(download(options), Error);
   await until("three blocks are there", () => site.progress.bytesDone === 3 * mebibyte);
   stop.abort(new Error("killed"));
   assert.match(String(await ended), /killed/);
-  await using data = await open(`${options.directory}/data`, "r+");
-  await data.write(Buffer.from("damage"), 0, 6, mebibyte + 17);
   server.asked.length = 0;
   server.behave = (_request, _response, serve) => serve();
-  const found = await download(site.options());
-  assert.equal(found.sha256, sha256Of(body));
-  const ranges = server.asked.filter(({ method }) => method === "GET").map(({ range }) => range);
-  assert.deepEqual(
-    new Set(ranges),
-    new Set([`bytes=${mebibyte}-${2 * mebibyte - 1}`, `bytes=${3 * mebibyte}-${body.length - 1}`]),
-  );
+  return options.directory;
+}
+
+const askedRanges = ({ server }: Site): readonly (string | undefined)[] =>
+  server.asked.filter(({ method }) => method === "GET").map(({ range }) => range);
+
+it("continues after an abort, and fetches only what is missing", async () => {
+  await using site = await fetchSite();
+  await begun(site);
+  const found = await download(site.options({ connections: 1 }));
+  assert.equal(found.sha256, sha256Of(site.body));
+  assert.deepEqual(askedRanges(site), [`bytes=${3 * mebibyte}-${site.body.length - 1}`]);
+});
+
+for (const damaged of [0, 1]) {
+  it(`fetches again what was changed on disk and the blocks after it: block ${damaged}`, async () => {
+    await using site = await fetchSite();
+    const directory = await begun(site);
+    await using data = await open(`${directory}/data`, "r+");
+    await data.write(Buffer.from("damage"), 0, 6, damaged * mebibyte + 17);
+    const found = await download(site.options({ connections: 1 }));
+    assert.equal(found.sha256, sha256Of(site.body));
+    assert.deepEqual(askedRanges(site), [`bytes=${damaged * mebibyte}-${site.body.length - 1}`]);
+  });
+}
+
+it("fetches no more than the changed block again where it was written out of order", async () => {
+  await using site = await fetchSite(40 * mebibyte);
+  const directory = await begun(site, 32 * mebibyte, 2);
+  await using data = await open(`${directory}/data`, "r+");
+  await data.write(Buffer.from("damage"), 0, 6, 33 * mebibyte + 17);
+  const found = await download(site.options({ connections: 1 }));
+  assert.equal(found.sha256, sha256Of(site.body));
+  const range = (from: number, to: number): string => `bytes=${from * mebibyte}-${to * mebibyte - 1}`;
+  assert.deepEqual(askedRanges(site), [range(0, 32), range(33, 34), range(35, 40)]);
 });
 
 it("reads a body in chunks whose lengths arrive in parts", async () => {
