@@ -18,7 +18,7 @@ npm install --global --prefix "$root/usr/local" --loglevel=error npm@11 >/dev/nu
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/berth-dockerfile-XXXXXX")
 clean() {
-  umount -l "$root/proc" "$root/dev" 2>/dev/null || true
+  leave
   pod image umount --all >/dev/null 2>&1 || true
   umount -l "$work"/data/overlay* 2>/dev/null || true
   rm -rf --one-file-system "$root" "$work"

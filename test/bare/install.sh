@@ -10,7 +10,12 @@ if [ "${1:-}" != inside ]; then
   install_missing
   exec unshare --mount --pid --fork --kill-child --mount-proc "$0" inside
 fi
-make_root "apt-get install --no-install-recommends systemd systemd-sysv dbus"
+packages=$(readme_packages)
+# The README's packages, which make test-bare tries, are there already: the page must name the same.
+grep -qxF "apt-get install -y --no-install-recommends $packages" docs/install.md ||
+  fail "docs/install.md names other packages than README.md"
+make_root "apt-get install --no-install-recommends systemd systemd-sysv dbus" \
+  "apt-get install --no-install-recommends $packages"
 
 # steps SECTION: the shell commands below one heading of the page.
 steps() {
@@ -49,7 +54,7 @@ TimeoutStartSec=300
 UNIT
 mkdir -p "$root/etc/systemd/system/default.target.wants"
 ln -s ../steps.service "$root/etc/systemd/system/default.target.wants/steps.service"
-umount -l "$root/proc" "$root/dev"
+leave
 timeout 400 systemd-nspawn --quiet --register=no --keep-unit --private-network --boot -D "$root" </dev/null >"$root.boot.log" 2>&1 || true
 if [ "$(cat "$root/srv/result" 2>/dev/null)" != passed ]; then
   tail -20 "$root.boot.log" >&2

@@ -13,9 +13,8 @@ if [ "${1:-}" != inside ]; then
   install_missing
   exec unshare --mount --pid --fork --kill-child "$0" inside
 fi
-packages=$(sed -n 's/.*`\(apt-get install [^`]*nodejs npm\)`.*/\1/p' README.md)
-[ -n "$packages" ] || fail "README.md names no packages for Debian"
-make_root "$packages"
+packages=$(readme_packages)
+make_root "apt-get install --no-install-recommends $packages"
 bare useradd --create-home --home-dir /srv/newcomer --shell /bin/sh newcomer
 git clone -q --no-local . "$root/srv/newcomer/berth"
 install -m 755 test/bare/newcomer.sh "$root/srv/newcomer/newcomer.sh"

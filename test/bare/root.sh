@@ -24,10 +24,10 @@ install_missing() {
   [ -z "$missing" ] || hack/apt.sh "make $target" $missing
 }
 
-# make_root [APT-COMMAND]: with what the command installs.
+# make_root [APT-COMMAND...]: with what the commands install, the last one first.
 make_root() {
   root=$(mktemp -d "${TMPDIR:-/var/tmp}/berth-bare-XXXXXX")
-  trap 'umount -l "$root/proc" "$root/dev" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
+  trap 'leave; rm -rf --one-file-system "$root"' EXIT
   trap 'exit 130' INT TERM
   chroot=$(command -v chroot || echo /usr/sbin/chroot)
   passed=$(env | grep -E '^(npm_config_|NPM_CONFIG_|https?_proxy=|HTTPS?_PROXY=|no_proxy=|NO_PROXY=)' || true)
@@ -37,48 +37,45 @@ make_root() {
   # Of two scripts at once the second finds what the first has made.
   exec 9>"$kept/lock"
   flock 9
-  find "$kept" -name '*.tar' -mtime +6 -delete
-  with=$(archive_of "${1:-}")
-  if [ -f "$with" ]; then
-    tar -C "$root" -xf "$with"
-  else
-    unpack_bare
-    [ -z "${1:-}" ] || {
-      echo "as root: $1"
-      enter
-      install_by "$1"
-      umount -l "$root/proc" "$root/dev"
-      keep "$with"
-    }
-  fi
+  find "$kept" -name '*.tar*' -mtime +6 -delete
+  unpack "$@"
   exec 9>&-
   enter
 }
 
-# archive_of APT-COMMAND: another archive for other packages, and for another text of this file.
+# archive_of APT-COMMAND...: another archive for other packages, and for another text of this file.
 archive_of() {
-  sum=$({ echo "$1 ${BERTH_DEBIAN_MIRROR:-}"; cat test/bare/root.sh; } | cksum | cut -d ' ' -f 1)
+  sum=$({ echo "$* ${BERTH_DEBIAN_MIRROR:-}"; cat test/bare/root.sh; } | cksum | cut -d ' ' -f 1)
   echo "$kept/$suite-$(uname -m)-$sum.tar"
 }
 
-keep() {
-  tar -C "$root" --one-file-system -cf "$1.part" . && mv "$1.part" "$1"
-}
-
-unpack_bare() {
-  bare=$(archive_of "")
-  if [ -f "$bare" ]; then
-    tar -C "$root" -xf "$bare"
+# unpack APT-COMMAND...: the archive, which is made where it is missing, from that of the commands before the last one.
+unpack() {
+  archive=$(archive_of "$@")
+  if [ -f "$archive" ]; then
+    tar -C "$root" -xf "$archive"
     return
   fi
-  echo "making a bare Debian ($suite) once a week"
+  if [ $# = 0 ]; then
+    bootstrap
+  else
+    (shift && unpack "$@")
+    echo "as root: $1"
+    enter
+    install_by "$1"
+    leave
+  fi
+  tar -C "$root" --one-file-system -cf "$archive.part" . && mv "$archive.part" "$archive"
+}
+
+bootstrap() {
+  echo "making a bare Debian ($suite), once a week"
   # shellcheck disable=SC2086
   debootstrap --variant=minbase "$suite" "$root" ${BERTH_DEBIAN_MIRROR:-} >"$kept/debootstrap.log" 2>&1 ||
     { tail -20 "$kept/debootstrap.log" >&2; fail "debootstrap could not make a root directory"; }
   chmod 755 "$root"
   # A root directory that goes with the script needs no fsync per package.
   echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/berth-test"
-  keep "$bare"
 }
 
 # What the root directory has of this machine.
@@ -89,11 +86,21 @@ enter() {
   mount --rbind /dev "$root/dev"
 }
 
+leave() {
+  umount -l "$root/proc" "$root/dev" 2>/dev/null || true
+}
+
 # As root in it, with the network of this machine.
 bare() {
   # shellcheck disable=SC2086
   env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive \
     $passed "$chroot" "$root" "$@"
+}
+
+# The packages that the README names for Debian.
+readme_packages() {
+  sed -n 's/.*`apt-get install --no-install-recommends \([^`]*nodejs npm\)`.*/\1/p' README.md | grep . ||
+    fail "README.md names no packages for Debian"
 }
 
 # install_by APT-COMMAND: its output is shown only where it fails.
