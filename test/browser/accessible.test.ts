@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
-import { violations } from "./axe.ts";
-import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
-import { runBerth } from "../support/command.ts";
+import { assertAccessible } from "./axe.ts";
+import { berthWith, makeToken, openBrowser, openPage, slotManifest, tabTo } from "./browser.ts";
 import { until } from "../support/until.ts";
 import type { RunningBerth } from "../support/berth.ts";
 
@@ -37,44 +36,37 @@ describe("every page", () => {
     await berth[Symbol.asyncDispose]();
   });
 
-  for (const colorScheme of ["light", "dark"] as const) {
-    it(`has no serious accessibility violation, ${colorScheme}`, async () => {
-      for (const path of paths) {
-        await using opened = await openPage(browser, `${berth.url}${path}`, { colorScheme });
-        const { page } = opened;
-        await (path === "/chat/" ? page.getByRole("textbox") : page.getByRole("heading", { level: 1 }))
-          .first()
-          .waitFor();
-        await until("it has loaded", async () => (await page.getByText("Loading …").count()) === 0);
-        assert.deepEqual(await violations(page), [], path);
-      }
-    });
-  }
-
-  for (const colorScheme of ["light", "dark"] as const) {
-    it(`asks without a serious accessibility violation: for a token, and whether it may, ${colorScheme}`, async () => {
-      await using own = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
-      const made = await runBerth(["token", "create", "--label", "ada", "--scope", "admin"], own.env);
-      const token = /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
-      await using opened = await openPage(browser, `${own.url}/ui/tokens`, { colorScheme });
+  it("has no serious accessibility violation, light and dark", async () => {
+    for (const path of paths) {
+      await using opened = await openPage(browser, `${berth.url}${path}`);
       const { page } = opened;
-      await page.getByRole("button", { name: "Use token" }).waitFor();
-      assert.deepEqual(await violations(page), [], "the token form");
-      await page.getByLabel("Token", { exact: true }).fill("two words");
-      await page.getByRole("button", { name: "Use token" }).click();
-      await page.getByRole("alert").waitFor();
-      assert.deepEqual(await violations(page), [], "the token form that refuses");
-      await page.getByLabel("Token", { exact: true }).fill(token);
-      await page.getByRole("button", { name: "Use token" }).click();
-      await page.getByRole("button", { name: "Revoke ada" }).click();
-      const question = page.getByRole("dialog");
-      await question.waitFor();
-      assert.deepEqual(await violations(page), [], "the question");
-      await question.getByRole("button", { name: "Revoke" }).click();
-      await page.getByRole("dialog", { name: "Who are you?" }).waitFor();
-      assert.deepEqual(await violations(page), [], "the token form over the page");
-    });
-  }
+      await (path === "/chat/" ? page.getByRole("textbox") : page.getByRole("heading", { level: 1 })).first().waitFor();
+      await until("it has loaded", async () => (await page.getByText("Loading …").count()) === 0);
+      await assertAccessible(page, path);
+    }
+  });
+
+  it("asks without a serious accessibility violation: for a token, and whether it may", async () => {
+    await using own = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
+    const token = await makeToken(own);
+    await using opened = await openPage(browser, `${own.url}/ui/tokens`);
+    const { page } = opened;
+    await page.getByRole("button", { name: "Use token" }).waitFor();
+    await assertAccessible(page, "the token form");
+    await page.getByLabel("Token", { exact: true }).fill("two words");
+    await page.getByRole("button", { name: "Use token" }).click();
+    await page.getByRole("alert").waitFor();
+    await assertAccessible(page, "the token form that refuses");
+    await page.getByLabel("Token", { exact: true }).fill(token);
+    await page.getByRole("button", { name: "Use token" }).click();
+    await page.getByRole("button", { name: "Revoke ada" }).click();
+    const question = page.getByRole("dialog");
+    await question.waitFor();
+    await assertAccessible(page, "the question");
+    await question.getByRole("button", { name: "Revoke" }).click();
+    await page.getByRole("dialog", { name: "Who are you?" }).waitFor();
+    await assertAccessible(page, "the token form over the page");
+  });
 
   it("fits a phone that is 360 px wide: only tables and code scroll sideways", async () => {
     for (const path of paths) {
@@ -90,20 +82,10 @@ describe("every page", () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;
     await page.getByRole("link", { name: "coder" }).waitFor();
-    const tabTo = async (name: RegExp): Promise<void> => {
-      for (let count = 0; count < 80; count += 1) {
-        await page.keyboard.press("Tab");
-        const text: string = await page.evaluate(
-          "document.activeElement.ariaLabel ?? document.activeElement.textContent",
-        );
-        if (name.test(text)) return;
-      }
-      assert.fail(`Tab does not reach ${String(name)}`);
-    };
-    await tabTo(/^coder$/);
+    await tabTo(page, /^coder$/);
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "coder", level: 1 }).waitFor();
-    await tabTo(/^Restart$/);
+    await tabTo(page, /^Restart$/);
     await page.keyboard.press("Enter");
     await page.getByRole("table", { name: "Transitions" }).getByText("unloading").first().waitFor();
     await page.goto(`${berth.url}/chat/`);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
 
 const candidates = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 export const double = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
@@ -60,6 +61,13 @@ export function slotManifest(...flags: readonly string[]): string {
   return `engine = "custom"\ncommand = ${JSON.stringify(command)}\n`;
 }
 
+/** A slot on the DOUBLE of a modality: it hears, says and draws nothing real. */
+export function slotOnDouble(model: string, file: string, ...flags: readonly string[]): string {
+  const path = fileURLToPath(new URL(`../doubles/${file}`, import.meta.url));
+  const command = [process.execPath, "--disable-warning=ExperimentalWarning", path, ...flags];
+  return `command = ${JSON.stringify(command)}\n[model]\ndefault = "${model}"\n`;
+}
+
 /** A whole Berth with these slots, by name. */
 export async function berthWith(
   slots: Readonly<Record<string, string>>,
@@ -71,4 +79,26 @@ export async function berthWith(
       for (const [name, text] of Object.entries(slots)) await writeFile(join(configDir, `slots/${name}.toml`), text);
     },
   });
+}
+
+/** A new token, as a person on the machine makes it. */
+export async function makeToken({ env }: RunningBerth, label = "ada", scope = "admin"): Promise<string> {
+  const made = await runBerth(["token", "create", "--label", label, "--scope", scope], env);
+  return /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+}
+
+/** An expression: the name of the focused control, as a person would call it. */
+const focused =
+  "(() => { const at = document.activeElement; return at.ariaLabel ?? at.labels?.[0]?.textContent.trim() ?? at.textContent; })()";
+
+/** Moves the focus by the keyboard to the control of that name. */
+export async function tabTo(page: Page, name: RegExp, key = "Tab"): Promise<void> {
+  const met: string[] = [];
+  for (let count = 0; count < 300; count += 1) {
+    await page.keyboard.press(key);
+    const text: string = await page.evaluate(focused);
+    if (name.test(text)) return;
+    met.push(text);
+  }
+  assert.fail(`${key} does not reach ${String(name)}: ${met.join(" | ")}`);
 }

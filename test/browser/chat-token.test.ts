@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
 import { list, record } from "../support/openai.ts";
 import { freePorts } from "../support/ports.ts";
 import { until } from "../support/until.ts";
-import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
 
 describe("the chat page, with a token", () => {
   let browser: Browser;
@@ -14,8 +13,7 @@ describe("the chat page, with a token", () => {
   let chatUrl: string;
   let token: string;
   const make = async (label: string): Promise<string> => {
-    const made = await runBerth(["token", "create", "--label", label, "--scope", "admin"], berth.env);
-    return /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+    return await makeToken(berth, label);
   };
   before(async () => {
     browser = await openBrowser();

@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Browser, Locator } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
 import { until } from "../support/until.ts";
-import { berthWith, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
+import { berthWith, makeToken, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
 
 const later = `load = "onDemand"\n${slotManifest()}`;
 
@@ -15,8 +14,7 @@ describe("the controls of the dashboard", () => {
   before(async () => {
     browser = await openBrowser();
     berth = await berthWith({ later }, { SVC_AUTH_ENABLED: "1" });
-    const made = await runBerth(["token", "create", "--label", "ada", "--scope", "admin"], berth.env);
-    token = /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+    token = await makeToken(berth);
   });
   after(async () => {
     await browser.close();

@@ -3,8 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
-import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
-import { runBerth } from "../support/command.ts";
+import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
 import { until } from "../support/until.ts";
 import type { RunningBerth } from "../support/berth.ts";
 
@@ -186,8 +185,7 @@ describe("the dashboard", () => {
 
   it("asks for a token where authentication is on, and makes one that is shown once, copied and revoked", async () => {
     await using own = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
-    const made = await runBerth(["token", "create", "--label", "me", "--scope", "admin"], own.env);
-    const token = /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+    const token = await makeToken(own, "me");
     await using opened = await openPage(browser, own.url);
     const { page } = opened;
     await page.getByLabel("Token").fill("svc_wrong.token");

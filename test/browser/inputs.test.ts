@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
 import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
-import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
 
 describe("what a person enters", () => {
   let browser: Browser;
@@ -14,8 +13,7 @@ describe("what a person enters", () => {
   before(async () => {
     browser = await openBrowser();
     berth = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
-    const made = await runBerth(["token", "create", "--label", "ada", "--scope", "admin"], berth.env);
-    token = /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+    token = await makeToken(berth);
   });
   after(async () => {
     await browser.close();
@@ -49,8 +47,7 @@ describe("what a person enters", () => {
 
   it("stays on the page while a token is asked for again", async () => {
     const tokenOf = async (label: string): Promise<string> => {
-      const made = await runBerth(["token", "create", "--label", label, "--scope", "admin"], berth.env);
-      return /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+      return await makeToken(berth, label);
     };
     const brief = await tokenOf("brief");
     await using opened = await openPage(browser, `${berth.url}/ui/tokens`);

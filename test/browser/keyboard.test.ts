@@ -4,23 +4,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
-import { openBrowser, openPage, slotManifest } from "./browser.ts";
-
-/** An expression: the name of the focused control, as a person would call it. */
-const named =
-  "(() => { const at = document.activeElement; return at.ariaLabel ?? at.labels?.[0]?.textContent.trim() ?? at.textContent; })()";
-
-async function tabTo(page: Page, name: RegExp): Promise<void> {
-  const met: string[] = [];
-  for (let count = 0; count < 300; count += 1) {
-    await page.keyboard.press("Tab");
-    const text: string = await page.evaluate(named);
-    if (name.test(text)) return;
-    met.push(text);
-  }
-  assert.fail(`Tab does not reach ${String(name)}: ${met.join(" | ")}`);
-}
+import { makeToken, openBrowser, openPage, slotManifest, tabTo } from "./browser.ts";
 
 async function press(page: Page, name: RegExp, key = "Enter"): Promise<void> {
   await tabTo(page, name);
@@ -42,8 +26,7 @@ describe("with the keyboard alone", () => {
         await writeFile(join(configDir, "slots/later.toml"), later);
       },
     });
-    const made = await runBerth(["token", "create", "--label", "ada", "--scope", "admin"], berth.env);
-    token = /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+    token = await makeToken(berth);
   });
   after(async () => {
     await browser.close();

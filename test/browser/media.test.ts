@@ -2,22 +2,13 @@ import assert from "node:assert/strict";
 import { open, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
-import { berthWith, double, openBrowser, openPage, slotManifest } from "./browser.ts";
-
-const doubles = fileURLToPath(new URL("../doubles", import.meta.url));
-
-/** A slot on a DOUBLE of a modality: it hears, says and draws nothing real. */
-function doubleSlot(model: string, file: string, ...flags: readonly string[]): string {
-  const command = [process.execPath, "--disable-warning=ExperimentalWarning", join(doubles, file), ...flags];
-  return `command = ${JSON.stringify(command)}\n[model]\ndefault = "${model}"\n`;
-}
+import { berthWith, double, openBrowser, openPage, slotManifest, slotOnDouble } from "./browser.ts";
 
 async function ask(page: Page, model: string, text: string): Promise<void> {
   await page.getByRole("combobox", { name: "Model" }).selectOption(model);
@@ -48,10 +39,10 @@ describe("the chat page", () => {
           `engine = "custom"\nload = "onDemand"\ncommand = ${gated}\n`,
         );
         await writeFile(join(configDir, "slots/coder.toml"), `${slotManifest()}[model]\ndefault = "one"\n`);
-        await writeFile(join(configDir, "slots/img.toml"), doubleSlot("sdxl-turbo", "comfyui.ts"));
-        await writeFile(join(configDir, "slots/tts.toml"), doubleSlot("kokoro", "kokoro.ts"));
+        await writeFile(join(configDir, "slots/img.toml"), slotOnDouble("sdxl-turbo", "comfyui.ts"));
+        await writeFile(join(configDir, "slots/tts.toml"), slotOnDouble("kokoro", "kokoro.ts"));
         const path = ["--inference-path", "/v1/audio/transcriptions"];
-        await writeFile(join(configDir, "slots/stt.toml"), doubleSlot("whisper-tiny", "whisper.ts", ...path));
+        await writeFile(join(configDir, "slots/stt.toml"), slotOnDouble("whisper-tiny", "whisper.ts", ...path));
       },
     });
     for (const name of ["coder", "img", "tts", "stt"]) await berth.state(name, "ready", "idle");

@@ -8,10 +8,9 @@ import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { startHub, type Hub } from "../doubles/hub.ts";
 import { startProvider, type ProviderDouble } from "../doubles/provider.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
-import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
 
 describe("the pages", () => {
   let browser: Browser;
@@ -252,8 +251,7 @@ describe("the pages", () => {
   it("A token without the scope: a sentence with what to do, on every page", async () => {
     await using own = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
     const tokenOf = async (scope: string): Promise<string> => {
-      const made = await runBerth(["token", "create", "--label", scope, "--scope", scope], own.env);
-      return /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+      return await makeToken(own, scope, scope);
     };
     const [poor, reader, admin] = [await tokenOf("v1-only"), await tokenOf("read-only"), await tokenOf("admin")];
     await using opened = await openPage(browser, own.url, { permissions: ["clipboard-read", "clipboard-write"] });

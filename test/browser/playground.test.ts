@@ -3,25 +3,17 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { Browser, Page } from "playwright-core";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { heardIn } from "../doubles/whisper.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
-import { openBrowser, openPage } from "./browser.ts";
+import { openBrowser, openPage, slotOnDouble } from "./browser.ts";
 
 const run = promisify(execFile);
-const doubles = fileURLToPath(new URL("../doubles", import.meta.url));
 const sound = Buffer.concat([Buffer.from("RIFF\u0000\u0000\u0000\u0000WAVE", "latin1"), Buffer.alloc(5000, 3)]);
 const hostile = "<img src=x onerror=window.hacked=1>";
-
-/** The manifest of a slot on one of the DOUBLES: no real ComfyUI, whisper.cpp or Kokoro runs here. */
-function onDouble(model: string, program: string, ...flags: readonly string[]): string {
-  const command = [process.execPath, "--disable-warning=ExperimentalWarning", join(doubles, program), ...flags];
-  return `load = "onDemand"\ncommand = ${JSON.stringify(command)}\n[model]\ndefault = "${model}"\n`;
-}
 
 /** Runs a curl snippet of the page as a person who pastes it would. */
 async function pasted(page: Page): Promise<string> {
@@ -41,9 +33,11 @@ describe("the playground", () => {
         const slot = (name: string, text: string): Promise<void> =>
           writeFile(join(configDir, `slots/${name}.toml`), text);
         await slot("embed", '[model]\ndefault = "tiny-embed"\nrerank = "ranker"\n');
-        await slot("img", onDouble("sdxl-turbo", "comfyui.ts"));
-        await slot("stt", onDouble("whisper-tiny", "whisper.ts", "--inference-path", "/v1/audio/transcriptions"));
-        await slot("tts", onDouble("kokoro", "kokoro.ts"));
+        const onDemand = (...double: Parameters<typeof slotOnDouble>): string =>
+          `load = "onDemand"\n${slotOnDouble(...double)}`;
+        await slot("img", onDemand("sdxl-turbo", "comfyui.ts"));
+        await slot("stt", onDemand("whisper-tiny", "whisper.ts", "--inference-path", "/v1/audio/transcriptions"));
+        await slot("tts", onDemand("kokoro", "kokoro.ts"));
       },
     });
     await berth.state("embed", "ready", "idle");
