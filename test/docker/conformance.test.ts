@@ -1,4 +1,4 @@
 import { runtimeConformance } from "../runtimes/conformance.ts";
 import { DockerSite } from "./docker-site.ts";
 
-runtimeConformance("docker", async () => new DockerSite());
+runtimeConformance("docker", async () => new DockerSite(), { concurrency: 3 });

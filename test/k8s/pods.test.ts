@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, it } from "node:test";
+import { after, describe, it } from "node:test";
 import type { Observed, Workload } from "../../src/api/workload.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { sharedCluster } from "../support/kube/shared.ts";
@@ -48,130 +48,141 @@ function script(site: ClusterSite, code: string, more: Partial<Workload> = {}): 
   return { ...workload, command: ["/usr/bin/node", "-e", code, "--"], ...more };
 }
 
-it("arguments and variables arrive unchanged, whatever the kubelet would expand in them", async () => {
-  await scene(async (site, runtime) => {
-    const odd = ["$(PORT)", "$$(PORT)", "$$", "$", "a $5 b", "$(NO)", "'\"\\"];
-    const code =
-      "console.error(JSON.stringify([process.argv.slice(1), process.env.ODD, process.env.KEY])); process.exit(9)";
-    const made = script(site, code);
-    await cluster.kubectl(["-n", site.namespace, "create", "secret", "generic", "hub", "--from-literal=token=$(PORT)"]);
-    const env = { ...made.env, ODD: "$$(PORT) $(PORT)", KEY: { secretKeyRef: { name: "hub", key: "token" } } };
-    await runtime.ensure({ ...made, command: [...made.command, ...odd], env });
-    const { message } = await exited(runtime);
-    const [, said = ""] = /^exited with code 9: (.*)$/.exec(message) ?? [];
-    assert.deepEqual(JSON.parse(said), [odd, "$$(PORT) $(PORT)", "$(PORT)"]);
+/** Each in a namespace of its own; they wait most of the time. */
+describe("a Pod of the node", { concurrency: 3 }, () => {
+  it("arguments and variables arrive unchanged, whatever the kubelet would expand in them", async () => {
+    await scene(async (site, runtime) => {
+      const odd = ["$(PORT)", "$$(PORT)", "$$", "$", "a $5 b", "$(NO)", "'\"\\"];
+      const code =
+        "console.error(JSON.stringify([process.argv.slice(1), process.env.ODD, process.env.KEY])); process.exit(9)";
+      const made = script(site, code);
+      await cluster.kubectl([
+        "-n",
+        site.namespace,
+        "create",
+        "secret",
+        "generic",
+        "hub",
+        "--from-literal=token=$(PORT)",
+      ]);
+      const env = { ...made.env, ODD: "$$(PORT) $(PORT)", KEY: { secretKeyRef: { name: "hub", key: "token" } } };
+      await runtime.ensure({ ...made, command: [...made.command, ...odd], env });
+      const { message } = await exited(runtime);
+      const [, said = ""] = /^exited with code 9: (.*)$/.exec(message) ?? [];
+      assert.deepEqual(JSON.parse(said), [odd, "$$(PORT) $(PORT)", "$(PORT)"]);
+    });
   });
-});
 
-it("the bearer is in the Pod's Secret alone, is known to the next operator, and goes with the Pod", async () => {
-  await scene(async (site, runtime) => {
-    await runtime.ensure({ ...site.workload(0), bearer: { env: "LLAMA_API_KEY" } });
-    const { bearer } = await listening(runtime);
-    assert.match(bearer ?? "", /^[\w-]{43}$/);
-    const pod = await cluster.kubectl(["-n", site.namespace, "get", "pod", "berth-primary-main-0", "-o", "json"]);
-    assert.ok(!pod.includes(bearer ?? ""));
-    await runtime[Symbol.asyncDispose]();
-    await using next = await site.open();
-    assert.equal((await only(next)).bearer, bearer);
-    await next.remove("primary", undefined, { stopSeconds: 1 });
-    assert.equal(await cluster.kubectl(["-n", site.namespace, "get", "secrets", "-o", "name"]), "");
+  it("the bearer is in the Pod's Secret alone, is known to the next operator, and goes with the Pod", async () => {
+    await scene(async (site, runtime) => {
+      await runtime.ensure({ ...site.workload(0), bearer: { env: "LLAMA_API_KEY" } });
+      const { bearer } = await listening(runtime);
+      assert.match(bearer ?? "", /^[\w-]{43}$/);
+      const pod = await cluster.kubectl(["-n", site.namespace, "get", "pod", "berth-primary-main-0", "-o", "json"]);
+      assert.ok(!pod.includes(bearer ?? ""));
+      await runtime[Symbol.asyncDispose]();
+      await using next = await site.open();
+      assert.equal((await only(next)).bearer, bearer);
+      await next.remove("primary", undefined, { stopSeconds: 1 });
+      assert.equal(await cluster.kubectl(["-n", site.namespace, "get", "secrets", "-o", "name"]), "");
+    });
   });
-});
 
-it("a Pod without a free device waits, and says for what", async () => {
-  await scene(async (site, runtime) => {
-    const pod = { ...needs, extended: { "amd.com/gpu": 1 } };
-    await runtime.ensure(site.workload(0, [], { pod }));
-    const { message, isStuck } = await pendingFor(runtime, "Unschedulable");
-    assert.ok(isStuck);
-    assert.match(
-      message,
-      /^no node takes its Pod: 0\/1 nodes are available: 1 Insufficient amd\.com\/gpu\. .*one SlotGroup\)$/,
-    );
+  it("a Pod without a free device waits, and says for what", async () => {
+    await scene(async (site, runtime) => {
+      const pod = { ...needs, extended: { "amd.com/gpu": 1 } };
+      await runtime.ensure(site.workload(0, [], { pod }));
+      const { message, isStuck } = await pendingFor(runtime, "Unschedulable");
+      assert.ok(isStuck);
+      assert.match(
+        message,
+        /^no node takes its Pod: 0\/1 nodes are available: 1 Insufficient amd\.com\/gpu\. .*one SlotGroup\)$/,
+      );
+    });
   });
-});
 
-it("a Pod without its Secret waits for it, and starts once it is there", async () => {
-  await scene(async (site, runtime) => {
-    const made = site.workload(0);
-    await runtime.ensure({ ...made, env: { ...made.env, KEY: { secretKeyRef: { name: "later", key: "k" } } } });
-    const { message } = await pendingFor(runtime, "NoSecret");
-    assert.match(message, /secret "later" not found; create it$/);
-    await cluster.kubectl(["-n", site.namespace, "create", "secret", "generic", "later", "--from-literal=k=v"]);
-    await listening(runtime);
+  it("a Pod without its Secret waits for it, and starts once it is there", async () => {
+    await scene(async (site, runtime) => {
+      const made = site.workload(0);
+      await runtime.ensure({ ...made, env: { ...made.env, KEY: { secretKeyRef: { name: "later", key: "k" } } } });
+      const { message } = await pendingFor(runtime, "NoSecret");
+      assert.match(message, /secret "later" not found; create it$/);
+      await cluster.kubectl(["-n", site.namespace, "create", "secret", "generic", "later", "--from-literal=k=v"]);
+      await listening(runtime);
+    });
   });
-});
 
-it("an image that cannot be fetched ends the attempt with the registry's message", async () => {
-  await scene(async (site, runtime) => {
-    await runtime.ensure(site.workload(0, [], { image: "127.0.0.1:1/nobody/none:1" }));
-    const { reason, message } = await exited(runtime);
-    assert.equal(reason, "PullFailed");
-    assert.match(message, /^the image 127\.0\.0\.1:1\/nobody\/none:1 could not be fetched \(.*connection refused/);
+  it("an image that cannot be fetched ends the attempt with the registry's message", async () => {
+    await scene(async (site, runtime) => {
+      await runtime.ensure(site.workload(0, [], { image: "127.0.0.1:1/nobody/none:1" }));
+      const { reason, message } = await exited(runtime);
+      assert.equal(reason, "PullFailed");
+      assert.match(message, /^the image 127\.0\.0\.1:1\/nobody\/none:1 could not be fetched \(.*connection refused/);
+    });
   });
-});
 
-it("an engine that takes more than its memory is killed, and its limit is named", async () => {
-  await scene(async (site, runtime) => {
-    const made = script(site, "const all = []; for (;;) all.push(Buffer.alloc(16e6, 1));");
-    const { container } = made;
-    assert.ok(container !== undefined);
-    await runtime.ensure({ ...made, container: { ...container, memoryBytes: 96 * 1024 ** 2 } });
-    const { reason, message } = await exited(runtime);
-    assert.equal(reason, "OOMKilled");
-    assert.match(
-      message,
-      /^the kernel killed it: out of memory \(its limit is (96Mi|100663296) bytes, resources\.memoryBytes\)/,
-    );
+  it("an engine that takes more than its memory is killed, and its limit is named", async () => {
+    await scene(async (site, runtime) => {
+      const made = script(site, "const all = []; for (;;) all.push(Buffer.alloc(16e6, 1));");
+      const { container } = made;
+      assert.ok(container !== undefined);
+      await runtime.ensure({ ...made, container: { ...container, memoryBytes: 96 * 1024 ** 2 } });
+      const { reason, message } = await exited(runtime);
+      assert.equal(reason, "OOMKilled");
+      assert.match(
+        message,
+        /^the kernel killed it: out of memory \(its limit is (96Mi|100663296) bytes, resources\.memoryBytes\)/,
+      );
+    });
   });
-});
 
-it("runs at the Pod Security level restricted, which refuses device files of the node", async () => {
-  await scene(async (site, runtime) => {
-    const level = "pod-security.kubernetes.io/enforce=restricted";
-    await cluster.kubectl(["label", "namespace", site.namespace, level]);
-    await runtime.ensure(site.workload(0));
-    await listening(runtime);
-    await runtime.remove("primary", undefined, { stopSeconds: 1 });
-    await runtime.ensure(site.workload(0, [], { devices: ["/dev/null"] }));
-    const { reason, message } = await exited(runtime);
-    assert.equal(reason, "StartFailed");
-    assert.match(
-      message,
-      /^the Pod Security level of namespace \S+ forbids its Pod: .*privileged.*resources\.extended/,
-    );
+  it("runs at the Pod Security level restricted, which refuses device files of the node", async () => {
+    await scene(async (site, runtime) => {
+      const level = "pod-security.kubernetes.io/enforce=restricted";
+      await cluster.kubectl(["label", "namespace", site.namespace, level]);
+      await runtime.ensure(site.workload(0));
+      await listening(runtime);
+      await runtime.remove("primary", undefined, { stopSeconds: 1 });
+      await runtime.ensure(site.workload(0, [], { devices: ["/dev/null"] }));
+      const { reason, message } = await exited(runtime);
+      assert.equal(reason, "StartFailed");
+      assert.match(
+        message,
+        /^the Pod Security level of namespace \S+ forbids its Pod: .*privileged.*resources\.extended/,
+      );
+    });
   });
-});
 
-it("a Pod that somebody deletes counts as ended, and a foreign Pod is never touched", async () => {
-  await scene(async (site, runtime) => {
-    await runtime.ensure(site.workload(0, ["--ignore-term"]));
-    await listening(runtime);
-    await cluster.kubectl([
-      "-n",
-      site.namespace,
-      "delete",
-      "pod",
-      "berth-primary-main-0",
-      "--grace-period=5",
-      "--wait=false",
-    ]);
-    const { reason } = await exited(runtime);
-    assert.equal(reason, "PodDeleted");
-    await runtime.remove("primary", undefined, { stopSeconds: 1 });
-    const foreign = {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { name: "berth-primary-main-0" },
-      spec: { containers: [{ name: "x", image: "localhost/berth-test/engine:1" }] },
-    };
-    await cluster.kubectl(["-n", site.namespace, "create", "-f", "-"], JSON.stringify(foreign));
-    await assert.rejects(
-      runtime.ensure(site.workload(0)),
-      /belongs to another installation of Berth, or to somebody else/,
-    );
-    await runtime.remove("primary", undefined, { stopSeconds: 1 });
-    const left = await cluster.kubectl(["-n", site.namespace, "get", "pods", "-o", "name"]);
-    assert.equal(left.trim(), "pod/berth-primary-main-0");
+  it("a Pod that somebody deletes counts as ended, and a foreign Pod is never touched", async () => {
+    await scene(async (site, runtime) => {
+      await runtime.ensure(site.workload(0, ["--ignore-term"]));
+      await listening(runtime);
+      await cluster.kubectl([
+        "-n",
+        site.namespace,
+        "delete",
+        "pod",
+        "berth-primary-main-0",
+        "--grace-period=5",
+        "--wait=false",
+      ]);
+      const { reason } = await exited(runtime);
+      assert.equal(reason, "PodDeleted");
+      await runtime.remove("primary", undefined, { stopSeconds: 1 });
+      const foreign = {
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: { name: "berth-primary-main-0" },
+        spec: { containers: [{ name: "x", image: "localhost/berth-test/engine:1" }] },
+      };
+      await cluster.kubectl(["-n", site.namespace, "create", "-f", "-"], JSON.stringify(foreign));
+      await assert.rejects(
+        runtime.ensure(site.workload(0)),
+        /belongs to another installation of Berth, or to somebody else/,
+      );
+      await runtime.remove("primary", undefined, { stopSeconds: 1 });
+      const left = await cluster.kubectl(["-n", site.namespace, "get", "pods", "-o", "name"]);
+      assert.equal(left.trim(), "pod/berth-primary-main-0");
+    });
   });
 });

@@ -6,4 +6,4 @@ import { ClusterSite } from "./pod-site.ts";
 const cluster = await sharedCluster();
 after(async () => await cluster[Symbol.asyncDispose]());
 
-runtimeConformance("kubernetes", async () => await ClusterSite.make(cluster));
+runtimeConformance("kubernetes", async () => await ClusterSite.make(cluster), { concurrency: 3 });

@@ -29,7 +29,11 @@ export interface Site extends AsyncDisposable {
   population(): Promise<number>;
 }
 
-export function runtimeConformance(name: string, openSite: () => Promise<Site>): void {
+export function runtimeConformance(
+  name: string,
+  openSite: () => Promise<Site>,
+  { concurrency = 1 }: { readonly concurrency?: number } = {},
+): void {
   /** Disposes of the runtimes first, then of the site, also when the test fails. */
   const scene = async (
     run: (site: Site, runtime: Runtime, port: number, stack: AsyncDisposableStack) => Promise<void>,
@@ -42,7 +46,7 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
     test(title, { timeout: 300_000 }, async (_context: TestContext) => await scene(run));
   };
 
-  describe(`the ${name} runtime`, () => {
+  describe(`the ${name} runtime`, { concurrency }, () => {
     it("knows nothing of a slot that never ran", async (_site, runtime) => {
       assert.deepEqual(await runtime.observe("primary"), []);
       assert.deepEqual(await runtime.list(), []);
