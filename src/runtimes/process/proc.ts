@@ -93,6 +93,14 @@ export function knownListeners(port: number): ReadonlySet<string> | undefined {
   return [...before.inodes].every(isOpen) ? before.inodes : undefined;
 }
 
+/** Whether a known listener on the port is still open, by one readlink however many the engine has. */
+export function hasKnownListener(port: number): boolean {
+  const before = listeningOn.get(port);
+  if (before === undefined || performance.now() - before.readAt > knownForMs) return false;
+  for (const inode of before.inodes) if (isOpen(inode)) return true;
+  return false;
+}
+
 function isOpen(inode: string): boolean {
   const path = openAt.get(inode);
   if (path === undefined) return false;

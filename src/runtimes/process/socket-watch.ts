@@ -1,6 +1,6 @@
 import type { SlotProcess } from "../../api/process-ref.ts";
 import { everySecond } from "../../lib/pulse.ts";
-import { knownListeners } from "./proc.ts";
+import { hasKnownListener } from "./proc.ts";
 import { recordKey } from "./records.ts";
 
 interface Served extends SlotProcess {
@@ -8,7 +8,7 @@ interface Served extends SlotProcess {
 }
 
 /**
- * Reports within a second that the listening socket of an engine has closed while its process lives: the kernel has no
+ * Reports within a second that the last listening socket of an engine has closed while its process lives: the kernel has no
  * event for that, and another program on the port would get the requests. Costs one readlink a second and engine.
  */
 export class SocketWatch implements Disposable {
@@ -18,7 +18,7 @@ export class SocketWatch implements Disposable {
   constructor(onGone: (slot: string) => void) {
     this.#beats = everySecond(() => {
       for (const [key, { slot, port }] of this.#served) {
-        if (knownListeners(port) !== undefined) continue;
+        if (hasKnownListener(port)) continue;
         this.#served.delete(key);
         onGone(slot);
       }
@@ -28,7 +28,7 @@ export class SocketWatch implements Disposable {
   /** The result of an observation. Sockets that only the kernel's table shows are left to the next observation. */
   note(engine: Served, isListening: boolean): void {
     const key = recordKey(engine);
-    if (isListening && knownListeners(engine.port) !== undefined) this.#served.set(key, engine);
+    if (isListening && hasKnownListener(engine.port)) this.#served.set(key, engine);
     else this.#served.delete(key);
   }
 

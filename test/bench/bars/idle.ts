@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { atMost, figure, mebibyte, told, type Bar, type Result } from "../bar.ts";
-import { cpuSeconds, proportionalBytes, residentBytes, voluntarySwitches } from "../machine/cpu.ts";
+import { proportionalBytes, residentBytes, scheduledSeconds, voluntarySwitches } from "../machine/cpu.ts";
 import { engineCommand, openSite } from "../machine/site.ts";
 
 const running = 16;
@@ -29,13 +29,13 @@ export const idle: Bar = {
       ["gateway", gateway.pid],
       ["operator", operator.pid],
     ] as const;
-    const before = parts.map(([, pid]) => ({ cpu: cpuSeconds(pid), switches: voluntarySwitches(pid) }));
+    const before = parts.map(([, pid]) => ({ cpu: scheduledSeconds(pid), switches: voluntarySwitches(pid) }));
     await delay(seconds * 1000);
     const each = parts.flatMap(([part, pid], index) => {
       const began = before[index] ?? { cpu: 0, switches: 0 };
       return [
         atMost(`${part} at rest: resident memory`, residentBytes(pid) / mebibyte, 110, " MiB"),
-        atMost(`${part} at rest: CPU`, ((cpuSeconds(pid) - began.cpu) / seconds) * 100, 1, " % of a core"),
+        atMost(`${part} at rest: CPU`, ((scheduledSeconds(pid) - began.cpu) / seconds) * 100, 1, " % of a core"),
         told(`${part} at rest: waits`, `${figure((voluntarySwitches(pid) - began.switches) / seconds)} a second`),
       ];
     });

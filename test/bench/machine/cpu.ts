@@ -9,6 +9,18 @@ export function cpuSeconds(pid: number): number {
   return own / ticksPerSecond;
 }
 
+/**
+ * Seconds that the present threads of a process have run, by the scheduler's own clock. The ticks of `cpuSeconds` count a
+ * whole tick for what runs at its end, and work that a timer starts often does: a process at rest seems half as busy again.
+ * https://docs.kernel.org/scheduler/sched-stats.html
+ */
+export function scheduledSeconds(pid: number): number {
+  return readdirSync(`/proc/${pid}/task`).reduce((sum, task) => {
+    const [nanoseconds = "0"] = readOr(`/proc/${pid}/task/${task}/schedstat`).split(" ");
+    return sum + Number(nanoseconds) / 1e9;
+  }, 0);
+}
+
 export function residentBytes(pid: number): number {
   return statusBytes(pid, "VmRSS");
 }
