@@ -118,7 +118,9 @@ export function valuesSchema(): object {
   const own = readSchema(z.strictObject(shape), "input");
   const settings = readSchema(z.strictObject(configShape), "input").properties ?? {};
   const kept = Object.entries(settings).filter(([key]) => !isChartsOwn(key));
-  const { required: _, ...rest } = own;
+  // A null removes a default, with all that templates read below it.
+  const required = Object.entries(shape).flatMap(([key, value]) => (value instanceof z.ZodObject ? [key] : []));
+  const rest = { ...own, required: [...required, "settings"] };
   return {
     $schema: "http://json-schema.org/draft-07/schema#",
     title: "Values of Berth's chart",

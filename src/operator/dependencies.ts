@@ -16,6 +16,7 @@ import type { FreedMemory } from "./observe/freed-memory.ts";
 import type { GroupLedger } from "./groups/ledger.ts";
 import type { HealthRecords } from "./observe/health.ts";
 import type { MemoryRecords } from "./observe/memory.ts";
+import type { MissingModels } from "./observe/missing-models.ts";
 import type { Backoff } from "./plan/backoff.ts";
 import type { Clock } from "./queue.ts";
 import type { ProcessRef, SlotProcess } from "../api/process-ref.ts";
@@ -71,6 +72,7 @@ export interface Dependencies {
   readonly pulls: SlotPulls;
   /** When slots released memory, kept by the controller. */
   readonly freed: FreedMemory;
+  readonly missing: MissingModels;
   /** Records by ref, kept by the controller. */
   models(): ReadonlyMap<string, ModelRecord>;
   /** This operator's last published state, by slot. */

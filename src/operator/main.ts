@@ -23,6 +23,7 @@ import { engineOutput } from "./observe/engine-output.ts";
 import { followHardware, type ProbeHardware } from "./observe/hardware.ts";
 import { FitRecords, type EnginePrint } from "./observe/fit.ts";
 import { FreedMemory } from "./observe/freed-memory.ts";
+import { MissingModels } from "./observe/missing-models.ts";
 import { HealthRecords } from "./observe/health.ts";
 import { GroupLedger } from "./groups/ledger.ts";
 import { heldPorts } from "./held-ports.ts";
@@ -212,6 +213,7 @@ export async function runOperator(
     },
     pulls: fetching.pulls,
     freed: new FreedMemory(published.values()),
+    missing: new MissingModels(),
     models: () => models.current,
     published,
   };

@@ -36,6 +36,8 @@ export async function reconcile(dependencies: Dependencies, name: string, option
   const gathered = await gatherAnswered(dependencies, name);
   // A probe only reads: a paused operator sends it too, otherwise adopted engines would count as dead.
   void probe(dependencies, gathered, "other");
+  const arrivalMs = dependencies.missing.waitMs(gathered.input, dependencies.clock.elapsedMs());
+  if (arrivalMs > 0) return { requeueMs: arrivalMs };
   const { check, ...decided } = plan(gathered.input);
   const decision = options.isPaused ? whilePaused(gathered.input, decided) : decided;
   explain(options.log, gathered.input, decision, check);

@@ -137,6 +137,12 @@ describe("the chart", () => {
     assert.match(await helmAlone(lint, everything), /0 chart\(s\) failed/);
   });
 
+  it("names the group of values that was removed by a null", async () => {
+    for (const group of ["gateway", "service", "modelStorage", "image", "settings"])
+      await assert.rejects(render({ [group]: null }), new RegExp(`'?${group}'?`));
+    await assert.rejects(render({ gateway: null }), /specifications of the schema/);
+  });
+
   it("renders the requested objects, and no other", async () => {
     const few = (await render()).map(nameOf).toSorted();
     assert.deepEqual(few, [

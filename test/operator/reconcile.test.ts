@@ -296,6 +296,22 @@ test("deleting a built-in leaves it, not configured", async () => {
   assert.deepEqual([site.state("primary"), site.condition("primary", "Ready")], ["offline", "True/NotConfigured"]);
 });
 
+test("a Model that arrives just after its slot was never missing; one that does not is", async () => {
+  await using site = new Site();
+  await site.start();
+  site.source.save("primary", { model: { default: "late" } });
+  await site.advance(0.2);
+  site.setModel("late");
+  await site.advance(10);
+  assert.equal(site.state("primary"), "ready");
+  assert.ok(!JSON.stringify([site.slot("primary"), site.log]).includes("ModelNotFound"));
+  site.source.save("primary", { model: { default: "nowhere" } });
+  await site.advance(0.4);
+  assert.ok(!JSON.stringify(site.slot("primary")).includes("ModelNotFound"));
+  await site.advance(0.2);
+  assert.equal(site.slot("primary").status.lastError?.reason, "ModelNotFound");
+});
+
 test("an obstacle is removed from the status once the slot is no longer wanted", async () => {
   await using site = new Site();
   await site.start();

@@ -9,6 +9,7 @@ import { ComputeRecords } from "../../src/operator/observe/compute.ts";
 import { ConflictIndex } from "../../src/operator/observe/conflicts.ts";
 import { Controller } from "../../src/operator/controller.ts";
 import { FreedMemory } from "../../src/operator/observe/freed-memory.ts";
+import { MissingModels } from "../../src/operator/observe/missing-models.ts";
 import { GroupLedger } from "../../src/operator/groups/ledger.ts";
 import { HealthRecords } from "../../src/operator/observe/health.ts";
 import { MemoryRecords, type GpuHoldings } from "../../src/operator/observe/memory.ts";
@@ -154,6 +155,7 @@ export class Site implements AsyncDisposable {
       cores: 4,
       defaultRuntime: "auto",
       freed: new FreedMemory(published.values()),
+      missing: new MissingModels(),
       pulls: this.pulls,
       models: () => records.current,
       published,

@@ -1,0 +1,28 @@
+import { isRefusal } from "../../engines/engine.ts";
+import type { SlotInput } from "../plan/input.ts";
+
+/**
+ * How long the Model that a slot names may still be on its way. Files of one commit, and objects of one `kubectl apply`, are
+ * read by watches of their own: the slot may be here 0.1 s before its model.
+ */
+const arrivalMs = 500;
+
+/** Since when slots have named models that nobody knows, by slot. */
+export class MissingModels {
+  readonly #since = new Map<string, { readonly specHash: string; readonly elapsedMs: number }>();
+
+  /** Milliseconds for which the slot is not yet said to name an unknown model. */
+  waitMs({ name, specHash, workloads, unknownRefs }: SlotInput, elapsedMs: number): number {
+    const isMissing =
+      (isRefusal(workloads) && workloads.reason === "ModelNotFound") ||
+      (unknownRefs !== undefined && unknownRefs.length > 0);
+    if (!isMissing) {
+      this.#since.delete(name);
+      return 0;
+    }
+    const known = this.#since.get(name);
+    if (known?.specHash === specHash) return Math.max(0, known.elapsedMs + arrivalMs - elapsedMs);
+    this.#since.set(name, { specHash, elapsedMs });
+    return arrivalMs;
+  }
+}
