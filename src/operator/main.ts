@@ -1,10 +1,6 @@
 import { availableParallelism } from "node:os";
-import type { Logger } from "pino";
-import type { CatalogEntry } from "../api/catalog.ts";
 import type { Config } from "../api/config.ts";
-import type { EngineImages } from "../api/engine-images.ts";
 import type { ModelRecord } from "../api/model.ts";
-import type { EngineHost } from "../engines/engine.ts";
 import { engines } from "../engines/registry.ts";
 import { aborted } from "../lib/aborted.ts";
 import { openModelPulls } from "../models/fetch/open.ts";
@@ -20,15 +16,16 @@ import { EngineContexts } from "./act/contexts.ts";
 import { ConflictIndex } from "./observe/conflicts.ts";
 import { Controller } from "./controller.ts";
 import { engineOutput } from "./observe/engine-output.ts";
-import { followHardware, type ProbeHardware } from "./observe/hardware.ts";
-import { FitRecords, type EnginePrint } from "./observe/fit.ts";
+import { followHardware } from "./observe/hardware.ts";
+import { FitRecords } from "./observe/fit.ts";
 import { FreedMemory } from "./observe/freed-memory.ts";
 import { MissingModels } from "./observe/missing-models.ts";
+import type { OperatorOptions } from "./options.ts";
 import { HealthRecords } from "./observe/health.ts";
 import { GroupLedger } from "./groups/ledger.ts";
 import { heldPorts } from "./held-ports.ts";
 import { startHeartbeat } from "./report/heartbeat.ts";
-import { MemoryRecords, type GpuHoldings } from "./observe/memory.ts";
+import { MemoryRecords } from "./observe/memory.ts";
 import { OperatorMetrics } from "./report/metrics.ts";
 import { httpProbe } from "./observe/probe.ts";
 import { defaultBackoff } from "./plan/backoff.ts";
@@ -60,33 +57,7 @@ export interface RunningOperator extends AsyncDisposable {
  * Runs the operator until disposed. Engines keep running for the next operator unless `stopEngines` is called. Start
  * order is the order of this function; disposal is its mirror.
  */
-export async function runOperator(
-  config: Config,
-  options: {
-    log: Logger;
-    host: EngineHost;
-    probe: ProbeHardware;
-    holdings: GpuHoldings;
-    print: EnginePrint;
-    images: EngineImages;
-    /** The curated models: some licences must be accepted before a model is fetched. */
-    catalog: readonly CatalogEntry[];
-    /** Where a hub is, and the token for it. */
-    env: NodeJS.ProcessEnv;
-    isPaused: boolean;
-    /** Waits while another operator leads; else that is an error. */
-    isStandby?: boolean;
-    /** Aborting ends the wait for the first reconcile of every slot. */
-    signal: AbortSignal;
-    /** Called once, before the first engine may be started: from then on there may be engines to end. */
-    onActing: () => void;
-    /**
-     * Another operator may use the same state directory by now: it was deleted, or taken. This one must end, and leaves
-     * its engines to the next.
-     */
-    onLost: () => void;
-  },
-): Promise<RunningOperator> {
+export async function runOperator(config: Config, options: OperatorOptions): Promise<RunningOperator> {
   const { log } = options;
   await using stack = new AsyncDisposableStack();
   const store = openStore(config);

@@ -1,0 +1,33 @@
+import type { Logger } from "pino";
+import type { CatalogEntry } from "../api/catalog.ts";
+import type { EngineImages } from "../api/engine-images.ts";
+import type { EngineHost } from "../engines/engine.ts";
+import type { EnginePrint } from "./observe/fit.ts";
+import type { ProbeHardware } from "./observe/hardware.ts";
+import type { GpuHoldings } from "./observe/memory.ts";
+
+/** What an operator is given beside its configuration. */
+export interface OperatorOptions {
+  readonly log: Logger;
+  readonly host: EngineHost;
+  readonly probe: ProbeHardware;
+  readonly holdings: GpuHoldings;
+  readonly print: EnginePrint;
+  readonly images: EngineImages;
+  /** The curated models: some licences must be accepted before a model is fetched. */
+  readonly catalog: readonly CatalogEntry[];
+  /** Where a hub is, and the token for it. */
+  readonly env: NodeJS.ProcessEnv;
+  readonly isPaused: boolean;
+  /** Waits while another operator leads; else that is an error. */
+  readonly isStandby?: boolean;
+  /** Aborting ends the wait for the first reconcile of every slot. */
+  readonly signal: AbortSignal;
+  /** Called once, before the first engine may be started: from then on there may be engines to end. */
+  readonly onActing: () => void;
+  /**
+   * Another operator may use the same state directory by now: it was deleted, or taken. This one must end, and leaves
+   * its engines to the next.
+   */
+  readonly onLost: () => void;
+}
