@@ -3,6 +3,8 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 interface Question {
+  /** Of all questions since the page was opened. */
+  readonly nth: number;
   readonly text: string;
   /** On the button that acts, such as `Revoke`. */
   readonly yes: string;
@@ -10,6 +12,7 @@ interface Question {
   readonly answer: (isYes: boolean) => void;
 }
 
+let count = 0;
 const pendingQuestion = signal<Question | undefined>(undefined);
 
 /** Asks a person, who says no by Escape too. A question that is still open is answered with no. */
@@ -19,13 +22,16 @@ export function ask({
   no = "Cancel",
 }: Partial<Question> & Pick<Question, "text" | "yes">): Promise<boolean> {
   pendingQuestion.value?.answer(false);
-  return new Promise((resolve) => (pendingQuestion.value = { text, yes, no, answer: resolve }));
+  count += 1;
+  const nth = count;
+  return new Promise((resolve) => (pendingQuestion.value = { nth, text, yes, no, answer: resolve }));
 }
 
 /** Where questions are asked: once on the page. What lies below it can be neither clicked nor reached by the keyboard. */
 export function AskDialog(): JSX.Element | null {
   const question = pendingQuestion.value;
-  return question === undefined ? null : <Asking key={question.text} question={question} />;
+  // A dialog opens once: the same question again, before the browser reported the end of the first, needs its own.
+  return question === undefined ? null : <Asking key={question.nth} question={question} />;
 }
 
 function Asking({ question }: { readonly question: Question }): JSX.Element {
