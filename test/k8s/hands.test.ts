@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { after, it } from "node:test";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { defaultAccount } from "../support/kube/control-plane.ts";
 import { engineImage } from "../support/kube/images.ts";
 import { sharedCluster } from "../support/kube/shared.ts";
 import { kubeProgram } from "../support/kube/programs.ts";
@@ -29,7 +30,7 @@ interface Hands {
 
 async function scene(run: (hands: Hands) => Promise<void>): Promise<void> {
   await using at = await openSlotSite(cluster);
-  await until("its service account", () => cluster.kubectl(["-n", at.namespace, "get", "serviceaccount", "default"]));
+  await until("its service account", () => cluster.ask(defaultAccount(at.namespace)));
   await using berth = await startBerth({ env: { ...at.env, SVC_RUNTIME: "kubernetes" } });
   const kubectl = (...args: readonly string[]): Promise<string> => cluster.kubectl(["-n", at.namespace, ...args]);
   const value = '{.spec.containers[0].env[?(@.name=="MARK")].value}';

@@ -200,8 +200,9 @@ describe("Berth on custom resources", { concurrency: true }, () => {
       const args = ["get", "namespace", at.namespace, "-o", "jsonpath={.status.phase}", "--ignore-not-found"];
       return await plane.kubectl(args);
     };
-    const lease = ["get", "lease", "-n", at.namespace, "-o", "name"];
-    await until("its Lease is gone", async () => !(await plane.kubectl(lease)).includes("berth-operator"), 60_000);
+    const leases = `/apis/coordination.k8s.io/v1/namespaces/${at.namespace}/leases`;
+    const isGone = async (): Promise<boolean> => !JSON.stringify(await plane.ask(leases)).includes("berth-operator");
+    await until("its Lease is gone", isGone, 60_000);
     assert.equal(await phase(), "Terminating");
     await using second = await startBerth({ args: ["operator"], env: at.env });
     await until("the namespace is gone", async () => (await phase()) === "", 60_000);

@@ -8,6 +8,7 @@ import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.
 import { tailPodLogs } from "../../src/runtimes/kubernetes/pod-logs.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { plainContainer } from "../support/container.ts";
+import { defaultAccount } from "../support/kube/control-plane.ts";
 import { engineImage } from "../support/kube/images.ts";
 import type { NodeApiServer } from "../support/kube/node.ts";
 import { until } from "../support/until.ts";
@@ -32,11 +33,7 @@ export class ClusterSite implements Site {
     const namespace = await cluster.namespace();
     const neighbour = await cluster.namespace();
     for (const name of [namespace, neighbour])
-      await until(
-        "its service account",
-        () => cluster.kubectl(["-n", name, "get", "serviceaccount", "default"]),
-        60_000,
-      );
+      await until("its service account", () => cluster.ask(defaultAccount(name)), 60_000);
     return new ClusterSite(cluster, namespace, neighbour, await clientFor(cluster, namespace));
   }
 

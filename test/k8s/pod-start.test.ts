@@ -6,7 +6,7 @@ import { connect } from "../../src/lib/kubernetes/connection.ts";
 import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { plainContainer } from "../support/container.ts";
-import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
+import { defaultAccount, startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
 import { startFaultProxy } from "../support/kube/fault-proxy.ts";
 import { until } from "../support/until.ts";
 
@@ -46,11 +46,7 @@ interface Scene {
 
 async function scene(run: (scene: Scene) => Promise<void>): Promise<void> {
   const namespace = await plane.namespace();
-  await until(
-    "its service account",
-    () => plane.kubectl(["-n", namespace, "get", "serviceaccount", "default"]),
-    60_000,
-  );
+  await until("its service account", () => plane.ask(defaultAccount(namespace)), 60_000);
   await using proxy = await startFaultProxy(plane, namespace);
   const open = async (KUBECONFIG: string): Promise<Runtime> => {
     const client = openApiClient({ ...(await connect({ KUBECONFIG })), namespace });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
+import { z } from "zod";
 import { openApiClient } from "../../src/lib/kubernetes/client.ts";
 import { connect } from "../../src/lib/kubernetes/connection.ts";
 import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.ts";
@@ -128,8 +129,9 @@ it("rights that are taken away stop no engine and no gateway, and once they are 
     60_000,
   );
   // Longer than an operator may act without a renewal.
-  const renewed = ["get", "lease", "-n", namespace, "berth-operator", "-o", "jsonpath={.spec.renewTime}"];
-  const ageMs = async (): Promise<number> => Date.now() - Date.parse(await plane.kubectl(renewed));
+  const lease = z.object({ spec: z.object({ renewTime: z.string() }) });
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/berth-operator`;
+  const ageMs = async (): Promise<number> => Date.now() - Date.parse(lease.parse(await plane.ask(path)).spec.renewTime);
   await until("the Lease is out of date", async () => (await ageMs()) > 12_000, 60_000);
   assert.equal(await chat(), 200);
   await plane.kubectl([

@@ -2,12 +2,16 @@ import { execFile } from "node:child_process";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { z } from "zod";
 import { serviceNetwork, startControlPlane, type ApiServer, type ControlPlane } from "./control-plane.ts";
 import { nodeConfig } from "./node-config.ts";
 import { kubeProgram, startProgram } from "./programs.ts";
 import { until } from "../until.ts";
 
 const run = promisify(execFile);
+const nodeSchema = z.object({
+  status: z.object({ conditions: z.array(z.object({ type: z.string(), status: z.string() })) }),
+});
 
 /** An API server with a real node, whose containerd any process can reach that knows the directory. */
 export interface NodeApiServer extends ApiServer {
@@ -69,8 +73,8 @@ export async function startCluster(): Promise<Cluster> {
     JSON.stringify(nodeConfig.kubelet({ directory, socket, caFile: plane.caFile, certificate })),
   );
   const isReady = async (): Promise<boolean> => {
-    const path = '{.status.conditions[?(@.type=="Ready")].status}';
-    return (await plane.kubectl(["get", "node", "node1", "-o", `jsonpath=${path}`])).includes("True");
+    const { status } = nodeSchema.parse(await plane.ask("/api/v1/nodes/node1"));
+    return status.conditions.some((condition) => condition.type === "Ready" && condition.status === "True");
   };
   stack.use(
     await startProgram(
