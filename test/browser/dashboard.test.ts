@@ -216,7 +216,8 @@ describe("the dashboard", () => {
     });
     await question.waitFor();
     await page.keyboard.press("Escape");
-    await question.waitFor({ state: "detached" });
+    // Not only closed: until the page has heard of that, the button does not ask again.
+    await page.locator("dialog").waitFor({ state: "detached" });
     assert.equal(await page.evaluate("document.activeElement.ariaLabel"), "Revoke phone");
     await page.keyboard.press("Enter");
     await question.waitFor();
