@@ -64,6 +64,8 @@ it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig 
   assert.deepEqual([...found].toSorted(), light);
   const commandLine = lines.filter((line) => /^(operator|serve) .*(\/commander\/|\/src\/cli\/)/.test(line));
   assert.deepEqual(commandLine, [], "the command line belongs to commands");
+  const parsers = lines.filter((line) => /^(up|info) .*\/(yaml|toml-eslint-parser)\//.test(line));
+  assert.deepEqual(parsers, [], "manifests are read by the parts");
   await berth.stop("SIGINT");
   const ends = (await readFile(loaded, "utf8")).split("\n").filter((line) => line.includes(" undici:"));
   assert.deepEqual(ends.toSorted(), ["info undici:false", "operator undici:false", "serve undici:false"]);

@@ -5,7 +5,8 @@ import type { Kind } from "../../api/names.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseDocuments } from "../files/documents.ts";
 import { isFullManifest } from "../files/field-place.ts";
-import { listManifests, manifestLimitBytes } from "../files/listing.ts";
+import { listManifests } from "../files/listing.ts";
+import { manifestLimitBytes } from "../files/manifest-limit.ts";
 import { directoryOfKind, readManifests, type Declaration } from "../files/manifest.ts";
 import { differences, type FieldChange } from "./difference.ts";
 

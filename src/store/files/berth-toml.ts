@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { parse } from "smol-toml";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { readSmallText } from "../../lib/small-file.ts";
-import { manifestLimitBytes } from "./listing.ts";
+import { manifestLimitBytes } from "./manifest-limit.ts";
 import type { Diagnostic } from "../store.ts";
 import { tomlProblem } from "./toml-problem.ts";
 

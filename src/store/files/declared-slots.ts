@@ -1,7 +1,8 @@
 import type { SlotSpec } from "../../api/slot.ts";
 import { readSmallText } from "../../lib/small-file.ts";
 import { placeOfField } from "./field-place.ts";
-import { listManifests, manifestLimitBytes } from "./listing.ts";
+import { listManifests } from "./listing.ts";
+import { manifestLimitBytes } from "./manifest-limit.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
 import type { TextPosition } from "./text-position.ts";
 

@@ -33,8 +33,6 @@ export interface Listing {
 }
 
 export const youngMs = 20;
-/** A larger file is not read: parsing it would block everything else. */
-export const manifestLimitBytes = 1024 ** 2;
 
 /** One full read of a configuration directory; follows symbolic links, so a swapped link changes the stamp. */
 export async function listManifests(configDir: string, names: readonly string[]): Promise<Listing> {

@@ -13,7 +13,7 @@ import { changesAt, findPlace, valuesOf, type Place } from "../edit/place.ts";
 import { withoutDocument } from "../edit/documents-edit.ts";
 import { tomlText } from "../edit/toml-edit.ts";
 import { yamlText } from "../edit/yaml-text.ts";
-import { manifestLimitBytes } from "./listing.ts";
+import { manifestLimitBytes } from "./manifest-limit.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
 import type { RemovalRecorder } from "../state/removals.ts";
 import type { ManifestChange, ManifestWriter } from "./writer.ts";

@@ -8,7 +8,7 @@ import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import { readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { sha256 } from "../../lib/canonical.ts";
-import { manifestLimitBytes } from "../files/listing.ts";
+import { manifestLimitBytes } from "../files/manifest-limit.ts";
 import { readManifests } from "../files/manifest.ts";
 import { judgeSpec } from "../judged-spec.ts";
 import type { AsyncManifestWriter, ManifestChange, Written } from "../files/writer.ts";

@@ -71,7 +71,8 @@ async function moveFormerBackups(configDir: string, stateDir: string | undefined
 }
 
 async function changesIn(configDir: string): Promise<Change[]> {
-  const { listManifests, manifestLimitBytes } = await import("../../store/files/listing.ts");
+  const { listManifests } = await import("../../store/files/listing.ts");
+  const { manifestLimitBytes } = await import("../../store/files/manifest-limit.ts");
   const { directoryOfKind } = await import("../../store/files/manifest.ts");
   const { migrated } = await import("../../store/files/migrate.ts");
   const listing = await listManifests(configDir, Object.values(directoryOfKind));

@@ -107,7 +107,8 @@ export function groupFindings(slots: DeclaredSlots, groups: ReadonlySet<string>)
 
 /** What manifests of a directory declare, as far as they can be read. */
 export async function declared(configDir: string): Promise<Declared> {
-  const { listManifests, manifestLimitBytes } = await import("../../store/files/listing.ts");
+  const { listManifests } = await import("../../store/files/listing.ts");
+  const { manifestLimitBytes } = await import("../../store/files/manifest-limit.ts");
   const { directoryOfKind, readManifests } = await import("../../store/files/manifest.ts");
   const { files } = await listManifests(configDir, Object.values(directoryOfKind));
   const slots = new Map<string, SlotSpec>();
