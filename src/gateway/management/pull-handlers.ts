@@ -253,6 +253,7 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   SizeMismatch: "model.checksum_mismatch",
   NoSpace: "model.insufficient_disk",
   NotAModel: "model.unsupported_format",
+  TruncatedModel: "model.unsupported_format",
 };
 
 /** A pull as the API shows it. */

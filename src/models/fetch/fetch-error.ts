@@ -9,6 +9,8 @@ export type FetchReason =
   | "SizeMismatch"
   /** The file is complete, and is not in the format that its name says. */
   | "NotAModel"
+  /** The file is as long as the server says, and its header says that more belongs to it. */
+  | "TruncatedModel"
   | "NoSpace"
   /** This process may not write to the store. */
   | "NoPermission"

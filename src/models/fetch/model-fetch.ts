@@ -1,9 +1,11 @@
-import { open, rm, statfs } from "node:fs/promises";
+import { open, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { WantedFile } from "../../api/model.ts";
 import type { PulledFile, PulledModel } from "../../api/pulled-model.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { Serial } from "../../lib/serial.ts";
+import { readGguf } from "../gguf.ts";
+import { GgufError } from "../gguf-reader.ts";
 import type { Address, Network } from "./address.ts";
 import type { BlobStore } from "./blob-store.ts";
 import { addressOf, contentOf, download } from "./download.ts";
@@ -190,10 +192,10 @@ export class ModelFetch {
       signal,
       address,
     });
-    if (name.toLowerCase().endsWith(".gguf") && !(await isGguf(found.path))) {
+    const fault = name.toLowerCase().endsWith(".gguf") ? await faultOf(found.path) : undefined;
+    if (fault !== undefined) {
       await rm(directory, { recursive: true, force: true });
-      const message = `${wanted.source} is no GGUF file, as its name says: it does not begin with GGUF. What came was deleted`;
-      throw new FetchError("NotAModel", message);
+      throw new FetchError(fault.reason, `${wanted.source} ${fault.message}. What came was deleted`);
     }
     claims.use(store.claim(found.sha256));
     await store.addBlob(found.path, found.sha256);
@@ -203,7 +205,21 @@ export class ModelFetch {
   }
 }
 
-/** Whether the file begins as a GGUF file does. The rest of the header may be newer than what this version reads. */
+/** What is wrong with a whole file that should be GGUF. A header may be newer than what this version reads. */
+async function faultOf(path: string): Promise<Pick<FetchError, "reason" | "message"> | undefined> {
+  if (!(await isGguf(path)))
+    return { reason: "NotAModel", message: "is no GGUF file, as its name says: it does not begin with GGUF" };
+  try {
+    await readGguf(path);
+  } catch (error) {
+    if (!(error instanceof GgufError)) throw error;
+    if (error.reason !== "TruncatedModel") return undefined;
+    const { size } = await stat(path);
+    return { reason: "TruncatedModel", message: `has ${size} bytes on the server, and ${error.message}` };
+  }
+  return undefined;
+}
+
 async function isGguf(path: string): Promise<boolean> {
   await using file = await open(path);
   const { bytesRead, buffer } = await file.read(Buffer.alloc(4), 0, 4, 0);

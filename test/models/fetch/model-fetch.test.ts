@@ -11,6 +11,7 @@ import { ModelFetch } from "../../../src/models/fetch/model-fetch.ts";
 import { newProgress, type DownloadProgress } from "../../../src/models/fetch/progress.ts";
 import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
+import { writeTinyModel } from "../../../hack/tiny-model.ts";
 import { linkTo, serveFile, sha256Of, startFileServer, type FileServer } from "../../doubles/file-server.ts";
 import { rejectionOf } from "../../support/rejection.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -188,6 +189,31 @@ it("what is no GGUF file under the name of one is an error, and nothing of it st
   assert.deepEqual(await readdir(join(hub.store.root, "partial")), []);
   const [path = ""] = await hub.fetch({ ref: "b", sources: ["hf://acme/tiny/voice.bin"] });
   assert.deepEqual(await readFile(path), page);
+});
+
+it("a GGUF file that is cut off on the server is an error, and nothing of it stays", async () => {
+  await using local = await tempDir();
+  const path = join(local.path, "m.gguf");
+  await writeTinyModel(path);
+  const whole = await readFile(path);
+  await using hub = await site({
+    "data.gguf": whole.subarray(0, -1000),
+    "header.gguf": whole.subarray(0, 100),
+    "whole.gguf": whole,
+  });
+  const refusal = async (name: string): Promise<FetchError> =>
+    await rejectionOf(hub.fetch({ ref: "a", sources: [`hf://acme/tiny/${name}`] }), FetchError);
+  const sum = `has ${whole.length - 1000} bytes on the server, and is incomplete: 1000 of ${whole.length} bytes are missing`;
+  const data = await refusal("data.gguf");
+  assert.deepEqual([data.reason, data.isTerminal], ["TruncatedModel", true]);
+  assert.equal(data.message, `hf://acme/tiny/data.gguf ${sum}. What came was deleted`);
+  assert.match(
+    (await refusal("header.gguf")).message,
+    /header\.gguf has 100 bytes on the server, and is incomplete: it ends/,
+  );
+  assert.equal(hub.store.find("a"), undefined);
+  for (const folder of ["blobs", "partial"]) assert.deepEqual(await readdir(join(hub.store.root, folder)), []);
+  await hub.fetch({ ref: "b", sources: ["hf://acme/tiny/whole.gguf"] });
 });
 
 it("leftovers of a process that ended are found, and a ref that cannot be read keeps every content", async () => {
