@@ -69,7 +69,7 @@ soak: setup ## a whole Berth under load for an hour, with engines and operator k
 	@$(RUN) test/soak/long.ts
 
 test-browser: setup ## the dashboard and the chat page in a real Chromium; as root it installs Debian's
-	@hack/chromium.sh >/dev/null && $(TEST) --test-concurrency=2 "test/browser/**/*.test.ts"
+	@hack/chromium.sh >/dev/null && $(TEST) --test-concurrency=3 "test/browser/**/*.test.ts"
 
 pictures: setup ## take the pictures of docs/pictures anew, in a real Chromium
 	@hack/chromium.sh >/dev/null && BERTH_TEST_PICTURES=docs/pictures $(TEST) test/browser/pictures.test.ts
