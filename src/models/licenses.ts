@@ -29,6 +29,12 @@ export function licensesOf(catalog: readonly CatalogEntry[]): Licenses {
   };
 }
 
+/** Reads the catalogue at the first call, and never again: most operators fetch nothing. */
+export function licensesReader(catalog: () => Promise<readonly CatalogEntry[]>): () => Promise<Licenses> {
+  let licenses: Promise<Licenses> | undefined;
+  return async () => await (licenses ??= catalog().then(licensesOf));
+}
+
 /** The message that a licence must be accepted, with its address. */
 export function licenseText({ title, license, licenseUrl }: RestrictedLicense): string {
   return `the licence of ${title} must be accepted first: ${license}, ${licenseUrl}`;

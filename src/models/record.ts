@@ -77,7 +77,8 @@ export interface FetchedModel {
 /** The stores and lists that a record of a fetched model is made from. */
 export interface Fetchers {
   readonly fetched?: FetchedModel | undefined;
-  readonly licenses?: Licenses | undefined;
+  /** Asked only for a model that would be fetched: it reads the catalogue. */
+  readonly licenses?: (() => Promise<Licenses>) | undefined;
   /** FastFlowLM's tool; absent: no model of it is fetched. */
   readonly flm?: Pick<FlmTool, "observe"> | undefined;
 }
@@ -87,7 +88,7 @@ export async function declaredRecord(
   cache: FactCache,
   { name, spec, since }: { readonly name: string; readonly spec: ModelSpec; readonly since: Date },
   projectors: Projectors,
-  { fetched, licenses = () => undefined, flm }: Fetchers = {},
+  { fetched, licenses, flm }: Fetchers = {},
 ): Promise<ModelRecord> {
   const ref = spec.ref ?? name;
   const sources = filesOf(spec).map(({ source }) => source);
@@ -120,8 +121,8 @@ export async function declaredRecord(
   }
   const sizeBytes = remote.length === sources.length ? spec.sizeBytes : undefined;
   const fetch = { files: [...remote], ...(sizeBytes === undefined ? {} : { sizeBytes }) };
-  const notFetched = (): ModelRecord => {
-    const restricted = spec.acceptLicense ? undefined : licenses(remote);
+  const notFetched = async (): Promise<ModelRecord> => {
+    const restricted = spec.acceptLicense ? undefined : (await licenses?.())?.(remote);
     if (restricted !== undefined) {
       const message = `${licenseText(restricted)}; then run \`berth model pull ${ref} --accept-license\`, or set acceptLicense in the manifest`;
       const missing = { files: [], capabilities: spec.capabilities ?? [], message, fetch };
@@ -132,11 +133,11 @@ export async function declaredRecord(
     return { ...base, ...unknown, state: "missing", reason: "NotFetched" };
   };
   const arrived = fetched !== undefined && isWanted(fetched.model, remote) ? [...fetched.paths] : [];
-  if (arrived.length < remote.length) return notFetched();
+  if (arrived.length < remote.length) return await notFetched();
   const paths = sources.flatMap((source) => pathOf(source) ?? arrived.shift() ?? []);
   const record = await recordOf(cache, ref, paths, projectors);
   if (record === undefined) return refused("NotAModel", `${base.source} is a projector, not a model`);
-  if (remote.length > 0 && record.state === "missing") return notFetched();
+  if (remote.length > 0 && record.state === "missing") return await notFetched();
   const merged = { ...record, ...base, capabilities: spec.capabilities ?? record.capabilities };
   if (record.state !== "available" || spec.sizeBytes === undefined || spec.sizeBytes === record.sizeBytes)
     return merged;

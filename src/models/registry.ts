@@ -39,7 +39,7 @@ export interface RegistryOptions {
   /** The fetched models; absent: no model is fetched here. */
   readonly fetched?: FetchedModels;
   /** Licences that must be accepted before a model is fetched. */
-  readonly licenses?: Licenses;
+  readonly licenses?: () => Promise<Licenses>;
   /** FastFlowLM's own store; absent: its models are not fetched. */
   readonly flm?: Pick<FlmTool, "observe" | "watch">;
   readonly sweepMs?: number;
@@ -55,7 +55,7 @@ class FileRegistry implements ModelRegistry {
   readonly #modelsDir: string;
   readonly #fetched: FetchedModels | undefined;
   readonly #listing: Listing;
-  readonly #licenses: Licenses | undefined;
+  readonly #licenses: (() => Promise<Licenses>) | undefined;
   readonly #flm: RegistryOptions["flm"];
   readonly #watchingFlm: Disposable | undefined;
   readonly #cache = new FactCache();

@@ -30,7 +30,7 @@ import { OperatorMetrics } from "./report/metrics.ts";
 import { httpProbe } from "./observe/probe.ts";
 import { defaultBackoff } from "./plan/backoff.ts";
 import { systemClock } from "./queue.ts";
-import { licensesOf } from "../models/licenses.ts";
+import { licensesReader } from "../models/licenses.ts";
 import { ModelScan } from "../models/scan.ts";
 import { ModelTasks } from "./pulls/model-tasks.ts";
 import { PullRequests } from "./pulls/pull-requests.ts";
@@ -133,7 +133,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       modelsDir: config.modelsDir,
       fetched: fetching.store,
       flm: fetching.flm,
-      licenses: licensesOf(options.catalog),
+      licenses: licensesReader(options.catalog),
     }),
   );
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };

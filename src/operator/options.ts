@@ -15,7 +15,7 @@ export interface OperatorOptions {
   readonly print: EnginePrint;
   readonly images: EngineImages;
   /** The curated models: some licences must be accepted before a model is fetched. */
-  readonly catalog: readonly CatalogEntry[];
+  readonly catalog: () => Promise<readonly CatalogEntry[]>;
   /** Where a hub is, and the token for it. */
   readonly env: NodeJS.ProcessEnv;
   readonly isPaused: boolean;

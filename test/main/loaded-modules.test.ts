@@ -66,6 +66,8 @@ it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig 
   assert.deepEqual(commandLine, [], "the command line belongs to commands");
   const parsers = lines.filter((line) => /^(up|info) .*\/(yaml|toml-eslint-parser)\//.test(line));
   assert.deepEqual(parsers, [], "manifests are read by the parts");
+  const catalogue = lines.filter((line) => /^(operator|serve) .*\/src\/store\/files\/catalog\.ts$/.test(line));
+  assert.deepEqual(catalogue, [], "no model is to be fetched, and nobody has asked for the catalogue");
   await berth.stop("SIGINT");
   const ends = (await readFile(loaded, "utf8")).split("\n").filter((line) => line.includes(" undici:"));
   assert.deepEqual(ends.toSorted(), ["info undici:false", "operator undici:false", "serve undici:false"]);

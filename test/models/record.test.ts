@@ -43,7 +43,7 @@ describe("a model with a licence that must be accepted", () => {
         catalog: { title: "X", engine: "llama", aboutBytes: 1, mustAccept: true, unverified: [] },
       }),
     ]);
-    return await declaredRecord(new FactCache(), model, new Map(), { licenses });
+    return await declaredRecord(new FactCache(), model, new Map(), { licenses: async () => licenses });
   };
 
   it("is not fetched before, under whatever ref and in whatever revision", async () => {
