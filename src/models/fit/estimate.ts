@@ -99,8 +99,10 @@ function gpuNeed(shape: ModelShape, settings: FitSettings, placing: Placing, gpu
   const others = shape.layers.filter((_, index) => placing.of[index] === undefined);
   const isFirst = settings.gpus[0] === gpu;
   const output = placing.output === gpu ? shape.outputBytes : 0;
-  // Weights of the other layers are copied to the GPU one by one.
-  const borrowed = isFirst ? Math.max(0, ...others.map(({ largestBytes }) => largestBytes)) : 0;
+  // Weights of the other layers, and their caches, are copied to the GPU one by one.
+  const borrowed = isFirst
+    ? Math.max(0, ...others.map((layer) => Math.max(layer.largestBytes, cacheOf(shape, settings, [layer]))))
+    : 0;
   const worked = isFirst ? [...own, ...others] : own;
   const masks = own.length === 0 ? 0 : maskOf(shape, settings);
   const compute = worked.length === 0 ? 0 : widest(shape, settings, worked) + masks + borrowed;

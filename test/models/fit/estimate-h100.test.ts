@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { engineEstimate } from "../../../src/models/fit/engine-figures.ts";
 import { estimate, sumOf } from "../../../src/models/fit/estimate.ts";
-import { settingsOf } from "../../../src/models/fit/flags.ts";
+import { isBeyondHeader, settingsOf } from "../../../src/models/fit/flags.ts";
 import { shapeFrom } from "../../support/shape-source.ts";
 import { realShapes } from "../../support/shapes.ts";
 import type { Quantization } from "../../support/shaped-model.ts";
@@ -26,12 +26,12 @@ function quantizationOf(text: string | undefined): Quantization {
 
 type Row = Readonly<Record<string, string>>;
 
-async function loadOf(row: Row) {
+async function loadOf(row: Row, hasGpu = true) {
   const real = realShapes[row["shape"] ?? ""];
   assert.ok(real !== undefined);
   const shape = await shapeFrom({ ...real, quantization: quantizationOf(row["quant"]) }, { words: 8 });
   const { contextLength } = shape;
-  const gpus = [{ id: "CUDA0", share: 1, backend: "cuda" as const }];
+  const gpus = hasGpu ? [{ id: "CUDA0", share: 1, backend: "cuda" as const }] : [];
   return {
     shape,
     settings: settingsOf((row["flags"] ?? "").split(" "), {}, { contextLength, gpus, projectorBytes: 0 }),
@@ -77,4 +77,97 @@ describe("the estimate of a load on an H100", async () => {
       nearIn(row)("buffers", sumOf(gpu) - gpu.driver, "gpu_buffers_mib", 0.03, 0.03);
     });
   }
+});
+
+/** The loads of the same series that the table does not have: not all of its columns hold for them. */
+const llama = { shape: "llama3-8b", quant: "Q4_K_M" };
+const withoutGpu = [
+  { id: "l8-dev-none", ...llama, flags: "--ctx-size 8192 --parallel 1", host: [4685.3 + 3204, 1024, 124.01] },
+  { id: "h-no-device-env", ...llama, flags: "--ctx-size 8192 --parallel 1", host: [4685.3 + 3204, 1024, 124.01] },
+  {
+    id: "h-dev-none-ngl0",
+    shape: "qwen3-0.6b",
+    quant: "Q8_0",
+    flags: "--ctx-size 8192 --parallel 1 --n-gpu-layers 0",
+    host: [604.15, 896, 34.01],
+  },
+] as const;
+/** The engine chose the context or the layers itself; the flags here are its choice. `gpu`: buffers, the whole process. */
+const chosenByEngine = [
+  {
+    id: "l8-noctx-par8-fit4096",
+    ...llama,
+    flags: "--ctx-size 573440 --parallel 8 --n-gpu-layers 99",
+    gpu: [76_261.5, 76_850],
+  },
+  {
+    id: "l8-toobig-auto",
+    ...llama,
+    flags: "--ctx-size 655360 --parallel 5 --n-gpu-layers 29",
+    gpu: [78_267.34, 78_854],
+  },
+  {
+    id: "h-l8-backend-sampling",
+    ...llama,
+    flags: "--ctx-size 16384 --parallel 4 --n-gpu-layers 99 -bs",
+    gpu: [6563.5, 7154],
+  },
+] as const;
+/** Refused by the driver: "allocating 81920.00 MiB on device 0: cudaMalloc failed: out of memory". */
+const refused = [
+  { id: "l8-toobig-ngl99", ...llama, flags: "--ctx-size 655360 --parallel 5 --n-gpu-layers 99" },
+  { id: "h-toobig-fit-off", ...llama, flags: "--ctx-size 655360 --parallel 5 --fit off" },
+] as const;
+/** No figure of the header stage is compared with these. */
+const withoutFigure = {
+  "moe-cpumoe24":
+    "--n-cpu-moe moves weights in a way that only the engine's allocator knows: the header stage gives no figure",
+  "l8-nommap": "that llama-server does not know --no-mmap, and ended",
+} as const;
+
+/** Of the card that was measured. */
+const cardBytes = 81_559 * mebibyte;
+
+function near(what: string, estimatedBytes: number, toldMib: number): void {
+  const ratio = estimatedBytes / mebibyte / toldMib - 1;
+  assert.ok(ratio <= 0.1 && ratio >= -0.03, `${what}: ${estimatedBytes / mebibyte} MiB for ${toldMib} MiB`);
+}
+
+describe("the estimate of the other loads of that series", () => {
+  it("has every load of it, in one of the tables", async () => {
+    const others = [...withoutGpu, ...chosenByEngine, ...refused].map(({ id }) => id);
+    const all = [...(await rows()).map((row) => row["id"]), ...others, ...Object.keys(withoutFigure)];
+    assert.deepEqual([all.length, new Set(all).size], [75, 75]);
+  });
+
+  for (const { host: told, ...row } of withoutGpu)
+    it(`is what the engine reports without a GPU: ${row.id}`, async () => {
+      const { shape, settings } = await loadOf(row, false);
+      const { host, gpus } = estimate(shape, settings);
+      assert.deepEqual(gpus, []);
+      const found = [host.weights, host.cache, host.compute];
+      for (const [index, bytes] of found.entries()) near(String(index), bytes, told[index] ?? Number.NaN);
+    });
+
+  for (const { gpu: told, ...row } of chosenByEngine)
+    it(`is what the engine reports with the settings that it chose: ${row.id}`, async () => {
+      const { shape, settings } = await loadOf(row);
+      const [gpu] = estimate(shape, settings).gpus;
+      assert.ok(gpu !== undefined);
+      near("buffers", sumOf(gpu) - gpu.driver, told[0]);
+      near("the whole process", sumOf(gpu), told[1]);
+    });
+
+  for (const row of refused)
+    it(`does not fit where the driver refused the cache: ${row.id}`, async () => {
+      const { shape, settings } = await loadOf(row);
+      const [gpu] = estimate(shape, settings).gpus;
+      assert.ok(gpu !== undefined);
+      assert.equal(gpu.cache, 81_920 * mebibyte);
+      assert.ok(sumOf(gpu) > cardBytes);
+    });
+
+  it("is not given where flags move weights: moe-cpumoe24", () => {
+    assert.equal(isBeyondHeader("--ctx-size 32768 --parallel 1 --n-gpu-layers 99 --n-cpu-moe 24".split(" ")), true);
+  });
 });

@@ -93,8 +93,12 @@ it("loads at most 1.3 times as often as the best schedule that knows the future,
     ratios.push(run.loads / least);
   }
   const sorted = ratios.toSorted((a, b) => a - b);
-  const at = (share: number): string => (sorted[Math.floor(sorted.length * share)] ?? 0).toFixed(2);
-  const told = `${requests} requests, ${loads} loads, ${fewest} at the best: ${(loads / fewest).toFixed(3)} times; median ${at(0.5)}, p95 ${at(0.95)}, worst ${at(0.9999)}`;
+  const at = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? 0;
+  const text = (share: number): string => at(share).toFixed(2);
+  const above = sorted.filter((ratio) => ratio > 1.3).length;
+  const told = `${requests} requests, ${loads} loads, ${fewest} at the best: ${(loads / fewest).toFixed(3)} times; median ${text(0.5)}, p95 ${text(0.95)}, worst ${text(0.9999)}, ${above} above 1.3`;
   process.stdout.write(`# ${told}\n`);
   assert.ok(loads <= fewest * 1.3, told);
+  // Of single workloads some are worse: nobody knows the next request, and one load more is much where four are the best.
+  assert.ok(at(0.5) === 1 && at(0.95) <= 1.5 && at(0.9999) <= 2, told);
 });

@@ -156,7 +156,7 @@ describe("the memory that a slot needs", () => {
     assert.equal(refusal?.reason, "DoesNotFit");
     assert.match(
       refusal.message,
-      /^needs 13\.\d GiB \(weights 170 MiB, context 12\.0 GiB, work 1\.0 GiB, driver 600 MiB\) on 0000:01:00\.0, which has 8\.0 GiB \(its own memory\); it fits with context_size 524288, or with gpu_layers 7, which is slower$/,
+      /^needs 13\.\d GiB \(weights 170 MiB, context 12\.0 GiB, work 1\.0 GiB, driver 600 MiB\) on 0000:01:00\.0, which has 8\.0 GiB \(its own memory\); it fits with context_size 524288, or with gpu_layers 6, which is slower$/,
     );
     assert.ok((fit?.needBytes ?? 0) > 13 * gib);
     assert.equal((await place.estimate({ flags: "--ctx-size 524288 --parallel 1" })).refusal, undefined);
