@@ -1,3 +1,4 @@
+import { gunzipSync, gzipSync } from "node:zlib";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
@@ -31,6 +32,13 @@ interface Reader {
 }
 
 const suffix = ".json";
+/** Of a document that is kept compressed, as base64. */
+const compressedSuffix = ".json.gz";
+/**
+ * A longer document is compressed: an object may have 1 MiB (https://kubernetes.io/docs/concepts/configuration/configmap/),
+ * which the records of some 600 models take. A shorter one is read by gateways of earlier versions too.
+ */
+const plainLimit = 768 * 1024;
 
 /** ConfigMaps or Secrets as sets of JSON documents: a set is the object `berth-SET`, and a document one of its entries. */
 export class Maps implements AsyncDisposable {
@@ -144,9 +152,15 @@ export class Maps implements AsyncDisposable {
       *values() {
         for (const [name, { value }] of entries) if (value !== undefined) yield [name, value];
       },
-      put: async (name, value) => await this.write(object, { [`${name}${suffix}`]: JSON.stringify(value) }),
+      put: async (name, value) => {
+        const text = JSON.stringify(value);
+        const isLong = text.length > plainLimit;
+        const compressed = isLong ? gzipSync(text, { level: 1 }).toString("base64") : undefined;
+        const kept = { [`${name}${suffix}`]: isLong ? undefined : text, [`${name}${compressedSuffix}`]: compressed };
+        await this.write(object, kept);
+      },
       delete: async (name) => {
-        if (entries.has(name)) await this.write(object, { [`${name}${suffix}`]: undefined });
+        if (entries.has(name)) await this.write(object, removed(name));
       },
       deleteIf: async (name, isSame) => {
         for (;;) {
@@ -154,7 +168,7 @@ export class Maps implements AsyncDisposable {
           if (value === undefined || !isSame(value)) return;
           try {
             const version = this.#followed.watch?.get(object)?.meta.resourceVersion;
-            return await this.write(object, { [`${name}${suffix}`]: undefined }, version);
+            return await this.write(object, removed(name), version);
           } catch (error) {
             if (!isStatus(error, 409)) throw error;
             await this.fresh(object);
@@ -194,19 +208,35 @@ function refreshed<T>(
 ): readonly string[] {
   const changed: string[] = [];
   for (const [key, text] of Object.entries(present)) {
-    if (!key.endsWith(suffix)) continue;
-    const name = key.slice(0, -suffix.length);
+    const ending = [suffix, compressedSuffix].find((each) => key.endsWith(each));
+    if (ending === undefined) continue;
+    const name = key.slice(0, -ending.length);
     const known = entries.get(name);
     if (known?.text === text) continue;
-    entries.set(name, { text, value: parse(parseJson(text)) ?? known?.value });
+    const json = ending === suffix ? text : decompressed(text);
+    entries.set(name, { text, value: parse(parseJson(json)) ?? known?.value });
     changed.push(name);
   }
   for (const name of entries.keys()) {
-    if (present[`${name}${suffix}`] !== undefined) continue;
+    if (present[`${name}${suffix}`] !== undefined || present[`${name}${compressedSuffix}`] !== undefined) continue;
     entries.delete(name);
     changed.push(name);
   }
   return changed;
+}
+
+const removed = (name: string): Readonly<Record<string, undefined>> => ({
+  [`${name}${suffix}`]: undefined,
+  [`${name}${compressedSuffix}`]: undefined,
+});
+
+/** Empty, which is no document, where a person has written something else there. */
+function decompressed(text: string): string {
+  try {
+    return gunzipSync(Buffer.from(text, "base64")).toString();
+  } catch {
+    return "";
+  }
 }
 
 function withoutNull(data: Readonly<Record<string, string | null>>): Readonly<Record<string, string>> {

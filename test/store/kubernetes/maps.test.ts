@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { isRecord } from "../../../src/lib/record.ts";
+import { Maps } from "../../../src/store/kubernetes/maps.ts";
+import { ApiDouble } from "../../doubles/api-client.ts";
+import { until } from "../../support/until.ts";
+
+interface Model {
+  readonly ref: string;
+  readonly path: string;
+}
+
+const map = "/api/v1/namespaces/berth/configmaps/berth-registry";
+/** Of one object, as the API server has it: ValidateConfigMap in pkg/apis/core/validation/validation.go. */
+const largest = 1024 * 1024;
+
+function modelsOf(count: number): readonly Model[] {
+  return Array.from({ length: count }, (_, nth) => ({
+    ref: `model-${nth}`,
+    path: `/models/${"a-long-directory/".repeat(90)}model-${nth}.gguf`,
+  }));
+}
+
+const isModels = (value: unknown): value is readonly Model[] => Array.isArray(value) && value.every(isRecord);
+
+async function open(api: ApiDouble) {
+  const maps = await Maps.open({ client: api, kind: "ConfigMap", onError: (error) => assert.fail(String(error)) });
+  const documents = await maps.documents<readonly Model[]>("registry", {
+    parse: (value) => (isModels(value) ? value : undefined),
+    onChange: () => undefined,
+  });
+  return { maps, documents };
+}
+
+it("a document of megabytes fits an object, is read whole, and is plain text again once it is short", async () => {
+  const api = new ApiDouble();
+  const writer = await open(api);
+  const reader = await open(api);
+  const entries = (): Readonly<Record<string, unknown>> => {
+    const data = api.get(map)?.["data"];
+    assert.ok(isRecord(data));
+    return data;
+  };
+  for (const count of [10, 5000, 20]) {
+    await writer.documents.put("registry", modelsOf(count), { isLasting: true });
+    await until(`${count} are read`, () => reader.documents.get("registry")?.length === count);
+    assert.deepEqual(reader.documents.get("registry"), modelsOf(count));
+    assert.deepEqual(Object.keys(entries()), [count === 5000 ? "registry.json.gz" : "registry.json"]);
+    const [text] = Object.values(entries());
+    assert.ok(typeof text === "string" && text.length < largest, String(count));
+  }
+  await writer.documents.put("registry", modelsOf(5000), { isLasting: true });
+  await writer.documents.delete("registry");
+  assert.deepEqual(entries(), {});
+  await until("it is gone for the reader", () => reader.documents.get("registry") === undefined);
+  for (const { maps } of [writer, reader]) await maps[Symbol.asyncDispose]();
+});
