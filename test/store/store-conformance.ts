@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { GatewayStore, LeaderStore, OperatorInputs, Store } from "../../src/store/opened-store.ts";
 import type { Lease, OperatorReport } from "../../src/store/store.ts";
 import type { SlotRequest } from "../../src/api/status.ts";
+import { model } from "../engines/fixture.ts";
 import { until } from "../support/until.ts";
 import { published } from "./published-slot.ts";
 
@@ -154,6 +155,23 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
       const { slots, registry, boot } = next.store.before;
       assert.deepEqual([slots, registry?.resources, boot], [[published("a")], [], "b"]);
       assert.equal(next.store.instance, instance, "engines carry it");
+    });
+
+    it("reaches gateways with thousands of models", async () => {
+      await using under = await open();
+      await using leader = await lead(under);
+      await using reader = await gateway(under, "g");
+      const models = Array.from({ length: 3000 }, (_, nth) => {
+        const path = `/models/${"a-long-directory/".repeat(40)}model-${nth}.gguf`;
+        return model({ ref: `model-${nth}`, path, files: [path], source: `file://${path}` });
+      });
+      assert.ok(JSON.stringify(models).length > 4 * 1024 * 1024);
+      for (const count of [3000, 2]) {
+        const found = models.slice(0, count);
+        await leader.store.publisher.writeRegistry({ schema: 1, models: found, upstreams: [], resources: [] });
+        await until(`${count} are read`, () => reader.published.registry().models.length === count, 30_000);
+        assert.deepEqual(reader.published.registry().models, found);
+      }
     });
 
     it("reaches gateways with the bearer of an engine, and without it once the engine has ended", async () => {
