@@ -74,7 +74,9 @@ export function place(members: readonly Member[], rules: GroupRules, before: Ent
     const always = without(held, name).filter(({ isAlways }) => isAlways);
     const isHopeless = !fits([...always, claim], capacity);
     waiting.push({ member, isHopeless });
-    if (isHopeless) continue;
+    // Nobody waits for it any more: it takes room that is free, and costs no other slot its place.
+    const isGivenUp = member.isUnattended === true && !member.isPresent;
+    if (isHopeless || (isGivenUp && !isFree)) continue;
     if (!isFree) {
       const isLate = waitedMs(member, before, nowMs) >= maxWaitMs && member.isUnattended !== true;
       const ready = others.filter((each) => held.has(each.name) && canLeave(each, isLate));

@@ -13,6 +13,8 @@ import { hasRecord } from "./slot-record.ts";
 const pollMs = 1500;
 
 export interface Finalizers extends Disposable {
+  /** Something was or is published of it: the end of its engines takes its finalizer off, and nothing else. */
+  begin(object: KubeObject): void;
   /**
    * Before each publication: its deletion then waits until its engines have ended. One whose deletion has begun gets no
    * finalizer, and keeps the one that it has.
@@ -130,9 +132,11 @@ export function openFinalizers({ client, unfenced, slots, note, onError }: Final
   };
   const timer = setInterval(() => void check().catch(onError), pollMs);
   timer.unref();
+  const begin = ({ meta: { name, uid } }: KubeObject): void => void begun.set(name, uid);
   return {
+    begin,
     async add(object) {
-      begun.set(object.meta.name, object.meta.uid);
+      begin(object);
       if (isEnding || object.meta.isDeleted || object.meta.finalizers.includes(finalizer)) return;
       note(await add(client, object));
     },

@@ -39,6 +39,8 @@ const compressedSuffix = ".json.gz";
  * which the records of some 600 models take. A shorter one is read by gateways of earlier versions too.
  */
 const plainLimit = 768 * 1024;
+/** A few kilobytes must not fill a reader's memory. */
+const decompressedLimit = 64 * 1024 * 1024;
 
 /** ConfigMaps or Secrets as sets of JSON documents: a set is the object `berth-SET`, and a document one of its entries. */
 export class Maps implements AsyncDisposable {
@@ -154,7 +156,7 @@ export class Maps implements AsyncDisposable {
       },
       put: async (name, value) => {
         const text = JSON.stringify(value);
-        const isLong = text.length > plainLimit;
+        const isLong = Buffer.byteLength(text) > plainLimit;
         const compressed = isLong ? gzipSync(text, { level: 1 }).toString("base64") : undefined;
         const kept = { [`${name}${suffix}`]: isLong ? undefined : text, [`${name}${compressedSuffix}`]: compressed };
         await this.write(object, kept);
@@ -233,7 +235,7 @@ const removed = (name: string): Readonly<Record<string, undefined>> => ({
 /** Empty, which is no document, where a person has written something else there. */
 function decompressed(text: string): string {
   try {
-    return gunzipSync(Buffer.from(text, "base64")).toString();
+    return gunzipSync(Buffer.from(text, "base64"), { maxOutputLength: decompressedLimit }).toString();
   } catch {
     return "";
   }

@@ -66,8 +66,8 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
 
   async function apply(object: KubeObject, slot: PublishedSlot): Promise<void> {
     lease.check();
-    await writeBearers(slot);
     await finalizers.add(object);
+    await writeBearers(slot);
     await writeStatus(object, "Slot", statusOf(slot));
     events.tell(object, slot);
   }
@@ -139,7 +139,10 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     forgetWritten(name);
     await bare.delete(name);
     const object = source.object("Slot", name);
-    if (object !== undefined && hasRecord(object)) await writeStatus(object, "Slot", emptyStatus);
+    if (object === undefined || !hasRecord(object)) return;
+    // Without its record it would count as one of which nothing was ever published.
+    finalizers.begin(object);
+    await writeStatus(object, "Slot", emptyStatus);
   }
   /** Both parts that were written are there: without its bearers no gateway reads a slot. */
   function isWhole(object: KubeObject, { hasBearers }: Written): boolean {

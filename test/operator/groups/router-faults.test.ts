@@ -79,6 +79,22 @@ describe("faults of llama.cpp's router that a group does not have", () => {
     assert.deepEqual([...told.values()], ["granted", "granted", "waiting"]);
   });
 
+  it("a client that has left while it waited costs a running model its place: here the model stays", () => {
+    const one: GroupRules = { ...rules, ...slots(1) };
+    const left = { ...asking, isUnattended: true };
+    const moments = [
+      [0, member("a", busy), member("b", asking)],
+      [1000, member("a", busy), member("b", left)],
+      [5000, member("a", { ...ready, idleMs: 10 }), member("b", left)],
+    ] as const;
+    assert.deepEqual([...after(moments, one).values()], ["granted", "waiting"]);
+    // Another client asks for it: now the idle one leaves.
+    const again = after([...moments, [6000, member("a", { ...ready, idleMs: 1010 }), member("b", asking)]], one);
+    assert.deepEqual([...again.values()], ["leaving", "waiting"]);
+    // Room that is free is its own all the same.
+    assert.equal(after([...moments, [6000, member("a"), member("b", left)]], one).get("b"), "granted");
+  });
+
   it("a failed load leaves all clients waiting: here its place goes to the next slot, and then to the remaining ones", () => {
     const one: GroupRules = { ...rules, ...slots(1) };
     const told = after(

@@ -30,7 +30,12 @@ async function operator(api: ApiDouble): Promise<Part<ObjectPublisher>> {
   const cluster = stack.use(await openCluster(async () => api, nothing));
   const source = stack.use(await ObjectSource.open({ client: api, before: () => undefined, onError }, nothing));
   const lease = { check: nothing, publish: async () => undefined, [Symbol.asyncDispose]: async () => undefined };
-  const finalizers = { add: async () => undefined, forget: nothing, remove: async () => undefined };
+  const finalizers = {
+    begin: () => undefined,
+    add: async () => undefined,
+    forget: nothing,
+    remove: async () => undefined,
+  };
   const part = stack.use(
     await openObjectPublisher({
       client: api,

@@ -181,6 +181,7 @@ async function openOperator(api: ApiDouble): Promise<Operator> {
       lease: { check: nothing, publish: async () => undefined, [Symbol.asyncDispose]: async () => undefined },
       source,
       finalizers: {
+        begin: () => undefined,
         add: async () => undefined,
         forget: nothing,
         remove: async () => undefined,

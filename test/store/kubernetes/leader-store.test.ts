@@ -121,6 +121,32 @@ describe("the finalizer of a Slot", () => {
     });
   });
 
+  it("stays where a new operator can only hide what its predecessor published of a Slot in deletion", async () => {
+    const api = new ApiDouble();
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    {
+      await using earlier = await leader(api);
+      const slot = published("a");
+      await earlier.store.publisher.writeSlot({ ...slot, status: { ...slot.status, state: "ready" } });
+    }
+    const object = api.get(`${slots}/a`);
+    const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: "2026-11-23T00:00:00Z" };
+    api.put(`${slots}/a`, { ...object, metadata });
+    await using leading = await leader(api);
+    let checks = 0;
+    api.before = (method, path) => {
+      if (method === "GET" && path === namespacePath) checks += 1;
+      if (path.endsWith("/secrets/berth-bearers")) throw new ApiError(403, "Forbidden", "secrets is forbidden");
+    };
+    const bearer = "b".repeat(40);
+    const bearers = { bearers: { main: bearer }, bearerList: [{ role: "main", ordinal: 0, bearer } as const] };
+    await assert.rejects(leading.store.publisher.writeSlot({ ...published("a", 2), ...bearers }), /forbidden/);
+    await leading.store.publisher.hideSlot("a");
+    const before = checks;
+    await until("two checks have passed", () => checks >= before + 2);
+    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+  });
+
   it("stays where its state is hidden after its deletion has begun: its engine may run", async () => {
     const api = new ApiDouble();
     api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });

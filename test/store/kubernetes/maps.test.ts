@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { it } from "node:test";
+import { gzipSync } from "node:zlib";
 import { isRecord } from "../../../src/lib/record.ts";
 import { Maps } from "../../../src/store/kubernetes/maps.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
@@ -7,6 +9,7 @@ import { until } from "../../support/until.ts";
 
 interface Model {
   readonly ref: string;
+  readonly sha256: string;
   readonly path: string;
 }
 
@@ -16,7 +19,8 @@ const largest = 1024 * 1024;
 
 function modelsOf(count: number): readonly Model[] {
   return Array.from({ length: count }, (_, nth) => ({
-    ref: `model-${nth}`,
+    ref: `modèle-${nth}`,
+    sha256: randomBytes(32).toString("hex"),
     path: `/models/${"a-long-directory/".repeat(90)}model-${nth}.gguf`,
   }));
 }
@@ -42,16 +46,22 @@ it("a document of megabytes fits an object, is read whole, and is plain text aga
     return data;
   };
   for (const count of [10, 5000, 20]) {
-    await writer.documents.put("registry", modelsOf(count), { isLasting: true });
+    const models = modelsOf(count);
+    await writer.documents.put("registry", models, { isLasting: true });
     await until(`${count} are read`, () => reader.documents.get("registry")?.length === count);
-    assert.deepEqual(reader.documents.get("registry"), modelsOf(count));
+    assert.deepEqual(reader.documents.get("registry"), models);
     assert.deepEqual(Object.keys(entries()), [count === 5000 ? "registry.json.gz" : "registry.json"]);
     const [text] = Object.values(entries());
-    assert.ok(typeof text === "string" && text.length < largest, String(count));
+    assert.ok(typeof text === "string" && Buffer.byteLength(text) < largest, String(count));
   }
   await writer.documents.put("registry", modelsOf(5000), { isLasting: true });
   await writer.documents.delete("registry");
   assert.deepEqual(entries(), {});
   await until("it is gone for the reader", () => reader.documents.get("registry") === undefined);
+  const bomb = gzipSync(Buffer.alloc(100 * 1024 * 1024), { level: 9 }).toString("base64");
+  await writer.maps.write("berth-registry", { "registry.json.gz": bomb });
+  await writer.documents.put("other", modelsOf(1), { isLasting: true });
+  await until("it goes on reading", () => reader.documents.get("other")?.length === 1);
+  assert.equal(reader.documents.get("registry"), undefined);
   for (const { maps } of [writer, reader]) await maps[Symbol.asyncDispose]();
 });
