@@ -21,8 +21,8 @@ setup: ## install Node 24, the packages and the embedded engine; quick when done
 run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a real one
 	@$(KEPT) exec $(RUN) hack/run.ts
 
-test: setup ## all tests that need Node alone
-	@$(KEPT) $(RUN) test/support/run.ts --test-timeout=1200000 --test-concurrency=3 $(TESTS)
+test: setup ## all tests that need Node alone, in four processes at once: PROCESSES=2 for fewer
+	@$(KEPT) $(RUN) test/support/run.ts --test-timeout=1200000 --test-concurrency=$(or $(PROCESSES),4) $(TESTS)
 
 llama-server: ## build a real llama-server, once per version; as root it installs cmake and a compiler
 	@hack/llama-server.sh
