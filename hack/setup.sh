@@ -35,7 +35,7 @@ if npm ping --fetch-retries=0 --fetch-timeout=20000 2>&1 |
   offline=--offline
 fi
 
-echo "installing packages (about 400 MB, Node 24 among them)"
+echo "installing packages (about 500 MB, Node 24 among them)"
 rm -f "$stamp"
 # Where npm draws no progress of its own, lines show that something happens.
 reporter=

@@ -16,15 +16,15 @@ interface Layer {
 /** Who may import whom: docs/architecture.md shows the same table to people. */
 export const layers: Readonly<Record<string, Layer>> = {
   api: { layers: [], packages: ["zod"] },
-  lib: { layers: [], packages: ["yaml"] },
+  lib: { layers: [], packages: ["yaml"], types: ["@kubernetes/client-node"] },
   store: {
     layers: ["api", "lib"],
     packages: ["bcrypt", "chokidar", "yaml", "smol-toml", "toml-eslint-parser"],
-    types: ["zod"],
+    types: ["zod", "@kubernetes/client-node"],
   },
   engines: { layers: ["api"], packages: [] },
   models: { layers: ["api", "lib"], packages: [] },
-  runtimes: { layers: ["api", "lib"], packages: ["dockerode", "zod"] },
+  runtimes: { layers: ["api", "lib"], packages: ["dockerode", "zod"], types: ["@kubernetes/client-node"] },
   hardware: { layers: ["api", "lib"], packages: [] },
   operator: {
     layers: ["api", "lib", "store", "engines", "models", "runtimes"],

@@ -1,10 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { V1Lease } from "@kubernetes/client-node";
 import { isRecord } from "../record.ts";
 import { Serial } from "../serial.ts";
 import { steadyNow } from "../steady-clock.ts";
 import { isStatus } from "./api-error.ts";
 import type { ApiClient, Call } from "./client.ts";
 import { texts } from "./object.ts";
+import type { Written } from "./written.ts";
 
 /** Times as in client-go's leader election, and the same Lease fields: kubectl and other clients read them. */
 export interface ElectionTimes {
@@ -264,7 +266,7 @@ async function write(
       renewTime: microTime(new Date()),
       leaseTransitions: transitions,
     },
-  };
+  } satisfies Written<V1Lease>;
   const call = { body, ...limit, isHeartbeat: true };
   const answer =
     version === undefined

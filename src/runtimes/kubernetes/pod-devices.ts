@@ -1,4 +1,6 @@
+import type { V1PodResourceClaim } from "@kubernetes/client-node";
 import type { Container, PodNeeds } from "../../api/workload.ts";
+import type { Written } from "../../lib/kubernetes/written.ts";
 import { BadWorkload } from "../start-failure.ts";
 
 /** The resource under which a vendor's device plugin offers whole GPUs. */
@@ -9,7 +11,7 @@ export interface PodDevices {
   readonly limits: Readonly<Record<string, string>>;
   readonly claims: readonly { readonly name: string; readonly request?: string }[];
   /** Claims of the Pod, which its container names. */
-  readonly resourceClaims: readonly Readonly<Record<string, string>>[];
+  readonly resourceClaims: readonly Written<V1PodResourceClaim>[];
   /** Device files of the node, where no plugin and no claim brings the devices. */
   readonly paths: readonly string[];
 }

@@ -1,4 +1,6 @@
+import type { V1Volume, V1VolumeMount } from "@kubernetes/client-node";
 import type { Container } from "../../api/workload.ts";
+import type { Written } from "../../lib/kubernetes/written.ts";
 import { BadWorkload } from "../start-failure.ts";
 
 /** The volume that holds the models: the operator's own models directory, at the same path in every engine. */
@@ -8,10 +10,10 @@ export interface ModelVolume {
 }
 
 export interface PodVolumes {
-  readonly volumes: readonly unknown[];
+  readonly volumes: readonly Written<V1Volume>[];
   /** The volumes that Berth adds by itself: all but those of the manifest's mounts. */
-  readonly own: readonly unknown[];
-  readonly mounts: readonly unknown[];
+  readonly own: readonly Written<V1Volume>[];
+  readonly mounts: readonly Written<V1VolumeMount>[];
 }
 
 /**
@@ -24,10 +26,15 @@ export function volumesOf(
   devices: readonly string[],
   models: ModelVolume | undefined,
 ): PodVolumes {
-  const volumes: unknown[] = [];
-  const mounted: unknown[] = [];
+  const volumes: Written<V1Volume>[] = [];
+  const mounted: Written<V1VolumeMount>[] = [];
   const targets = new Set(mounts.map(({ target }) => target));
-  const add = (name: string, source: object, mountPath: string, options: object = {}): void => {
+  const add = (
+    name: string,
+    source: Omit<Written<V1Volume>, "name">,
+    mountPath: string,
+    options: { readonly readOnly?: true } = {},
+  ): void => {
     volumes.push({ name, ...source });
     mounted.push({ name, mountPath, ...options });
   };

@@ -1,4 +1,6 @@
+import type { V1EnvVar, V1Pod, V1Secret } from "@kubernetes/client-node";
 import type { Container, Workload } from "../../api/workload.ts";
+import type { Written } from "../../lib/kubernetes/written.ts";
 import { isRecord } from "../../lib/record.ts";
 import type { Given } from "../process/child.ts";
 import { BadWorkload } from "../start-failure.ts";
@@ -114,7 +116,7 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
       ],
       volumes,
     },
-  };
+  } satisfies Written<V1Pod>;
   const pod = templated(generated, container.pod?.template);
   if (site.allowsHostMounts !== true && isRecord(pod["spec"]))
     refuseNodeAccess(pod["spec"], {
@@ -143,8 +145,8 @@ function launch({ command }: Workload, { replacesEntrypoint }: Container): objec
 
 function secretOf(metadata: PodSecret["metadata"], secrets: Readonly<Record<string, string>>): PodSecret {
   const encoded = Object.entries(secrets).map(([key, value]) => [key, Buffer.from(value).toString("base64")]);
-  const kind = { apiVersion: "v1", kind: "Secret" };
-  return { ...kind, metadata, type: "Opaque", data: Object.fromEntries(encoded) };
+  const kind = { apiVersion: "v1", kind: "Secret", type: "Opaque" } as const;
+  return { ...kind, metadata, data: Object.fromEntries(encoded) } satisfies Written<V1Secret>;
 }
 
 /** Secret values come from the Secret of the Pod's name, or from a Secret that the manifest names. */
@@ -152,10 +154,10 @@ function environment(
   { env, bearer }: Workload,
   secretName: string,
   given: Given,
-): { readonly env: readonly unknown[]; readonly secrets: Readonly<Record<string, string>> } {
+): { readonly env: readonly Written<V1EnvVar>[]; readonly secrets: Readonly<Record<string, string>> } {
   const secrets: Record<string, string> = {};
   const names = new Set([...Object.keys(env), ...Object.keys(given.env)]);
-  const list = [...names].toSorted().flatMap((name): unknown[] => {
+  const list = [...names].toSorted().flatMap((name): Written<V1EnvVar>[] => {
     const declared = env[name];
     if (typeof declared === "object" && "secretKeyRef" in declared && name !== bearer?.env)
       return [

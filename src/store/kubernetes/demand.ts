@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { V1Lease } from "@kubernetes/client-node";
 import { knownPart } from "../../api/known-part.ts";
 import { demandSchema, heartbeatTtlMs, type Demand } from "../../api/status.ts";
 import { bootId } from "../../lib/boot-id.ts";
@@ -7,6 +8,7 @@ import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import { microTime } from "../../lib/kubernetes/lease-election.ts";
 import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
 import { texts, type KubeObject } from "../../lib/kubernetes/object.ts";
+import type { Written } from "../../lib/kubernetes/written.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import { Serial } from "../../lib/serial.ts";
@@ -119,7 +121,7 @@ export function openDemandLease(client: ApiClient, gateway: string, elapsedMs = 
   let last: { readonly news: string; readonly atMs: number } | undefined;
   let triedMs = -Infinity;
   let next: DemandReport | undefined;
-  const lease = (report: DemandReport): object => {
+  const lease = (report: DemandReport): Written<V1Lease> => {
     beat += 1;
     const now = new Date();
     const stamp = {

@@ -1,9 +1,11 @@
+import type { CoreV1Event } from "@kubernetes/client-node";
 import { apiVersion } from "../../api/names.ts";
 import type { PublishedSlot } from "../../api/status.ts";
 import { sha256 } from "../../lib/canonical.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import type { KubeObject } from "../../lib/kubernetes/object.ts";
+import type { Written } from "../../lib/kubernetes/written.ts";
 import { isRecord } from "../../lib/record.ts";
 import { Serial } from "../../lib/serial.ts";
 import { corePath, fieldManager, managed } from "./names.ts";
@@ -44,7 +46,7 @@ export function openEvents(client: ApiClient, onError: (error: unknown) => void)
       firstTimestamp: wholeSeconds(at),
       lastTimestamp,
       count: 1,
-    };
+    } satisfies Written<CoreV1Event>;
     const patch = async (body: object): Promise<unknown> =>
       await client.request("PATCH", `${path}/${name}`, { body, contentType: patchTypes.merge });
     let count = 1;
