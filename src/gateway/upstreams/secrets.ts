@@ -31,7 +31,7 @@ export function openSecret(source: SecretSource, options: { env: NodeJS.ProcessE
   }
   if ("file" in source) return new FileSecret(source.file, options.now);
   const { name, key } = source.secretKeyRef;
-  const problem = `key ${key} of Secret ${name} can only be had in a cluster; use env or file here`;
+  const problem = `key ${key} of Secret ${name}: secretKeyRef is not supported for providers; use env, or mount the Secret and use file`;
   return {
     read() {
       throw new SecretError(problem);

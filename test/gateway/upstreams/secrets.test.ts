@@ -101,8 +101,11 @@ describe("secret in a file", () => {
 });
 
 describe("a secret of a cluster", () => {
-  it("is refused outside a cluster, with the alternatives", async () => {
+  it("is refused, in a cluster too, with the alternatives", async () => {
     const secret = openSecret({ secretKeyRef: { name: "acme", key: "token" } }, { env: {}, now: () => 0 });
-    assert.equal(await problem(secret), "key token of Secret acme can only be had in a cluster; use env or file here");
+    assert.equal(
+      await problem(secret),
+      "key token of Secret acme: secretKeyRef is not supported for providers; use env, or mount the Secret and use file",
+    );
   });
 });
