@@ -50,6 +50,7 @@ export const stateParts: readonly string[] = [
   "groups",
   "hardware",
   "images",
+  "installed",
   "instance",
   "logs",
   "model-tasks",
