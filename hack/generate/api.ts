@@ -11,21 +11,24 @@ const head = `<!-- Written by hack/generate.ts from the route tables; change the
 # API
 
 Every route, as the gateway has it. \`/api/openapi.json\` (OpenAPI 3.1) adds the schema of every query, body and answer;
-\`/api/docs\` shows the same in a browser, fields and all. Scopes are told in [security](security.md), what requests of \`/v1\` go through in
-[the way of a request](requests.md), errors in the [reference](reference.md#errors). Beside these, without credentials:
-\`/livez\`, \`/readyz\` (\`?verbose\`) and \`/metrics\`; \`/\` is a page with the state of things.
+\`/api/docs\` shows the same in a browser, fields and all. [Security](security.md) has the scopes, [the path of a request](requests.md)
+what happens to a request of \`/v1\`, the [reference](reference.md#errors) the errors. These routes need no credentials and are not
+listed below: \`/livez\`, \`/readyz\` (\`?verbose\`) and \`/metrics\`. \`/\` is the dashboard.
 
 Lists are \`{"object": "list", "data": […]}\`. JSON is snake_case; specs, manifests and conditions are camelCase. Creating
-answers 201, other changes 202 with the resource at once; \`?wait=ready&timeout=180\` answers once the slot has settled, or once
-no operator has run for 30 s.
-\`{ref}\` may hold slashes and colons. A body is JSON and says so by its content type. A query or body with an unknown field,
-a wrong type or a missing field is 400 \`dispatch.invalid_request\` with \`details.path\`, and so is a body where a route takes
-none or one nested more than 64 deep; a route that takes no query ignores one. A manifest that breaks its schema is
-422 \`config.invalid\` with \`file\`, \`line\`, \`column\` and \`path\` as far as they are known.
+answers 201. Other changes answer 202 with the resource at once; with \`?wait=ready&timeout=180\` they answer once the slot has
+settled, or once no operator has run for 30 s.
+\`{ref}\` may hold slashes and colons. A body is JSON and says so by its content type.
 
-\`/api/events\` begins with \`snapshot\` (\`slots\`, \`pulls\`), then tells \`slot\` (the slot, or \`{"name", "removed": true}\`),
-\`pull\` (the pull, or \`{"id", "removed": true}\`) and, to admins, \`config\`: also after the snapshot where there are problems. \`Last-Event-ID\` goes on where a reader left off; an id that is not known begins with a snapshot. A
-comment every 15 s keeps the connection open. A reader that is 1 MiB behind gets \`resync\` and is cut.
+A query or body with an unknown field, a wrong type or a missing field is 400 \`dispatch.invalid_request\` with \`details.path\`.
+So is a body where a route takes none, and a body nested more than 64 deep. A route that takes no query ignores one. A
+manifest that breaks its schema is 422 \`config.invalid\` with \`file\`, \`line\`, \`column\` and \`path\` as far as they are known.
+
+\`/api/events\` begins with \`snapshot\` (\`slots\`, \`pulls\`, \`groups\`, \`conditions\`). Then come \`slot\`, \`pull\`, \`group\` and
+\`condition\`, each with the resource or with \`removed: true\`. Admins also get \`config\` and the conditions of providers;
+where the configuration has problems, \`config\` comes right after the snapshot, too. \`Last-Event-ID\` goes on where a reader
+left off; with an unknown id the reader gets a snapshot. A comment every 15 s keeps the connection open. A reader that is
+1 MiB behind gets \`resync\` and is cut.
 `;
 
 const titles: Readonly<Record<string, string>> = {

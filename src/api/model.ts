@@ -36,7 +36,9 @@ export const modelSpecSchema = z.strictObject({
     .describe("Several files, e.g. shards or a projector"),
   sha256: sha256Schema
     .optional()
-    .describe("Shown, and a reason to restart the engine; this version does not compute it"),
+    .describe(
+      "Checked when the model is fetched; a change restarts the engine. It is not computed for a file that you put in place yourself",
+    ),
   sizeBytes: z.int().min(0).optional().describe("Checked when given, recorded when not"),
   engines: z.array(z.enum(engineKinds)).optional().describe("Engines that may serve it; absent: all"),
   backends: z.array(z.enum(backends)).optional().describe("Backends that may serve it; not in this version"),

@@ -160,7 +160,7 @@ export const gatewayMetrics = {
     type: "gauge",
     labels: ["kind", "name", "type", "status", "reason"],
     unit: "1",
-    help: "1 for each condition of a slot, model or upstream as it is now; Stalled, Degraded or NameConflict with status True is for a person to mend",
+    help: "1 for each present condition of a slot, model, upstream or group. A person must act on Stalled, Degraded, ModelUnknown and NameConflict with status True",
     bound: "resources × condition types",
   },
   refusals: {

@@ -16,7 +16,7 @@ export interface ManifestSource {
 }
 
 /**
- * Writes manifests for a person (DESIGN decision 4): whole files atomically, edits that keep comments, order and
+ * Writes manifests for a person (rule 4 of docs/architecture.md): whole files atomically, edits that keep comments, order and
  * spelling. Every method rejects with ApiError `config.read_only` where nothing may be written, and `config.invalid`
  * where the result would be invalid; then nothing has changed.
  */

@@ -82,7 +82,7 @@ describe("the gateway's metric page", () => {
 
 const expected = `
 # HELP berth_auth_refusals_total Requests that authentication has refused, by error code
-# HELP berth_condition 1 for each condition of a slot, model or upstream as it is now; Stalled, Degraded or NameConflict with status True is for a person to mend
+# HELP berth_condition 1 for each present condition of a slot, model, upstream or group. A person must act on Stalled, Degraded, ModelUnknown and NameConflict with status True
 # HELP berth_engine_kv_cache_usage_ratio Tokens in the cache of an engine by tokens that fit in it; engines that tell their /slots, as llama-server does
 # HELP berth_gateway_draining 1 while the gateway stops: it finishes open requests and accepts no new ones
 # HELP berth_operator_live 1 while the operator's heartbeat arrives, 0 when it is late or has never arrived
