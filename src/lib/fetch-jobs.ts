@@ -96,6 +96,11 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     return job === undefined ? undefined : stateOf(job);
   }
 
+  /** Who wants it. */
+  requestersOf(key: string): readonly string[] {
+    return [...(this.#jobs.get(key)?.attempts.keys() ?? [])];
+  }
+
   /** Ends the attempt that runs; none follows before `resume`. */
   pause(key: string): void {
     const job = this.#jobs.get(key);
@@ -122,6 +127,13 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     this.#forget(key, job);
     job.running?.abort(new Error("cancelled"));
     await this.#ending.get(key);
+  }
+
+  /** `cancel`s every job of this requester that is not in `kept`. Resolves with the number of them. */
+  async keepOnly(requester: string, kept: ReadonlySet<string>): Promise<number> {
+    const left = [...this.#jobs].filter(([key, { attempts }]) => !kept.has(key) && attempts.has(requester));
+    await Promise.all(left.map(([key]) => this.cancel(key, requester)));
+    return left.length;
   }
 
   /** Ends every attempt. */

@@ -69,8 +69,11 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
       });
     }
     if (action === "cancel" && status.isForSlot === true) {
-      const message = `a slot needs ${status.ref}: pause the pull, or have the slot hold another model`;
-      throw new ApiError("model.in_use", { message, details: { ref: status.ref, slots: [] } });
+      const { ref, slots = [] } = status;
+      const [first, second] = slots;
+      const needed = `${first === undefined ? "a slot" : slots.join(", ")} ${second === undefined ? "needs" : "need"} ${ref}`;
+      const message = `${needed}: pause the pull, or have ${second === undefined ? "the slot" : "the slots"} hold another model`;
+      throw new ApiError("model.in_use", { message, details: { ref, slots } });
     }
     // A request that was made over an open API stays marked so, whichever caller changes it.
     const known = pulls.request(id);

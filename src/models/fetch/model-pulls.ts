@@ -69,6 +69,13 @@ export interface Requester {
   readonly attempt: string;
 }
 
+export interface ListedPull {
+  readonly key: string;
+  readonly model: WantedModel;
+  readonly job: PullState;
+  readonly requesters: readonly string[];
+}
+
 /** Fetches models in the background: each model once, however many slots and requests ask for it. */
 export class ModelPulls implements AsyncDisposable {
   readonly #options: ModelPullsOptions;
@@ -150,12 +157,12 @@ export class ModelPulls implements AsyncDisposable {
     return "job" in answer ? { job: answer.job } : "there";
   }
 
-  /** Every job that is not over, with its model. */
-  list(): readonly { readonly key: string; readonly model: WantedModel; readonly job: PullState }[] {
+  /** Every job that is not over, with its model and the slots and requests that want it. */
+  list(): readonly ListedPull[] {
     return [...this.#models].flatMap(([key, model]) => {
       const job = this.#jobs.stateOf(key);
       if (job === undefined) this.#models.delete(key);
-      return job === undefined ? [] : [{ key, model, job }];
+      return job === undefined ? [] : [{ key, model, job, requesters: this.#jobs.requestersOf(key) }];
     });
   }
 
@@ -175,6 +182,12 @@ export class ModelPulls implements AsyncDisposable {
   /** The requester no longer wants the model. Received bytes are kept. */
   async leave(model: WantedModel, requester: string): Promise<void> {
     await this.#jobs.cancel(this.keyOf(model), requester);
+  }
+
+  /** The requester wants none but these models any more. Received bytes are kept. */
+  async keepOnly(requester: string, models: readonly WantedModel[]): Promise<void> {
+    const left = await this.#jobs.keepOnly(requester, new Set(models.map((model) => this.keyOf(model))));
+    if (left > 0) this.#subscribers.notify(requester);
   }
 
   /** Ends the job for that requester. Received bytes are deleted unless another requester wants them. */

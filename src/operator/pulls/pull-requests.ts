@@ -182,7 +182,7 @@ export class PullRequests implements AsyncDisposable {
 
   #statuses(): readonly PullStatus[] {
     const { store, pulls } = this.#options;
-    const jobs = new Map(pulls.list().map(({ key, model, job }) => [key, { model, job }]));
+    const jobs = new Map(pulls.list().map((listed) => [listed.key, listed]));
     const requestedKeys = new Set<string>();
     const requested = store.requests().flatMap((request): PullStatus[] => {
       if (this.#ended.has(request.id) || request.action === "remove") return [];
@@ -195,13 +195,13 @@ export class PullRequests implements AsyncDisposable {
       const size = sizeBytes === undefined ? {} : { sizeBytes };
       return [{ ...countsOf(jobs.get(key)?.job), id, ref, files, ...size, requestedAt }];
     });
-    const needed = [...jobs].flatMap(([key, { model, job }]): PullStatus[] => {
+    const needed = [...jobs.values()].flatMap(({ key, model, job, requesters }): PullStatus[] => {
       if (requestedKeys.has(key)) return [];
       const { ref, files, sizeBytes } = model;
       const size = sizeBytes === undefined ? {} : { sizeBytes };
-      return [
-        { ...countsOf(job), id: `slot-${sha256(key).slice(0, 16)}`, ref, files: [...files], ...size, isForSlot: true },
-      ];
+      const slots = requesters.filter((requester) => !PullRequests.isKey(requester)).toSorted();
+      const id = `slot-${sha256(key).slice(0, 16)}`;
+      return [{ ...countsOf(job), id, ref, files: [...files], ...size, isForSlot: true, slots }];
     });
     return [...requested, ...needed, ...[...this.#ended.values()].toReversed()];
   }

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { catalogEntrySchema } from "../../../src/api/catalog.ts";
+import type { PullStatus } from "../../../src/api/pull.ts";
 import { modelRecordSchema } from "../../../src/api/model.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway } from "../../support/gateway.ts";
@@ -80,4 +82,34 @@ it("the hundred-and-first pull that has not ended is refused, and another reques
   assert.equal((await readdir(join(gateway.stateDir, "pulls"))).length, 100);
   const again = await pull(99);
   assert.equal(again.status, 202, await again.text());
+});
+
+/** The pulls that an operator has published. */
+function published(pulls: readonly PullStatus[]) {
+  return (stateDir: string): void => {
+    mkdirSync(join(stateDir, "pulls"), { recursive: true });
+    writeFileSync(join(stateDir, "pulls/status.json"), JSON.stringify({ schema: 1, pulls }));
+  };
+}
+
+const slotPull: PullStatus = {
+  id: "slot-a",
+  ref: "a",
+  state: "running",
+  files: [{ source: "http://127.0.0.1:9000/a.gguf" }],
+  isForSlot: true,
+  slots: ["p", "q"],
+  bytesDone: 1,
+  stalls: 0,
+};
+
+it("a pull that slots need cannot be cancelled, and the refusal names those slots", async () => {
+  await using gateway = await startGateway({ onStart: published([slotPull]) });
+  const answer = await fetch(`${gateway.url}/api/pulls/slot-a`, { method: "DELETE" });
+  const { error } = await envelopeOf(answer);
+  assert.deepEqual(
+    [answer.status, error.message],
+    [409, "p, q need a: pause the pull, or have the slots hold another model"],
+  );
+  assert.deepEqual(error.details, { ref: "a", slots: ["p", "q"] });
 });
