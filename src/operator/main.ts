@@ -121,6 +121,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       env: options.env,
       bytesPerSecond: config.pullBandwidth,
       reserveBytes: config.diskReserve,
+      requested: () => pullStore.requests().filter(({ action }) => action === "run" || action === "pause"),
       onError: (error) => log.error({ err: error }, "a fetched model may not be on the disk yet"),
     }),
   );

@@ -26,6 +26,9 @@ export interface ModelFetchOptions {
   readonly connections: number;
 }
 
+/** Whether a pull of another model needs that source: both have one partial file. */
+export type IsNeeded = (source: string) => boolean;
+
 type WebSource = Extract<Source, { scheme: "hf" | "https" }>;
 
 interface Part {
@@ -47,10 +50,15 @@ export class ModelFetch {
   }
 
   /**
-   * Fetches the missing files, and installs the model under its ref. An early end keeps the received bytes. Rejects
-   * with FetchError, or as `signal` was aborted.
+   * Fetches the missing files, and installs the model under its ref. An early end keeps the received bytes, and so does
+   * a whole model those of a source that `isNeeded` by another one. Rejects with FetchError, or as `signal` was aborted.
    */
-  async fetch(model: WantedModel, progress: DownloadProgress, signal: AbortSignal): Promise<PulledModel> {
+  async fetch(
+    model: WantedModel,
+    progress: DownloadProgress,
+    signal: AbortSignal,
+    isNeeded: IsNeeded = () => false,
+  ): Promise<PulledModel> {
     const network = { ...this.#options.network, isOpen: model.isOpen };
     const parts = await this.#locate(model, network, signal);
     const total = totalOf(parts);
@@ -68,14 +76,17 @@ export class ModelFetch {
     }
     const pulled: PulledModel = { schema: 1, ref: model.ref, files, pulledAt: new Date().toISOString() };
     await this.#options.store.install(pulled);
-    await this.discard(model);
+    await this.discard(model, isNeeded);
     return pulled;
   }
 
-  /** Deletes the received bytes of a model that is no longer wanted. */
-  async discard(model: WantedModel): Promise<void> {
+  /** Deletes the received bytes of a model that is no longer wanted, but for sources that another model needs. */
+  async discard(model: WantedModel, isNeeded: IsNeeded): Promise<void> {
     const { store } = this.#options;
-    for (const { source } of model.files) await rm(store.partialDirectory(source), { recursive: true, force: true });
+    for (const { source } of model.files) {
+      if (isNeeded(source)) continue;
+      await rm(store.partialDirectory(source), { recursive: true, force: true });
+    }
   }
 
   async #locate(model: WantedModel, network: Network, signal: AbortSignal): Promise<readonly Part[]> {

@@ -29,6 +29,8 @@ export interface ModelPullsOptions {
   readonly fileThread: FileThread;
   /** Fetches the models of FastFlowLM; absent: nobody does. */
   readonly flm?: Pick<FlmTool, "observe" | "fetch" | "sizeOf">;
+  /** Models that were requested and are not over; a pull of them may not have begun. */
+  readonly requested?: () => readonly Omit<WantedModel, "sizeBytes">[];
   /** Called when the installed files cannot be synced to the disk. */
   readonly onError: (error: unknown) => void;
 }
@@ -101,7 +103,7 @@ export class ModelPulls implements AsyncDisposable {
   }
 
   /** Names the job that fetches these files for that ref. */
-  keyOf({ ref, files }: WantedModel): string {
+  keyOf({ ref, files }: Omit<WantedModel, "sizeBytes">): string {
     return `${ref} ${sha256(canonicalJson(files)).slice(0, 16)}`;
   }
 
@@ -190,11 +192,12 @@ export class ModelPulls implements AsyncDisposable {
     if (left > 0) this.#subscribers.notify(requester);
   }
 
-  /** Ends the job for that requester. Received bytes are deleted unless another requester wants them. */
+  /** Ends the job for that requester. Received bytes are deleted unless another requester or pull needs them. */
   async cancel(model: WantedModel, requester: string): Promise<void> {
     const key = this.keyOf(model);
     await this.#jobs.cancel(key, requester);
-    if (this.#jobs.stateOf(key) === undefined && !(await this.isThere(model))) await this.#options.fetch.discard(model);
+    if (this.#jobs.stateOf(key) !== undefined || (await this.isThere(model))) return;
+    await this.#options.fetch.discard(model, (source) => this.#isNeeded(source, key));
   }
 
   /**
@@ -230,6 +233,14 @@ export class ModelPulls implements AsyncDisposable {
     await this.#syncing;
   }
 
+  /** Whether another job or request than that of `key` fetches from the source. */
+  #isNeeded(source: string, key: string): boolean {
+    const jobs = this.list().filter((listed) => listed.key !== key);
+    const requested = this.#options.requested?.().filter((model) => this.keyOf(model) !== key) ?? [];
+    const others = [...jobs.map(({ model }) => model), ...requested];
+    return others.some(({ files }) => files.some((file) => file.source === source));
+  }
+
   async #run(key: string, progress: PullProgress, signal: AbortSignal): Promise<void> {
     const model = this.#models.get(key);
     if (model === undefined) throw new Error(`nobody has asked for ${key}`);
@@ -237,7 +248,7 @@ export class ModelPulls implements AsyncDisposable {
     const { fetch, flm, store, onError } = this.#options;
     try {
       const tag = flmTag(model.files);
-      if (tag === undefined) await fetch.fetch(model, progress, signal);
+      if (tag === undefined) await fetch.fetch(model, progress, signal, (source) => this.#isNeeded(source, key));
       else if (flm === undefined) throw new FetchError("ToolFailed", `nobody fetches flm://${tag} here`);
       else await flm.fetch(tag, progress, signal);
     } finally {
