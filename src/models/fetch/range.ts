@@ -83,10 +83,10 @@ export async function readSpan(options: RangeOptions, range: Range): Promise<voi
 function received(chunk: Buffer, flow: Flow, { rate, progress }: RangeOptions, range: Range, pauses: Pauses): boolean {
   const { writer, route } = range;
   progress.receivedBytes += chunk.length;
-  const mayPush = writer.push(chunk, () => pauses.over(flow));
+  const mayPush = writer.push(chunk, () => pauses.diskIsReady(flow));
   // Without ranges the same bytes are received again, which is no progress.
   if (range.usesRanges) route.heard(chunk.length);
-  if (!mayPush) pauses.begin();
+  if (!mayPush) pauses.waitForDisk();
   pauses.wait(rate.taken(chunk.length), flow);
   return !pauses.isPaused;
 }
@@ -131,32 +131,36 @@ function differenceOf(address: Address, content: Content): string | undefined {
 
 /** The reasons why a connection is paused: the disk, or the bandwidth limit. */
 class Pauses {
-  #count = 0;
+  /** One read may hold many chunks, each of which finds the disk busy: the disk reports once that it is ready. */
+  #isDiskBusy = false;
   #timer: NodeJS.Timeout | undefined;
 
   get isPaused(): boolean {
-    return this.#count > 0;
+    return this.#isDiskBusy || this.#timer !== undefined;
   }
 
-  begin(): void {
-    this.#count += 1;
+  waitForDisk(): void {
+    this.#isDiskBusy = true;
   }
 
-  over(flow: Flow): void {
-    this.#count -= 1;
-    if (this.#count === 0) flow.resume();
+  diskIsReady(flow: Flow): void {
+    this.#isDiskBusy = false;
+    this.#over(flow);
   }
 
   wait(ms: number, flow: Flow): void {
     if (ms < 1 || this.#timer !== undefined) return;
-    this.begin();
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.over(flow);
+      this.#over(flow);
     }, ms);
   }
 
   end(): void {
     clearTimeout(this.#timer);
+  }
+
+  #over(flow: Flow): void {
+    if (!this.isPaused) flow.resume();
   }
 }

@@ -4,6 +4,7 @@ import { open, readFile } from "node:fs/promises";
 import { it } from "node:test";
 import { download } from "../../../src/models/fetch/download.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
+import { FileThread, type FileHash } from "../../../src/models/fetch/file-thread.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
 import { parseSource } from "../../../src/models/fetch/source.ts";
 import { rangeOf, serveFile, sha256Of } from "../../doubles/file-server.ts";
@@ -359,6 +360,44 @@ it("keeps to a limit of the bandwidth", async () => {
   await download(site.options({ rate: new RateLimit(2 * mebibyte) }));
   const seconds = (performance.now() - began) / 1000;
   assert.ok(seconds > 1.2, `3 MiB at 2 MiB/s took ${seconds} s`);
+});
+
+it("a body of many small chunks goes on after a slow disk", { timeout: 120_000 }, async () => {
+  await using site = await fetchSite(5 * mebibyte);
+  const { server, body } = site;
+  server.behave = (request, response, serve) => {
+    const range = rangeOf(request, body);
+    if (range === undefined || request.method !== "GET") return serve();
+    const [from, to] = range;
+    response.writeHead(206, { etag: '"one"', "content-range": `bytes ${from}-${to - 1}/${body.length}` });
+    let at = from;
+    const send = (): void => {
+      while (at < to) {
+        const part = body.subarray(at, Math.min(to, at + 1000));
+        at += part.length;
+        if (response.write(part)) continue;
+        response.once("drain", send);
+        return;
+      }
+      response.end();
+    };
+    send();
+  };
+  class SlowThread extends FileThread {
+    override begin(path: string): FileHash {
+      const hash = super.begin(path);
+      const write = hash.write.bind(hash);
+      // No block is on the disk before the connection has hardly any room left in the next one, and waits.
+      hash.write = async (block) => {
+        await until("the connection waits", () => site.progress.receivedBytes >= 1.75 * mebibyte);
+        await write(block);
+      };
+      return hash;
+    }
+  }
+  await using fileThread = new SlowThread();
+  const found = await download(site.options({ fileThread, connections: 1 }));
+  assert.equal(found.sha256, sha256Of(body));
 });
 
 it("what does not fit on the disk is not begun", async () => {
