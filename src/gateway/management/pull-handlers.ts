@@ -78,6 +78,14 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
     // A request that was made over an open API stays marked so, whichever caller changes it.
     const known = pulls.request(id);
     if (known === undefined) return await put(status, id, action);
+    if (known.action === "verify" && action !== "cancel") {
+      const message = `the check of ${known.ref} cannot be paused or resumed: cancel it, and begin another later`;
+      throw new ApiError("dispatch.invalid_request", { status: 409, message });
+    }
+    if (known.action === "cancel" && action !== "cancel") {
+      const message = `the pull ${id} is being cancelled`;
+      throw new ApiError("dispatch.invalid_request", { status: 409, message });
+    }
     // Another time is another attempt: a failed one is tried again now.
     await pulls.put({ ...known, action, requestedAt: new Date().toISOString() });
     return pullView(status);

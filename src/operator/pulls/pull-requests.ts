@@ -20,6 +20,13 @@ export interface PullRequestsOptions {
   readonly isPaused: boolean;
 }
 
+/** The reading of a model's files. */
+interface Check {
+  readonly progress: PullProgress;
+  readonly cancelling: AbortController;
+  readonly done: Promise<void>;
+}
+
 const prefix = "Pull/";
 /** The number of ended pulls that are still shown. */
 const mostEnded = 50;
@@ -30,7 +37,7 @@ export class PullRequests implements AsyncDisposable {
   readonly #options: PullRequestsOptions;
   readonly #ended = new Map<string, PullStatus>();
   /** Models whose files are being read. */
-  readonly #checks = new Map<string, { readonly progress: PullProgress; readonly done: Promise<void> }>();
+  readonly #checks = new Map<string, Check>();
   readonly #closing = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #publishing: Promise<void> = Promise.resolve();
@@ -86,8 +93,7 @@ export class PullRequests implements AsyncDisposable {
     const model = modelOf(request);
     switch (request.action) {
       case "cancel":
-        await pulls.cancel(model, requester);
-        await this.#end(request, { state: "cancelled", bytesDone: 0, stalls: 0 });
+        await this.#cancel(request, requester);
         return;
       case "remove": {
         const freed = await pulls.remove(model);
@@ -125,18 +131,32 @@ export class PullRequests implements AsyncDisposable {
     }
   }
 
+  async #cancel(request: PullRequest, requester: string): Promise<void> {
+    const check = this.#checks.get(request.id);
+    if (check === undefined) await this.#options.pulls.cancel(modelOf(request), requester);
+    else {
+      check.cancelling.abort(new Error("cancelled"));
+      await check.done;
+    }
+    // The check may have been over before.
+    if (this.#ended.has(request.id)) await this.#options.store.remove(request.id);
+    else await this.#end(request, { state: "cancelled", bytesDone: 0, stalls: 0 });
+  }
+
   #verify(request: PullRequest): void {
     if (this.#checks.has(request.id)) return;
     const { pulls, log } = this.#options;
     const progress = { ...newProgress(), speed: new Speed() };
+    const cancelling = new AbortController();
+    const signal = AbortSignal.any([this.#closing.signal, cancelling.signal]);
     const check = async (): Promise<void> => {
       try {
-        await pulls.verify(request, progress, this.#closing.signal);
+        await pulls.verify(request, progress, signal);
         const { bytesDone } = progress;
         await this.#end(request, { state: "completed", bytesDone, bytesTotal: bytesDone, stalls: 0 });
       } catch (error) {
-        // The next operator begins again.
-        if (this.#closing.signal.aborted) return;
+        // The next operator begins again, unless the check was cancelled.
+        if (signal.aborted) return;
         const message = errorMessage(error);
         log.error(message);
         const reason = error instanceof FetchError ? error.reason : "Unreadable";
@@ -145,7 +165,7 @@ export class PullRequests implements AsyncDisposable {
         this.#checks.delete(request.id);
       }
     };
-    this.#checks.set(request.id, { progress, done: check() });
+    this.#checks.set(request.id, { progress, cancelling, done: check() });
   }
 
   async #end(request: PullRequest, counts: Pick<PullStatus, "state" | "bytesDone" | "stalls"> & Partial<PullStatus>) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { catalogEntrySchema } from "../../../src/api/catalog.ts";
@@ -112,4 +112,29 @@ it("a pull that slots need cannot be cancelled, and the refusal names those slot
     [409, "p, q need a: pause the pull, or have the slots hold another model"],
   );
   assert.deepEqual(error.details, { ref: "a", slots: ["p", "q"] });
+});
+
+it("a check can be cancelled, and neither paused nor resumed", async () => {
+  const requestedAt = new Date().toISOString();
+  const files = [{ source: "/m/.berth/a.gguf" }];
+  const request = { schema: 1, id: "check", ref: "a", files, isOpen: false, action: "verify", requestedAt };
+  await using gateway = await startGateway({
+    onStart: (stateDir) => {
+      published([])(stateDir);
+      writeFileSync(join(stateDir, "pulls/check.json"), JSON.stringify(request));
+    },
+  });
+  for (const change of ["pause", "resume"]) {
+    const answer = await gateway.post(`/api/pulls/check/${change}`, undefined);
+    const { error } = await envelopeOf(answer);
+    assert.deepEqual(
+      [answer.status, error.message],
+      [409, "the check of a cannot be paused or resumed: cancel it, and begin another later"],
+    );
+  }
+  const read = async (): Promise<unknown> =>
+    JSON.parse(await readFile(join(gateway.stateDir, "pulls/check.json"), "utf8"));
+  assert.deepEqual(await read(), request);
+  assert.equal((await fetch(`${gateway.url}/api/pulls/check`, { method: "DELETE" })).status, 202);
+  assert.equal((await gateway.post("/api/pulls/check/pause", undefined)).status, 409, "it is being cancelled");
 });

@@ -11,26 +11,46 @@ import { openPullStore } from "../../../src/store/state/pulls.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
-/** The pulls of an operator, with a fetch that begins, receives nothing, and ends as it is told. */
+/** Ends as it is told, or is aborted. */
+interface Work {
+  readonly done: Promise<void>;
+  end(error?: Error): void;
+}
+
+function begun(signal: AbortSignal): Work {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  return { done: promise, end: (error) => (error === undefined ? resolve() : reject(error)) };
+}
+
+/** The pulls of an operator, whose fetches and checks read nothing, and end as they are told. */
 export async function pullSite() {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await tempDir());
   const store = await BlobStore.open(join(directory.path, "models"), "this boot");
   const fileThread = stack.use(new FileThread());
   /** The models that are being fetched now. */
-  const running = new Map<WantedModel, { end(error?: Error): void }>();
+  const running = new Map<WantedModel, Work>();
+  /** The checks that read now, by the ref of their model. */
+  const checks = new Map<string, Work>();
   const onError = (error: unknown): void => void stack.defer(() => Promise.reject(error));
   const fetch = {
     fetch: async (model: WantedModel, _progress: unknown, signal: AbortSignal) => {
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-      running.set(model, { end: (error) => (error === undefined ? resolve() : reject(error)) });
-      await promise.finally(() => running.delete(model));
+      const work = begun(signal);
+      running.set(model, work);
+      await work.done.finally(() => running.delete(model));
       return { schema: 1 as const, ref: model.ref, files: [], pulledAt: new Date().toISOString() };
     },
     discard: async () => undefined,
   };
-  const pulls = stack.use(new ModelPulls({ store, fetch, fileThread, onError }));
+  class Pulls extends ModelPulls {
+    override async verify({ ref }: { readonly ref: string }, _progress: unknown, signal: AbortSignal): Promise<void> {
+      const work = begun(signal);
+      checks.set(ref, work);
+      await work.done.finally(() => checks.delete(ref));
+    }
+  }
+  const pulls = stack.use(new Pulls({ store, fetch, fileThread, onError }));
   const requests = stack.use(await openPullStore(documentsInFiles(directory.path)));
   const log = pino({ level: "silent" });
   const shapes = { watch: () => ({ [Symbol.dispose]: () => undefined }) };
@@ -46,6 +66,7 @@ export async function pullSite() {
     requests,
     refs: (): string[] => [...running.keys()].map(({ ref }) => ref).toSorted(),
     running,
+    checks,
     put: async (id: string, action: PullRequest["action"], more: Partial<PullRequest> = {}): Promise<void> => {
       const requestedAt = new Date().toISOString();
       const files = [{ source: "hf://o/r/a.gguf" }];
