@@ -7,7 +7,7 @@ import { catalogEntrySchema } from "../../../src/api/catalog.ts";
 import type { PullStatus } from "../../../src/api/pull.ts";
 import { modelRecordSchema } from "../../../src/api/model.ts";
 import { envelopeOf } from "../../support/envelope.ts";
-import { startGateway } from "../../support/gateway.ts";
+import { startGateway, type TestGateway } from "../../support/gateway.ts";
 
 const licensed = catalogEntrySchema.parse({
   apiVersion: "berth.dev/v1alpha1",
@@ -84,6 +84,10 @@ it("the hundred-and-first pull that has not ended is refused, and another reques
   assert.equal(again.status, 202, await again.text());
 });
 
+async function send(gateway: TestGateway, method: string, path: string): Promise<Response> {
+  return await fetch(new URL(path, gateway.url), { method });
+}
+
 /** The pulls that an operator has published. */
 function published(pulls: readonly PullStatus[]) {
   return (stateDir: string): void => {
@@ -105,7 +109,7 @@ const slotPull: PullStatus = {
 
 it("a pull that slots need cannot be cancelled, and the refusal names those slots", async () => {
   await using gateway = await startGateway({ onStart: published([slotPull]) });
-  const answer = await fetch(`${gateway.url}/api/pulls/slot-a`, { method: "DELETE" });
+  const answer = await send(gateway, "DELETE", "/api/pulls/slot-a");
   const { error } = await envelopeOf(answer);
   assert.deepEqual(
     [answer.status, error.message],
@@ -125,7 +129,7 @@ it("a check can be cancelled, and neither paused nor resumed", async () => {
     },
   });
   for (const change of ["pause", "resume"]) {
-    const answer = await gateway.post(`/api/pulls/check/${change}`, undefined);
+    const answer = await send(gateway, "POST", `/api/pulls/check/${change}`);
     const { error } = await envelopeOf(answer);
     assert.deepEqual(
       [answer.status, error.message],
@@ -135,6 +139,6 @@ it("a check can be cancelled, and neither paused nor resumed", async () => {
   const read = async (): Promise<unknown> =>
     JSON.parse(await readFile(join(gateway.stateDir, "pulls/check.json"), "utf8"));
   assert.deepEqual(await read(), request);
-  assert.equal((await fetch(`${gateway.url}/api/pulls/check`, { method: "DELETE" })).status, 202);
-  assert.equal((await gateway.post("/api/pulls/check/pause", undefined)).status, 409, "it is being cancelled");
+  assert.equal((await send(gateway, "DELETE", "/api/pulls/check")).status, 202);
+  assert.equal((await send(gateway, "POST", "/api/pulls/check/pause")).status, 409, "it is being cancelled");
 });
