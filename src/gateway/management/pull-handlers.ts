@@ -77,7 +77,8 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
     }
     // A request that was made over an open API stays marked so, whichever caller changes it.
     const known = pulls.request(id);
-    if (known === undefined) return await put(status, id, action);
+    // A slot's model was declared by a manifest, which may name a server of this machine.
+    if (known === undefined) return await put({ ...status, isDeclared: status.isForSlot === true }, id, action);
     if (known.action === "verify" && action !== "cancel") {
       const message = `the check of ${known.ref} cannot be paused or resumed: cancel it, and begin another later`;
       throw new ApiError("dispatch.invalid_request", { status: 409, message });

@@ -102,9 +102,9 @@ export class ModelPulls implements AsyncDisposable {
     });
   }
 
-  /** Names the job that fetches these files for that ref. */
-  keyOf({ ref, files }: Omit<WantedModel, "sizeBytes">): string {
-    return `${ref} ${sha256(canonicalJson(files)).slice(0, 16)}`;
+  /** Names the job that fetches these files for that ref, from all addresses or from those that are open to everybody. */
+  keyOf({ ref, files, isOpen }: Omit<WantedModel, "sizeBytes">): string {
+    return `${ref} ${sha256(canonicalJson([files, isOpen])).slice(0, 16)}`;
   }
 
   /** Whether all of the model's files are in the store. */

@@ -6,6 +6,7 @@ import { it } from "node:test";
 import { catalogEntrySchema } from "../../../src/api/catalog.ts";
 import type { PullStatus } from "../../../src/api/pull.ts";
 import { modelRecordSchema } from "../../../src/api/model.ts";
+import { isRecord } from "../../../src/lib/record.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
 
@@ -141,4 +142,13 @@ it("a check can be cancelled, and neither paused nor resumed", async () => {
   assert.deepEqual(await read(), request);
   assert.equal((await send(gateway, "DELETE", "/api/pulls/check")).status, 202);
   assert.equal((await send(gateway, "POST", "/api/pulls/check/pause")).status, 409, "it is being cancelled");
+});
+
+it("a slot's pull that is paused without authentication may go on from a server of this machine", async () => {
+  await using gateway = await startGateway({ onStart: published([slotPull]) });
+  assert.equal((await send(gateway, "POST", "/api/pulls/slot-a/pause")).status, 202);
+  const path = join(gateway.stateDir, "pulls/slot-a.json");
+  const request: unknown = JSON.parse(await readFile(path, "utf8"));
+  assert.ok(isRecord(request));
+  assert.deepEqual([request["action"], request["isOpen"], request["files"]], ["pause", false, slotPull.files]);
 });

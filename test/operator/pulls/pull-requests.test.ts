@@ -17,3 +17,12 @@ it("a check that is cancelled reads no further, and ends as cancelled", async ()
     [["check", "cancelled"]],
   );
 });
+
+it("a pull over an open API is another one than that of a slot, which may use addresses of this machine", async () => {
+  await using at = await pullSite();
+  const files = [{ source: "http://127.0.0.1:9000/a.gguf" }];
+  await at.pulls.join({ ref: "a", files, isOpen: false }, { requester: "p", attempt: "1" });
+  await at.put("open", "run", { files, isOpen: true });
+  await until("both are fetched", () => at.running.size === 2);
+  assert.deepEqual([...at.running.keys()].map(({ isOpen }) => isOpen).toSorted(), [false, true]);
+});
