@@ -147,7 +147,10 @@ export class ModelPulls implements AsyncDisposable {
       const { failure, retryAt } = job;
       return { state: "failed", ...failure, ...(retryAt === undefined ? {} : { retryAt }) };
     }
-    const message = `the model ${ref} is ${job.state === "paused" ? "paused on its way: resume its pull" : "being fetched"}`;
+    const message =
+      job.state === "paused"
+        ? `the pull of the model ${ref} is paused: \`berth pull resume ${ref}\` goes on with it`
+        : `the model ${ref} is being fetched`;
     return { state: "fetching", message, progress: amountOf(job.progress) };
   }
 
@@ -173,8 +176,9 @@ export class ModelPulls implements AsyncDisposable {
     return this.#subscribers.add(onRequester);
   }
 
-  pause(model: WantedModel): void {
-    this.#jobs.pause(this.keyOf(model));
+  /** Until somebody resumes it, or the requester leaves. */
+  pause(model: WantedModel, requester: string): void {
+    this.#jobs.pause(this.keyOf(model), requester);
   }
 
   resume(model: WantedModel): void {

@@ -4,7 +4,7 @@ import { sha256 } from "../../lib/canonical.ts";
 import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { FetchError } from "../../models/fetch/fetch-error.ts";
-import { amountOf, type ModelPulls, type PullProgress, type PullState } from "../../models/fetch/model-pulls.ts";
+import { amountOf, type ListedPull, type ModelPulls, type PullProgress, type PullState } from "../../models/fetch/model-pulls.ts";
 import { newProgress, Speed } from "../../models/fetch/progress.ts";
 import type { WantedModel } from "../../models/fetch/wanted-model.ts";
 import type { PullStore } from "../../store/state/pulls.ts";
@@ -28,6 +28,8 @@ interface Check {
 }
 
 const prefix = "Pull/";
+/** Ids of pulls that slots have caused. */
+const slotPrefix = "slot-";
 /** The number of ended pulls that are still shown. */
 const mostEnded = 50;
 const publishMs = 500;
@@ -75,6 +77,8 @@ export class PullRequests implements AsyncDisposable {
     const { store, isPaused } = this.#options;
     const request = store.request(key.slice(prefix.length));
     if (request === undefined || isPaused) return {};
+    // A slot's pull has the same id each time.
+    if (request.id.startsWith(slotPrefix)) this.#ended.delete(request.id);
     await this.#handle(request, key);
     this.#schedule();
     return {};
@@ -106,7 +110,8 @@ export class PullRequests implements AsyncDisposable {
         return;
       case "pause":
         // The request joins first: only a job can be paused, and there may be none yet.
-        if ((await pulls.join(model, { requester, attempt: request.requestedAt })) !== "there") pulls.pause(model);
+        if ((await pulls.join(model, { requester, attempt: request.requestedAt })) !== "there")
+          pulls.pause(model, requester);
         return;
       case "run": {
         pulls.resume(model);
@@ -118,6 +123,12 @@ export class PullRequests implements AsyncDisposable {
           return;
         }
         const { job } = answer;
+        if (request.id.startsWith(slotPrefix) && this.#slotsOf(model).length > 0) {
+          // It goes on for the slots alone, and ends when they leave.
+          await pulls.leave(model, requester);
+          await store.remove(request.id);
+          return;
+        }
         if (job.state !== "failed") return;
         const { reason, message, isTerminal } = job.failure;
         log.warn({ reason }, `model ${request.ref} cannot be fetched: ${message}`);
@@ -179,6 +190,12 @@ export class PullRequests implements AsyncDisposable {
     await this.#options.store.remove(id);
   }
 
+  #slotsOf(model: WantedModel): string[] {
+    const { pulls } = this.#options;
+    const key = pulls.keyOf(model);
+    return slotsOf(pulls.list().find((listed) => listed.key === key));
+  }
+
   #schedule(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
@@ -213,18 +230,27 @@ export class PullRequests implements AsyncDisposable {
       const key = pulls.keyOf(modelOf(request));
       requestedKeys.add(key);
       const size = sizeBytes === undefined ? {} : { sizeBytes };
-      return [{ ...countsOf(jobs.get(key)?.job), id, ref, files, ...size, requestedAt }];
+      const listed = jobs.get(key);
+      // What a person has paused of a slot stays the slot's pull for as long as the slot wants it.
+      const isForSlot = id.startsWith(slotPrefix) && slotsOf(listed).length > 0;
+      const forSlots = isForSlot ? { isForSlot, slots: slotsOf(listed) } : {};
+      return [{ ...countsOf(listed?.job), id, ref, files, ...size, requestedAt, ...forSlots }];
     });
-    const needed = [...jobs.values()].flatMap(({ key, model, job, requesters }): PullStatus[] => {
+    const needed = [...jobs.values()].flatMap((listed): PullStatus[] => {
+      const { key, model, job } = listed;
       if (requestedKeys.has(key)) return [];
       const { ref, files, sizeBytes } = model;
       const size = sizeBytes === undefined ? {} : { sizeBytes };
-      const slots = requesters.filter((requester) => !PullRequests.isKey(requester)).toSorted();
-      const id = `slot-${sha256(key).slice(0, 16)}`;
+      const id = `${slotPrefix}${sha256(key).slice(0, 16)}`;
+      const slots = slotsOf(listed);
       return [{ ...countsOf(job), id, ref, files: [...files], ...size, isForSlot: true, slots }];
     });
     return [...requested, ...needed, ...[...this.#ended.values()].toReversed()];
   }
+}
+
+function slotsOf(listed: ListedPull | undefined): string[] {
+  return (listed?.requesters ?? []).filter((requester) => !PullRequests.isKey(requester)).toSorted();
 }
 
 function modelOf({ ref, files, sizeBytes, isOpen }: PullRequest): WantedModel {

@@ -53,7 +53,7 @@ it("a cancelled pull keeps the bytes of a source that a paused pull needs", asyn
   hold(at.server, "/shared.gguf");
   await pulls.join(kept, requester("p"));
   await until("two blocks are there", () => pulls.list().some(({ job }) => job.progress.bytesDone === 2 * mebibyte));
-  pulls.pause(kept);
+  pulls.pause(kept, "p");
   await pulls.join(cancelled, requester("q"));
   await pulls.cancel(cancelled, "q");
   const partial = store.partialDirectory(kept.files[0]?.source ?? "");
@@ -94,7 +94,7 @@ it("a whole model keeps what is known of a source that another pull needs", asyn
   hold(at.server, "/other.gguf");
   await pulls.join(both, requester("p"));
   await until("the second file is asked for", () => at.gets("/other.gguf").length > 0);
-  pulls.pause(both);
+  pulls.pause(both, "p");
   await pulls.join(one, requester("q"));
   await until("the model of one file is there", async () => await pulls.isThere(one));
   at.server.behave = (_request, _response, serve) => serve();
