@@ -76,7 +76,7 @@ it("the missing bytes of a model that is being fetched are no room for another o
     return response.end(large.subarray(from + mebibyte, to));
   };
   const progress = newProgress();
-  const first = at.fetch("first", ["large"], progress);
+  const first = at.fetch("first", ["large"], progress, () => true);
   await until("the first block is there", () => progress.bytesDone === mebibyte);
   at.disk.freeMebibytes = 7;
   const error = await rejectionOf(at.fetch("second", ["small"]), FetchError);
