@@ -206,6 +206,17 @@ describe("berth model", () => {
     assert.deepEqual(api.bodies, ['{"directories":["/m"],"write":false}']);
   });
 
+  it("scan --write counts the models whose manifest could not be written", async () => {
+    const row = { id: "a", state: "new", size_bytes: 2048, capabilities: [], files: ["/m/a.gguf"], message: null };
+    const manifest = { name: "a", spec: { source: "file:///m/a.gguf" }, written: true };
+    const failed = { ...row, id: "b", message: "its manifest b was not written", manifest: { ...manifest, written: false } };
+    const data = [{ ...row, manifest }, failed];
+    await using api = await apiDouble({ "/api/models/scan": { object: "list", data } });
+    const ended = await runBerth(["model", "scan", "--write"], { SVC_URL: api.url });
+    assert.match(ended.stdout, /^a\s+declared .*\nb\s+new .* its manifest b was not written\n/m);
+    assert.match(ended.stdout, /\n1 new model declared, 1 not: MESSAGE says why\n$/);
+  });
+
   it("scan of a directory elsewhere is refused with the remedy, and not sent for another token", async () => {
     const message = "/srv/m is not below the models directory /m: link it there (ln -s), or start with SVC_API_EXEC=1";
     const refuse = (details: object) => (response: ServerResponse) => {

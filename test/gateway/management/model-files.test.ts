@@ -137,6 +137,31 @@ it("a scan writes manifests of new models when it is asked to, and of no others"
   assert.equal(await readFile(join(models, "a.toml"), "utf8"), 'source = "file:///m/two%20words.gguf"\n');
 });
 
+it("a scan goes on after a manifest that cannot be written, and says why", async () => {
+  await using gateway = await startGateway();
+  await using _operator = await operate(gateway.stateDir, () => ({
+    models: ["v/a", "v-a", "b"].map((ref) => ({ ref, files: [`/m/${ref}.gguf`], capabilities: [], state: "new" as const })),
+  }));
+  const { data } = await json(send(gateway, "POST", "/api/models/scan", { write: true }));
+  assert.ok(Array.isArray(data));
+  assert.deepEqual(
+    data.filter(isRecord).map(({ id, message, manifest }) => [id, message, isRecord(manifest) && manifest["written"]]),
+    [
+      ["v/a", null, true],
+      [
+        "v-a",
+        "its manifest v-a was not written: v-a is declared already: see `berth model list`, or give the file another name",
+        false,
+      ],
+      ["b", null, true],
+    ],
+  );
+  assert.equal(
+    await readFile(join(gateway.stateDir, "config/models/b.toml"), "utf8"),
+    'source = "file:///m/b.gguf"\n',
+  );
+});
+
 it("a scan of other directories, and its manifests, need the right to files of this machine", async () => {
   await using operated = await startGateway({ env: { SVC_API_EXEC: "1" } });
   await using operator = await operate(operated.stateDir, () => ({ models: [] }));
