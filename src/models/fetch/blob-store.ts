@@ -144,7 +144,10 @@ export class BlobStore {
     }
   }
 
-  /** Deletes the ref, and the blobs that no other ref or fetch uses. Returns the number of freed bytes. */
+  /**
+   * Deletes the ref, and the blobs that no other ref or fetch uses; none while there is a ref that this version cannot
+   * read. Returns the number of freed bytes.
+   */
   async remove(ref: string): Promise<number> {
     const gone = this.find(ref);
     this.#models.delete(ref);
@@ -152,13 +155,16 @@ export class BlobStore {
     await rm(this.#modelPath(ref), { recursive: true, force: true });
     this.#subscribers.notify();
     if (gone === undefined) return 0;
-    const used = new Set(this.list().flatMap(({ files }) => files.map(({ sha256 }) => sha256)));
-    const freed = new Map(gone.files.map(({ sha256, sizeBytes }) => [sha256, sizeBytes]));
-    for (const sha256 of freed.keys()) {
-      if (used.has(sha256) || this.#claims.has(sha256)) freed.delete(sha256);
-      else await rm(this.blobPath(sha256), { force: true });
+    let freedBytes = 0;
+    if (!(await this.#isReadable())) return freedBytes;
+    for (const [sha256, sizeBytes] of new Map(gone.files.map((file) => [file.sha256, file.sizeBytes]))) {
+      const path = this.blobPath(sha256);
+      // A ref may have been installed, or a fetch begun, while another content was deleted.
+      if (this.isUsed(path)) continue;
+      await rm(path, { force: true });
+      freedBytes += sizeBytes;
     }
-    return [...freed.values()].reduce((sum, bytes) => sum + bytes, 0);
+    return freedBytes;
   }
 
   /** Whether a ref or a fetch uses that content or directory now. */
@@ -173,10 +179,8 @@ export class BlobStore {
 
   /** Contents, directories and partial files that no ref needs, without those of `active` sources. */
   async leftovers(active: ReadonlySet<string>): Promise<readonly Leftover[]> {
-    const refs = await readdir(join(this.root, "refs"));
     const models = this.list();
-    // A ref that this version cannot read may need any of the blobs.
-    const isReadable = models.length === refs.filter((name) => !name.startsWith(".")).length;
+    const isReadable = await this.#isReadable();
     const digests = [...models.flatMap(({ files }) => files.map(({ sha256 }) => sha256)), ...this.#claims.keys()];
     const used = new Set(digests.map((sha256) => this.blobPath(sha256)));
     const known = new Set(models.map(({ ref }) => this.#modelPath(ref)));
@@ -202,6 +206,12 @@ export class BlobStore {
       found.push({ path, kind: "partial", sizeBytes: (data?.blocks ?? 0) * 512 });
     }
     return found;
+  }
+
+  /** A ref that this version cannot read may need any of the blobs. */
+  async #isReadable(): Promise<boolean> {
+    const refs = await readdir(join(this.root, "refs"));
+    return this.#models.size === refs.filter((name) => !name.startsWith(".")).length;
   }
 
   async #write(model: PulledModel): Promise<void> {
