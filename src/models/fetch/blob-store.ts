@@ -149,22 +149,8 @@ export class BlobStore {
    * read. Returns the number of freed bytes.
    */
   async remove(ref: string): Promise<number> {
-    const gone = this.find(ref);
-    this.#models.delete(ref);
-    await rm(this.#refPath(ref), { force: true });
-    await rm(this.#modelPath(ref), { recursive: true, force: true });
-    this.#subscribers.notify();
-    if (gone === undefined) return 0;
-    let freedBytes = 0;
-    if (!(await this.#isReadable())) return freedBytes;
-    for (const [sha256, sizeBytes] of new Map(gone.files.map((file) => [file.sha256, file.sizeBytes]))) {
-      const path = this.blobPath(sha256);
-      // A ref may have been installed, or a fetch begun, while another content was deleted.
-      if (this.isUsed(path)) continue;
-      await rm(path, { force: true });
-      freedBytes += sizeBytes;
-    }
-    return freedBytes;
+    const gone = await this.#withdraw(ref);
+    return gone !== undefined && (await this.#isReadable()) ? await this.#removeUnused(gone) : 0;
   }
 
   /** Whether a ref or a fetch uses that content or directory now. */
@@ -214,6 +200,29 @@ export class BlobStore {
     return this.#models.size === refs.filter((name) => !name.startsWith(".")).length;
   }
 
+  /** Deletes the ref, and the links to its files. Returns what it was. */
+  async #withdraw(ref: string): Promise<PulledModel | undefined> {
+    const gone = this.find(ref);
+    this.#models.delete(ref);
+    await rm(this.#refPath(ref), { force: true });
+    await rm(this.#modelPath(ref), { recursive: true, force: true });
+    this.#subscribers.notify();
+    return gone;
+  }
+
+  /** Returns the number of freed bytes. */
+  async #removeUnused({ files }: PulledModel): Promise<number> {
+    let freedBytes = 0;
+    for (const [sha256, sizeBytes] of new Map(files.map((file) => [file.sha256, file.sizeBytes]))) {
+      const path = this.blobPath(sha256);
+      // A ref may have been installed, or a fetch begun, while another content was deleted.
+      if (this.isUsed(path)) continue;
+      await rm(path, { force: true });
+      freedBytes += sizeBytes;
+    }
+    return freedBytes;
+  }
+
   async #write(model: PulledModel): Promise<void> {
     await writeFileAtomic(this.#refPath(model.ref), JSON.stringify(model), { fsync: true });
     this.#models.set(model.ref, model);
@@ -223,7 +232,11 @@ export class BlobStore {
   async #distrust(boot: string): Promise<void> {
     const path = join(this.root, "boot");
     if ((await readFile(path, "utf8").catch(() => "")) === boot) return;
-    for (const { ref, isUnsynced } of this.list()) if (isUnsynced === true) await this.remove(ref);
+    for (const { ref, isUnsynced } of this.list()) {
+      const gone = isUnsynced === true ? await this.#withdraw(ref) : undefined;
+      // Whoever may need such a content: it would be trusted by its size.
+      if (gone !== undefined) await this.#removeUnused(gone);
+    }
     for (const { path: blob, kind } of await this.leftovers(new Set()))
       if (kind === "blob") await rm(blob, { force: true });
     await writeFileAtomic(path, boot, { fsync: true });
