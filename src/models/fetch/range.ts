@@ -110,6 +110,10 @@ function refusalOf(head: TransferHead, { address, route, writer, partial, usesRa
   }
   if (status === 200 && !usesRanges) {
     const length = headers.get("content-length");
+    const [before, now] = [address.validator, validatorOf(headers)];
+    // The time of the last change may be that of the answer where a program makes the file.
+    if (isEntityTag(before) && isEntityTag(now) && before !== now)
+      return new ContentChanged(`${host} says that the file has changed`);
     if (length === undefined || Number(length) === sizeBytes) return undefined;
     return new ContentChanged(`${host} says that it has ${length} bytes, and said ${sizeBytes} before`);
   }
@@ -117,6 +121,10 @@ function refusalOf(head: TransferHead, { address, route, writer, partial, usesRa
   if (status === 416) return new ContentChanged(`${host} has no such part of the file`);
   if (isExpired.has(status)) route.expire();
   return unwilling(address.url, head);
+}
+
+function isEntityTag(validator: string | undefined): validator is string {
+  return validator?.startsWith('"') === true;
 }
 
 /** The difference between the content at an address and the content that was begun; undefined if there is none. */

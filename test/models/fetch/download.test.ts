@@ -400,6 +400,48 @@ it("a body of many small chunks goes on after a slow disk", { timeout: 120_000 }
   assert.equal(found.sha256, sha256Of(body));
 });
 
+it("a server without ranges that has another file at the second attempt gives that file and its checksum", async () => {
+  await using site = await fetchSite(5 * mebibyte);
+  const { server, body, progress } = site;
+  const other = Buffer.from(body).reverse();
+  let gets = 0;
+  server.behave = async (request, response) => {
+    const headers = { "content-length": body.length };
+    if (request.method !== "GET" || request.headers.range !== undefined) {
+      response.writeHead(200, headers).end(request.method === "GET" ? body : undefined);
+      return;
+    }
+    gets += 1;
+    response.writeHead(200, headers);
+    if (gets > 1) return response.end(other);
+    response.write(body.subarray(0, 3 * mebibyte));
+    await until("three blocks are there", () => progress.bytesDone === 3 * mebibyte);
+    return response.destroy();
+  };
+  const found = await download(site.options());
+  assert.deepEqual(await readFile(found.path), other);
+  assert.equal(found.sha256, sha256Of(other));
+  assert.equal(gets, 2);
+});
+
+it("a server without ranges whose ETag differs from that of the begun file has it fetched as another one", async () => {
+  await using site = await fetchSite(2 * mebibyte);
+  const { server, body } = site;
+  const other = Buffer.from(body).reverse();
+  let isChanged = false;
+  server.behave = (request, response) => {
+    const isWhole = request.method === "GET" && request.headers.range === undefined;
+    const etag = isChanged || isWhole ? '"two"' : '"one"';
+    isChanged ||= isWhole;
+    const headers = { "content-length": body.length, etag };
+    return response.writeHead(200, headers).end(request.method === "GET" ? other : undefined);
+  };
+  const found = await download(site.options());
+  assert.equal(found.sha256, sha256Of(other));
+  const journal = await readFile(`${site.options().directory}/journal`, "latin1");
+  assert.match(journal, /^.*\\"two\\"/, "it is known as the file of its ETag");
+});
+
 it("what does not fit on the disk is not begun", async () => {
   await using site = await fetchSite();
   const error = await rejectionOf(download(site.options({ reserveBytes: 2 ** 50 })), FetchError);
