@@ -7,6 +7,7 @@ import type { ModelRecord } from "../../api/model.ts";
 import type { FoundModel } from "../../api/model-task.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { storeDirectory } from "../../models/fetch/blob-store.ts";
+import { flmTag } from "../../models/fetch/flm.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { modelNamed } from "./model-handlers.ts";
@@ -42,7 +43,9 @@ export function modelFileHandlers(context: ManagementContext): FileHandlers {
         await context.writer.remove("Model", model.name ?? ref, { isKnown: true });
       if (!query.files) return removal(view, undefined);
       const files = plainFiles(context, model);
-      const answer = await askOperator(context, { kind: "remove", ref, files, isDryRun }, request.raw, !isDryRun);
+      const tag = flmTag([{ source: model.source }]);
+      const flm = tag === undefined ? {} : { flm: tag };
+      const answer = await askOperator(context, { kind: "remove", ref, files, ...flm, isDryRun }, request.raw, !isDryRun);
       const kept = new Map((answer?.kept ?? []).map((each) => [each.path, each]));
       const [first] = kept.values();
       // Without its manifest a model is gone though its files stay; one that was found is still there.

@@ -72,6 +72,24 @@ it("a removal reports the freed bytes and the files that stay, and its dry run r
   await until("answers that were read are gone", () => operator.store.answers().length === 0);
 });
 
+it("a removal of a model of FastFlowLM's store names it to the operator", async () => {
+  const flm = modelRecordSchema.parse({
+    ref: "q",
+    origin: "manifest",
+    source: "flm://qwen3:4b",
+    state: "available",
+    path: "/flm/models/Qwen3-4B-NPU2",
+  });
+  await using gateway = await startGateway({ registry: { models: [flm] } });
+  await using operator = await operate(gateway.stateDir, () => ({ freedBytes: 5000, kept: [] }));
+  const removed = await json(send(gateway, "DELETE", "/api/models/q?files=1&dry_run=1"));
+  assert.equal(removed["freed_bytes"], 5000);
+  assert.deepEqual(
+    operator.seen.map((task) => (task.kind === "remove" ? task.flm : task.kind)),
+    ["qwen3:4b"],
+  );
+});
+
 it("a found model whose file stays was not removed, and the error says why", async () => {
   await using gateway = await startGateway({ registry: { models: [model] } });
   const kept = [{ path: "/m/a.gguf", reason: "it lies outside" }];
