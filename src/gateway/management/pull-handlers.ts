@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { storeDirectory } from "../../models/fetch/blob-store.ts";
 import { ApiError, type ErrorCode } from "../../api/errors.ts";
 import type { PullBody, PullView } from "../../api/management/pull-views.ts";
@@ -105,9 +106,14 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
       if (record === undefined)
         throw new ApiError("model.not_found", { message: `no model is called "${ref.slice(0, 200)}"` });
       const store = `${join(config.modelsDir, storeDirectory)}/`;
-      const files = record.files.filter((path) => path.startsWith(store)).map((source) => ({ source }));
+      const fetched = record.files.filter((path) => path.startsWith(store)).map((source) => ({ source }));
+      const declared = Object.entries(record.checksums ?? {}).map(([path, sha256]) => ({
+        source: pathToFileURL(path).href,
+        sha256,
+      }));
+      const files: readonly WantedFile[] = [...fetched, ...declared];
       if (files.length === 0) {
-        const message = `${ref} was not fetched by Berth: no checksum of its files is known`;
+        const message = `${ref} was not fetched by Berth, and no manifest names the sha256 of its files: no checksum is known`;
         throw new ApiError("dispatch.invalid_request", { status: 409, message });
       }
       return await begin({ ref, files }, "verify");

@@ -8,6 +8,7 @@ import { FetchError, type FetchReason } from "./fetch-error.ts";
 import { flmTag, type FlmTool } from "./flm.ts";
 import type { FileThread } from "./file-thread.ts";
 import type { ModelFetch } from "./model-fetch.ts";
+import { verifyFiles, type CheckedModel } from "./verify-files.ts";
 import { newProgress, Speed, type DownloadProgress } from "./progress.ts";
 import { isWanted, type WantedModel } from "./wanted-model.ts";
 
@@ -204,27 +205,10 @@ export class ModelPulls implements AsyncDisposable {
     await this.#options.fetch.discard(model, (source) => this.#isNeeded(source, key));
   }
 
-  /**
-   * Reads every file of a ref that was fetched, and compares its SHA-256 with what it had when it came. Rejects with
-   * FetchError for the first that differs, or as `signal` was aborted.
-   */
-  async verify({ ref }: Pick<WantedModel, "ref">, progress: PullProgress, signal: AbortSignal): Promise<void> {
+  /** `verifyFiles` of a model: what was fetched of it, and what a manifest names the SHA-256 of. */
+  async verify(model: CheckedModel, progress: PullProgress, signal: AbortSignal): Promise<void> {
     const { store, fileThread } = this.#options;
-    const model = store.find(ref);
-    if (model === undefined)
-      throw new FetchError("SourceNotFound", `${ref} was not fetched: no checksum of it is known`);
-    progress.bytesTotal = this.sizeOf({ ref });
-    for (const { name, sha256: expected, sizeBytes } of model.files) {
-      await using hash = fileThread.begin(store.blobPath(expected));
-      const before = progress.bytesDone;
-      const found = await hash.digest(sizeBytes, signal, (bytes) => {
-        progress.bytesDone = before + bytes;
-        progress.receivedBytes = progress.bytesDone;
-      });
-      if (found === expected) continue;
-      const message = `${name} of ${ref} has the SHA-256 ${found}, and had ${expected} when it was fetched: remove the model with its files, and pull it again`;
-      throw new FetchError("ChecksumMismatch", message);
-    }
+    await verifyFiles({ store, fileThread }, model, progress, signal);
   }
 
   /** Deletes the files of a ref that no other ref uses. Returns the number of freed bytes. */

@@ -152,3 +152,27 @@ it("a slot's pull that is paused without authentication may go on from a server 
   assert.ok(isRecord(request));
   assert.deepEqual([request["action"], request["isOpen"], request["files"]], ["pause", false, slotPull.files]);
 });
+
+it("a check takes the checksums that a manifest names, and is refused where none is known", async () => {
+  const file = { origin: "manifest", source: "file:///m/a.gguf", files: ["/m/a.gguf"], state: "available" };
+  const sha256 = "a".repeat(64);
+  const models = [
+    modelRecordSchema.parse({ ...file, ref: "known", checksums: { "/m/a b.gguf": sha256 } }),
+    modelRecordSchema.parse({ ...file, ref: "unknown" }),
+  ];
+  await using gateway = await startGateway({ registry: { models } });
+  const begun = await gateway.post("/api/models/verify", { model: "known" });
+  assert.equal(begun.status, 202);
+  const view: unknown = await begun.json();
+  assert.ok(isRecord(view));
+  const path = join(gateway.stateDir, "pulls", `${String(view["id"])}.json`);
+  const request: unknown = JSON.parse(await readFile(path, "utf8"));
+  assert.ok(isRecord(request));
+  assert.deepEqual([request["action"], request["files"]], ["verify", [{ source: "file:///m/a%20b.gguf", sha256 }]]);
+  const refused = await gateway.post("/api/models/verify", { model: "unknown" });
+  const { error } = await envelopeOf(refused);
+  assert.deepEqual(
+    [refused.status, error.message],
+    [409, "unknown was not fetched by Berth, and no manifest names the sha256 of its files: no checksum is known"],
+  );
+});
