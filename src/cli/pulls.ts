@@ -40,12 +40,9 @@ export async function pull(
 
 /** Has the service compare a model's files with their checksums, as `pull` shows a pull. */
 export async function verify(client: Client, ref: string, screen: Screen): Promise<string> {
-  return await seenThrough(
-    client,
-    jobOf(await client.send("POST", "/api/models/verify", { model: ref })),
-    "verified",
-    { screen },
-  );
+  return await seenThrough(client, jobOf(await client.send("POST", "/api/models/verify", { model: ref })), "verified", {
+    screen,
+  });
 }
 
 async function seenThrough(

@@ -69,7 +69,8 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     const before = this.#jobs.get(key);
     const isAnother = before?.failure !== undefined && before.attempts.get(requester) !== attempt;
     if (before !== undefined) {
-      if (before.pausedBy.size > 0 || !(isAnother || before.isDue)) return { job: this.#joined(before, requester, attempt) };
+      if (before.pausedBy.size > 0 || !(isAnother || before.isDue))
+        return { job: this.#joined(before, requester, attempt) };
       this.#forget(key, before);
     }
     const found = await find();
@@ -87,7 +88,8 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     { requester, attempt }: { readonly requester: string; readonly attempt: string },
   ): FetchState<Progress, Failure> | undefined {
     const job = this.#jobs.get(key);
-    if (job === undefined || job.attempts.get(requester) !== attempt || (job.isDue && job.pausedBy.size === 0)) return undefined;
+    if (job === undefined || job.attempts.get(requester) !== attempt || (job.isDue && job.pausedBy.size === 0))
+      return undefined;
     return stateOf(job);
   }
 

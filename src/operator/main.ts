@@ -251,7 +251,15 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     const { store: fetched, pulls, flm } = fetching;
     const { modelsDir } = config;
     const records = (): ModelRecord[] => [...models.current.values()];
-    const files = { modelsDir, store: fetched, pulls, flm, requests: pullStore, scan: new ModelScan(modelsDir), records };
+    const files = {
+      modelsDir,
+      store: fetched,
+      pulls,
+      flm,
+      requests: pullStore,
+      scan: new ModelScan(modelsDir),
+      records,
+    };
     stack.use(new ModelTasks({ tasks: modelTasks, ...files, log, isPaused }));
     state = "ready";
     await heartbeat.beat();

@@ -239,7 +239,12 @@ describe("berth model", () => {
   it("scan --write counts the models whose manifest could not be written", async () => {
     const row = { id: "a", state: "new", size_bytes: 2048, capabilities: [], files: ["/m/a.gguf"], message: null };
     const manifest = { name: "a", spec: { source: "file:///m/a.gguf" }, written: true };
-    const failed = { ...row, id: "b", message: "its manifest b was not written", manifest: { ...manifest, written: false } };
+    const failed = {
+      ...row,
+      id: "b",
+      message: "its manifest b was not written",
+      manifest: { ...manifest, written: false },
+    };
     const data = [{ ...row, manifest }, failed];
     await using api = await apiDouble({ "/api/models/scan": { object: "list", data } });
     const ended = await runBerth(["model", "scan", "--write"], { SVC_URL: api.url });

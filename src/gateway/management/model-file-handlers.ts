@@ -45,7 +45,12 @@ export function modelFileHandlers(context: ManagementContext): FileHandlers {
       const files = plainFiles(context, model);
       const tag = flmTag([{ source: model.source }]);
       const flm = tag === undefined ? {} : { flm: tag };
-      const answer = await askOperator(context, { kind: "remove", ref, files, ...flm, isDryRun }, request.raw, !isDryRun);
+      const answer = await askOperator(
+        context,
+        { kind: "remove", ref, files, ...flm, isDryRun },
+        request.raw,
+        !isDryRun,
+      );
       const kept = new Map((answer?.kept ?? []).map((each) => [each.path, each]));
       const [first] = kept.values();
       // Without its manifest a model is gone though its files stay; one that was found is still there.

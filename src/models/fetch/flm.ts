@@ -136,7 +136,8 @@ export class FlmTool {
       this.#subscribers.notify();
     }
     const after = await bytesIn(listed);
-    if (after > 0) throw new FetchError("ToolFailed", `\`flm remove ${tag}\` has left ${after} bytes: delete it by hand`);
+    if (after > 0)
+      throw new FetchError("ToolFailed", `\`flm remove ${tag}\` has left ${after} bytes: delete it by hand`);
     return before;
   }
 

@@ -159,7 +159,12 @@ export class ModelPulls implements AsyncDisposable {
   async join(model: WantedModel, requester: Requester): Promise<{ readonly job: PullState } | "there"> {
     const key = this.keyOf(model);
     this.#models.set(key, model);
-    const answer = await this.#jobs.join(key, requester, async () => ((await this.isThere(model)) ? true : undefined));
+    const answer = await this.#jobs.join(key, requester, async () => {
+      if (await this.isThere(model)) return true;
+      // `list` forgets a model without a job: there was none meanwhile.
+      this.#models.set(key, model);
+      return undefined;
+    });
     return "job" in answer ? { job: answer.job } : "there";
   }
 

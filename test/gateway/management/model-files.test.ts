@@ -158,7 +158,12 @@ it("a scan writes manifests of new models when it is asked to, and of no others"
 it("a scan goes on after a manifest that cannot be written, and says why", async () => {
   await using gateway = await startGateway();
   await using _operator = await operate(gateway.stateDir, () => ({
-    models: ["v/a", "v-a", "b"].map((ref) => ({ ref, files: [`/m/${ref}.gguf`], capabilities: [], state: "new" as const })),
+    models: ["v/a", "v-a", "b"].map((ref) => ({
+      ref,
+      files: [`/m/${ref}.gguf`],
+      capabilities: [],
+      state: "new" as const,
+    })),
   }));
   const { data } = await json(send(gateway, "POST", "/api/models/scan", { write: true }));
   assert.ok(Array.isArray(data));
@@ -174,10 +179,7 @@ it("a scan goes on after a manifest that cannot be written, and says why", async
       ["b", null, true],
     ],
   );
-  assert.equal(
-    await readFile(join(gateway.stateDir, "config/models/b.toml"), "utf8"),
-    'source = "file:///m/b.gguf"\n',
-  );
+  assert.equal(await readFile(join(gateway.stateDir, "config/models/b.toml"), "utf8"), 'source = "file:///m/b.gguf"\n');
 });
 
 it("a scan of other directories, and its manifests, need the right to files of this machine", async () => {

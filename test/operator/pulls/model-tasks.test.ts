@@ -145,7 +145,5 @@ it("removes a model of FastFlowLM's store by its tool, unless another model has 
   assert.deepEqual([done.freedBytes, done.kept, removed], [5007, [], ["qwen3:4b"]]);
   flm.stored = async () => await Promise.reject(new Error("there is no `flm` on the PATH of the operator"));
   const lost = await remove(false);
-  assert.deepEqual(lost.kept, [
-    { path: "flm://qwen3:4b", reason: "there is no `flm` on the PATH of the operator" },
-  ]);
+  assert.deepEqual(lost.kept, [{ path: "flm://qwen3:4b", reason: "there is no `flm` on the PATH of the operator" }]);
 });

@@ -60,3 +60,14 @@ it("a pull that a person has paused and then cancels goes on for the slot that w
   const left = await at.status("it is that of the slot", ({ isForSlot }) => isForSlot === true);
   assert.deepEqual([left.state, left.slots], ["running", ["p"]]);
 });
+
+it("a pull that is listed just before it begins is fetched all the same", async () => {
+  await using at = await pullSite();
+  const joining = at.pulls.join(
+    { ref: "a", files: [{ source: "hf://o/r/a.gguf" }], isOpen: false },
+    { requester: "p", attempt: "1" },
+  );
+  assert.deepEqual(at.pulls.list(), []);
+  await joining;
+  await until("it is fetched", () => at.refs().join() === "a", 20_000);
+});

@@ -8,8 +8,8 @@ import { pullSite } from "./site.ts";
 function far(ref: string): ModelRecord {
   const files = [{ source: `hf://owner/repo/${ref}.gguf` }];
   const missing = { state: "missing", reason: "NotFetched", message: `${ref} is not on this machine yet` } as const;
-  const found = { ref, origin: "manifest", source: files[0]?.source ?? "", files: [], created: 0 } as const;
-  return { ...found, capabilities: ["chat"], ...missing, fetch: { files } };
+  const found = { ref, origin: "manifest", source: files[0]?.source ?? "", created: 0 } as const;
+  return { ...found, files: [], capabilities: ["chat"], ...missing, fetch: { files } };
 }
 
 /** An operator whose slot p fetches the model a. */
@@ -21,7 +21,7 @@ async function fetching() {
   for (const ref of ["a", "b", "c"]) site.models.set(ref, far(ref));
   await site.start();
   site.source.save("p", { model: { default: "a" } });
-  const fetched = async (...refs: string[]): Promise<void> =>
+  const fetched = async (...refs: string[]): Promise<boolean> =>
     await until(
       `the models that are fetched are: ${refs.join(", ")}`,
       async () => {
