@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { join } from "node:path";
 import { pino } from "pino";
 import type { PullRequest, PullStatus } from "../../../src/api/pull.ts";
@@ -33,7 +34,7 @@ export async function pullSite() {
   const running = new Map<WantedModel, Work>();
   /** The checks that read now, by the ref of their model. */
   const checks = new Map<string, Work>();
-  const onError = (error: unknown): void => void stack.defer(() => Promise.reject(error));
+  const onError = (error: unknown): void => assert.fail(String(error));
   const fetch = {
     fetch: async (model: WantedModel, _progress: unknown, signal: AbortSignal) => {
       const work = begun(signal);
