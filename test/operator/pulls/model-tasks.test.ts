@@ -122,7 +122,7 @@ it("deletes an answer that nobody has read once its time is over, though nothing
 it("removes a model of FastFlowLM's store by its tool, unless another model has it, and names what stays", async () => {
   await using at = await site();
   const removed: string[] = [];
-  const directory = "/home/me/.config/flm/models/Qwen3-4B-NPU2";
+  const directory = "/srv/flm/models/Qwen3-4B-NPU2";
   const flm = {
     stored: async () => ({ directory, sizeBytes: 5000 }),
     remove: async (tag: string) => {
