@@ -13,6 +13,8 @@ export const modelTaskSchema = z.discriminatedUnion("kind", [
     ref: modelRefSchema,
     /** Absolute paths outside the store of fetched files. */
     files: z.array(z.string()),
+    /** The tag of a model in FastFlowLM's store. */
+    flm: z.string().optional(),
     isDryRun: z.boolean(),
   }),
   z.strictObject({ ...common, kind: z.literal("collect"), isDryRun: z.boolean() }),

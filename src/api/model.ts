@@ -110,6 +110,8 @@ export const modelRecordSchema = z.strictObject({
   projectorPath: z.string().optional(),
   sizeBytes: z.int().min(0).optional(),
   sha256: sha256Schema.optional(),
+  /** By path: the SHA-256 that the manifest names for files that are not fetched. */
+  checksums: z.record(z.string(), sha256Schema).optional(),
   capabilities: z.array(z.enum(modelCapabilities)).default([]),
   engines: z.array(z.enum(engineKinds)).optional(),
   license: z.string().optional(),

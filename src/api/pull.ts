@@ -31,6 +31,8 @@ export const pullStatusSchema = z.strictObject({
   sizeBytes: z.int().min(0).optional(),
   /** A slot needs it; absent: somebody has asked for it. */
   isForSlot: z.literal(true).optional(),
+  /** The slots that want it now. */
+  slots: z.array(z.string()).optional(),
   bytesDone: z.int().min(0),
   bytesTotal: z.int().min(0).optional(),
   bytesPerSecond: z.int().min(0).optional(),

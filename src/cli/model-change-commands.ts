@@ -31,7 +31,7 @@ export function addModelChangeCommands(model: Command, context: CommandContext):
   withExamples(pull, ["berth model pull hf://owner/repo/file.gguf", "a file of a repository, with its progress"]);
   const verify = model
     .command("verify")
-    .description("read the files of a fetched model, and compare their checksums")
+    .description("read the files of a model that was fetched, or whose sha256 its manifest names, and compare them")
     .argument("<ref>", "the model")
     .action(async (ref: string) => {
       const { verify: run } = await import("./pulls.ts");

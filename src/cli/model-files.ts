@@ -40,12 +40,14 @@ function keptLines({ kept }: Record<string, unknown>): string {
     .join("");
 }
 
+const isWritten = ({ manifest }: Record<string, unknown>): boolean =>
+  isRecord(manifest) && manifest["written"] === true;
+
 const scanColumns: readonly Column[] = [
   { title: "ID", value: (row) => cell(row["id"]) },
   {
     title: "STATE",
-    value: (row) =>
-      isRecord(row["manifest"]) && row["manifest"]["written"] === true ? "declared" : cell(row["state"]),
+    value: (row) => (isWritten(row) ? "declared" : cell(row["state"])),
   },
   { title: "SIZE", value: (row) => bytes(row["size_bytes"]) },
   {
@@ -70,8 +72,11 @@ export async function scanTable(
   if (format !== "table" && format !== "wide") return text;
   const fresh = found.filter(({ state }) => state === "new").length;
   if (fresh === 0) return `${text}no new model\n`;
-  const models = `${fresh} new ${fresh === 1 ? "model" : "models"}`;
-  return `${text}${models}${write ? " declared" : ": --write declares them, -o yaml shows the manifests"}\n`;
+  const models = (count: number): string => `${count} new ${count === 1 ? "model" : "models"}`;
+  if (!write) return `${text}${models(fresh)}: --write declares them, -o yaml shows the manifests\n`;
+  const written = found.filter(isWritten).length;
+  const left = fresh === written ? "" : `, ${fresh - written} not: MESSAGE says why`;
+  return `${text}${models(written)} declared${left}\n`;
 }
 
 const leftoverColumns: readonly Column[] = [

@@ -6,6 +6,8 @@ import { bar, StatusLine, type Screen } from "./terminal.ts";
 type Job = Readonly<Record<string, unknown>>;
 
 const pollMs = 500;
+/** As long as the service itself waits for an operator: a restart takes less. */
+const operatorGraceMs = 30_000;
 /** A plain line is printed after at least this progress of a download. */
 const stepPercent = 10;
 
@@ -15,6 +17,13 @@ export function pullBody(what: string, acceptsLicense: boolean): Record<string, 
   return acceptsLicense ? { ...wanted, accept_license: true } : wanted;
 }
 
+/** How a pull is followed. */
+interface Following {
+  readonly screen: Screen;
+  /** How long no operator may run meanwhile; less in tests. */
+  readonly graceMs?: number;
+}
+
 /**
  * Starts a pull and, unless `isDetached`, shows it until it ends. Returns the line for standard output. Throws
  * CommandError when it was refused or has failed.
@@ -22,37 +31,56 @@ export function pullBody(what: string, acceptsLicense: boolean): Record<string, 
 export async function pull(
   client: Client,
   body: Readonly<Record<string, unknown>>,
-  { isDetached, screen }: { isDetached: boolean; screen: Screen },
+  { isDetached, ...following }: Following & { readonly isDetached: boolean },
 ): Promise<string> {
   const job = jobOf(await client.send("POST", "/api/models/pull", body));
   if (isDetached) return `${cell(job["model"])}: pull ${cell(job["id"])} is ${cell(job["state"])}\n`;
-  return await seenThrough(client, job, "pulled", screen);
+  return await seenThrough(client, job, "pulled", following);
 }
 
 /** Has the service compare a model's files with their checksums, as `pull` shows a pull. */
 export async function verify(client: Client, ref: string, screen: Screen): Promise<string> {
-  return await seenThrough(
-    client,
-    jobOf(await client.send("POST", "/api/models/verify", { model: ref })),
-    "verified",
+  return await seenThrough(client, jobOf(await client.send("POST", "/api/models/verify", { model: ref })), "verified", {
     screen,
-  );
+  });
 }
 
-async function seenThrough(client: Client, begun: Job, done: string, screen: Screen): Promise<string> {
+async function seenThrough(
+  client: Client,
+  begun: Job,
+  done: string,
+  { screen, graceMs = operatorGraceMs }: Following,
+): Promise<string> {
   let job = begun;
   const id = cell(job["id"]);
   using line = new StatusLine(screen);
+  let livedAtMs = performance.now();
   while (["queued", "running", "paused"].includes(cell(job["state"]))) {
     const { fact, detail } = presentJob(job);
     line.show(screen.isTTY === true ? fact : `${fact}${stepOf(job)}`, detail);
     await delay(pollMs);
+    const before = JSON.stringify(job);
     job = jobOf(await client.get(`/api/pulls/${encodeURIComponent(id)}`));
+    if (JSON.stringify(job) !== before || !(await isOperatorLost(client))) livedAtMs = performance.now();
+    else if (performance.now() - livedAtMs >= graceMs)
+      throw new CommandError(
+        "model.pull_failed",
+        `no operator runs, which alone fetches and checks models: ${cell(job["model"])} is ${cell(job["state"])}`,
+        "start one (`berth operator`, or `berth up`), or see `berth status`: it goes on with what was asked",
+      );
   }
   if (job["state"] === "completed") return `${cell(job["model"])}: ${done}, ${bytes(job["bytes_done"])}\n`;
   const { error } = job;
   const message = isRecord(error) ? cell(error["message"]) : `the pull was ${cell(job["state"])}`;
   throw await failure(isRecord(error) ? cell(error["code"]) : "model.pull_failed", message);
+}
+
+/** Where the service cannot tell, an operator is supposed to run. */
+async function isOperatorLost(client: Client): Promise<boolean> {
+  const health = await client.get("/api/health/system").catch(() => undefined);
+  const checks = isRecord(health) ? health["checks"] : undefined;
+  const heartbeat = isRecord(checks) ? checks["operator_heartbeat"] : undefined;
+  return isRecord(heartbeat) && heartbeat["status"] === "degraded";
 }
 
 function jobOf(answer: unknown): Job {

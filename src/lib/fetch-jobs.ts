@@ -32,7 +32,8 @@ interface Job<Progress, Failure> {
   readonly progress: Progress;
   /** Ends the attempt that runs; undefined when none does. */
   running: AbortController | undefined;
-  isPaused: boolean;
+  /** The requesters that hold it back; the job runs without any. */
+  pausedBy: Set<string>;
   failures: number;
   failure: Failure | undefined;
   /** Until another attempt is due, after a failure that may pass. */
@@ -68,7 +69,8 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     const before = this.#jobs.get(key);
     const isAnother = before?.failure !== undefined && before.attempts.get(requester) !== attempt;
     if (before !== undefined) {
-      if (before.isPaused || !(isAnother || before.isDue)) return { job: this.#joined(before, requester, attempt) };
+      if (before.pausedBy.size > 0 || !(isAnother || before.isDue))
+        return { job: this.#joined(before, requester, attempt) };
       this.#forget(key, before);
     }
     const found = await find();
@@ -86,7 +88,8 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     { requester, attempt }: { readonly requester: string; readonly attempt: string },
   ): FetchState<Progress, Failure> | undefined {
     const job = this.#jobs.get(key);
-    if (job === undefined || job.attempts.get(requester) !== attempt || (job.isDue && !job.isPaused)) return undefined;
+    if (job === undefined || job.attempts.get(requester) !== attempt || (job.isDue && job.pausedBy.size === 0))
+      return undefined;
     return stateOf(job);
   }
 
@@ -96,19 +99,27 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     return job === undefined ? undefined : stateOf(job);
   }
 
-  /** Ends the attempt that runs; none follows before `resume`. */
-  pause(key: string): void {
+  /** Who wants it. */
+  requestersOf(key: string): readonly string[] {
+    return [...(this.#jobs.get(key)?.attempts.keys() ?? [])];
+  }
+
+  /** Ends the attempt that runs; none follows before `resume`, or before each requester that has paused it leaves. */
+  pause(key: string, requester: string): void {
     const job = this.#jobs.get(key);
-    if (job === undefined || job.isPaused) return;
-    job.isPaused = true;
+    if (job === undefined) return;
+    const wasPaused = job.pausedBy.size > 0;
+    job.pausedBy.add(requester);
+    if (wasPaused) return;
     job.running?.abort(new Error("paused"));
     clearTimeout(job.timer);
     this.#tell(job);
   }
 
+  /** Whoever has paused it. */
   resume(key: string): void {
     const job = this.#jobs.get(key);
-    if (job === undefined || !job.isPaused) return;
+    if (job === undefined || job.pausedBy.size === 0) return;
     this.#forget(key, job);
     this.#tell(this.#begin(key, job, 0));
   }
@@ -118,10 +129,22 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     const job = this.#jobs.get(key);
     if (job === undefined) return;
     job.attempts.delete(requester);
-    if (job.attempts.size > 0) return;
+    if (job.attempts.size > 0) {
+      // Nobody else may know that it is paused.
+      if (job.pausedBy.size === 1 && job.pausedBy.has(requester)) this.resume(key);
+      else job.pausedBy.delete(requester);
+      return;
+    }
     this.#forget(key, job);
     job.running?.abort(new Error("cancelled"));
     await this.#ending.get(key);
+  }
+
+  /** `cancel`s every job of this requester that is not in `kept`. Resolves with the number of them. */
+  async keepOnly(requester: string, kept: ReadonlySet<string>): Promise<number> {
+    const left = [...this.#jobs].filter(([key, { attempts }]) => !kept.has(key) && attempts.has(requester));
+    await Promise.all(left.map(([key]) => this.cancel(key, requester)));
+    return left.length;
   }
 
   /** Ends every attempt. */
@@ -146,7 +169,7 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
       attempts: new Map(before?.attempts),
       progress: this.#options.newProgress(key),
       running,
-      isPaused: false,
+      pausedBy: new Set(),
       failures,
       failure: undefined,
       timer: undefined,
@@ -201,7 +224,8 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
 }
 
 function stateOf<Progress, Failure>(job: Job<Progress, Failure>): FetchState<Progress, Failure> {
-  const { progress, failure, retryAt, isPaused } = job;
+  const { progress, failure, retryAt, pausedBy } = job;
+  const isPaused = pausedBy.size > 0;
   if (isPaused || failure === undefined) return { state: isPaused ? "paused" : "running", progress };
   return { state: "failed", progress, failure, ...(retryAt === undefined ? {} : { retryAt }) };
 }

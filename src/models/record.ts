@@ -218,7 +218,16 @@ function declaredFacts(spec: ModelSpec): Partial<ModelRecord> {
     ...(family === undefined ? {} : { family }),
     ...(sizeBytes === undefined ? {} : { sizeBytes }),
     ...(sha256 === undefined ? {} : { sha256 }),
+    ...checksumsOf(spec),
   };
+}
+
+function checksumsOf(spec: ModelSpec): Pick<ModelRecord, "checksums"> {
+  const known = filesOf(spec).flatMap(({ source, sha256 }) => {
+    const path = pathOf(source);
+    return path === undefined || sha256 === undefined ? [] : [[path, sha256] as const];
+  });
+  return known.length === 0 ? {} : { checksums: Object.fromEntries(known) };
 }
 
 function pathOf(source: string): string | undefined {

@@ -51,6 +51,7 @@ export class ModelScan {
     const ggufs = paths.filter((path) => path.endsWith(".gguf"));
     const projectors = projectorsAmong(ggufs);
     const known = new Set(records.flatMap((record) => record.files));
+    /** The holder of each ref: a model of the registry, or the first new file of that name. */
     const refs = new Map(records.map((record) => [record.ref, record]));
     const single = await mapLimited(
       paths.filter((path) => !path.endsWith(".gguf")),
@@ -66,7 +67,9 @@ export class ModelScan {
     const models = found.map(({ record, capabilities }) => {
       const isKnown = record.files.every((path) => known.has(path));
       const holder = refs.get(record.ref);
-      return foundModel(record, capabilities, isKnown, isKnown ? undefined : holder);
+      const model = foundModel(record, capabilities, isKnown, isKnown ? undefined : holder);
+      if (model.state === "new") refs.set(record.ref, record);
+      return model;
     });
     const empty = [...named.keys()].filter((path) => !paths.some((file) => file.startsWith(`${path}/`)));
     return [...models, ...empty.toSorted().map((path) => emptyDirectory(path, named.get(path)))];

@@ -37,7 +37,7 @@ export interface PortLeases {
 }
 
 /** The part of `ModelPulls` that slots use. */
-export type SlotPulls = Pick<ModelPulls, "preparation" | "join">;
+export type SlotPulls = Pick<ModelPulls, "preparation" | "join" | "keepOnly">;
 
 /** Everything outside that a reconcile reads or acts on. Tests give a recorder for each. */
 export interface Dependencies {

@@ -121,6 +121,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       env: options.env,
       bytesPerSecond: config.pullBandwidth,
       reserveBytes: config.diskReserve,
+      requested: () => pullStore.requests().filter(({ action }) => action === "run" || action === "pause"),
       onError: (error) => log.error({ err: error }, "a fetched model may not be on the disk yet"),
     }),
   );
@@ -247,10 +248,18 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   await Promise.race([controller.start(), aborted(options.signal)]);
   if (!options.signal.aborted) {
     // Not before the registry was read: files that other models have must not be deleted.
-    const { store: fetched, pulls } = fetching;
+    const { store: fetched, pulls, flm } = fetching;
     const { modelsDir } = config;
     const records = (): ModelRecord[] => [...models.current.values()];
-    const files = { modelsDir, store: fetched, pulls, requests: pullStore, scan: new ModelScan(modelsDir), records };
+    const files = {
+      modelsDir,
+      store: fetched,
+      pulls,
+      flm,
+      requests: pullStore,
+      scan: new ModelScan(modelsDir),
+      records,
+    };
     stack.use(new ModelTasks({ tasks: modelTasks, ...files, log, isPaused }));
     state = "ready";
     await heartbeat.beat();

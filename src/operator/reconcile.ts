@@ -4,6 +4,7 @@ import { withTranslated } from "../api/names.ts";
 import { capabilitiesOf } from "../engines/engine.ts";
 import { act, actFailed, nothing, probe, type Acted } from "./act/act.ts";
 import { gather, type Gathered } from "./observe/gather.ts";
+import { modelsToFetch } from "./observe/preparation.ts";
 import type { SlotInput } from "./plan/input.ts";
 import type { Use } from "./groups/ledger.ts";
 import { wantedFit } from "./plan/growth.ts";
@@ -117,6 +118,8 @@ async function carryOut(
     } else if (decided.steps.some((step) => step.do === "repair")) options.onRepaired?.(decided.reason);
   }
   await publish(dependencies, input, decision, await outcomeOf(dependencies, gathered, acted, decided.steps), options);
+  // A model that the slot holds no more must not be fetched for nobody.
+  await dependencies.pulls.keepOnly(input.name, modelsToFetch(dependencies, input));
   for (const { kind, token } of settledRequests(input, decision))
     await dependencies.requests.remove(input.name, kind, token);
   // With the setting goes what it saved, also of a built-in slot, which is never deleted.
@@ -177,6 +180,7 @@ async function forget(dependencies: Dependencies, { name, requests }: SlotInput)
   dependencies.compute.forget(name);
   await dependencies.contexts.forget(name);
   dependencies.groups.forget(name);
+  await dependencies.pulls.keepOnly(name, []);
   for (const { kind, token } of requests) await dependencies.requests.remove(name, kind, token);
 }
 

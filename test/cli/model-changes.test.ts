@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
-import { presentJob, pullBody } from "../../src/cli/pulls.ts";
+import { Client, CommandError } from "../../src/cli/client.ts";
+import { presentJob, pull, pullBody } from "../../src/cli/pulls.ts";
 import { apiDouble, failure, type ApiDouble } from "../support/api-double.ts";
 import { runBerth, type Ended } from "../support/command.ts";
+import { rejectionOf } from "../support/rejection.ts";
+import { until } from "../support/until.ts";
 import { primary } from "./fixture.ts";
 
 const job = {
@@ -56,6 +59,33 @@ describe("berth model pull", () => {
       ended.stderr,
       /\nmodel\.pull_failed: the pull was cancelled\ntry again, or fetch it from another source\n$/,
     );
+  });
+
+  it("ends where no operator runs, and says that the next one goes on", async () => {
+    const queued = { ...job, state: "queued", bytes_done: 0 };
+    const heartbeat = (status: string) => ({ status, checks: { operator_heartbeat: { status, last: null } } });
+    await using api = await apiDouble({
+      "/api/models/pull": queued,
+      "/api/pulls/p1": queued,
+      "/api/health/system": heartbeat("ok"),
+    });
+    const client = new Client({ server: api.url, token: undefined });
+    const lines: string[] = [];
+    const screen = { write: (line: string) => void lines.push(line) };
+    const ended = pull(client, { model: "qwen3-4b" }, { isDetached: false, screen, graceMs: 0 });
+    const error = rejectionOf(ended, CommandError);
+    await until("the operator was looked for", () => api.asked.includes("GET /api/health/system"));
+    api.answer("/api/health/system", heartbeat("degraded"));
+    const { code, message, next } = await error;
+    assert.deepEqual(
+      [code, message, next],
+      [
+        "model.pull_failed",
+        "no operator runs, which alone fetches and checks models: qwen3-4b is queued",
+        "start one (`berth operator`, or `berth up`), or see `berth status`: it goes on with what was asked",
+      ],
+    );
+    assert.deepEqual(lines, ["qwen3-4b: queued 0%\n"]);
   });
 
   it("returns at once with --detach, and takes sources and licences", async () => {
@@ -204,6 +234,22 @@ describe("berth model", () => {
         "1 new model: --write declares them, -o yaml shows the manifests\n",
     );
     assert.deepEqual(api.bodies, ['{"directories":["/m"],"write":false}']);
+  });
+
+  it("scan --write counts the models whose manifest could not be written", async () => {
+    const row = { id: "a", state: "new", size_bytes: 2048, capabilities: [], files: ["/m/a.gguf"], message: null };
+    const manifest = { name: "a", spec: { source: "file:///m/a.gguf" }, written: true };
+    const failed = {
+      ...row,
+      id: "b",
+      message: "its manifest b was not written",
+      manifest: { ...manifest, written: false },
+    };
+    const data = [{ ...row, manifest }, failed];
+    await using api = await apiDouble({ "/api/models/scan": { object: "list", data } });
+    const ended = await runBerth(["model", "scan", "--write"], { SVC_URL: api.url });
+    assert.match(ended.stdout, /^a\s+declared .*\nb\s+new .* its manifest b was not written\n/m);
+    assert.match(ended.stdout, /\n1 new model declared, 1 not: MESSAGE says why\n$/);
   });
 
   it("scan of a directory elsewhere is refused with the remedy, and not sent for another token", async () => {

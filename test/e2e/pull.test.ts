@@ -73,7 +73,8 @@ test("models are fetched when a slot needs one, or a person asks for one", async
     });
     assert.deepEqual([job["for_slot"], job["state"]], [true, "running"]);
     const refused = await send(berth, "DELETE", `/api/pulls/${String(job["id"])}`);
-    assert.equal((await envelopeOf(refused)).error.code, "model.in_use");
+    const { error } = await envelopeOf(refused);
+    assert.deepEqual([error.code, error.details], ["model.in_use", { ref: "tiny", slots: ["a"] }]);
     hub.release();
     await berth.state("a", "ready", "idle", "serving");
     const answer = await send(berth, "POST", "/v1/chat/completions", {

@@ -101,7 +101,7 @@ it("that failed for good is tried again for a new reason of the same requester, 
 it("is paused and resumed", async (t) => {
   const { jobs, attempts, ask } = site(t);
   await ask("a");
-  jobs.pause("thing");
+  jobs.pause("thing", "a");
   assert.equal(attempts[0]?.signal.aborted, true);
   assert.equal(await ask("a"), "paused");
   assert.equal(await ask("b", "another"), "paused");
@@ -132,4 +132,31 @@ it("ends with its owner, and begins no more", async (t) => {
   await ask("a", "1", "other");
   assert.equal(attempts.length, 1);
   assert.deepEqual(told, []);
+});
+
+it("goes on for the others when the requesters that have paused it leave", async (t) => {
+  const { jobs, attempts, ask } = site(t);
+  for (const requester of ["a", "b", "c"]) await ask(requester);
+  jobs.pause("thing", "a");
+  jobs.pause("thing", "b");
+  await jobs.cancel("thing", "a");
+  assert.equal(jobs.stateOf("thing")?.state, "paused");
+  await jobs.cancel("thing", "b");
+  assert.equal(jobs.stateOf("thing")?.state, "running");
+  assert.deepEqual(jobs.requestersOf("thing"), ["c"]);
+  await new Promise((done) => setImmediate(done));
+  assert.equal(attempts.length, 2);
+  assert.equal(attempts[1]?.signal.aborted, false);
+});
+
+it("ends for one requester all but the jobs that it keeps", async (t) => {
+  const { jobs, ask } = site(t);
+  await ask("a", "1", "kept");
+  await ask("a", "1", "left");
+  await ask("a", "1", "shared");
+  await ask("b", "1", "shared");
+  assert.equal(await jobs.keepOnly("a", new Set(["kept"])), 2);
+  assert.equal(jobs.stateOf("left"), undefined);
+  assert.deepEqual([jobs.requestersOf("kept"), jobs.requestersOf("shared")], [["a"], ["b"]]);
+  assert.equal(await jobs.keepOnly("a", new Set(["kept"])), 0);
 });

@@ -268,3 +268,19 @@ describe("a declared model", () => {
     assert.equal(beside.projectorPath, path("mmproj-m.gguf"));
   });
 });
+
+describe("a file of a manifest with its sha256", () => {
+  it("is known with it, each of several too, and a fetched one is not", async () => {
+    const [one, two] = ["1".repeat(64), "2".repeat(64)];
+    assert.deepEqual((await declared("a", { source: "file:///m/a b.gguf", sha256: one })).checksums, {
+      "/m/a b.gguf": one,
+    });
+    const files = [
+      { source: "file:///m/a.gguf", sha256: one },
+      { source: "file:///m/b.gguf" },
+      { source: "hf://o/r/c.gguf", sha256: two },
+    ];
+    assert.deepEqual((await declared("a", { files })).checksums, { "/m/a.gguf": one });
+    assert.equal((await declared("a", { source: "hf://o/r/c.gguf", sha256: two })).checksums, undefined);
+  });
+});

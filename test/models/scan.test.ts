@@ -70,6 +70,20 @@ it("finds the models of a directory tree, and says which the registry has", asyn
   assert.match(found[3]?.message ?? "", /the ref taken is that of \/other\/taken\.gguf/);
 });
 
+it("of two new files with one name the second cannot be declared", async () => {
+  await using at = await site();
+  await at.add("one/a.gguf");
+  await at.add("two/a.gguf");
+  const found = await at.found([]);
+  assert.deepEqual(
+    found.map(({ ref, state, message }) => [ref, state, message]),
+    [
+      ["a", "new", undefined],
+      ["a", "taken", `the ref a is that of ${at.path("one/a.gguf")}`],
+    ],
+  );
+});
+
 it("opens only what was changed since the last scan", async (t) => {
   await using at = await site();
   await at.add("a.gguf");

@@ -64,6 +64,7 @@ export class Site implements AsyncDisposable {
   pulls: Dependencies["pulls"] = {
     preparation: async ({ ref }) => ({ state: "absent", message: `${ref} is absent` }),
     join: async () => "there",
+    keepOnly: async () => undefined,
   };
   shippedImages: Dependencies["images"]["shipped"] = {};
   /** Digests that were noted, by image. */

@@ -88,7 +88,8 @@ export const modelRoutes = {
     path: "/api/models/verify",
     scope: "admin",
     tag: "models",
-    summary: "Reads a fetched model's files and compares their checksums; the pull that is answered tells how far",
+    summary:
+      "Reads the files of a model whose checksums are known, and compares them; the pull that is answered tells how far",
     body: z.strictObject({ model: modelRefSchema }),
     answers: { 202: pullViewSchema },
   },

@@ -5,7 +5,9 @@ import type { ModelRemoval, ScanBody, ScanView } from "../../api/management/mode
 import type { ModelView } from "../../api/management/views.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import type { FoundModel } from "../../api/model-task.ts";
+import { errorMessage } from "../../lib/error-code.ts";
 import { storeDirectory } from "../../models/fetch/blob-store.ts";
+import { flmTag } from "../../models/fetch/flm.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { modelNamed } from "./model-handlers.ts";
@@ -41,7 +43,14 @@ export function modelFileHandlers(context: ManagementContext): FileHandlers {
         await context.writer.remove("Model", model.name ?? ref, { isKnown: true });
       if (!query.files) return removal(view, undefined);
       const files = plainFiles(context, model);
-      const answer = await askOperator(context, { kind: "remove", ref, files, isDryRun }, request.raw, !isDryRun);
+      const tag = flmTag([{ source: model.source }]);
+      const flm = tag === undefined ? {} : { flm: tag };
+      const answer = await askOperator(
+        context,
+        { kind: "remove", ref, files, ...flm, isDryRun },
+        request.raw,
+        !isDryRun,
+      );
       const kept = new Map((answer?.kept ?? []).map((each) => [each.path, each]));
       const [first] = kept.values();
       // Without its manifest a model is gone though its files stay; one that was found is still there.
@@ -99,7 +108,7 @@ async function scanned(
   const data: ScanView["data"] = [];
   for (const found of answer?.models ?? []) {
     const manifest = found.state === "new" ? manifestOf(found) : undefined;
-    if (write && manifest !== undefined) await writer.create("Model", manifest.name, { spec: manifest.spec });
+    const failure = write && manifest !== undefined ? await failureToWrite(context, manifest) : undefined;
     data.push({
       id: found.ref,
       state: found.state,
@@ -109,11 +118,23 @@ async function scanned(
       architecture: found.architecture ?? null,
       quantization: found.quantization ?? null,
       context_length: found.contextLength ?? null,
-      message: found.message ?? null,
-      manifest: manifest === undefined ? null : { ...manifest, written: write },
+      message: failure ?? found.message ?? null,
+      manifest: manifest === undefined ? null : { ...manifest, written: write && failure === undefined },
     });
   }
   return { object: "list", data };
+}
+
+/** Why the manifest cannot be written; undefined once it is. The manifests of other models are written all the same. */
+async function failureToWrite({ writer }: ManagementContext, { name, spec }: Manifest): Promise<string | undefined> {
+  try {
+    await writer.create("Model", name, { spec });
+    return undefined;
+  } catch (error) {
+    const what = `its manifest ${name} was not written: ${errorMessage(error)}`;
+    const isDeclared = error instanceof ApiError && error.code === "slot.already_exists";
+    return isDeclared ? `${what}: see \`berth model list\`, or give the file another name` : what;
+  }
 }
 
 function isBelow(path: string, root: string): boolean {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { storeDirectory } from "../../models/fetch/blob-store.ts";
 import { ApiError, type ErrorCode } from "../../api/errors.ts";
 import type { PullBody, PullView } from "../../api/management/pull-views.ts";
@@ -69,12 +70,24 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
       });
     }
     if (action === "cancel" && status.isForSlot === true) {
-      const message = `a slot needs ${status.ref}: pause the pull, or have the slot hold another model`;
-      throw new ApiError("model.in_use", { message, details: { ref: status.ref, slots: [] } });
+      const { ref, slots = [] } = status;
+      const [first, second] = slots;
+      const needed = `${first === undefined ? "a slot" : slots.join(", ")} ${second === undefined ? "needs" : "need"} ${ref}`;
+      const message = `${needed}: pause the pull, or have ${second === undefined ? "the slot" : "the slots"} hold another model`;
+      throw new ApiError("model.in_use", { message, details: { ref, slots } });
     }
     // A request that was made over an open API stays marked so, whichever caller changes it.
     const known = pulls.request(id);
-    if (known === undefined) return await put(status, id, action);
+    // A slot's model was declared by a manifest, which may name a server of this machine.
+    if (known === undefined) return await put({ ...status, isDeclared: status.isForSlot === true }, id, action);
+    if (known.action === "verify" && action !== "cancel") {
+      const message = `the check of ${known.ref} cannot be paused or resumed: cancel it, and begin another later`;
+      throw new ApiError("dispatch.invalid_request", { status: 409, message });
+    }
+    if (known.action === "cancel" && action !== "cancel") {
+      const message = `the pull ${id} is being cancelled`;
+      throw new ApiError("dispatch.invalid_request", { status: 409, message });
+    }
     // Another time is another attempt: a failed one is tried again now.
     await pulls.put({ ...known, action, requestedAt: new Date().toISOString() });
     return pullView(status);
@@ -93,9 +106,14 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
       if (record === undefined)
         throw new ApiError("model.not_found", { message: `no model is called "${ref.slice(0, 200)}"` });
       const store = `${join(config.modelsDir, storeDirectory)}/`;
-      const files = record.files.filter((path) => path.startsWith(store)).map((source) => ({ source }));
+      const fetched = record.files.filter((path) => path.startsWith(store)).map((source) => ({ source }));
+      const declared = Object.entries(record.checksums ?? {}).map(([path, sha256]) => ({
+        source: pathToFileURL(path).href,
+        sha256,
+      }));
+      const files: readonly WantedFile[] = [...fetched, ...declared];
       if (files.length === 0) {
-        const message = `${ref} was not fetched by Berth: no checksum of its files is known`;
+        const message = `${ref} was not fetched by Berth, and no manifest names the sha256 of its files: no checksum is known`;
         throw new ApiError("dispatch.invalid_request", { status: 409, message });
       }
       return await begin({ ref, files }, "verify");

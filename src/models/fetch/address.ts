@@ -10,7 +10,10 @@ import { transfer, TransferError, type TransferHead } from "./transfer.ts";
 /** The rules for the use of the network. */
 export interface Network {
   readonly hub: HubOptions;
-  /** Whether private addresses are refused: this machine, its local network, and its cloud's metadata service. */
+  /**
+   * Whether addresses of this machine, link-local addresses and those of a cloud's metadata service are refused. Private
+   * networks (RFC 1918) are not.
+   */
   readonly isOpen: boolean;
   /** Absent: no proxy is used. */
   readonly proxies?: Proxies;

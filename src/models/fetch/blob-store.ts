@@ -144,21 +144,13 @@ export class BlobStore {
     }
   }
 
-  /** Deletes the ref, and the blobs that no other ref or fetch uses. Returns the number of freed bytes. */
+  /**
+   * Deletes the ref, and the blobs that no other ref or fetch uses; none while there is a ref that this version cannot
+   * read. Returns the number of freed bytes.
+   */
   async remove(ref: string): Promise<number> {
-    const gone = this.find(ref);
-    this.#models.delete(ref);
-    await rm(this.#refPath(ref), { force: true });
-    await rm(this.#modelPath(ref), { recursive: true, force: true });
-    this.#subscribers.notify();
-    if (gone === undefined) return 0;
-    const used = new Set(this.list().flatMap(({ files }) => files.map(({ sha256 }) => sha256)));
-    const freed = new Map(gone.files.map(({ sha256, sizeBytes }) => [sha256, sizeBytes]));
-    for (const sha256 of freed.keys()) {
-      if (used.has(sha256) || this.#claims.has(sha256)) freed.delete(sha256);
-      else await rm(this.blobPath(sha256), { force: true });
-    }
-    return [...freed.values()].reduce((sum, bytes) => sum + bytes, 0);
+    const gone = await this.#withdraw(ref);
+    return gone !== undefined && (await this.#isReadable()) ? await this.#removeUnused(gone) : 0;
   }
 
   /** Whether a ref or a fetch uses that content or directory now. */
@@ -173,10 +165,8 @@ export class BlobStore {
 
   /** Contents, directories and partial files that no ref needs, without those of `active` sources. */
   async leftovers(active: ReadonlySet<string>): Promise<readonly Leftover[]> {
-    const refs = await readdir(join(this.root, "refs"));
     const models = this.list();
-    // A ref that this version cannot read may need any of the blobs.
-    const isReadable = models.length === refs.filter((name) => !name.startsWith(".")).length;
+    const isReadable = await this.#isReadable();
     const digests = [...models.flatMap(({ files }) => files.map(({ sha256 }) => sha256)), ...this.#claims.keys()];
     const used = new Set(digests.map((sha256) => this.blobPath(sha256)));
     const known = new Set(models.map(({ ref }) => this.#modelPath(ref)));
@@ -204,6 +194,35 @@ export class BlobStore {
     return found;
   }
 
+  /** A ref that this version cannot read may need any of the blobs. */
+  async #isReadable(): Promise<boolean> {
+    const refs = await readdir(join(this.root, "refs"));
+    return this.#models.size === refs.filter((name) => !name.startsWith(".")).length;
+  }
+
+  /** Deletes the ref, and the links to its files. Returns what it was. */
+  async #withdraw(ref: string): Promise<PulledModel | undefined> {
+    const gone = this.find(ref);
+    this.#models.delete(ref);
+    await rm(this.#refPath(ref), { force: true });
+    await rm(this.#modelPath(ref), { recursive: true, force: true });
+    this.#subscribers.notify();
+    return gone;
+  }
+
+  /** Returns the number of freed bytes. */
+  async #removeUnused({ files }: PulledModel): Promise<number> {
+    let freedBytes = 0;
+    for (const [sha256, sizeBytes] of new Map(files.map((file) => [file.sha256, file.sizeBytes]))) {
+      const path = this.blobPath(sha256);
+      // A ref may have been installed, or a fetch begun, while another content was deleted.
+      if (this.isUsed(path)) continue;
+      await rm(path, { force: true });
+      freedBytes += sizeBytes;
+    }
+    return freedBytes;
+  }
+
   async #write(model: PulledModel): Promise<void> {
     await writeFileAtomic(this.#refPath(model.ref), JSON.stringify(model), { fsync: true });
     this.#models.set(model.ref, model);
@@ -213,7 +232,11 @@ export class BlobStore {
   async #distrust(boot: string): Promise<void> {
     const path = join(this.root, "boot");
     if ((await readFile(path, "utf8").catch(() => "")) === boot) return;
-    for (const { ref, isUnsynced } of this.list()) if (isUnsynced === true) await this.remove(ref);
+    for (const { ref, isUnsynced } of this.list()) {
+      const gone = isUnsynced === true ? await this.#withdraw(ref) : undefined;
+      // Whoever may need such a content: it would be trusted by its size.
+      if (gone !== undefined) await this.#removeUnused(gone);
+    }
     for (const { path: blob, kind } of await this.leftovers(new Set()))
       if (kind === "blob") await rm(blob, { force: true });
     await writeFileAtomic(path, boot, { fsync: true });

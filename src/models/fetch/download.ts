@@ -187,8 +187,11 @@ async function fetchSpan(options: DownloadOptions, context: SpanContext, span: S
     // A buffer must not be filled again while it is being written.
     await writer.settled();
     if (writer.isWhole) return;
-    // Without ranges the download cannot be continued: the whole file is fetched again.
-    if (!usesRanges) writer.begin(span);
+    // Without ranges the download cannot be continued: the whole file is fetched again, which may be another one now.
+    if (!usesRanges) {
+      await partial.restart();
+      writer.begin(span);
+    }
     const before = writer.position;
     try {
       const address = await route.current(signal);

@@ -32,6 +32,7 @@ export class FileThread implements AsyncDisposable {
         const found = await this.#call({ do: "check", path, ...layout, sums });
         return typeof found === "object" ? found : [];
       },
+      restart: async () => void (await this.#call({ do: "forget", id })),
       digest: async () => String(await this.#call({ do: "digest", id })),
       end: async () => {
         await this.#call({ do: "forget", id }).catch(() => undefined);
@@ -73,6 +74,7 @@ interface Steps {
   check(layout: Layout, sums: Sums): Promise<readonly number[]>;
   advance(to: number): Promise<void>;
   write(block: WrittenBlock): Promise<number>;
+  restart(): Promise<void>;
   digest(): Promise<string>;
   end(): Promise<void>;
 }
@@ -121,6 +123,15 @@ export class FileHash implements AsyncDisposable {
       wrong.push(...(await this.#steps.check(layout, part)));
     }
     return wrong;
+  }
+
+  /** The file is written again from its beginning: what was hashed of it counts no more. */
+  async restart(): Promise<void> {
+    this.#wanted = this.#reached;
+    await this.#running;
+    await this.#steps.restart();
+    this.#wanted = 0;
+    this.#reached = 0;
   }
 
   /** Bytes up to `to` are complete on disk. Reads them in the background. */

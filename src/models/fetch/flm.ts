@@ -32,6 +32,7 @@ interface Listed {
 }
 
 const watchMs = 1000;
+const removeMs = 60_000;
 /** The program gets these of the operator's variables, and those of proxies. */
 const passed =
   /^(PATH|HOME|LANG|LC_[A-Z]+|TMPDIR|LD_LIBRARY_PATH|FLM_\w+|XDG_\w+|XILINX_\w+|(?:https?|all|no)_proxy)$/i;
@@ -109,11 +110,51 @@ export class FlmTool {
     }
   }
 
-  async #pull(args: readonly string[], tag: string, progress: DownloadProgress, signal: AbortSignal): Promise<void> {
+  /**
+   * The files that a model has in FastFlowLM's store, whole or not. Rejects with FetchError where the program is missing,
+   * or does not know the model.
+   */
+  async stored(tag: string): Promise<{ readonly directory: string; readonly sizeBytes: number }> {
+    const { listed } = await this.#known(tag);
+    return { directory: listed.directory, sizeBytes: await bytesIn(listed) };
+  }
+
+  /** `flm remove`. Returns the number of freed bytes. Rejects with FetchError where files stay, or as `signal` was aborted. */
+  async remove(tag: string, signal: AbortSignal): Promise<number> {
+    const { program, listed } = await this.#known(tag);
+    const before = await bytesIn(listed);
+    try {
+      await programOutput(program, ["remove", tag], {
+        signal: AbortSignal.any([signal, AbortSignal.timeout(removeMs)]),
+        ignoresOutput: true,
+        env: this.#programEnv(),
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      throw new FetchError("ToolFailed", `\`flm remove ${tag}\` has failed: ${errorMessage(error)}`, { cause: error });
+    } finally {
+      this.#subscribers.notify();
+    }
+    const after = await bytesIn(listed);
+    if (after > 0)
+      throw new FetchError("ToolFailed", `\`flm remove ${tag}\` has left ${after} bytes: delete it by hand`);
+    return before;
+  }
+
+  async #known(tag: string): Promise<{ readonly program: string; readonly listed: Listed }> {
     const program = await this.#program();
     if (program === undefined) throw new FetchError("ToolFailed", "there is no `flm` on the PATH of the operator");
     const listed = await this.#listed(tag, program);
     if (typeof listed === "string") throw new FetchError("ToolFailed", listed);
+    return { program, listed };
+  }
+
+  #programEnv(): NodeJS.ProcessEnv {
+    return Object.fromEntries(Object.entries(this.#env).filter(([name]) => passed.test(name)));
+  }
+
+  async #pull(args: readonly string[], tag: string, progress: DownloadProgress, signal: AbortSignal): Promise<void> {
+    const { program, listed } = await this.#known(tag);
     const total = [...listed.sizes.values()].reduce<number>((sum, size) => sum + (size ?? 0), 0);
     if (total > 0) progress.bytesTotal = total;
     const stalled = new AbortController();
@@ -130,12 +171,11 @@ export class FlmTool {
       );
     };
     const timer = setInterval(() => void check(), watchMs);
-    const env = Object.fromEntries(Object.entries(this.#env).filter(([name]) => passed.test(name)));
     try {
       await programOutput(program, ["pull", ...args], {
         signal: AbortSignal.any([signal, stalled.signal]),
         ignoresOutput: true,
-        env,
+        env: this.#programEnv(),
       });
     } catch (error) {
       if (signal.aborted || error instanceof FetchError) throw error;

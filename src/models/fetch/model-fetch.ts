@@ -1,4 +1,4 @@
-import { open, rm, stat, statfs } from "node:fs/promises";
+import { open, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { WantedFile } from "../../api/model.ts";
 import type { PulledFile, PulledModel } from "../../api/pulled-model.ts";
@@ -14,6 +14,7 @@ import type { FileThread } from "./file-thread.ts";
 import { doneLine, headLine, isSameContent, readJournal, type Content } from "./partial-journal.ts";
 import { within, type DownloadProgress } from "./progress.ts";
 import type { RateLimit } from "./rate-limit.ts";
+import { Room, type RoomOptions } from "./room.ts";
 import type { WantedModel } from "./wanted-model.ts";
 import { parseSource, safeFileName, type Source } from "./source.ts";
 
@@ -23,8 +24,13 @@ export interface ModelFetchOptions {
   readonly network: Omit<Network, "isOpen">;
   readonly rate: RateLimit;
   readonly reserveBytes: number;
+  /** Less than the disk's own figure in tests. */
+  readonly freeBytes?: NonNullable<RoomOptions["freeBytes"]>;
   readonly connections: number;
 }
+
+/** Whether a pull of another model needs that source: both have one partial file. */
+export type IsNeeded = (source: string) => boolean;
 
 type WebSource = Extract<Source, { scheme: "hf" | "https" }>;
 
@@ -39,23 +45,32 @@ interface Part {
 /** Fetches the files of models into the store, one file at a time per source. */
 export class ModelFetch {
   readonly #options: ModelFetchOptions;
+  readonly #room: Room;
   /** Of each source that is being fetched, with the number of models that need it. */
   readonly #sources = new Map<string, { readonly turn: Serial; users: number }>();
 
   constructor(options: ModelFetchOptions) {
     this.#options = options;
+    this.#room = new Room(options);
   }
 
   /**
-   * Fetches the missing files, and installs the model under its ref. An early end keeps the received bytes. Rejects
-   * with FetchError, or as `signal` was aborted.
+   * Fetches the missing files, and installs the model under its ref. An early end keeps the received bytes, and so does
+   * a whole model those of a source that `isNeeded` by another one. Rejects with FetchError, or as `signal` was aborted.
    */
-  async fetch(model: WantedModel, progress: DownloadProgress, signal: AbortSignal): Promise<PulledModel> {
+  async fetch(
+    model: WantedModel,
+    progress: DownloadProgress,
+    signal: AbortSignal,
+    isNeeded: IsNeeded = () => false,
+  ): Promise<PulledModel> {
     const network = { ...this.#options.network, isOpen: model.isOpen };
     const parts = await this.#locate(model, network, signal);
     const total = totalOf(parts);
     progress.bytesTotal = total;
-    await this.#checkRoom(model, parts, total);
+    // A model of which one file does not fit is not begun.
+    const contents = parts.map(({ content }) => content);
+    using _room = await this.#room.reserve({ ref: model.ref, contents, totalBytes: total, progress });
     const files: PulledFile[] = [];
     let before = 0;
     // Another ref with the same contents may be removed while the rest is fetched.
@@ -68,14 +83,17 @@ export class ModelFetch {
     }
     const pulled: PulledModel = { schema: 1, ref: model.ref, files, pulledAt: new Date().toISOString() };
     await this.#options.store.install(pulled);
-    await this.discard(model);
+    await this.discard(model, isNeeded);
     return pulled;
   }
 
-  /** Deletes the received bytes of a model that is no longer wanted. */
-  async discard(model: WantedModel): Promise<void> {
+  /** Deletes the received bytes of a model that is no longer wanted, but for sources that another model needs. */
+  async discard(model: WantedModel, isNeeded: IsNeeded): Promise<void> {
     const { store } = this.#options;
-    for (const { source } of model.files) await rm(store.partialDirectory(source), { recursive: true, force: true });
+    for (const { source } of model.files) {
+      if (isNeeded(source)) continue;
+      await rm(store.partialDirectory(source), { recursive: true, force: true });
+    }
   }
 
   async #locate(model: WantedModel, network: Network, signal: AbortSignal): Promise<readonly Part[]> {
@@ -103,25 +121,6 @@ export class ModelFetch {
       throw new FetchError("SizeMismatch", message);
     }
     return parts;
-  }
-
-  /** Checks the disk before the first byte is fetched: a model of which one file does not fit is not started. */
-  async #checkRoom({ ref }: WantedModel, parts: readonly Part[], total: number): Promise<void> {
-    const { store, reserveBytes } = this.#options;
-    if (parts.length < 2) return;
-    let there = 0;
-    for (const { content } of parts) {
-      const { sha256, sizeBytes } = content;
-      if (sha256 !== undefined && (await store.hasBlob({ sha256, sizeBytes }))) there += sizeBytes;
-    }
-    const partial = (await store.leftovers(new Set())).filter(({ kind }) => kind === "partial");
-    const begun = new Set(parts.map(({ wanted }) => store.partialDirectory(wanted.source)));
-    for (const { path, sizeBytes } of partial) if (begun.has(path)) there += sizeBytes;
-    const { bavail, bsize } = await statfs(store.root);
-    const [free, needed] = [bavail * bsize, Math.max(0, total - there)];
-    if (free - reserveBytes >= needed) return;
-    const sum = `${needed} bytes are needed and ${free} are free, of which ${reserveBytes} stay free`;
-    throw new FetchError("NoSpace", `${ref} does not fit on the disk of ${store.root}: ${sum}`);
   }
 
   /** Two models that share a source wait for each other, and the second uses the file that the first has fetched. */

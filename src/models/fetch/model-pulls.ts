@@ -8,6 +8,7 @@ import { FetchError, type FetchReason } from "./fetch-error.ts";
 import { flmTag, type FlmTool } from "./flm.ts";
 import type { FileThread } from "./file-thread.ts";
 import type { ModelFetch } from "./model-fetch.ts";
+import { verifyFiles, type CheckedModel } from "./verify-files.ts";
 import { newProgress, Speed, type DownloadProgress } from "./progress.ts";
 import { isWanted, type WantedModel } from "./wanted-model.ts";
 
@@ -29,6 +30,8 @@ export interface ModelPullsOptions {
   readonly fileThread: FileThread;
   /** Fetches the models of FastFlowLM; absent: nobody does. */
   readonly flm?: Pick<FlmTool, "observe" | "fetch" | "sizeOf">;
+  /** Models that were requested and are not over; a pull of them may not have begun. */
+  readonly requested?: () => readonly Omit<WantedModel, "sizeBytes">[];
   /** Called when the installed files cannot be synced to the disk. */
   readonly onError: (error: unknown) => void;
 }
@@ -69,6 +72,13 @@ export interface Requester {
   readonly attempt: string;
 }
 
+export interface ListedPull {
+  readonly key: string;
+  readonly model: WantedModel;
+  readonly job: PullState;
+  readonly requesters: readonly string[];
+}
+
 /** Fetches models in the background: each model once, however many slots and requests ask for it. */
 export class ModelPulls implements AsyncDisposable {
   readonly #options: ModelPullsOptions;
@@ -93,9 +103,9 @@ export class ModelPulls implements AsyncDisposable {
     });
   }
 
-  /** Names the job that fetches these files for that ref. */
-  keyOf({ ref, files }: WantedModel): string {
-    return `${ref} ${sha256(canonicalJson(files)).slice(0, 16)}`;
+  /** Names the job that fetches these files for that ref, from all addresses or from those that are open to everybody. */
+  keyOf({ ref, files, isOpen }: Omit<WantedModel, "sizeBytes">): string {
+    return `${ref} ${sha256(canonicalJson([files, isOpen])).slice(0, 16)}`;
   }
 
   /** Whether all of the model's files are in the store. */
@@ -138,7 +148,10 @@ export class ModelPulls implements AsyncDisposable {
       const { failure, retryAt } = job;
       return { state: "failed", ...failure, ...(retryAt === undefined ? {} : { retryAt }) };
     }
-    const message = `the model ${ref} is ${job.state === "paused" ? "paused on its way: resume its pull" : "being fetched"}`;
+    const message =
+      job.state === "paused"
+        ? `the pull of the model ${ref} is paused: \`berth pull resume ${ref}\` goes on with it`
+        : `the model ${ref} is being fetched`;
     return { state: "fetching", message, progress: amountOf(job.progress) };
   }
 
@@ -146,16 +159,21 @@ export class ModelPulls implements AsyncDisposable {
   async join(model: WantedModel, requester: Requester): Promise<{ readonly job: PullState } | "there"> {
     const key = this.keyOf(model);
     this.#models.set(key, model);
-    const answer = await this.#jobs.join(key, requester, async () => ((await this.isThere(model)) ? true : undefined));
+    const answer = await this.#jobs.join(key, requester, async () => {
+      if (await this.isThere(model)) return true;
+      // `list` forgets a model without a job: there was none meanwhile.
+      this.#models.set(key, model);
+      return undefined;
+    });
     return "job" in answer ? { job: answer.job } : "there";
   }
 
-  /** Every job that is not over, with its model. */
-  list(): readonly { readonly key: string; readonly model: WantedModel; readonly job: PullState }[] {
+  /** Every job that is not over, with its model and the slots and requests that want it. */
+  list(): readonly ListedPull[] {
     return [...this.#models].flatMap(([key, model]) => {
       const job = this.#jobs.stateOf(key);
       if (job === undefined) this.#models.delete(key);
-      return job === undefined ? [] : [{ key, model, job }];
+      return job === undefined ? [] : [{ key, model, job, requesters: this.#jobs.requestersOf(key) }];
     });
   }
 
@@ -164,8 +182,9 @@ export class ModelPulls implements AsyncDisposable {
     return this.#subscribers.add(onRequester);
   }
 
-  pause(model: WantedModel): void {
-    this.#jobs.pause(this.keyOf(model));
+  /** Until somebody resumes it, or the requester leaves. */
+  pause(model: WantedModel, requester: string): void {
+    this.#jobs.pause(this.keyOf(model), requester);
   }
 
   resume(model: WantedModel): void {
@@ -177,34 +196,24 @@ export class ModelPulls implements AsyncDisposable {
     await this.#jobs.cancel(this.keyOf(model), requester);
   }
 
-  /** Ends the job for that requester. Received bytes are deleted unless another requester wants them. */
+  /** The requester wants none but these models any more. Received bytes are kept. */
+  async keepOnly(requester: string, models: readonly WantedModel[]): Promise<void> {
+    const left = await this.#jobs.keepOnly(requester, new Set(models.map((model) => this.keyOf(model))));
+    if (left > 0) this.#subscribers.notify(requester);
+  }
+
+  /** Ends the job for that requester. Received bytes are deleted unless another requester or pull needs them. */
   async cancel(model: WantedModel, requester: string): Promise<void> {
     const key = this.keyOf(model);
     await this.#jobs.cancel(key, requester);
-    if (this.#jobs.stateOf(key) === undefined && !(await this.isThere(model))) await this.#options.fetch.discard(model);
+    if (this.#jobs.stateOf(key) !== undefined || (await this.isThere(model))) return;
+    await this.#options.fetch.discard(model, (source) => this.#isNeeded(source, key));
   }
 
-  /**
-   * Reads every file of a ref that was fetched, and compares its SHA-256 with what it had when it came. Rejects with
-   * FetchError for the first that differs, or as `signal` was aborted.
-   */
-  async verify({ ref }: Pick<WantedModel, "ref">, progress: PullProgress, signal: AbortSignal): Promise<void> {
+  /** `verifyFiles` of a model: what was fetched of it, and what a manifest names the SHA-256 of. */
+  async verify(model: CheckedModel, progress: PullProgress, signal: AbortSignal): Promise<void> {
     const { store, fileThread } = this.#options;
-    const model = store.find(ref);
-    if (model === undefined)
-      throw new FetchError("SourceNotFound", `${ref} was not fetched: no checksum of it is known`);
-    progress.bytesTotal = this.sizeOf({ ref });
-    for (const { name, sha256: expected, sizeBytes } of model.files) {
-      await using hash = fileThread.begin(store.blobPath(expected));
-      const before = progress.bytesDone;
-      const found = await hash.digest(sizeBytes, signal, (bytes) => {
-        progress.bytesDone = before + bytes;
-        progress.receivedBytes = progress.bytesDone;
-      });
-      if (found === expected) continue;
-      const message = `${name} of ${ref} has the SHA-256 ${found}, and had ${expected} when it was fetched: remove the model with its files, and pull it again`;
-      throw new FetchError("ChecksumMismatch", message);
-    }
+    await verifyFiles({ store, fileThread }, model, progress, signal);
   }
 
   /** Deletes the files of a ref that no other ref uses. Returns the number of freed bytes. */
@@ -217,6 +226,14 @@ export class ModelPulls implements AsyncDisposable {
     await this.#syncing;
   }
 
+  /** Whether another job or request than that of `key` fetches from the source. */
+  #isNeeded(source: string, key: string): boolean {
+    const jobs = this.list().filter((listed) => listed.key !== key);
+    const requested = this.#options.requested?.().filter((model) => this.keyOf(model) !== key) ?? [];
+    const others = [...jobs.map(({ model }) => model), ...requested];
+    return others.some(({ files }) => files.some((file) => file.source === source));
+  }
+
   async #run(key: string, progress: PullProgress, signal: AbortSignal): Promise<void> {
     const model = this.#models.get(key);
     if (model === undefined) throw new Error(`nobody has asked for ${key}`);
@@ -224,7 +241,7 @@ export class ModelPulls implements AsyncDisposable {
     const { fetch, flm, store, onError } = this.#options;
     try {
       const tag = flmTag(model.files);
-      if (tag === undefined) await fetch.fetch(model, progress, signal);
+      if (tag === undefined) await fetch.fetch(model, progress, signal, (source) => this.#isNeeded(source, key));
       else if (flm === undefined) throw new FetchError("ToolFailed", `nobody fetches flm://${tag} here`);
       else await flm.fetch(tag, progress, signal);
     } finally {

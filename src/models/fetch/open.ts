@@ -3,7 +3,7 @@ import { FlmTool } from "./flm.ts";
 import { FileThread } from "./file-thread.ts";
 import { hubFrom } from "./hub.ts";
 import { ModelFetch } from "./model-fetch.ts";
-import { ModelPulls } from "./model-pulls.ts";
+import { ModelPulls, type ModelPullsOptions } from "./model-pulls.ts";
 import { proxiesFrom } from "./proxies.ts";
 import { RemoteShapes } from "./remote-shapes.ts";
 import { RateLimit } from "./rate-limit.ts";
@@ -18,6 +18,7 @@ export interface ModelPullsConfig {
   readonly bytesPerSecond: number;
   /** The number of bytes that must stay free on the disk. */
   readonly reserveBytes: number;
+  readonly requested?: NonNullable<ModelPullsOptions["requested"]>;
   readonly onError: (error: unknown) => void;
 }
 
@@ -40,12 +41,12 @@ export async function openModelPulls(config: ModelPullsConfig): Promise<OpenedPu
   await using stack = new AsyncDisposableStack();
   const store = await BlobStore.open(config.modelsDir, config.boot);
   const fileThread = stack.use(new FileThread());
-  const { reserveBytes, onError } = config;
+  const { reserveBytes, requested = () => [], onError } = config;
   const network = { hub: hubFrom(config.env), proxies: proxiesFrom(config.env), connectMs, stallMs, retryMs };
   const rate = new RateLimit(config.bytesPerSecond);
   const fetch = new ModelFetch({ store, fileThread, network, rate, reserveBytes, connections });
   const flm = new FlmTool(config.env);
-  const pulls = stack.use(new ModelPulls({ store, fetch, fileThread, flm, onError }));
+  const pulls = stack.use(new ModelPulls({ store, fetch, fileThread, flm, requested, onError }));
   const shapes = stack.use(new RemoteShapes({ network, ...headers }));
   const owned = stack.move();
   return { store, pulls, shapes, flm, [Symbol.asyncDispose]: () => owned.disposeAsync() };

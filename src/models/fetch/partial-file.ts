@@ -123,6 +123,15 @@ export class PartialFile implements AsyncDisposable {
     this.#options.onBlock(this.#presentBytes);
   }
 
+  /** Everything is received again, over one connection. Blocks that are being written must be written before. */
+  async restart(): Promise<void> {
+    await this.#hash.restart();
+    this.#blocks.fill(claimed);
+    this.#prefix = 0;
+    this.#presentBytes = 0;
+    this.#options.onBlock(0);
+  }
+
   /** Rejects with FetchError where `bytes` more would leave less than the reserve. */
   async checkRoom(bytes: number): Promise<void> {
     const { directory, reserveBytes } = this.#options;

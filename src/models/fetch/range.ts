@@ -83,10 +83,10 @@ export async function readSpan(options: RangeOptions, range: Range): Promise<voi
 function received(chunk: Buffer, flow: Flow, { rate, progress }: RangeOptions, range: Range, pauses: Pauses): boolean {
   const { writer, route } = range;
   progress.receivedBytes += chunk.length;
-  const mayPush = writer.push(chunk, () => pauses.over(flow));
+  const mayPush = writer.push(chunk, () => pauses.diskIsReady(flow));
   // Without ranges the same bytes are received again, which is no progress.
   if (range.usesRanges) route.heard(chunk.length);
-  if (!mayPush) pauses.begin();
+  if (!mayPush) pauses.waitForDisk();
   pauses.wait(rate.taken(chunk.length), flow);
   return !pauses.isPaused;
 }
@@ -110,6 +110,10 @@ function refusalOf(head: TransferHead, { address, route, writer, partial, usesRa
   }
   if (status === 200 && !usesRanges) {
     const length = headers.get("content-length");
+    const [before, now] = [address.validator, validatorOf(headers)];
+    // The time of the last change may be that of the answer where a program makes the file.
+    if (isEntityTag(before) && isEntityTag(now) && before !== now)
+      return new ContentChanged(`${host} says that the file has changed`);
     if (length === undefined || Number(length) === sizeBytes) return undefined;
     return new ContentChanged(`${host} says that it has ${length} bytes, and said ${sizeBytes} before`);
   }
@@ -117,6 +121,10 @@ function refusalOf(head: TransferHead, { address, route, writer, partial, usesRa
   if (status === 416) return new ContentChanged(`${host} has no such part of the file`);
   if (isExpired.has(status)) route.expire();
   return unwilling(address.url, head);
+}
+
+function isEntityTag(validator: string | undefined): validator is string {
+  return validator?.startsWith('"') === true;
 }
 
 /** The difference between the content at an address and the content that was begun; undefined if there is none. */
@@ -131,32 +139,36 @@ function differenceOf(address: Address, content: Content): string | undefined {
 
 /** The reasons why a connection is paused: the disk, or the bandwidth limit. */
 class Pauses {
-  #count = 0;
+  /** One read may hold many chunks, each of which finds the disk busy: the disk reports once that it is ready. */
+  #isDiskBusy = false;
   #timer: NodeJS.Timeout | undefined;
 
   get isPaused(): boolean {
-    return this.#count > 0;
+    return this.#isDiskBusy || this.#timer !== undefined;
   }
 
-  begin(): void {
-    this.#count += 1;
+  waitForDisk(): void {
+    this.#isDiskBusy = true;
   }
 
-  over(flow: Flow): void {
-    this.#count -= 1;
-    if (this.#count === 0) flow.resume();
+  diskIsReady(flow: Flow): void {
+    this.#isDiskBusy = false;
+    this.#over(flow);
   }
 
   wait(ms: number, flow: Flow): void {
     if (ms < 1 || this.#timer !== undefined) return;
-    this.begin();
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.over(flow);
+      this.#over(flow);
     }, ms);
   }
 
   end(): void {
     clearTimeout(this.#timer);
+  }
+
+  #over(flow: Flow): void {
+    if (!this.isPaused) flow.resume();
   }
 }

@@ -1,6 +1,8 @@
+import type { ModelRecord } from "../../api/model.ts";
 import { isSameProcess } from "../../api/process-ref.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
 import { isRefusal, type SlotInputs } from "../../engines/engine.ts";
+import type { WantedModel } from "../../models/fetch/wanted-model.ts";
 import { notFetched } from "../plan/preparing.ts";
 import type { Dependencies } from "../dependencies.ts";
 import type { SlotInput } from "../plan/input.ts";
@@ -22,11 +24,28 @@ export async function modelPreparation(
     if (record?.fetch === undefined || record.state !== "missing") continue;
     const next = isRefusal(workloads) ? [] : workloads.filter((workload) => workload.role === role);
     if (next.length > 0 && next.every((workload) => isRunning(workload, observed))) continue;
-    const { files, sizeBytes } = record.fetch;
-    const wanted = { ref: record.ref, files, isOpen: false, ...(sizeBytes === undefined ? {} : { sizeBytes }) };
+    const wanted = fetchOf(record, record.fetch);
     return { ...(await pulls.preparation(wanted, { requester: slot, attempt })), role, model: wanted };
   }
   return undefined;
+}
+
+/**
+ * The models that may be fetched for the slot: the missing model that it is to hold, and those that requests may choose
+ * after that. A slot that is not to be loaded has none.
+ */
+export function modelsToFetch(
+  { models }: Pick<Dependencies, "models">,
+  { want, unprepared, onRequest }: Pick<SlotInput, "want" | "unprepared" | "onRequest">,
+): readonly WantedModel[] {
+  if (!want.load) return [];
+  const records = (onRequest?.refs ?? []).flatMap((ref) => models().get(ref) ?? []);
+  const others = records.flatMap((record) => (record.fetch === undefined ? [] : fetchOf(record, record.fetch)));
+  return unprepared?.model === undefined ? others : [unprepared.model, ...others];
+}
+
+function fetchOf({ ref }: ModelRecord, { files, sizeBytes }: NonNullable<ModelRecord["fetch"]>): WantedModel {
+  return { ref, files, isOpen: false, ...(sizeBytes === undefined ? {} : { sizeBytes }) };
 }
 
 function isRunning(workload: Workload, observed: readonly Observed[]): boolean {

@@ -1,10 +1,11 @@
 import type { Logger } from "pino";
 import type { ModelRecord } from "../../api/model.ts";
-import type { ModelTask, ModelTaskAnswer } from "../../api/model-task.ts";
+import type { KeptFile, ModelTask, ModelTaskAnswer } from "../../api/model-task.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { Serial } from "../../lib/serial.ts";
 import type { BlobStore } from "../../models/fetch/blob-store.ts";
 import { collect, exclusiveBytes } from "../../models/fetch/collect.ts";
+import type { FlmTool } from "../../models/fetch/flm.ts";
 import type { ModelPulls } from "../../models/fetch/model-pulls.ts";
 import { removeFiles } from "../../models/remove-files.ts";
 import type { ModelScan } from "../../models/scan.ts";
@@ -19,6 +20,8 @@ export interface ModelTasksOptions {
   /** Requested pulls: a paused pull has received bytes, and may have no job. */
   readonly requests: Pick<PullStore, "requests">;
   readonly scan: ModelScan;
+  /** FastFlowLM's own tool; absent: no model of its store is removed. */
+  readonly flm?: Pick<FlmTool, "stored" | "remove">;
   readonly records: () => readonly ModelRecord[];
   readonly log: Logger;
   /** Whether files stay as they are. */
@@ -121,12 +124,14 @@ export class ModelTasks implements AsyncDisposable {
     switch (task.kind) {
       case "remove": {
         const { ref, files, isDryRun } = task;
-        const { freedBytes, kept } = await removeFiles({ modelsDir, ref, files, records: records(), isDryRun });
-        if (isDryRun) return { freedBytes: freedBytes + exclusiveBytes(store, ref), kept: [...kept] };
+        const plain = await removeFiles({ modelsDir, ref, files, records: records(), isDryRun });
+        const own = await this.#removeFlm(task);
+        const [freedBytes, kept] = [plain.freedBytes + own.freedBytes, [...plain.kept, ...own.kept]];
+        if (isDryRun) return { freedBytes: freedBytes + exclusiveBytes(store, ref), kept };
         const freed = (await pulls.remove({ ref })) + freedBytes;
         log.info(`the files of model ${ref} were removed; ${freed} bytes are free`);
         for (const { path, reason } of kept) log.warn(`${path} of model ${ref} stays: ${reason}`);
-        return { freedBytes: freed, kept: [...kept] };
+        return { freedBytes: freed, kept };
       }
       case "collect": {
         const active = (): ReadonlySet<string> =>
@@ -145,6 +150,29 @@ export class ModelTasks implements AsyncDisposable {
         return { models: [...(await scan.find(task.directories, records(), this.#closing.signal))] };
       default:
         return task satisfies never;
+    }
+  }
+
+  /** A model of FastFlowLM's own store, by its own tool. Another model of that source keeps it. */
+  async #removeFlm({ ref, flm: tag, isDryRun }: Extract<ModelTask, { kind: "remove" }>): Promise<{
+    readonly freedBytes: number;
+    readonly kept: readonly KeptFile[];
+  }> {
+    const { flm, records } = this.#options;
+    if (tag === undefined) return { freedBytes: 0, kept: [] };
+    const source = `flm://${tag}`;
+    let path = source;
+    try {
+      if (flm === undefined) throw new Error("nobody removes models of FastFlowLM here");
+      const { directory, sizeBytes } = await flm.stored(tag);
+      path = directory;
+      const user = records().find((record) => record.ref !== ref && record.source === source);
+      if (user !== undefined) throw new Error(`the model ${user.ref} has it, too`);
+      if (isDryRun || sizeBytes === 0) return { freedBytes: sizeBytes, kept: [] };
+      return { freedBytes: await flm.remove(tag, this.#closing.signal), kept: [] };
+    } catch (error) {
+      this.#closing.signal.throwIfAborted();
+      return { freedBytes: 0, kept: [{ path, reason: errorMessage(error) }] };
     }
   }
 }

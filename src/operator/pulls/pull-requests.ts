@@ -4,7 +4,13 @@ import { sha256 } from "../../lib/canonical.ts";
 import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { FetchError } from "../../models/fetch/fetch-error.ts";
-import { amountOf, type ModelPulls, type PullProgress, type PullState } from "../../models/fetch/model-pulls.ts";
+import {
+  amountOf,
+  type ListedPull,
+  type ModelPulls,
+  type PullProgress,
+  type PullState,
+} from "../../models/fetch/model-pulls.ts";
 import { newProgress, Speed } from "../../models/fetch/progress.ts";
 import type { WantedModel } from "../../models/fetch/wanted-model.ts";
 import type { PullStore } from "../../store/state/pulls.ts";
@@ -20,7 +26,16 @@ export interface PullRequestsOptions {
   readonly isPaused: boolean;
 }
 
+/** The reading of a model's files. */
+interface Check {
+  readonly progress: PullProgress;
+  readonly cancelling: AbortController;
+  readonly done: Promise<void>;
+}
+
 const prefix = "Pull/";
+/** Ids of pulls that slots have caused. */
+const slotPrefix = "slot-";
 /** The number of ended pulls that are still shown. */
 const mostEnded = 50;
 const publishMs = 500;
@@ -30,7 +45,7 @@ export class PullRequests implements AsyncDisposable {
   readonly #options: PullRequestsOptions;
   readonly #ended = new Map<string, PullStatus>();
   /** Models whose files are being read. */
-  readonly #checks = new Map<string, { readonly progress: PullProgress; readonly done: Promise<void> }>();
+  readonly #checks = new Map<string, Check>();
   readonly #closing = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #publishing: Promise<void> = Promise.resolve();
@@ -68,6 +83,8 @@ export class PullRequests implements AsyncDisposable {
     const { store, isPaused } = this.#options;
     const request = store.request(key.slice(prefix.length));
     if (request === undefined || isPaused) return {};
+    // A slot's pull has the same id each time.
+    if (request.id.startsWith(slotPrefix)) this.#ended.delete(request.id);
     await this.#handle(request, key);
     this.#schedule();
     return {};
@@ -86,8 +103,7 @@ export class PullRequests implements AsyncDisposable {
     const model = modelOf(request);
     switch (request.action) {
       case "cancel":
-        await pulls.cancel(model, requester);
-        await this.#end(request, { state: "cancelled", bytesDone: 0, stalls: 0 });
+        await this.#cancel(request, requester);
         return;
       case "remove": {
         const freed = await pulls.remove(model);
@@ -100,7 +116,8 @@ export class PullRequests implements AsyncDisposable {
         return;
       case "pause":
         // The request joins first: only a job can be paused, and there may be none yet.
-        if ((await pulls.join(model, { requester, attempt: request.requestedAt })) !== "there") pulls.pause(model);
+        if ((await pulls.join(model, { requester, attempt: request.requestedAt })) !== "there")
+          pulls.pause(model, requester);
         return;
       case "run": {
         pulls.resume(model);
@@ -112,6 +129,12 @@ export class PullRequests implements AsyncDisposable {
           return;
         }
         const { job } = answer;
+        if (request.id.startsWith(slotPrefix) && this.#slotsOf(model).length > 0) {
+          // It goes on for the slots alone, and ends when they leave.
+          await pulls.leave(model, requester);
+          await store.remove(request.id);
+          return;
+        }
         if (job.state !== "failed") return;
         const { reason, message, isTerminal } = job.failure;
         log.warn({ reason }, `model ${request.ref} cannot be fetched: ${message}`);
@@ -125,18 +148,32 @@ export class PullRequests implements AsyncDisposable {
     }
   }
 
+  async #cancel(request: PullRequest, requester: string): Promise<void> {
+    const check = this.#checks.get(request.id);
+    if (check === undefined) await this.#options.pulls.cancel(modelOf(request), requester);
+    else {
+      check.cancelling.abort(new Error("cancelled"));
+      await check.done;
+    }
+    // The check may have been over before.
+    if (this.#ended.has(request.id)) await this.#options.store.remove(request.id);
+    else await this.#end(request, { state: "cancelled", bytesDone: 0, stalls: 0 });
+  }
+
   #verify(request: PullRequest): void {
     if (this.#checks.has(request.id)) return;
     const { pulls, log } = this.#options;
     const progress = { ...newProgress(), speed: new Speed() };
+    const cancelling = new AbortController();
+    const signal = AbortSignal.any([this.#closing.signal, cancelling.signal]);
     const check = async (): Promise<void> => {
       try {
-        await pulls.verify(request, progress, this.#closing.signal);
+        await pulls.verify(request, progress, signal);
         const { bytesDone } = progress;
         await this.#end(request, { state: "completed", bytesDone, bytesTotal: bytesDone, stalls: 0 });
       } catch (error) {
-        // The next operator begins again.
-        if (this.#closing.signal.aborted) return;
+        // The next operator begins again, unless the check was cancelled.
+        if (signal.aborted) return;
         const message = errorMessage(error);
         log.error(message);
         const reason = error instanceof FetchError ? error.reason : "Unreadable";
@@ -145,7 +182,7 @@ export class PullRequests implements AsyncDisposable {
         this.#checks.delete(request.id);
       }
     };
-    this.#checks.set(request.id, { progress, done: check() });
+    this.#checks.set(request.id, { progress, cancelling, done: check() });
   }
 
   async #end(request: PullRequest, counts: Pick<PullStatus, "state" | "bytesDone" | "stalls"> & Partial<PullStatus>) {
@@ -157,6 +194,12 @@ export class PullRequests implements AsyncDisposable {
     }
     await this.#publish();
     await this.#options.store.remove(id);
+  }
+
+  #slotsOf(model: WantedModel): string[] {
+    const { pulls } = this.#options;
+    const key = pulls.keyOf(model);
+    return slotsOf(pulls.list().find((listed) => listed.key === key));
   }
 
   #schedule(): void {
@@ -182,7 +225,7 @@ export class PullRequests implements AsyncDisposable {
 
   #statuses(): readonly PullStatus[] {
     const { store, pulls } = this.#options;
-    const jobs = new Map(pulls.list().map(({ key, model, job }) => [key, { model, job }]));
+    const jobs = new Map(pulls.list().map((listed) => [listed.key, listed]));
     const requestedKeys = new Set<string>();
     const requested = store.requests().flatMap((request): PullStatus[] => {
       if (this.#ended.has(request.id) || request.action === "remove") return [];
@@ -193,18 +236,27 @@ export class PullRequests implements AsyncDisposable {
       const key = pulls.keyOf(modelOf(request));
       requestedKeys.add(key);
       const size = sizeBytes === undefined ? {} : { sizeBytes };
-      return [{ ...countsOf(jobs.get(key)?.job), id, ref, files, ...size, requestedAt }];
+      const listed = jobs.get(key);
+      // What a person has paused of a slot stays the slot's pull for as long as the slot wants it.
+      const isForSlot = id.startsWith(slotPrefix) && slotsOf(listed).length > 0;
+      const forSlots = isForSlot ? { isForSlot, slots: slotsOf(listed) } : {};
+      return [{ ...countsOf(listed?.job), id, ref, files, ...size, requestedAt, ...forSlots }];
     });
-    const needed = [...jobs].flatMap(([key, { model, job }]): PullStatus[] => {
+    const needed = [...jobs.values()].flatMap((listed): PullStatus[] => {
+      const { key, model, job } = listed;
       if (requestedKeys.has(key)) return [];
       const { ref, files, sizeBytes } = model;
       const size = sizeBytes === undefined ? {} : { sizeBytes };
-      return [
-        { ...countsOf(job), id: `slot-${sha256(key).slice(0, 16)}`, ref, files: [...files], ...size, isForSlot: true },
-      ];
+      const id = `${slotPrefix}${sha256(key).slice(0, 16)}`;
+      const slots = slotsOf(listed);
+      return [{ ...countsOf(job), id, ref, files: [...files], ...size, isForSlot: true, slots }];
     });
     return [...requested, ...needed, ...[...this.#ended.values()].toReversed()];
   }
+}
+
+function slotsOf(listed: ListedPull | undefined): string[] {
+  return (listed?.requesters ?? []).filter((requester) => !PullRequests.isKey(requester)).toSorted();
 }
 
 function modelOf({ ref, files, sizeBytes, isOpen }: PullRequest): WantedModel {

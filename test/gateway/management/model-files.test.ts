@@ -72,6 +72,24 @@ it("a removal reports the freed bytes and the files that stay, and its dry run r
   await until("answers that were read are gone", () => operator.store.answers().length === 0);
 });
 
+it("a removal of a model of FastFlowLM's store names it to the operator", async () => {
+  const flm = modelRecordSchema.parse({
+    ref: "q",
+    origin: "manifest",
+    source: "flm://qwen3:4b",
+    state: "available",
+    path: "/flm/models/Qwen3-4B-NPU2",
+  });
+  await using gateway = await startGateway({ registry: { models: [flm] } });
+  await using operator = await operate(gateway.stateDir, () => ({ freedBytes: 5000, kept: [] }));
+  const removed = await json(send(gateway, "DELETE", "/api/models/q?files=1&dry_run=1"));
+  assert.equal(removed["freed_bytes"], 5000);
+  assert.deepEqual(
+    operator.seen.map((task) => (task.kind === "remove" ? task.flm : task.kind)),
+    ["qwen3:4b"],
+  );
+});
+
 it("a found model whose file stays was not removed, and the error says why", async () => {
   await using gateway = await startGateway({ registry: { models: [model] } });
   const kept = [{ path: "/m/a.gguf", reason: "it lies outside" }];
@@ -135,6 +153,33 @@ it("a scan writes manifests of new models when it is asked to, and of no others"
   await assert.rejects(readFile(join(models, "a.toml")), { code: "ENOENT" });
   await json(send(gateway, "POST", "/api/models/scan", { write: true }));
   assert.equal(await readFile(join(models, "a.toml"), "utf8"), 'source = "file:///m/two%20words.gguf"\n');
+});
+
+it("a scan goes on after a manifest that cannot be written, and says why", async () => {
+  await using gateway = await startGateway();
+  await using _operator = await operate(gateway.stateDir, () => ({
+    models: ["v/a", "v-a", "b"].map((ref) => ({
+      ref,
+      files: [`/m/${ref}.gguf`],
+      capabilities: [],
+      state: "new" as const,
+    })),
+  }));
+  const { data } = await json(send(gateway, "POST", "/api/models/scan", { write: true }));
+  assert.ok(Array.isArray(data));
+  assert.deepEqual(
+    data.filter(isRecord).map(({ id, message, manifest }) => [id, message, isRecord(manifest) && manifest["written"]]),
+    [
+      ["v/a", null, true],
+      [
+        "v-a",
+        "its manifest v-a was not written: v-a is declared already: see `berth model list`, or give the file another name",
+        false,
+      ],
+      ["b", null, true],
+    ],
+  );
+  assert.equal(await readFile(join(gateway.stateDir, "config/models/b.toml"), "utf8"), 'source = "file:///m/b.gguf"\n');
 });
 
 it("a scan of other directories, and its manifests, need the right to files of this machine", async () => {

@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
-import { readdir } from "node:fs/promises";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { catalogEntrySchema } from "../../../src/api/catalog.ts";
+import type { PullStatus } from "../../../src/api/pull.ts";
 import { modelRecordSchema } from "../../../src/api/model.ts";
+import { isRecord } from "../../../src/lib/record.ts";
 import { envelopeOf } from "../../support/envelope.ts";
-import { startGateway } from "../../support/gateway.ts";
+import { startGateway, type TestGateway } from "../../support/gateway.ts";
 
 const licensed = catalogEntrySchema.parse({
   apiVersion: "berth.dev/v1alpha1",
@@ -80,4 +83,96 @@ it("the hundred-and-first pull that has not ended is refused, and another reques
   assert.equal((await readdir(join(gateway.stateDir, "pulls"))).length, 100);
   const again = await pull(99);
   assert.equal(again.status, 202, await again.text());
+});
+
+async function send(gateway: TestGateway, method: string, path: string): Promise<Response> {
+  return await fetch(new URL(path, gateway.url), { method });
+}
+
+/** The pulls that an operator has published. */
+function published(pulls: readonly PullStatus[]) {
+  return (stateDir: string): void => {
+    mkdirSync(join(stateDir, "pulls"), { recursive: true });
+    writeFileSync(join(stateDir, "pulls/status.json"), JSON.stringify({ schema: 1, pulls }));
+  };
+}
+
+const slotPull: PullStatus = {
+  id: "slot-a",
+  ref: "a",
+  state: "running",
+  files: [{ source: "http://127.0.0.1:9000/a.gguf" }],
+  isForSlot: true,
+  slots: ["p", "q"],
+  bytesDone: 1,
+  stalls: 0,
+};
+
+it("a pull that slots need cannot be cancelled, and the refusal names those slots", async () => {
+  await using gateway = await startGateway({ onStart: published([slotPull]) });
+  const answer = await send(gateway, "DELETE", "/api/pulls/slot-a");
+  const { error } = await envelopeOf(answer);
+  assert.deepEqual(
+    [answer.status, error.message],
+    [409, "p, q need a: pause the pull, or have the slots hold another model"],
+  );
+  assert.deepEqual(error.details, { ref: "a", slots: ["p", "q"] });
+});
+
+it("a check can be cancelled, and neither paused nor resumed", async () => {
+  const requestedAt = new Date().toISOString();
+  const files = [{ source: "/m/.berth/a.gguf" }];
+  const request = { schema: 1, id: "check", ref: "a", files, isOpen: false, action: "verify", requestedAt };
+  await using gateway = await startGateway({
+    onStart: (stateDir) => {
+      published([])(stateDir);
+      writeFileSync(join(stateDir, "pulls/check.json"), JSON.stringify(request));
+    },
+  });
+  for (const change of ["pause", "resume"]) {
+    const answer = await send(gateway, "POST", `/api/pulls/check/${change}`);
+    const { error } = await envelopeOf(answer);
+    assert.deepEqual(
+      [answer.status, error.message],
+      [409, "the check of a cannot be paused or resumed: cancel it, and begin another later"],
+    );
+  }
+  const read = async (): Promise<unknown> =>
+    JSON.parse(await readFile(join(gateway.stateDir, "pulls/check.json"), "utf8"));
+  assert.deepEqual(await read(), request);
+  assert.equal((await send(gateway, "DELETE", "/api/pulls/check")).status, 202);
+  assert.equal((await send(gateway, "POST", "/api/pulls/check/pause")).status, 409, "it is being cancelled");
+});
+
+it("a slot's pull that is paused without authentication may go on from a server of this machine", async () => {
+  await using gateway = await startGateway({ onStart: published([slotPull]) });
+  assert.equal((await send(gateway, "POST", "/api/pulls/slot-a/pause")).status, 202);
+  const path = join(gateway.stateDir, "pulls/slot-a.json");
+  const request: unknown = JSON.parse(await readFile(path, "utf8"));
+  assert.ok(isRecord(request));
+  assert.deepEqual([request["action"], request["isOpen"], request["files"]], ["pause", false, slotPull.files]);
+});
+
+it("a check takes the checksums that a manifest names, and is refused where none is known", async () => {
+  const file = { origin: "manifest", source: "file:///m/a.gguf", files: ["/m/a.gguf"], state: "available" };
+  const sha256 = "a".repeat(64);
+  const models = [
+    modelRecordSchema.parse({ ...file, ref: "known", checksums: { "/m/a b.gguf": sha256 } }),
+    modelRecordSchema.parse({ ...file, ref: "unknown" }),
+  ];
+  await using gateway = await startGateway({ registry: { models } });
+  const begun = await gateway.post("/api/models/verify", { model: "known" });
+  assert.equal(begun.status, 202);
+  const view: unknown = await begun.json();
+  assert.ok(isRecord(view));
+  const path = join(gateway.stateDir, "pulls", `${String(view["id"])}.json`);
+  const request: unknown = JSON.parse(await readFile(path, "utf8"));
+  assert.ok(isRecord(request));
+  assert.deepEqual([request["action"], request["files"]], ["verify", [{ source: "file:///m/a%20b.gguf", sha256 }]]);
+  const refused = await gateway.post("/api/models/verify", { model: "unknown" });
+  const { error } = await envelopeOf(refused);
+  assert.deepEqual(
+    [refused.status, error.message],
+    [409, "unknown was not fetched by Berth, and no manifest names the sha256 of its files: no checksum is known"],
+  );
 });

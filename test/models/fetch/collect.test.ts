@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
@@ -116,4 +116,16 @@ it("counts the bytes that only one model has", async () => {
     ["kept", "other", "nobody"].map((ref) => exclusiveBytes(at.store, ref)),
     [10, 0, 0],
   );
+});
+
+it("a removed ref leaves its contents where another ref cannot be read, which may need them", async () => {
+  await using at = await site();
+  const odd = join(at.store.root, "refs", "odd.json");
+  await writeFile(odd, "{");
+  assert.equal(await at.store.remove("kept"), 0);
+  assert.equal(at.store.find("kept"), undefined);
+  for (const letter of ["a", "b"]) assert.equal(existsSync(at.store.blobPath(digest(letter))), true, letter);
+  await rm(odd);
+  assert.equal(await at.store.remove("other"), 20);
+  assert.deepEqual((await at.collected(true)).leftovers[0]?.path, at.store.blobPath(digest("a")));
 });

@@ -4,6 +4,7 @@ import { open, readFile } from "node:fs/promises";
 import { it } from "node:test";
 import { download } from "../../../src/models/fetch/download.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
+import { FileThread, type FileHash } from "../../../src/models/fetch/file-thread.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
 import { parseSource } from "../../../src/models/fetch/source.ts";
 import { rangeOf, serveFile, sha256Of } from "../../doubles/file-server.ts";
@@ -359,6 +360,86 @@ it("keeps to a limit of the bandwidth", async () => {
   await download(site.options({ rate: new RateLimit(2 * mebibyte) }));
   const seconds = (performance.now() - began) / 1000;
   assert.ok(seconds > 1.2, `3 MiB at 2 MiB/s took ${seconds} s`);
+});
+
+it("a body of many small chunks goes on after a slow disk", { timeout: 120_000 }, async () => {
+  await using site = await fetchSite(5 * mebibyte);
+  const { server, body } = site;
+  server.behave = (request, response, serve) => {
+    const range = rangeOf(request, body);
+    if (range === undefined || request.method !== "GET") return serve();
+    const [from, to] = range;
+    response.writeHead(206, { etag: '"one"', "content-range": `bytes ${from}-${to - 1}/${body.length}` });
+    let at = from;
+    const send = (): void => {
+      while (at < to) {
+        const part = body.subarray(at, Math.min(to, at + 1000));
+        at += part.length;
+        if (response.write(part)) continue;
+        response.once("drain", send);
+        return;
+      }
+      response.end();
+    };
+    send();
+  };
+  class SlowThread extends FileThread {
+    override begin(path: string): FileHash {
+      const hash = super.begin(path);
+      const write = hash.write.bind(hash);
+      // No block is on the disk before the connection has hardly any room left in the next one, and waits.
+      hash.write = async (block) => {
+        await until("the connection waits", () => site.progress.receivedBytes >= 1.75 * mebibyte);
+        await write(block);
+      };
+      return hash;
+    }
+  }
+  await using fileThread = new SlowThread();
+  const found = await download(site.options({ fileThread, connections: 1 }));
+  assert.equal(found.sha256, sha256Of(body));
+});
+
+it("a server without ranges that has another file at the second attempt gives that file and its checksum", async () => {
+  await using site = await fetchSite(5 * mebibyte);
+  const { server, body, progress } = site;
+  const other = Buffer.from(body.toReversed());
+  let gets = 0;
+  server.behave = async (request, response): Promise<void> => {
+    const isGet = request.method === "GET";
+    const isWhole = isGet && request.headers.range === undefined;
+    if (isWhole) gets += 1;
+    response.writeHead(200, { "content-length": body.length });
+    if (!isWhole || gets > 1) {
+      response.end(isWhole ? other : isGet ? body : undefined);
+      return;
+    }
+    response.write(body.subarray(0, 3 * mebibyte));
+    await until("three blocks are there", () => progress.bytesDone === 3 * mebibyte);
+    response.destroy();
+  };
+  const found = await download(site.options());
+  assert.deepEqual(await readFile(found.path), other);
+  assert.equal(found.sha256, sha256Of(other));
+  assert.equal(gets, 2);
+});
+
+it("a server without ranges whose ETag differs from that of the begun file has it fetched as another one", async () => {
+  await using site = await fetchSite(2 * mebibyte);
+  const { server, body } = site;
+  const other = Buffer.from(body.toReversed());
+  let isChanged = false;
+  server.behave = (request, response) => {
+    const isWhole = request.method === "GET" && request.headers.range === undefined;
+    const etag = isChanged || isWhole ? '"two"' : '"one"';
+    isChanged ||= isWhole;
+    const headers = { "content-length": body.length, etag };
+    return response.writeHead(200, headers).end(request.method === "GET" ? other : undefined);
+  };
+  const found = await download(site.options());
+  assert.equal(found.sha256, sha256Of(other));
+  const journal = await readFile(`${site.options().directory}/journal`, "latin1");
+  assert.match(journal, /^.*\\"two\\"/, "it is known as the file of its ETag");
 });
 
 it("what does not fit on the disk is not begun", async () => {

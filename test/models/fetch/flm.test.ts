@@ -14,9 +14,9 @@ import { until } from "../../support/until.ts";
 
 /**
  * As FastFlowLM 1.0 behaves: lists beside its program, `name` below `models` of its store, and a `pull` that ends with
- * 0 and leaves a part of a file. `forced` is what it does with `--force`.
+ * 0 and leaves a part of a file. `forced` is what it does with `--force`, `removed` what `flm remove TAG` does.
  */
-async function site(pulled: string, forced = "") {
+async function site(pulled: string, forced = "", removed = "rm config.json model.q4nx") {
   const directory = await tempDir();
   const share = join(directory.path, "share/flm");
   const bin = join(directory.path, "bin");
@@ -37,7 +37,7 @@ async function site(pulled: string, forced = "") {
 echo "$@" >> ${calls}
 cd ${model} || exit 9
 yes progress | head -c 2000000
-case "$*" in *--force) ${forced || "true"} ;; *) ${pulled} ;; esac
+case "$*" in remove*) ${removed} ;; *--force) ${forced || "true"} ;; *) ${pulled} ;; esac
 `;
   await writeFile(join(bin, "flm"), program);
   await chmod(join(bin, "flm"), 0o755);
@@ -117,4 +117,21 @@ it("says that flm is missing, or does not know the model", async () => {
   assert.match(none.state === "unavailable" ? none.message : "", /there is no `flm` on the PATH of the operator$/);
   const error = await rejectionOf(new FlmTool({ PATH: "" }).fetch("qwen3:4b", newProgress(), signal), FetchError);
   assert.equal(error.reason, "ToolFailed");
+});
+
+it("a model is removed by flm, and files that it leaves are an error", async () => {
+  await using at = await site(whole);
+  const tool = at.tool();
+  await tool.fetch("qwen3:4b", newProgress(), signal);
+  assert.deepEqual(await tool.stored("qwen3:4b"), { directory: at.model, sizeBytes: 12 });
+  assert.equal(await tool.remove("qwen3:4b", signal), 12);
+  assert.deepEqual(await at.calls(), ["pull qwen3:4b", "remove qwen3:4b"]);
+  assert.deepEqual(await tool.stored("qwen3:4b"), { directory: at.model, sizeBytes: 0 });
+  await using broken = await site(whole, "", "rm config.json");
+  await broken.tool().fetch("qwen3:4b", newProgress(), signal);
+  const left = await rejectionOf(broken.tool().remove("qwen3:4b", signal), FetchError);
+  assert.equal(left.message, "`flm remove qwen3:4b` has left 10 bytes: delete it by hand");
+  await using failing = await site(whole, "", "echo 'in use' >&2; exit 3");
+  const failed = await rejectionOf(failing.tool().remove("qwen3:4b", signal), FetchError);
+  assert.match(failed.message, /^`flm remove qwen3:4b` has failed: .*flm ended with 3: in use/);
 });

@@ -5,8 +5,8 @@ import { ModelFetch } from "../../../src/models/fetch/model-fetch.ts";
 import { newProgress } from "../../../src/models/fetch/progress.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
 
-/** Fetches one model: `program.ts MODELS_DIR REF SOURCE`. Prints the most memory that it had above its beginning. */
-const [, , modelsDir = "", ref = "", source = ""] = process.argv;
+/** Fetches one model: `program.ts MODELS_DIR REF SOURCE…`. Prints the most memory that it had above its beginning. */
+const [, , modelsDir = "", ref = "", ...sources] = process.argv;
 const before = process.memoryUsage.rss();
 let peak = before;
 const timer = setInterval(() => (peak = Math.max(peak, process.memoryUsage.rss())), 20);
@@ -20,7 +20,7 @@ const fetch = new ModelFetch({
   connections: 4,
 });
 const began = performance.now();
-const wanted = { ref, files: [{ source }], isOpen: false };
+const wanted = { ref, files: sources.map((source) => ({ source })), isOpen: false };
 const { files } = await fetch.fetch(wanted, newProgress(), new AbortController().signal);
 const seconds = (performance.now() - began) / 1000;
 clearInterval(timer);

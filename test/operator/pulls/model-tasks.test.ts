@@ -5,14 +5,17 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { pino } from "pino";
+import { modelRecordSchema, type ModelRecord } from "../../../src/api/model.ts";
 import type { ModelTask, ModelTaskAnswer } from "../../../src/api/model-task.ts";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
 import { ModelScan } from "../../../src/models/scan.ts";
-import { ModelTasks } from "../../../src/operator/pulls/model-tasks.ts";
+import { ModelTasks, type ModelTasksOptions } from "../../../src/operator/pulls/model-tasks.ts";
 import { documentsInFiles } from "../../../src/store/documents.ts";
 import { openModelTaskStore } from "../../../src/store/state/model-tasks.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
+
+type Started = Partial<Pick<ModelTasksOptions, "isPaused" | "keepMs" | "flm" | "records">>;
 
 async function site() {
   await using stack = new AsyncDisposableStack();
@@ -29,7 +32,7 @@ async function site() {
     asking,
     store,
     /** An operator, from here on. */
-    async start({ isPaused = false, keepMs }: { isPaused?: boolean; keepMs?: number } = {}) {
+    async start({ isPaused = false, keepMs, ...more }: Started = {}) {
       await using running = new AsyncDisposableStack();
       const tasks = running.use(await openModelTaskStore(documentsInFiles(directory.path)));
       const pulls = { list: () => [], remove: async () => 7 };
@@ -47,6 +50,7 @@ async function site() {
           records: () => [],
           log,
           isPaused,
+          ...more,
           ...(keepMs === undefined ? {} : { keepMs }),
         }),
       );
@@ -113,4 +117,33 @@ it("deletes an answer that nobody has read once its time is over, though nothing
   await using _operator = await at.start({ keepMs: 200 });
   await until("the task is answered", () => at.tasks().length === 0);
   await until("the answer is gone", async () => !(await readdir(at.taskDirectory)).includes(`${id}-answer.json`));
+});
+
+it("removes a model of FastFlowLM's store by its tool, unless another model has it, and names what stays", async () => {
+  await using at = await site();
+  const removed: string[] = [];
+  const directory = "/srv/flm/models/Qwen3-4B-NPU2";
+  const flm = {
+    stored: async () => ({ directory, sizeBytes: 5000 }),
+    remove: async (tag: string) => {
+      removed.push(tag);
+      return 5000;
+    },
+  };
+  let records: ModelRecord[] = [];
+  await using _operator = await at.start({ flm, records: () => records });
+  const remove = async (isDryRun: boolean): Promise<ModelTaskAnswer> =>
+    await at.answer(await at.put({ kind: "remove", ref: "q", files: [], flm: "qwen3:4b", isDryRun }));
+  const dry = await remove(true);
+  assert.deepEqual([dry.freedBytes, dry.kept, removed], [5000, [], []]);
+  const shared = { ref: "other", origin: "manifest", source: "flm://qwen3:4b", state: "available" };
+  records = [modelRecordSchema.parse(shared)];
+  const kept = await remove(false);
+  assert.deepEqual([kept.freedBytes, kept.kept], [7, [{ path: directory, reason: "the model other has it, too" }]]);
+  records = [];
+  const done = await remove(false);
+  assert.deepEqual([done.freedBytes, done.kept, removed], [5007, [], ["qwen3:4b"]]);
+  flm.stored = async () => await Promise.reject(new Error("there is no `flm` on the PATH of the operator"));
+  const lost = await remove(false);
+  assert.deepEqual(lost.kept, [{ path: "flm://qwen3:4b", reason: "there is no `flm` on the PATH of the operator" }]);
 });

@@ -1,0 +1,75 @@
+import { stat } from "node:fs/promises";
+import type { BlobStore } from "./blob-store.ts";
+import { FetchError } from "./fetch-error.ts";
+import type { FileThread } from "./file-thread.ts";
+import type { DownloadProgress } from "./progress.ts";
+import { parseSource } from "./source.ts";
+import type { WantedModel } from "./wanted-model.ts";
+
+/** A model, with its `file://` sources whose SHA-256 a manifest names. */
+export type CheckedModel = Pick<WantedModel, "ref" | "files">;
+
+interface CheckedFile {
+  readonly name: string;
+  readonly path: string;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  /** Where the checksum is from, and what to do where the file has another. */
+  readonly known: string;
+  readonly remedy: string;
+}
+
+/**
+ * Reads every file of a model whose checksum is known, and compares its SHA-256: with what it had when it was fetched, or
+ * with what the manifest says. Rejects with FetchError for the first that differs or is not there, or as `signal` was
+ * aborted.
+ */
+export async function verifyFiles(
+  { store, fileThread }: { readonly store: BlobStore; readonly fileThread: FileThread },
+  { ref, files }: CheckedModel,
+  progress: DownloadProgress,
+  signal: AbortSignal,
+): Promise<void> {
+  const checked = [...fetchedFiles(store, ref), ...(await declaredFiles(files))];
+  if (checked.length === 0) throw new FetchError("SourceNotFound", `no checksum of a file of ${ref} is known`);
+  progress.bytesTotal = checked.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  for (const { name, path, sha256, sizeBytes, known, remedy } of checked) {
+    await using hash = fileThread.begin(path);
+    const before = progress.bytesDone;
+    const found = await hash.digest(sizeBytes, signal, (bytes) => {
+      progress.bytesDone = before + bytes;
+      progress.receivedBytes = progress.bytesDone;
+    });
+    if (found === sha256) continue;
+    throw new FetchError("ChecksumMismatch", `${name} of ${ref} has the SHA-256 ${found}, and ${known}: ${remedy}`);
+  }
+}
+
+function fetchedFiles(store: BlobStore, ref: string): readonly CheckedFile[] {
+  return (store.find(ref)?.files ?? []).map(({ name, sha256, sizeBytes }) => ({
+    name,
+    path: store.blobPath(sha256),
+    sha256,
+    sizeBytes,
+    known: `had ${sha256} when it was fetched`,
+    remedy: "remove the model with its files, and pull it again",
+  }));
+}
+
+async function declaredFiles(files: CheckedModel["files"]): Promise<readonly CheckedFile[]> {
+  const found: CheckedFile[] = [];
+  for (const { source: text, sha256 } of files) {
+    // A fetched file is named by its path in the store.
+    if (sha256 === undefined || !text.startsWith("file://")) continue;
+    const source = parseSource(text);
+    if (source.scheme !== "file") continue;
+    const { path } = source;
+    // Reading a named pipe would wait for its writer.
+    const at = await stat(path);
+    if (!at.isFile()) throw new FetchError("NotAModel", `${path} is no file`);
+    const known = `its manifest says ${sha256}`;
+    const remedy = "put the right file there, or correct the manifest";
+    found.push({ name: path, path, sha256, sizeBytes: at.size, known, remedy });
+  }
+  return found;
+}

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
+import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
+import { FileThread } from "../../../src/models/fetch/file-thread.ts";
+import { hubFrom } from "../../../src/models/fetch/hub.ts";
+import { ModelFetch } from "../../../src/models/fetch/model-fetch.ts";
+import { newProgress } from "../../../src/models/fetch/progress.ts";
+import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
+import { rangeOf, startFileServer } from "../../doubles/file-server.ts";
+import { rejectionOf } from "../../support/rejection.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { until } from "../../support/until.ts";
+import { ggufOf, mebibyte } from "./site.ts";
+
+const [large, small] = [ggufOf(6 * mebibyte), ggufOf(2 * mebibyte)];
+
+/** A server without checksums, and a disk with so many free bytes. */
+async function site(freeMebibytes: number) {
+  await using stack = new AsyncDisposableStack();
+  const files = { "/large.gguf": { body: large, etag: '"l"' }, "/small.gguf": { body: small, etag: '"s"' } };
+  const server = stack.use(await startFileServer(files));
+  const directory = stack.use(await tempDir());
+  const fileThread = stack.use(new FileThread());
+  const store = await BlobStore.open(directory.path, "this boot");
+  const disk = { freeMebibytes };
+  const fetch = new ModelFetch({
+    store,
+    fileThread,
+    network: { hub: hubFrom({}), connectMs: 60_000, stallMs: 60_000, retryMs: 20 },
+    rate: new RateLimit(),
+    reserveBytes: mebibyte,
+    freeBytes: async () => disk.freeMebibytes * mebibyte,
+    connections: 1,
+  });
+  const owned = stack.move();
+  return {
+    server,
+    disk,
+    fetch: async (ref: string, names: readonly string[], progress = newProgress(), isNeeded?: () => boolean) => {
+      const model = { ref, files: names.map((name) => ({ source: `${server.url}/${name}.gguf` })), isOpen: false };
+      return await fetch.fetch(model, progress, new AbortController().signal, isNeeded);
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+it("a file that came before counts as there, also where no checksum of it was known", async () => {
+  await using at = await site(9);
+  const { server, disk } = at;
+  server.behave = (request, response, serve) =>
+    request.url === "/small.gguf" && request.method === "GET" ? response.writeHead(500).end() : serve();
+  const failed = await rejectionOf(at.fetch("both", ["large", "small"]), FetchError);
+  assert.equal(failed.reason, "FetchFailed");
+  server.behave = (_request, _response, serve) => serve();
+  // The large file has taken its room.
+  disk.freeMebibytes = 3;
+  const { files } = await at.fetch("both", ["large", "small"]);
+  assert.deepEqual(
+    files.map(({ sizeBytes }) => sizeBytes),
+    [large.length, small.length],
+  );
+});
+
+it("the missing bytes of a model that is being fetched are no room for another one", async () => {
+  await using at = await site(8);
+  const { server } = at;
+  const gate = Promise.withResolvers<void>();
+  server.behave = async (request, response, serve, file) => {
+    const range = file === undefined ? undefined : rangeOf(request, file.body);
+    if (request.method !== "GET" || request.url !== "/large.gguf" || range === undefined) return serve();
+    const [from, to] = range;
+    response.writeHead(206, { etag: '"l"', "content-range": `bytes ${from}-${to - 1}/${large.length}` });
+    response.write(large.subarray(from, from + mebibyte));
+    await gate.promise;
+    return response.end(large.subarray(from + mebibyte, to));
+  };
+  const progress = newProgress();
+  const first = at.fetch("first", ["large"], progress, () => true);
+  await until("the first block is there", () => progress.bytesDone === mebibyte);
+  at.disk.freeMebibytes = 7;
+  const error = await rejectionOf(at.fetch("second", ["small"]), FetchError);
+  assert.equal(error.reason, "NoSpace");
+  assert.match(
+    error.message,
+    /^second does not fit on the disk of .*: 2097152 bytes are needed and 7340032 are free, of which 1048576 stay free, and 5242880 are for the models that are being fetched$/,
+  );
+  // What the first brings is not needed twice.
+  const third = at.fetch("third", ["large"]);
+  gate.resolve();
+  assert.deepEqual((await third).files, (await first).files);
+  assert.equal((await at.fetch("second", ["small"])).files.length, 1);
+});

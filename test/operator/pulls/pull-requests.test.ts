@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { until } from "../../support/until.ts";
+import { pullSite } from "./site.ts";
+
+it("a check that is cancelled reads no further, and ends as cancelled", async () => {
+  await using at = await pullSite();
+  await at.put("check", "verify");
+  const check = await until("the files are being read", () => at.checks.get("a"));
+  await at.put("check", "cancel");
+  await at.status("the check is cancelled", ({ id, state }) => id === "check" && state === "cancelled");
+  assert.equal(at.checks.size, 0, "nothing reads");
+  check.end();
+  await until("its request is gone", () => at.requests.request("check") === undefined);
+  assert.deepEqual(
+    at.requests.published().map(({ id, state }) => [id, state]),
+    [["check", "cancelled"]],
+  );
+});
+
+it("a pull over an open API is another one than that of a slot, which may use addresses of this machine", async () => {
+  await using at = await pullSite();
+  const files = [{ source: "http://127.0.0.1:9000/a.gguf" }];
+  await at.pulls.join({ ref: "a", files, isOpen: false }, { requester: "p", attempt: "1" });
+  await at.put("open", "run", { files, isOpen: true });
+  await until("both are fetched", () => at.running.size === 2);
+  assert.deepEqual(new Set([...at.running.keys()].map(({ isOpen }) => isOpen)), new Set([false, true]));
+});
+
+it("a slot's pull that a person pauses stays that of the slot, and goes on for the slot when it is resumed", async () => {
+  await using at = await pullSite();
+  const model = { ref: "a", files: [{ source: "hf://o/r/a.gguf" }], isOpen: false };
+  const slot = { requester: "p", attempt: "1" };
+  await at.pulls.join(model, slot);
+  const { id } = await at.status("the pull is listed", ({ isForSlot }) => isForSlot === true);
+  await at.put(id, "pause");
+  const paused = await at.status("the pull is paused", ({ state }) => state === "paused");
+  assert.deepEqual([paused.id, paused.isForSlot, paused.slots], [id, true, ["p"]]);
+  const preparation = await at.pulls.preparation(model, slot);
+  assert.equal(
+    "message" in preparation ? preparation.message : "",
+    "the pull of the model a is paused: `berth pull resume a` goes on with it",
+  );
+  await at.put(id, "run");
+  await at.status("the pull goes on", (status) => status.id === id && status.state === "running");
+  await until("its request is gone", () => at.requests.request(id) === undefined);
+  await at.pulls.keepOnly("p", []);
+  assert.equal(at.running.size, 0, "nothing is fetched for nobody");
+});
+
+it("a pull that a person has paused and then cancels goes on for the slot that wants it", async () => {
+  await using at = await pullSite();
+  await at.put("person", "pause");
+  await at.status("the pull is paused", ({ state }) => state === "paused");
+  const model = { ref: "a", files: [{ source: "hf://o/r/a.gguf" }], isOpen: false };
+  await at.pulls.join(model, { requester: "p", attempt: "1" });
+  assert.equal(at.running.size, 0);
+  await at.put("person", "cancel");
+  await until("the pull goes on", () => at.running.size === 1);
+  const left = await at.status("it is that of the slot", ({ isForSlot }) => isForSlot === true);
+  assert.deepEqual([left.state, left.slots], ["running", ["p"]]);
+});
+
+it("a pull that is listed just before it begins is fetched all the same", async () => {
+  await using at = await pullSite();
+  const joining = at.pulls.join(
+    { ref: "a", files: [{ source: "hf://o/r/a.gguf" }], isOpen: false },
+    { requester: "p", attempt: "1" },
+  );
+  assert.deepEqual(at.pulls.list(), []);
+  await joining;
+  await until("it is fetched", () => at.refs().join() === "a", 20_000);
+});

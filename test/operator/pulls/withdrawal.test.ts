@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import type { ModelRecord } from "../../../src/api/model.ts";
+import { until } from "../../support/until.ts";
+import { Site } from "../site.ts";
+import { pullSite } from "./site.ts";
+
+function far(ref: string): ModelRecord {
+  const files = [{ source: `hf://owner/repo/${ref}.gguf` }];
+  const missing = { state: "missing", reason: "NotFetched", message: `${ref} is not on this machine yet` } as const;
+  const found = { ref, origin: "manifest", source: files[0]?.source ?? "", created: 0 } as const;
+  return { ...found, files: [], capabilities: ["chat"], ...missing, fetch: { files } };
+}
+
+/** An operator whose slot p fetches the model a. */
+async function fetching() {
+  await using stack = new AsyncDisposableStack();
+  const at = stack.use(await pullSite());
+  const site = stack.use(new Site());
+  site.pulls = at.pulls;
+  for (const ref of ["a", "b", "c"]) site.models.set(ref, far(ref));
+  await site.start();
+  site.source.save("p", { model: { default: "a" } });
+  const fetched = async (...refs: string[]): Promise<boolean> =>
+    await until(
+      `the models that are fetched are: ${refs.join(", ")}`,
+      async () => {
+        await site.advance(5);
+        return at.refs().join() === refs.join();
+      },
+      20_000,
+    );
+  await fetched("a");
+  const owned = stack.move();
+  return { at, site, fetched, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+it("a slot whose manifest names another model ends the pull of the first", async () => {
+  await using operator = await fetching();
+  operator.site.source.save("p", { model: { default: "b" } });
+  await operator.fetched("b");
+});
+
+it("a slot that a request has swapped ends the pull of the model before", async () => {
+  await using operator = await fetching();
+  await operator.site.request("p", "swap-model", { model: "b", specModel: "a" });
+  await operator.fetched("b");
+});
+
+it("a slot that is disabled or deleted ends its pull, and goes on with it where it is wanted again", async () => {
+  await using operator = await fetching();
+  const { site, fetched } = operator;
+  site.source.save("p", { enabled: false, model: { default: "a" } });
+  await fetched();
+  site.source.save("p", { model: { default: "a" } });
+  await fetched("a");
+  site.source.delete("p");
+  await fetched();
+});
+
+it("a pull that another slot wants goes on when one of them leaves", async () => {
+  await using operator = await fetching();
+  const { site, at, fetched } = operator;
+  site.source.save("q", { model: { default: "a" } });
+  await at.status("both slots are listed", ({ slots }) => slots?.join() === "p,q");
+  site.source.save("p", { model: { default: "b" } });
+  await fetched("a", "b");
+  const [left] = at.pulls.list().filter(({ model }) => model.ref === "a");
+  assert.deepEqual(left?.requesters, ["q"]);
+});
+
+it("a model that requests may choose again is fetched to its end", async () => {
+  await using operator = await fetching();
+  const { site, at, fetched } = operator;
+  site.source.save("p", { model: { default: "b", onRequest: ["a"] } });
+  await fetched("a", "b");
+  site.source.save("p", { model: { default: "c", onRequest: ["b"] } });
+  await fetched("b", "c");
+  assert.deepEqual(
+    at.pulls.list().map(({ model }) => model.ref),
+    ["b", "c"],
+  );
+});
