@@ -19,6 +19,7 @@ import { engineOutput } from "./observe/engine-output.ts";
 import { followHardware } from "./observe/hardware.ts";
 import { FitRecords } from "./observe/fit.ts";
 import { FreedMemory } from "./observe/freed-memory.ts";
+import { StartingMemory } from "./observe/starting-memory.ts";
 import { MissingModels } from "./observe/missing-models.ts";
 import type { OperatorOptions } from "./options.ts";
 import { HealthRecords } from "./observe/health.ts";
@@ -147,6 +148,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     runtime,
     outputOf: engineOutput(runtime, config.stateDir),
   });
+  const memory = new MemoryRecords(options.holdings, published, (engine, pid) => runtime.owns(engine, pid));
   const dependencies: Dependencies = {
     source,
     publisher,
@@ -159,7 +161,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     host: { ...options.host, contextDir: contextFiles.directory },
     contexts,
     health: new HealthRecords(httpProbe),
-    memory: new MemoryRecords(options.holdings, published, (engine, pid) => runtime.owns(engine, pid)),
+    memory,
     fit: new FitRecords({
       figures: inputs.fitFigures,
       hardware: () => hardware.facts(),
@@ -184,6 +186,11 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     },
     pulls: fetching.pulls,
     freed: new FreedMemory(published.values()),
+    starting: new StartingMemory(
+      published,
+      (slot) => memory.latest(slot),
+      () => hardware.facts(),
+    ),
     missing: new MissingModels(),
     models: () => models.current,
     published,

@@ -7,6 +7,8 @@ import type { Need, Requirement } from "./need.ts";
 export interface Verdict {
   /** `busy`: the engine would fit if other programs freed memory; `unknown`: a needed device has no known budget. */
   readonly kind: "fits" | "busy" | "does_not_fit" | "unknown";
+  /** `busy` only as long as other slots are being loaded. */
+  readonly isReserved?: boolean;
   /** The device that decides the result. */
   readonly device: string;
   readonly needBytes: number;
@@ -43,8 +45,9 @@ export function judge(
     }
     const free = budget.freeBytes === undefined ? undefined : budget.freeBytes + (ownBytes.get(need.id) ?? 0);
     if (free !== undefined && least > free) {
-      const message = `${sumText(need)} on ${need.id}, which has ${byteText(free)} free of ${byteText(totalBytes)}`;
-      return { kind: "busy", ...base, budgetBytes: free, message };
+      const message = `${sumText(need)} on ${need.id}, which has ${byteText(free)} free of ${byteText(totalBytes)}${reservedText(budget)}`;
+      const isReserved = least <= free + (budget.reserved?.bytes ?? 0);
+      return { kind: "busy", isReserved, ...base, budgetBytes: free, message };
     }
     return { kind: "fits", ...base, message: `${sumText(need)} on ${need.id}, which has ${byteText(totalBytes)}` };
   });
@@ -60,6 +63,13 @@ export function judge(
 
 function fullness({ needBytes, budgetBytes = Infinity }: Verdict): number {
   return needBytes / budgetBytes;
+}
+
+function reservedText({ reserved }: Budget): string {
+  if (reserved === undefined) return "";
+  const { bytes, slots } = reserved;
+  const which = slots.length === 1 ? `slot ${slots[0]}, which is` : `slots ${slots.join(", ")}, which are`;
+  return `, beside ${byteText(bytes)} for ${which} being loaded`;
 }
 
 /** `needs 9.2 GiB (weights 4.3 GiB, context 4.0 GiB, work 116 MiB, driver 600 MiB)`. */

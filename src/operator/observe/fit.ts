@@ -25,6 +25,7 @@ import {
 import { doesNotFit } from "../plan/facts.ts";
 import type { SlotInput } from "../plan/input.ts";
 import type { Measured } from "./memory.ts";
+import { withoutReserved, type Reservation } from "./starting-memory.ts";
 
 /**
  * The output of an engine's own allocator for a launch line, without loading anything; undefined: there is no such
@@ -51,6 +52,8 @@ export interface FitRequest {
   /** Since when the slot is ready: its present memory is its need then. Undefined: not ready. */
   readonly readySince: Date | undefined;
   readonly measured: Measured | undefined;
+  /** The memory that other slots are about to take. */
+  readonly reserved: readonly Reservation[];
   readonly now: Date;
 }
 
@@ -135,7 +138,8 @@ export class FitRecords {
     const stages = await this.#stagesOf(request, question, models);
     const [best] = stages.toReversed();
     if (best === undefined) return {};
-    const verdict = judge(best.requirement, question.budgets, ownBytes(request, question));
+    const budgets = withoutReserved(question.budgets, request.reserved, known);
+    const verdict = judge(best.requirement, budgets, ownBytes(request, question));
     const refusal = request.isDue ? refusalOf(verdict, question, models, engineInput) : undefined;
     return { fit: fitOf(verdict, stages, best, question), ...(refusal === undefined ? {} : { refusal }) };
   }

@@ -1,9 +1,10 @@
 import type { Step } from "../../api/plan.ts";
+import { canMove } from "../../api/states.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import { at, isFromAhead, type SlotInput } from "./input.ts";
 import type { Decision } from "./decision.ts";
 import { isRefusal } from "../../engines/engine.ts";
-import { needsStart, noMemory, running, stopAfterUse, wasState } from "./facts.ts";
+import { memoryReserved, needsStart, noMemory, running, stopAfterUse, wasState } from "./facts.ts";
 import { roomAwaited } from "./growth.ts";
 import { isInTrouble, type ProcessInput } from "./processes.ts";
 
@@ -130,14 +131,19 @@ function lentMessage(group: string, until: string): string {
 const releaseMs = 10_000;
 const releaseAgainMs = 500;
 
+/** A slot that is being loaded has its memory, or fails, without an event for this slot. */
+const reservedAgainMs = 1000;
+
 /**
- * The slot has its place, and the memory that another slot has left is not free yet: no start would succeed, and it is
- * no failure of this slot.
+ * Another slot that is being loaded takes the memory that is free, or the slot has its place in its group, and what another
+ * slot has left is not free yet: no start would succeed, and it is no failure of this slot.
  */
 export function memoryAwaited(input: SlotInput): Decision | undefined {
   const { group, workloads, freedAt, observed, now } = input;
-  if (group?.grant.state !== "granted" || observed.length > 0 || freedAt === undefined) return undefined;
-  if (!isRefusal(workloads) || workloads.reason !== noMemory) return undefined;
+  if (observed.length > 0 || !isRefusal(workloads)) return undefined;
+  if (workloads.reason === memoryReserved && canMove(wasState(input), "offline"))
+    return { ...waiting(memoryHeldReason, workloads.message), requeueMs: reservedAgainMs };
+  if (group?.grant.state !== "granted" || freedAt === undefined || workloads.reason !== noMemory) return undefined;
   if (Math.abs(now.getTime() - freedAt.getTime()) > releaseMs) return undefined;
   const message = `another slot has left, and its memory is not free yet: ${workloads.message}`;
   return { ...waiting(memoryHeldReason, message), requeueMs: releaseAgainMs };

@@ -126,6 +126,7 @@ async function site(print: (args: readonly string[]) => string | undefined = () 
         isDue: true,
         readySince: undefined,
         measured: undefined,
+        reserved: [],
         now,
         ...request,
       });
