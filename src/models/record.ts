@@ -52,7 +52,8 @@ export async function fileRecord(
     return { ...base, ...seen(stamps), state: "invalid", reason: "TruncatedModel", message };
   }
   if (head === undefined) return { ...base, ...seen(stamps) };
-  const { architecture, contextLength, contextBytesPerToken, quantization, pooling } = head;
+  const { architecture, contextLength, quantization, pooling } = head;
+  const contextCost = paths.length === 1 ? head.contextCost : await cache.contextCostOf(paths);
   return {
     ...base,
     ...seen(stamps),
@@ -60,7 +61,7 @@ export async function fileRecord(
     capabilities: capabilitiesOf(head, projector !== undefined),
     ...(architecture === undefined ? {} : { architecture, family: architecture }),
     ...(contextLength === undefined ? {} : { contextLength }),
-    ...(contextBytesPerToken === undefined ? {} : { contextBytesPerToken }),
+    ...(contextCost === undefined ? {} : { contextCost }),
     ...(quantization === undefined ? {} : { quantization }),
     ...(pooling === undefined ? {} : { pooling }),
     ...(projector === undefined ? {} : { projectorPath: projector }),
