@@ -51,6 +51,7 @@ export function judge(
     }
     return { kind: "fits", ...base, message: `${sumText(need)} on ${need.id}, which has ${byteText(totalBytes)}` };
   });
+  judged.push(...sharedVerdict(stage, needs, budgets));
   const ranks = ["does_not_fit", "busy", "unknown", "fits"] as const;
   for (const kind of ranks) {
     const found = judged
@@ -59,6 +60,19 @@ export function judge(
     if (found[0] !== undefined) return found[0];
   }
   return { kind: "unknown", device: "host", needBytes: 0, budgetBytes: undefined, message: "nothing is known of it" };
+}
+
+/** A GPU with shared memory and the processor take the same memory, so the sum of both needs must fit too. */
+function sharedVerdict(stage: FitStage, needs: readonly Need[], budgets: readonly Budget[]): readonly Verdict[] {
+  const machineBytes = budgets.find((budget) => budget.machineBytes !== undefined)?.machineBytes;
+  const own = needs.filter(
+    ({ id }) => id === "host" || budgets.find((budget) => budget.id === id)?.machineBytes !== undefined,
+  );
+  const needBytes = own.reduce((sum, { bytes }) => sum + bytes, 0);
+  if (machineBytes === undefined || needBytes * (1 - doubt[stage]) <= machineBytes) return [];
+  const parts = own.map(({ id, bytes }) => `${byteText(bytes)} on ${id}`).join(", ");
+  const message = `needs ${byteText(needBytes)} (${parts}), which share the machine's memory: engines may take ${byteText(machineBytes)} of it`;
+  return [{ kind: "does_not_fit", device: "host", needBytes, budgetBytes: machineBytes, message }];
 }
 
 function fullness({ needBytes, budgetBytes = Infinity }: Verdict): number {
