@@ -31,6 +31,7 @@ import { OperatorMetrics } from "./report/metrics.ts";
 import { httpProbe } from "./observe/probe.ts";
 import { defaultBackoff } from "./plan/backoff.ts";
 import { systemClock } from "./queue.ts";
+import { catalogSpecsReader } from "../models/catalog-specs.ts";
 import { licensesReader } from "../models/licenses.ts";
 import { ModelScan } from "../models/scan.ts";
 import { ModelTasks } from "./pulls/model-tasks.ts";
@@ -135,6 +136,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       fetched: fetching.store,
       flm: fetching.flm,
       licenses: licensesReader(options.catalog),
+      catalog: catalogSpecsReader(options.catalog),
     }),
   );
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
