@@ -11,6 +11,7 @@ import { ShapeCache } from "../../models/fit/shape-cache.ts";
 import { specFit } from "../../models/fit/spec-fit.ts";
 import { judge } from "../../models/fit/verdict.ts";
 import type { FitFigureFile } from "../../store/state/fit-figures.ts";
+import { FailureMemory } from "./failure-memory.ts";
 import { fitQuestion, type FitQuestion } from "./fit-question.ts";
 import {
   figureOf,
@@ -69,6 +70,7 @@ export class FitRecords {
   readonly #onError: (error: unknown) => void;
   readonly #remote: Pick<RemoteShapes, "of">;
   readonly #shapes = new ShapeCache();
+  readonly #failures = new FailureMemory();
 
   constructor(options: {
     readonly figures: FitFigureFile;
@@ -184,7 +186,7 @@ export class FitRecords {
     const figure = this.#figures.get(key);
     const engine =
       figure?.engine === undefined && isDue && models !== undefined
-        ? await this.#askEngine(question, models, now)
+        ? await this.#failures.unlessFailed(key, now, () => this.#askEngine(question, models, now))
         : this.#engineOf(figure?.engine, models);
     if (engine !== undefined) found.push(figureOf("engine", engine, beside));
     if (figure?.measured !== undefined) {
