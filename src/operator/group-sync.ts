@@ -53,10 +53,12 @@ export class GroupSync {
       else show.evicted(group, move.slot, move.cause);
     }
     show.published(after, before);
-    problemLog.report(`Group/${group}`, linesOf(after));
+    problemLog.report(`Group/${group}`, linesOf(after, dependencies));
     if (hasNewProblems) onNewProblems();
     const loan = groupStore.loan(group);
-    if (loan !== undefined && Date.parse(loan.until) <= clock.now().getTime()) await groupStore.endLoan(group);
+    // A gateway may have lent it anew since that loan was read.
+    if (loan !== undefined && Date.parse(loan.until) <= clock.now().getTime())
+      await groupStore.endLoan(group, loan.until);
     await this.#publish();
     return done;
   }
