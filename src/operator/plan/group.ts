@@ -76,11 +76,12 @@ function leavingReason(group: SlotInput["group"]): string {
 function leavingMessage(group: SlotInput["group"]): string {
   const grant = group?.grant;
   if (leavingReason(group) === lentReason) return `group ${group?.name ?? ""} is lent`;
-  if (grant?.state === "leaving" && grant.for !== undefined) {
+  const over = grant?.state === "leaving" ? grant.over : undefined;
+  if (grant?.state === "leaving" && grant.for !== undefined && (grant.cause !== "budget" || over === undefined)) {
     const cost = grant.cost === undefined ? "" : `; ${grant.cost}`;
     return `slot ${grant.for} waits for its place in group ${group?.name ?? ""}${cost}`;
   }
-  return `group ${group?.name ?? ""} holds more slots than its budget allows`;
+  return over ?? `group ${group?.name ?? ""} was over its budget`;
 }
 
 /** The slot would be started, and its group has no place for it. */
