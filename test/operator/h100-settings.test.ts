@@ -134,6 +134,12 @@ describe("a slot whose manifest has a model and nothing else", () => {
     assert.deepEqual(own, { promptCacheBytes: "0: the spec", threads: "3: the spec" });
   });
 
+  it("where a variable of the engine sets the type of its values, Berth does not name another one", async () => {
+    const env = { LLAMA_ARG_CACHE_TYPE_V: "q8_0" };
+    await using site = await startOn({ ...recorded, ...sixteen }, { primary: { ...l8, env } });
+    assert.equal(decided(site, "primary")["cacheTypes"], undefined);
+  });
+
   it("with spill the engine may choose the layers", async () => {
     await using site = await startOn(
       { ...recorded, ...sixteen },
