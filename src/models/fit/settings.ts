@@ -11,7 +11,7 @@ export interface FitSettings extends ContextUse {
   readonly isCacheOffloaded: boolean;
   /** The share of layers of each GPU, relative to the other GPUs; empty: no layer is on a GPU. */
   readonly gpus: readonly GpuShare[];
-  /** The size of the projector's file. */
+  /** The weights of the projector, and its work buffer. */
   readonly projectorBytes: number;
 }
 

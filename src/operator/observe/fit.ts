@@ -7,6 +7,7 @@ import { estimate, type Estimate } from "../../models/fit/estimate.ts";
 import { isBeyondHeader, isBeyondPrint, settingsOf } from "../../models/fit/flags.ts";
 import { declaredRequirement, measuredRequirement } from "../../models/fit/need.ts";
 import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
+import { ProjectorCache } from "../../models/fit/projector.ts";
 import { ShapeCache } from "../../models/fit/shape-cache.ts";
 import { specFit } from "../../models/fit/spec-fit.ts";
 import { judge } from "../../models/fit/verdict.ts";
@@ -70,6 +71,7 @@ export class FitRecords {
   readonly #onError: (error: unknown) => void;
   readonly #remote: Pick<RemoteShapes, "of">;
   readonly #shapes = new ShapeCache();
+  readonly #projectors = new ProjectorCache();
   readonly #failures = new FailureMemory();
 
   constructor(options: {
@@ -155,10 +157,12 @@ export class FitRecords {
       const { words, env, files, fingerprint, projector } = process;
       const shape = await this.#shapes.of(files, fingerprint);
       if (shape === undefined) return undefined;
-      const projectorBytes = projector === undefined ? 0 : (await stat(projector)).size;
       const longest = shape.contextLength ?? 4096;
       const contextLength = Math.min(longest, unaskedContext ?? longest);
-      const settings = settingsOf(words, env, { contextLength, gpus, projectorBytes });
+      const plain = settingsOf(words, env, { contextLength, gpus, projectorBytes: 0 });
+      const isFlash = plain.hasFlashAttention;
+      const projectorBytes = projector === undefined ? 0 : await this.#projectors.bytesOf(projector, isFlash);
+      const settings = { ...plain, projectorBytes };
       models.push({ process, shape, settings, estimate: estimate(shape, settings) });
     }
     return models;
