@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { contextCostSchema } from "./context-cost.ts";
 import { backends, engineKinds, modelCapabilities, modelRefSchema } from "./names.ts";
 
 export const sha256Schema = z.string().regex(/^[0-9a-f]{64}$/, "64 lower-case hexadecimal digits");
@@ -119,8 +120,10 @@ export const modelRecordSchema = z.strictObject({
   architecture: z.string().optional(),
   contextLength: z.int().min(1).optional(),
   parameters: z.int().min(0).optional(),
-  /** Bytes per token of context, in f16 and with every layer's cache. */
+  /** Written by earlier versions, and used by none: of layers that all keep the whole context. */
   contextBytesPerToken: z.int().min(1).optional(),
+  /** The sizes of its context; absent: not known. */
+  contextCost: contextCostSchema.optional(),
   quantization: z.string().optional(),
   family: z.string().optional(),
   /** GGUF pooling type of an embedding model: none, mean, cls, last or rank. */

@@ -98,9 +98,13 @@ export const slotStatusSchema = z.strictObject({
   lastLoad: z
     .strictObject({
       startedAt: time,
+      /** The model that was loaded. */
+      ref: modelRefSchema.optional(),
       pullSeconds: z.number().optional(),
       startSeconds: z.number().optional(),
       warmSeconds: z.number().optional(),
+      /** The times of the load before of the same model. */
+      previous: z.strictObject({ startSeconds: z.number(), warmSeconds: z.number() }).optional(),
     })
     .optional(),
   /** The last result of `berth bench`. */

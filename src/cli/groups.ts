@@ -35,7 +35,7 @@ function fault({ conditions }: Row): string | undefined {
 function fileOf(row: Row): unknown {
   if (row["declared"] === true) return row["file"];
   return fault(row) === undefined
-    ? "none: its slots share the memory of their devices"
+    ? `none: its slots share the memory of their devices; groups/${cell(row["name"])}.toml can give them a budget (docs/groups.md)`
     : `${cell(row["file"])}, not in force`;
 }
 

@@ -1,6 +1,8 @@
+import { cacheTypesOf, contextBytes, usualContext } from "../api/context-cost.ts";
 import type { Derived, SlotInputs } from "./engine.ts";
 import { isOnGpu } from "./gpu-use.ts";
 import { isServer } from "./llama-program.ts";
+import { sharesCache } from "./llama-settings.ts";
 
 /** The largest derived context: enough for long chats, and each place takes its own share of memory. */
 const most = 32_768;
@@ -33,15 +35,25 @@ export function contextSizeOf(input: SlotInputs): { readonly tokens: number; rea
   // Every model that llama.cpp loads has this key: for other formats the engine decides.
   if (longest === undefined) return undefined;
   if (!isServer(input)) return { tokens: Math.min(longest, embedded), reason: "the embedded engine's own" };
-  const bytes = model?.contextBytesPerToken;
+  const cost = model?.contextCost;
   const budget = isOnGpu(input) ? placement.memory?.gpuBytes : placement.memory?.hostBytes;
-  if (bytes === undefined || budget === undefined) {
-    const missing = bytes === undefined ? "the model's shape" : "the memory";
+  if (cost === undefined || budget === undefined) {
+    const missing = cost === undefined ? "the model's shape" : "the memory";
     return { tokens: Math.min(longest, unknown), reason: `${missing} is not known; the model's longest is ${longest}` };
   }
   const free = Math.max(0, budget * (1 - spare) - (model?.sizeBytes ?? 0));
-  const room = Math.floor(Math.min(budget / part, free) / parallel / bytes);
-  const tokens = Math.min(longest, most, Math.max(least, 2 ** Math.floor(Math.log2(Math.max(1, room)))));
+  const limit = Math.min(budget / part, free);
+  const use = {
+    ...usualContext,
+    places: parallel,
+    isUnified: sharesCache(parallel),
+    ...cacheTypesOf(spec.args, spec.env),
+  };
+  const isTooLarge = (each: number): boolean =>
+    contextBytes(cost, { ...use, contextTokens: Math.min(longest, each) * parallel }) > limit;
+  let each = most;
+  while (each > least && isTooLarge(each)) each /= 2;
+  const tokens = Math.min(longest, each);
   const places = parallel === 1 ? "" : ` for each of ${parallel} requests at once`;
   const where = isOnGpu(input) ? "the GPU's memory" : "the memory";
   return { tokens, reason: `of the model's ${longest}${places}: within a quarter of ${where}` };

@@ -53,10 +53,15 @@ function settingsOf(input: SlotInputs): readonly Setting[] {
       variable: "LLAMA_ARG_CACHE_RAM",
       value: cacheMebibytes,
     },
-    ...(parallel > separatePlaces ? [unified] : []),
-    ...(parallel > separatePlaces && contextSize !== undefined ? [perPlace(String(contextSize))] : []),
+    ...(sharesCache(parallel) ? [unified] : []),
+    ...(sharesCache(parallel) && contextSize !== undefined ? [perPlace(String(contextSize))] : []),
     ...(hasReport ? [report] : []),
   ];
+}
+
+/** Whether all places of a slot share one cache. */
+export function sharesCache(parallel: number): boolean {
+  return parallel > separatePlaces;
 }
 
 /** Without it llama.cpp moves layers that do not fit to the host, which is ten times slower, without a message. */

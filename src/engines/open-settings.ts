@@ -5,10 +5,13 @@ import { isSpillForbidden } from "./llama-settings.ts";
 
 /** Every way in which a manifest can set one of llama-server's settings beside its fields (its README, "Usage"). */
 const ways = {
-  gpuLayers: { words: ["-ngl", "--gpu-layers", "--n-gpu-layers"], variable: "LLAMA_ARG_N_GPU_LAYERS" },
-  parallel: { words: ["-np", "--parallel"], variable: "LLAMA_ARG_N_PARALLEL" },
-  flashAttention: { words: ["-fa", "--flash-attn"], variable: "LLAMA_ARG_FLASH_ATTN" },
-  cacheTypes: { words: ["-ctk", "--cache-type-k", "-ctv", "--cache-type-v"], variable: "LLAMA_ARG_CACHE_TYPE_K" },
+  gpuLayers: { words: ["-ngl", "--gpu-layers", "--n-gpu-layers"], variables: ["LLAMA_ARG_N_GPU_LAYERS"] },
+  parallel: { words: ["-np", "--parallel"], variables: ["LLAMA_ARG_N_PARALLEL"] },
+  flashAttention: { words: ["-fa", "--flash-attn"], variables: ["LLAMA_ARG_FLASH_ATTN"] },
+  cacheTypes: {
+    words: ["-ctk", "--cache-type-k", "-ctv", "--cache-type-v"],
+    variables: ["LLAMA_ARG_CACHE_TYPE_K", "LLAMA_ARG_CACHE_TYPE_V"],
+  },
 } as const;
 
 /**
@@ -18,7 +21,7 @@ const ways = {
 export function openSettings(input: SlotInputs): Readonly<Record<string, Derived>> {
   const { spec } = input;
   const open = (name: keyof typeof ways): boolean =>
-    spec.env[ways[name].variable] === undefined &&
+    !ways[name].variables.some((variable) => spec.env[variable] !== undefined) &&
     !spec.args.some((word) => ways[name].words.some((known) => known === word));
   const server = isServer(input);
   return {

@@ -1,6 +1,8 @@
 import { stat } from "node:fs/promises";
+import type { ContextCost } from "../api/context-cost.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
-import { readGguf, type GgufFacts } from "./gguf.ts";
+import { contextCostIn } from "./fit/context-cost.ts";
+import { readGguf, readHeaders, type GgufFacts } from "./gguf.ts";
 import { GgufError } from "./gguf-reader.ts";
 
 type Reason = "ModelFileMissing" | "NotAModel" | "TruncatedModel" | "Unreadable";
@@ -18,9 +20,16 @@ export type FileFacts =
   | { readonly stamp: FileStamp; readonly facts: GgufFacts | undefined }
   | { readonly stamp: FileStamp | undefined; readonly reason: Reason; readonly message: string };
 
+interface KnownCost {
+  readonly stamps: string;
+  readonly cost: ContextCost | undefined;
+}
+
 /** Header facts by path and stamp: a resync of any number of models opens no unchanged file. */
 export class FactCache {
   readonly #known = new Map<string, { readonly stamp: string; readonly found: FileFacts }>();
+  /** Of models in several files, by their first file. */
+  readonly #costs = new Map<string, KnownCost>();
   readonly #read: (path: string) => Promise<GgufFacts>;
 
   constructor(read: (path: string) => Promise<GgufFacts> = readGguf) {
@@ -48,9 +57,29 @@ export class FactCache {
     return found;
   }
 
+  /**
+   * The sizes of the context of a model in several files, in order, whose facts were read before. Undefined where they are
+   * not known.
+   */
+  async contextCostOf(paths: readonly string[]): Promise<ContextCost | undefined> {
+    const [first = ""] = paths;
+    const stamps = paths.map((path) => this.#known.get(path)?.stamp ?? "").join(" ");
+    const known = this.#costs.get(first);
+    if (known?.stamps === stamps) return known.cost;
+    try {
+      const cost = contextCostIn(await readHeaders(paths));
+      this.#costs.set(first, { stamps, cost });
+      return cost;
+    } catch {
+      // A file has changed since its facts were read: the next sweep finds that.
+      return undefined;
+    }
+  }
+
   /** Removes every entry that is not in `paths`. */
   keep(paths: ReadonlySet<string>): void {
-    for (const path of this.#known.keys()) if (!paths.has(path)) this.#known.delete(path);
+    for (const known of [this.#known, this.#costs])
+      for (const path of known.keys()) if (!paths.has(path)) known.delete(path);
   }
 
   async #open(path: string, stamp: FileStamp): Promise<FileFacts> {

@@ -1,4 +1,6 @@
+import type { ContextCost } from "../api/context-cost.ts";
 import { openFileSource } from "./byte-source.ts";
+import { contextCostIn } from "./fit/context-cost.ts";
 import { readGgufHeader, type GgufHeader } from "./gguf-header.ts";
 import { GgufError } from "./gguf-reader.ts";
 import { fileTypes, poolings } from "./gguf-types.ts";
@@ -8,8 +10,8 @@ export interface GgufFacts {
   readonly architecture: string | undefined;
   readonly name: string | undefined;
   readonly contextLength: number | undefined;
-  /** Bytes per token of context in f16, as if every layer attended to all of it. */
-  readonly contextBytesPerToken: number | undefined;
+  /** Undefined where the layers are not known, and in one of several files of a model. */
+  readonly contextCost: ContextCost | undefined;
   readonly parameters: number;
   /** Such as Q4_K_M; without a file type of its own, the tensor type with the most weights. */
   readonly quantization: string | undefined;
@@ -28,7 +30,18 @@ export async function readGguf(path: string): Promise<GgufFacts> {
   return factsOf(header);
 }
 
-function factsOf({ values, tensors }: GgufHeader): GgufFacts {
+/** The headers of a model's files, in order. Throws GgufError. */
+export async function readHeaders(paths: readonly string[]): Promise<readonly GgufHeader[]> {
+  const headers: GgufHeader[] = [];
+  for (const path of paths) {
+    await using source = await openFileSource(path);
+    headers.push(await readGgufHeader(source));
+  }
+  return headers;
+}
+
+function factsOf(header: GgufHeader): GgufFacts {
+  const { values, tensors } = header;
   const number = (key: string): number | undefined => {
     const value = values.get(key);
     return typeof value === "number" && Number.isFinite(value) ? value : undefined;
@@ -46,30 +59,19 @@ function factsOf({ values, tensors }: GgufHeader): GgufFacts {
     parameters += elements;
     if (type !== undefined) weights.set(type, (weights.get(type) ?? 0) + elements);
   }
+  const splitCount = whole32(number("split.count")) ?? 1;
   const pooling = own("pooling_type");
   const fileType = number("general.file_type");
   return {
     architecture,
     name: text("general.name"),
     contextLength: whole32(own("context_length")),
-    contextBytesPerToken: contextBytes(own),
+    contextCost: splitCount > 1 ? undefined : contextCostIn([header]),
     parameters,
     quantization: (fileType === undefined ? undefined : fileTypes[fileType]) ?? mostWeights(weights),
     pooling: pooling === undefined ? undefined : poolings[pooling],
-    splitCount: whole32(number("split.count")) ?? 1,
+    splitCount,
   };
-}
-
-/** Keys and values of two bytes each (llama.cpp's `llama_kv_cache`). Heads that differ by layer count as many as queries. */
-function contextBytes(number: (key: string) => number | undefined): number | undefined {
-  const layers = number("block_count");
-  const heads = number("attention.head_count");
-  const width = number("embedding_length");
-  if (layers === undefined || heads === undefined || heads === 0 || width === undefined) return undefined;
-  const keyValueHeads = number("attention.head_count_kv") ?? heads;
-  const key = number("attention.key_length") ?? width / heads;
-  const value = number("attention.value_length") ?? width / heads;
-  return whole32(layers * keyValueHeads * (key + value) * 2);
 }
 
 function whole32(value: number | undefined): number | undefined {

@@ -52,7 +52,8 @@ export async function fileRecord(
     return { ...base, ...seen(stamps), state: "invalid", reason: "TruncatedModel", message };
   }
   if (head === undefined) return { ...base, ...seen(stamps) };
-  const { architecture, contextLength, contextBytesPerToken, quantization, pooling } = head;
+  const { architecture, contextLength, quantization, pooling } = head;
+  const contextCost = paths.length === 1 ? head.contextCost : await cache.contextCostOf(paths);
   return {
     ...base,
     ...seen(stamps),
@@ -60,7 +61,7 @@ export async function fileRecord(
     capabilities: capabilitiesOf(head, projector !== undefined),
     ...(architecture === undefined ? {} : { architecture, family: architecture }),
     ...(contextLength === undefined ? {} : { contextLength }),
-    ...(contextBytesPerToken === undefined ? {} : { contextBytesPerToken }),
+    ...(contextCost === undefined ? {} : { contextCost }),
     ...(quantization === undefined ? {} : { quantization }),
     ...(pooling === undefined ? {} : { pooling }),
     ...(projector === undefined ? {} : { projectorPath: projector }),
@@ -149,8 +150,15 @@ export async function declaredRecord(
   };
 }
 
-/** The record of what was fetched and no manifest declares. */
-export async function fetchedRecord(cache: FactCache, { model, paths }: FetchedModel): Promise<ModelRecord> {
+/**
+ * The record of what was fetched and no manifest declares. `catalogued`: the catalogue's spec of these files. The facts that
+ * the files have take precedence over those of the catalogue, but for the capabilities.
+ */
+export async function fetchedRecord(
+  cache: FactCache,
+  { model, paths }: FetchedModel,
+  catalogued?: ModelSpec,
+): Promise<ModelRecord> {
   const [first] = model.files;
   const facts = {
     source: first?.source ?? "",
@@ -159,7 +167,11 @@ export async function fetchedRecord(cache: FactCache, { model, paths }: FetchedM
   };
   const record = await recordOf(cache, model.ref, paths, new Map());
   const origin = "file" as const;
-  if (record !== undefined) return { ...record, ...facts, origin };
+  if (record !== undefined) {
+    const known = catalogued === undefined ? {} : declaredFacts(catalogued);
+    const capabilities = catalogued?.capabilities ?? record.capabilities;
+    return { ...known, ...record, ...facts, capabilities, origin };
+  }
   const message = `${facts.source} is a projector, not a model`;
   return {
     ...facts,

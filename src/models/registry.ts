@@ -8,6 +8,7 @@ import { Subscribers } from "../lib/subscribers.ts";
 import { FactCache, stampOf } from "./facts.ts";
 import { Listing, modelFiles, projectorsAmong } from "./model-files.ts";
 import type { FlmTool } from "./fetch/flm.ts";
+import type { CatalogSpecs } from "./catalog-specs.ts";
 import type { Licenses } from "./licenses.ts";
 import { storeDirectory, type BlobStore } from "./fetch/blob-store.ts";
 import { declaredPaths, declaredRecord, fetchedRecord, fileRecord, type FetchedModel } from "./record.ts";
@@ -40,6 +41,8 @@ export interface RegistryOptions {
   readonly fetched?: FetchedModels;
   /** Licences that must be accepted before a model is fetched. */
   readonly licenses?: () => Promise<Licenses>;
+  /** What the catalogue says of fetched models; absent: nothing. */
+  readonly catalog?: () => Promise<CatalogSpecs>;
   /** FastFlowLM's own store; absent: its models are not fetched. */
   readonly flm?: Pick<FlmTool, "observe" | "watch">;
   readonly sweepMs?: number;
@@ -56,6 +59,7 @@ class FileRegistry implements ModelRegistry {
   readonly #fetched: FetchedModels | undefined;
   readonly #listing: Listing;
   readonly #licenses: (() => Promise<Licenses>) | undefined;
+  readonly #catalog: RegistryOptions["catalog"];
   readonly #flm: RegistryOptions["flm"];
   readonly #watchingFlm: Disposable | undefined;
   readonly #cache = new FactCache();
@@ -70,8 +74,9 @@ class FileRegistry implements ModelRegistry {
   #lastState: string | undefined;
   #isSweeping = false;
 
-  constructor({ modelsDir, fetched, licenses, flm, sweepMs = 5000 }: RegistryOptions) {
+  constructor({ modelsDir, fetched, licenses, catalog, flm, sweepMs = 5000 }: RegistryOptions) {
     this.#licenses = licenses;
+    this.#catalog = catalog;
     this.#flm = flm;
     this.#watchingFlm = flm?.watch(() => this.#gather());
     this.#modelsDir = modelsDir;
@@ -117,7 +122,7 @@ class FileRegistry implements ModelRegistry {
         flm: this.#flm,
       }),
     );
-    await add(fetched, (model) => fetchedRecord(this.#cache, model));
+    await add(fetched, async (known) => fetchedRecord(this.#cache, known, (await this.#catalog?.())?.(known.model)));
     // A file that a Model names belongs to that model, and is no further model.
     const claimed = new Set([...records.values()].flatMap((record) => record.files));
     const free = modelFiles(files).filter(

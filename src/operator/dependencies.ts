@@ -16,6 +16,7 @@ import type { FreedMemory } from "./observe/freed-memory.ts";
 import type { GroupLedger } from "./groups/ledger.ts";
 import type { HealthRecords } from "./observe/health.ts";
 import type { MemoryRecords } from "./observe/memory.ts";
+import type { StartingMemory } from "./observe/starting-memory.ts";
 import type { MissingModels } from "./observe/missing-models.ts";
 import type { Backoff } from "./plan/backoff.ts";
 import type { Clock } from "./queue.ts";
@@ -72,6 +73,8 @@ export interface Dependencies {
   readonly pulls: SlotPulls;
   /** When slots released memory, kept by the controller. */
   readonly freed: FreedMemory;
+  /** The memory of GPUs that slots which are being loaded are about to take. */
+  readonly starting: StartingMemory;
   readonly missing: MissingModels;
   /** Records by ref, kept by the controller. */
   models(): ReadonlyMap<string, ModelRecord>;

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { GroupStatus } from "../api/group-status.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { reconcileGroup } from "./groups/reconcile.ts";
+import { describeOrigin } from "../store/origin.ts";
 import type { Done } from "./queue.ts";
 import type { DeduplicatedLog } from "./report/deduplicated-log.ts";
 import type { GroupMetrics } from "./report/group-metrics.ts";
@@ -53,10 +54,12 @@ export class GroupSync {
       else show.evicted(group, move.slot, move.cause);
     }
     show.published(after, before);
-    problemLog.report(`Group/${group}`, linesOf(after));
+    problemLog.report(`Group/${group}`, linesOf(after, dependencies));
     if (hasNewProblems) onNewProblems();
     const loan = groupStore.loan(group);
-    if (loan !== undefined && Date.parse(loan.until) <= clock.now().getTime()) await groupStore.endLoan(group);
+    // A gateway may have lent it anew since that loan was read.
+    if (loan !== undefined && Date.parse(loan.until) <= clock.now().getTime())
+      await groupStore.endLoan(group, loan.until);
     await this.#publish();
     return done;
   }
@@ -70,10 +73,17 @@ export class GroupSync {
   }
 }
 
-function linesOf(status: GroupStatus | undefined): readonly string[] {
+function linesOf(status: GroupStatus | undefined, { source }: Pick<Dependencies, "source">): readonly string[] {
   if (status === undefined) return [];
   const { name, isDeclared, members, problems } = status;
-  const undeclared = `no file declares group ${name}: its slots (${members.map(({ slot }) => slot).join(", ")}) share the memory of their devices`;
+  // In an order that does not change: each other line would be logged anew.
+  const slots = members.map(({ slot }) => slot).toSorted();
+  const named = slots.map((slot) => {
+    const origin = source.get("Slot", slot)?.origin;
+    return origin === undefined ? slot : `${slot} (${describeOrigin(origin)})`;
+  });
+  const advice = `give it a budget in groups/${name}.toml, a SlotGroup (docs/groups.md), or take the group out of these slots`;
+  const undeclared = `no file declares group ${name}: its slots share the memory of their devices: ${named.join(", ")}; ${advice}`;
   return [
     ...(isDeclared || members.length === 0 ? [] : [undeclared]),
     ...problems.map(({ reason, message }) => `group ${name}: ${reason}: ${message}`),

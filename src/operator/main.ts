@@ -19,6 +19,7 @@ import { engineOutput } from "./observe/engine-output.ts";
 import { followHardware } from "./observe/hardware.ts";
 import { FitRecords } from "./observe/fit.ts";
 import { FreedMemory } from "./observe/freed-memory.ts";
+import { StartingMemory } from "./observe/starting-memory.ts";
 import { MissingModels } from "./observe/missing-models.ts";
 import type { OperatorOptions } from "./options.ts";
 import { HealthRecords } from "./observe/health.ts";
@@ -30,6 +31,7 @@ import { OperatorMetrics } from "./report/metrics.ts";
 import { httpProbe } from "./observe/probe.ts";
 import { defaultBackoff } from "./plan/backoff.ts";
 import { systemClock } from "./queue.ts";
+import { catalogSpecsReader } from "../models/catalog-specs.ts";
 import { licensesReader } from "../models/licenses.ts";
 import { ModelScan } from "../models/scan.ts";
 import { ModelTasks } from "./pulls/model-tasks.ts";
@@ -135,6 +137,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       fetched: fetching.store,
       flm: fetching.flm,
       licenses: licensesReader(options.catalog),
+      catalog: catalogSpecsReader(options.catalog),
     }),
   );
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
@@ -148,6 +151,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     runtime,
     outputOf: engineOutput(runtime, config.stateDir),
   });
+  const memory = new MemoryRecords(options.holdings, published, (engine, pid) => runtime.owns(engine, pid));
   const dependencies: Dependencies = {
     source,
     publisher,
@@ -160,7 +164,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     host: { ...options.host, contextDir: contextFiles.directory },
     contexts,
     health: new HealthRecords(httpProbe),
-    memory: new MemoryRecords(options.holdings, published, (engine, pid) => runtime.owns(engine, pid)),
+    memory,
     fit: new FitRecords({
       figures: inputs.fitFigures,
       hardware: () => hardware.facts(),
@@ -185,6 +189,11 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     },
     pulls: fetching.pulls,
     freed: new FreedMemory(published.values()),
+    starting: new StartingMemory(
+      published,
+      (slot) => memory.latest(slot),
+      () => hardware.facts(),
+    ),
     missing: new MissingModels(),
     models: () => models.current,
     published,

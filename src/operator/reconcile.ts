@@ -91,6 +91,9 @@ async function carryOut(
   const isAnnouncing = decided.state === "unloading" && gathered.input.before?.status.state !== "unloading";
   const isDraining = decided.steps.some((step) => step.do === "drain" && step.role === undefined);
   let { input } = gathered;
+  // Until its status is published: from then on the published state counts.
+  using claim = claimed(dependencies, gathered, decided);
+  if (claim === undefined) return { requeueMs: 0 };
   await writeRedated(dependencies, input);
   let acted = nothing;
   let decision = decided;
@@ -131,6 +134,12 @@ async function carryOut(
   if (isAnnouncing) return { requeueMs: 0 };
   if (acted.failure === undefined && decided.state === "unloading" && !isDraining) return { requeueMs: 0 };
   return decision.requeueMs === undefined ? {} : { requeueMs: decision.requeueMs };
+}
+
+/** The memory of a start. Undefined: another slot was faster, and the decision must be taken again. */
+function claimed({ starting }: Dependencies, { input, claims }: Gathered, { steps }: Decision): Disposable | undefined {
+  const isStart = steps.some((step) => step.do === "start");
+  return starting.claim(input.name, isStart ? input.fit : undefined, claims);
 }
 
 /** Unless another request has replaced it since. */

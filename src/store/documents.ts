@@ -1,7 +1,11 @@
+import { rmSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { errorCode } from "../lib/error-code.ts";
+import { parseJson } from "../lib/json.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
+import { readPlainText } from "../lib/small-file.ts";
 
 export interface PutOptions {
   /** It also survives a power cut. */
@@ -17,6 +21,8 @@ export interface Documents<T> extends AsyncDisposable {
   /** Resolves once it is stored, and `get` gives it. */
   put(name: string, value: T, options: PutOptions): Promise<void>;
   delete(name: string): Promise<void>;
+  /** Deletes the document that `isSame` accepts, and never one that has replaced it. */
+  deleteIf(name: string, isSame: (value: T) => boolean): Promise<void>;
 }
 
 export interface DocumentsOptions<T> {
@@ -47,7 +53,23 @@ export function documentsInFiles(stateDir: string): OpenDocuments {
         await rm(fileOf(name), { force: true });
         await directory.scan();
       },
+      async deleteIf(name, isSame) {
+        // In one turn: a document that another process writes at any other moment stays.
+        const value = parse(jsonIn(fileOf(name)));
+        if (value !== undefined && isSame(value)) rmSync(fileOf(name), { force: true });
+        await directory.scan();
+      },
       [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
     };
   };
+}
+
+/** Undefined without a file, and for one that is not JSON. */
+function jsonIn(file: string): unknown {
+  try {
+    return parseJson(readPlainText(file));
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
 }

@@ -80,7 +80,10 @@ describe("berth group", () => {
     );
     assert.match(stdout, /^ {2}writer {10}waiting since .*, 16\.0 GiB of memory: group gpu is full: it needs/m);
     const other = await runBerth(["group", "show", "loose"], { SVC_URL: api.url });
-    assert.match(other.stdout, /^file: {11}none: its slots share the memory of their devices$/m);
+    assert.match(
+      other.stdout,
+      /^file: {11}none: its slots share the memory of their devices; groups\/loose\.toml can give them a budget \(docs\/groups\.md\)$/m,
+    );
     const wrong = await runBerth(["group", "show", "gpo"], { SVC_URL: api.url });
     assert.deepEqual([wrong.code, /there is no group called gpo; did you mean gpu\?/.test(wrong.stderr)], [1, true]);
   });

@@ -377,8 +377,8 @@ export class GroupStoreDouble implements Pick<
     for (const listener of this.#listeners) listener([loan.group]);
   }
 
-  async endLoan(group: string): Promise<void> {
-    this.#loans.delete(group);
+  async endLoan(group: string, until = this.#loans.get(group)?.until): Promise<void> {
+    if (this.#loans.get(group)?.until === until) this.#loans.delete(group);
     for (const listener of this.#listeners) listener([group]);
   }
 

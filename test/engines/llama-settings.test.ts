@@ -5,6 +5,7 @@ import type { EngineInput, Placement, ServerFacts } from "../../src/engines/engi
 import { llama } from "../../src/engines/llama.ts";
 import { serverFacts } from "../../src/engines/server-facts.ts";
 import { runningIn } from "../doubles/runtime-kinds.ts";
+import { perToken } from "../support/context-cost.ts";
 import { input, model, workload } from "./fixture.ts";
 
 const gibibyte = 1024 ** 3;
@@ -14,7 +15,7 @@ const help =
   "-c, --ctx-size N\n-fit, --fit [on|off]\n-cram, --cache-ram N\n-kvu, --kv-unified\n--kv-unified-per-slot N\n - 4: trace (more info)\n-lv, --log-verbosity N\n";
 const facts = serverFacts(help, undefined);
 /** 32 layers, 8 heads of 128 + 128: 128 KiB a token, as Llama 3 of 8 billion weights. */
-const big = model({ contextLength: 131_072, contextBytesPerToken: 131_072, sizeBytes: 4_900_000_000 });
+const big = model({ contextLength: 131_072, contextCost: perToken(131_072), sizeBytes: 4_900_000_000 });
 
 function given(
   spec: SlotSpecInput,
@@ -212,13 +213,13 @@ describe("the context of a slot without context_size", () => {
     assert.deepEqual(derived({ model: { ...tiny, parallel: 8 } }), { value: "16384", reason: eight });
   });
   it("is the model's own where that is less", () => {
-    assert.deepEqual(derived({}, model({ contextLength: 512, contextBytesPerToken: 8 })), {
+    assert.deepEqual(derived({}, model({ contextLength: 512, contextCost: perToken(8) })), {
       value: "512",
       reason: `of the model's 512: ${quarter}`,
     });
   });
   it("leaves room for weights that nearly fill the card", () => {
-    const wide = model({ contextLength: 131_072, contextBytesPerToken: 131_072, sizeBytes: 20 * gibibyte });
+    const wide = model({ contextLength: 131_072, contextCost: perToken(131_072), sizeBytes: 20 * gibibyte });
     const found = derived({}, wide, { ...memory, gpuBytes: 24 * gibibyte });
     assert.deepEqual(found, { value: "8192", reason: `of the model's 131072: ${quarter}` });
   });

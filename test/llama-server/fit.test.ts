@@ -6,20 +6,28 @@ import { describe, it } from "node:test";
 import { enginePrint } from "../../src/program/engine-print.ts";
 import { engineEstimate, printArguments } from "../../src/models/fit/engine-figures.ts";
 import { estimate, sumOf, type Estimate } from "../../src/models/fit/estimate.ts";
+import { ProjectorCache } from "../../src/models/fit/projector.ts";
 import { settingsOf } from "../../src/models/fit/flags.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { shapeFrom } from "../support/shape-source.ts";
 import { writeShape } from "../support/shaped-model.ts";
+import { projector, writeProjector } from "../support/projector.ts";
 import { shapes } from "../support/shapes.ts";
 import { llamaServer } from "./fixture.ts";
 
 const mebibyte = 1024 ** 2;
 
 /** What the engine says that it has allocated, in bytes, by kind of buffer. */
-async function reported(model: string, flags: readonly string[]): Promise<ReadonlyMap<string, number>> {
+async function reported(
+  model: string,
+  flags: readonly string[],
+  isWhole = /compute buffer size = [^\n]*\n[^]*graph nodes|graph[^\n]*nodes = /,
+): Promise<ReadonlyMap<string, number>> {
   const child = spawn(
     llamaServer(),
-    ["--host", "127.0.0.1", "--port", "0", "-lv", "4", "--no-webui", "--no-warmup", "--cache-ram", "0"].concat(
+    ["--host", "127.0.0.1", "--port", "0", "-lv", "4", "--no-webui", "--cache-ram", "0"].concat(
+      // A projector's buffers are made when it is warmed up.
+      flags.includes("--mmproj") ? [] : ["--no-warmup"],
       "--threads",
       "2",
       "--model",
@@ -35,7 +43,7 @@ async function reported(model: string, flags: readonly string[]): Promise<Readon
       const listen = (chunk: Buffer): void => {
         said += chunk.toString();
         // The last thing that is allocated; what follows is the server's own.
-        if (/compute buffer size = [^\n]*\n[^]*graph nodes|graph[^\n]*nodes = /.test(said)) resolve();
+        if (isWhole.test(said)) resolve();
       };
       child.stdout.on("data", listen);
       child.stderr.on("data", listen);
@@ -60,6 +68,8 @@ async function reported(model: string, flags: readonly string[]): Promise<Readon
     /\S+ +(model|KV|RS|compute|output) buffer size = +([\d.]+) MiB/g,
   ))
     buffers.set(kind, (buffers.get(kind) ?? 0) + Number(mebibytes) * mebibyte);
+  const [, weights] = /has vision encoder[^]*?load_hparams: model size: +([\d.]+) MiB/.exec(told) ?? [];
+  if (weights !== undefined) buffers.set("projector", Number(weights) * mebibyte);
   return buffers;
 }
 
@@ -92,6 +102,32 @@ const cases: readonly (readonly [string, keyof typeof shapes, readonly string[]]
 ];
 
 describe("what a load takes, without a GPU", () => {
+  it("is estimated as llama-server then reports it: a projector", async () => {
+    await using directory = await tempDir();
+    const [model, file] = [join(directory.path, "model.gguf"), join(directory.path, "mmproj.gguf")];
+    await writeShape(model, shapes.dense);
+    await writeProjector(file, { ...projector, width: 1024, heads: 16, feedForward: 4096, imageSize: 448 });
+    const flags = [...base, "--mmproj", file];
+    const told = await reported(
+      model,
+      flags,
+      /reserve_compute_meta: [^\n]*compute buffer size = [^]*loaded multimodal/,
+    );
+    const shape = await shapeFrom(shapes.dense);
+    const projectorBytes = await new ProjectorCache().bytesOf(file, true);
+    const settings = settingsOf(flags, {}, { contextLength: shape.contextLength, gpus: [], projectorBytes });
+    const whole = [...told.values()].reduce((one, other) => one + other, 0);
+    const ratio = sumOf(estimate(shape, settings).host) / whole - 1;
+    assert.ok((told.get("projector") ?? 0) > 100 * mebibyte, [...told].join(" "));
+    assert.ok(ratio <= 0.1 && ratio >= -0.03, `${ratio}: ${[...told].join(" ")}`);
+    // The engine's allocator loads no projector, whose memory is added.
+    const args = printArguments(["--model", model, ...flags], settings, shape);
+    const text = args === undefined ? undefined : await enginePrint(process.env, undefined)(llamaServer(), args, {});
+    const engine = text === undefined ? undefined : engineEstimate(text, shape, settings);
+    assert.ok(engine !== undefined);
+    assert.ok(Math.abs(sumOf(engine.host) / whole - 1) <= 0.03, `${sumOf(engine.host)} for ${whole}`);
+  });
+
   for (const [what, name, flags] of cases) {
     it(`is estimated as llama-server then reports it: ${what}`, async () => {
       await using directory = await tempDir();

@@ -12,7 +12,7 @@ import { tempDir } from "../support/temp-dir.ts";
 const facts: GgufFacts = {
   architecture: "llama",
   name: "m",
-  contextBytesPerToken: undefined,
+  contextCost: undefined,
   contextLength: 1,
   parameters: 1,
   quantization: "F32",

@@ -44,8 +44,8 @@ describe("the facts of a GGUF file", () => {
         architecture,
         name,
         contextLength: 2048,
-        // 2 layers × 2 heads × (16 + 16) × 2 bytes, or what comes to the same.
-        contextBytesPerToken: 512,
+        // 2 layers × 4 heads × 16, or what comes to the same.
+        contextCost: { keyWidth: 128, valueWidth: 128, stateWidth: 0 },
         quantization: "F32",
         pooling,
         splitCount: 1,
@@ -72,7 +72,7 @@ describe("the facts of a GGUF file", () => {
       architecture: "llama",
       name: undefined,
       contextLength: undefined,
-      contextBytesPerToken: undefined,
+      contextCost: undefined,
       parameters: 0,
       quantization: undefined,
       pooling: undefined,

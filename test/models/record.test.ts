@@ -82,7 +82,7 @@ describe("a file that was found", () => {
       architecture: "llama",
       family: "llama",
       contextLength: 2048,
-      contextBytesPerToken: 512,
+      contextCost: { keyWidth: 128, valueWidth: 128, stateWidth: 0 },
       quantization: "F32",
       created: Math.floor(mtimeMs / 1000),
       fingerprint: `${size}:${mtimeMs}`,

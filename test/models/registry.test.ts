@@ -4,8 +4,12 @@ import { appendFile, mkdir, readFile, rename, rm, writeFile } from "node:fs/prom
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
-import { modelSpecSchema } from "../../src/api/model.ts";
+import { modelSpecSchema, type ModelRecord } from "../../src/api/model.ts";
+import type { PulledModel } from "../../src/api/pulled-model.ts";
+import { catalogSpecsReader } from "../../src/models/catalog-specs.ts";
+import { filesOf } from "../../src/models/fetch/wanted-model.ts";
 import { openRegistry, type DeclaredModel, type ModelRegistry } from "../../src/models/registry.ts";
+import { findCatalog } from "../../src/program/shipped-catalog.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
@@ -65,6 +69,41 @@ describe("the registry of models", () => {
     for (let nth = 0; nth < 50; nth++) writeFileSync(join(site.root, `m${nth}.gguf`), "x".repeat(50));
     await until("all are seen", async () => (await site.states()).length === 50 && hints > 0);
     assert.ok(hints < 25, `${hints} hints of 50 files`);
+  });
+
+  it("has the facts of the catalogue for a model that was fetched by its entry", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "model.safetensors");
+    await writeFile(path, "weights");
+    const entry = (await findCatalog()).find(({ metadata }) => metadata.name === "sdxl-turbo");
+    assert.ok(entry !== undefined);
+    const files = filesOf(entry.spec).map(({ source, sha256 = "0".repeat(64), as = "model.safetensors" }) => ({
+      source,
+      sha256,
+      name: as,
+      sizeBytes: 7,
+    }));
+    const pulledAt = new Date(0).toISOString();
+    const recordOf = async (pulled: PulledModel): Promise<Partial<ModelRecord> | undefined> => {
+      const fetched = {
+        list: () => [pulled],
+        pathsOf: () => [path],
+        watch: () => ({ [Symbol.dispose]: () => undefined }),
+      };
+      const modelsDir = join(directory.path, "models");
+      await using registry = await openRegistry({ modelsDir, fetched, catalog: catalogSpecsReader(findCatalog) });
+      return (await registry.records([]))[0];
+    };
+    const known = await recordOf({ schema: 1, ref: "sdxl-turbo", files, pulledAt });
+    const { minVramBytes, engines, capabilities, license } = entry.spec;
+    assert.ok(minVramBytes !== undefined && license !== undefined);
+    assert.deepEqual(
+      [known?.minVramBytes, known?.engines, known?.capabilities, known?.license, known?.sizeBytes, known?.state],
+      [minVramBytes, engines, capabilities, license, 7, "available"],
+    );
+    const others = files.map((file) => ({ ...file, source: "https://example.org/other.safetensors" }));
+    const other = await recordOf({ schema: 1, ref: "sdxl-turbo", files: others, pulledAt });
+    assert.deepEqual([other?.minVramBytes, other?.capabilities], [undefined, []], "other files under that name");
   });
 
   it("notifies no more once the watch or the registry is disposed of", async () => {

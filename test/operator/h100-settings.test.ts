@@ -7,6 +7,7 @@ import { devicesOf } from "../../src/engines/placement.ts";
 import { coresOf } from "../../src/operator/observe/hardware.ts";
 import { recorded, smi } from "../hardware/h100-machine.ts";
 import { pc, probed, type Tree } from "../hardware/tree.ts";
+import { perToken } from "../support/context-cost.ts";
 import { Site } from "./site.ts";
 
 const cpuinfo = [...Array(16).keys()]
@@ -47,7 +48,7 @@ async function startOn(tree: Tree, slots: Readonly<Record<string, SlotSpecInput>
     watch: () => ({ [Symbol.dispose]: () => undefined }),
   };
   // As Llama 3 of 8 billion weights, Q4_K_M.
-  site.setModel("l8", { contextLength: 131_072, contextBytesPerToken: 131_072, sizeBytes: 4_915_000_000 });
+  site.setModel("l8", { contextLength: 131_072, contextCost: perToken(131_072), sizeBytes: 4_915_000_000 });
   await site.start();
   for (const [name, spec] of Object.entries(slots)) site.source.save(name, spec);
   await site.advance(3);
@@ -131,6 +132,12 @@ describe("a slot whose manifest has a model and nothing else", () => {
     await using site = await startOn({ ...recorded, ...sixteen }, { primary: { model, args } });
     const { runtime: _runtime, backend: _backend, modelFingerprint: _print, ...own } = decided(site, "primary");
     assert.deepEqual(own, { promptCacheBytes: "0: the spec", threads: "3: the spec" });
+  });
+
+  it("where a variable of the engine sets the type of its values, Berth does not name another one", async () => {
+    const env = { LLAMA_ARG_CACHE_TYPE_V: "q8_0" };
+    await using site = await startOn({ ...recorded, ...sixteen }, { primary: { ...l8, env } });
+    assert.equal(decided(site, "primary")["cacheTypes"], undefined);
   });
 
   it("with spill the engine may choose the layers", async () => {

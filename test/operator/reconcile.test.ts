@@ -20,6 +20,23 @@ test("a declared slot goes from offline to ready, each state with its conditions
   assert.ok((lastLoad?.startSeconds ?? 0) > 0 && (lastLoad?.warmSeconds ?? 0) > 0, JSON.stringify(lastLoad));
 });
 
+test("a load is published with the times of the one before, of the same model", async () => {
+  await using site = new Site();
+  site.runtime.manner("a").loadMs = 300;
+  await site.start();
+  site.source.save("a", custom());
+  await site.advance(2);
+  const { startSeconds = 0, warmSeconds = 0 } = site.slot("a").status.lastLoad ?? {};
+  await site.request("a", "restart");
+  await site.advance(0.1);
+  assert.deepEqual(site.slot("a").status.lastLoad?.previous, { startSeconds, warmSeconds });
+  await site.advance(2);
+  assert.equal(site.state("a"), "ready");
+  await site.request("a", "swap-model", { model: "tiny", specModel: "m" });
+  await site.advance(2);
+  assert.deepEqual([site.slot("a").status.model.ref, site.slot("a").status.lastLoad?.previous], ["tiny", undefined]);
+});
+
 test("a llama engine gets a warm-up request before it is ready, and a failing warm-up keeps it warming", async () => {
   await using site = new Site();
   site.runtime.manner("primary").probe = "warm-up-fails";

@@ -9,6 +9,7 @@ import { ComputeRecords } from "../../src/operator/observe/compute.ts";
 import { ConflictIndex } from "../../src/operator/observe/conflicts.ts";
 import { Controller } from "../../src/operator/controller.ts";
 import { FreedMemory } from "../../src/operator/observe/freed-memory.ts";
+import { StartingMemory } from "../../src/operator/observe/starting-memory.ts";
 import { MissingModels } from "../../src/operator/observe/missing-models.ts";
 import { GroupLedger } from "../../src/operator/groups/ledger.ts";
 import { HealthRecords } from "../../src/operator/observe/health.ts";
@@ -121,6 +122,11 @@ export class Site implements AsyncDisposable {
     const records: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
     const publisher = this.#guarded(this.publisher, ["writeSlot", "deleteSlot", "hideSlot"]);
     const log = pino({ level: "info" }, { write: (line) => void this.log.push(line) });
+    const memory = new MemoryRecords(
+      async () => this.holdings,
+      published,
+      ({ pid }, other) => pid === other,
+    );
     const dependencies: Dependencies = {
       source: this.source,
       publisher,
@@ -142,11 +148,7 @@ export class Site implements AsyncDisposable {
         },
         () => this.clock.elapsedMs(),
       ),
-      memory: new MemoryRecords(
-        async () => this.holdings,
-        published,
-        ({ pid }, other) => pid === other,
-      ),
+      memory,
       fit: this.fit,
       contexts: this.contexts,
       compute: new ComputeRecords(async ({ slot }) => this.said.get(slot) ?? ""),
@@ -156,6 +158,11 @@ export class Site implements AsyncDisposable {
       cores: 4,
       defaultRuntime: "auto",
       freed: new FreedMemory(published.values()),
+      starting: new StartingMemory(
+        published,
+        (slot) => memory.latest(slot),
+        () => this.machine.facts?.(),
+      ),
       missing: new MissingModels(),
       pulls: this.pulls,
       models: () => records.current,

@@ -1,7 +1,14 @@
 import { u32, u64 } from "./gguf.ts";
 
 /** A metadata value; lists of numbers and of booleans alone. */
-export type Value = number | boolean | string | { readonly f32: number } | readonly number[] | readonly boolean[];
+export type Value =
+  | number
+  | boolean
+  | string
+  | { readonly f32: number }
+  | { readonly f32s: readonly number[] }
+  | readonly number[]
+  | readonly boolean[];
 
 /** A length, then the text. */
 export function textBytes(value: string): Buffer {
@@ -18,15 +25,18 @@ function valueBytes(key: string, value: Value): Buffer {
   if (typeof value === "string") return Buffer.concat([u32(8), textBytes(value)]);
   if (typeof value === "boolean") return Buffer.concat([u32(7), Buffer.from([value ? 1 : 0])]);
   if (typeof value === "number") return Buffer.concat([u32(4), u32(value)]);
-  if ("f32" in value) {
-    const bytes = Buffer.alloc(4);
-    bytes.writeFloatLE(value.f32);
-    return Buffer.concat([u32(6), bytes]);
-  }
+  if ("f32" in value) return Buffer.concat([u32(6), f32(value.f32)]);
+  if ("f32s" in value) return Buffer.concat([u32(9), u32(6), u64(BigInt(value.f32s.length)), ...value.f32s.map(f32)]);
   const first = value[0];
   if (first === undefined) throw new Error(`${key} is an empty list`);
   const items = value.map((item) => (typeof item === "boolean" ? Buffer.from([item ? 1 : 0]) : u32(item)));
   return Buffer.concat([u32(9), u32(typeof first === "boolean" ? 7 : 5), u64(BigInt(items.length)), ...items]);
+}
+
+function f32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeFloatLE(value);
+  return bytes;
 }
 
 /** A SentencePiece vocabulary of bytes and made-up words. */
@@ -45,11 +55,7 @@ export function vocabularyBytes(count: number): { readonly bytes: Buffer; readon
     u64(BigInt(items.length)),
     ...items,
   ];
-  const score = (index: number): Buffer => {
-    const bytes = Buffer.alloc(4);
-    bytes.writeFloatLE(index < 259 ? 0 : -index);
-    return bytes;
-  };
+  const score = (index: number): Buffer => f32(index < 259 ? 0 : -index);
   const kept = tokens.slice(0, Math.max(count, 1));
   const parts = [
     textBytes("tokenizer.ggml.model"),

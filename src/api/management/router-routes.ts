@@ -10,11 +10,13 @@ export const routerStatusSchema = z.looseObject({
   args: z.array(z.string()).optional(),
   progress: z
     .union([
-      z.strictObject({ stages: z.array(z.string()), current: z.string(), value: z.number().min(0).max(1) }),
+      z.strictObject({ stages: z.array(z.string()), current: z.string(), value: z.number().min(0).max(1).optional() }),
       z.record(z.string(), z.strictObject({ done: z.int().min(0), total: z.int().min(0) })),
     ])
     .optional()
-    .describe("loading: the stages and the present one; downloading: bytes of each file"),
+    .describe(
+      "loading: the stages, the present one, and how much of it is over by the time of the load before; downloading: bytes of each file",
+    ),
   failed: z.boolean().optional().describe("true: its last load failed"),
   exit_code: z.int().optional(),
   reason: z.string().optional().describe("Why it failed"),

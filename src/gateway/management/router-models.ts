@@ -88,8 +88,11 @@ function itemOf(index: ResolutionIndex, slot: KnownSlot, ref: string | undefined
   };
 }
 
-/** The state of a slot's model. A failure is `unloaded` and `failed`, as llama-server's router has it. */
-export function routerStatus({ spec, status }: KnownSlot, ref: string | undefined): RouterStatus {
+/**
+ * The state of a slot's model. A failure is `unloaded` and `failed`, as llama-server's router has it. `nowMs`: by the clock of
+ * the wall.
+ */
+export function routerStatus({ spec, status }: KnownSlot, ref: string | undefined, nowMs = Date.now()): RouterStatus {
   if (status === undefined) return { value: "unloaded" };
   const { state, onRequest, model, progress } = status;
   const isHeld = onRequest === undefined || model.ref === ref;
@@ -97,9 +100,9 @@ export function routerStatus({ spec, status }: KnownSlot, ref: string | undefine
   if (isHeld && (isAvailable(state) || (state === "unloading" && status.processes.length > 0)))
     return { value: "loaded" };
   if (state === "error" && isChosen) return failed(status.lastError);
-  if (state === "pulling" && isChosen) return downloading(ref, progress);
-  if (isChosen && (state === "starting" || state === "warming"))
-    return { value: "loading", progress: { stages: ["starting", "warming"], current: state, value: 0 } };
+  // While the model that is held serves, the state is that of the slot.
+  if (isChosen && (state === "pulling" || (!isHeld && progress !== undefined))) return downloading(ref, progress);
+  if (isChosen && (state === "starting" || state === "warming")) return loading(state, status.lastLoad, nowMs);
   const failure = onRequest?.failed.find((each) => each.ref === ref);
   if (failure !== undefined) return failed(failure);
   return { value: isHeld && isAsleep(spec.load, status) ? "sleeping" : "unloaded" };
@@ -121,6 +124,20 @@ function failed(error: { readonly reason: string; readonly message: string } | u
     ...(error === undefined ? {} : { reason: error.reason }),
   };
 }
+
+/** The part of the present stage that is over, by the times of the load before; without one it is not known. */
+function loading(current: "starting" | "warming", load: SlotStatus["lastLoad"], nowMs: number): RouterStatus {
+  const { startedAt, startSeconds = 0, previous } = load ?? {};
+  const stages = ["starting", "warming"];
+  if (startedAt === undefined || previous === undefined) return { value: "loading", progress: { stages, current } };
+  const [skipped, whole] = current === "starting" ? [0, previous.startSeconds] : [startSeconds, previous.warmSeconds];
+  const seconds = (nowMs - Date.parse(startedAt)) / 1000 - skipped;
+  const value = whole <= 0 ? mostOver : Math.min(mostOver, Math.max(0, seconds / whole));
+  return { value: "loading", progress: { stages, current, value: Math.round(value * 100) / 100 } };
+}
+
+/** A load that takes longer than the one before is not over. */
+const mostOver = 0.99;
 
 function downloading(ref: string | undefined, progress: SlotStatus["progress"]): RouterStatus {
   const done = progress?.bytesDone ?? 0;

@@ -8,6 +8,10 @@ export interface Budget {
   readonly totalBytes: number;
   /** The amount that is free now; absent: unknown, or not relevant because the kernel frees memory by itself. */
   readonly freeBytes?: number;
+  /** Of a GPU with shared memory: what it and the processor may take together. */
+  readonly machineBytes?: number;
+  /** The part of what is free that slots which are being loaded will take, for messages. */
+  readonly reserved?: { readonly bytes: number; readonly slots: readonly string[] };
   /** The origin of the figure, for messages. */
   readonly reason: string;
 }
@@ -61,6 +65,8 @@ export function gpuBudget(gpu: Gpu, memory: Memory): Budget | undefined {
     id: gpu.id,
     kind: "unified",
     totalBytes: Math.max(0, Math.min(shared + carved, total - reserveBytes)),
+    // What was carved out is no part of the total that the kernel reports.
+    machineBytes: Math.max(0, total + carved - reserveBytes),
     freeBytes: Math.max(0, Math.min(mapped, left)),
     reason:
       mapped < left

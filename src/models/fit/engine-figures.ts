@@ -84,9 +84,9 @@ function readPrint(text: string): ReadonlyMap<string, { model: number; context: 
 }
 
 /**
- * Replaces the estimate's figures by those of the engine's own allocator. Two figures differ from the server's: weights
- * that are rearranged for the processor are missing, and the allocator reserves an output for every token of a batch,
- * while a chat server has one output for each request.
+ * Replaces the estimate's figures by those of the engine's own allocator. Some figures differ from the server's: weights
+ * that are rearranged for the processor and projectors are missing, and the allocator reserves an output for every token
+ * of a batch, while a chat server has one output for each request.
  */
 export function engineEstimate(text: string, shape: ModelShape, settings: FitSettings): Estimate | undefined {
   const printed = readPrint(text);
@@ -101,7 +101,8 @@ export function engineEstimate(text: string, shape: ModelShape, settings: FitSet
     if (id === "Host") return [];
     const before = known.gpus.find((gpu) => gpu.id === id);
     if (before === undefined) return [];
-    return [{ ...before, weights: said.model, cache: said.context, compute: work(said.compute, before) }];
+    const weights = said.model + (settings.gpus[0]?.id === id ? settings.projectorBytes : 0);
+    return [{ ...before, weights, cache: said.context, compute: work(said.compute, before) }];
   });
   if (gpus.length !== known.gpus.length) return undefined;
   const isAlone = gpus.length === 0;

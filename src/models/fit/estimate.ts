@@ -1,5 +1,7 @@
+import { cacheBytes, cellsOf, contextBytes, ubatchOf, windowCells, type CacheType } from "../../api/context-cost.ts";
+import { contextCostOf } from "./context-cost.ts";
 import type { LayerShape } from "./layers.ts";
-import { cacheBytes, type CacheType, type FitSettings, type GpuShare } from "./settings.ts";
+import type { FitSettings, GpuShare } from "./settings.ts";
 import type { ModelShape } from "./shape.ts";
 
 /** The memory on one device, in bytes. */
@@ -122,47 +124,15 @@ function gpuNeed(shape: ModelShape, settings: FitSettings, placing: Placing, gpu
   };
 }
 
-/** The tokens in one cache, rounded up as llama.cpp does, and the number of such caches. */
-function cellsOf({ contextTokens, places, isUnified }: FitSettings): {
-  readonly cells: number;
-  readonly streams: number;
-} {
-  const all = padded(contextTokens);
-  return isUnified ? { cells: all, streams: 1 } : { cells: padded(Math.floor(all / places)), streams: places };
-}
-
-/** Layers with a window cache the tokens of the window and of the present batch. */
-function windowCells(shape: ModelShape, settings: FitSettings): number {
-  const { cells } = cellsOf(settings);
-  if (shape.window === undefined || settings.isWindowFull) return cells;
-  const covered = shape.window * (settings.isUnified ? settings.places : 1) + ubatchOf(settings);
-  return padded(Math.min(cells, covered));
-}
-
 function cacheOf(shape: ModelShape, settings: FitSettings, layers: readonly LayerShape[]): number {
-  const { cells, streams } = cellsOf(settings);
-  const windowed = windowCells(shape, settings);
-  const widestValue = Math.max(0, ...shape.layers.map(({ cache }) => cache?.valueWidth ?? 0));
-  const isHybrid = shape.layers.some(({ stateWidth }) => stateWidth > 0);
-  let bytes = 0;
-  for (const { cache: own, stateWidth, isShared } of layers) {
-    bytes += stateWidth * settings.places * f32;
-    // Without flash attention values are stored transposed, all with the largest width, also in layers without values.
-    const isPadded = !settings.hasFlashAttention && !isHybrid && !isShared;
-    const cache = own ?? (isPadded ? { keyWidth: 0, valueWidth: 0, isWindowed: false } : undefined);
-    if (cache === undefined || !shape.hasCache) continue;
-    const valueWidth = settings.hasFlashAttention ? cache.valueWidth : widestValue;
-    const each = cache.keyWidth * cacheBytes[settings.keyType] + valueWidth * cacheBytes[settings.valueType];
-    bytes += (cache.isWindowed ? windowed : cells) * streams * each;
-  }
-  return bytes;
+  return contextBytes(contextCostOf(shape, layers, settings.hasFlashAttention), settings);
 }
 
 /** The work buffer of the widest layer in bytes, without the attention mask. */
 function widest(shape: ModelShape, settings: FitSettings, layers: readonly LayerShape[]): number {
   const batch = ubatchOf(settings);
   const { cells, streams } = cellsOf(settings);
-  const windowed = windowCells(shape, settings);
+  const windowed = windowCells(shape.window, settings);
   let bytes = 0;
   for (const layer of layers) {
     const states = layer.stateWidth * settings.places * f32;
@@ -193,7 +163,7 @@ function maskOf(shape: ModelShape, settings: FitSettings): number {
   const caches = shape.layers.flatMap(({ cache }) => cache ?? []);
   if (!shape.hasCache) return 0;
   const whole = caches.some(({ isWindowed }) => !isWindowed) ? cellsOf(settings).cells : 0;
-  const windowed = caches.some(({ isWindowed }) => isWindowed) ? windowCells(shape, settings) : 0;
+  const windowed = caches.some(({ isWindowed }) => isWindowed) ? windowCells(shape.window, settings) : 0;
   return (whole + windowed) * each;
 }
 
@@ -201,15 +171,6 @@ function outputOf(shape: ModelShape, settings: FitSettings): number {
   return settings.places * (shape.vocabulary + (settings.isEmbedding ? shape.width : 0)) * f32;
 }
 
-/** A batch is no longer than the context. */
-function ubatchOf({ contextTokens, batch, ubatch }: FitSettings): number {
-  return Math.min(contextTokens, batch, ubatch);
-}
-
 function isQuantised(type: CacheType): boolean {
   return cacheBytes[type] < 2;
-}
-
-function padded(tokens: number): number {
-  return Math.ceil(tokens / 256) * 256;
 }

@@ -1,4 +1,5 @@
-import { cacheTypes, serverDefaults, type CacheType, type FitSettings, type GpuShare } from "./settings.ts";
+import { cacheTypesOf } from "../../api/context-cost.ts";
+import { serverDefaults, type FitSettings, type GpuShare } from "./settings.ts";
 
 /** Settings of llama-server that decide its memory, with every way to say each (its README, "Usage"). */
 const known = {
@@ -7,8 +8,6 @@ const known = {
   batch: { words: ["-b", "--batch-size"], variable: "LLAMA_ARG_BATCH" },
   ubatch: { words: ["-ub", "--ubatch-size"], variable: "LLAMA_ARG_UBATCH" },
   gpuLayers: { words: ["-ngl", "--gpu-layers", "--n-gpu-layers"], variable: "LLAMA_ARG_N_GPU_LAYERS" },
-  keyType: { words: ["-ctk", "--cache-type-k"], variable: "LLAMA_ARG_CACHE_TYPE_K" },
-  valueType: { words: ["-ctv", "--cache-type-v"], variable: "LLAMA_ARG_CACHE_TYPE_V" },
   fit: { words: ["-fit", "--fit"], variable: "LLAMA_ARG_FIT" },
   flashAttention: { words: ["-fa", "--flash-attn"], variable: "LLAMA_ARG_FLASH_ATTN" },
 } as const;
@@ -79,8 +78,7 @@ export function settingsOf(
     contextTokens: declared === 0 ? whole : declared,
     places,
     isUnified,
-    keyType: cacheType(said(known.keyType)),
-    valueType: cacheType(said(known.valueType)),
+    ...cacheTypesOf(words, env),
     hasFlashAttention: !isOff(said(known.flashAttention)),
     isWindowFull: isOn("wholeWindow"),
     batch: isEmbedding ? ubatch : (count("batch") ?? serverDefaults.batch),
@@ -95,8 +93,4 @@ export function settingsOf(
 
 function isOff(text: string | undefined): boolean {
   return /^(?:off|0|false|disabled)$/.test(text ?? "");
-}
-
-function cacheType(text: string | undefined): CacheType {
-  return cacheTypes.find((type) => type === text) ?? "f16";
 }

@@ -146,6 +146,6 @@ function anyGpu(hardware: Pick<HardwareFacts, "memory" | "gpus">, otherwise: rea
 }
 
 /** Other programs may free memory, so only the total memory of a device counts here. */
-export function withoutFree({ id, kind, totalBytes, reason }: Budget): Budget {
-  return { id, kind, totalBytes, reason };
+export function withoutFree({ freeBytes: _now, ...budget }: Budget): Budget {
+  return budget;
 }

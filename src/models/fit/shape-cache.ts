@@ -1,5 +1,4 @@
-import { openFileSource } from "../byte-source.ts";
-import { readGgufHeader } from "../gguf-header.ts";
+import { readHeaders } from "../gguf.ts";
 import { GgufError } from "../gguf-reader.ts";
 import { shapeOf, UnknownShape, type ModelShape } from "./shape.ts";
 
@@ -24,12 +23,7 @@ export class ShapeCache {
 
 async function readShape(files: readonly string[]): Promise<ModelShape | UnknownShape | undefined> {
   try {
-    const headers = [];
-    for (const path of files) {
-      await using source = await openFileSource(path);
-      headers.push(await readGgufHeader(source));
-    }
-    return shapeOf(headers);
+    return shapeOf(await readHeaders(files));
   } catch (error) {
     if (error instanceof UnknownShape) return error;
     if (error instanceof GgufError) return new UnknownShape(error.message, { cause: error });

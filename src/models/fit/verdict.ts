@@ -7,6 +7,8 @@ import type { Need, Requirement } from "./need.ts";
 export interface Verdict {
   /** `busy`: the engine would fit if other programs freed memory; `unknown`: a needed device has no known budget. */
   readonly kind: "fits" | "busy" | "does_not_fit" | "unknown";
+  /** `busy` only as long as other slots are being loaded. */
+  readonly isReserved?: boolean;
   /** The device that decides the result. */
   readonly device: string;
   readonly needBytes: number;
@@ -43,11 +45,13 @@ export function judge(
     }
     const free = budget.freeBytes === undefined ? undefined : budget.freeBytes + (ownBytes.get(need.id) ?? 0);
     if (free !== undefined && least > free) {
-      const message = `${sumText(need)} on ${need.id}, which has ${byteText(free)} free of ${byteText(totalBytes)}`;
-      return { kind: "busy", ...base, budgetBytes: free, message };
+      const message = `${sumText(need)} on ${need.id}, which has ${byteText(free)} free of ${byteText(totalBytes)}${reservedText(budget)}`;
+      const isReserved = least <= free + (budget.reserved?.bytes ?? 0);
+      return { kind: "busy", isReserved, ...base, budgetBytes: free, message };
     }
     return { kind: "fits", ...base, message: `${sumText(need)} on ${need.id}, which has ${byteText(totalBytes)}` };
   });
+  judged.push(...sharedVerdict(stage, needs, budgets));
   const ranks = ["does_not_fit", "busy", "unknown", "fits"] as const;
   for (const kind of ranks) {
     const found = judged
@@ -58,8 +62,28 @@ export function judge(
   return { kind: "unknown", device: "host", needBytes: 0, budgetBytes: undefined, message: "nothing is known of it" };
 }
 
+/** A GPU with shared memory and the processor take the same memory, so the sum of both needs must fit too. */
+function sharedVerdict(stage: FitStage, needs: readonly Need[], budgets: readonly Budget[]): readonly Verdict[] {
+  const machineBytes = budgets.find((budget) => budget.machineBytes !== undefined)?.machineBytes;
+  const own = needs.filter(
+    ({ id }) => id === "host" || budgets.find((budget) => budget.id === id)?.machineBytes !== undefined,
+  );
+  const needBytes = own.reduce((sum, { bytes }) => sum + bytes, 0);
+  if (machineBytes === undefined || needBytes * (1 - doubt[stage]) <= machineBytes) return [];
+  const parts = own.map(({ id, bytes }) => `${byteText(bytes)} on ${id}`).join(", ");
+  const message = `needs ${byteText(needBytes)} (${parts}), which share the machine's memory: engines may take ${byteText(machineBytes)} of it`;
+  return [{ kind: "does_not_fit", device: "host", needBytes, budgetBytes: machineBytes, message }];
+}
+
 function fullness({ needBytes, budgetBytes = Infinity }: Verdict): number {
   return needBytes / budgetBytes;
+}
+
+function reservedText({ reserved }: Budget): string {
+  if (reserved === undefined) return "";
+  const { bytes, slots } = reserved;
+  const which = slots.length === 1 ? `slot ${slots[0]}, which is` : `slots ${slots.join(", ")}, which are`;
+  return `, beside ${byteText(bytes)} for ${which} being loaded`;
 }
 
 /** `needs 9.2 GiB (weights 4.3 GiB, context 4.0 GiB, work 116 MiB, driver 600 MiB)`. */

@@ -1,5 +1,6 @@
 import { statfs } from "node:fs/promises";
 import type { Logger } from "pino";
+import { cacheTypesOf, savedContextBytes } from "../../api/context-cost.ts";
 import { duration } from "../../api/duration.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { processName, type SlotProcess } from "../../api/process-ref.ts";
@@ -124,11 +125,12 @@ export class EngineContexts {
       using calls = new ContextCalls(process, AbortSignal.timeout(allowedMs));
       const places: SavedPlace[] = [];
       const room = await this.#room(limits);
-      const perToken = this.#models().get(running.ref)?.contextBytesPerToken ?? 0;
+      const cost = this.#models().get(running.ref)?.contextCost;
+      const types = cacheTypesOf(spec.args, spec.env);
       let failure: string | undefined;
       try {
         for (const place of await calls.openPlaces(spec.model.parallel)) {
-          const needed = (place.tokens ?? 0) * perToken;
+          const needed = cost === undefined ? 0 : savedContextBytes(cost, place.tokens ?? 0, types);
           const used = places.reduce((sum, { bytes }) => sum + bytes, 0);
           if (needed > room - used) failure = `a context of about ${byteText(needed)} has no room`;
           else

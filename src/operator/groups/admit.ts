@@ -2,7 +2,7 @@ import type { Grant } from "../plan/grant.ts";
 import { entryOf, type Entries, type Entry } from "./entries.ts";
 import { inLine } from "./line.ts";
 import type { Member } from "./member.ts";
-import { waitingMessage } from "./messages.ts";
+import { overBudgetMessage, waitingMessage } from "./messages.ts";
 import { place, type Placement, type Waiting } from "./place.ts";
 import { costText } from "./return-cost.ts";
 import type { GroupRules } from "./rules.ts";
@@ -51,6 +51,9 @@ export function admit(members: readonly Member[], rules: GroupRules, before: Ent
     const entry = entryOf(member, { state, next }, before, nowMs);
     entries.set(name, cause === undefined ? entry : { ...entry, cause });
   }
+  const present = members.filter(({ isPresent }) => isPresent);
+  const overText = overBudgetMessage(rules.group, present, rules.capacity);
+  const over = overText === undefined ? {} : { over: overText };
   const grants = new Map<string, Grant>();
   const nextGrants = new Map<string, NextGrant>();
   for (const member of members) {
@@ -58,7 +61,7 @@ export function admit(members: readonly Member[], rules: GroupRules, before: Ent
     const wait = waits.get(name);
     const cause = leaving.get(name);
     const waitingGrant = wait === undefined ? undefined : waitingFor(wait, placement, rules);
-    if (cause !== undefined) grants.set(name, { ...costOf(member), state: "leaving", cause, for: first });
+    if (cause !== undefined) grants.set(name, { ...costOf(member), ...over, state: "leaving", cause, for: first });
     else if (admitted.has(name)) grants.set(name, { state: "granted" });
     else if (waitingGrant !== undefined) grants.set(name, waitingGrant);
     if (!isPresent || next === undefined) continue;

@@ -1,5 +1,5 @@
 import { byteText } from "../../api/byte-text.ts";
-import { amountOf, exceeded, type Amounts } from "./amounts.ts";
+import { amountOf, exceeded, sumOf, type Amounts } from "./amounts.ts";
 import type { Member } from "./member.ts";
 
 /** The resource of a budget of `slots`. */
@@ -47,6 +47,15 @@ export function waitingMessage(
   }
   const remarks = holders.flatMap((holder) => (remark(holder) === "" ? [] : [`${holder.name} ${remark(holder)}`]));
   return `group ${group} is full: ${names} ${have}${remarks.length === 0 ? "" : `; ${listed(remarks)}`}`;
+}
+
+/** What the loaded slots hold of a budget that they are over; undefined: they are within it. */
+export function overBudgetMessage(group: string, held: readonly Member[], capacity: Amounts): string | undefined {
+  const [resource] = exceeded(held, capacity);
+  if (resource === undefined) return undefined;
+  const [sum, most] = [sumOf(held, resource), amountOf(capacity, resource)];
+  if (resource === slotsResource) return `group ${group} holds ${sum} slots, and its budget is ${most}`;
+  return `group ${group} holds ${byteText(sum)} of ${resourceText(resource)}, and its budget is ${byteText(most)}`;
 }
 
 function bytesMessage(

@@ -2,6 +2,7 @@ import type { Gpu, HardwareFacts } from "../../api/hardware.ts";
 import type { SlotGroupSpec } from "../../api/slot-group.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import { gpuBudget, hostBudget } from "../../models/fit/budget.ts";
+import { deviceNamed, unknownDevice } from "../../models/fit/device-name.ts";
 import { amountOf, type Amounts } from "./amounts.ts";
 import { memoryResource, slotsResource } from "./messages.ts";
 
@@ -78,8 +79,6 @@ export function needsOf(
   return { needs, isUnknown: bytes.size === 0 && isDeclared && [...needs.keys()].some((id) => id !== slotsResource) };
 }
 
-const unknownDevice = "?";
-
 /** The memory of each device, named as the machine's probe names it. Empty: nothing is known. */
 function bytesByDevice(status: Pick<SlotStatus, "fit" | "memory"> | undefined, machine: Machine): Amounts {
   const needed = new Map<string, number>();
@@ -96,15 +95,4 @@ function bytesByDevice(status: Pick<SlotStatus, "fit" | "memory"> | undefined, m
     needed.set(id, Math.max(amountOf(needed, id), bytes));
   }
   return needed;
-}
-
-/** An engine numbers the GPUs that its back-end sees. */
-function deviceNamed(id: string, machine: Machine): string {
-  const gpus = (machine?.gpus ?? []).filter(({ backends }) => backends.length > 0);
-  if (id === host || gpus.some((gpu) => gpu.id === id)) return id;
-  const [only] = gpus;
-  if (only !== undefined && gpus.length === 1) return only.id;
-  const [, name = "", number] = /^(CUDA|ROCm|Vulkan)(\d+)$/.exec(id) ?? [];
-  const seen = gpus.filter(({ backends }) => backends.some((backend) => backend === name.toLowerCase()));
-  return seen[Number(number)]?.id ?? unknownDevice;
 }

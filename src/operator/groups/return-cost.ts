@@ -1,3 +1,4 @@
+import { cacheTypesOf, savedContextBytes } from "../../api/context-cost.ts";
 import type { GroupStatus } from "../../api/group-status.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import type { SlotSpec } from "../../api/slot.ts";
@@ -18,8 +19,8 @@ export function secondsOf({ loadSeconds = usualLoadSeconds, contextSeconds = 0 }
 
 export interface CostFacts {
   readonly status: Pick<SlotStatus, "lastLoad" | "decisions" | "context"> | undefined;
-  readonly spec: Pick<SlotSpec, "model" | "replicas"> | undefined;
-  readonly model: Pick<ModelRecord, "contextBytesPerToken"> | undefined;
+  readonly spec: Pick<SlotSpec, "model" | "replicas" | "args" | "env"> | undefined;
+  readonly model: Pick<ModelRecord, "contextCost"> | undefined;
   /** The slot's demand at each gateway. */
   readonly demand: readonly Pick<Demand["slots"][string], "context">[];
 }
@@ -39,9 +40,10 @@ export function returnCost(facts: CostFacts): ReturnCost {
 
 function isKept({ status, spec, model }: CostFacts, tokens: number): boolean {
   const keep = spec?.model.keepContext;
-  if (keep === undefined || status?.decisions["keepContext"]?.value !== "on") return false;
-  const bytes = tokens * (model?.contextBytesPerToken ?? 0);
-  return status.context?.result !== "dropped" && bytes <= keep.maxBytes / (spec?.replicas ?? 1);
+  if (spec === undefined || keep === undefined || status?.decisions["keepContext"]?.value !== "on") return false;
+  const cost = model?.contextCost;
+  const bytes = cost === undefined ? 0 : savedContextBytes(cost, tokens, cacheTypesOf(spec.args, spec.env));
+  return status.context?.result !== "dropped" && bytes <= keep.maxBytes / (spec.replicas ?? 1);
 }
 
 /** Contexts grow with each answer: a figure that differs less is not published again. */

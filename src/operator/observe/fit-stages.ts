@@ -6,7 +6,7 @@ import type { FitSettings } from "../../models/fit/settings.ts";
 import type { ModelShape } from "../../models/fit/shape.ts";
 import { smaller, smallerText } from "../../models/fit/smaller.ts";
 import type { Verdict } from "../../models/fit/verdict.ts";
-import { doesNotFit, noMemory } from "../plan/facts.ts";
+import { doesNotFit, memoryReserved, noMemory } from "../plan/facts.ts";
 import type { FitQuestion, LaunchedModel } from "./fit-question.ts";
 
 /** One process's model with the facts of its header. */
@@ -74,13 +74,13 @@ export function onEngineDevices(
 }
 
 export function refusalOf(
-  { kind, message }: Verdict,
+  { kind, isReserved, message }: Verdict,
   { budgets, beside }: FitQuestion,
   models: readonly KnownModel[] | undefined,
   { spec }: SlotInputs,
 ): EngineRefusal | undefined {
   if (kind === "fits" || kind === "unknown" || spec.model.spill === "allow") return undefined;
-  if (kind === "busy") return { reason: noMemory, message };
+  if (kind === "busy") return { reason: isReserved === true ? memoryReserved : noMemory, message };
   const [model] = models ?? [];
   const less = model === undefined ? {} : smaller(model.shape, model.settings, budgets, beside);
   const advice = smallerText(less) ?? "a smaller model or quantisation may fit";

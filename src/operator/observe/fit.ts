@@ -7,10 +7,12 @@ import { estimate, type Estimate } from "../../models/fit/estimate.ts";
 import { isBeyondHeader, isBeyondPrint, settingsOf } from "../../models/fit/flags.ts";
 import { declaredRequirement, measuredRequirement } from "../../models/fit/need.ts";
 import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
+import { ProjectorCache } from "../../models/fit/projector.ts";
 import { ShapeCache } from "../../models/fit/shape-cache.ts";
 import { specFit } from "../../models/fit/spec-fit.ts";
 import { judge } from "../../models/fit/verdict.ts";
 import type { FitFigureFile } from "../../store/state/fit-figures.ts";
+import { FailureMemory } from "./failure-memory.ts";
 import { fitQuestion, type FitQuestion } from "./fit-question.ts";
 import {
   figureOf,
@@ -25,6 +27,7 @@ import {
 import { doesNotFit } from "../plan/facts.ts";
 import type { SlotInput } from "../plan/input.ts";
 import type { Measured } from "./memory.ts";
+import { withoutReserved, type Reservation } from "./starting-memory.ts";
 
 /**
  * The output of an engine's own allocator for a launch line, without loading anything; undefined: there is no such
@@ -51,6 +54,8 @@ export interface FitRequest {
   /** Since when the slot is ready: its present memory is its need then. Undefined: not ready. */
   readonly readySince: Date | undefined;
   readonly measured: Measured | undefined;
+  /** The memory that other slots are about to take. */
+  readonly reserved: readonly Reservation[];
   readonly now: Date;
 }
 
@@ -66,6 +71,8 @@ export class FitRecords {
   readonly #onError: (error: unknown) => void;
   readonly #remote: Pick<RemoteShapes, "of">;
   readonly #shapes = new ShapeCache();
+  readonly #projectors = new ProjectorCache();
+  readonly #failures = new FailureMemory();
 
   constructor(options: {
     readonly figures: FitFigureFile;
@@ -135,7 +142,8 @@ export class FitRecords {
     const stages = await this.#stagesOf(request, question, models);
     const [best] = stages.toReversed();
     if (best === undefined) return {};
-    const verdict = judge(best.requirement, question.budgets, ownBytes(request, question));
+    const budgets = withoutReserved(question.budgets, request.reserved, known);
+    const verdict = judge(best.requirement, budgets, ownBytes(request, question));
     const refusal = request.isDue ? refusalOf(verdict, question, models, engineInput) : undefined;
     return { fit: fitOf(verdict, stages, best, question), ...(refusal === undefined ? {} : { refusal }) };
   }
@@ -149,10 +157,12 @@ export class FitRecords {
       const { words, env, files, fingerprint, projector } = process;
       const shape = await this.#shapes.of(files, fingerprint);
       if (shape === undefined) return undefined;
-      const projectorBytes = projector === undefined ? 0 : (await stat(projector)).size;
       const longest = shape.contextLength ?? 4096;
       const contextLength = Math.min(longest, unaskedContext ?? longest);
-      const settings = settingsOf(words, env, { contextLength, gpus, projectorBytes });
+      const plain = settingsOf(words, env, { contextLength, gpus, projectorBytes: 0 });
+      const isFlash = plain.hasFlashAttention;
+      const projectorBytes = projector === undefined ? 0 : await this.#projectors.bytesOf(projector, isFlash);
+      const settings = { ...plain, projectorBytes };
       models.push({ process, shape, settings, estimate: estimate(shape, settings) });
     }
     return models;
@@ -180,7 +190,7 @@ export class FitRecords {
     const figure = this.#figures.get(key);
     const engine =
       figure?.engine === undefined && isDue && models !== undefined
-        ? await this.#askEngine(question, models, now)
+        ? await this.#failures.unlessFailed(key, now, () => this.#askEngine(question, models, now))
         : this.#engineOf(figure?.engine, models);
     if (engine !== undefined) found.push(figureOf("engine", engine, beside));
     if (figure?.measured !== undefined) {

@@ -32,6 +32,8 @@ export interface Gathered {
   readonly input: SlotInput;
   readonly engine: Engine | undefined;
   readonly engineInput: SlotInputs | undefined;
+  /** The claims of memory for starts when this was read. */
+  readonly claims: number;
 }
 
 /**
@@ -39,6 +41,7 @@ export interface Gathered {
  * preparation. Only reads: nothing is sent, started, leased, fetched or written before a decision says so.
  */
 export async function gather(dependencies: Dependencies, name: string): Promise<Gathered> {
+  const claims = dependencies.starting.count;
   const desired = dependencies.source.get("Slot", name);
   const builtin = desired === undefined && isBuiltin(name) ? unconfiguredSlot(name) : undefined;
   const before = dependencies.published.get(name);
@@ -183,7 +186,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
     ...group,
     threads,
   });
-  return { input, engine, engineInput };
+  return { input, engine, engineInput, claims };
 }
 
 /** As if the digests were recorded already, which the decision to start does. */
@@ -194,7 +197,7 @@ function withDigests(input: SlotInputs, digests: SlotInput["digests"]): SlotInpu
 
 /** The slot's memory needs, and whether the processes that do not run yet may be started. */
 async function fitOf(
-  { fit, memory, clock }: Dependencies,
+  { fit, memory, starting, clock }: Dependencies,
   engineInput: SlotInputs,
   workloads: SlotInput["workloads"],
   { name, observed, before }: Pick<SlotInput, "name" | "observed" | "before">,
@@ -216,6 +219,7 @@ async function fitOf(
     isDue,
     readySince: since,
     measured,
+    reserved: starting.beside(name),
     now: clock.now(),
   });
 }

@@ -17,6 +17,9 @@ export const doesNotFit = "DoesNotFit";
 /** A model would fit on a device without other users: that may change by itself. */
 export const noMemory = "NoMemory";
 
+/** A model would fit on a device but for the memory that slots which are being loaded will take. */
+export const memoryReserved = "MemoryReserved";
+
 /** One rule: the decision when it applies, undefined when it does not. */
 export type Check = (input: SlotInput) => Decision | undefined;
 

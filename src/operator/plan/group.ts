@@ -1,9 +1,10 @@
 import type { Step } from "../../api/plan.ts";
+import { canMove } from "../../api/states.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import { at, isFromAhead, type SlotInput } from "./input.ts";
 import type { Decision } from "./decision.ts";
 import { isRefusal } from "../../engines/engine.ts";
-import { needsStart, noMemory, running, stopAfterUse, wasState } from "./facts.ts";
+import { memoryReserved, needsStart, noMemory, running, stopAfterUse, wasState } from "./facts.ts";
 import { roomAwaited } from "./growth.ts";
 import { isInTrouble, type ProcessInput } from "./processes.ts";
 
@@ -75,11 +76,12 @@ function leavingReason(group: SlotInput["group"]): string {
 function leavingMessage(group: SlotInput["group"]): string {
   const grant = group?.grant;
   if (leavingReason(group) === lentReason) return `group ${group?.name ?? ""} is lent`;
-  if (grant?.state === "leaving" && grant.for !== undefined) {
+  const over = grant?.state === "leaving" ? grant.over : undefined;
+  if (grant?.state === "leaving" && grant.for !== undefined && (grant.cause !== "budget" || over === undefined)) {
     const cost = grant.cost === undefined ? "" : `; ${grant.cost}`;
     return `slot ${grant.for} waits for its place in group ${group?.name ?? ""}${cost}`;
   }
-  return `group ${group?.name ?? ""} holds more slots than its budget allows`;
+  return over ?? `group ${group?.name ?? ""} was over its budget`;
 }
 
 /** The slot would be started, and its group has no place for it. */
@@ -130,14 +132,19 @@ function lentMessage(group: string, until: string): string {
 const releaseMs = 10_000;
 const releaseAgainMs = 500;
 
+/** A slot that is being loaded has its memory, or fails, without an event for this slot. */
+const reservedAgainMs = 1000;
+
 /**
- * The slot has its place, and the memory that another slot has left is not free yet: no start would succeed, and it is
- * no failure of this slot.
+ * Another slot that is being loaded takes the memory that is free, or the slot has its place in its group, and what another
+ * slot has left is not free yet: no start would succeed, and it is no failure of this slot.
  */
 export function memoryAwaited(input: SlotInput): Decision | undefined {
   const { group, workloads, freedAt, observed, now } = input;
-  if (group?.grant.state !== "granted" || observed.length > 0 || freedAt === undefined) return undefined;
-  if (!isRefusal(workloads) || workloads.reason !== noMemory) return undefined;
+  if (observed.length > 0 || !isRefusal(workloads)) return undefined;
+  if (workloads.reason === memoryReserved && canMove(wasState(input), "offline"))
+    return { ...waiting(memoryHeldReason, workloads.message), requeueMs: reservedAgainMs };
+  if (group?.grant.state !== "granted" || freedAt === undefined || workloads.reason !== noMemory) return undefined;
   if (Math.abs(now.getTime() - freedAt.getTime()) > releaseMs) return undefined;
   const message = `another slot has left, and its memory is not free yet: ${workloads.message}`;
   return { ...waiting(memoryHeldReason, message), requeueMs: releaseAgainMs };

@@ -2,7 +2,7 @@ import type { Fit } from "../../api/fit.ts";
 import { isSameProcess } from "../../api/process-ref.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import type { Decision } from "./decision.ts";
-import { doesNotFit, noMemory, wasState } from "./facts.ts";
+import { doesNotFit, memoryReserved, noMemory, wasState } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
 
 /** The memory for which a slot has its group's word; `undefined`: nothing is known of it. */
@@ -32,7 +32,8 @@ export function wantedFit(input: SlotInput, known: WantedFit | undefined, isAski
   const wanted = { fit: input.fit };
   if (isAsking || isReplacing(input)) return wanted;
   // Until the status names the new engine's need, and while memory that was granted is not free yet.
-  const isLate = isRefusal(input.workloads) && input.workloads.reason === noMemory;
+  const isLate =
+    isRefusal(input.workloads) && (input.workloads.reason === noMemory || input.workloads.reason === memoryReserved);
   const isUnwritten = input.observed.length === 0 && needKey(wanted) !== needKey({ fit: input.before?.status.fit });
   return known !== undefined && (isLate || isUnwritten) ? known : undefined;
 }

@@ -4,7 +4,7 @@ import { isAvailable } from "../../api/states.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import type { Observed } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
-import { isMainServing, noMemory, stop, stopAfterUse, wasState } from "./facts.ts";
+import { isMainServing, memoryReserved, noMemory, stop, stopAfterUse, wasState } from "./facts.ts";
 import { at, isFromAhead, type SlotInput } from "./input.ts";
 import { notFetched } from "./preparing.ts";
 import type { Decision } from "./decision.ts";
@@ -95,7 +95,7 @@ export function cannotLoad(input: SlotInput): Decision | undefined {
 }
 
 /** Ports become free without an edit, and so does memory. */
-const waitable: ReadonlySet<string> = new Set(["NoFreePort", "PortInUse", noMemory]);
+const waitable: ReadonlySet<string> = new Set(["NoFreePort", "PortInUse", noMemory, memoryReserved]);
 const waitMs = 5000;
 
 /** No port is free, the fixed one is taken, or others hold the memory: each may end by itself. */

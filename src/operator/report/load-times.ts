@@ -15,7 +15,9 @@ export function loadOf(
     const pulledAt =
       before.state === "pulling" ? before.transitions.findLast(({ to }) => to === "pulling")?.at : undefined;
     const pull = pulledAt === undefined ? {} : { pullSeconds: (now.getTime() - at(pulledAt)) / 1000 };
-    return { lastLoad: { startedAt: now.toISOString(), ...pull } };
+    const { ref } = input.held;
+    const loaded = { startedAt: now.toISOString(), ...(ref === undefined ? {} : { ref }), ...pull };
+    return { lastLoad: { ...loaded, ...previousOf(before.lastLoad, ref) } };
   }
   const load = before.lastLoad;
   if (load === undefined) return undefined;
@@ -29,4 +31,15 @@ export function loadOf(
     return { lastLoad: { ...load, startSeconds, warmSeconds: seconds(startedAt + startSeconds * 1000) } };
   }
   return { lastLoad: load };
+}
+
+/** The load before may have ended early: then the one before that counts. */
+function previousOf(
+  before: SlotStatus["lastLoad"],
+  ref: string | undefined,
+): Pick<NonNullable<SlotStatus["lastLoad"]>, "previous"> {
+  if (before === undefined || before.ref !== ref) return {};
+  const { startSeconds, warmSeconds, previous } = before;
+  if (startSeconds !== undefined && warmSeconds !== undefined) return { previous: { startSeconds, warmSeconds } };
+  return previous === undefined ? {} : { previous };
 }

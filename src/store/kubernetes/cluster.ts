@@ -6,14 +6,14 @@ import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { OpenDocuments } from "../documents.ts";
 import { follow } from "./followed.ts";
-import { Maps, type OpenMaps } from "./maps.ts";
+import { Maps } from "./maps.ts";
 import { collectionOf } from "./names.ts";
 import type { SlotObjects } from "./requests.ts";
 
 /** One client's view of the namespace. */
 export interface Cluster extends AsyncDisposable {
   readonly client: ApiClient;
-  readonly maps: OpenMaps;
+  readonly maps: OpenDocuments;
   /** Of the engines' bearers. */
   readonly bearers: OpenDocuments;
   /** Warns of a failure when it begins, and once a minute while it lasts. */

@@ -16,15 +16,6 @@ export interface MapsOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** Of one object: a writer can tell whether another one was faster. */
-export interface MapDocuments<T> extends Documents<T> {
-  /** Deletes the document that `isSame` accepts, and never one that has replaced it. */
-  deleteIf(name: string, isSame: (value: T) => boolean): Promise<void>;
-}
-
-/** How a cluster opens a set of documents. */
-export type OpenMaps = <T>(set: string, options: DocumentsOptions<T>) => Promise<MapDocuments<T>>;
-
 interface Reader {
   readonly object: string;
   /** Reads the object again, and tells what changed. */
@@ -69,7 +60,7 @@ export class Maps implements AsyncDisposable {
   }
 
   /** The documents of one set. */
-  documents<T>(set: string, options: DocumentsOptions<T>): Promise<MapDocuments<T>> {
+  documents<T>(set: string, options: DocumentsOptions<T>): Promise<Documents<T>> {
     return Promise.resolve(this.#documentsIn(`berth-${set}`, options, new Map()));
   }
 
@@ -142,7 +133,7 @@ export class Maps implements AsyncDisposable {
     return corePath(kind === "Secret" ? "secrets" : "configmaps", client.namespace);
   }
 
-  #documentsIn<T>(object: string, options: DocumentsOptions<T>, entries: Map<string, Entry<T>>): MapDocuments<T> {
+  #documentsIn<T>(object: string, options: DocumentsOptions<T>, entries: Map<string, Entry<T>>): Documents<T> {
     const read = (): void => {
       const changed = refreshed(entries, this.entries(object), options.parse);
       if (changed.length > 0) options.onChange(changed);

@@ -4,7 +4,7 @@ import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import type { KubeObject } from "../../lib/kubernetes/object.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
-import type { OpenMaps } from "./maps.ts";
+import type { OpenDocuments } from "../documents.ts";
 import { LeadershipLost, type RequestStore } from "../store.ts";
 import { collectionOf } from "./names.ts";
 import {
@@ -41,7 +41,7 @@ const retryMs = 1000;
 export async function openRequests(
   client: ApiClient,
   slots: SlotObjects,
-  maps: OpenMaps,
+  maps: OpenDocuments,
   acceptance?: Acceptance,
 ): Promise<RequestStore> {
   const subscribers = new Subscribers<[slot: string]>();

@@ -15,7 +15,8 @@ export interface GroupStore extends AsyncDisposable {
   loan(group: string): GroupLoan | undefined;
   /** Survives a power cut once resolved. */
   lend(loan: GroupLoan): Promise<void>;
-  endLoan(group: string): Promise<void>;
+  /** `until`: only the loan that ends at that time, and not another one that has replaced it. */
+  endLoan(group: string, until?: string): Promise<void>;
   published(): readonly GroupStatus[];
   publish(groups: readonly GroupStatus[]): Promise<void>;
   /** Calls `onChange` with the groups whose loans came, changed or went; with none where the published ones changed. */
@@ -38,7 +39,10 @@ export async function openGroupStore(open: OpenDocuments): Promise<GroupStore> {
       return value !== undefined && "until" in value && value.group === group ? value : undefined;
     },
     lend: (loan) => documents.put(loanName(loan.group), groupLoanSchema.parse(loan), { isLasting: true }),
-    endLoan: (group) => documents.delete(loanName(group)),
+    async endLoan(group, until) {
+      if (until === undefined) await documents.delete(loanName(group));
+      else await documents.deleteIf(loanName(group), (loan) => "until" in loan && loan.until === until);
+    },
     published() {
       const value = documents.get(statusName);
       return value !== undefined && "groups" in value ? value.groups : [];

@@ -109,7 +109,24 @@ describe("the models in the dialect of llama-server's router", () => {
           { state: "warming" },
         ),
         { value: "unloaded" },
-        { value: "loading", progress: { stages: ["starting", "warming"], current: "warming", value: 0 } },
+        { value: "loading", progress: { stages: ["starting", "warming"], current: "warming" } },
+      ],
+      [
+        "warming for longer than the load before took",
+        choosing(
+          {
+            model: { ref: "large", origin: "request" },
+            onRequest: { ...onRequest, chosen: "large" },
+            lastLoad: {
+              startedAt: new Date(0).toISOString(),
+              startSeconds: 1,
+              previous: { startSeconds: 1, warmSeconds: 4 },
+            },
+          },
+          { state: "warming" },
+        ),
+        { value: "unloaded" },
+        { value: "loading", progress: { stages: ["starting", "warming"], current: "warming", value: 0.99 } },
       ],
       [
         "drained for another one",
@@ -124,6 +141,15 @@ describe("the models in the dialect of llama-server's router", () => {
           { state: "pulling" },
         ),
         { value: "unloaded" },
+        { value: "downloading", progress: { large: { done: 5, total: 20 } } },
+      ],
+      [
+        "fetched beside a loaded one",
+        choosing(
+          { onRequest: { ...onRequest, chosen: "large" }, progress: { bytesDone: 5, bytesTotal: 20 } },
+          { port: 9 },
+        ),
+        { value: "loaded" },
         { value: "downloading", progress: { large: { done: 5, total: 20 } } },
       ],
       [
@@ -198,7 +224,7 @@ describe("the models in the dialect of llama-server's router", () => {
     await gateway.publish("coder", choosing({ onRequest: large, model }, { state: "starting" }));
     await gateway.publish("coder", choosing({ onRequest: large, model }, { port: 9 }));
     await gateway.publish("reader", { port: 9, status: { model: { ref: "other", origin: "spec" } } });
-    const progress = (current: string) => ({ stages: ["starting", "warming"], current, value: 0 });
+    const progress = (current: string) => ({ stages: ["starting", "warming"], current });
     await until("all is told", () => seen.length >= 6);
     assert.deepEqual(
       seen,

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { engineEstimate } from "../../../src/models/fit/engine-figures.ts";
 import { estimate, sumOf, type DeviceNeed, type Estimate } from "../../../src/models/fit/estimate.ts";
 import { settingsOf } from "../../../src/models/fit/flags.ts";
 import { shapeOf, UnknownShape } from "../../../src/models/fit/shape.ts";
@@ -93,6 +94,13 @@ describe("the estimate by a model's header", () => {
     assert.equal(mixed.cache, f16.cache / 2 + (f16.cache / 4) * (18 / 32));
     assert.ok(q8.compute > 65_536 * 2 * 1024 * 2 && q8.compute > f16.compute);
     assert.deepEqual(await onGpu(shapes.qwen3, "-c 65536 -ctk unheard-of"), f16);
+  });
+
+  it("adds a projector to the figures of the engine's allocator, which loads none", async () => {
+    const shape = await shapeFrom(shapes.dense, { words: 8 });
+    const settings = settingsOf(["-c", "4096"], {}, { contextLength: 4096, gpus: [cuda], projectorBytes: 7_000_000 });
+    const [gpu] = engineEstimate("CUDA0 172 48 65\nHost 33 0 18\n", shape, settings)?.gpus ?? [];
+    assert.equal(gpu?.weights, 172.5 * mebibyte + 7_000_000);
   });
 
   it("counts a projector where the first layers are worked on", async () => {

@@ -4,8 +4,10 @@ import type { CatalogEntry } from "../../../src/api/catalog.ts";
 import type { Gpu, Memory } from "../../../src/api/hardware.ts";
 import { catalogModelShape } from "../../../src/models/fit/catalog-shape.ts";
 import { estimate, sumOf } from "../../../src/models/fit/estimate.ts";
-import { hostFit } from "../../../src/models/fit/host-fit.ts";
+import { deviceFor, hostFit } from "../../../src/models/fit/host-fit.ts";
+import { declaredRequirement } from "../../../src/models/fit/need.ts";
 import { serverDefaults } from "../../../src/models/fit/settings.ts";
+import { judge } from "../../../src/models/fit/verdict.ts";
 import { findCatalog } from "../../../src/program/shipped-catalog.ts";
 import { apu, gpu } from "../../hardware/parts.ts";
 import { shapeFrom } from "../../support/shape-source.ts";
@@ -100,6 +102,28 @@ describe("the catalogue's verdict", () => {
     assert.deepEqual(
       [none.verdict, none.message],
       ["does_not_fit", "needs a GPU with 22.4 GiB; this machine has none that an engine could use"],
+    );
+  });
+
+  it("counts shared memory once: layers that are left to the processor take the same memory", async () => {
+    const real = realShapes["llama3-70b"];
+    assert.ok(real !== undefined);
+    const shape = await shapeFrom({ ...real, quantization: "Q4_K_M" }, { words: 8 });
+    const gpus = [{ ...apu, shared_memory_bytes: 16 * gib }];
+    const small = hostFit(entry("qwen3-8b"), shape, { memory: memory(32 * gib), gpus }, "rocm");
+    assert.deepEqual([small.verdict, small.settings], ["does_not_fit", undefined], small.message);
+    const large = hostFit(entry("qwen3-8b"), shape, { memory: memory(64 * gib), gpus }, "rocm");
+    assert.equal(large.verdict, "fits_with", "half of its layers on the GPU");
+    const required = declaredRequirement({ memoryBytes: 24 * gib, gpuBytes: 16 * gib }, apu.id);
+    const { budgets } = deviceFor({ memory: memory(32 * gib), gpus }, "rocm");
+    const verdict = required && judge(required, budgets);
+    assert.deepEqual(
+      [verdict?.kind, verdict?.device, verdict?.message],
+      [
+        "does_not_fit",
+        "host",
+        "needs 40.0 GiB (16.0 GiB on 0000:c5:00.0, 24.0 GiB on host), which share the machine's memory: engines may take 32.0 GiB of it",
+      ],
     );
   });
 

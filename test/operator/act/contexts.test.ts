@@ -6,6 +6,7 @@ import { completeSlot, slotSpecSchema } from "../../../src/api/slot.ts";
 import type { Workload } from "../../../src/api/workload.ts";
 import type { LlamaPlaces } from "../../doubles/llama-places.ts";
 import { model } from "../../engines/fixture.ts";
+import { perToken } from "../../support/context-cost.ts";
 import { Desk, keeping, never } from "./desk.ts";
 
 const hour = 3600;
@@ -120,7 +121,7 @@ describe("the context that an engine saves before it is stopped", () => {
 
   it("is not written where the model's shape says that it would exceed the limit, or fill the disk", async () => {
     await using desk = await Desk.open();
-    desk.models.set("tiny", model({ fingerprint: "1:1", contextBytesPerToken: 10 }));
+    desk.models.set("tiny", model({ fingerprint: "1:1", contextCost: perToken(10) }));
     const { engine, process } = await desk.start([500]);
     await desk.contexts.save(process, keeping({ maxBytes: 4000 }), 10_000);
     assert.deepEqual(engine.calls, []);

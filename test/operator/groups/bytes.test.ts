@@ -57,6 +57,25 @@ describe("a group with a budget of bytes", () => {
     assert.equal(site.slot("a").status.transitions.at(-2)?.message, "slot c waits for its place in group gpu");
   });
 
+  it("makes a slot leave for a smaller budget, with the bytes that are held and the budget", async () => {
+    await using site = await sized({ a: 10, b: 8 });
+    site.source.group("gpu", { budget: { memoryBytes: 20 * gibibyte }, minResidencySeconds: 0 });
+    await site.start();
+    for (const slot of ["a", "b"]) {
+      ask(site, slot);
+      await site.advance(30);
+      site.demand.set(slot, { held: 0, inFlight: 0 });
+    }
+    assert.equal(loaded(site), "a b");
+    site.source.group("gpu", { budget: { memoryBytes: 15 * gibibyte }, minResidencySeconds: 0 });
+    await site.advance(10);
+    const left = loaded(site) === "a" ? "b" : "a";
+    assert.equal(
+      site.slot(left).status.transitions.at(-2)?.message,
+      "group gpu holds 18.0 GiB of memory, and its budget is 15.0 GiB",
+    );
+  });
+
   it("loads a slot with an unknown need alone, and names the slot that it waits for", async () => {
     await using site = await sized({ a: 10 });
     site.source.save("new", member);

@@ -31,6 +31,25 @@ function mostAtOnce(site: Site): number {
   return most;
 }
 
+describe("a group that no file declares", () => {
+  it("is told once, with the files that name it and what to do", async () => {
+    await using site = new Site();
+    for (const slot of ["b", "a"]) site.source.save(slot, member);
+    await site.start();
+    for (const slot of ["a", "b", "a"]) {
+      ask(site, slot);
+      await site.advance(30);
+      done(site, slot);
+    }
+    const lines = site.log.filter((line) => line.includes("no file declares"));
+    assert.equal(lines.length, 1, lines.join(""));
+    assert.match(
+      lines[0] ?? "",
+      /no file declares group gpu: its slots share the memory of their devices: a \(\S*a\.toml\), b \(\S*b\.toml\); give it a budget in groups\/gpu\.toml, a SlotGroup \(docs\/groups\.md\), or take the group out of these slots/,
+    );
+  });
+});
+
 describe("a group with a single place", () => {
   it("makes the second slot wait, names the slot that has the place, and grants the place once the first is idle", async () => {
     await using site = await grouped();

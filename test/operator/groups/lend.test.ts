@@ -79,6 +79,23 @@ describe("a group that is lent", () => {
     assert.equal(site.groupStore.loan("gpu"), undefined);
   });
 
+  it("is lent on where a gateway lends it at the moment at which the loan before ends", async () => {
+    await using site = await grouped();
+    await lend(site, 60);
+    await site.advance(59);
+    const { groupStore } = site;
+    const end = groupStore.endLoan.bind(groupStore);
+    let again: string | undefined;
+    groupStore.endLoan = async (group, until) => {
+      again ??= await lend(site, 3600);
+      await end(group, until);
+    };
+    await site.advance(10);
+    assert.ok(again !== undefined);
+    assert.deepEqual([groupStore.loan("gpu")?.until, site.state("always")], [again, "offline"]);
+    assert.equal(site.slot("c").status.lentUntil, again);
+  });
+
   it("ends on request", async () => {
     await using site = await grouped();
     await lend(site, 7200);

@@ -6,6 +6,7 @@ import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import type { Member } from "../../../src/operator/groups/member.ts";
 import { returnCost, shownCost, type CostFacts } from "../../../src/operator/groups/return-cost.ts";
 import { custom, Site } from "../site.ts";
+import { perToken } from "../../support/context-cost.ts";
 import { asking, member, ready, slots } from "./members.ts";
 
 const loaded = { lastLoad: { startedAt: "2026-01-01T00:00:00.000Z", startSeconds: 3, warmSeconds: 1 }, decisions: {} };
@@ -18,7 +19,7 @@ function cost(more: Partial<CostFacts>): object {
 
 describe("the cost of coming back", () => {
   const context = { tokens: 6000, tokensPerSecond: 1000 };
-  const model = { contextBytesPerToken: 500 };
+  const model = { contextCost: perToken(500) };
   const kept: Partial<CostFacts> = { spec, model, demand: [{ context }], status: { ...loaded, decisions: keeping } };
   const table: readonly [what: string, facts: Partial<CostFacts>, expected: object][] = [
     ["is nothing known of a slot that was never loaded", { status: undefined }, {}],

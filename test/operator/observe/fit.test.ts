@@ -126,6 +126,7 @@ async function site(print: (args: readonly string[]) => string | undefined = () 
         isDue: true,
         readySince: undefined,
         measured: undefined,
+        reserved: [],
         now,
         ...request,
       });
@@ -193,6 +194,19 @@ describe("the memory that a slot needs", () => {
     assert.equal(place.asked.length, 1);
     await place.estimate({ flags: "--ctx-size 8192 --parallel 1" });
     assert.equal(place.asked.length, 2, "another launch line");
+  });
+
+  it("is not asked of an allocator again and again that has failed", async () => {
+    await using place = await site();
+    const after = (seconds: number): Date => new Date(now.getTime() + seconds * 1000);
+    for (const seconds of [0, 1, 2, 60, 299]) await place.estimate({ now: after(seconds) });
+    assert.equal(place.asked.length, 1, "at most one try in five minutes");
+    await place.estimate({ now: after(299), flags: "--ctx-size 8192 --parallel 1" });
+    assert.equal(place.asked.length, 2, "another launch line is another question");
+    await place.estimate({ now: after(301) });
+    assert.equal(place.asked.length, 3);
+    await place.estimate({ now: after(302) });
+    assert.equal(place.asked.length, 3);
   });
 
   it("is the memory that its processes held, and the next start uses that figure, also under another operator", async () => {

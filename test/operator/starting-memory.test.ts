@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { HardwareFacts } from "../../src/api/hardware.ts";
+import { FitRecords } from "../../src/operator/observe/fit.ts";
+import { FitFigureFile } from "../../src/store/state/fit-figures.ts";
+import { gpu } from "../hardware/parts.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { custom, noDevicesHere, Site } from "./site.ts";
+
+const gib = 1024 ** 3;
+
+/** Engines that need so many GiB of a GPU with 8 GiB, which is taken once they have loaded. */
+async function crowded(path: string, needs: Record<string, number>): Promise<Site> {
+  const site = new Site();
+  const hardware = (): Pick<HardwareFacts, "memory" | "gpus"> => {
+    const taken = Object.entries(needs).filter(([name]) => site.publisher.slots.get(name)?.status.state === "ready");
+    return {
+      memory: {
+        total_bytes: 64 * gib,
+        available_bytes: 60 * gib,
+        swap_bytes: 0,
+        limit_bytes: null,
+        usable_bytes: 64 * gib,
+        evidence: [],
+      },
+      gpus: [
+        gpu({
+          id: "0000:01:00.0",
+          vendor: "nvidia",
+          integrated: false,
+          memory_bytes: 8 * gib,
+          memory_free_bytes: (8 - taken.reduce((sum, [, size]) => sum + size, 0)) * gib,
+          backends: ["cuda"],
+          evidence: [],
+        }),
+      ],
+    };
+  };
+  site.machine = { ...noDevicesHere, facts: hardware };
+  const records = new FitRecords({
+    figures: await FitFigureFile.open(path, (error) => assert.fail(String(error))),
+    hardware,
+    probeNow: async () => {
+      // As a driver's program: every slot that is decided about now has asked before the first answer comes.
+      const found = hardware();
+      await site.turn();
+      return found;
+    },
+    print: async () => undefined,
+    remote: { of: () => undefined },
+    onError: (error) => assert.fail(String(error)),
+  });
+  site.fit = {
+    ...site.fit,
+    estimate: async (request) => {
+      const { engineInput } = request;
+      const host = { ...engineInput.host, llamaServer: undefined };
+      return await records.estimate({ ...request, engineInput: { ...engineInput, host } });
+    },
+  };
+  for (const name of Object.keys(needs)) declare(site, name, needs);
+  return site;
+}
+
+function declare(site: Site, name: string, needs: Readonly<Record<string, number>>): void {
+  site.setModel(name, { minVramBytes: (needs[name] ?? 0) * gib });
+  site.runtime.manner(name).loadMs = 20_000;
+  site.source.save(name, custom({ backend: "cuda", model: { default: name } }));
+}
+
+const starts = (site: Site): string =>
+  ["a", "b", "c"].filter((name) => site.deeds(name).includes("start main")).join(" ");
+
+describe("slots without a group that are loaded onto one GPU", () => {
+  it("are not both started where only one of them has room, and the later one says which slot takes it", async () => {
+    await using place = await tempDir();
+    await using site = await crowded(place.path, { a: 5, b: 5 });
+    await site.start();
+    await site.advance(10);
+    const [first = "", second = ""] = starts(site) === "a" ? ["a", "b"] : ["b", "a"];
+    assert.equal(starts(site), first, "the other one would run out of memory");
+    assert.deepEqual([site.state(first), site.condition(second, "Ready")], ["warming", "Unknown/MemoryHeld"]);
+    assert.equal(
+      site.slot(second).plan.message,
+      `needs 5.0 GiB (declared) on 0000:01:00.0, which has 3.0 GiB free of 8.0 GiB, beside 5.0 GiB for slot ${first}, which is being loaded`,
+    );
+    await site.advance(30);
+    assert.deepEqual([site.state(first), site.condition(second, "Ready")], ["ready", "False/NoMemory"]);
+    assert.match(site.slot(second).plan.message, /which has 3\.0 GiB free of 8\.0 GiB$/);
+    await site.request(first, "unload");
+    await site.advance(60);
+    assert.equal(site.state(second), "ready");
+  });
+
+  it("are started together where all have room", async () => {
+    await using place = await tempDir();
+    await using site = await crowded(place.path, { a: 3, b: 3, c: 2 });
+    await site.start();
+    await site.advance(10);
+    assert.equal(starts(site), "a b c");
+  });
+
+  it("leave the memory of an engine that an earlier operator has begun to load", async () => {
+    await using place = await tempDir();
+    const needs: Record<string, number> = { a: 5 };
+    await using site = await crowded(place.path, needs);
+    await site.start();
+    await site.advance(5);
+    assert.equal(site.state("a"), "warming");
+    needs["b"] = 5;
+    declare(site, "b", needs);
+    await site.start();
+    await site.advance(5);
+    assert.deepEqual([starts(site), site.condition("b", "Ready")], ["a", "Unknown/MemoryHeld"]);
+  });
+});
