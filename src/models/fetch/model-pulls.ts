@@ -8,7 +8,7 @@ import { FetchError, type FetchReason } from "./fetch-error.ts";
 import { flmTag, type FlmTool } from "./flm.ts";
 import type { FileThread } from "./file-thread.ts";
 import type { ModelFetch } from "./model-fetch.ts";
-import { newProgress, Speed, type DownloadProgress } from "./progress.ts";
+import { WatchedProgress, type DownloadProgress, type Speed } from "./progress.ts";
 import { isWanted, type WantedModel } from "./wanted-model.ts";
 
 export interface PullFailure extends FetchFailure {
@@ -72,11 +72,13 @@ export interface Requester {
 /** Fetches models in the background: each model once, however many slots and requests ask for it. */
 export class ModelPulls implements AsyncDisposable {
   readonly #options: ModelPullsOptions;
-  readonly #jobs: FetchJobs<PullProgress, PullFailure>;
+  readonly #jobs: FetchJobs<WatchedProgress, PullFailure>;
   /** The model of each job, for as long as a slot or a request may ask for it. */
   readonly #models = new Map<string, WantedModel>();
   readonly #subscribers = new Subscribers<[requester: string]>();
   readonly #running = new Set<PullProgress>();
+  /** When bytes of a job whose last attempt has failed came last. */
+  readonly #movedAt = new Map<string, number>();
   #receivedBytes = 0;
   #stalls = 0;
   #syncing: Promise<void>;
@@ -86,7 +88,7 @@ export class ModelPulls implements AsyncDisposable {
     // An earlier operator may have installed files without syncing them.
     this.#syncing = options.store.sync().catch(options.onError);
     this.#jobs = new FetchJobs({
-      newProgress: () => ({ ...newProgress(), speed: new Speed() }),
+      newProgress: (key) => new WatchedProgress(this.#movedAt.get(key)),
       fetch: async (key, progress, signal) => await this.#run(key, progress, signal),
       failureOf: (_key, error) => failureOf(error, options.store.root),
       onChange: (requester) => this.#subscribers.notify(requester),
@@ -125,6 +127,21 @@ export class ModelPulls implements AsyncDisposable {
     };
   }
 
+  /**
+   * For how many seconds each model has received no byte whose job runs or is due for another attempt: 0 while it is
+   * paused. Empty where nothing is fetched.
+   */
+  idle(now = performance.now()): ReadonlyMap<string, number> {
+    const seconds = new Map<string, number>();
+    for (const [key, { ref }] of this.#models) {
+      const job = this.#jobs.stateOf(key);
+      if (job === undefined || (job.state === "failed" && job.retryAt === undefined)) continue;
+      const own = job.state === "paused" ? 0 : (now - job.progress.movedAt) / 1000;
+      seconds.set(ref, Math.max(own, seconds.get(ref) ?? 0));
+    }
+    return seconds;
+  }
+
   /** The state of the job that `requester` has asked for with that attempt. Starts nothing. */
   async preparation(model: WantedModel, requester: Requester): Promise<ModelPreparation> {
     const { ref } = model;
@@ -154,7 +171,10 @@ export class ModelPulls implements AsyncDisposable {
   list(): readonly { readonly key: string; readonly model: WantedModel; readonly job: PullState }[] {
     return [...this.#models].flatMap(([key, model]) => {
       const job = this.#jobs.stateOf(key);
-      if (job === undefined) this.#models.delete(key);
+      if (job === undefined) {
+        this.#models.delete(key);
+        this.#movedAt.delete(key);
+      }
       return job === undefined ? [] : [{ key, model, job }];
     });
   }
@@ -165,7 +185,9 @@ export class ModelPulls implements AsyncDisposable {
   }
 
   pause(model: WantedModel): void {
-    this.#jobs.pause(this.keyOf(model));
+    const key = this.keyOf(model);
+    this.#movedAt.delete(key);
+    this.#jobs.pause(key);
   }
 
   resume(model: WantedModel): void {
@@ -217,7 +239,7 @@ export class ModelPulls implements AsyncDisposable {
     await this.#syncing;
   }
 
-  async #run(key: string, progress: PullProgress, signal: AbortSignal): Promise<void> {
+  async #run(key: string, progress: WatchedProgress, signal: AbortSignal): Promise<void> {
     const model = this.#models.get(key);
     if (model === undefined) throw new Error(`nobody has asked for ${key}`);
     this.#running.add(progress);
@@ -227,6 +249,10 @@ export class ModelPulls implements AsyncDisposable {
       if (tag === undefined) await fetch.fetch(model, progress, signal);
       else if (flm === undefined) throw new FetchError("ToolFailed", `nobody fetches flm://${tag} here`);
       else await flm.fetch(tag, progress, signal);
+      this.#movedAt.delete(key);
+    } catch (error) {
+      if (!signal.aborted) this.#movedAt.set(key, progress.movedAt);
+      throw error;
     } finally {
       this.#receivedBytes += progress.receivedBytes;
       this.#stalls += progress.stalls;
