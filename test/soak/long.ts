@@ -18,7 +18,7 @@ if (!(seconds >= 30)) throw new Error("BERTH_SOAK_SECONDS must be a number of at
 const clients = 16;
 const rows = 20;
 /** Not more often: the operator waits longer after each crash of an engine, and would start none in the end. */
-const faultEveryMs = Math.max(20_000, (seconds * 1000) / 60);
+const faultEveryMs = Math.max(20_000, (seconds * 1000) / (seconds < 120 ? 2.5 : 60));
 const engine = JSON.stringify([
   process.execPath,
   "--disable-warning=ExperimentalWarning",
