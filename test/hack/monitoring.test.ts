@@ -7,6 +7,7 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { troubleTypes } from "../../src/api/conditions.ts";
 import { errorTable } from "../../src/api/errors.ts";
+import { allMetrics } from "../../hack/generate/metrics.ts";
 import { figure, grafanaJson, graph } from "../../hack/monitoring/dashboard.ts";
 import { dashboards } from "../../hack/monitoring/dashboards.ts";
 import { drawDashboard, legendOf } from "../../hack/monitoring/drawing.ts";
@@ -101,6 +102,21 @@ describe("dashboards", () => {
       dashboards.flatMap((dashboard) => lintDashboard(dashboard, recorded)),
       [],
     );
+  });
+
+  it("respect their choices in each panel whose metrics have that label", () => {
+    const ofSlot = new Set(allMetrics.filter(({ labels }) => labels.includes("slot")).map((metric) => metric.name));
+    for (const { name, variables, panels } of dashboards)
+      for (const { title, queries } of panels)
+        for (const { expr } of queries) {
+          // What a recording rule has summed has no address any more.
+          const isRecorded = expr.includes("berth:");
+          assert.ok(isRecorded || expr.includes("$instance"), `${name}: ${title}`);
+          if (!variables.some((variable) => variable.name === "slot")) continue;
+          const asked = expr.match(/\bberth_\w+/g)?.map((metric) => metric.replace(/_(bucket|sum|count)$/, "")) ?? [];
+          if (isRecorded || asked.some((metric) => ofSlot.has(metric)))
+            assert.ok(expr.includes("$slot"), `${name}: ${title}`);
+        }
   });
 
   it("have a unit at each panel, and a place of its own", () => {
