@@ -62,8 +62,9 @@ test-install: setup ## docs/install.md in a bare Debian 13 booted by systemd; ne
 test-dockerfile: setup ## build hack/images/Dockerfile by podman over a base image made here; needs root, installs podman and debootstrap
 	@test/bare/dockerfile.sh
 
-test-soak: setup ## thousands of mixed requests; nothing may be left behind: BERTH_SOAK_REQUESTS=100000 for more
+test-soak: setup ## thousands of mixed requests, then 90 s of make soak; nothing may be left behind: BERTH_SOAK_REQUESTS=100000 for more
 	@$(TEST) "test/soak/**/*.test.ts"
+	@BERTH_SOAK_SECONDS=90 $(RUN) test/soak/long.ts
 
 soak: setup ## a whole Berth under load for an hour, with engines and operator killed: BERTH_SOAK_SECONDS=300 for less
 	@$(RUN) test/soak/long.ts

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 missing=
-for program in prometheus promtool curl; do
+for program in prometheus promtool prometheus-blackbox-exporter curl openssl; do
   command -v "$program" >/dev/null || missing="$missing $(echo "$program" | sed s/promtool/prometheus/)"
 done
 # The packages are words of their own.

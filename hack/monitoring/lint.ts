@@ -4,7 +4,7 @@ import { operatorMetrics } from "../../src/api/metrics/operator.ts";
 import type { Dashboard } from "./dashboard.ts";
 
 /** Families that are not Berth's own: Prometheus', the process's, and those of the blackbox exporter. */
-const foreign = /^(up|ALERTS|process_\w+|nodejs_\w+|probe_ssl_earliest_cert_expiry)$/;
+const foreign = /^(up|ALERTS|process_\w+|nodejs_\w+|probe_ssl_earliest_cert_expiry|probe_success)$/;
 const own: ReadonlySet<string> = new Set(
   [gatewayMetrics, upstreamMetrics, operatorMetrics, groupMetrics].flatMap((page) =>
     Object.values(page).flatMap(seriesNames),

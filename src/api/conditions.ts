@@ -69,15 +69,17 @@ export function findCondition(conditions: readonly Condition[], type: ConditionT
  * another reason than these.
  */
 export function troublesIn(conditions: readonly Condition[]): readonly Condition[] {
-  const troubles = conditions.filter(({ type, status }) => troubleTypes.has(type) && status === "True");
+  const troubles = conditions.filter(({ type, status }) => isTrouble.has(type) && status === "True");
   const ready = findCondition(conditions, "Ready");
   const isNews = ready?.status === "False" && !troubles.some(({ reason }) => reason === ready.reason);
   return ready !== undefined && isNews ? [ready, ...troubles] : troubles;
 }
 
-const troubleTypes: ReadonlySet<string> = new Set([
+/** Conditions that are for a person to mend while they are true. */
+export const troubleTypes = [
   "Stalled",
   "NameConflict",
   "Degraded",
   "ModelUnknown",
-] satisfies ConditionType[]);
+] as const satisfies readonly ConditionType[];
+const isTrouble: ReadonlySet<string> = new Set(troubleTypes);

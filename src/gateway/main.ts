@@ -167,14 +167,15 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     isOperatorLost: () => published.operatorLiveness() !== "live",
   });
   exportConditions(metrics.page, () => resources.all());
-  let isDraining = false;
+  /** By the steady clock; undefined: it does not stop. */
+  let drainEndsAt: number | undefined;
   const deadline = new AbortController();
   const [startedAt, began] = [Date.now(), steadyNow()];
   let isStarted = false;
   /** Not before upstreams have listed their models, so that no client gets "not found" for one; with a time limit. */
   const isReady = (): boolean => {
     isStarted ||= upstreams.hasLooked || steadyNow() - began > discoveryPatienceMs;
-    return isStarted && !isDraining;
+    return isStarted && drainEndsAt === undefined;
   };
   const authenticator = new Authenticator({
     isEnabled: config.authEnabled,
@@ -202,12 +203,11 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     bodyLimitBytes: config.bodyLimit,
     holdTimes: holdTimes ?? defaultHoldTimes,
     againAfterMs: againAfterMs ?? defaultAgainAfterMs,
-    isDraining: () => isDraining,
+    isDraining: () => drainEndsAt !== undefined,
     admit: (request) => gate.principalOf(request),
   });
-  metrics.onGateway({
-    sharedReaders: () => dispatcher.sharedReaders,
-    isDraining: () => isDraining,
+  metrics.onGateway(dispatcher, {
+    drainEndsAt: () => drainEndsAt,
     isOperatorLive: () => published.operatorLiveness() === "live",
   });
   const images = new ImageCache(join(config.stateDir, "images"));
@@ -292,7 +292,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     seenRevision: (slot) => index().slots.get(slot)?.revision,
     release: () => void listeners.close(),
     async close({ drainSeconds, endNow }) {
-      isDraining = true;
+      drainEndsAt = steadyNow() + drainSeconds * 1000;
       await drain({ dispatcher, cacheSync, app, listeners, deadline, log }, { drainSeconds, endNow });
       await owned.disposeAsync();
     },

@@ -11,7 +11,7 @@ import { memoryReason } from "./plan/facts.ts";
 import { DeduplicatedLog } from "./report/deduplicated-log.ts";
 import { GroupSync } from "./group-sync.ts";
 import { IllegalMoves } from "./report/illegal-moves.ts";
-import type { OperatorMetrics } from "./report/metrics.ts";
+import type { OperatorMetrics, reconciledKinds } from "./report/metrics.ts";
 import { WorkQueue, type Done } from "./queue.ts";
 import { reconcile } from "./reconcile.ts";
 import { RegistrySync } from "./report/registry-sync.ts";
@@ -22,7 +22,7 @@ const registryKey = "Registry/all";
 const groupPrefix = "Group/";
 const resyncMs = 60_000;
 
-type KeyKind = "Registry" | "Group" | "Pull" | "Slot";
+type KeyKind = (typeof reconciledKinds)[number];
 
 function kindOf(key: string): KeyKind {
   if (key === registryKey) return "Registry";

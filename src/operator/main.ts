@@ -3,6 +3,7 @@ import type { Config } from "../api/config.ts";
 import type { ModelRecord } from "../api/model.ts";
 import { engines } from "../engines/registry.ts";
 import { aborted } from "../lib/aborted.ts";
+import { memoryLeft } from "../lib/memory-left.ts";
 import { openModelPulls } from "../models/fetch/open.ts";
 import { openRegistry } from "../models/registry.ts";
 import { openPortLeases } from "../runtimes/process/ports.ts";
@@ -27,6 +28,7 @@ import { GroupLedger } from "./groups/ledger.ts";
 import { heldPorts } from "./held-ports.ts";
 import { startHeartbeat } from "./report/heartbeat.ts";
 import { MemoryRecords } from "./observe/memory.ts";
+import { gpuMemoryOf } from "./report/gpu-memory.ts";
 import { OperatorMetrics } from "./report/metrics.ts";
 import { httpProbe } from "./observe/probe.ts";
 import { defaultBackoff } from "./plan/backoff.ts";
@@ -207,7 +209,17 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       resources: before.registry?.resources ?? [],
       log,
       isPaused: options.isPaused,
-      metrics: (queue) => (metrics = new OperatorMetrics(queue, () => fetching.pulls.counts())),
+      metrics: (queue) =>
+        (metrics = new OperatorMetrics(queue, {
+          pulls: () => fetching.pulls.counts(),
+          idlePulls: () => fetching.pulls.idle(),
+          // Engines in Pods run on other machines, and in control groups of their own.
+          ...(config.runtime === "kubernetes" ? {} : { memory: () => memoryLeft() }),
+          gpus: async () =>
+            hardware.facts().gpus.length === 0
+              ? []
+              : gpuMemoryOf(await options.probe(AbortSignal.timeout(hardwareProbeMs))),
+        })),
     }),
   );
   for (const slot of published.values()) controller.metrics.published(slot, undefined);

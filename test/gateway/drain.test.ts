@@ -33,6 +33,21 @@ async function waiting(gateway: TestGateway, kind: "held" | "queued", slot: stri
   await until(`${count} are ${kind}`, async () => (await gateway.metric(line)) === count);
 }
 
+it("a gateway that stops with open requests tells in its metrics how long they have", async () => {
+  await using engine = await scriptedEngine(never);
+  await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+  const asked = gateway.post("/v1/chat/completions", chat);
+  await until("the engine has it", () => engine.seen.length === 1);
+  assert.equal(await gateway.metric("berth_gateway_drain_left_seconds"), undefined);
+  const endNow = new AbortController();
+  const closed = gateway.running.close({ drainSeconds: 60, endNow: endNow.signal });
+  const left = await gateway.metric("berth_gateway_drain_left_seconds");
+  assert.ok(left !== undefined && left > 50 && left <= 60, String(left));
+  endNow.abort();
+  await closed;
+  await assertTold(await asked);
+});
+
 describe("a stop whose time is over", () => {
   it("refuses held requests with 503, streams among them", async () => {
     await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });

@@ -228,6 +228,25 @@ describe("the chart", () => {
       assert.ok(text.includes(part), `${part} is not in ${text}`);
   });
 
+  it("has its pages scraped under the labels that alerts and dashboards ask for", async () => {
+    const monitors = (await render(everything)).filter(({ kind }) => kind === "ServiceMonitor");
+    const labels = monitors.map(({ spec }) =>
+      z
+        .object({
+          endpoints: z.tuple([
+            z.looseObject({ relabelings: z.array(z.object({ targetLabel: z.string(), replacement: z.string() })) }),
+          ]),
+        })
+        .loose()
+        .parse(spec)
+        .endpoints[0].relabelings.map(({ targetLabel, replacement }) => `${targetLabel}="${replacement}"`)
+        .join(","),
+    );
+    assert.deepEqual(labels.toSorted(), ['job="berth",part="gateway"', 'job="berth",part="operator"']);
+    const rule = JSON.stringify((await render(everything)).find((each) => nameOf(each) === "PrometheusRule/berth"));
+    for (const asked of labels) assert.ok(rule.includes(JSON.stringify(`up{${asked}}`).slice(1, -1)), asked);
+  });
+
   it("has every rule of the monitoring, with runbooks below the given address", async () => {
     const rule = (await render(everything)).find((each) => nameOf(each) === "PrometheusRule/berth");
     const text = JSON.stringify(rule);

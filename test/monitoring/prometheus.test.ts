@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
@@ -10,6 +10,7 @@ import type { Panel } from "../../hack/monitoring/dashboard.ts";
 import { dashboards } from "../../hack/monitoring/dashboards.ts";
 import { drawDashboard, legendOf, type Line } from "../../hack/monitoring/drawing.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { load, startSite } from "./site.ts";
 import { scriptedEngine } from "../support/scripted-engine.ts";
 import { freePorts } from "../support/ports.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -17,53 +18,9 @@ import { until } from "../support/until.ts";
 import { configFor, startPrometheus, type RunningPrometheus } from "./prometheus.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const engine = JSON.stringify([
-  process.execPath,
-  "--disable-warning=ExperimentalWarning",
-  join(root, "test/doubles/engine.ts"),
-  ..."--port $(PORT) --tokens 8 --token-ms 5".split(" "),
-]);
-
-/** A Berth with a slot that is always loaded, one on demand, two that displace each other, and a provider. */
-async function startSite(provider: number): Promise<RunningBerth> {
-  return await startBerth({
-    prepare: async ({ configDir }) => {
-      const slot = (load: string, group = ""): string =>
-        `engine = "custom"\nload = "${load}"\n${group}command = ${engine}\ncapabilities = ["chat"]\n[model]\ndefault = "fixed"\n`;
-      await writeFile(join(configDir, "slots/primary.toml"), slot("always"));
-      await writeFile(join(configDir, "slots/cold.toml"), slot("onDemand"));
-      for (const name of ["left", "right"])
-        await writeFile(join(configDir, `slots/${name}.toml`), slot("onDemand", 'group = "pair"\n'));
-      await mkdir(join(configDir, "groups"), { recursive: true });
-      await writeFile(join(configDir, "groups/pair.toml"), "min_residency_seconds = 0\n[budget]\nslots = 1\n");
-      await mkdir(join(configDir, "upstreams"), { recursive: true });
-      await writeFile(
-        join(configDir, "upstreams/cloud.toml"),
-        `baseUrl = "http://127.0.0.1:${provider}/v1"\n[[models]]\nref = "cloud/big"\n`,
-      );
-    },
-  });
-}
-
-/** Requests of each kind, until there are enough for rates. */
-async function load(berth: RunningBerth, models: readonly string[]): Promise<void> {
-  await Promise.all(
-    models.flatMap((model) =>
-      [true, false].map(async (stream) => {
-        const response = await fetch(new URL("/v1/chat/completions", berth.url), {
-          method: "POST",
-          headers: { "content-type": "application/json" },
-          body: JSON.stringify({ model, messages: [{ role: "user", content: "hi" }], stream }),
-        });
-        await response.text();
-      }),
-    ),
-  );
-}
-
 /** A query of a dashboard, with Grafana's variables replaced. */
 function inPrometheus(expr: string, interval = "1m"): string {
-  return expr.replaceAll("$__rate_interval", interval).replaceAll("$slot", ".+");
+  return expr.replaceAll("$__rate_interval", interval).replaceAll("$slot", ".+").replaceAll("$instance", ".+");
 }
 
 const picturedSeconds = 120;
@@ -125,6 +82,17 @@ test("every query of every dashboard has an answer after real requests", async (
     },
     90_000,
   ).catch(() => assert.deepEqual(last, []));
+  for (const { name, variables } of dashboards)
+    for (const { metric, label } of variables)
+      assert.ok((await prometheus.labelValues(metric, label)).length > 0, `${name}: label_values(${metric}, ${label})`);
+  assert.deepEqual((await prometheus.labelValues("berth_requests_total", "slot")).toSorted(), [
+    "cold",
+    "left",
+    "none",
+    "primary",
+    "right",
+    "upstream cloud",
+  ]);
   const exemplars = await (
     await fetch(
       `${prometheus.url}/api/v1/query_exemplars?query=berth_time_to_first_token_seconds_bucket&start=${Date.now() / 1000 - 600}&end=${Date.now() / 1000}`,
@@ -142,31 +110,6 @@ test("Prometheus finds both pages by what the gateway says", async () => {
   await using prometheus = await startPrometheus(berth, "scrape/http-sd.yaml");
   await until("both are up", async () => (await prometheus.query('up{job="berth"} == 1')).length === 2, 150_000);
   assert.equal((await prometheus.query('up{part="operator"}')).length, 1);
-});
-
-test("every command of every runbook works", async () => {
-  await using provider = await scriptedEngine();
-  await using berth = await startSite(provider.port);
-  await berth.state("primary", "ready");
-  await load(berth, ["primary", "cloud/big", "no-such-model"]);
-  const env = {
-    ...berth.env,
-    PATH: `${join(root, "bin")}:${berth.env["PATH"] ?? ""}`,
-    SLOT: "primary",
-    BERTH: berth.url,
-    OPERATOR: berth.operatorUrl,
-  };
-  for (const name of await readdir(join(root, "docs/runbooks"))) {
-    const page = await readFile(join(root, "docs/runbooks", name), "utf8");
-    if (name === "README.md") continue;
-    const block = /```sh\n(.*?)```/s.exec(page)?.[1] ?? "";
-    for (const line of block.trim().split("\n")) {
-      const { stdout } = await promisify(execFile)("bash", ["-euo", "pipefail", "-c", line], { env }).catch(
-        (error: unknown) => assert.fail(`${name}: ${line}: ${String(error)}`),
-      );
-      assert.ok(stdout.length > 0 || line.endsWith("|| true"), `${name}: ${line} prints nothing`);
-    }
-  }
 });
 
 test("five commands lead from nothing to an alert that fires", async () => {

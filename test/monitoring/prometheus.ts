@@ -18,12 +18,15 @@ const rangeSchema = z.looseObject({
     ),
   }),
 });
+const labelsSchema = z.looseObject({ data: z.array(z.string()) });
 const answerSchema = z.looseObject({ data: z.looseObject({ result: z.array(z.unknown()) }) });
 
 export interface RunningPrometheus extends AsyncDisposable {
   readonly url: string;
   /** The series of an answer. */
   query(expr: string): Promise<readonly unknown[]>;
+  /** The values of Grafana's `label_values(metric, label)`. */
+  labelValues(metric: string, label: string): Promise<readonly string[]>;
   /** The series of an answer over the last `seconds`, a point every two seconds. */
   queryRange(expr: string, seconds: number): Promise<z.infer<typeof rangeSchema>["data"]["result"]>;
 }
@@ -87,6 +90,8 @@ export async function startPrometheus(
   return {
     url,
     query: async (expr) => answerSchema.parse(await ask("query", { query: expr })).data.result,
+    labelValues: async (metric, label) =>
+      labelsSchema.parse(await ask(`label/${label}/values`, { "match[]": metric })).data,
     async queryRange(expr, seconds) {
       const end = Date.now() / 1000;
       const range = { start: String(end - seconds), end: String(end), step: "2" };

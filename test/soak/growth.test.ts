@@ -18,5 +18,6 @@ it("a soak reports figures that keep growing and figures that could not be read,
   assert.deepEqual(growth(rows((nth) => ({ gatewayMiB: nth < 6 ? 90 : 160 }))), [], "what is taken at first");
   assert.deepEqual(growth(rows((nth) => ({ descriptors: 50 + nth * 10 }))), ["descriptors grew from 140 to 210"]);
   assert.deepEqual(growth(rows((nth) => ({ files: 40 + nth * 5 }))), ["files grew from 85 to 120"]);
+  assert.deepEqual(growth(rows((nth) => ({ lagMs: nth < 12 ? 10 : 500 }))), ["lagMs grew from 10 to 500"]);
   assert.deepEqual(growth(rows(() => ({ operatorMiB: Number.NaN }))), ["operatorMiB grew from NaN to NaN"]);
 });

@@ -1,3 +1,4 @@
+import { troubleTypes } from "../conditions.ts";
 import { genAiBuckets, type Metric } from "./metric.ts";
 
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
@@ -34,10 +35,10 @@ export const gatewayMetrics = {
   firstToken: {
     name: "berth_time_to_first_token_seconds",
     type: "histogram",
-    labels: ["route", "slot"],
+    labels: ["route", "slot", "start"],
     unit: "seconds",
-    help: "Streams: from the request's header to the first token of its answer, with the wait for the slot",
-    bound: perRoute,
+    help: "Streams: from the request's header to the first token of its answer, with the wait for the slot; start cold: the slot was not loaded, else warm",
+    bound: `${perRoute} × 2`,
     buckets: genAiBuckets,
   },
   betweenTokens: {
@@ -78,10 +79,10 @@ export const gatewayMetrics = {
   failures: {
     name: "berth_request_failures_total",
     type: "counter",
-    labels: ["slot", "error", "answer"],
+    labels: ["slot", "error", "answer", "reason"],
     unit: "1",
-    help: "Requests that Berth refused or could not finish, by error code; answer begun: the client has a part of it",
-    bound: "slots and providers × error codes × 2",
+    help: "Requests that Berth refused or could not finish, by error code; answer begun: the client has a part of it; reason Lent, Paused or Unloaded: a person has taken the slot away, else other",
+    bound: "slots and providers × error codes × 2, and slots × 3",
   },
   inFlight: {
     name: "berth_requests_in_flight",
@@ -147,6 +148,14 @@ export const gatewayMetrics = {
     help: "1 while the gateway stops: it finishes open requests and accepts no new ones",
     bound: "1",
   },
+  drainLeft: {
+    name: "berth_gateway_drain_left_seconds",
+    type: "gauge",
+    labels: [],
+    unit: "seconds",
+    help: "While the gateway stops with open requests: the time until they are ended; else absent",
+    bound: "1",
+  },
   operatorLive: {
     name: "berth_operator_live",
     type: "gauge",
@@ -160,7 +169,7 @@ export const gatewayMetrics = {
     type: "gauge",
     labels: ["kind", "name", "type", "status", "reason"],
     unit: "1",
-    help: "1 for each present condition of a slot, model, upstream or group. A person must act on Stalled, Degraded, ModelUnknown and NameConflict with status True",
+    help: `1 for each present condition of a slot, model, upstream or group. A person must act on these with status True: ${troubleTypes.join(", ")}`,
     bound: "resources × condition types",
   },
   refusals: {

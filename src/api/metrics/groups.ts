@@ -35,6 +35,14 @@ export const groupMetrics = {
     help: "Slots of a group that wait for a place",
     bound: "groups",
   },
+  longestWait: {
+    name: "berth_group_longest_wait_seconds",
+    type: "gauge",
+    labels: ["group"],
+    unit: "seconds",
+    help: "How long the slot has waited that waits longest for a place; 0 without any",
+    bound: "groups",
+  },
   lent: {
     name: "berth_group_lent",
     type: "gauge",

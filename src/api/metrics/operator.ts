@@ -18,6 +18,14 @@ export const operatorMetrics = {
     help: "Connections that were replaced because a server had sent nothing for too long",
     bound: "1",
   },
+  pullIdle: {
+    name: "berth_pull_idle_seconds",
+    type: "gauge",
+    labels: ["ref"],
+    unit: "seconds",
+    help: "How long no byte of a model has come that is being fetched, over all attempts; 0 while its pull is paused",
+    bound: "models that are being fetched",
+  },
   reconciles: {
     name: "berth_reconcile_total",
     type: "counter",
@@ -46,10 +54,10 @@ export const operatorMetrics = {
   illegalTransitions: {
     name: "berth_slot_illegal_transitions_total",
     type: "counter",
-    labels: ["slot", "from", "to"],
+    labels: ["slot"],
     unit: "1",
-    help: "Moves that the table of states forbids: faults of the operator",
-    bound: "slots × 45; 0 unless the operator is at fault",
+    help: "Moves that the table of states forbids: faults of the operator, whose log names the states",
+    bound: "slots",
   },
   restarts: {
     name: "berth_slot_restarts_total",
@@ -58,6 +66,14 @@ export const operatorMetrics = {
     unit: "1",
     help: "Engine starts without a request, by the reason of the failure before; Earlier: before this operator started",
     bound: "slots × reasons of failures",
+  },
+  failures: {
+    name: "berth_slot_failures",
+    type: "gauge",
+    labels: ["slot"],
+    unit: "1",
+    help: "Failures of a slot's engines in a row; 0 after success, an edit or a restart that was asked for",
+    bound: "slots",
   },
   repairs: {
     name: "berth_drift_repaired_total",
@@ -129,7 +145,7 @@ export const operatorMetrics = {
     type: "gauge",
     labels: [],
     unit: "bytes",
-    help: "Memory that this machine, or the operator's own cgroup, has",
+    help: "Memory of this machine, or of the control group around the operator that has the least left; absent where engines are Pods",
     bound: "1",
   },
   hostMemoryAvailable: {
@@ -137,7 +153,23 @@ export const operatorMetrics = {
     type: "gauge",
     labels: [],
     unit: "bytes",
-    help: "Memory that is left for engines",
+    help: "The part of it that is left for engines: free, or a cache of files that the kernel gives back",
     bound: "1",
+  },
+  gpuMemoryTotal: {
+    name: "berth_gpu_memory_total_bytes",
+    type: "gauge",
+    labels: ["device"],
+    unit: "bytes",
+    help: "Memory of a GPU of its own that the driver leaves to programs",
+    bound: "GPUs",
+  },
+  gpuMemoryFree: {
+    name: "berth_gpu_memory_free_bytes",
+    type: "gauge",
+    labels: ["device"],
+    unit: "bytes",
+    help: "The part of it that was free at the last probe, at most a minute ago while somebody scrapes",
+    bound: "GPUs",
   },
 } as const satisfies Record<string, Metric>;

@@ -110,7 +110,7 @@ export class Call implements BackendCallOwner, DenseMember {
   onFirstToken(): void {
     const { seconds } = this;
     this.record.firstTokenMs = seconds * 1000;
-    const series = this.metrics.firstToken();
+    const series = this.metrics.firstToken(this.record.heldMs > 0 ? "cold" : "warm");
     if (this.trace?.isSampled === true) series.observeAs(seconds, "trace_id", this.trace.traceId);
     else series.observeAs(seconds, "request_id", this.requestId);
   }

@@ -2,18 +2,25 @@ import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import type { ApiError, ErrorCode } from "../../api/errors.ts";
 import { gatewayMetrics as families } from "../../api/metrics/gateway.ts";
 import { hardlyEverMs, mendProcessMetrics } from "../../lib/loop-delays.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
 import type { ValueFamily, ValueSeries } from "../../lib/metrics/families.ts";
 import type { HistogramFamily, HistogramSeries } from "../../lib/metrics/histogram.ts";
 import { MetricPage } from "../../lib/metrics/page.ts";
 import type { EngineCaches } from "./engine-cache.ts";
-import { exportSlots, type SlotReaders } from "./slot-metrics.ts";
+import { exportSlots, noSlot, type SlotReaders } from "./slot-metrics.ts";
+
+/** `cold`: the stream's request waited for its slot to load. */
+type StreamStart = "cold" | "warm";
+
+/** Why a person has taken a slot away: requests for it are refused as they should be. */
+const takenAway: ReadonlySet<unknown> = new Set(["Lent", "Paused", "Unloaded"]);
 
 /** The counters of one route and slot, looked up once and kept: labels cost more than counting. */
 export interface RouteMetrics {
   readonly duration: HistogramSeries;
   readonly firstByte: HistogramSeries;
   /** Made by the first stream. */
-  readonly firstToken: () => HistogramSeries;
+  readonly firstToken: (start: StreamStart) => HistogramSeries;
   /** Requests by HTTP status. */
   readonly codes: Map<number, ValueSeries>;
 }
@@ -31,12 +38,12 @@ export class GatewayMetrics {
   readonly #requests: ValueFamily<"route" | "slot" | "code">;
   readonly #duration: HistogramFamily<"route" | "slot">;
   readonly #firstByte: HistogramFamily<"route" | "slot">;
-  readonly #firstToken: HistogramFamily<"route" | "slot">;
+  readonly #firstToken: HistogramFamily<"route" | "slot" | "start">;
   readonly #betweenTokens: HistogramFamily<"slot">;
   readonly #tokens: ValueFamily<"slot" | "direction">;
   readonly #waits: HistogramFamily<"slot">;
   readonly #holds: HistogramFamily<"slot">;
-  readonly #failures: ValueFamily<"slot" | "error" | "answer">;
+  readonly #failures: ValueFamily<"slot" | "error" | "answer" | "reason">;
   readonly #sharedJoins: ValueFamily<"slot">;
   readonly #routes = new Map<string, Map<string, RouteMetrics>>();
   readonly #slots = new Map<string, SlotMetrics>();
@@ -57,7 +64,8 @@ export class GatewayMetrics {
     this.#holds = page.histogram(families.hold);
     this.#failures = page.values(families.failures);
     this.#sharedJoins = page.values(families.sharedJoins);
-    exportSlots(page, slots);
+    this.#failures.series({ slot: noSlot, error: "model.not_found", answer: "none", reason: "other" });
+    exportSlots(page, slots, (slot) => this.#known(slot));
   }
 
   onEngines(caches: EngineCaches): void {
@@ -66,13 +74,20 @@ export class GatewayMetrics {
   }
 
   /** Each is called at each scrape. */
-  onGateway(gateway: {
-    readonly sharedReaders: () => number;
-    readonly isDraining: () => boolean;
-    readonly isOperatorLive: () => boolean;
-  }): void {
-    this.page.read(families.sharedReaders, () => [["", gateway.sharedReaders()]]);
-    this.page.read(families.draining, () => [["", gateway.isDraining() ? 1 : 0]]);
+  onGateway(
+    dispatcher: { readonly sharedReaders: number; readonly underWay: number },
+    gateway: {
+      /** By the steady clock; undefined: the gateway does not stop. */
+      readonly drainEndsAt: () => number | undefined;
+      readonly isOperatorLive: () => boolean;
+    },
+  ): void {
+    this.page.read(families.sharedReaders, () => [["", dispatcher.sharedReaders]]);
+    this.page.read(families.draining, () => [["", gateway.drainEndsAt() === undefined ? 0 : 1]]);
+    this.page.read(families.drainLeft, function* () {
+      const endsAt = gateway.drainEndsAt();
+      if (endsAt !== undefined && dispatcher.underWay > 0) yield ["", Math.max(0, endsAt - steadyNow()) / 1000];
+    });
     this.page.read(families.operatorLive, () => [["", gateway.isOperatorLive() ? 1 : 0]]);
   }
 
@@ -83,9 +98,19 @@ export class GatewayMetrics {
   }
 
   /** A request of that slot got an error instead of an answer, or of its end. */
-  failed(slot: string, { code }: Pick<ApiError, "code">, hasBegun: boolean): void {
+  failed(slot: string, { code, details }: Pick<ApiError, "code" | "details">, hasBegun: boolean): void {
     const error: ErrorCode = code;
-    this.#failures.add({ slot, error, answer: hasBegun ? "begun" : "none" });
+    const why = details?.["reason"];
+    const reason = code === "slot.not_ready" && takenAway.has(why) ? String(why) : "other";
+    this.#failures.add({ slot, error, answer: hasBegun ? "begun" : "none", reason });
+  }
+
+  /** Failures with an alert of their own are there before the first: a counter that begins with 1 has not grown. */
+  #known(slot: string): void {
+    const reason = "other";
+    this.#failures.series({ slot, error: "slot.overloaded", answer: "none", reason });
+    for (const error of ["dispatch.upstream_failed", "dispatch.upstream_timeout"] satisfies ErrorCode[])
+      this.#failures.series({ slot, error, answer: "begun", reason });
   }
 
   joined(slot: string): void {
@@ -114,7 +139,7 @@ export class GatewayMetrics {
       metrics = {
         duration: this.#duration.series(labels),
         firstByte: this.#firstByte.series(labels),
-        firstToken: () => this.#firstToken.series(labels),
+        firstToken: (start) => this.#firstToken.series({ ...labels, start }),
         codes: new Map(),
       };
       slots.set(slot, metrics);

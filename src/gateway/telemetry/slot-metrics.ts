@@ -25,9 +25,14 @@ interface SlotLabels {
 
 /**
  * The families that are read from slots at each scrape. The order of the slots is found once for each index, and labels
- * are made once for each slot: for a thousand slots this took longer than writing the page.
+ * are made once for each slot: for a thousand slots this took longer than writing the page. `onKnown` is told each slot
+ * and provider before the first page that has it.
  */
-export function exportSlots(page: MetricPage, { traffic, admission, index, unresolved }: SlotReaders): void {
+export function exportSlots(
+  page: MetricPage,
+  { traffic, admission, index, unresolved }: SlotReaders,
+  onKnown: (slot: string) => void,
+): void {
   let known: readonly (readonly [KnownSlot, SlotLabels])[] = [];
   let knownOf: ResolutionIndex | undefined;
   let made = new Map<string, SlotLabels>();
@@ -36,14 +41,21 @@ export function exportSlots(page: MetricPage, { traffic, admission, index, unres
     if (present === knownOf) return known;
     const before = made;
     made = new Map();
+    for (const name of new Set([...present.upstreamRefs.values()].map(({ upstream }) => `upstream ${upstream}`)))
+      onKnown(name);
     known = slotsInOrder(present).map((slot) => {
       const labels = before.get(slot.name) ?? labelsOf(slot.name);
+      onKnown(slot.name);
       made.set(slot.name, labels);
       return [slot, labels];
     });
     knownOf = present;
     return known;
   };
+  page.before(() => {
+    slots();
+    return Promise.resolve();
+  });
   page.read(families.inFlight, function* () {
     for (const [{ name }, { own }] of slots()) yield [own, traffic.inFlight(name)];
   });

@@ -9,7 +9,7 @@ import { flmTag, type FlmTool } from "./flm.ts";
 import type { FileThread } from "./file-thread.ts";
 import type { ModelFetch } from "./model-fetch.ts";
 import { verifyFiles, type CheckedModel } from "./verify-files.ts";
-import { newProgress, Speed, type DownloadProgress } from "./progress.ts";
+import { WatchedProgress, type DownloadProgress, type Speed } from "./progress.ts";
 import { isWanted, type WantedModel } from "./wanted-model.ts";
 
 export interface PullFailure extends FetchFailure {
@@ -82,11 +82,13 @@ export interface ListedPull {
 /** Fetches models in the background: each model once, however many slots and requests ask for it. */
 export class ModelPulls implements AsyncDisposable {
   readonly #options: ModelPullsOptions;
-  readonly #jobs: FetchJobs<PullProgress, PullFailure>;
+  readonly #jobs: FetchJobs<WatchedProgress, PullFailure>;
   /** The model of each job, for as long as a slot or a request may ask for it. */
   readonly #models = new Map<string, WantedModel>();
   readonly #subscribers = new Subscribers<[requester: string]>();
   readonly #running = new Set<PullProgress>();
+  /** When bytes of a job whose last attempt has failed came last. */
+  readonly #movedAt = new Map<string, number>();
   #receivedBytes = 0;
   #stalls = 0;
   #syncing: Promise<void>;
@@ -96,7 +98,7 @@ export class ModelPulls implements AsyncDisposable {
     // An earlier operator may have installed files without syncing them.
     this.#syncing = options.store.sync().catch(options.onError);
     this.#jobs = new FetchJobs({
-      newProgress: () => ({ ...newProgress(), speed: new Speed() }),
+      newProgress: (key) => new WatchedProgress(this.#movedAt.get(key)),
       fetch: async (key, progress, signal) => await this.#run(key, progress, signal),
       failureOf: (_key, error) => failureOf(error, options.store.root),
       onChange: (requester) => this.#subscribers.notify(requester),
@@ -133,6 +135,21 @@ export class ModelPulls implements AsyncDisposable {
       receivedBytes: running.reduce((sum, { receivedBytes }) => sum + receivedBytes, this.#receivedBytes),
       stalls: running.reduce((sum, { stalls }) => sum + stalls, this.#stalls),
     };
+  }
+
+  /**
+   * For how many seconds each model has received no byte whose job runs or is due for another attempt: 0 while it is
+   * paused. Empty where nothing is fetched.
+   */
+  idle(now = performance.now()): ReadonlyMap<string, number> {
+    const seconds = new Map<string, number>();
+    for (const [key, { ref }] of this.#models) {
+      const job = this.#jobs.stateOf(key);
+      if (job === undefined || (job.state === "failed" && job.retryAt === undefined)) continue;
+      const own = job.state === "paused" ? 0 : (now - job.progress.movedAt) / 1000;
+      seconds.set(ref, Math.max(own, seconds.get(ref) ?? 0));
+    }
+    return seconds;
   }
 
   /** The state of the job that `requester` has asked for with that attempt. Starts nothing. */
@@ -172,7 +189,10 @@ export class ModelPulls implements AsyncDisposable {
   list(): readonly ListedPull[] {
     return [...this.#models].flatMap(([key, model]) => {
       const job = this.#jobs.stateOf(key);
-      if (job === undefined) this.#models.delete(key);
+      if (job === undefined) {
+        this.#models.delete(key);
+        this.#movedAt.delete(key);
+      }
       return job === undefined ? [] : [{ key, model, job, requesters: this.#jobs.requestersOf(key) }];
     });
   }
@@ -184,7 +204,9 @@ export class ModelPulls implements AsyncDisposable {
 
   /** Until somebody resumes it, or the requester leaves. */
   pause(model: WantedModel, requester: string): void {
-    this.#jobs.pause(this.keyOf(model), requester);
+    const key = this.keyOf(model);
+    this.#movedAt.delete(key);
+    this.#jobs.pause(key, requester);
   }
 
   resume(model: WantedModel): void {
@@ -234,7 +256,7 @@ export class ModelPulls implements AsyncDisposable {
     return others.some(({ files }) => files.some((file) => file.source === source));
   }
 
-  async #run(key: string, progress: PullProgress, signal: AbortSignal): Promise<void> {
+  async #run(key: string, progress: WatchedProgress, signal: AbortSignal): Promise<void> {
     const model = this.#models.get(key);
     if (model === undefined) throw new Error(`nobody has asked for ${key}`);
     this.#running.add(progress);
@@ -244,6 +266,10 @@ export class ModelPulls implements AsyncDisposable {
       if (tag === undefined) await fetch.fetch(model, progress, signal, (source) => this.#isNeeded(source, key));
       else if (flm === undefined) throw new FetchError("ToolFailed", `nobody fetches flm://${tag} here`);
       else await flm.fetch(tag, progress, signal);
+      this.#movedAt.delete(key);
+    } catch (error) {
+      if (!signal.aborted) this.#movedAt.set(key, progress.movedAt);
+      throw error;
     } finally {
       this.#receivedBytes += progress.receivedBytes;
       this.#stalls += progress.stalls;

@@ -49,6 +49,35 @@ export function within(whole: DownloadProgress, before: number, total: number): 
   };
 }
 
+/** The counters of a download, and when bytes came last, by `performance.now()`. */
+export class WatchedProgress implements DownloadProgress {
+  readonly speed = new Speed();
+  bytesDone = 0;
+  bytesTotal: number | undefined;
+  stalls = 0;
+  restarts = 0;
+  #receivedBytes = 0;
+  #movedAt: number;
+
+  /** `movedAt`: that of an attempt before it, which has failed. */
+  constructor(movedAt = performance.now()) {
+    this.#movedAt = movedAt;
+  }
+
+  get movedAt(): number {
+    return this.#movedAt;
+  }
+
+  get receivedBytes(): number {
+    return this.#receivedBytes;
+  }
+
+  set receivedBytes(bytes: number) {
+    if (bytes !== this.#receivedBytes) this.#movedAt = performance.now();
+    this.#receivedBytes = bytes;
+  }
+}
+
 const windowMs = 5000;
 
 /** Bytes a second over the last few seconds. */

@@ -3,6 +3,7 @@ import { groupMetrics as families } from "../../api/metrics/groups.ts";
 import type { ValueFamily } from "../../lib/metrics/families.ts";
 import type { HistogramFamily } from "../../lib/metrics/histogram.ts";
 import type { MetricPage } from "../../lib/metrics/page.ts";
+import { labelText, type Sample } from "../../lib/metrics/spec.ts";
 import { leavingCauses, type LeavingCause } from "../plan/grant.ts";
 
 /** A budget of a number of slots; every other resource is counted in bytes. */
@@ -15,16 +16,23 @@ export class GroupMetrics {
   readonly #evictions: ValueFamily<"group" | "slot" | "reason">;
   readonly #waiting: ValueFamily<"group">;
   readonly #lent: ValueFamily<"group">;
+  /** Since when the slot of each group has waited that waits longest, milliseconds since the epoch; undefined: none does. */
+  readonly #waitingSince = new Map<string, number | undefined>();
   readonly #budget: ValueFamily<"group" | "device">;
   readonly #used: ValueFamily<"group" | "device">;
   readonly #slotBudget: ValueFamily<"group">;
   readonly #slotsUsed: ValueFamily<"group">;
 
-  constructor(page: MetricPage) {
+  readonly #now: () => number;
+
+  /** `now`: milliseconds since the epoch. */
+  constructor(page: MetricPage, now: () => number = Date.now) {
+    this.#now = now;
     this.#grants = page.values(families.grants);
     this.#waits = page.histogram(families.waits);
     this.#evictions = page.values(families.evictions);
     this.#waiting = page.values(families.waiting);
+    page.read(families.longestWait, () => this.#longestWaits());
     this.#lent = page.values(families.lent);
     this.#budget = page.values(families.budgetBytes);
     this.#used = page.values(families.usedBytes);
@@ -46,7 +54,10 @@ export class GroupMetrics {
     if (before !== undefined) this.#remove(before, after === undefined);
     if (after === undefined) return;
     const group = after.name;
-    this.#waiting.set({ group }, after.members.filter(({ state }) => state === "waiting").length);
+    const waiting = after.members.filter(({ state }) => state === "waiting");
+    this.#waiting.set({ group }, waiting.length);
+    const since = Math.min(...waiting.map((member) => Date.parse(member.since)));
+    this.#waitingSince.set(group, waiting.length === 0 ? undefined : since);
     this.#lent.set({ group }, after.lentUntil === undefined ? 0 : 1);
     for (const { resource, total, used } of after.budget) {
       if (resource === slotsResource) {
@@ -59,6 +70,14 @@ export class GroupMetrics {
     }
   }
 
+  *#longestWaits(): Iterable<Sample> {
+    for (const [group, since] of this.#waitingSince)
+      yield [
+        labelText(families.longestWait.labels, { group }),
+        since === undefined ? 0 : Math.max(0, this.#now() - since) / 1000,
+      ];
+  }
+
   #remove({ name: group, budget, members }: GroupStatus, isGone: boolean): void {
     this.#slotBudget.remove({ group });
     this.#slotsUsed.remove({ group });
@@ -68,6 +87,7 @@ export class GroupMetrics {
     }
     if (!isGone) return;
     this.#waiting.remove({ group });
+    this.#waitingSince.delete(group);
     this.#lent.remove({ group });
     this.#waits.remove({ group });
     for (const { slot } of members) {

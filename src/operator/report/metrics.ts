@@ -1,4 +1,3 @@
-import { totalmem } from "node:os";
 import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import { fitStages } from "../../api/fit.ts";
 import { operatorMetrics as families } from "../../api/metrics/operator.ts";
@@ -7,12 +6,29 @@ import type { PublishedSlot } from "../../api/status.ts";
 import { GroupMetrics } from "./group-metrics.ts";
 import type { IllegalMove } from "./illegal-moves.ts";
 import type { WorkQueue } from "../queue.ts";
+import type { MemoryLeft } from "../../lib/memory-left.ts";
 import { hardlyEverMs, mendProcessMetrics } from "../../lib/loop-delays.ts";
 import type { ValueFamily } from "../../lib/metrics/families.ts";
 import type { HistogramFamily } from "../../lib/metrics/histogram.ts";
 import { MetricPage } from "../../lib/metrics/page.ts";
+import { labelText } from "../../lib/metrics/spec.ts";
+import { GpuMemory, type GpuFacts } from "./gpu-memory.ts";
 
 export type ReconcileOutcome = "success" | "requeue" | "error";
+
+/** What is read anew for each page. */
+interface MetricSources {
+  readonly pulls?: () => { readonly receivedBytes: number; readonly stalls: number };
+  /** Seconds without a byte, by model. */
+  readonly idlePulls?: () => ReadonlyMap<string, number>;
+  /** Undefined: no engine shares this machine's memory, or it cannot be read. */
+  readonly memory?: () => Promise<MemoryLeft | undefined>;
+  /** The GPUs now; asked at most once a minute. */
+  readonly gpus?: () => Promise<readonly GpuFacts[]>;
+}
+
+/** What a reconcile is for. */
+export const reconciledKinds = ["Registry", "Group", "Pull", "Slot"] as const;
 
 /** The operator's metric page (docs/metrics.md). Names are a contract with people's dashboards. */
 export class OperatorMetrics {
@@ -21,8 +37,9 @@ export class OperatorMetrics {
   readonly #reconciles: ValueFamily<"kind" | "outcome">;
   readonly #duration: HistogramFamily<"kind">;
   readonly #transitions: ValueFamily<"slot" | "to">;
-  readonly #illegal: ValueFamily<"slot" | "from" | "to">;
+  readonly #illegal: ValueFamily<"slot">;
   readonly #restarts: ValueFamily<"slot" | "reason">;
+  readonly #failures: ValueFamily<"slot">;
   readonly #repairs: ValueFamily<"slot" | "reason">;
   readonly #load: HistogramFamily<"slot" | "phase">;
   readonly #state: ValueFamily<"slot" | "state">;
@@ -32,10 +49,8 @@ export class OperatorMetrics {
   /** The reasons of each slot's restarts so far. */
   readonly #reasons = new Map<string, Set<string>>();
 
-  constructor(
-    queue: () => Pick<WorkQueue, "depth" | "oldestAgeMs">,
-    pulls: () => { readonly receivedBytes: number; readonly stalls: number } = () => ({ receivedBytes: 0, stalls: 0 }),
-  ) {
+  constructor(queue: () => Pick<WorkQueue, "depth" | "oldestAgeMs">, sources: MetricSources = {}) {
+    const pulls = sources.pulls ?? ((): { receivedBytes: number; stalls: number } => ({ receivedBytes: 0, stalls: 0 }));
     const ofProcess = new Registry();
     collectDefaultMetrics({ register: ofProcess, eventLoopMonitoringPrecision: hardlyEverMs });
     mendProcessMetrics(ofProcess, (gauge) => new Gauge({ ...gauge, registers: [ofProcess] }));
@@ -43,11 +58,18 @@ export class OperatorMetrics {
     this.page = page;
     page.read(families.pullBytes, () => [["", pulls().receivedBytes]]);
     page.read(families.pullStalls, () => [["", pulls().stalls]]);
+    page.read(families.pullIdle, function* () {
+      for (const [ref, seconds] of sources.idlePulls?.() ?? [])
+        yield [labelText(families.pullIdle.labels, { ref }), seconds];
+    });
     this.#reconciles = page.values(families.reconciles);
+    // A counter that begins with 1 has not grown: alerts would miss the first error.
+    for (const kind of reconciledKinds) this.#reconciles.series({ kind, outcome: "error" });
     this.#duration = page.histogram(families.reconcileDuration);
     this.#transitions = page.values(families.transitions);
     this.#illegal = page.values(families.illegalTransitions);
     this.#restarts = page.values(families.restarts);
+    this.#failures = page.values(families.failures);
     this.#repairs = page.values(families.repairs);
     this.#load = page.histogram(families.load);
     this.#state = page.values(families.state);
@@ -56,9 +78,21 @@ export class OperatorMetrics {
     this.#fitError = page.values(families.fitError);
     page.read(families.queueDepth, () => [["", queue().depth]]);
     page.read(families.queueOldest, () => [["", queue().oldestAgeMs / 1000]]);
-    page.read(families.hostMemoryTotal, () => [["", machineBytes()]]);
-    page.read(families.hostMemoryAvailable, () => [["", process.availableMemory()]]);
+    this.#exportMachine(sources);
     this.groups = new GroupMetrics(page);
+  }
+
+  #exportMachine({ memory, gpus }: MetricSources): void {
+    const { page } = this;
+    let left: MemoryLeft | undefined;
+    page.before(async () => {
+      left = await memory?.();
+    });
+    page.read(families.hostMemoryTotal, () => (left === undefined ? [] : [["", left.totalBytes]]));
+    page.read(families.hostMemoryAvailable, () => (left === undefined ? [] : [["", left.availableBytes]]));
+    const gpuMemory = new GpuMemory(gpus);
+    page.read(families.gpuMemoryTotal, () => gpuMemory.samples("totalBytes"));
+    page.read(families.gpuMemoryFree, () => gpuMemory.samples("freeBytes"));
   }
 
   reconciled(kind: string, outcome: ReconcileOutcome, seconds: number): void {
@@ -75,6 +109,8 @@ export class OperatorMetrics {
     }
     const restarts = after.status.counters.restarts - (before?.status.counters.restarts ?? 0);
     this.#restarted(after, before, restarts);
+    this.#illegal.series({ slot });
+    this.#failures.set({ slot }, after.status.failures);
     for (const state of slotStates) this.#state.set({ slot, state }, after.status.state === state ? 1 : 0);
     const mains = after.status.processes.filter(({ role }) => role === "main");
     this.#replicas.set({ slot, state: "wanted" }, after.spec.replicas ?? 1);
@@ -117,8 +153,8 @@ export class OperatorMetrics {
     this.#repairs.add({ slot, reason });
   }
 
-  movedIllegally({ slot, from, to }: IllegalMove): void {
-    this.#illegal.add({ slot, from, to });
+  movedIllegally({ slot }: Pick<IllegalMove, "slot">): void {
+    this.#illegal.add({ slot });
   }
 
   /** `last`: its last published state. */
@@ -130,10 +166,9 @@ export class OperatorMetrics {
     for (const reason of ["Paused", "Renamed"]) this.#repairs.remove({ slot, reason });
     for (const reason of this.#reasons.get(slot) ?? []) this.#restarts.remove({ slot, reason });
     this.#reasons.delete(slot);
-    for (const to of slotStates) {
-      this.#transitions.remove({ slot, to });
-      for (const from of slotStates) this.#illegal.remove({ slot, from, to });
-    }
+    this.#illegal.remove({ slot });
+    this.#failures.remove({ slot });
+    for (const to of slotStates) this.#transitions.remove({ slot, to });
     for (const phase of ["pull", "start", "warm"]) this.#load.remove({ slot, phase });
   }
 }
@@ -143,10 +178,4 @@ const host = "host";
 
 function devicesIn(published: PublishedSlot | undefined): readonly string[] {
   return [host, ...(published?.status.memory?.devices ?? []).map(({ id }) => id)];
-}
-
-/** What this machine has, or the cgroup of this process where that is less. */
-function machineBytes(): number {
-  const limit = process.constrainedMemory();
-  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
 }

@@ -80,14 +80,32 @@ describe("the gateway's metric page", () => {
   });
 });
 
+const failures = [
+  ["embed", "slot.disabled", "none", 1],
+  ["none", "dispatch.invalid_request", "none", 1],
+  ["none", "model.not_found", "none", 3],
+  ["primary", "dispatch.rejected", "none", 1],
+  ...slots.flatMap((slot) => [
+    [slot, "dispatch.upstream_failed", "begun", 0],
+    [slot, "dispatch.upstream_timeout", "begun", 0],
+    [slot, "slot.overloaded", "none", 0],
+  ]),
+]
+  .map(
+    ([slot, error, answer, count]) =>
+      `berth_request_failures_total{slot="${slot}",error="${error}",answer="${answer}",reason="other"} ${count}`,
+  )
+  .toSorted();
+
 const expected = `
 # HELP berth_auth_refusals_total Requests that authentication has refused, by error code
-# HELP berth_condition 1 for each present condition of a slot, model, upstream or group. A person must act on Stalled, Degraded, ModelUnknown and NameConflict with status True
+# HELP berth_condition 1 for each present condition of a slot, model, upstream or group. A person must act on these with status True: Stalled, NameConflict, Degraded, ModelUnknown
 # HELP berth_engine_kv_cache_usage_ratio Tokens in the cache of an engine by tokens that fit in it; engines that tell their /slots, as llama-server does
+# HELP berth_gateway_drain_left_seconds While the gateway stops with open requests: the time until they are ended; else absent
 # HELP berth_gateway_draining 1 while the gateway stops: it finishes open requests and accepts no new ones
 # HELP berth_operator_live 1 while the operator's heartbeat arrives, 0 when it is late or has never arrived
 # HELP berth_request_duration_seconds From the request's header to the end of its answer
-# HELP berth_request_failures_total Requests that Berth refused or could not finish, by error code; answer begun: the client has a part of it
+# HELP berth_request_failures_total Requests that Berth refused or could not finish, by error code; answer begun: the client has a part of it; reason Lent, Paused or Unloaded: a person has taken the slot away, else other
 # HELP berth_request_hold_seconds The part of a request's wait in which its slot was not loaded, with any outcome
 # HELP berth_request_wait_seconds How long requests waited for a slot to load, or in its queue, with any outcome
 # HELP berth_requests_held Requests that wait for a slot to load
@@ -99,7 +117,7 @@ const expected = `
 # HELP berth_slot_state 1 for the present state of a slot
 # HELP berth_time_between_tokens_seconds Streams: the time between two tokens of an answer, as they arrive from the engine
 # HELP berth_time_to_first_byte_seconds From the request's header to the first byte of its answer
-# HELP berth_time_to_first_token_seconds Streams: from the request's header to the first token of its answer, with the wait for the slot
+# HELP berth_time_to_first_token_seconds Streams: from the request's header to the first token of its answer, with the wait for the slot; start cold: the slot was not loaded, else warm
 # HELP berth_tokens_total Tokens of prompts (in) and answers (out) as engines count them; of a stream without a count, its events
 # HELP berth_upstream_circuit 1 for the present state of a provider's circuit
 # HELP berth_upstream_models Refs that a provider serves
@@ -112,6 +130,7 @@ const expected = `
 # TYPE berth_auth_refusals_total counter
 # TYPE berth_condition gauge
 # TYPE berth_engine_kv_cache_usage_ratio gauge
+# TYPE berth_gateway_drain_left_seconds gauge
 # TYPE berth_gateway_draining gauge
 # TYPE berth_operator_live gauge
 # TYPE berth_request_duration_seconds histogram
@@ -152,10 +171,7 @@ berth_operator_live 1
 berth_request_duration_seconds_count{route="/v1/chat/completions",slot="none"} 4
 berth_request_duration_seconds_count{route="/v1/chat/completions",slot="primary"} 3
 berth_request_duration_seconds_count{route="/v1/embeddings",slot="embed"} 1
-berth_request_failures_total{slot="embed",error="slot.disabled",answer="none"} 1
-berth_request_failures_total{slot="none",error="dispatch.invalid_request",answer="none"} 1
-berth_request_failures_total{slot="none",error="model.not_found",answer="none"} 3
-berth_request_failures_total{slot="primary",error="dispatch.rejected",answer="none"} 1
+${failures.join("\n")}
 ${["coder", "embed", "img", "none", "primary", "stt", "tts"].map((slot) => `berth_requests_held{slot="${slot}"} 0`).join("\n")}
 ${slots.map((slot) => `berth_requests_in_flight{slot="${slot}"} 0`).join("\n")}
 ${slots.map((slot) => `berth_requests_queued{slot="${slot}"} 0`).join("\n")}

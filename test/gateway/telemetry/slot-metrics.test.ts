@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { buildIndex } from "../../../src/gateway/routing/index.ts";
-import { exportSlots } from "../../../src/gateway/telemetry/slot-metrics.ts";
+import { exportSlots, type SlotReaders } from "../../../src/gateway/telemetry/slot-metrics.ts";
 import { MetricPage } from "../../../src/lib/metrics/page.ts";
 import { publishedSlot } from "../../support/gateway.ts";
 
@@ -18,12 +18,13 @@ it("the page has the slots of the present index, in their order, which is found 
   let index = indexOf(["later", "early"]);
   let reads = 0;
   const page = new MetricPage();
-  exportSlots(page, {
+  const readers: SlotReaders = {
     index: () => index,
     traffic: { inFlight: () => 2, stateOf: () => "ready" },
     admission: { counts: () => ({ held: 0, queued: 0 }) },
     unresolved: () => 3,
-  });
+  };
+  exportSlots(page, readers, () => undefined);
   const inFlight = async (): Promise<string[]> =>
     (
       String((await page.render()).body).match(/^berth_requests_in_flight\{.*|^.*slot="none".*|^.*="ready"\} 1$/gm) ??

@@ -11,7 +11,7 @@ const tokens = async (gateway: TestGateway): Promise<(number | undefined)[]> => 
   await gateway.metric('berth_tokens_total{slot="primary",direction="in"}'),
   await gateway.metric('berth_tokens_total{slot="primary",direction="out"}'),
 ];
-const first = 'berth_time_to_first_token_seconds_count{route="/v1/chat/completions",slot="primary"}';
+const first = 'berth_time_to_first_token_seconds_count{route="/v1/chat/completions",slot="primary",start="warm"}';
 const between = 'berth_time_between_tokens_seconds_count{slot="primary"}';
 
 describe("tokens of a slot", () => {

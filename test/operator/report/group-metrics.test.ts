@@ -19,7 +19,7 @@ async function lines(page: MetricPage): Promise<readonly string[]> {
 
 test("groups are counted by device, or by slots, and a removed group leaves no series behind", async () => {
   const page = new MetricPage();
-  const metrics = new GroupMetrics(page);
+  const metrics = new GroupMetrics(page, () => Date.parse("2026-01-01T00:20:00.000Z"));
   metrics.published(status, undefined);
   metrics.granted("gpu", "b", 0);
   metrics.granted("gpu", "a", 12);
@@ -31,6 +31,7 @@ test("groups are counted by device, or by slots, and a removed group leaves no s
     'berth_group_wait_seconds_count{group="gpu"} 1',
     'berth_group_evictions_total{group="gpu",slot="b",reason="waited"} 1',
     'berth_group_waiting{group="gpu"} 1',
+    'berth_group_longest_wait_seconds{group="gpu"} 1200',
     'berth_group_lent{group="gpu"} 0',
     'berth_group_budget_bytes{group="gpu",device="0000:01:00.0"} 24',
     'berth_group_used_bytes{group="gpu",device="0000:01:00.0"} 10',
@@ -45,8 +46,9 @@ test("groups are counted by device, or by slots, and a removed group leaves no s
     lentUntil: "2026-01-01T02:00:00.000Z",
   } satisfies GroupStatus;
   metrics.published(slots, status);
-  assert.deepEqual((await lines(page)).slice(-4), [
+  assert.deepEqual((await lines(page)).slice(-5), [
     'berth_group_waiting{group="gpu"} 0',
+    'berth_group_longest_wait_seconds{group="gpu"} 0',
     'berth_group_lent{group="gpu"} 1',
     'berth_group_budget_slots{group="gpu"} 2',
     'berth_group_used_slots{group="gpu"} 1',

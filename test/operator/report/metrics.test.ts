@@ -12,7 +12,9 @@ async function page(metrics: OperatorMetrics): Promise<string[]> {
 }
 
 test("the page holds every family, and the values of two published statuses", async () => {
-  const metrics = new OperatorMetrics(() => ({ depth: 3, oldestAgeMs: 1500 }));
+  const metrics = new OperatorMetrics(() => ({ depth: 3, oldestAgeMs: 1500 }), {
+    idlePulls: () => new Map([["owner/model", 12.5]]),
+  });
   metrics.reconciled("Slot", "success", 0.004);
   metrics.reconciled("Slot", "requeue", 0.006);
   metrics.reconciled("Registry", "error", 0.5);
@@ -25,7 +27,7 @@ test("the page holds every family, and the values of two published statuses", as
     counters: { transitions: { starting: 4 }, restarts: 2 },
   });
   metrics.published(before, undefined);
-  metrics.movedIllegally({ slot: "primary", from: "ready", to: "offline", reason: "Stopped" });
+  metrics.movedIllegally({ slot: "primary" });
   metrics.published(
     published({
       lastLoad: { ...lastLoad, warmSeconds: 3 },
@@ -40,11 +42,17 @@ test("the page holds every family, and the values of two published statuses", as
     "# HELP berth_pull_stalls_total Connections that were replaced because a server had sent nothing for too long",
     "# TYPE berth_pull_stalls_total counter",
     "berth_pull_stalls_total 0",
+    "# HELP berth_pull_idle_seconds How long no byte of a model has come that is being fetched, over all attempts; 0 while its pull is paused",
+    "# TYPE berth_pull_idle_seconds gauge",
+    'berth_pull_idle_seconds{ref="owner/model"} 12.5',
     "# HELP berth_reconcile_total Reconciles by outcome",
     "# TYPE berth_reconcile_total counter",
+    'berth_reconcile_total{kind="Registry",outcome="error"} 1',
+    'berth_reconcile_total{kind="Group",outcome="error"} 0',
+    'berth_reconcile_total{kind="Pull",outcome="error"} 0',
+    'berth_reconcile_total{kind="Slot",outcome="error"} 0',
     'berth_reconcile_total{kind="Slot",outcome="success"} 1',
     'berth_reconcile_total{kind="Slot",outcome="requeue"} 1',
-    'berth_reconcile_total{kind="Registry",outcome="error"} 1',
     "# HELP berth_reconcile_duration_seconds Duration of a reconcile",
     "# TYPE berth_reconcile_duration_seconds histogram",
     'berth_reconcile_duration_seconds_sum{kind="Slot"} 0.01',
@@ -55,13 +63,16 @@ test("the page holds every family, and the values of two published statuses", as
     "# TYPE berth_slot_transitions_total counter",
     'berth_slot_transitions_total{slot="primary",to="starting"} 4',
     'berth_slot_transitions_total{slot="primary",to="ready"} 1',
-    "# HELP berth_slot_illegal_transitions_total Moves that the table of states forbids: faults of the operator",
+    "# HELP berth_slot_illegal_transitions_total Moves that the table of states forbids: faults of the operator, whose log names the states",
     "# TYPE berth_slot_illegal_transitions_total counter",
-    'berth_slot_illegal_transitions_total{slot="primary",from="ready",to="offline"} 1',
+    'berth_slot_illegal_transitions_total{slot="primary"} 1',
     "# HELP berth_slot_restarts_total Engine starts without a request, by the reason of the failure before; Earlier: before this operator started",
     "# TYPE berth_slot_restarts_total counter",
     'berth_slot_restarts_total{slot="primary",reason="Earlier"} 2',
     'berth_slot_restarts_total{slot="primary",reason="Exited"} 1',
+    "# HELP berth_slot_failures Failures of a slot's engines in a row; 0 after success, an edit or a restart that was asked for",
+    "# TYPE berth_slot_failures gauge",
+    'berth_slot_failures{slot="primary"} 0',
     "# HELP berth_drift_repaired_total Changes of others to running engines that the operator undid without a restart, such as a paused container",
     "# TYPE berth_drift_repaired_total counter",
     "# HELP berth_slot_load_seconds Time a load spent per phase",
@@ -87,10 +98,14 @@ test("the page holds every family, and the values of two published statuses", as
     "# HELP berth_reconcile_queue_oldest_seconds How long the longest-waiting key has waited",
     "# TYPE berth_reconcile_queue_oldest_seconds gauge",
     "berth_reconcile_queue_oldest_seconds 1.5",
-    "# HELP berth_host_memory_total_bytes Memory that this machine, or the operator's own cgroup, has",
+    "# HELP berth_host_memory_total_bytes Memory of this machine, or of the control group around the operator that has the least left; absent where engines are Pods",
     "# TYPE berth_host_memory_total_bytes gauge",
-    "# HELP berth_host_memory_available_bytes Memory that is left for engines",
+    "# HELP berth_host_memory_available_bytes The part of it that is left for engines: free, or a cache of files that the kernel gives back",
     "# TYPE berth_host_memory_available_bytes gauge",
+    "# HELP berth_gpu_memory_total_bytes Memory of a GPU of its own that the driver leaves to programs",
+    "# TYPE berth_gpu_memory_total_bytes gauge",
+    "# HELP berth_gpu_memory_free_bytes The part of it that was free at the last probe, at most a minute ago while somebody scrapes",
+    "# TYPE berth_gpu_memory_free_bytes gauge",
     ...Object.values(groupMetrics).flatMap(({ name, help, type }) => [
       `# HELP ${name} ${help}`,
       `# TYPE ${name} ${type}`,
@@ -98,11 +113,38 @@ test("the page holds every family, and the values of two published statuses", as
   ]);
 });
 
+test("a slot has the series that alerts compare before its first failure, and its failures in a row", async () => {
+  const metrics = new OperatorMetrics(() => ({ depth: 0, oldestAgeMs: 0 }));
+  const first = published();
+  metrics.published(first, undefined);
+  const ofAlerts = async (): Promise<string[]> =>
+    (await page(metrics)).filter((line) => /^berth_slot_(failures|illegal_transitions_total)\{/.test(line));
+  assert.deepEqual(await ofAlerts(), [
+    'berth_slot_illegal_transitions_total{slot="primary"} 0',
+    'berth_slot_failures{slot="primary"} 0',
+  ]);
+  metrics.published(published({ state: "error", failures: 4 }), first);
+  assert.equal((await ofAlerts())[1], 'berth_slot_failures{slot="primary"} 4');
+});
+
+test("memory is that of the machine with engines, and none where engines run elsewhere", async () => {
+  const queue = (): { depth: number; oldestAgeMs: number } => ({ depth: 0, oldestAgeMs: 0 });
+  const hostLines = async (metrics: OperatorMetrics): Promise<string[]> =>
+    String((await metrics.page.render()).body)
+      .split("\n")
+      .filter((line) => line.startsWith("berth_host_"));
+  const here = new OperatorMetrics(queue, {
+    memory: async () => await Promise.resolve({ totalBytes: 8, availableBytes: 6 }),
+  });
+  assert.deepEqual(await hostLines(here), ["berth_host_memory_total_bytes 8", "berth_host_memory_available_bytes 6"]);
+  assert.deepEqual(await hostLines(new OperatorMetrics(queue)), []);
+});
+
 test("a slot that is gone leaves no series behind", async () => {
   const metrics = new OperatorMetrics(() => ({ depth: 0, oldestAgeMs: 0 }));
   const before = published();
   metrics.published(before, undefined);
-  metrics.movedIllegally({ slot: "primary", from: "ready", to: "offline", reason: "Stopped" });
+  metrics.movedIllegally({ slot: "primary" });
   metrics.deleted("primary", undefined);
   assert.deepEqual(
     (await page(metrics)).filter((line) => line.includes("primary")),
