@@ -164,8 +164,9 @@ export class BackendCall implements Waiter, Sender {
   onSettled(usage: Readonly<Usage> | undefined): void {
     const tokensIn = usage?.input;
     const tokensOut = usage?.output ?? this.#tokens?.count;
-    countTokens(this.#control.metrics.ofSlot(this.#waitQueue.slot), tokensIn, tokensOut);
-    this.#lease?.backend.context.answered(usage, tokensOut);
+    countTokens(this.#control.metrics.ofSlot(this.#waitQueue.slot), { tokensIn, tokensOut }, this.#tokens?.count);
+    const backend = this.#lease?.backend;
+    backend?.context.answered(usage, tokensOut);
     const startedAt = this.#admittedAt;
     const now = steadyNow();
     this.#owner.onEngineDone({ startedAt, ms: now - startedAt, model: this.#served, tokensIn, tokensOut });

@@ -36,7 +36,7 @@ export function answerFromProvider(
     onFailed: () => false,
     onSettled: (usage) => {
       const counts = { tokensIn: usage?.input, tokensOut: usage?.output ?? tokens?.count };
-      countTokens(metrics.ofSlot(call.slot), counts.tokensIn, counts.tokensOut);
+      countTokens(metrics.ofSlot(call.slot), counts, tokens?.count);
       call.onEngineDone({ startedAt: began, ms: steadyNow() - began, model: served, ...counts });
       call.onSettled();
     },
