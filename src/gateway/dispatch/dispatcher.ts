@@ -223,8 +223,9 @@ export class Dispatcher {
     call.endHold();
     call.charge.end();
     if (!response.writableFinished) call.work?.abandon();
-    const code = response.writableFinished ? response.statusCode : 499;
     const { failure } = answer;
+    // What cannot carry a failure any more is cut by the gateway, not by its client.
+    const code = response.writableFinished ? response.statusCode : (failure?.status ?? 499);
     this.#options.metrics.ended(route.path, slot, code, seconds);
     if (failure !== undefined) this.#options.metrics.failed(slot, failure, answer.isAnswered);
     const { record, trace } = call;
