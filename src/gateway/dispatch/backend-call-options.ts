@@ -2,6 +2,7 @@ import type { Admission } from "../admission/admission.ts";
 import type { WaitQueue } from "../admission/wait-queue.ts";
 import type { BackendLease } from "../admission/backend-set.ts";
 import type { BufferBudget } from "../admission/budget.ts";
+import type { PassedTrace } from "../../lib/exchange.ts";
 import type { AnswerSink } from "../relay/answer.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
@@ -26,7 +27,7 @@ export interface BackendCallOptions {
   readonly client: string;
   readonly requestId: string;
   /** The trace that the engine's work belongs to. */
-  readonly traceparent: string | undefined;
+  readonly trace: PassedTrace | undefined;
   readonly sink: AnswerSink;
   readonly owner: BackendCallOwner;
 }

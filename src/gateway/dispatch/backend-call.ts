@@ -227,7 +227,7 @@ export class BackendCall implements Waiter, Sender {
     this.#send(this.#order, lease);
   }
 
-  #send({ route, requestId, traceparent }: BackendCallOptions, { backend }: BackendLease): void {
+  #send({ route, requestId, trace }: BackendCallOptions, { backend }: BackendLease): void {
     const { slot, request, backendRequest } = route;
     this.#served = backendRequest.served;
     const { firstByte, idle } = slot.spec.timeoutSeconds;
@@ -243,7 +243,7 @@ export class BackendCall implements Waiter, Sender {
       budget,
     });
     this.#relay = relay;
-    const to = { transport: backend.pool, endpoint: backend.endpoint, requestId, traceparent, timeouts };
+    const to = { transport: backend.pool, endpoint: backend.endpoint, requestId, trace, timeouts };
     relay.start(backendRequest.exchange?.(to, relay) ?? to.transport.send(backendRequest, to, relay));
   }
 

@@ -54,7 +54,7 @@ export function answerFromProvider(
       body,
       model: model.providerModel,
       requestId,
-      traceparent: call.trace?.traceparent,
+      trace: call.trace,
       client: principal.client,
     },
     relay,

@@ -24,8 +24,9 @@ export class Traces implements AsyncDisposable {
     this.#sampler = new TraceSampler(options.part);
   }
 
-  begin(traceparent: string | string[] | undefined): RequestTrace {
-    return ownTrace(traceparent, () => this.#sampler.choose());
+  /** Of a request that was admitted. */
+  begin(headers: Parameters<typeof ownTrace>[0]): RequestTrace {
+    return ownTrace(headers, this.#sampler);
   }
 
   ended(request: TracedRequest): void {

@@ -156,9 +156,9 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
     this.#permit = permit;
     this.#refusal = undefined;
     const silenceMs = spec.timeoutSeconds * 1000;
-    const { requestId, traceparent, body } = request;
+    const { requestId, trace, body } = request;
     const timeouts = { firstByteMs: silenceMs, idleMs: silenceMs };
-    this.#exchange = transport.send({ ...request, body: body.sent }, { requestId, traceparent, timeouts }, this);
+    this.#exchange = transport.send({ ...request, body: body.sent }, { requestId, trace, timeouts }, this);
   }
 
   /** Of one attempt: the client gets only a successful answer. */
