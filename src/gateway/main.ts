@@ -96,7 +96,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       onDiscoveredError: (error) => log.warn({ err: error }, "a provider's list of models could not be kept"),
     }),
   );
-  const traces = stack.use(await openTraces(config, options));
+  const traces = stack.use(await openTraces(config, { version, instance: gateway, log }));
   const { published, openUpstreams, discovered, tokens, manifests } = store;
   // No await from here to the last of the following statements: providers answer and operators publish at any time.
   const budget = new BufferBudget(config.bufferLimit);

@@ -7,6 +7,7 @@ import type { AnswerSink } from "../relay/answer.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
+import type { EngineEndpoint } from "../telemetry/request-record.ts";
 import type { HeldClient } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
 
@@ -59,6 +60,7 @@ export interface EnginePart {
   readonly ms: number;
   /** The model as the engine calls it. */
   readonly model: string;
+  readonly endpoint?: EngineEndpoint | undefined;
   readonly tokensIn: number | undefined;
   readonly tokensOut: number | undefined;
 }

@@ -169,7 +169,8 @@ export class BackendCall implements Waiter, Sender {
     backend?.context.answered(usage, tokensOut);
     const startedAt = this.#admittedAt;
     const now = steadyNow();
-    this.#owner.onEngineDone({ startedAt, ms: now - startedAt, model: this.#served, tokensIn, tokensOut });
+    const endpoint = backend?.endpoint;
+    this.#owner.onEngineDone({ startedAt, ms: now - startedAt, model: this.#served, endpoint, tokensIn, tokensOut });
     this.#leaveEngine(now);
     this.#settle();
   }
