@@ -34,6 +34,7 @@ import { defaultAgainAfterMs } from "./dispatch/backend-call.ts";
 import type { ResolutionIndex } from "./routing/index.ts";
 import { LiveIndex } from "./routing/live-index.ts";
 import { KeptItems, keptItems } from "./protocols/kept-items.ts";
+import { GoneNames } from "../lib/metrics/gone-names.ts";
 import { GatewayMetrics } from "./telemetry/metrics.ts";
 import { defaultHoldTimes, type HoldTimes } from "./dispatch/stream-hold.ts";
 import { openTraces } from "./telemetry/open-traces.ts";
@@ -160,7 +161,10 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   stack.use(upstreams.watch(() => cacheSync.refresh()));
   const metrics = new GatewayMetrics({ traffic, admission, index, unresolved: () => cacheSync.waiting });
   metrics.onEngines(new EngineCaches(index, admission));
-  const upstreamMetrics = new UpstreamMetrics(metrics.page, () => upstreams.views());
+  const hasUpstream = (name: string): boolean => upstreams.get(name) !== undefined;
+  const isPresent = (name: string): boolean => index().slots.has(name) || hasUpstream(name.replace(/^upstream /, ""));
+  metrics.dropGone(new GoneNames(isPresent));
+  const upstreamMetrics = new UpstreamMetrics(metrics.page, () => upstreams.views(), new GoneNames(hasUpstream));
   const resources = new ResourceIndex({
     index,
     upstreams,

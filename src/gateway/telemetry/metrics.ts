@@ -3,10 +3,11 @@ import type { ApiError, ErrorCode } from "../../api/errors.ts";
 import { gatewayMetrics as families } from "../../api/metrics/gateway.ts";
 import { hardlyEverMs, mendProcessMetrics } from "../../lib/loop-delays.ts";
 import type { ValueFamily, ValueSeries } from "../../lib/metrics/families.ts";
+import type { GoneNames } from "../../lib/metrics/gone-names.ts";
 import type { HistogramFamily, HistogramSeries } from "../../lib/metrics/histogram.ts";
 import { MetricPage } from "../../lib/metrics/page.ts";
 import type { EngineCaches } from "./engine-cache.ts";
-import { exportSlots, type SlotReaders } from "./slot-metrics.ts";
+import { exportSlots, noSlot, type SlotReaders } from "./slot-metrics.ts";
 
 /** The counters of one route and slot, looked up once and kept: labels cost more than counting. */
 export interface RouteMetrics {
@@ -40,6 +41,8 @@ export class GatewayMetrics {
   readonly #sharedJoins: ValueFamily<"slot">;
   readonly #routes = new Map<string, Map<string, RouteMetrics>>();
   readonly #slots = new Map<string, SlotMetrics>();
+  /** The families with series of each slot. */
+  readonly #ofSlots: readonly { removeWhere(label: "slot", value: string): void }[];
 
   constructor(slots: SlotReaders) {
     const ofProcess = new Registry();
@@ -57,12 +60,42 @@ export class GatewayMetrics {
     this.#holds = page.histogram(families.hold);
     this.#failures = page.values(families.failures);
     this.#sharedJoins = page.values(families.sharedJoins);
+    this.#ofSlots = [
+      this.#requests,
+      this.#duration,
+      this.#firstByte,
+      this.#firstToken,
+      this.#betweenTokens,
+      this.#tokens,
+      this.#waits,
+      this.#holds,
+      this.#failures,
+      this.#sharedJoins,
+    ];
     exportSlots(page, slots);
   }
 
   onEngines(caches: EngineCaches): void {
     this.page.before(() => caches.refresh());
     this.page.read(families.cacheUsage, () => caches.samples());
+  }
+
+  /** At a scrape the series of slots and providers go that have been gone for a while. `gone` gets names of slots, and `upstream NAME`. */
+  dropGone(gone: GoneNames): void {
+    this.page.before(async () => {
+      for (const name of gone.due(() => this.#names())) this.#drop(name);
+    });
+  }
+
+  *#names(): Iterable<string> {
+    for (const slots of this.#routes.values()) for (const slot of slots.keys()) if (slot !== noSlot) yield slot;
+    yield* this.#slots.keys();
+  }
+
+  #drop(slot: string): void {
+    for (const slots of this.#routes.values()) slots.delete(slot);
+    this.#slots.delete(slot);
+    for (const family of this.#ofSlots) family.removeWhere("slot", slot);
   }
 
   /** Each is called at each scrape. */
