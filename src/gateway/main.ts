@@ -160,7 +160,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   // would wake the request.
   stack.use(upstreams.watch(() => cacheSync.refresh()));
   const metrics = new GatewayMetrics({ traffic, admission, index, unresolved: () => cacheSync.waiting });
-  metrics.onEngines(new EngineCaches(index, admission));
+  metrics.onEngines(stack.use(new EngineCaches(index, admission)));
   const hasUpstream = (name: string): boolean => upstreams.get(name) !== undefined;
   const isPresent = (name: string): boolean => index().slots.has(name) || hasUpstream(name.replace(/^upstream /, ""));
   metrics.dropGone(new GoneNames(isPresent));

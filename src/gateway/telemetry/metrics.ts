@@ -76,7 +76,6 @@ export class GatewayMetrics {
   }
 
   onEngines(caches: EngineCaches): void {
-    this.page.before(() => caches.refresh());
     this.page.read(families.cacheUsage, () => caches.samples());
   }
 
