@@ -34,7 +34,6 @@ import { defaultAgainAfterMs } from "./dispatch/backend-call.ts";
 import type { ResolutionIndex } from "./routing/index.ts";
 import { LiveIndex } from "./routing/live-index.ts";
 import { KeptItems, keptItems } from "./protocols/kept-items.ts";
-import { GoneNames } from "../lib/metrics/gone-names.ts";
 import { GatewayMetrics } from "./telemetry/metrics.ts";
 import { defaultHoldTimes, type HoldTimes } from "./dispatch/stream-hold.ts";
 import { openTraces } from "./telemetry/open-traces.ts";
@@ -159,12 +158,9 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   // A provider's list may contain the model that a request waits for: without an operator's heartbeat nothing else
   // would wake the request.
   stack.use(upstreams.watch(() => cacheSync.refresh()));
-  const metrics = new GatewayMetrics({ traffic, admission, index, unresolved: () => cacheSync.waiting });
+  const metrics = new GatewayMetrics({ traffic, admission, index, upstreams, unresolved: () => cacheSync.waiting });
   metrics.onEngines(stack.use(new EngineCaches(index, admission)));
-  const hasUpstream = (name: string): boolean => upstreams.get(name) !== undefined;
-  const isPresent = (name: string): boolean => index().slots.has(name) || hasUpstream(name.replace(/^upstream /, ""));
-  metrics.dropGone(new GoneNames(isPresent));
-  const upstreamMetrics = new UpstreamMetrics(metrics.page, () => upstreams.views(), new GoneNames(hasUpstream));
+  const upstreamMetrics = new UpstreamMetrics(metrics.page, () => upstreams.views());
   const resources = new ResourceIndex({
     index,
     upstreams,

@@ -3,7 +3,7 @@ import type { ApiError, ErrorCode } from "../../api/errors.ts";
 import { gatewayMetrics as families } from "../../api/metrics/gateway.ts";
 import { hardlyEverMs, mendProcessMetrics } from "../../lib/loop-delays.ts";
 import type { ValueFamily, ValueSeries } from "../../lib/metrics/families.ts";
-import type { GoneNames } from "../../lib/metrics/gone-names.ts";
+import { GoneNames } from "../../lib/metrics/gone-names.ts";
 import type { HistogramFamily, HistogramSeries } from "../../lib/metrics/histogram.ts";
 import { MetricPage } from "../../lib/metrics/page.ts";
 import type { EngineCaches } from "./engine-cache.ts";
@@ -26,6 +26,9 @@ export interface SlotMetrics {
   readonly betweenTokens: HistogramSeries;
 }
 
+/** The label of a provider begins with it. */
+const ofUpstream = "upstream ";
+
 /** The gateway's metric page (docs/metrics.md). */
 export class GatewayMetrics {
   readonly page: MetricPage;
@@ -44,7 +47,8 @@ export class GatewayMetrics {
   /** The families with series of each slot. */
   readonly #ofSlots: readonly { removeWhere(label: "slot", value: string): void }[];
 
-  constructor(slots: SlotReaders) {
+  /** `now`: milliseconds of a monotonic clock. */
+  constructor(slots: SlotReaders, now?: () => number) {
     const ofProcess = new Registry();
     collectDefaultMetrics({ register: ofProcess, eventLoopMonitoringPrecision: hardlyEverMs });
     mendProcessMetrics(ofProcess, (gauge) => new Gauge({ ...gauge, registers: [ofProcess] }));
@@ -73,19 +77,22 @@ export class GatewayMetrics {
       this.#sharedJoins,
     ];
     exportSlots(page, slots);
+    const { index, upstreams } = slots;
+    const isPresent = (name: string): boolean =>
+      name.startsWith(ofUpstream)
+        ? upstreams.get(name.slice(ofUpstream.length)) !== undefined
+        : index().slots.has(name);
+    const gone = new GoneNames(isPresent, now);
+    page.before(async () => {
+      for (const name of gone.due(() => this.#names())) this.#drop(name);
+    });
   }
 
   onEngines(caches: EngineCaches): void {
     this.page.read(families.cacheUsage, () => caches.samples());
   }
 
-  /** At a scrape the series of slots and providers go that have been gone for a while. `gone` gets names of slots, and `upstream NAME`. */
-  dropGone(gone: GoneNames): void {
-    this.page.before(async () => {
-      for (const name of gone.due(() => this.#names())) this.#drop(name);
-    });
-  }
-
+  /** Slots and `upstream NAME`s with series. */
   *#names(): Iterable<string> {
     for (const slots of this.#routes.values()) for (const slot of slots.keys()) if (slot !== noSlot) yield slot;
     yield* this.#slots.keys();

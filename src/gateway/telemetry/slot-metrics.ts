@@ -13,6 +13,7 @@ export interface SlotReaders {
   readonly traffic: Pick<Traffic, "inFlight" | "stateOf">;
   readonly admission: Pick<Admission, "counts">;
   readonly index: () => ResolutionIndex;
+  readonly upstreams: { get(name: string): unknown };
   /** Requests that wait for the cache sync. */
   readonly unresolved: () => number;
 }
@@ -27,7 +28,7 @@ interface SlotLabels {
  * The families that are read from slots at each scrape. The order of the slots is found once for each index, and labels
  * are made once for each slot: for a thousand slots this took longer than writing the page.
  */
-export function exportSlots(page: MetricPage, { traffic, admission, index, unresolved }: SlotReaders): void {
+export function exportSlots(page: MetricPage, { traffic, admission, index, unresolved }: Omit<SlotReaders, "upstreams">): void {
   let known: readonly (readonly [KnownSlot, SlotLabels])[] = [];
   let knownOf: ResolutionIndex | undefined;
   let made = new Map<string, SlotLabels>();

@@ -1,7 +1,7 @@
 import { upstreamMetrics as families } from "../../api/metrics/gateway.ts";
 import type { Metric } from "../../api/metrics/metric.ts";
 import type { ValueFamily } from "../../lib/metrics/families.ts";
-import type { GoneNames } from "../../lib/metrics/gone-names.ts";
+import { GoneNames } from "../../lib/metrics/gone-names.ts";
 import type { HistogramFamily } from "../../lib/metrics/histogram.ts";
 import type { MetricPage } from "../../lib/metrics/page.ts";
 import type { Outcome } from "./provider-failure.ts";
@@ -17,8 +17,8 @@ export class UpstreamMetrics {
   /** Every provider with series. */
   readonly #names = new Set<string>();
 
-  /** `gone` finds providers that are gone; their series go at a scrape. */
-  constructor(page: MetricPage, views: () => readonly UpstreamView[], gone?: GoneNames) {
+  /** `now`: milliseconds of a monotonic clock. */
+  constructor(page: MetricPage, views: () => readonly UpstreamView[], now?: () => number) {
     this.#requests = page.values(families.requests);
     this.#retries = page.values(families.retries);
     this.#duration = page.histogram(families.duration);
@@ -30,8 +30,9 @@ export class UpstreamMetrics {
     gauge(families.queued, ({ queued }) => queued);
     gauge(families.paused, ({ pausedModels }) => pausedModels);
     gauge(families.models, ({ refs }) => refs);
+    const gone = new GoneNames((upstream) => views().some(({ name }) => name === upstream), now);
     page.before(async () => {
-      for (const upstream of gone?.due(() => this.#names) ?? []) this.#drop(upstream);
+      for (const upstream of gone.due(() => this.#names)) this.#drop(upstream);
     });
     page.read(families.circuit, function* () {
       for (const { name, circuit } of views())

@@ -2,8 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { GatewayMetrics } from "../../../src/gateway/telemetry/metrics.ts";
 import { UpstreamMetrics } from "../../../src/gateway/upstreams/metrics.ts";
-import { GoneNames } from "../../../src/lib/metrics/gone-names.ts";
-import { buildIndex } from "../../../src/gateway/routing/index.ts";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { Upstreams } from "../../../src/gateway/upstreams/upstreams.ts";
+import { buildIndex, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
+import { publishedSlot } from "../../support/gateway.ts";
+import { specOf } from "../upstreams/fixture.ts";
 import { MetricPage } from "../../../src/lib/metrics/page.ts";
 
 const minuteMs = 60_000;
@@ -16,23 +19,23 @@ async function linesWith(page: MetricPage, name: string): Promise<readonly strin
 describe("series of what is gone", () => {
   it("leave the gateway's page after ten minutes, and no others do", async () => {
     const clock = { ms: 0 };
-    const present = new Set(["mine", "yours", "upstream acme"]);
-    const index = buildIndex(
-      { slots: () => [], registry: () => ({ schema: 1, models: [], upstreams: [] }) },
-      new Map(),
-    );
-    const metrics = new GatewayMetrics({
-      traffic: { inFlight: () => 0, stateOf: () => "ready" },
+    const slots = new Set(["mine", "yours"]);
+    const providers = new Set(["acme"]);
+    const index = (): ResolutionIndex => {
+      const published = [...slots].map((name) => publishedSlot(name, {}, 1));
+      return buildIndex(
+        { slots: () => published, registry: () => ({ schema: 1, models: [], upstreams: [] }) },
+        new Map(),
+      );
+    };
+    const readers = {
+      traffic: { inFlight: () => 0, stateOf: () => "ready" as const },
       admission: { counts: () => ({ held: 0, queued: 0 }) },
-      index: () => index,
+      index,
+      upstreams: { get: (name: string) => (providers.has(name) ? {} : undefined) },
       unresolved: () => 0,
-    });
-    metrics.dropGone(
-      new GoneNames(
-        (name) => present.has(name),
-        () => clock.ms,
-      ),
-    );
+    };
+    const metrics = new GatewayMetrics(readers, () => clock.ms);
     const route = "/v1/chat/completions";
     const used = (slot: string): void => {
       metrics.waited(slot, { waitMs: 2, holdMs: 1 });
@@ -48,14 +51,14 @@ describe("series of what is gone", () => {
     for (const slot of ["mine", "yours", "upstream acme", "none"]) used(slot);
     const before = await linesWith(metrics.page, "mine");
     const families = new Set(before.map((line) => line.replace(/(_bucket|_sum|_count)?\{.*/, "")));
-    assert.equal(families.size, 10, [...families].join(" "));
-    present.delete("yours");
-    present.delete("upstream acme");
+    assert.equal(families.size, 14, [...families].join(" "));
+    slots.delete("yours");
+    providers.delete("acme");
     clock.ms += minuteMs;
     await metrics.page.render();
     clock.ms += 9 * minuteMs;
     assert.notDeepEqual(await linesWith(metrics.page, "yours"), [], "its last requests may still end");
-    present.add("upstream acme");
+    providers.add("acme");
     clock.ms += minuteMs;
     assert.deepEqual(await linesWith(metrics.page, "yours"), []);
     assert.deepEqual(await linesWith(metrics.page, "mine"), before);
@@ -72,18 +75,19 @@ describe("series of what is gone", () => {
 
   it("leave it with a provider too", async () => {
     const clock = { ms: 0 };
-    const present = new Set(["acme"]);
+    await using upstreams = new Upstreams({ env: {}, budget: new BufferBudget(1000), onProblem: () => undefined });
+    upstreams.update([{ name: "acme", spec: specOf({ baseUrl: "http://127.0.0.1:1/v1" }) }]);
     const page = new MetricPage();
-    const gone = new GoneNames(
-      (name) => present.has(name),
+    const metrics = new UpstreamMetrics(
+      page,
+      () => upstreams.views(),
       () => clock.ms,
     );
-    const metrics = new UpstreamMetrics(page, () => [], gone);
     metrics.outcome("acme", "200", 1);
     metrics.outcome("acme", "503", 1);
     metrics.retry("acme");
     assert.notDeepEqual(await linesWith(page, "acme"), []);
-    present.clear();
+    upstreams.update([]);
     clock.ms += minuteMs;
     await page.render();
     clock.ms += 11 * minuteMs;
