@@ -49,7 +49,7 @@ test("a cache that all places share is nearly full where one request has filled 
     await writeFile(join(configDir, "slots/primary.toml"), text);
   });
   await berth.state("primary", "ready");
-  const prompt = "the people of the water ".repeat(320);
+  const prompt = "the people of the water ".repeat(55);
   await ask(berth.url, "/v1/completions", { model: "primary", prompt, max_tokens: 4 });
   await until("it is nearly full", async () => ((await cacheUsage(berth)) ?? 0) > 0.7);
   const log = await readFile(join(berth.stateDir, "logs/primary.main.log"), "utf8");
