@@ -27,7 +27,11 @@ export function maskedText(text: string): string {
     .replaceAll(secretWithin, mask);
 }
 
-const word = /[\w-]+/g;
+/** In every name of a secret: most of a text has none of these. */
+const hint = /token|secret|passw|passphrase|credential|key|authorization|cookie/gi;
+/** No name is longer on either side. */
+const nameChars = 128;
+const restOfName = /[\w-]{0,128}/y;
 /** After a name in quotes; JSON within JSON, as the arguments of a tool are, has a backslash before each quote, or several. */
 const quotedAfter = /\\{0,31}["']\s{0,64}:\s{0,64}(?=\\{0,31}["'])/y;
 const bareAfter = /[ \t]{0,8}(?::=|=>|==|[:=])[ \t]{0,8}/y;
@@ -40,20 +44,27 @@ function maskedFields(text: string): string {
   const isJson = /^\s*[{[]/.test(text);
   let masked = "";
   let from = 0;
-  word.lastIndex = 0;
-  for (let found = word.exec(text); found !== null; found = word.exec(text)) {
-    const [name] = found;
-    const end = found.index + name.length;
+  hint.lastIndex = 0;
+  for (let hit = hint.exec(text); hit !== null; hit = hint.exec(text)) {
+    const start = nameStart(text, hit.index, from);
+    const end = endOf(restOfName, text, hint.lastIndex) ?? hint.lastIndex;
+    const name = text.slice(start, end);
     // The letter of an escaped line end or tab is not part of the name after it.
-    const isEscaped = text[found.index - 1] === "\\";
-    const names = isEscaped ? [name, name.slice(1)] : [name];
+    const names = text[start - 1] === "\\" ? [name, name.slice(1)] : [name];
     const value = names.some(isSecretField) ? valueAfter(text, end, { names, isJson }) : undefined;
+    hint.lastIndex = value?.to ?? end;
     if (value === undefined) continue;
     masked += text.slice(from, value.from) + mask;
     from = value.to;
-    word.lastIndex = from;
   }
   return masked + text.slice(from);
+}
+
+function nameStart(text: string, at: number, from: number): number {
+  const least = Math.max(from, at - nameChars);
+  let start = at;
+  while (start > least && /[\w-]/.test(text.charAt(start - 1))) start -= 1;
+  return start;
 }
 
 /** Of a field of JSON. */

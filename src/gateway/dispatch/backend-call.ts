@@ -164,13 +164,14 @@ export class BackendCall implements Waiter, Sender {
   onSettled(usage: Readonly<Usage> | undefined): void {
     const tokensIn = usage?.input;
     const tokensOut = usage?.output ?? this.#tokens?.count;
-    countTokens(this.#control.metrics.ofSlot(this.#waitQueue.slot), { tokensIn, tokensOut }, this.#tokens?.count);
     const backend = this.#lease?.backend;
     backend?.context.answered(usage, tokensOut);
     const startedAt = this.#admittedAt;
     const now = steadyNow();
     const endpoint = backend?.endpoint;
-    this.#owner.onEngineDone({ startedAt, ms: now - startedAt, model: this.#served, endpoint, tokensIn, tokensOut });
+    const part = { startedAt, ms: now - startedAt, model: this.#served, endpoint, tokensIn, tokensOut };
+    countTokens(this.#control.metrics.ofSlot(this.#waitQueue.slot), part, this.#tokens?.count);
+    this.#owner.onEngineDone(part);
     this.#leaveEngine(now);
     this.#settle();
   }

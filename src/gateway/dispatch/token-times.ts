@@ -1,4 +1,5 @@
 import { steadyNow } from "../../lib/steady-clock.ts";
+import type { EnginePart } from "./backend-call-options.ts";
 import type { SlotMetrics } from "../telemetry/metrics.ts";
 
 /** The tokens of one stream, as they arrive from the engine. */
@@ -28,7 +29,7 @@ export class TokenTimes {
  */
 export function countTokens(
   metrics: Pick<SlotMetrics, "tokensIn" | "tokensOut">,
-  { tokensIn = 0, tokensOut = 0 }: { readonly tokensIn: number | undefined; readonly tokensOut: number | undefined },
+  { tokensIn = 0, tokensOut = 0 }: Pick<EnginePart, "tokensIn" | "tokensOut">,
   arrived = 0,
 ): void {
   metrics.tokensIn.value += tokensIn;

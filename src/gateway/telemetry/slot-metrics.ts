@@ -28,7 +28,10 @@ interface SlotLabels {
  * The families that are read from slots at each scrape. The order of the slots is found once for each index, and labels
  * are made once for each slot: for a thousand slots this took longer than writing the page.
  */
-export function exportSlots(page: MetricPage, { traffic, admission, index, unresolved }: Omit<SlotReaders, "upstreams">): void {
+export function exportSlots(
+  page: MetricPage,
+  { traffic, admission, index, unresolved }: Omit<SlotReaders, "upstreams">,
+): void {
   let known: readonly (readonly [KnownSlot, SlotLabels])[] = [];
   let knownOf: ResolutionIndex | undefined;
   let made = new Map<string, SlotLabels>();
