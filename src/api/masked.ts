@@ -1,8 +1,6 @@
+import { mask, secretName, secretText } from "./masked-text.ts";
 import type { Plan } from "./plan.ts";
 import type { SlotSpec } from "./slot.ts";
-
-/** Stands for values that only an administrator may see. */
-const mask = "***";
 
 /**
  * A slot's spec for callers below admin: a manifest may hold a key in plain text where an engine requires that. The
@@ -31,22 +29,7 @@ export function maskedPlan(plan: Plan): Plan {
   };
 }
 
-/** Matches names such as HF_TOKEN, OPENAI_API_KEY, DB_PASSWORD; not TOKENIZERS_PARALLELISM, MAX_TOKENS or KEYBOARD. */
-const secretName =
-  /(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|(?:API|ACCESS|PRIVATE|AUTH|SECRET)_?KEY)(?:_|$)/i;
 const secretFlag = /^--?(?:[a-z0-9-]+-)?(?:api-key|token|hf-token|secret|password|passphrase|auth-key)(?:=|$)/i;
-/** Prefixes that providers give their keys. */
-const secretText = /^(?:sk-|hf_|ghp_|github_pat_|glpat-|xox[abp]-|AKIA|svc_[a-z0-9]{8}\.)[\w.-]{8,}/;
-
-const secretWithin = /\b(?:sk-|hf_|ghp_|github_pat_|glpat-|xox[abp]-|AKIA|svc_[a-z0-9]{8}\.)[\w.-]{8,}/g;
-const secretField =
-  /("[\w-]*(?:api[_-]?key|access[_-]?key|token|secret|password|passphrase|authorization|cookie)"\s*:\s*)"(?:[^"\\]|\\.)*"/gi;
-const bearer = /\b(Bearer|Basic)\s+[\w+/=.~-]{8,}/gi;
-
-/** A text of JSON or of any kind, in which what looks like a secret is masked. A help, not a proof. */
-export function maskedText(text: string): string {
-  return text.replaceAll(secretField, `$1"${mask}"`).replaceAll(bearer, `$1 ${mask}`).replaceAll(secretWithin, mask);
-}
 
 /** Paths of a spec whose value looks like a secret in plain text. A hint, not a proof. */
 export function literalSecrets({ env, args, command }: Pick<SlotSpec, "env" | "args" | "command">): string[] {

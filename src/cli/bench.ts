@@ -1,4 +1,4 @@
-import { chat } from "./chat.ts";
+import { pieces } from "./chat.ts";
 import { CommandError, type Client } from "./client.ts";
 import type { CommandContext } from "./context.ts";
 import { cell, isRecord, render, type Column, type Format } from "./output.ts";
@@ -13,7 +13,7 @@ export interface BenchOptions {
 
 type View = Readonly<Record<string, unknown>>;
 
-/** One streamed answer: seconds to its first token and to its end, and its tokens. */
+/** One streamed answer: seconds to its first token and to its end, and its tokens, thoughts included. */
 interface Answer {
   readonly firstSeconds: number;
   readonly seconds: number;
@@ -32,30 +32,42 @@ const columns: readonly Column[] = [
   { title: "TOK/S ALL", value: (row) => cell(row["tokens_per_second"]) },
 ];
 
-/** `berth bench SLOT`. Prints the load time to standard error, and one row per level. Throws CommandError. */
+/**
+ * `berth bench SLOT`. Prints the load time to standard error, and one row per level. Throws CommandError, also where no
+ * answer of a level has a token.
+ */
 export async function bench(context: CommandContext, slot: string, options: BenchOptions): Promise<void> {
   const client = await context.client();
-  const request = (client: Client, nth: number): Promise<Answer> => answer(client, slot, nth, options.maxTokens);
   // The first answer loads the slot, and is not counted.
-  await request(client, 0);
+  await answer(client, slot, options.maxTokens);
   const view = await viewOf(client, slot);
   const loadSeconds = view?.["last_load_seconds"];
   if (typeof loadSeconds === "number") context.note(`the last load took ${loadSeconds.toFixed(1)} s\n`);
   const rows: Record<string, unknown>[] = [];
-  let nth = 1;
   for (const clients of options.levels) {
     const began = performance.now();
     const answers = await Promise.all(
       Array.from({ length: clients }, async () => {
         const own: Answer[] = [];
-        for (let turn = 0; turn < options.requests; turn += 1) own.push(await request(client, (nth += 1)));
+        for (let turn = 0; turn < options.requests; turn += 1) own.push(await answer(client, slot, options.maxTokens));
         return own;
       }),
     );
-    rows.push(rowOf(clients, answers.flat(), (performance.now() - began) / 1000));
+    const seconds = (performance.now() - began) / 1000;
+    const all = answers.flat();
+    const empty = all.filter(({ tokens }) => tokens === 0).length;
+    if (empty === all.length) throw withoutTokens(slot, clients, options.maxTokens);
+    if (empty > 0) context.note(`${empty} of ${all.length} answers to ${clients} clients had no token\n`);
+    rows.push(rowOf(clients, all, seconds));
   }
   context.write(await render(rows, columns, options.output, "clients"));
   if (view !== undefined) context.note(`${await keep(client, view, { maxTokens: options.maxTokens, levels: rows })}\n`);
+}
+
+function withoutTokens(slot: string, clients: number, maxTokens: number): CommandError {
+  const message = `no answer of ${slot} to ${clients} ${clients === 1 ? "client" : "clients"} had a token: there is nothing to measure`;
+  const next = `look at one answer of at most ${maxTokens} tokens: berth chat ${slot} hi --max-tokens ${maxTokens}`;
+  return new CommandError("bench.empty", message, next);
 }
 
 /** The slot of that name; undefined: a model of a provider is no slot. Throws CommandError. */
@@ -93,24 +105,25 @@ function engineOf({ model, processes }: View): string {
   return JSON.stringify([model, starts]);
 }
 
-/** Each prompt differs at its start, so that no engine has it in its cache. */
-async function answer(client: Client, model: string, nth: number, maxTokens: number): Promise<Answer> {
-  const messages = [{ role: "user", content: `${nth}. Count from one to one hundred in words.` }] as const;
+/** Each prompt begins with a word that no prompt before had, in this run or another: no cache helps. */
+async function answer(client: Client, model: string, maxTokens: number): Promise<Answer> {
+  const word = Math.random().toString(36).slice(2, 10);
+  const messages = [{ role: "user", content: `${word}: count from one to one hundred in words.` }] as const;
   const began = performance.now();
   let firstSeconds = 0;
   let tokens = 0;
-  for await (const piece of chat(client, { model, messages, maxTokens }, () => undefined)) {
-    if (piece === "") continue;
+  for await (const _piece of pieces(client, { model, messages, maxTokens }, () => undefined)) {
     if (tokens === 0) firstSeconds = (performance.now() - began) / 1000;
     tokens += 1;
   }
   return { firstSeconds, seconds: (performance.now() - began) / 1000, tokens };
 }
 
-/** The row of a level that took `seconds`, from the `answers` of its clients. */
+/** The row of a level that took `seconds`, from the `answers` of its clients: one of them at least has a token. */
 export function rowOf(clients: number, answers: readonly Answer[], seconds: number): Record<string, unknown> {
-  const firsts = answers.map(({ firstSeconds }) => firstSeconds * 1000).toSorted((one, other) => one - other);
-  const rates = answers
+  const spoken = answers.filter(({ tokens }) => tokens > 0);
+  const firsts = spoken.map(({ firstSeconds }) => firstSeconds * 1000).toSorted((one, other) => one - other);
+  const rates = spoken
     // An answer in one piece has no time between two tokens.
     .filter((each) => each.seconds - each.firstSeconds >= leastSeconds)
     .map((each) => (each.tokens - 1) / (each.seconds - each.firstSeconds))

@@ -17,18 +17,34 @@ export interface ChatRequest {
   readonly signal?: AbortSignal;
 }
 
+/** A piece of an answer, with text. */
+export interface Piece {
+  readonly text: string;
+  /** The model reasons: this is not for the reader of the answer. */
+  readonly isThought: boolean;
+}
+
 /** The time that a service has to end a stream after its last event. */
 const endMs = 2000;
+
+/** The pieces of one answer without its thoughts. Else as `pieces`. */
+export async function* chat(
+  client: Client,
+  request: ChatRequest,
+  onWaiting?: (text: string) => void,
+): AsyncIterable<string> {
+  for await (const { text, isThought } of pieces(client, request, onWaiting)) if (!isThought) yield text;
+}
 
 /**
  * The pieces of one answer. While the slot is not ready, `onWaiting` gets its state. Throws CommandError when the
  * stream ends in an error.
  */
-export async function* chat(
+export async function* pieces(
   client: Client,
   { model, messages, maxTokens, signal }: ChatRequest,
   onWaiting: (text: string) => void = () => undefined,
-): AsyncIterable<string> {
+): AsyncIterable<Piece> {
   const { contentType, body } = await client.answer("/v1/chat/completions", {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -42,7 +58,7 @@ export async function* chat(
   });
   if (!contentType.startsWith("text/event-stream")) {
     // Some engines answer in one piece, even when a stream was requested.
-    yield wholeAnswer(client, await textOf(body));
+    yield* wholeAnswer(client, await textOf(body));
     return;
   }
   const stream = events(body, (comment) => onWaiting(waiting(comment)))[Symbol.asyncIterator]();
@@ -54,8 +70,7 @@ export async function* chat(
     if (!isRecord(chunk)) continue;
     const { error } = chunk;
     if (isRecord(error)) throw await failed(model, error);
-    const delta = choiceOf(chunk)["delta"];
-    if (isRecord(delta) && typeof delta["content"] === "string") yield delta["content"];
+    yield* piecesOf(choiceOf(chunk)["delta"]);
   }
   // Read to its end: the service would count a cut connection as a client that left.
   await ended(stream);
@@ -72,11 +87,24 @@ function choiceOf({ choices }: Record<string, unknown>): Record<string, unknown>
   return isRecord(choice) ? choice : {};
 }
 
-/** The text of an answer that is no stream. Throws CommandError without one. */
-function wholeAnswer(client: Client, text: string): string {
+/** Engines name thoughts differently: llama.cpp and vLLM, and OpenRouter. */
+const thoughtFields = ["reasoning_content", "reasoning"] as const;
+
+/** Of a delta, or of a whole message. */
+function* piecesOf(said: unknown): Iterable<Piece> {
+  if (!isRecord(said)) return;
+  const thought = thoughtFields.map((field) => said[field]).find((each) => typeof each === "string" && each !== "");
+  if (typeof thought === "string") yield { text: thought, isThought: true };
+  const { content } = said;
+  if (typeof content === "string" && content !== "") yield { text: content, isThought: false };
+}
+
+/** Of an answer that is no stream. Throws CommandError where it is no chat. */
+function wholeAnswer(client: Client, text: string): Iterable<Piece> {
   const answer = client.parsed(text);
   const message = isRecord(answer) ? choiceOf(answer)["message"] : undefined;
-  if (isRecord(message) && typeof message["content"] === "string") return message["content"];
+  // Without any text the content is null.
+  if (isRecord(message) && message["content"] !== undefined) return piecesOf(message);
   throw notBerth(`${client.server} answered with something else than a chat`);
 }
 

@@ -19,8 +19,7 @@ const part = 4;
 const spare = 0.1;
 
 /** Flags and variables by which a manifest sets the whole context itself. */
-const flags = ["-c", "--ctx-size"];
-const variable = "LLAMA_ARG_CTX_SIZE";
+export const contextFlag = { words: ["-c", "--ctx-size"], variable: "LLAMA_ARG_CTX_SIZE" };
 
 /**
  * Tokens of context for each request of a llama slot, with the reason; undefined where the manifest's own arguments
@@ -30,7 +29,8 @@ export function contextSizeOf(input: SlotInputs): { readonly tokens: number; rea
   const { spec, model, placement } = input;
   const { contextSize, parallel } = spec.model;
   if (contextSize !== undefined) return { tokens: contextSize, reason: "the spec" };
-  if (spec.args.some((word) => flags.includes(word)) || spec.env[variable] !== undefined) return undefined;
+  if (spec.args.some((word) => contextFlag.words.includes(word)) || spec.env[contextFlag.variable] !== undefined)
+    return undefined;
   const longest = model?.contextLength;
   // Every model that llama.cpp loads has this key: for other formats the engine decides.
   if (longest === undefined) return undefined;

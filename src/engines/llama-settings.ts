@@ -3,7 +3,7 @@ import { isOnGpu } from "./gpu-use.ts";
 import { isServer } from "./llama-program.ts";
 
 /** With more places than this, the speed depends on which of them work, unless all share one cache. */
-const separatePlaces = 16;
+export const separatePlaces = 16;
 const mebibyte = 1024 ** 2;
 /** The default limit of host memory for earlier prompts: an absolute one, and a part of the memory. */
 const promptCache = { mostBytes: 1024 ** 3, part: 16 } as const;
@@ -67,7 +67,7 @@ export function sharesCache(parallel: number): boolean {
 /** Without it llama.cpp moves layers that do not fit to the host, which is ten times slower, without a message. */
 const fit: Setting = { words: ["--fit", "off"], aliases: ["-fit"], variable: "LLAMA_ARG_FIT", value: "off" };
 
-const unified: Setting = {
+export const unified: Setting = {
   words: ["--kv-unified"],
   aliases: ["-kvu", "-no-kvu", "--no-kv-unified"],
   variable: "LLAMA_ARG_KV_UNIFIED",

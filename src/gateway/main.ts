@@ -96,7 +96,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       onDiscoveredError: (error) => log.warn({ err: error }, "a provider's list of models could not be kept"),
     }),
   );
-  const traces = stack.use(await openTraces(config, options));
+  const traces = stack.use(await openTraces(config, { version, instance: gateway, log }));
   const { published, openUpstreams, discovered, tokens, manifests } = store;
   // No await from here to the last of the following statements: providers answer and operators publish at any time.
   const budget = new BufferBudget(config.bufferLimit);
@@ -158,8 +158,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   // A provider's list may contain the model that a request waits for: without an operator's heartbeat nothing else
   // would wake the request.
   stack.use(upstreams.watch(() => cacheSync.refresh()));
-  const metrics = new GatewayMetrics({ traffic, admission, index, unresolved: () => cacheSync.waiting });
-  metrics.onEngines(new EngineCaches(index, admission));
+  const metrics = new GatewayMetrics({ traffic, admission, index, upstreams, unresolved: () => cacheSync.waiting });
+  metrics.onEngines(stack.use(new EngineCaches(index, admission)));
   const upstreamMetrics = new UpstreamMetrics(metrics.page, () => upstreams.views());
   const resources = new ResourceIndex({
     index,

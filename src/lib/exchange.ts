@@ -77,11 +77,16 @@ export interface Timeouts {
   readonly idleMs: number;
 }
 
+/** The headers of W3C Trace Context. */
+export interface PassedTrace {
+  readonly traceparent: string;
+  readonly tracestate: string | undefined;
+}
+
 export interface SendOptions {
   readonly timeouts: Timeouts;
   readonly requestId?: string | undefined;
-  /** W3C Trace Context. */
-  readonly traceparent?: string | undefined;
+  readonly trace?: PassedTrace | undefined;
   /** The request must not be sent twice: it gets a connection of its own, which no earlier request has used. */
   readonly isOnce?: boolean;
 }

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { rowOf } from "../../src/cli/bench.ts";
 import { rowsOf, tokensOf } from "../../src/cli/top.ts";
-import { apiDouble, failure, type Answer } from "../support/api-double.ts";
+import { apiDouble, failure, stream, type Answer } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
-import { helloChunks } from "../support/scripted-engine.ts";
+import { chunk, helloChunks } from "../support/scripted-engine.ts";
 import { model, primary, slots } from "./fixture.ts";
 
 describe("berth top", () => {
@@ -62,7 +62,53 @@ describe("berth bench", () => {
     );
     assert.equal(api.asked.filter((line) => line.includes("/v1/chat")).length, 9);
     const prompts = api.bodies.filter((_body, index) => api.asked[index]?.includes("/v1/chat"));
-    assert.equal(new Set(prompts).size, 9, "each prompt is another");
+    // As engines compare prompts: from their start.
+    const starts = prompts.map((body) => /"content":"(.{6})/.exec(body)?.[1]);
+    assert.equal(new Set(starts).size, 9, "each prompt begins as no other");
+    assert.equal((await runBerth(args, { SVC_URL: api.url })).code, 0);
+    const again = api.bodies.filter((_body, index) => api.asked[index]?.includes("/v1/chat"));
+    const all = again.map((body) => /"content":"(.{6})/.exec(body)?.[1]);
+    assert.equal(new Set(all).size, 18, "also not as one of an earlier run");
+  });
+
+  it("counts the thoughts of a model that has not come to its answer within the tokens", async () => {
+    const thoughts = ["so", " the", " user"].map((text) => chunk({ reasoning_content: text }));
+    const events = [chunk({ role: "assistant", content: null }), ...thoughts, chunk({}, "length")];
+    await using api = await apiDouble({
+      "/api/slots/primary": primary,
+      "/v1/chat/completions": stream(...events.map((event) => event.slice(6).trim()), "[DONE]"),
+      "/api/slots/primary/benchmark": primary,
+    });
+    const args = ["bench", "primary", "--clients", "1", "--requests", "2", "-o", "json"];
+    const { code, stdout, stderr } = await runBerth(args, { SVC_URL: api.url });
+    assert.deepEqual([code, stderr.includes("the result is kept")], [0, true], stderr);
+    const { data }: { data: { tokens_per_second: number; tokens_per_second_each: number | null }[] } =
+      JSON.parse(stdout);
+    assert.ok((data[0]?.tokens_per_second ?? 0) > 0, stdout);
+    assert.ok((data[0]?.tokens_per_second_each ?? 0) >= 0, stdout);
+  });
+
+  it("refuses a level without a token, and leaves single empty answers out", async () => {
+    const empty = stream(chunk({}, "stop").slice(6).trim(), "[DONE]");
+    await using api = await apiDouble({
+      "/api/slots/primary": primary,
+      "/v1/chat/completions": empty,
+      "/api/slots/primary/benchmark": primary,
+    });
+    const { code, stdout, stderr } = await runBerth(["bench", "primary", "--clients", "2"], { SVC_URL: api.url });
+    assert.deepEqual([code, stdout], [1, ""]);
+    assert.match(stderr, /no answer of primary to 2 clients had a token: there is nothing to measure/);
+    assert.ok(!api.asked.some((line) => line.endsWith("/benchmark")));
+    const answers = [
+      { firstSeconds: 1, seconds: 2, tokens: 11 },
+      { firstSeconds: 0, seconds: 0.5, tokens: 0 },
+    ];
+    const {
+      first_token_ms: first,
+      slowest_first_token_ms: slowest,
+      tokens_per_second_each: each,
+    } = rowOf(2, answers, 2);
+    assert.deepEqual([first, slowest, each], [1000, 1000, 10]);
   });
 
   const hello: Answer = (response) => {

@@ -11,7 +11,7 @@ export const gatewayMetrics = {
     type: "counter",
     labels: ["route", "slot", "code"],
     unit: "1",
-    help: "Requests by route, slot and HTTP status; 499: the client disconnected",
+    help: "Requests by route, slot and HTTP status, of which the first digit is the class (code=~'5..'); 499: the client disconnected",
     bound: `${perRoute} × HTTP statuses`,
   },
   duration: {
@@ -55,7 +55,7 @@ export const gatewayMetrics = {
     type: "counter",
     labels: ["slot", "direction"],
     unit: "tokens",
-    help: "Tokens of prompts (in) and answers (out) as engines count them; of a stream without a count, its events",
+    help: "Tokens of prompts (in) and answers (out) as engines count them; a stream's events count as they arrive, and its end adds what the engine has counted beyond them",
     bound: "slots and providers × 2",
   },
   wait: {
@@ -63,8 +63,8 @@ export const gatewayMetrics = {
     type: "histogram",
     labels: ["slot"],
     unit: "seconds",
-    help: "How long requests waited for a slot to load, or in its queue, with any outcome",
-    bound: "slots",
+    help: "How long requests waited for a slot to load, in its queue, or for one of a provider's maxConcurrent, with any outcome",
+    bound: "slots and providers",
     buckets: durationBuckets,
   },
   hold: {

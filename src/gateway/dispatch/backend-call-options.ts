@@ -2,10 +2,12 @@ import type { Admission } from "../admission/admission.ts";
 import type { WaitQueue } from "../admission/wait-queue.ts";
 import type { BackendLease } from "../admission/backend-set.ts";
 import type { BufferBudget } from "../admission/budget.ts";
+import type { PassedTrace } from "../../lib/exchange.ts";
 import type { AnswerSink } from "../relay/answer.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
+import type { EngineEndpoint } from "../telemetry/request-record.ts";
 import type { HeldClient } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
 
@@ -26,7 +28,7 @@ export interface BackendCallOptions {
   readonly client: string;
   readonly requestId: string;
   /** The trace that the engine's work belongs to. */
-  readonly traceparent: string | undefined;
+  readonly trace: PassedTrace | undefined;
   readonly sink: AnswerSink;
   readonly owner: BackendCallOwner;
 }
@@ -58,6 +60,7 @@ export interface EnginePart {
   readonly ms: number;
   /** The model as the engine calls it. */
   readonly model: string;
+  readonly endpoint?: EngineEndpoint | undefined;
   readonly tokensIn: number | undefined;
   readonly tokensOut: number | undefined;
 }

@@ -164,11 +164,14 @@ export class BackendCall implements Waiter, Sender {
   onSettled(usage: Readonly<Usage> | undefined): void {
     const tokensIn = usage?.input;
     const tokensOut = usage?.output ?? this.#tokens?.count;
-    countTokens(this.#control.metrics.ofSlot(this.#waitQueue.slot), tokensIn, tokensOut);
-    this.#lease?.backend.context.answered(usage, tokensOut);
+    const backend = this.#lease?.backend;
+    backend?.context.answered(usage, tokensOut);
     const startedAt = this.#admittedAt;
     const now = steadyNow();
-    this.#owner.onEngineDone({ startedAt, ms: now - startedAt, model: this.#served, tokensIn, tokensOut });
+    const endpoint = backend?.endpoint;
+    const part = { startedAt, ms: now - startedAt, model: this.#served, endpoint, tokensIn, tokensOut };
+    countTokens(this.#control.metrics.ofSlot(this.#waitQueue.slot), part, this.#tokens?.count);
+    this.#owner.onEngineDone(part);
     this.#leaveEngine(now);
     this.#settle();
   }
@@ -226,7 +229,7 @@ export class BackendCall implements Waiter, Sender {
     this.#send(this.#order, lease);
   }
 
-  #send({ route, requestId, traceparent }: BackendCallOptions, { backend }: BackendLease): void {
+  #send({ route, requestId, trace }: BackendCallOptions, { backend }: BackendLease): void {
     const { slot, request, backendRequest } = route;
     this.#served = backendRequest.served;
     const { firstByte, idle } = slot.spec.timeoutSeconds;
@@ -242,7 +245,7 @@ export class BackendCall implements Waiter, Sender {
       budget,
     });
     this.#relay = relay;
-    const to = { transport: backend.pool, endpoint: backend.endpoint, requestId, traceparent, timeouts };
+    const to = { transport: backend.pool, endpoint: backend.endpoint, requestId, trace, timeouts };
     relay.start(backendRequest.exchange?.(to, relay) ?? to.transport.send(backendRequest, to, relay));
   }
 

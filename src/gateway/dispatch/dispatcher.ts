@@ -67,10 +67,6 @@ export class Dispatcher {
     const { budget, log } = this.#options;
     const answer = new Answer(response, requestId, route.errors, { log, budget });
     const call = new Call(route, { response, requestId, answer, charge: new Charge(budget) }, this.#options);
-    const { traceparent } = request.headers;
-    const { traces } = this.#options;
-    if (traces !== undefined) call.trace = traces.begin(traceparent);
-    else if (traceparent !== undefined) call.trace = passedTrace(traceparent);
     this.#calls.add(call);
     response.on("close", () => this.#closed(call));
     const principal = this.#admitted(request);
@@ -79,6 +75,10 @@ export class Dispatcher {
       return;
     }
     call.principal = principal;
+    const { traces } = this.#options;
+    // Not before: spans are not for those who may not ask.
+    if (traces !== undefined) call.trace = traces.begin(request.headers);
+    else if (request.headers["traceparent"] !== undefined) call.trace = passedTrace(request.headers);
     void this.#read(call, request);
   }
 
@@ -212,8 +212,7 @@ export class Dispatcher {
   ): BackendCall {
     const { client } = call.principal;
     const { requestId, trace } = call;
-    const traceparent = trace?.traceparent;
-    return new BackendCall(this.#options, { waitQueue, route, client, requestId, traceparent, sink, owner });
+    return new BackendCall(this.#options, { waitQueue, route, client, requestId, trace, sink, owner });
   }
 
   /** The response is closed: it was sent, or the client disconnected. */
@@ -223,8 +222,9 @@ export class Dispatcher {
     call.endHold();
     call.charge.end();
     if (!response.writableFinished) call.work?.abandon();
-    const code = response.writableFinished ? response.statusCode : 499;
     const { failure } = answer;
+    // What cannot carry a failure any more is cut by the gateway, not by its client.
+    const code = response.writableFinished ? response.statusCode : (failure?.status ?? 499);
     this.#options.metrics.ended(route.path, slot, code, seconds);
     if (failure !== undefined) this.#options.metrics.failed(slot, failure, answer.isAnswered);
     const { record, trace } = call;

@@ -1,5 +1,4 @@
 import type { BufferBudget } from "../admission/budget.ts";
-import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Sender } from "../relay/relay-options.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import { countTokens, TokenTimes } from "./token-times.ts";
@@ -16,13 +15,12 @@ export function answerFromProvider(
   call: Call,
   route: ProviderRoute,
   provider: Provider,
-  { budget, metrics }: { readonly budget: BufferBudget; readonly metrics: Pick<GatewayMetrics, "ofSlot"> },
+  { budget, metrics }: { readonly budget: BufferBudget; readonly metrics: Pick<GatewayMetrics, "ofSlot" | "waited"> },
 ): void {
   const { request, backendRequest, model } = route;
   const { method, path, accept, contentType, body, format, served } = backendRequest;
   // The provider counts the kept bytes of a complete body.
   if (Array.isArray(body)) call.onBodyDone(false);
-  const began = steadyNow();
   let tokens: TokenTimes | undefined;
   const sender: Sender = {
     onFirstByte: () => call.onFirstByte(),
@@ -36,8 +34,9 @@ export function answerFromProvider(
     onFailed: () => false,
     onSettled: (usage) => {
       const counts = { tokensIn: usage?.input, tokensOut: usage?.output ?? tokens?.count };
-      countTokens(metrics.ofSlot(call.slot), counts.tokensIn, counts.tokensOut);
-      call.onEngineDone({ startedAt: began, ms: steadyNow() - began, model: served, ...counts });
+      countTokens(metrics.ofSlot(call.slot), counts, tokens?.count);
+      const { attempt } = exchange;
+      if (attempt !== undefined) call.onEngineDone({ ...attempt, model: served, ...counts });
       call.onSettled();
     },
   };
@@ -54,8 +53,12 @@ export function answerFromProvider(
       body,
       model: model.providerModel,
       requestId,
-      traceparent: call.trace?.traceparent,
+      trace: call.trace,
       client: principal.client,
+      onWaited: (waitMs) => {
+        metrics.waited(call.slot, { waitMs, holdMs: 0 });
+        call.onWaited(waitMs, 0);
+      },
     },
     relay,
   );

@@ -1,30 +1,37 @@
 import { steadyNow } from "../../lib/steady-clock.ts";
+import type { EnginePart } from "./backend-call-options.ts";
 import type { SlotMetrics } from "../telemetry/metrics.ts";
 
 /** The tokens of one stream, as they arrive from the engine. */
 export class TokenTimes {
-  readonly #metrics: Pick<SlotMetrics, "betweenTokens">;
+  readonly #metrics: Pick<SlotMetrics, "betweenTokens" | "tokensOut">;
   #lastAt = 0;
+  /** So many are in the slot's metrics already. */
   count = 0;
 
-  constructor(metrics: Pick<SlotMetrics, "betweenTokens">) {
+  constructor(metrics: Pick<SlotMetrics, "betweenTokens" | "tokensOut">) {
     this.#metrics = metrics;
   }
 
-  /** Tokens that arrive together took equal parts of the time. */
+  /** Counted at once: an answer may take minutes. Tokens that arrive together took equal parts of the time. */
   arrived(count: number): void {
     const now = steadyNow();
     if (this.count > 0) this.#metrics.betweenTokens.observeEach((now - this.#lastAt) / 1000 / count, count);
     this.#lastAt = now;
     this.count += count;
+    this.#metrics.tokensOut.value += count;
   }
 }
 
+/**
+ * At the end of an answer, of which `arrived` tokens are counted already. `tokensOut`, the engine's own count, can only add to
+ * them: a counter does not fall.
+ */
 export function countTokens(
   metrics: Pick<SlotMetrics, "tokensIn" | "tokensOut">,
-  tokensIn: number | undefined,
-  tokensOut: number | undefined,
+  { tokensIn = 0, tokensOut = 0 }: Pick<EnginePart, "tokensIn" | "tokensOut">,
+  arrived = 0,
 ): void {
-  metrics.tokensIn.value += tokensIn ?? 0;
-  metrics.tokensOut.value += tokensOut ?? 0;
+  metrics.tokensIn.value += tokensIn;
+  metrics.tokensOut.value += Math.max(0, tokensOut - arrived);
 }

@@ -12,6 +12,8 @@ export interface Usage {
 const usageMark = Buffer.from('"usage"');
 const timingsMark = Buffer.from('"timings"');
 const dataMark = Buffer.from("data: {");
+/** In each event with a part of the answer, in every protocol but that of chats: a type such as `content_block_delta`. */
+const deltaMark = Buffer.from('delta"');
 /** The object of the count is short, and stands at the end of an answer or, with embeddings, near its start. */
 const usageChars = 512;
 const nearStart = 1024;
@@ -74,6 +76,8 @@ export class AnswerMeter {
     if (lines === undefined) return 0;
     // The stream of a chat has its count at the end; those of other protocols have parts of it in several events.
     if (isEnding || (endMark !== undefined && lines.includes(usageMark))) readUsage(lines, this.#counted());
+    // Other protocols repeat the whole text at the end of each part.
+    if (this.#hasTokens && endMark !== undefined) return deltasIn(lines);
     // The first and the last events may bring a role, a reason or a count alone; all others bring a token.
     if (this.#hasTokens && !isEnding) return eventsIn(lines);
     const count = lines.toString("latin1").match(token)?.length ?? 0;
@@ -89,5 +93,19 @@ export class AnswerMeter {
 function eventsIn(lines: Buffer): number {
   let count = 0;
   for (let at = lines.indexOf(dataMark); at >= 0; at = lines.indexOf(dataMark, at + dataMark.length)) count += 1;
+  return count;
+}
+
+/** Events that have the mark of a part. */
+function deltasIn(lines: Buffer): number {
+  let count = 0;
+  let delta = -1;
+  for (let at = lines.indexOf(dataMark); at >= 0;) {
+    if (delta < at) delta = lines.indexOf(deltaMark, at);
+    if (delta < 0) break;
+    const next = lines.indexOf(dataMark, at + dataMark.length);
+    if (next < 0 || delta < next) count += 1;
+    at = next;
+  }
   return count;
 }

@@ -1,3 +1,4 @@
+import { sharedCache, type SharedCache } from "../../engines/shared-cache.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { Sample } from "../../lib/metrics/spec.ts";
 import { isRecord } from "../../lib/record.ts";
@@ -5,10 +6,14 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import { wholeAnswer } from "../../lib/whole-answer.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { Backend } from "../admission/backend-set.ts";
-import type { ResolutionIndex } from "../routing/index.ts";
+import type { KnownSlot, ResolutionIndex } from "../routing/index.ts";
 
-/** An engine that works answers between two batches: a scrape waits no longer than this, and takes the last figure. */
-const patienceMs = 100;
+/** Engines are asked this often while pages are read: an engine that works answers between two batches, and no page waits. */
+const everyMs = 5000;
+/** A page that is read more often has the engines asked at most so often. */
+const leastMs = 1000;
+/** So long after the last page, they are asked. */
+const wantedMs = 60_000;
 const answerMs = 2000;
 const answerLimitBytes = 4 * 1024 * 1024;
 /** An older figure is not published. */
@@ -19,85 +24,94 @@ interface Figure {
   readonly at: number;
 }
 
-/** How full the caches of llama.cpp's engines are, by their `/slots`, read only at a scrape. */
-export class EngineCaches {
+/** How full the caches of llama.cpp's engines are, by their `/slots`, read only as long as somebody reads the page. */
+export class EngineCaches implements Disposable {
   readonly #index: () => Pick<ResolutionIndex, "slots">;
   readonly #admission: Pick<Admission, "backends">;
   readonly #figures = new WeakMap<Backend, Figure>();
-  readonly #open = new WeakMap<Backend, Promise<void>>();
+  /** Those that are being asked. */
+  readonly #open = new WeakSet<Backend>();
   /** Engines without that route. */
   readonly #without = new WeakSet<Backend>();
+  #wantedAt = -Infinity;
+  #askedAt = -Infinity;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(index: () => Pick<ResolutionIndex, "slots">, admission: Pick<Admission, "backends">) {
     this.#index = index;
     this.#admission = admission;
   }
 
-  /** Reads the figures of all engines. Resolves once all engines have answered, or after `patienceMs`. */
-  async refresh(): Promise<void> {
-    const readings = [...this.#engines()].map(({ backend }) => this.#read(backend));
-    if (readings.length === 0) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, patienceMs);
-    await Promise.race([Promise.all(readings), promise]);
-    clearTimeout(timer);
-  }
-
+  /** The last figures, which are at most some seconds old; none at the first call, which has the engines asked. */
   *samples(): Iterable<Sample> {
+    this.#wantedAt = steadyNow();
+    if (this.#wantedAt - this.#askedAt >= leastMs) this.#readAll();
     for (const { slot, backend } of this.#engines()) {
       const figure = this.#figures.get(backend);
       if (figure !== undefined && steadyNow() - figure.at < keptMs)
-        yield [`slot="${slot}",ordinal="${backend.endpoint.ordinal}"`, figure.ratio];
+        yield [`slot="${slot.name}",ordinal="${backend.endpoint.ordinal}"`, figure.ratio];
     }
   }
 
-  *#engines(): Iterable<{ readonly slot: string; readonly backend: Backend }> {
-    for (const { name, spec } of this.#index().slots.values()) {
-      if (spec.engine !== "llama") continue;
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+  }
+
+  #readAll(): void {
+    clearTimeout(this.#timer);
+    const now = steadyNow();
+    if (now - this.#wantedAt > wantedMs) return;
+    this.#askedAt = now;
+    this.#timer = setTimeout(() => this.#readAll(), everyMs).unref();
+    for (const { slot, backend } of this.#engines()) void this.#read(slot, backend);
+  }
+
+  *#engines(): Iterable<{ readonly slot: KnownSlot; readonly backend: Backend }> {
+    for (const slot of this.#index().slots.values()) {
+      if (slot.spec.engine !== "llama") continue;
       // The queues of a slot's models, and the queue from before requests chose the model, have the same engine.
       const ordinals = new Set<number>();
-      for (const { role, backend } of this.#admission.backends(name)) {
+      for (const { role, backend } of this.#admission.backends(slot.name)) {
         if (role !== "main" || !backend.isReady || ordinals.has(backend.endpoint.ordinal)) continue;
         ordinals.add(backend.endpoint.ordinal);
-        if (!this.#without.has(backend)) yield { slot: name, backend };
+        if (!this.#without.has(backend)) yield { slot, backend };
       }
     }
   }
 
-  #read(backend: Backend): Promise<void> {
-    let open = this.#open.get(backend);
-    if (open === undefined) {
-      open = this.#readOnce(backend).finally(() => this.#open.delete(backend));
-      this.#open.set(backend, open);
-    }
-    return open;
-  }
-
-  async #readOnce(backend: Backend): Promise<void> {
+  async #read(slot: KnownSlot, backend: Backend): Promise<void> {
+    if (this.#open.has(backend)) return;
+    this.#open.add(backend);
     const request = { method: "GET", path: "/slots", accept: "application/json", body: undefined } as const;
     try {
       const limits = { timeoutMs: answerMs, limitBytes: answerLimitBytes };
       const { status, body } = await wholeAnswer(backend.pool, request, limits);
       if (status === 404 || status === 501) this.#without.add(backend);
-      const ratio = status === 200 ? cacheRatio(parseJson(body.toString())) : undefined;
+      const shared = sharedCache(slot.spec, slot.status);
+      const ratio = status === 200 ? cacheRatio(parseJson(body.toString()), shared) : undefined;
       if (ratio !== undefined) this.#figures.set(backend, { ratio, at: steadyNow() });
     } catch {
       // The engine is gone or busy: its last figure stays until the figure is too old.
+    } finally {
+      this.#open.delete(backend);
     }
   }
 }
 
-/** Tokens in the cache by tokens that fit; undefined where the answer has another shape. */
-export function cacheRatio(slots: unknown): number | undefined {
-  if (!Array.isArray(slots) || slots.length === 0) return undefined;
-  const all: unknown[] = slots;
+/** Tokens in the cache by tokens that fit, all `shared` or a part for each place; undefined where the answer has another shape. */
+export function cacheRatio(places: unknown, shared?: SharedCache): number | undefined {
+  if (!Array.isArray(places) || places.length === 0) return undefined;
+  const all: unknown[] = places;
   let held = 0;
-  let room = 0;
-  for (const slot of all) {
-    if (!isRecord(slot) || typeof slot["n_ctx"] !== "number") return undefined;
-    room += slot["n_ctx"];
-    // A slot without a request so far has no counts.
-    held += typeof slot["n_prompt_tokens"] === "number" ? slot["n_prompt_tokens"] : 0;
+  let [sum, largest] = [0, 0];
+  for (const place of all) {
+    if (!isRecord(place) || typeof place["n_ctx"] !== "number") return undefined;
+    sum += place["n_ctx"];
+    largest = Math.max(largest, place["n_ctx"]);
+    // A place without a request so far has no counts.
+    held += typeof place["n_prompt_tokens"] === "number" ? place["n_prompt_tokens"] : 0;
   }
+  // A place is told its own limit, which may be that of the model: the sum, and the largest, say little of a shared cache.
+  const room = shared === undefined ? sum : (shared.tokens ?? largest);
   return room === 0 ? undefined : Math.min(1, held / room);
 }

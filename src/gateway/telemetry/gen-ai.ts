@@ -1,7 +1,7 @@
-/**
- * Names of OpenTelemetry's conventions for generative models, which are not stable:
- * open-telemetry/semantic-conventions-genai, commit 004902b8.
- */
+/** OpenTelemetry's conventions for generative models, which are not stable and have no schema of their own to name. */
+export const conventions = "https://github.com/open-telemetry/semantic-conventions-genai/tree/004902b8";
+
+/** Names of these conventions. */
 export const genAi = {
   operation: "gen_ai.operation.name",
   provider: "gen_ai.provider.name",

@@ -4,6 +4,7 @@ import { gatewayMetrics as families } from "../../api/metrics/gateway.ts";
 import { hardlyEverMs, mendProcessMetrics } from "../../lib/loop-delays.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { ValueFamily, ValueSeries } from "../../lib/metrics/families.ts";
+import { GoneNames } from "../../lib/metrics/gone-names.ts";
 import type { HistogramFamily, HistogramSeries } from "../../lib/metrics/histogram.ts";
 import { MetricPage } from "../../lib/metrics/page.ts";
 import type { EngineCaches } from "./engine-cache.ts";
@@ -32,6 +33,9 @@ export interface SlotMetrics {
   readonly betweenTokens: HistogramSeries;
 }
 
+/** The label of a provider begins with it. */
+const ofUpstream = "upstream ";
+
 /** The gateway's metric page (docs/metrics.md). */
 export class GatewayMetrics {
   readonly page: MetricPage;
@@ -46,9 +50,14 @@ export class GatewayMetrics {
   readonly #failures: ValueFamily<"slot" | "error" | "answer" | "reason">;
   readonly #sharedJoins: ValueFamily<"slot">;
   readonly #routes = new Map<string, Map<string, RouteMetrics>>();
+  /** Slots of the index, which have series before their first request. */
+  readonly #declared = new Set<string>();
   readonly #slots = new Map<string, SlotMetrics>();
+  /** The families with series of each slot. */
+  readonly #ofSlots: readonly { removeWhere(label: "slot", value: string): void }[];
 
-  constructor(slots: SlotReaders) {
+  /** `now`: milliseconds of a monotonic clock. */
+  constructor(slots: SlotReaders, now?: () => number) {
     const ofProcess = new Registry();
     collectDefaultMetrics({ register: ofProcess, eventLoopMonitoringPrecision: hardlyEverMs });
     mendProcessMetrics(ofProcess, (gauge) => new Gauge({ ...gauge, registers: [ofProcess] }));
@@ -64,13 +73,47 @@ export class GatewayMetrics {
     this.#holds = page.histogram(families.hold);
     this.#failures = page.values(families.failures);
     this.#sharedJoins = page.values(families.sharedJoins);
+    this.#ofSlots = [
+      this.#requests,
+      this.#duration,
+      this.#firstByte,
+      this.#firstToken,
+      this.#betweenTokens,
+      this.#tokens,
+      this.#waits,
+      this.#holds,
+      this.#failures,
+      this.#sharedJoins,
+    ];
     this.#failures.series({ slot: noSlot, error: "model.not_found", answer: "none", reason: "other" });
     exportSlots(page, slots, (slot) => this.#known(slot));
+    const { index, upstreams } = slots;
+    const isPresent = (name: string): boolean =>
+      name.startsWith(ofUpstream)
+        ? upstreams.get(name.slice(ofUpstream.length)) !== undefined
+        : index().slots.has(name);
+    const gone = new GoneNames(isPresent, now);
+    page.before(async () => {
+      for (const name of gone.due(() => this.#names())) this.#drop(name);
+    });
   }
 
   onEngines(caches: EngineCaches): void {
-    this.page.before(() => caches.refresh());
     this.page.read(families.cacheUsage, () => caches.samples());
+  }
+
+  /** Slots and `upstream NAME`s with series. */
+  *#names(): Iterable<string> {
+    for (const slots of this.#routes.values()) for (const slot of slots.keys()) if (slot !== noSlot) yield slot;
+    yield* this.#slots.keys();
+    yield* this.#declared;
+  }
+
+  #drop(slot: string): void {
+    for (const slots of this.#routes.values()) slots.delete(slot);
+    this.#slots.delete(slot);
+    this.#declared.delete(slot);
+    for (const family of this.#ofSlots) family.removeWhere("slot", slot);
   }
 
   /** Each is called at each scrape. */
@@ -107,6 +150,7 @@ export class GatewayMetrics {
 
   /** Failures with an alert of their own are there before the first: a counter that begins with 1 has not grown. */
   #known(slot: string): void {
+    this.#declared.add(slot);
     const reason = "other";
     this.#failures.series({ slot, error: "slot.overloaded", answer: "none", reason });
     for (const error of ["dispatch.upstream_failed", "dispatch.upstream_timeout"] satisfies ErrorCode[])

@@ -1,9 +1,12 @@
 import { errorMessage } from "../../lib/error-code.ts";
+import { conventions } from "./gen-ai.ts";
 
 export interface OtlpOptions {
   /** The base address of the receiver: spans go to `/v1/traces` below it. */
   readonly endpoint: string;
   readonly version: string;
+  /** Tells this gateway from others, and from itself after a restart. */
+  readonly instance: string;
   /** Called once for each row of failures. */
   readonly onFailing: (message: string) => void;
   /** Milliseconds from a span to its sending. */
@@ -90,13 +93,18 @@ export class OtlpExporter implements AsyncDisposable {
   }
 
   async #send(spans: readonly string[]): Promise<void> {
-    const { version } = this.#options;
+    const { version, instance } = this.#options;
     const attribute = (key: string, stringValue: string): unknown => ({ key, value: { stringValue } });
     const resource = {
-      attributes: [attribute("service.name", "berth-gateway"), attribute("service.version", version)],
+      attributes: [
+        attribute("service.name", "berth-gateway"),
+        attribute("service.version", version),
+        attribute("service.instance.id", instance),
+      ],
     };
+    const scope = { name: "berth", version, attributes: [attribute("berth.gen_ai.conventions", conventions)] };
     const [before, after] = JSON.stringify({
-      resourceSpans: [{ resource, scopeSpans: [{ scope: { name: "berth", version }, spans: [0] }] }],
+      resourceSpans: [{ resource, scopeSpans: [{ scope, spans: [0] }] }],
     }).split('"spans":[0]');
     const body = `${before}"spans":[${spans.join(",")}]${after}`;
     try {

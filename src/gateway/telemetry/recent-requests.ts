@@ -1,4 +1,4 @@
-import { maskedText } from "../../api/masked.ts";
+import { maskedText } from "../../api/masked-text.ts";
 import type { EndedRequest } from "./access-log.ts";
 import { BodyRing, type KeptBody } from "./body-ring.ts";
 

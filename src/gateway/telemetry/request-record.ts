@@ -1,10 +1,19 @@
 import type { KeptBody } from "./body-ring.ts";
+
+/** Where an engine listens. */
+export interface EngineEndpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** The figures of an engine's work; undefined: it did not count. */
 interface EngineFigures {
   /** By the steady clock. */
   readonly startedAt: number;
   readonly ms: number;
   readonly model: string;
+  /** Undefined: a provider, whose address may be a secret. */
+  readonly endpoint?: EngineEndpoint | undefined;
   readonly tokensIn: number | undefined;
   readonly tokensOut: number | undefined;
 }

@@ -13,6 +13,7 @@ export interface SlotReaders {
   readonly traffic: Pick<Traffic, "inFlight" | "stateOf">;
   readonly admission: Pick<Admission, "counts">;
   readonly index: () => ResolutionIndex;
+  readonly upstreams: { get(name: string): unknown };
   /** Requests that wait for the cache sync. */
   readonly unresolved: () => number;
 }
@@ -30,7 +31,7 @@ interface SlotLabels {
  */
 export function exportSlots(
   page: MetricPage,
-  { traffic, admission, index, unresolved }: SlotReaders,
+  { traffic, admission, index, unresolved }: Omit<SlotReaders, "upstreams">,
   onKnown: (slot: string) => void,
 ): void {
   let known: readonly (readonly [KnownSlot, SlotLabels])[] = [];

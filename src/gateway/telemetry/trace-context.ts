@@ -1,13 +1,20 @@
 import { randomFillSync } from "node:crypto";
+import type { PassedTrace } from "../../lib/exchange.ts";
 
 /** https://www.w3.org/TR/trace-context/#traceparent-header: version, trace, span, flags. Later versions may have more. */
 const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const sampledFlag = 1;
+/** The trace's identifier is random, as its maker says (level 2 of the standard). */
+const randomFlag = 2;
+
+/** The headers of a request, by their names in lower case. */
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 /** The trace that a request belongs to, by the header of its client. */
 export interface ClientTrace {
   readonly traceId: string;
   readonly spanId: string;
-  readonly isSampled: boolean;
+  readonly flags: number;
 }
 
 /** Undefined: the header is absent, or not as the standard allows. */
@@ -16,60 +23,75 @@ export function readTraceparent(header: string | string[] | undefined): ClientTr
   const [, version, traceId = "", spanId = "", flags = "", rest] = pattern.exec(header) ?? [];
   if (version === undefined || version === "ff" || (version === "00" && rest !== undefined)) return undefined;
   if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
-  return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & 1) === 1 };
+  const known = version === "00" ? 0xff : sampledFlag;
+  return { traceId, spanId, flags: Number.parseInt(flags, 16) & known };
 }
 
-/** The trace of one request. */
-export interface RequestTrace {
+const stateChars = 512;
+
+/** What the makers of traces say among themselves; only beside a `traceparent`. Entries beyond 512 characters are left out. */
+export function readTracestate(header: string | string[] | undefined): string | undefined {
+  if (typeof header !== "string" || header === "" || !/^[\t\x20-\x7e]*$/.test(header)) return undefined;
+  if (header.length <= stateChars) return header;
+  const end = header.lastIndexOf(",", stateChars);
+  return end <= 0 ? undefined : header.slice(0, end);
+}
+
+/** The trace of one request: its headers are passed on to the engine or provider. */
+export interface RequestTrace extends PassedTrace {
   readonly traceId: string;
   /** A receiver has spans of it, or will have. */
   readonly isSampled: boolean;
-  /** Passed on to the engine or provider. */
-  readonly traceparent: string;
   /** The spans of this gateway; undefined: it sends none, and passes the client's trace on. */
   readonly spans?: { readonly server: string; readonly engine: string; readonly parent: string | undefined };
 }
 
 /** The trace to pass on where this gateway sends no spans of its own. */
-export function passedTrace(header: string | string[] | undefined): RequestTrace | undefined {
-  const client = readTraceparent(header);
-  return client === undefined ? undefined : passed(client);
+export function passedTrace(headers: Headers): RequestTrace | undefined {
+  const client = readTraceparent(headers["traceparent"]);
+  return client === undefined ? undefined : passed(client, headers);
 }
 
-function passed(client: ClientTrace): RequestTrace {
-  const { traceId, isSampled } = client;
-  return { traceId, isSampled, traceparent: traceparentOf(client) };
+function passed(client: ClientTrace, headers: Headers): RequestTrace {
+  const { traceId, flags } = client;
+  const isSampled = (flags & sampledFlag) !== 0;
+  return { traceId, isSampled, traceparent: traceparentOf(client), tracestate: readTracestate(headers["tracestate"]) };
 }
 
-/** A request's own spans, in its client's trace or in a new one. `isChosen`: for a request without a client's trace. */
-export function ownTrace(header: string | string[] | undefined, isChosen: () => boolean): RequestTrace {
-  const client = readTraceparent(header);
-  if (client?.isSampled === false) return passed(client);
-  if (client === undefined && !isChosen()) return unsampled();
+/** Which requests get spans. */
+export interface Sampling {
+  /** Of those without a client's trace. */
+  choose(): boolean;
+  /** Of those that their client has sampled. */
+  chooseOfClient(): boolean;
+}
+
+/** A request's own spans, in its client's trace or in a new one. */
+export function ownTrace(headers: Headers, sampling: Sampling): RequestTrace {
+  const client = readTraceparent(headers["traceparent"]);
+  if (client === undefined) return sampling.choose() ? withSpans(undefined, undefined) : unsampled();
+  const isChosen = (client.flags & sampledFlag) !== 0 && sampling.chooseOfClient();
+  return isChosen ? withSpans(client, readTracestate(headers["tracestate"])) : passed(client, headers);
+}
+
+function withSpans(client: ClientTrace | undefined, tracestate: string | undefined): RequestTrace {
   const traceId = client?.traceId ?? randomHex(16);
   const engine = randomHex(8);
+  const flags = sampledFlag | ((client?.flags ?? 0) & randomFlag);
   return {
     traceId,
     isSampled: true,
-    traceparent: traceparentOf({ traceId, spanId: engine, isSampled: true }),
+    traceparent: traceparentOf({ traceId, spanId: engine, flags }),
+    tracestate,
     spans: { server: randomHex(8), engine, parent: client?.spanId },
   };
 }
 
-/** So many requests without a client's trace that are not sampled follow each other with the same identifiers. */
-const sharedBy = 64;
-let shared: RequestTrace | undefined;
-let sharers = 0;
-
 /** No receiver gets a span of it. It is passed on so that an engine with traces of its own does not begin one. */
 function unsampled(): RequestTrace {
-  if (shared === undefined || sharers === sharedBy) {
-    const trace = { traceId: randomHex(16), isSampled: false };
-    shared = { ...trace, traceparent: traceparentOf({ ...trace, spanId: randomHex(8) }) };
-    sharers = 0;
-  }
-  sharers += 1;
-  return shared;
+  const ids = randomHex(24);
+  const traceId = ids.slice(0, 32);
+  return { traceId, isSampled: false, traceparent: `00-${traceId}-${ids.slice(32)}-00`, tracestate: undefined };
 }
 
 /** Asked for in bulk: three small requests cost more than the rest of a trace. */
@@ -85,6 +107,6 @@ function randomHex(bytes: number): string {
   return pool.toString("hex", used - bytes, used);
 }
 
-function traceparentOf({ traceId, spanId, isSampled }: ClientTrace): string {
-  return `00-${traceId}-${spanId}-${isSampled ? "01" : "00"}`;
+function traceparentOf({ traceId, spanId, flags }: ClientTrace): string {
+  return `00-${traceId}-${spanId}-${flags < 16 ? "0" : ""}${flags.toString(16)}`;
 }

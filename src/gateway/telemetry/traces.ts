@@ -2,6 +2,7 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import { genAi, operationOf } from "./gen-ai.ts";
 import { OtlpExporter, type LateSpans, type OtlpOptions } from "./otlp-exporter.ts";
 import type { EndedRequest } from "./access-log.ts";
+import type { EngineEndpoint } from "./request-record.ts";
 import { ownTrace, type RequestTrace } from "./trace-context.ts";
 import { TraceSampler } from "./trace-sampler.ts";
 
@@ -24,8 +25,9 @@ export class Traces implements AsyncDisposable {
     this.#sampler = new TraceSampler(options.part);
   }
 
-  begin(traceparent: string | string[] | undefined): RequestTrace {
-    return ownTrace(traceparent, () => this.#sampler.choose());
+  /** Of a request that was admitted. */
+  begin(headers: Parameters<typeof ownTrace>[0]): RequestTrace {
+    return ownTrace(headers, this.#sampler);
   }
 
   ended(request: TracedRequest): void {
@@ -56,7 +58,8 @@ class RequestSpans implements LateSpans {
 
 /** Of OTLP: the kinds of a span, and what its status may say. */
 const kinds = { internal: 1, server: 2, client: 3 } as const;
-const failed = 2;
+const noStatus = '],"status":{"code":0}}';
+const failedStatus = '],"status":{"code":2}}';
 
 /** The texts of spans that requests of one kind have in common. */
 interface KindTexts {
@@ -91,8 +94,10 @@ export function spansOf(request: TracedRequest, now: number, wallMs: number): st
   if (engine?.tokensOut !== undefined) counts += `,${count(genAi.outputTokens, engine.tokensOut)}`;
   const error = failure?.code ?? (code === 499 ? "client_closed" : undefined);
   if (error !== undefined) counts += `,${text(genAi.errorType, error)}`;
-  const status = failure === undefined ? '],"status":{"code":0}}' : `],"status":{"code":${failed}}}`;
-  const own = `${counts},${text("berth.request_id", requestId)}${path}${code}"}}${status}`;
+  // A server did not fail where its client was at fault, and a client has failed with every error that it got:
+  // https://opentelemetry.io/docs/specs/semconv/http/http-spans/#status
+  const isOurs = failure !== undefined && (failure.status >= 500 || code < 400);
+  const own = `${counts},${text("berth.request_id", requestId)}${path}${code}"}}${isOurs ? failedStatus : noStatus}`;
   const spans = [`${span(ids.server, ids.parent, now - seconds * 1000, now)}${server}${own}`];
   const waitFrom = waitEndedAt - heldMs - queuedMs;
   const waited = (offset: number, name: string, from: number, to: number): void => {
@@ -101,8 +106,9 @@ export function spansOf(request: TracedRequest, now: number, wallMs: number): st
   if (heldMs > 0) waited(1, "berth.hold", waitFrom, waitFrom + heldMs);
   if (queuedMs > 0) waited(2, "berth.queue", waitFrom + heldMs, waitEndedAt);
   if (engine !== undefined) {
-    const { startedAt, ms } = engine;
-    spans.push(`${span(ids.engine, ids.server, startedAt, startedAt + ms)}${client}${counts}${status}`);
+    const { startedAt, ms, endpoint } = engine;
+    const rest = `${endpoint === undefined ? "" : addressOf(endpoint)}${counts}${failure === undefined ? noStatus : failedStatus}`;
+    spans.push(`${span(ids.engine, ids.server, startedAt, startedAt + ms)}${client}${rest}`);
   }
   return spans;
 }
@@ -131,6 +137,18 @@ function textsOf({ path, slot, record: { requestedModel, engine } }: TracedReque
   };
   kindTexts.set(key, texts);
   return texts;
+}
+
+const addresses = new WeakMap<EngineEndpoint, string>();
+
+function addressOf(endpoint: EngineEndpoint): string {
+  let address = addresses.get(endpoint);
+  if (address === undefined) {
+    const { host, port } = endpoint;
+    address = flat(`,${text("server.address", host)},${count("server.port", port)}`);
+    addresses.set(endpoint, address);
+  }
+  return address;
 }
 
 /** The same text in one piece. */

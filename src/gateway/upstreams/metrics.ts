@@ -1,6 +1,7 @@
 import { upstreamMetrics as families } from "../../api/metrics/gateway.ts";
 import type { Metric } from "../../api/metrics/metric.ts";
 import type { ValueFamily } from "../../lib/metrics/families.ts";
+import { GoneNames } from "../../lib/metrics/gone-names.ts";
 import type { HistogramFamily } from "../../lib/metrics/histogram.ts";
 import type { MetricPage } from "../../lib/metrics/page.ts";
 import type { Outcome } from "./provider-failure.ts";
@@ -13,8 +14,11 @@ export class UpstreamMetrics {
   readonly #requests: ValueFamily<"upstream" | "outcome">;
   readonly #retries: ValueFamily<"upstream">;
   readonly #duration: HistogramFamily<"upstream">;
+  /** Every provider with series. */
+  readonly #names = new Set<string>();
 
-  constructor(page: MetricPage, views: () => readonly UpstreamView[]) {
+  /** `now`: milliseconds of a monotonic clock. */
+  constructor(page: MetricPage, views: () => readonly UpstreamView[], now?: () => number) {
     this.#requests = page.values(families.requests);
     this.#retries = page.values(families.retries);
     this.#duration = page.histogram(families.duration);
@@ -26,6 +30,10 @@ export class UpstreamMetrics {
     gauge(families.queued, ({ queued }) => queued);
     gauge(families.paused, ({ pausedModels }) => pausedModels);
     gauge(families.models, ({ refs }) => refs);
+    const gone = new GoneNames((upstream) => views().some(({ name }) => name === upstream), now);
+    page.before(async () => {
+      for (const upstream of gone.due(() => this.#names)) this.#drop(upstream);
+    });
     page.read(families.circuit, function* () {
       for (const { name, circuit } of views())
         for (const state of circuitStates) yield [`upstream="${name}",state="${state}"`, state === circuit ? 1 : 0];
@@ -33,11 +41,17 @@ export class UpstreamMetrics {
   }
 
   outcome(upstream: string, outcome: Outcome, seconds: number | undefined): void {
+    this.#names.add(upstream);
     this.#requests.add({ upstream, outcome });
     if (seconds !== undefined) this.#duration.series({ upstream }).observe(seconds);
   }
 
   retry(upstream: string): void {
     this.#retries.add({ upstream });
+  }
+
+  #drop(upstream: string): void {
+    this.#names.delete(upstream);
+    for (const family of [this.#requests, this.#retries, this.#duration]) family.removeWhere("upstream", upstream);
   }
 }

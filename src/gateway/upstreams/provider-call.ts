@@ -7,6 +7,7 @@ import {
   type Transport,
 } from "../../lib/exchange.ts";
 import type { Permit } from "../admission/admission.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
 import { toApiError } from "../http/answer.ts";
 import type { QueuedClient, SlotQueue } from "../admission/slot-queue.ts";
 import type { HeldClient } from "../dispatch/stream-hold.ts";
@@ -16,6 +17,7 @@ import { Mask, StreamMask } from "./mask.ts";
 import { OutgoingBody } from "./provider-body.ts";
 import { connectionFailure, isRetried, refusalFailure, type Outcome } from "./provider-failure.ts";
 import type { ProviderOptions, ProviderRequest } from "./provider-options.ts";
+import { QueuePlace } from "./queue-place.ts";
 import { longestPauseMs, requestedPauseMs, retryPauseMs } from "./retry-pause.ts";
 
 /** The parts of a provider that a call uses. */
@@ -49,13 +51,14 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
   readonly hasBegun = false;
   readonly #provider: CallingProvider;
   readonly #events: ExchangeEvents;
-  #place: "none" | "waiting" | "inside" = "none";
+  readonly #queuePlace: QueuePlace<ProviderCall>;
   /** Kept, and counted in the budget, as long as it may have to be sent again. */
   #request: (Omit<ProviderRequest, "body"> & { readonly body: OutgoingBody }) | undefined;
   #transport: Transport | undefined;
   #key: string | undefined;
   #tries = 0;
   #triedAt = 0;
+  #failedAt: number | undefined;
   #permit: Leave | undefined;
   /** The exchange of this attempt. */
   #exchange: Exchange | undefined;
@@ -69,6 +72,7 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
   constructor(provider: CallingProvider, request: ProviderRequest, events: ExchangeEvents) {
     this.#provider = provider;
     this.#events = events;
+    this.#queuePlace = new QueuePlace(provider.queue, this, request.onWaited);
     this.client = request.client ?? "";
     const body = new OutgoingBody(request.body);
     try {
@@ -80,13 +84,19 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
     this.#request = { ...request, body };
     const outcome = provider.queue.arrive(this, provider.options.now());
     if (outcome === "admitted") this.onAdmitted();
-    else if (outcome === "waiting") this.#place = "waiting";
+    else if (outcome === "waiting") this.#queuePlace.wait();
     else queueMicrotask(() => this.onRefused());
+  }
+
+  /** The last attempt, by the steady clock; undefined: nothing was sent. */
+  get attempt(): { readonly startedAt: number; readonly ms: number } | undefined {
+    if (this.#tries === 0) return undefined;
+    return { startedAt: this.#triedAt, ms: (this.#failedAt ?? steadyNow()) - this.#triedAt };
   }
 
   /** In the queue for one of `maxConcurrent`. */
   get isWaiting(): boolean {
-    return this.#place === "waiting";
+    return this.#queuePlace.isWaiting;
   }
 
   get place(): Permit {
@@ -95,13 +105,13 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
 
   /** The turn of this request has come. */
   onAdmitted(): void {
-    this.#place = "inside";
+    this.#queuePlace.admitted();
     queueMicrotask(() => void this.#begin());
   }
 
   /** The queue is full, or a client with fewer requests took its last place. */
   onRefused(): void {
-    this.#place = "none";
+    this.#queuePlace.refused();
     this.#fail(this.#provider.overloaded(), "overloaded");
   }
 
@@ -152,13 +162,14 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
       return;
     }
     this.#tries += 1;
-    this.#triedAt = performance.now();
+    this.#triedAt = steadyNow();
+    this.#failedAt = undefined;
     this.#permit = permit;
     this.#refusal = undefined;
     const silenceMs = spec.timeoutSeconds * 1000;
-    const { requestId, traceparent, body } = request;
+    const { requestId, trace, body } = request;
     const timeouts = { firstByteMs: silenceMs, idleMs: silenceMs };
-    this.#exchange = transport.send({ ...request, body: body.sent }, { requestId, traceparent, timeouts }, this);
+    this.#exchange = transport.send({ ...request, body: body.sent }, { requestId, trace, timeouts }, this);
   }
 
   /** Of one attempt: the client gets only a successful answer. */
@@ -188,13 +199,12 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
 
   onData(chunk: Buffer): void {
     if (this.#isSettled) return;
-    const refusal = this.#refusal;
-    if (refusal === undefined) {
-      const bytes = this.#mask?.push(chunk) ?? chunk;
-      if (bytes.length > 0) this.#events.onData(bytes);
+    if (this.#refusal !== undefined) {
+      if (this.#refusal.add(chunk)) this.#endRefusal();
       return;
     }
-    if (refusal.add(chunk)) this.#endRefusal();
+    const bytes = this.#mask?.push(chunk) ?? chunk;
+    if (bytes.length > 0) this.#events.onData(bytes);
   }
 
   onEnd(): void {
@@ -251,6 +261,7 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
     }
     this.#outcome(outcome);
     onRetry();
+    this.#failedAt = steadyNow();
     this.#timer = setTimeout(() => this.#try(failure), Math.max(waitMs, retryPauseMs(this.#tries, backoffMs)));
   }
 
@@ -272,16 +283,8 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
     this.#refusal?.drop();
     this.#permit?.abandon();
     this.#dropBody();
-    this.#leaveQueue();
+    this.#queuePlace.leave();
     this.#provider.settled(this, this.#seconds);
-  }
-
-  #leaveQueue(): void {
-    const { queue } = this.#provider;
-    const place = this.#place;
-    this.#place = "none";
-    if (place === "waiting") queue.leave(this);
-    else if (place === "inside") queue.finish();
   }
 
   #dropBody(): void {
@@ -289,8 +292,8 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
     this.#request = undefined;
   }
 
-  /** The duration of the last attempt so far. */
+  /** The last attempt's. */
   get #seconds(): number | undefined {
-    return this.#tries === 0 ? undefined : (performance.now() - this.#triedAt) / 1000;
+    return this.attempt === undefined ? undefined : this.attempt.ms / 1000;
   }
 }

@@ -1,6 +1,6 @@
 import type { LookupFunction } from "node:net";
 import type { UpstreamSpec } from "../../api/upstream.ts";
-import type { ExchangeRequest } from "../../lib/exchange.ts";
+import type { ExchangeRequest, PassedTrace } from "../../lib/exchange.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import type { Outcome } from "./provider-failure.ts";
 
@@ -12,9 +12,11 @@ export interface ProviderRequest extends ExchangeRequest {
   /** The provider's name for the model. */
   readonly model: string;
   readonly requestId: string;
-  readonly traceparent?: string | undefined;
+  readonly trace?: PassedTrace | undefined;
   /** The client: clients take turns where `maxConcurrent` bounds them. */
   readonly client?: string;
+  /** The wait for one of `maxConcurrent` has ended, in any way, after so many milliseconds. */
+  readonly onWaited?: (ms: number) => void;
 }
 
 export interface ProviderOptions {

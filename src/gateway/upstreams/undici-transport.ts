@@ -27,7 +27,7 @@ export class UndiciTransport implements Transport {
     this.#options = options;
   }
 
-  send(request: ExchangeRequest, { requestId, traceparent, timeouts }: SendOptions, events: ExchangeEvents): Exchange {
+  send(request: ExchangeRequest, { requestId, trace, timeouts }: SendOptions, events: ExchangeEvents): Exchange {
     const { client, address, headers } = this.#options;
     const exchange = new UndiciExchange(events);
     const sent = bodyOf(request, exchange, timeouts.idleMs);
@@ -40,7 +40,8 @@ export class UndiciTransport implements Transport {
           ...sent.headers,
           accept: request.accept,
           ...(requestId === undefined ? {} : { "x-request-id": requestId }),
-          ...(traceparent === undefined ? {} : { traceparent }),
+          ...(trace !== undefined && { traceparent: trace.traceparent }),
+          ...(trace?.tracestate !== undefined && { tracestate: trace.tracestate }),
         },
         body: sent.body,
         headersTimeout: timeouts.firstByteMs,

@@ -1,4 +1,4 @@
-import { labelText, type MetricSpec, type Sample } from "./spec.ts";
+import { hasLabel, labelText, type MetricSpec, type Sample } from "./spec.ts";
 
 /** A family whose samples are read at each scrape. */
 export interface Family {
@@ -49,6 +49,11 @@ export class ValueFamily<L extends string> implements Family {
 
   remove(labels: Readonly<Record<L, string>>): void {
     this.#series.delete(labelText(this.spec.labels, labels));
+  }
+
+  /** Removes every series that has this value of the label. */
+  removeWhere(label: L, value: string): void {
+    for (const labels of this.#series.keys()) if (hasLabel(labels, label, value)) this.#series.delete(labels);
   }
 
   *parts(): Iterable<string> {

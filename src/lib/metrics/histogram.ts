@@ -1,5 +1,5 @@
 import { sampleLine, valueText, type Family, type Format } from "./families.ts";
-import { labelText, type MetricSpec } from "./spec.ts";
+import { hasLabel, labelText, type MetricSpec } from "./spec.ts";
 
 /** Names one of the requests that a bucket counts: `trace_id` or `request_id`. */
 interface Exemplar {
@@ -91,6 +91,11 @@ export class HistogramFamily<L extends string> implements Family {
 
   remove(labels: Readonly<Record<L, string>>): void {
     this.#series.delete(labelText(this.spec.labels, labels));
+  }
+
+  /** Removes every series that has this value of the label. */
+  removeWhere(label: L, value: string): void {
+    for (const labels of this.#series.keys()) if (hasLabel(labels, label, value)) this.#series.delete(labels);
   }
 
   *parts(format: Format): Iterable<Buffer> {

@@ -18,6 +18,13 @@ export function labelText<L extends string>(names: readonly L[], values: Readonl
   return text;
 }
 
+/** Whether labels, as the page has them, give that value to that name. */
+export function hasLabel(labels: string, name: string, value: string): boolean {
+  const part = `${name}="${escaped(value)}"`;
+  // No value contains this: its quotes are escaped.
+  return labels.startsWith(part) || labels.includes(`,${part}`);
+}
+
 function escaped(value: string): string {
   return /["\\\n]/.test(value) ? value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n") : value;
 }

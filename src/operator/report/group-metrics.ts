@@ -51,7 +51,7 @@ export class GroupMetrics {
 
   /** Shows the present status. `before`: the last one; `after` is undefined where the group is gone. */
   published(after: GroupStatus | undefined, before: GroupStatus | undefined): void {
-    if (before !== undefined) this.#remove(before, after === undefined);
+    if (before !== undefined) this.#remove(before, after);
     if (after === undefined) return;
     const group = after.name;
     const waiting = after.members.filter(({ state }) => state === "waiting");
@@ -78,19 +78,21 @@ export class GroupMetrics {
       ];
   }
 
-  #remove({ name: group, budget, members }: GroupStatus, isGone: boolean): void {
+  #remove({ name: group, budget, members }: GroupStatus, after: GroupStatus | undefined): void {
     this.#slotBudget.remove({ group });
     this.#slotsUsed.remove({ group });
     for (const { resource: device } of budget) {
       this.#budget.remove({ group, device });
       this.#used.remove({ group, device });
     }
-    if (!isGone) return;
-    this.#waiting.remove({ group });
-    this.#waitingSince.delete(group);
-    this.#lent.remove({ group });
-    this.#waits.remove({ group });
+    if (after === undefined) {
+      this.#waiting.remove({ group });
+      this.#waitingSince.delete(group);
+      this.#lent.remove({ group });
+      this.#waits.remove({ group });
+    }
     for (const { slot } of members) {
+      if (after?.members.some((member) => member.slot === slot) === true) continue;
       this.#grants.remove({ group, slot });
       for (const reason of leavingCauses) this.#evictions.remove({ group, slot, reason });
     }

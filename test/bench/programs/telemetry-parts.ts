@@ -18,7 +18,8 @@ const receiver = createServer((request, response) => void request.resume().on("e
 const endpoint = `http://127.0.0.1:${await listen(receiver)}`;
 const output = new LogOutput({ fd: openSync("/dev/null", "w"), limitBytes: 2 ** 22, onLost: () => undefined });
 const log = new AccessLog(pino({ level: "info" }), (line) => output.writeLate(line));
-const traces = (part: number): Traces => new Traces({ endpoint, version: "1", part, onFailing: console.error });
+const traces = (part: number): Traces =>
+  new Traces({ endpoint, version: "1", instance: "1", part, onFailing: console.error });
 const [all, tenth] = [traces(1), traces(0.1)];
 const shown = new RecentRequests({ keepsBodies: true });
 const unshown = new RecentRequests({ keepsBodies: false });
@@ -56,8 +57,8 @@ const parts: Record<string, (nth: number) => void> = {
     request.record.body = shown.keepBody(body);
     shown.add(request);
   },
-  "traces of a tenth": (nth) => tenth.ended({ ...ended(nth), trace: tenth.begin(undefined) }),
-  "traces of all": (nth) => all.ended({ ...ended(nth), trace: all.begin(undefined) }),
+  "traces of a tenth": (nth) => tenth.ended({ ...ended(nth), trace: tenth.begin({}) }),
+  "traces of all": (nth) => all.ended({ ...ended(nth), trace: all.begin({}) }),
 };
 
 async function round(part: (nth: number) => void): Promise<number> {

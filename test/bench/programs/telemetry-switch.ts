@@ -12,6 +12,7 @@ import { RecentRequests } from "../../../src/gateway/telemetry/recent-requests.t
 import { passedTrace } from "../../../src/gateway/telemetry/trace-context.ts";
 import { TraceSampler } from "../../../src/gateway/telemetry/trace-sampler.ts";
 import { Traces } from "../../../src/gateway/telemetry/traces.ts";
+import { isRecord } from "../../../src/lib/record.ts";
 import { switchedParts, type SwitchedPart, type SwitchPair, type SwitchTrial } from "./spec.ts";
 
 const isOn: Record<SwitchedPart, boolean> = { log: true, bodies: true, list: true, traces: true, "all traces": false };
@@ -32,7 +33,10 @@ replace(
   Traces.prototype,
   "begin",
   () => isOn.traces,
-  (traceparent) => (typeof traceparent === "string" ? passedTrace(traceparent) : undefined),
+  (headers) =>
+    isRecord(headers) && typeof headers["traceparent"] === "string"
+      ? passedTrace({ traceparent: headers["traceparent"] })
+      : undefined,
 );
 replace(
   TraceSampler.prototype,

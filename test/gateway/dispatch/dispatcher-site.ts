@@ -270,7 +270,8 @@ export class DispatcherSite {
     const published = { operator: () => undefined, operatorLiveness: liveness };
     const inFlight = (slot: string): number => traffic.inFlight(slot);
     const cacheSync = new CacheSync({ index, published, holdMs, inFlight, budget: this.#budget });
-    metrics ??= new GatewayMetrics({ traffic, admission: this.#admission, index, unresolved: () => 0 });
+    const upstreams = { get: () => undefined };
+    metrics ??= new GatewayMetrics({ traffic, admission: this.#admission, index, upstreams, unresolved: () => 0 });
     this.dispatcher = new Dispatcher({
       index,
       cacheSync,

@@ -5,6 +5,9 @@ import { z } from "zod";
 import { ApiError } from "../../../src/api/errors.ts";
 import { AccessLog } from "../../../src/gateway/telemetry/access-log.ts";
 import { RequestRecord, shortName } from "../../../src/gateway/telemetry/request-record.ts";
+import { startGateway } from "../../support/gateway.ts";
+import { scriptedEngine } from "../../support/scripted-engine.ts";
+import { until } from "../../support/until.ts";
 
 function lines(part: number | undefined, code: number, failure?: ApiError): number {
   let count = 0;
@@ -26,6 +29,25 @@ describe("the access log", () => {
     assert.equal(lines(0, 503, new ApiError("slot.not_ready")), 400);
     assert.equal(lines(0, 499), 400);
     assert.equal(lines(0, 200, new ApiError("dispatch.upstream_failed")), 400, "a stream that was cut");
+  });
+
+  it("has the failure of the engine where its answer is cut, not a client that disconnected", async () => {
+    await using engine = await scriptedEngine((response) => {
+      response.writeHead(200, { "content-type": "audio/wav" });
+      response.write("RIFF", () => response.destroy());
+    });
+    const slot = { port: engine.port, status: { capabilities: ["speech" as const] } };
+    await using gateway = await startGateway({ slots: { primary: slot } });
+    const answer = await gateway.post("/v1/audio/speech", { model: "primary", input: "hi", voice: "alloy" });
+    assert.equal(answer.status, 200);
+    await assert.rejects(answer.text());
+    await until("it is logged", () => gateway.log().includes("/v1/audio/speech primary"));
+    assert.match(gateway.log(), /"msg":"\/v1\/audio\/speech primary 502 dispatch\.upstream_failed"/);
+    assert.equal(await gateway.metric('berth_requests_total{route="/v1/audio/speech",slot="primary",code="502"}'), 1);
+    assert.equal(
+      await gateway.metric('berth_requests_total{route="/v1/audio/speech",slot="primary",code="499"}'),
+      undefined,
+    );
   });
 
   it("cuts a name of any length", () => {

@@ -107,18 +107,18 @@ const expected = `
 # HELP berth_request_duration_seconds From the request's header to the end of its answer
 # HELP berth_request_failures_total Requests that Berth refused or could not finish, by error code; answer begun: the client has a part of it; reason Lent, Paused or Unloaded: a person has taken the slot away, else other
 # HELP berth_request_hold_seconds The part of a request's wait in which its slot was not loaded, with any outcome
-# HELP berth_request_wait_seconds How long requests waited for a slot to load, or in its queue, with any outcome
+# HELP berth_request_wait_seconds How long requests waited for a slot to load, in its queue, or for one of a provider's maxConcurrent, with any outcome
 # HELP berth_requests_held Requests that wait for a slot to load
 # HELP berth_requests_in_flight Requests that an engine works on
 # HELP berth_requests_queued Requests in the queue of a loaded slot
-# HELP berth_requests_total Requests by route, slot and HTTP status; 499: the client disconnected
+# HELP berth_requests_total Requests by route, slot and HTTP status, of which the first digit is the class (code=~'5..'); 499: the client disconnected
 # HELP berth_shared_stream_joins_total Requests that were answered by the stream of another, identical request
 # HELP berth_shared_stream_readers Clients of streams that began on a cold slot and may be shared
 # HELP berth_slot_state 1 for the present state of a slot
 # HELP berth_time_between_tokens_seconds Streams: the time between two tokens of an answer, as they arrive from the engine
 # HELP berth_time_to_first_byte_seconds From the request's header to the first byte of its answer
 # HELP berth_time_to_first_token_seconds Streams: from the request's header to the first token of its answer, with the wait for the slot; start cold: the slot was not loaded, else warm
-# HELP berth_tokens_total Tokens of prompts (in) and answers (out) as engines count them; of a stream without a count, its events
+# HELP berth_tokens_total Tokens of prompts (in) and answers (out) as engines count them; a stream's events count as they arrive, and its end adds what the engine has counted beyond them
 # HELP berth_upstream_circuit 1 for the present state of a provider's circuit
 # HELP berth_upstream_models Refs that a provider serves
 # HELP berth_upstream_models_paused Models that a provider keeps failing for, left alone for a while

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { z } from "zod";
-import { maskedText } from "../../../src/api/masked.ts";
+import { maskedText } from "../../../src/api/masked-text.ts";
 import { requestViewSchema, type RequestView } from "../../../src/api/management/request-routes.ts";
 import { RecentRequests } from "../../../src/gateway/telemetry/recent-requests.ts";
 import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";

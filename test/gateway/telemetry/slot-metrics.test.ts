@@ -18,7 +18,7 @@ it("the page has the slots of the present index, in their order, which is found 
   let index = indexOf(["later", "early"]);
   let reads = 0;
   const page = new MetricPage();
-  const readers: SlotReaders = {
+  const readers: Omit<SlotReaders, "upstreams"> = {
     index: () => index,
     traffic: { inFlight: () => 2, stateOf: () => "ready" },
     admission: { counts: () => ({ held: 0, queued: 0 }) },

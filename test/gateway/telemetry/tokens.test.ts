@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
 import { chunk, helloChunks, json, sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
 import { askPipelined } from "../../support/pipelined.ts";
 import { until } from "../../support/until.ts";
+import { later } from "../../support/later.ts";
+import { startProvider } from "../../doubles/provider.ts";
+import { specOf } from "../upstreams/fixture.ts";
 
 const messages = [{ role: "user", content: "hi" }];
 const stream = { model: "primary", messages, stream: true };
@@ -47,6 +51,72 @@ describe("tokens of a slot", () => {
     });
     await (await gateway.post("/v1/chat/completions", stream)).text();
     await until("they are counted", async () => (await tokens(gateway)).join() === "12,19");
+  });
+
+  it("count while a stream is under way, and its end adds what the engine has counted beyond them", async () => {
+    const open: ServerResponse[] = [];
+    await using engine = await scriptedEngine((response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(helloChunks.slice(0, 3).join(""));
+      open.push(response);
+    });
+    await using provider = await startProvider();
+    const spec = specOf({ baseUrl: provider.baseUrl, models: [{ ref: "big", upstreamModel: "gpt-double" }] });
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port } },
+      registry: { upstreams: [{ name: "acme", spec }] },
+    });
+    const end = (response: ServerResponse | undefined, completion: number): void => {
+      const usage = { prompt_tokens: 5, completion_tokens: completion };
+      const event = `data: ${JSON.stringify({ choices: [], usage })}\n\n`;
+      response?.end([chunk({}, "stop"), event, "data: [DONE]\n\n"].join(""));
+    };
+    const more = later((await gateway.post("/v1/chat/completions", stream)).text());
+    await until("what has arrived is counted", async () => (await tokens(gateway)).join() === "0,2");
+    end(open[0], 9);
+    await more;
+    await until("the engine's count is added", async () => (await tokens(gateway)).join() === "5,9");
+    const fewer = later((await gateway.post("/v1/chat/completions", stream)).text());
+    await until("what has arrived is counted", async () => (await tokens(gateway)).join() === "5,11");
+    end(open[1], 1);
+    await fewer;
+    await until("a counter does not fall", async () => (await tokens(gateway)).join() === "10,11");
+    provider.fail({ kind: "hang" });
+    const provided = later(gateway.post("/v1/chat/completions", { ...stream, model: "big" }));
+    const response = await until("the provider is asked", () => provider.posts[0]?.response);
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(helloChunks.slice(0, 3).join(""));
+    const ofProvider = 'berth_tokens_total{slot="upstream acme",direction="out"}';
+    await until("what has arrived is counted", async () => (await gateway.metric(ofProvider)) === 2);
+    end(response, 7);
+    await (await provided).text();
+    await until("the provider's count is added", async () => (await gateway.metric(ofProvider)) === 7);
+  });
+
+  it("are not counted twice where a protocol repeats its text", async () => {
+    const event = (type: string, rest: object): string =>
+      `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`;
+    await using engine = await scriptedEngine((response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      const part = { type: "output_text", text: "hello" };
+      for (const one of [
+        event("response.created", { response: { output: [] } }),
+        event("response.output_text.delta", { delta: "hel" }),
+        event("response.output_text.delta", { delta: "lo" }),
+        event("response.output_text.done", { text: "hello" }),
+        event("response.content_part.done", { part }),
+        event("response.output_item.done", { item: { type: "message", content: [part] } }),
+        event("response.completed", {
+          response: { output: [{ content: [part] }], usage: { input_tokens: 4, output_tokens: 2 } },
+        }),
+      ])
+        response.write(one);
+      response.end();
+    });
+    const status = { protocols: ["responses" as const] };
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, status } } });
+    await (await gateway.post("/v1/responses", { model: "primary", input: "hi", stream: true })).text();
+    await until("they are counted", async () => (await tokens(gateway)).join() === "4,2");
   });
 
   it("are not read from the model's own text", async () => {

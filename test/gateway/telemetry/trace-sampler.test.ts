@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { ownTrace } from "../../../src/gateway/telemetry/trace-context.ts";
 import { TraceSampler } from "../../../src/gateway/telemetry/trace-sampler.ts";
 
 const chosen = (sampler: TraceSampler, requests: number): number => {
@@ -27,5 +28,19 @@ describe("TraceSampler", () => {
     now += 1;
     assert.equal(chosen(sampler, 10_000), 100);
     assert.equal(chosen(new TraceSampler(1, () => now), 10_000), 10_000);
+  });
+
+  it("takes 100 a second of those that clients have sampled, beside its own", () => {
+    let now = 500;
+    const sampler = new TraceSampler(0.5, () => now);
+    const headers = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` };
+    const traced = (requests: number): number =>
+      Array.from({ length: requests }, () => ownTrace(headers, sampler)).filter(({ spans }) => spans !== undefined)
+        .length;
+    assert.equal(traced(1000), 100);
+    assert.equal(ownTrace(headers, sampler).traceparent, headers.traceparent, "the others are passed on");
+    assert.equal(chosen(sampler, 10_000), 100);
+    now += 1000;
+    assert.equal(traced(1000), 100);
   });
 });

@@ -4,14 +4,23 @@ import { text as textOf } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { ownTrace, passedTrace, readTraceparent } from "../../../src/gateway/telemetry/trace-context.ts";
+import { ApiError } from "../../../src/api/errors.ts";
+import {
+  ownTrace,
+  passedTrace,
+  readTraceparent,
+  readTracestate,
+} from "../../../src/gateway/telemetry/trace-context.ts";
 import { OtlpExporter } from "../../../src/gateway/telemetry/otlp-exporter.ts";
 import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
+import { TraceSampler } from "../../../src/gateway/telemetry/trace-sampler.ts";
 import { spansOf } from "../../../src/gateway/telemetry/traces.ts";
+import { startProvider } from "../../doubles/provider.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { json, sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
 import { listen } from "../../support/listen.ts";
 import { until } from "../../support/until.ts";
+import { specOf } from "../upstreams/fixture.ts";
 import { importedBy } from "../../support/packages.ts";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
@@ -52,7 +61,7 @@ const exportSchema = z.strictObject({
       resource: z.strictObject({ attributes }),
       scopeSpans: z.array(
         z.strictObject({
-          scope: z.strictObject({ name: z.string(), version: z.string() }),
+          scope: z.strictObject({ name: z.string(), version: z.string(), attributes }),
           spans: z.array(spanSchema),
         }),
       ),
@@ -94,9 +103,10 @@ const valueOf = (span: Span | undefined, key: string): string | undefined => {
 
 describe("traceparent", () => {
   it("is read as the standard says", () => {
-    assert.deepEqual(readTraceparent(sampled), { traceId, spanId: parent, isSampled: true });
-    assert.equal(readTraceparent(`00-${traceId}-${parent}-00`)?.isSampled, false);
-    assert.equal(readTraceparent(`01-${traceId}-${parent}-01-more`)?.traceId, traceId);
+    assert.deepEqual(readTraceparent(sampled), { traceId, spanId: parent, flags: 1 });
+    assert.equal(readTraceparent(`00-${traceId}-${parent}-00`)?.flags, 0);
+    // What the flags of a later version mean is not known, apart from the first.
+    assert.deepEqual(readTraceparent(`01-${traceId}-${parent}-ff-more`), { traceId, spanId: parent, flags: 1 });
     for (const bad of [
       undefined,
       "",
@@ -120,10 +130,60 @@ describe("traceparent", () => {
   });
 
   it("is passed on unchanged where this gateway records no spans", () => {
-    assert.equal(passedTrace(sampled)?.traceparent, sampled);
-    const unsampled = ownTrace(`00-${traceId}-${parent}-00`, () => true);
-    assert.deepEqual([unsampled.traceparent, unsampled.spans], [`00-${traceId}-${parent}-00`, undefined]);
-    assert.equal(ownTrace(undefined, () => false).spans, undefined);
+    const none = { choose: () => false, chooseOfClient: () => false };
+    for (const flags of ["00", "01", "02", "03", "a5"]) {
+      const headers = { traceparent: `00-${traceId}-${parent}-${flags}`, tracestate: "a=1" };
+      for (const passed of [passedTrace(headers), ownTrace(headers, none)]) {
+        const { traceparent, tracestate, spans } = passed ?? {};
+        assert.deepEqual([traceparent, tracestate, spans], [headers.traceparent, "a=1", undefined]);
+      }
+    }
+    assert.equal(passedTrace({ tracestate: "a=1" }), undefined);
+    assert.equal(ownTrace({}, none).spans, undefined);
+  });
+
+  it("of requests that are not sampled differ", () => {
+    const none = { choose: () => false, chooseOfClient: () => false };
+    const headers = Array.from({ length: 500 }, () => ownTrace({}, none).traceparent);
+    for (const header of headers) assert.match(header, /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
+    assert.equal(new Set(headers.map((header) => header.slice(3, 35))).size, 500, "traces");
+    assert.equal(new Set(headers.map((header) => header.slice(36, 52))).size, 500, "spans");
+  });
+
+  it("has its tracestate beside it, as far as the standard allows", () => {
+    for (const [header, passed] of [
+      ["congo=t61rcWkgMzE,rojo=00f067aa0ba902b7", "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"],
+      [undefined, undefined],
+      ["", undefined],
+      ["a=1\r\nx: y", undefined],
+      ["a=é", undefined],
+      [`a=1,${"b".repeat(506)}=2`, `a=1,${"b".repeat(506)}=2`],
+      [`a=1,${"b".repeat(507)}=2`, "a=1"],
+      ["b".repeat(600), undefined],
+    ] as const)
+      assert.equal(readTracestate(header), passed, header);
+  });
+
+  it("goes on with its tracestate to engines and providers, with a receiver of traces or without", async () => {
+    await using receiver = await startReceiver();
+    await using engine = await scriptedEngine();
+    await using provider = await startProvider();
+    const spec = specOf({ baseUrl: provider.baseUrl, models: [{ ref: "big", upstreamModel: "gpt-double" }] });
+    const headers = { "content-type": "application/json", traceparent: sampled, tracestate: "congo=t61rcWkgMzE" };
+    for (const env of [{}, { SVC_TRACES_ENDPOINT: receiver.url }]) {
+      await using gateway = await startGateway({
+        slots: { primary: { port: engine.port } },
+        registry: { upstreams: [{ name: "acme", spec }] },
+        env,
+      });
+      await (await gateway.post("/v1/chat/completions", chat, { headers })).text();
+      assert.equal(engine.seen.at(-1)?.headers["tracestate"], "congo=t61rcWkgMzE");
+      await (await gateway.post("/v1/chat/completions", { ...chat, model: "big" }, { headers })).text();
+      assert.equal(provider.posts.at(-1)?.headers["tracestate"], "congo=t61rcWkgMzE");
+      const alone = { "content-type": "application/json", tracestate: "congo=t61rcWkgMzE" };
+      await (await gateway.post("/v1/chat/completions", chat, { headers: alone })).text();
+      assert.equal(engine.seen.at(-1)?.headers["tracestate"], undefined, "without its traceparent it means nothing");
+    }
   });
 
   it("reaches the engine without a receiver of traces, and the exemplar names it", async () => {
@@ -179,7 +239,7 @@ describe("traces", () => {
     const record = new RequestRecord();
     Object.assign(record, { requestedModel: "primary", queuedMs: 300, waitEndedAt: 9_500 });
     record.engine = { startedAt: 9_500, ms: 400, model: "m", tokensIn: undefined, tokensOut: undefined };
-    const trace = ownTrace(sampled, () => true);
+    const trace = ownTrace({ traceparent: sampled }, new TraceSampler(1));
     const ended = { path: "/v1/chat/completions", slot: "primary", requestId: "1", code: 200, seconds: 1 };
     const texts = spansOf({ ...ended, trace, failure: undefined, record }, 10_000, 1_700_000_000_000);
     const spans = texts.map((text) => spanSchema.parse(JSON.parse(text)));
@@ -200,8 +260,63 @@ describe("traces", () => {
     await (await gateway.post("/v1/chat/completions", { ...chat, model: "nobody" })).text();
     await until("the receiver has the span", () => receiver.spans.length > 0);
     const [span] = receiver.spans;
-    assert.deepEqual([span?.name, span?.parentSpanId, span?.status.code], ["chat nobody", undefined, 2]);
+    // The client is at fault: the server did not fail.
+    assert.deepEqual([span?.name, span?.parentSpanId, span?.status.code], ["chat nobody", undefined, 0]);
     assert.equal(valueOf(span, "error.type"), "model.not_found");
+  });
+
+  it("have the status that OpenTelemetry wants of a server and of a client", () => {
+    const statuses = (code: number, failure?: ApiError): (number | undefined)[] => {
+      const record = new RequestRecord();
+      record.engine = { startedAt: 9_500, ms: 400, model: "m", tokensIn: undefined, tokensOut: undefined };
+      const trace = ownTrace({}, new TraceSampler(1));
+      const ended = { path: "/v1/chat/completions", slot: "primary", requestId: "1", seconds: 1, code, failure };
+      const texts = spansOf({ ...ended, trace, record }, 10_000, 1_700_000_000_000);
+      const spans = texts.map((text) => spanSchema.parse(JSON.parse(text)));
+      return [2, 3].map((kind) => spans.find((span) => span.kind === kind)?.status.code);
+    };
+    assert.deepEqual(statuses(200), [0, 0]);
+    assert.deepEqual(statuses(499), [0, 0], "its client has left");
+    assert.deepEqual(statuses(400, new ApiError("dispatch.rejected", { status: 400 })), [0, 2]);
+    assert.deepEqual(statuses(502, new ApiError("dispatch.upstream_failed")), [2, 2]);
+    assert.deepEqual(statuses(200, new ApiError("dispatch.upstream_failed")), [2, 2], "a stream that had begun");
+  });
+
+  it("name the gateway's process, the engine's address and the conventions", async () => {
+    await using receiver = await startReceiver();
+    await using engine = await scriptedEngine(sayHello);
+    await using provider = await startProvider();
+    const spec = specOf({ baseUrl: provider.baseUrl, models: [{ ref: "big", upstreamModel: "gpt-double" }] });
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port } },
+      registry: { upstreams: [{ name: "acme", spec }] },
+      env: { SVC_TRACES_ENDPOINT: receiver.url, SVC_TRACES_PART: "1" },
+    });
+    await (await gateway.post("/v1/chat/completions", chat)).text();
+    await (await gateway.post("/v1/chat/completions", { ...chat, model: "big" })).text();
+    await until("the receiver has the spans", () => receiver.spans.length >= 4);
+    const client = (model: string): Span | undefined =>
+      receiver.spans.find((span) => span.kind === 3 && valueOf(span, "gen_ai.request.model") === model);
+    assert.equal(valueOf(client("primary"), "server.address"), "127.0.0.1");
+    assert.equal(valueOf(client("primary"), "server.port"), String(engine.port));
+    assert.ok(client("big") !== undefined);
+    assert.equal(valueOf(client("big"), "server.address"), undefined, "a provider's may be a secret");
+    const [text = ""] = receiver.texts;
+    assert.match(text, /"service\.instance\.id","value":\{"stringValue":"gateway-\d+-[0-9a-f]{8}"\}/);
+    assert.match(
+      text,
+      /"scope":\{"name":"berth","version":"0\.0\.0-test",.*semantic-conventions-genai\/tree\/[0-9a-f]{8}"/,
+    );
+  });
+
+  it("are not made for requests without credentials, whatever their client says", async () => {
+    await using receiver = await startReceiver();
+    const env = { SVC_AUTH_ENABLED: "1", SVC_TRACES_ENDPOINT: receiver.url, SVC_TRACES_PART: "1" };
+    await using gateway = await startGateway({ env });
+    const headers = { "content-type": "application/json", traceparent: sampled, authorization: "Bearer wrong" };
+    assert.equal((await gateway.post("/v1/chat/completions", chat, { headers })).status, 401);
+    await gateway.running.close({ drainSeconds: 0 });
+    assert.deepEqual(receiver.spans, []);
   });
 
   it("are not made for unsampled requests, and a dead receiver delays no request", async () => {
@@ -248,6 +363,7 @@ it("at its end the exporter sends every span that it holds, and a receiver that 
     new OtlpExporter({
       endpoint: `http://127.0.0.1:${port}`,
       version: "0",
+      instance: "0",
       onFailing: (message) => failures.push(message),
     });
   const span = { traceId, spanId: parent, name: "chat", kind: 2, attributes: [], status: { code: 0 } } as const;

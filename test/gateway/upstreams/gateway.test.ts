@@ -304,6 +304,49 @@ describe("a provider behind the gateway", () => {
     assert.match(text, /data: \[DONE\]\n\n$/);
   });
 
+  it("counts as the engine's time only its last attempt, and the time before it as queued", async () => {
+    await using double = await startProvider({ key: secretKey });
+    const declared = acme({ baseUrl: double.baseUrl, maxConcurrent: 1, retries: 1 });
+    await using gateway = await startGateway({ registry: { upstreams: declared } });
+    double.fail({ kind: "hang" }, { kind: "answer", status: 503, headers: { "retry-after": "1" }, body: "{}" });
+    const first = gateway.post("/v1/chat/completions", ask);
+    await until("it is there", () => double.posts.length === 1);
+    const second = gateway.post("/v1/chat/completions", ask);
+    await until(
+      "another waits",
+      async () => (await gateway.metric('berth_upstream_requests_queued{upstream="acme"}')) === 1,
+    );
+    double.posts[0]?.response.writeHead(200, { "content-type": "application/json" }).end("{}");
+    assert.deepEqual([(await first).status, (await second).status], [200, 200]);
+    assert.equal(double.posts.length, 3, "one was tried twice");
+    await until("both are logged", () => gateway.log().split('"msg":"/v1/chat').length === 3);
+    const lines = gateway
+      .log()
+      .split("\n")
+      .filter((line) => line.includes('"msg":"/v1/chat'));
+    const last: Record<string, unknown> = JSON.parse(lines.at(-1) ?? "{}");
+    const [ms, engineMs, queuedMs] = [last["ms"], last["engineMs"], last["queuedMs"]].map(Number);
+    assert.ok((queuedMs ?? 0) > 0, lines.at(-1));
+    // The provider asked for a pause of one second, in which it did not work.
+    assert.ok((ms ?? 0) >= 1000 && (engineMs ?? NaN) <= (ms ?? 0) - (queuedMs ?? 0) - 990, lines.at(-1));
+    assert.equal(await gateway.metric('berth_request_wait_seconds_count{slot="upstream acme"}'), 1);
+  });
+
+  it("has no engine's time where nothing was sent", async () => {
+    await using double = await startProvider();
+    const withoutKey = { type: "bearer", valueFrom: { env: "BERTH_TEST_NO_SUCH_KEY" } };
+    const declared = acme({ baseUrl: double.baseUrl, auth: withoutKey });
+    await using gateway = await startGateway({ registry: { upstreams: declared } });
+    assert.equal((await gateway.post("/v1/chat/completions", ask)).status, 502);
+    await until("it is logged", () => gateway.log().includes('"msg":"/v1/chat'));
+    const line = gateway
+      .log()
+      .split("\n")
+      .find((each) => each.includes('"msg":"/v1/chat'));
+    assert.doesNotMatch(line ?? "", /engineMs|resolved/);
+    assert.equal(double.posts.length, 0);
+  });
+
   it("ends its streams before the gateway stops, in the time there is", async () => {
     await using double = await startProvider({ tokenMs: 30 });
     await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });

@@ -56,3 +56,20 @@ test("groups are counted by device, or by slots, and a removed group leaves no s
   metrics.published(undefined, slots);
   assert.deepEqual(await lines(page), []);
 });
+
+test("a slot that leaves a group leaves no series of it behind", async () => {
+  const page = new MetricPage();
+  const metrics = new GroupMetrics(page);
+  const member = (slot: string) =>
+    ({ slot, state: "loaded", since: "2026-01-01T00:00:00.000Z", needs: [] }) satisfies GroupStatus["members"][number];
+  const both = { ...status, members: [member("a"), member("b")] };
+  metrics.published(both, undefined);
+  metrics.granted("gpu", "a", 0);
+  metrics.granted("gpu", "b", 0);
+  metrics.evicted("gpu", "b", "idle");
+  metrics.published({ ...status, members: [member("a")] }, both);
+  assert.deepEqual(
+    (await lines(page)).filter((line) => line.includes("slot=")),
+    ['berth_group_grants_total{group="gpu",slot="a"} 1'],
+  );
+});

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { maskedText } from "../../src/api/masked-text.ts";
+
+const secret = "hunter2hunter2";
+const long = "abcdefghijklmnopqrstuvwxyz0123456789";
+const within = (depth: number, value: unknown): string =>
+  depth === 0 ? JSON.stringify(value) : within(depth - 1, { arguments: JSON.stringify(value) });
+
+describe("a text with secrets", () => {
+  it("has the value of a secret field masked at any depth of JSON, and the rest as it was", () => {
+    for (const value of [secret, 'with a " and a \\ in it, and at its end \\', 'ends with a quote"', ""])
+      for (let depth = 0; depth < 4; depth += 1) {
+        const [before, after] = [{ path: "a\\b", n: 'say "x"' }, { query: "what else?" }];
+        const text = (shown: string): string => within(depth, { ...before, api_key: shown, ...after });
+        assert.equal(maskedText(text(value)), text("***"), `${value} at depth ${depth}`);
+      }
+  });
+
+  for (const [text, masked] of [
+    ["DB_PASSWORD=hunter2 and more", "DB_PASSWORD=*** and more"],
+    ["export HF_TOKEN='a b c'; run", "export HF_TOKEN='***'; run"],
+    ['password = "two words"\nport = 5432', 'password = "***"\nport = 5432'],
+    ["password: hunter2\nuser: me", "password: ***\nuser: me"],
+    ["x-api-key: hunter2", "x-api-key: ***"],
+    ["accessToken: hunter2", "accessToken: ***"],
+    ["--api-key=hunter2 --port=1", "--api-key=*** --port=1"],
+    [
+      String.raw`{"content":"FOO=1\nDB_PASSWORD=hunter2\nBAR=2"}`,
+      String.raw`{"content":"FOO=1\nDB_PASSWORD=***\nBAR=2"}`,
+    ],
+    [String.raw`{"content":"a\npassword: hun\\ter2\nb"}`, String.raw`{"content":"a\npassword: ***\nb"}`],
+    ["{'token': 'hunter2', 'n': 1}", "{'token': '***', 'n': 1}"],
+    ['{"token":"cut off at the end of what is ke', '{"token":"***'],
+    [`key AIzaSy${long} and`, "key *** and"],
+    [`gsk_${long}`, "***"],
+    [`at eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.${long}-_ here`, "at *** here"],
+    [`a\n-----BEGIN RSA PRIVATE KEY-----\n${long}\n${long}\n-----END RSA PRIVATE KEY-----\nb`, "a\n***\nb"],
+    [String.raw`{"k":"-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\n"}`, String.raw`{"k":"***\n"}`],
+    ["-----BEGIN OPENSSH PRIVATE KEY-----\ncut", "***"],
+  ] as const)
+    it(`is ${JSON.stringify(masked)} where it was ${JSON.stringify(text.slice(0, 40))}`, () =>
+      assert.equal(maskedText(text), masked));
+
+  it("leaves what only looks a little like it", () => {
+    for (const text of [
+      '{"max_tokens":5,"stop":["token:","x"],"tokenizer":"a"}',
+      "the token or the password? a keyboard: what a secret",
+      'TOKENIZERS_PARALLELISM=1 MAX_TOKENS=5 {"tokens":"5"}',
+      "a task-force-of-many, sk-short, eyJust a word",
+      '{"password":{"type":"string"},"token":null}',
+    ])
+      assert.equal(maskedText(text), text);
+  });
+
+  it("takes no longer than its length asks for, whatever it is", () => {
+    const size = 1_000_000;
+    const pieces = [
+      "\\",
+      '"',
+      '\\"',
+      "a-",
+      "token",
+      "_token",
+      "eyJ-",
+      "eyJaaaaaaaaa.",
+      "eyJaaaaaaaaa-",
+      "sk-",
+      "Bearer ",
+      "Bearer\n",
+      " ",
+      "password:",
+      "password=",
+      'password":',
+      "password='",
+      '"token":"',
+      '\\"token\\":\\"',
+      'token\\"',
+      "password:\\\\",
+      "-----BEGIN ",
+      "-----BEGIN PRIVATE KEY-----",
+      "-----END ",
+      "[",
+    ];
+    for (const piece of pieces) {
+      for (const [start, end] of [
+        ["", ""],
+        ['{"token":"', ""],
+        ["-----BEGIN PRIVATE KEY-----", "x"],
+        ["password: ", "!"],
+        ["eyJ", "."],
+      ] as const) {
+        const text = start + piece.repeat((start === "" ? size : size / 5) / piece.length) + end;
+        const began = performance.now();
+        maskedText(text);
+        const ms = performance.now() - began;
+        // Quadratic time would be minutes.
+        assert.ok(ms < 5000, `${ms} ms for ${JSON.stringify(start + piece)}…`);
+      }
+    }
+  });
+});

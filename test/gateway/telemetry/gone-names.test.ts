@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { GatewayMetrics } from "../../../src/gateway/telemetry/metrics.ts";
+import { UpstreamMetrics } from "../../../src/gateway/upstreams/metrics.ts";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { Upstreams } from "../../../src/gateway/upstreams/upstreams.ts";
+import { buildIndex, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
+import { publishedSlot } from "../../support/gateway.ts";
+import { specOf } from "../upstreams/fixture.ts";
+import { MetricPage } from "../../../src/lib/metrics/page.ts";
+
+const minuteMs = 60_000;
+
+async function linesWith(page: MetricPage, name: string): Promise<readonly string[]> {
+  const text = String((await page.render()).body);
+  return text.split("\n").filter((line) => line.startsWith("berth_") && line.includes(`"${name}"`));
+}
+
+describe("series of what is gone", () => {
+  it("leave the gateway's page after ten minutes, and no others do", async () => {
+    const clock = { ms: 0 };
+    const slots = new Set(["mine", "yours"]);
+    const providers = new Set(["acme"]);
+    const index = (): ResolutionIndex => {
+      const published = [...slots].map((name) => publishedSlot(name, {}, 1));
+      return buildIndex(
+        { slots: () => published, registry: () => ({ schema: 1, models: [], upstreams: [] }) },
+        new Map(),
+      );
+    };
+    const readers = {
+      traffic: { inFlight: () => 0, stateOf: () => "ready" as const },
+      admission: { counts: () => ({ held: 0, queued: 0 }) },
+      index,
+      upstreams: { get: (name: string) => (providers.has(name) ? {} : undefined) },
+      unresolved: () => 0,
+    };
+    const metrics = new GatewayMetrics(readers, () => clock.ms);
+    const route = "/v1/chat/completions";
+    const used = (slot: string): void => {
+      metrics.waited(slot, { waitMs: 2, holdMs: 1 });
+      metrics.joined(slot);
+      const { firstByte, firstToken } = metrics.of(route, slot);
+      firstByte.observe(1);
+      firstToken("warm").observe(1);
+      metrics.ofSlot(slot).betweenTokens.observe(1);
+      metrics.ofSlot(slot).tokensIn.value += 1;
+      metrics.ended(route, slot, 200, 1);
+      metrics.failed(slot, { code: "slot.not_ready", details: undefined }, false);
+    };
+    for (const slot of ["mine", "yours", "upstream acme", "none"]) used(slot);
+    const before = await linesWith(metrics.page, "mine");
+    const families = new Set(before.map((line) => line.replace(/(_bucket|_sum|_count)?\{.*/, "")));
+    assert.equal(families.size, 14, [...families].join(" "));
+    slots.delete("yours");
+    providers.delete("acme");
+    clock.ms += minuteMs;
+    await metrics.page.render();
+    clock.ms += 9 * minuteMs;
+    assert.notDeepEqual(await linesWith(metrics.page, "yours"), [], "its last requests may still end");
+    providers.add("acme");
+    clock.ms += minuteMs;
+    assert.deepEqual(await linesWith(metrics.page, "yours"), []);
+    assert.deepEqual(await linesWith(metrics.page, "mine"), before);
+    assert.notDeepEqual(await linesWith(metrics.page, "none"), []);
+    assert.notDeepEqual(await linesWith(metrics.page, "upstream acme"), [], "it is there again");
+    // One of that name comes back, and counts from zero.
+    used("yours");
+    assert.ok(
+      (await linesWith(metrics.page, "yours")).includes(
+        `berth_requests_total{route="${route}",slot="yours",code="200"} 1`,
+      ),
+    );
+  });
+
+  it("leave it with a provider too", async () => {
+    const clock = { ms: 0 };
+    await using upstreams = new Upstreams({ env: {}, budget: new BufferBudget(1000), onProblem: () => undefined });
+    upstreams.update([{ name: "acme", spec: specOf({ baseUrl: "http://127.0.0.1:1/v1" }) }]);
+    const page = new MetricPage();
+    const metrics = new UpstreamMetrics(
+      page,
+      () => upstreams.views(),
+      () => clock.ms,
+    );
+    metrics.outcome("acme", "200", 1);
+    metrics.outcome("acme", "503", 1);
+    metrics.retry("acme");
+    assert.notDeepEqual(await linesWith(page, "acme"), []);
+    upstreams.update([]);
+    clock.ms += minuteMs;
+    await page.render();
+    clock.ms += 11 * minuteMs;
+    assert.deepEqual(await linesWith(page, "acme"), []);
+  });
+});
