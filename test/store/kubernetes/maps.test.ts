@@ -29,22 +29,26 @@ const isModels = (value: unknown): value is readonly Model[] => Array.isArray(va
 
 async function open(api: ApiDouble) {
   const maps = await Maps.open({ client: api, kind: "ConfigMap", onError: (error) => assert.fail(String(error)) });
+  /** The names of each report of changes. */
+  const reports: (readonly string[])[] = [];
   const documents = await maps.documents<readonly Model[]>("registry", {
     parse: (value) => (isModels(value) ? value : undefined),
-    onChange: () => undefined,
+    onChange: (names) => void reports.push(names),
   });
-  return { maps, documents };
+  return { maps, documents, reports };
+}
+
+function entriesOf(api: ApiDouble): Readonly<Record<string, unknown>> {
+  const data = api.get(map)?.["data"];
+  assert.ok(isRecord(data));
+  return data;
 }
 
 it("a document of megabytes fits an object, is read whole, and is plain text again once it is short", async () => {
   const api = new ApiDouble();
   const writer = await open(api);
   const reader = await open(api);
-  const entries = (): Readonly<Record<string, unknown>> => {
-    const data = api.get(map)?.["data"];
-    assert.ok(isRecord(data));
-    return data;
-  };
+  const entries = (): Readonly<Record<string, unknown>> => entriesOf(api);
   for (const count of [10, 5000, 20]) {
     const models = modelsOf(count);
     await writer.documents.put("registry", models, { isLasting: true });
@@ -64,4 +68,31 @@ it("a document of megabytes fits an object, is read whole, and is plain text aga
   await until("it goes on reading", () => reader.documents.get("other")?.length === 1);
   assert.equal(reader.documents.get("registry"), undefined);
   for (const { maps } of [writer, reader]) await maps[Symbol.asyncDispose]();
+});
+
+it("a plain entry beside a compressed one is newer: a writer of an earlier version has left the other there", async () => {
+  const api = new ApiDouble();
+  await using stack = new AsyncDisposableStack();
+  const follower = await open(api);
+  stack.use(follower.maps);
+  await follower.documents.put("registry", modelsOf(5000), { isLasting: true });
+  await until("the compressed document is read", () => follower.documents.get("registry")?.length === 5000);
+  const [older, other] = [modelsOf(3), modelsOf(1)];
+  // As an operator of an earlier version, after a rollback: it knows nothing of the other entry. An API server sorts names.
+  const write = (name: string, models: readonly Model[]): void => {
+    const entries = Object.entries({ ...entriesOf(api), [name]: JSON.stringify(models) });
+    api.put(map, { ...api.get(map), data: Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1))) });
+  };
+  write("registry.json", older);
+  assert.deepEqual(Object.keys(entriesOf(api)), ["registry.json", "registry.json.gz"]);
+  await until("the plain document is read", () => follower.documents.get("registry")?.length === 3, 10_000);
+  const newcomer = await open(api);
+  stack.use(newcomer.maps);
+  assert.deepEqual(newcomer.documents.get("registry"), older);
+  write("other.json", other);
+  await until("the other document is read", () => newcomer.documents.get("other")?.length === 1);
+  assert.deepEqual(newcomer.documents.get("registry"), older);
+  assert.deepEqual(newcomer.reports, [["other"]]);
+  await newcomer.documents.put("registry", older, { isLasting: true });
+  assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json"]);
 });
