@@ -25,6 +25,12 @@ function modelsOf(count: number): readonly Model[] {
   }));
 }
 
+/** Of that many characters, as JSON. */
+function textModels(length: number): readonly Model[] {
+  const models = [{ ref: "m", sha256: "", path: "" }];
+  return [{ ref: "m", sha256: "", path: "a".repeat(length - JSON.stringify(models).length) }];
+}
+
 const isModels = (value: unknown): value is readonly Model[] => Array.isArray(value) && value.every(isRecord);
 
 async function open(api: ApiDouble) {
@@ -94,5 +100,24 @@ it("a plain entry beside a compressed one is newer: a writer of an earlier versi
   assert.deepEqual(newcomer.documents.get("registry"), older);
   assert.deepEqual(newcomer.reports, [["other"]]);
   await newcomer.documents.put("registry", older, { isLasting: true });
+  assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json"]);
+});
+
+it("a document is compressed only where the object has no room for it beside the other entries", async () => {
+  const api = new ApiDouble();
+  await using stack = new AsyncDisposableStack();
+  const { maps, documents } = await open(api);
+  stack.use(maps);
+  const long = textModels(1000 * 1024);
+  await documents.put("registry", long, { isLasting: true });
+  await documents.put("registry", long, { isLasting: true });
+  assert.deepEqual(Object.keys(entriesOf(api)), ["registry.json"]);
+  await documents.put("registry", textModels(1020 * 1024), { isLasting: true });
+  assert.deepEqual(Object.keys(entriesOf(api)), ["registry.json.gz"]);
+  await documents.put("other", textModels(100 * 1024), { isLasting: true });
+  await documents.put("registry", long, { isLasting: true });
+  assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json.gz"]);
+  await documents.put("other", textModels(8 * 1024), { isLasting: true });
+  await documents.put("registry", long, { isLasting: true });
   assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json"]);
 });
