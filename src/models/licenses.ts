@@ -29,10 +29,21 @@ export function licensesOf(catalog: readonly CatalogEntry[]): Licenses {
   };
 }
 
-/** Reads the catalogue at the first call, and never again: most operators fetch nothing. */
+/**
+ * Reads the catalogue at the first call, since most operators fetch nothing, and keeps what it has read. After a read that
+ * failed, which rejects, the next call reads again.
+ */
 export function licensesReader(catalog: () => Promise<readonly CatalogEntry[]>): () => Promise<Licenses> {
   let licenses: Promise<Licenses> | undefined;
-  return async () => await (licenses ??= catalog().then(licensesOf));
+  return async () => {
+    const reading = (licenses ??= catalog().then(licensesOf));
+    try {
+      return await reading;
+    } catch (error) {
+      if (licenses === reading) licenses = undefined;
+      throw error;
+    }
+  };
 }
 
 /** The message that a licence must be accepted, with its address. */
