@@ -53,15 +53,37 @@ $on_node
 $own_node
 $quiet")
 
-# shellcheck disable=SC2086
-{
-  # Two lanes, since most tests wait: for a Lease, for an outage, for Pods. In one run the files that need a node, which is
-  # one; in the other those that need an API server. Last, alone, the one whose limit is milliseconds.
-  log=$(mktemp)
-  trap 'rm -f "$log"' EXIT
-  ($node test/support/kube/with-shared.ts cluster $test $on_node && $test $own_node) >"$log" 2>&1 &
-  $node test/support/kube/with-shared.ts plane $test $on_plane && $test $others || fail "tests failed"
-  wait $! || { cat "$log"; fail "tests failed"; }
-  cat "$log"
-  $test $quiet
+# step COMMAND: ends the command at TERM, and waits for what it cleans up.
+step() {
+  command=
+  trap '[ -z "$command" ] || { kill -TERM "$command"; wait "$command"; }; exit 143' TERM
+  "$@" &
+  command=$!
+  wait "$command"
 }
+
+# Two lanes, since most tests wait: for a Lease, for an outage, for Pods. In one run the files that need a node, which is
+# one; in the other those that need an API server. Last, alone, the one whose limit is milliseconds.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086
+(step $node test/support/kube/with-shared.ts cluster $test $on_node && step $test $own_node) >"$log" 2>&1 &
+on_nodes=$!
+# Both lanes print what they have, whichever failed.
+end_nodes() {
+  kill -TERM "$on_nodes" 2>/dev/null || true
+  wait "$on_nodes" || true
+  cat "$log"
+}
+trap 'end_nodes; exit 143' INT TERM
+# shellcheck disable=SC2086
+$node test/support/kube/with-shared.ts plane $test $on_plane && $test $others || {
+  end_nodes
+  fail "tests failed that need an API server: see above the output of those that need a node"
+}
+wait "$on_nodes" || {
+  cat "$log"
+  fail "tests failed that need a node"
+}
+cat "$log"
+$test $quiet
