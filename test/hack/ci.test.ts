@@ -70,7 +70,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-const hang = "echo $$ >begun/$1.pid; exec sleep 1000";
+const hang = "echo so far; echo $$ >begun/$1.pid; exec sleep 1000";
 const after = (target: string): string => `until [ -e begun/${target} ]; do sleep 0.01; done`;
 const hanging = (target: string): string => `until [ -s begun/${target}.pid ]; do sleep 0.01; done`;
 const nothingLeft = [".ci", "begun", "bin"];
@@ -104,7 +104,8 @@ describe(".ci/run", () => {
       const { code, text, left, alive } = await run({ [failing]: fails, [other]: hang });
       assert.equal(code, 1);
       assert.deepEqual(alive, []);
-      const last = `=== make ${failing}\nnot ok\n=== make ${failing}: N s\n=== make ${failing} failed\n`;
+      const ended = `=== make ${other}\nso far\n=== make ${other} was ended\n`;
+      const last = `${ended}=== make ${failing}\nnot ok\n=== make ${failing}: N s\n=== make ${failing} failed\n`;
       assert.ok(text.endsWith(last), text);
       assert.deepEqual(left.toSorted(), nothingLeft);
     }
@@ -117,10 +118,12 @@ describe(".ci/run", () => {
     assert.doesNotMatch(text, /=== make test/);
   });
 
-  it("ends both targets at Ctrl-C", async () => {
-    const { code, left, alive } = await run({ test: hang, "test-k8s": hang }, ["test", "test-k8s"]);
+  it("ends both targets at Ctrl-C, and prints what they have printed so far", async () => {
+    const { code, text, left, alive } = await run({ test: hang, "test-k8s": hang }, ["test", "test-k8s"]);
     assert.equal(code, 130);
     assert.deepEqual(alive, []);
+    for (const target of ["test", "test-k8s"])
+      assert.ok(text.includes(`\n=== make ${target}\nso far\n=== make ${target} was ended\n`), text);
     assert.deepEqual(left.toSorted(), nothingLeft);
   });
 });
