@@ -312,6 +312,21 @@ test("a Model that arrives just after its slot was never missing; one that does 
   assert.equal(site.slot("primary").status.lastError?.reason, "ModelNotFound");
 });
 
+test("a slot of the same name and spec, made anew, is waited for anew", async () => {
+  await using site = new Site();
+  await site.start();
+  for (const _time of ["first", "again"]) {
+    site.source.save("mine", { load: "onDemand", model: { default: "tiny", onRequest: ["nowhere"] } });
+    await site.advance(0.4);
+    assert.ok(!site.publisher.slots.has("mine"));
+    await site.advance(0.2);
+    assert.match(JSON.stringify(site.slot("mine").status.conditions), /nowhere/);
+    site.source.delete("mine");
+    await site.settle();
+    assert.ok(!site.publisher.slots.has("mine"));
+  }
+});
+
 test("every slot has a status when the operator has started, also where its model is missing", async () => {
   await using site = new Site();
   site.source.save("mine", { model: { default: "nowhere" } });

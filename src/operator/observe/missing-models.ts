@@ -20,6 +20,11 @@ export class MissingModels {
     this.#hasStarted = true;
   }
 
+  /** A later slot of that name is another one. */
+  forget(name: string): void {
+    this.#since.delete(name);
+  }
+
   /** Milliseconds for which the slot is not yet said to name an unknown model. */
   waitMs({ name, specHash, workloads, unknownRefs }: SlotInput, elapsedMs: number): number {
     const isMissing =
