@@ -31,6 +31,7 @@ if [ "${1:-}" != inside ]; then
   [ -z "$missing" ] || hack/apt.sh "make test-k8s" $missing
   BERTH_TEST_KUBE=$(hack/kube.sh)
   BERTH_TEST_HELM=${BERTH_TEST_HELM:-$BERTH_TEST_KUBE/helm}
+  [ -x "$BERTH_TEST_HELM" ] || fail "no helm at $BERTH_TEST_HELM; BERTH_TEST_HELM names another"
   export BERTH_TEST_KUBE BERTH_TEST_HELM
   exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" inside "$@"
 fi

@@ -94,4 +94,15 @@ describe("make test-k8s", () => {
     assert.match(text, /\na node is not ok\nmake test-k8s: tests failed that need a node\n$/);
     assert.deepEqual(ran(text).toSorted(), ["other", "plane"]);
   });
+
+  it("says that there is no helm beside the programs of Kubernetes, and takes the one that is named", async () => {
+    assert.deepEqual(await run({ isInside: false }), {
+      code: 1,
+      text: "make test-k8s: no helm at /kube/helm; BERTH_TEST_HELM names another\n",
+    });
+    assert.deepEqual(await run({ isInside: false, env: { BERTH_TEST_HELM: "/bin/true" } }), {
+      code: 0,
+      text: "unshared\n",
+    });
+  });
 });
