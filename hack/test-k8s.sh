@@ -44,15 +44,20 @@ test="$node --test --test-reporter=./test/support/reporter.ts --test-concurrency
 [ $# = 0 ] || exec $test "$@"
 
 # using FUNCTION: the files that call it.
-using() { grep -lF "$1()" test/k8s/*.test.ts || fail "no file calls $1"; }
+# shellcheck disable=SC2086
+using() { grep -lF "$1()" $all || fail "no file calls $1"; }
+all=$(find test/k8s -name '*.test.ts' | sort)
 on_plane=$(using sharedPlane)
 on_node=$(using sharedCluster)
 own_node=$(using startCluster)
 quiet=test/k8s/many-pods.test.ts
-others=$(ls test/k8s/*.test.ts | grep -vxF "$on_plane
+others=$(echo "$all" | grep -vxF "$on_plane
 $on_node
 $own_node
-$quiet")
+$quiet") || fail "no file of test/k8s is left for the run without what is shared"
+listed=$(printf '%s\n' "$on_plane" "$on_node" "$own_node" "$quiet" "$others" | sort)
+[ "$listed" = "$all" ] || fail "these files would run twice, or not at all:
+$(printf '%s\n' "$listed" "$all" | sort | uniq -c | awk '$1 != 2 { print $2 }')"
 
 # step COMMAND: ends the command at TERM, and waits for what it cleans up.
 step() {

@@ -74,6 +74,19 @@ describe("make test-k8s", () => {
     assert.equal(ran(text).at(-1), "many-pods");
   });
 
+  it("runs nothing where a file would run twice, or not at all", async () => {
+    for (const [files, name] of [
+      [{ ...usualFiles, both: "sharedPlane() sharedCluster()" }, "both"],
+      [{ ...usualFiles, "many-pods": "sharedPlane()" }, "many-pods"],
+      [{ plane: usualFiles.plane, node: usualFiles.node, own: usualFiles.own, other: "" }, "many-pods"],
+    ] as const) {
+      const { code, text } = await run({ files });
+      assert.equal(code, 1);
+      const said = "make test-k8s: these files would run twice, or not at all:";
+      assert.equal(text, `${said}\ntest/k8s/${name}.test.ts\n`);
+    }
+  });
+
   it("lets the lane with the node clean up where the other fails, and prints both", async () => {
     const { code, text } = await run({
       env: {
