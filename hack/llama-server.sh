@@ -67,7 +67,7 @@ archive=$work/llama_cpp_python-$version.tar.gz
 echo "$sha256  $archive" | sha256sum -c --quiet - >&2 || fail "the archive is not the one that was checked"
 tar -xzf "$archive" -C "$work"
 
-say "building with $(nproc) jobs (about 6 CPU minutes)"
+say "building with $(nproc) jobs (6 to 15 CPU minutes)"
 # The flags are words of their own.
 # shellcheck disable=SC2086
 cmake -G Ninja -S "$work/llama_cpp_python-$version/vendor/llama.cpp" -B "$work/out" \
