@@ -38,7 +38,7 @@ test-podman: setup ## the same suite over Podman's socket; needs root, installs 
 	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary hack/test-containers.sh podman \
 		test/docker/conformance.test.ts test/docker/faults.test.ts test/docker/broken-pull.test.ts test/docker/pull-words.test.ts test/docker/kept-context.test.ts
 
-kube: ## build a real Kubernetes for the tests, once per version: 8 CPU minutes; as root it installs Go
+kube: ## build a real Kubernetes for the tests, once per version: 8 to 15 CPU minutes; as root it installs Go
 	@hack/kube.sh
 
 test-k8s: setup ## against a real etcd, API server and node of the tests' own; needs root, installs Debian's containerd

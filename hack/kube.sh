@@ -42,7 +42,7 @@ scratch=${fast:-$work}
 export GOCACHE="$scratch/compiled" GOMODCACHE="$scratch/modules" GOTMPDIR="$scratch"
 export GOGC=400 CGO_ENABLED=0 GOTOOLCHAIN=auto GOFLAGS='-trimpath -buildvcs=false -mod=readonly'
 
-say "building with $(nproc) jobs (about 8 CPU minutes)"
+say "building with $(nproc) jobs (8 to 15 CPU minutes)"
 link="-s -w -X helm.sh/helm/v3/internal/version.version=$helm"
 # The API server says its version by these; without them every client takes it for version 0.
 minor=$(echo "$version" | cut -d. -f2)

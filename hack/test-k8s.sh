@@ -31,6 +31,7 @@ if [ "${1:-}" != inside ]; then
   [ -z "$missing" ] || hack/apt.sh "make test-k8s" $missing
   BERTH_TEST_KUBE=$(hack/kube.sh)
   BERTH_TEST_HELM=${BERTH_TEST_HELM:-$BERTH_TEST_KUBE/helm}
+  [ -x "$BERTH_TEST_HELM" ] || fail "no helm at $BERTH_TEST_HELM; BERTH_TEST_HELM names another"
   export BERTH_TEST_KUBE BERTH_TEST_HELM
   exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" inside "$@"
 fi
@@ -43,25 +44,52 @@ test="$node --test --test-reporter=./test/support/reporter.ts --test-concurrency
 [ $# = 0 ] || exec $test "$@"
 
 # using FUNCTION: the files that call it.
-using() { grep -lF "$1()" test/k8s/*.test.ts || fail "no file calls $1"; }
+# shellcheck disable=SC2086
+using() { grep -lF "$1()" $all || fail "no file calls $1"; }
+all=$(find test/k8s -name '*.test.ts' | sort)
 on_plane=$(using sharedPlane)
 on_node=$(using sharedCluster)
 own_node=$(using startCluster)
 quiet=test/k8s/many-pods.test.ts
-others=$(ls test/k8s/*.test.ts | grep -vxF "$on_plane
+others=$(echo "$all" | grep -vxF "$on_plane
 $on_node
 $own_node
-$quiet")
+$quiet") || fail "no file of test/k8s is left for the run without what is shared"
+listed=$(printf '%s\n' "$on_plane" "$on_node" "$own_node" "$quiet" "$others" | sort)
+[ "$listed" = "$all" ] || fail "these files would run twice, or not at all:
+$(printf '%s\n' "$listed" "$all" | sort | uniq -c | awk '$1 != 2 { print $2 }')"
 
-# shellcheck disable=SC2086
-{
-  # Two lanes, since most tests wait: for a Lease, for an outage, for Pods. In one run the files that need a node, which is
-  # one; in the other those that need an API server. Last, alone, the one whose limit is milliseconds.
-  log=$(mktemp)
-  trap 'rm -f "$log"' EXIT
-  ($node test/support/kube/with-shared.ts cluster $test $on_node && $test $own_node) >"$log" 2>&1 &
-  $node test/support/kube/with-shared.ts plane $test $on_plane && $test $others || fail "tests failed"
-  wait $! || { cat "$log"; fail "tests failed"; }
-  cat "$log"
-  $test $quiet
+# step COMMAND: ends the command at TERM, and waits for what it cleans up.
+step() {
+  command=
+  trap '[ -z "$command" ] || { kill -TERM "$command"; wait "$command"; }; exit 143' TERM
+  "$@" &
+  command=$!
+  wait "$command"
 }
+
+# Two lanes, since most tests wait: for a Lease, for an outage, for Pods. In one run the files that need a node, which is
+# one; in the other those that need an API server. Last, alone, the one whose limit is milliseconds.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086
+(step $node test/support/kube/with-shared.ts cluster $test $on_node && step $test $own_node) >"$log" 2>&1 &
+on_nodes=$!
+# Both lanes print what they have, whichever failed.
+end_nodes() {
+  kill -TERM "$on_nodes" 2>/dev/null || true
+  wait "$on_nodes" || true
+  cat "$log"
+}
+trap 'end_nodes; exit 143' INT TERM
+# shellcheck disable=SC2086
+$node test/support/kube/with-shared.ts plane $test $on_plane && $test $others || {
+  end_nodes
+  fail "tests failed that need an API server: see above the output of those that need a node"
+}
+wait "$on_nodes" || {
+  cat "$log"
+  fail "tests failed that need a node"
+}
+cat "$log"
+$test $quiet

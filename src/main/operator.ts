@@ -72,11 +72,7 @@ export async function operator(options: {
       print: enginePrint(options.env, engineUser),
       images: await findImages(config.llamaImage),
       // Read when a model is to be fetched: it takes a tenth of the CPU time of a start.
-      catalog: async () =>
-        await findCatalog().catch((error: unknown) => {
-          log.error({ err: error }, "the catalogue cannot be read: no licence is asked for");
-          return [];
-        }),
+      catalog: findCatalog,
       env: options.env,
     });
   } catch (error) {

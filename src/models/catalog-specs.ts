@@ -1,6 +1,7 @@
 import type { CatalogEntry } from "../api/catalog.ts";
 import type { ModelSpec } from "../api/model.ts";
 import type { PulledModel } from "../api/pulled-model.ts";
+import { keptSuccess } from "../lib/kept-success.ts";
 import { filesOf, isWanted } from "./fetch/wanted-model.ts";
 
 /** The spec of the catalogue's model with that ref and these files; undefined: the catalogue has none. */
@@ -14,8 +15,11 @@ export function catalogSpecsOf(catalog: readonly CatalogEntry[]): CatalogSpecs {
   };
 }
 
-/** Reads the catalogue at the first call, and never again. Without a readable catalogue files have their own facts only. */
+/**
+ * Reads the catalogue at the first call. Without a readable catalogue files have their own facts only, and the next call reads
+ * again.
+ */
 export function catalogSpecsReader(catalog: () => Promise<readonly CatalogEntry[]>): () => Promise<CatalogSpecs> {
-  let specs: Promise<CatalogSpecs> | undefined;
-  return async () => await (specs ??= catalog().then(catalogSpecsOf, () => () => undefined));
+  const specs = keptSuccess(async () => catalogSpecsOf(await catalog()));
+  return async () => await specs().catch(() => () => undefined);
 }

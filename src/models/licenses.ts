@@ -1,5 +1,6 @@
 import type { CatalogEntry } from "../api/catalog.ts";
 import type { WantedFile } from "../api/model.ts";
+import { keptSuccess } from "../lib/kept-success.ts";
 import { parseSource } from "./fetch/source.ts";
 import { filesOf } from "./fetch/wanted-model.ts";
 
@@ -29,10 +30,12 @@ export function licensesOf(catalog: readonly CatalogEntry[]): Licenses {
   };
 }
 
-/** Reads the catalogue at the first call, and never again: most operators fetch nothing. */
+/**
+ * Reads the catalogue at the first call, since most operators fetch nothing, and keeps what it has read. After a read that
+ * failed, which rejects, the next call reads again.
+ */
 export function licensesReader(catalog: () => Promise<readonly CatalogEntry[]>): () => Promise<Licenses> {
-  let licenses: Promise<Licenses> | undefined;
-  return async () => await (licenses ??= catalog().then(licensesOf));
+  return keptSuccess(async () => licensesOf(await catalog()));
 }
 
 /** The message that a licence must be accepted, with its address. */

@@ -78,7 +78,7 @@ export interface FetchedModel {
 /** The stores and lists that a record of a fetched model is made from. */
 export interface Fetchers {
   readonly fetched?: FetchedModel | undefined;
-  /** Asked only for a model that would be fetched: it reads the catalogue. */
+  /** Asked only for a model that would be fetched: it reads the catalogue. Where that rejects the model is not fetched. */
   readonly licenses?: (() => Promise<Licenses>) | undefined;
   /** FastFlowLM's tool; absent: no model of it is fetched. */
   readonly flm?: Pick<FlmTool, "observe"> | undefined;
@@ -123,9 +123,9 @@ export async function declaredRecord(
   const sizeBytes = remote.length === sources.length ? spec.sizeBytes : undefined;
   const fetch = { files: [...remote], ...(sizeBytes === undefined ? {} : { sizeBytes }) };
   const notFetched = async (): Promise<ModelRecord> => {
-    const restricted = spec.acceptLicense ? undefined : (await licenses?.())?.(remote);
-    if (restricted !== undefined) {
-      const message = `${licenseText(restricted)}; then run \`berth model pull ${ref} --accept-license\`, or set acceptLicense in the manifest`;
+    const obstacle = spec.acceptLicense ? undefined : await licenseObstacle(remote, licenses);
+    if (obstacle !== undefined) {
+      const message = `${obstacle}; then run \`berth model pull ${ref} --accept-license\`, or set acceptLicense in the manifest`;
       const missing = { files: [], capabilities: spec.capabilities ?? [], message, fetch };
       return { ...base, ...missing, state: "missing", reason: "LicenseNotAccepted" };
     }
@@ -148,6 +148,19 @@ export async function declaredRecord(
     reason: (record.sizeBytes ?? 0) < spec.sizeBytes ? "TruncatedModel" : "NotAModel",
     message: `${record.path ?? ref} has ${record.sizeBytes ?? 0} bytes, not the ${spec.sizeBytes} that its manifest says`,
   };
+}
+
+/** Why these files are not fetched before a person has accepted their licence; undefined: nothing has to be accepted. */
+async function licenseObstacle(
+  files: readonly WantedFile[],
+  licenses: Fetchers["licenses"],
+): Promise<string | undefined> {
+  try {
+    const restricted = (await licenses?.())?.(files);
+    return restricted === undefined ? undefined : licenseText(restricted);
+  } catch (error) {
+    return `nothing is fetched for now: Berth's catalogue, which says whether a licence must be accepted, cannot be read (${errorMessage(error)}); it is read again every few seconds. To go on without it read the model's licence`;
+  }
 }
 
 /**

@@ -39,7 +39,7 @@ export interface RegistryOptions {
   readonly modelsDir: string;
   /** The fetched models; absent: no model is fetched here. */
   readonly fetched?: FetchedModels;
-  /** Licences that must be accepted before a model is fetched. */
+  /** Licences that must be accepted before a model is fetched. Asked again by each sweep after it has rejected. */
   readonly licenses?: () => Promise<Licenses>;
   /** What the catalogue says of fetched models; absent: nothing. */
   readonly catalog?: () => Promise<CatalogSpecs>;
@@ -75,7 +75,7 @@ class FileRegistry implements ModelRegistry {
   #isSweeping = false;
 
   constructor({ modelsDir, fetched, licenses, catalog, flm, sweepMs = 5000 }: RegistryOptions) {
-    this.#licenses = licenses;
+    this.#licenses = licenses && (async () => await this.#asked(licenses));
     this.#catalog = catalog;
     this.#flm = flm;
     this.#watchingFlm = flm?.watch(() => this.#gather());
@@ -144,6 +144,16 @@ class FileRegistry implements ModelRegistry {
     clearTimeout(this.#gathering);
   }
 
+  /** After a failure the next sweep reports a change, so that the records are made again. */
+  async #asked(licenses: () => Promise<Licenses>): Promise<Licenses> {
+    try {
+      return await licenses();
+    } catch (error) {
+      this.#lastState = otherState;
+      throw error;
+    }
+  }
+
   #follow(): void {
     try {
       this.#watcher = watch(this.#modelsDir, { recursive: true, persistent: false }, (_event, name) => {
@@ -186,6 +196,9 @@ class FileRegistry implements ModelRegistry {
     }
   }
 }
+
+/** Differs from the state of any files. */
+const otherState = "?";
 
 const refOf = ({ name, spec }: DeclaredModel): string => spec.ref ?? name;
 

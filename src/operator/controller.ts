@@ -135,10 +135,7 @@ export class Controller implements AsyncDisposable {
       this.#stack.use(this.#pullRequests.watch(onKey, (slot) => this.#enqueue(slot)));
     }
     const watching = await runtime.watch((name) => this.#enqueue(name));
-    if (this.#closing.signal.aborted) {
-      watching[Symbol.dispose]();
-      return;
-    }
+    if (this.#closing.signal.aborted) return watching[Symbol.dispose]();
     this.#stack.use(watching);
     this.#stack.use(health.watch((name) => this.#enqueue(name)));
     this.#stack.use(memory.watch((name) => this.#enqueue(name)));
@@ -153,6 +150,7 @@ export class Controller implements AsyncDisposable {
     this.#groups.enqueueAll();
     // Not until the queue is empty: with many loading slots, or one whose runtime hangs, that may never be.
     await this.#queue.passed();
+    this.#dependencies.missing.started();
     if (this.#closing.signal.aborted) return;
     await this.#sweep();
     const timer = setInterval(

@@ -37,12 +37,16 @@ export async function reconcile(dependencies: Dependencies, name: string, option
   const gathered = await gatherAnswered(dependencies, name);
   // A probe only reads: a paused operator sends it too, otherwise adopted engines would count as dead.
   void probe(dependencies, gathered, "other");
+  const { groups } = dependencies;
   const arrivalMs = dependencies.missing.waitMs(gathered.input, dependencies.clock.elapsedMs());
-  if (arrivalMs > 0) return { requeueMs: arrivalMs };
+  if (arrivalMs > 0) {
+    // The other slots of its group must not wait for it. A plan that was made before stays in force.
+    if (groups.useOf(name) === undefined) groups.note(name, gathered.input.observed.length > 0 ? "present" : "none");
+    return { requeueMs: arrivalMs };
+  }
   const { check, ...decided } = plan(gathered.input);
   const decision = options.isPaused ? whilePaused(gathered.input, decided) : decided;
   explain(options.log, gathered.input, decision, check);
-  const { groups } = dependencies;
   const use = useOf(gathered.input, decided, check);
   groups.note(name, use, wantedFit(gathered.input, groups.wantedBy(name), use === "asking"));
   const done = options.isPaused
@@ -187,6 +191,7 @@ async function forget(dependencies: Dependencies, { name, requests }: SlotInput)
   dependencies.ports.release(name);
   dependencies.health.forget(name);
   dependencies.compute.forget(name);
+  dependencies.missing.forget(name);
   await dependencies.contexts.forget(name);
   dependencies.groups.forget(name);
   await dependencies.pulls.keepOnly(name, []);

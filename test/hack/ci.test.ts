@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { copyFile, mkdir, readdir, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { once } from "node:events";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
 
 const script = fileURLToPath(new URL("../../.ci/run", import.meta.url));
 
@@ -14,13 +15,16 @@ interface Ended {
   readonly text: string;
   /** The files in the directory of the run, which is also that of its temporary files, after its end. */
   readonly left: readonly string[];
+  /** The targets that hung, and whose process was alive after the end. */
+  readonly alive: readonly string[];
 }
 
 /**
  * Runs `.ci/run` with a `make` that runs the shell line of a target, and prints the name of one that has none. Sends SIGINT
- * once `stopAt` is in the output. Resolves when no process of it is left that could still write.
+ * once the targets of `stopAt` hang and are said to have begun. Resolves when no process of it is left that could still
+ * write.
  */
-async function run(lines: Readonly<Record<string, string>>, stopAt?: string): Promise<Ended> {
+async function run(lines: Readonly<Record<string, string>>, stopAt: readonly string[] = []): Promise<Ended> {
   await using directory = await tempDir();
   const { path } = directory;
   for (const each of [".ci", "bin", "begun"]) await mkdir(join(path, each));
@@ -31,24 +35,44 @@ async function run(lines: Readonly<Record<string, string>>, stopAt?: string): Pr
   const env = { PATH: `${join(path, "bin")}:${process.env["PATH"]}`, TMPDIR: path };
   const child = spawn(join(path, ".ci/run"), [], { env, stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
-  let wasStopped = false;
   for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (chunk: string) => {
-      text += chunk;
-      if (stopAt === undefined || wasStopped || !text.includes(stopAt)) return;
-      wasStopped = true;
-      child.kill("SIGINT");
+    stream.setEncoding("utf8").on("data", (chunk: string) => void (text += chunk));
+  const closed = once(child, "close");
+  const pids = async (): Promise<ReadonlyMap<string, number>> => {
+    const names = (await readdir(join(path, "begun"))).filter((name) => name.endsWith(".pid"));
+    const found = names.map(async (name) => [name, Number(await readFile(join(path, "begun", name), "utf8"))] as const);
+    return new Map((await Promise.all(found)).map(([name, pid]) => [name.replace(/\.pid$/, ""), pid]));
+  };
+  if (stopAt.length > 0) {
+    await until("all hang", async () => {
+      const hanging = await pids();
+      return stopAt.every((each) => (hanging.get(each) ?? 0) > 0 && text.includes(`=== make ${each} begins`));
     });
-  const [code]: unknown[] = await once(child, "close");
+    child.kill("SIGINT");
+  }
+  const [code]: unknown[] = await closed;
+  const alive = [...(await pids())].filter(([, pid]) => isAlive(pid));
+  for (const [, pid] of alive) process.kill(pid, "SIGKILL");
   return {
+    alive: alive.map(([target]) => target),
     code,
     text: text.replaceAll(/: \d+ s, .*$/gm, ": N s").replace(/\d+ s$/m, "N s"),
     left: await readdir(path),
   };
 }
 
-const hang = "sleep 1000";
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const hang = "echo so far; echo $$ >begun/$1.pid; exec sleep 1000";
 const after = (target: string): string => `until [ -e begun/${target} ]; do sleep 0.01; done`;
+const hanging = (target: string): string => `until [ -s begun/${target}.pid ]; do sleep 0.01; done`;
 const nothingLeft = [".ci", "begun", "bin"];
 
 describe(".ci/run", () => {
@@ -76,10 +100,12 @@ describe(".ci/run", () => {
       ["test", "test-k8s"],
       ["test-k8s", "test"],
     ] as const) {
-      const fails = `${after(other)}; echo not ok; exit 3`;
-      const { code, text, left } = await run({ [failing]: fails, [other]: hang });
+      const fails = `${hanging(other)}; echo not ok; exit 3`;
+      const { code, text, left, alive } = await run({ [failing]: fails, [other]: hang });
       assert.equal(code, 1);
-      const last = `=== make ${failing}\nnot ok\n=== make ${failing}: N s\n=== make ${failing} failed\n`;
+      assert.deepEqual(alive, []);
+      const ended = `=== make ${other}\nso far\n=== make ${other} was ended\n`;
+      const last = `${ended}=== make ${failing}\nnot ok\n=== make ${failing}: N s\n=== make ${failing} failed\n`;
       assert.ok(text.endsWith(last), text);
       assert.deepEqual(left.toSorted(), nothingLeft);
     }
@@ -92,9 +118,12 @@ describe(".ci/run", () => {
     assert.doesNotMatch(text, /=== make test/);
   });
 
-  it("ends both targets at Ctrl-C", async () => {
-    const { code, left } = await run({ test: hang, "test-k8s": hang }, "=== make test-k8s begins");
+  it("ends both targets at Ctrl-C, and prints what they have printed so far", async () => {
+    const { code, text, left, alive } = await run({ test: hang, "test-k8s": hang }, ["test", "test-k8s"]);
     assert.equal(code, 130);
+    assert.deepEqual(alive, []);
+    for (const target of ["test", "test-k8s"])
+      assert.ok(text.includes(`\n=== make ${target}\nso far\n=== make ${target} was ended\n`), text);
     assert.deepEqual(left.toSorted(), nothingLeft);
   });
 });

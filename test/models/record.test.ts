@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { catalogEntrySchema } from "../../src/api/catalog.ts";
 import { modelRecordSchema, modelSpecSchema, type ModelRecord } from "../../src/api/model.ts";
-import { licensesOf } from "../../src/models/licenses.ts";
+import { licensesReader } from "../../src/models/licenses.ts";
 import { FactCache } from "../../src/models/facts.ts";
 import { projectorsAmong } from "../../src/models/model-files.ts";
 import { declaredRecord, fileRecord } from "../../src/models/record.ts";
@@ -26,24 +26,24 @@ async function found(ref: string, paths: readonly string[], shardCount = 1, proj
 }
 
 describe("a model with a licence that must be accepted", () => {
-  const recordOf = async (spec: object): Promise<ModelRecord> => {
+  const catalog = [
+    catalogEntrySchema.parse({
+      apiVersion: "berth.dev/v1alpha1",
+      kind: "Model",
+      metadata: { name: "y" },
+      spec: {
+        source: "hf://o/r/f.gguf",
+        engines: ["llama"],
+        capabilities: ["chat"],
+        license: "Terms",
+        licenseUrl: "https://x.test/terms",
+      },
+      catalog: { title: "X", engine: "llama", aboutBytes: 1, mustAccept: true, unverified: [] },
+    }),
+  ];
+  const recordOf = async (spec: object, licenses = licensesReader(async () => catalog)): Promise<ModelRecord> => {
     const model = { name: "x", spec: modelSpecSchema.parse(spec), since };
-    const licenses = licensesOf([
-      catalogEntrySchema.parse({
-        apiVersion: "berth.dev/v1alpha1",
-        kind: "Model",
-        metadata: { name: "y" },
-        spec: {
-          source: "hf://o/r/f.gguf",
-          engines: ["llama"],
-          capabilities: ["chat"],
-          license: "Terms",
-          licenseUrl: "https://x.test/terms",
-        },
-        catalog: { title: "X", engine: "llama", aboutBytes: 1, mustAccept: true, unverified: [] },
-      }),
-    ]);
-    return await declaredRecord(new FactCache(), model, new Map(), { licenses: async () => licenses });
+    return await declaredRecord(new FactCache(), model, new Map(), { licenses });
   };
 
   it("is not fetched before, under whatever ref and in whatever revision", async () => {
@@ -60,6 +60,28 @@ describe("a model with a licence that must be accepted", () => {
   it("is fetched once its manifest accepts the licence, which covers no other file of the repository", async () => {
     for (const spec of [{ source: "hf://o/r/f.gguf", acceptLicense: true }, { source: "hf://o/r/g.gguf" }])
       assert.equal((await recordOf(spec)).reason, "NotFetched");
+  });
+
+  it("is not fetched, whatever its licence, while the catalogue cannot be read; the next record reads it again", async () => {
+    for (const source of ["hf://o/r/f.gguf", "hf://o/r/g.gguf"]) {
+      let reads = 0;
+      const reader = licensesReader(async () => {
+        reads += 1;
+        if (reads === 1) throw new Error("EMFILE: too many open files");
+        return catalog;
+      });
+      const record = await recordOf({ source }, reader);
+      assert.deepEqual([record.state, record.reason], ["missing", "LicenseNotAccepted"]);
+      assert.match(
+        record.message ?? "",
+        /^nothing is fetched for now: .* cannot be read \(EMFILE: too many open files\)/,
+      );
+      assert.match(record.message ?? "", /; then run `berth model pull x --accept-license`, or set acceptLicense/);
+      const isRestricted = source.endsWith("f.gguf");
+      for (let again = 0; again < 2; again += 1)
+        assert.equal((await recordOf({ source }, reader)).reason, isRestricted ? "LicenseNotAccepted" : "NotFetched");
+      assert.equal(reads, 2);
+    }
   });
 });
 

@@ -8,7 +8,13 @@ import { modelSpecSchema, type ModelRecord } from "../../src/api/model.ts";
 import type { PulledModel } from "../../src/api/pulled-model.ts";
 import { catalogSpecsReader } from "../../src/models/catalog-specs.ts";
 import { filesOf } from "../../src/models/fetch/wanted-model.ts";
-import { openRegistry, type DeclaredModel, type ModelRegistry } from "../../src/models/registry.ts";
+import { licensesReader } from "../../src/models/licenses.ts";
+import {
+  openRegistry,
+  type DeclaredModel,
+  type ModelRegistry,
+  type RegistryOptions,
+} from "../../src/models/registry.ts";
 import { findCatalog } from "../../src/program/shipped-catalog.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
@@ -20,11 +26,12 @@ interface Site extends AsyncDisposable {
   states(declared?: readonly DeclaredModel[]): Promise<string[]>;
 }
 
-async function opened(sweepMs?: number): Promise<Site> {
+async function opened(sweepMs?: number, more: Pick<RegistryOptions, "licenses"> = {}): Promise<Site> {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await tempDir());
   const root = join(directory.path, "state", "models");
-  const registry = stack.use(await openRegistry({ modelsDir: root, ...(sweepMs === undefined ? {} : { sweepMs }) }));
+  const sweep = sweepMs === undefined ? {} : { sweepMs };
+  const registry = stack.use(await openRegistry({ modelsDir: root, ...sweep, ...more }));
   const owned = stack.move();
   return {
     registry,
@@ -136,6 +143,22 @@ describe("the registry of models", () => {
     const before = hints;
     await writeTinyModel(elsewhere, { name: "another" });
     await until("the sweep sees that it is another", () => hints > before);
+  });
+
+  it("asks again by its sweep for the licences that could not be read", async () => {
+    let isReadable = false;
+    const licenses = licensesReader(async () => {
+      if (!isReadable) throw new Error("EMFILE");
+      return [];
+    });
+    await using site = await opened(20, { licenses });
+    const declared = [model("mine", { source: "hf://owner/repo/mine.gguf" })];
+    assert.deepEqual(await site.states(declared), ["mine LicenseNotAccepted"]);
+    let hints = 0;
+    using _watch = site.registry.watch(() => (hints += 1));
+    isReadable = true;
+    await until("the sweep says so", () => hints > 0);
+    assert.deepEqual(await site.states(declared), ["mine NotFetched"]);
   });
 
   it("misses nothing that changes between its first answer and its first sweep", async () => {

@@ -329,6 +329,40 @@ test("a Model that arrives just after its slot was never missing; one that does 
   assert.equal(site.slot("primary").status.lastError?.reason, "ModelNotFound");
 });
 
+test("a slot of the same name and spec, made anew, is waited for anew", async () => {
+  await using site = new Site();
+  await site.start();
+  for (const _time of ["first", "again"]) {
+    site.source.save("mine", { load: "onDemand", model: { default: "tiny", onRequest: ["nowhere"] } });
+    await site.advance(0.4);
+    assert.ok(!site.publisher.slots.has("mine"));
+    await site.advance(0.2);
+    assert.match(JSON.stringify(site.slot("mine").status.conditions), /nowhere/);
+    site.source.delete("mine");
+    await site.settle();
+    assert.ok(!site.publisher.slots.has("mine"));
+  }
+});
+
+test("every slot has a status when the operator has started, also where its model is missing", async () => {
+  await using site = new Site();
+  site.source.save("mine", { model: { default: "nowhere" } });
+  await site.start();
+  assert.equal(site.slot("mine").status.lastError?.reason, "ModelNotFound");
+});
+
+test("a slot whose Model has not come yet holds up no other slot of its group", async () => {
+  await using site = new Site();
+  site.source.group("gpu", { budget: { memoryBytes: 2 ** 30 } });
+  await site.start();
+  site.source.save("early", { model: { default: "late" }, group: "gpu" });
+  await site.settle();
+  site.source.save("other", custom({ group: "gpu" }));
+  await site.advance(0.3);
+  assert.deepEqual(site.deeds("other"), ["start main"]);
+  assert.ok(!site.publisher.slots.has("early"));
+});
+
 test("an obstacle is removed from the status once the slot is no longer wanted", async () => {
   await using site = new Site();
   await site.start();

@@ -18,7 +18,7 @@ export const sharedFolders = [
   "web",
 ] as const;
 
-/** Few enough that three processes get equal work, and that what a crash hides is soon run again. */
+/** Few enough that the processes get equal work, and that what a crash hides is soon run again. */
 const filesPerGroup = 16;
 
 /** What changes or measures the process of a test: another file in that process would change the result, or be changed. */

@@ -19,9 +19,10 @@ export type FileQuestion =
   | { readonly do: "forget"; readonly id: number }
   /**
    * Reads `path` from the current position of the hash `id`, and compares the hash at the end of each of these blocks, in
-   * order, up to the first that does not match. Answers with the end of the last block that does, where the hash stays.
+   * order, up to the first that does not match. Answers with the end of the last block that does, where the hash stays. The
+   * next request of this kind goes on from `to` by what was read beyond.
    */
-  | ({ readonly do: "follow"; readonly id: number } & Sums)
+  | ({ readonly do: "follow"; readonly id: number; readonly to: number } & Sums)
   /** Answers with the blocks of `path` that do not match their CRC-32. */
   | ({ readonly do: "check" } & Sums);
 

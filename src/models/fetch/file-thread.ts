@@ -27,7 +27,7 @@ export class FileThread implements AsyncDisposable {
     return new FileHash(path, {
       advance: async (to) => void (await this.#call({ do: "advance", id, path, to })),
       write: async (block) => Number(await this.#call({ do: "write", id, ...block })),
-      follow: async (layout, sums) => Number(await this.#call({ do: "follow", id, path, ...layout, sums })),
+      follow: async (layout, part) => Number(await this.#call({ do: "follow", id, path, ...layout, ...part })),
       check: async (layout, sums) => {
         const found = await this.#call({ do: "check", path, ...layout, sums });
         return typeof found === "object" ? found : [];
@@ -69,8 +69,14 @@ interface Layout {
 
 type Sums = readonly (readonly [index: number, sum: number])[];
 
+/** The end of what one request reads, and the sums up to there. */
+interface FollowPart {
+  readonly to: number;
+  readonly sums: Sums;
+}
+
 interface Steps {
-  follow(layout: Layout, sums: Sums): Promise<number>;
+  follow(layout: Layout, part: FollowPart): Promise<number>;
   check(layout: Layout, sums: Sums): Promise<readonly number[]>;
   advance(to: number): Promise<void>;
   write(block: WrittenBlock): Promise<number>;
@@ -111,10 +117,10 @@ export class FileHash implements AsyncDisposable {
     const sumsOf = (of: BlockSum["of"]): Sums =>
       [...blocks].flatMap(([index, block]) => (block.of === of ? [[index, block.sum] as const] : []));
     const prefixes = sumsOf("prefix").toSorted(([a], [b]) => a - b);
-    for (const part of partsOf(prefixes, blockBytes)) {
+    for (const part of followParts(prefixes, layout)) {
       signal.throwIfAborted();
       this.#reached = await this.#steps.follow(layout, part);
-      if (this.#reached <= (part.at(-1)?.[0] ?? 0) * blockBytes) break;
+      if (part.sums.length > 0 && this.#reached < part.to) break;
     }
     const isUnknown = ([index]: Sums[number]): boolean => index * blockBytes >= this.#reached;
     const wrong = prefixes.filter(isUnknown).map(([index]) => index);
@@ -178,6 +184,23 @@ export class FileHash implements AsyncDisposable {
       this.#running = undefined;
     }
   }
+}
+
+/** As many bytes at once as one request reads: between two blocks with such a sum may lie gigabytes. */
+function* followParts(sums: Sums, { sizeBytes, blockBytes }: Layout): Iterable<FollowPart> {
+  let from = 0;
+  let part: { to: number; sums: Sums } = { to: 0, sums: [] };
+  for (const sum of sums) {
+    const to = Math.min((sum[0] + 1) * blockBytes, sizeBytes);
+    if (to - from > stepBytes && part.sums.length > 0) {
+      yield part;
+      from = part.to;
+      part = { to, sums: [] };
+    }
+    for (; to - from > stepBytes; from += stepBytes) yield { to: from + stepBytes, sums: [] };
+    part = { to, sums: [...part.sums, sum] };
+  }
+  if (part.sums.length > 0) yield part;
 }
 
 /** As many blocks at once as one request reads. */

@@ -18,6 +18,8 @@ const writeBytes = 64 * 1024;
 interface BegunHash {
   hash: Hash;
   at: number;
+  /** Beyond, up to its own `at`: whether these bytes are right is not known yet. */
+  trial: { readonly hash: Hash; at: number } | undefined;
 }
 
 const hashes = new Map<number, BegunHash>();
@@ -87,21 +89,27 @@ function prefixSum(hash: Hash): number {
 }
 
 function begunHash(id: number): BegunHash {
-  const begun = hashes.get(id) ?? { hash: createHash("sha256"), at: 0 };
+  const begun = hashes.get(id) ?? { hash: createHash("sha256"), at: 0, trial: undefined };
   hashes.set(id, begun);
   return begun;
 }
 
-function follow({ id, path, sizeBytes, blockBytes, sums }: Extract<FileQuestion, { do: "follow" }>): number {
+function follow({ id, path, to, sizeBytes, blockBytes, sums }: Extract<FileQuestion, { do: "follow" }>): number {
   const begun = begunHash(id);
+  const trial = begun.trial ?? { hash: begun.hash.copy(), at: begun.at };
+  begun.trial = undefined;
+  const readTo = (end: number): void => {
+    read(path, trial.at, end, (part) => trial.hash.update(part));
+    trial.at = end;
+  };
   for (const [index, sum] of sums) {
-    const to = Math.min((index + 1) * blockBytes, sizeBytes);
-    const hash = begun.hash.copy();
-    read(path, begun.at, to, (part) => hash.update(part));
-    if (prefixSum(hash) !== sum) break;
-    begun.hash = hash;
-    begun.at = to;
+    readTo(Math.min((index + 1) * blockBytes, sizeBytes));
+    if (prefixSum(trial.hash) !== sum) return begun.at;
+    begun.hash = trial.hash.copy();
+    begun.at = trial.at;
   }
+  readTo(to);
+  if (trial.at > begun.at) begun.trial = trial;
   return begun.at;
 }
 

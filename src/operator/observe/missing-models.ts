@@ -10,6 +10,20 @@ const arrivalMs = 500;
 /** Since when slots have named models that nobody knows, by slot. */
 export class MissingModels {
   readonly #since = new Map<string, { readonly specHash: string; readonly elapsedMs: number }>();
+  #hasStarted = false;
+
+  /**
+   * Every slot has been reconciled once, by all that was there at the operator's start. Before, no model is waited for: a
+   * slot must have a status once the operator says that it is ready.
+   */
+  started(): void {
+    this.#hasStarted = true;
+  }
+
+  /** A later slot of that name is another one. */
+  forget(name: string): void {
+    this.#since.delete(name);
+  }
 
   /** Milliseconds for which the slot is not yet said to name an unknown model. */
   waitMs({ name, specHash, workloads, unknownRefs }: SlotInput, elapsedMs: number): number {
@@ -20,6 +34,7 @@ export class MissingModels {
       this.#since.delete(name);
       return 0;
     }
+    if (!this.#hasStarted) return 0;
     const known = this.#since.get(name);
     if (known?.specHash === specHash) return Math.max(0, known.elapsedMs + arrivalMs - elapsedMs);
     this.#since.set(name, { specHash, elapsedMs });

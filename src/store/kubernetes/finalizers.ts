@@ -4,7 +4,7 @@ import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import { readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { collectionOf, fieldManager, finalizer } from "./names.ts";
-import { hasRecord } from "./slot-record.ts";
+import { hasRecord, isHidden } from "./slot-record.ts";
 
 /**
  * The interval of checks of the namespace and of its Slots. The namespace's controller waits 5 s before it deletes anything,
@@ -113,7 +113,7 @@ export function openFinalizers({ client, unfenced, slots, note, onError }: Final
   /** The uid of each Slot that this operator has begun to publish, by name. */
   const begun = new Map<string, string>();
   const isUnknown = (object: KubeObject): boolean =>
-    object.meta.isDeleted && begun.get(object.meta.name) !== object.meta.uid && !hasRecord(object);
+    object.meta.isDeleted && begun.get(object.meta.name) !== object.meta.uid && !hasRecord(object) && !isHidden(object);
   const removeAndNote = async (
     object: KubeObject,
     by: ApiClient,

@@ -20,6 +20,7 @@ import { openFinalizers } from "./finalizers.ts";
 import { recordOf, type LeaderLease } from "./leadership.ts";
 import { operatorLease } from "./names.ts";
 import { hasEnded, openObjectPublisher } from "./publisher.ts";
+import { isHidden } from "./slot-record.ts";
 import { openRequests } from "./requests.ts";
 import { ObjectSource, type Before } from "./source.ts";
 
@@ -67,11 +68,14 @@ export async function openClusterLeaderStore(
   source.forgetStates();
   const registry = publisher.readRegistry();
   for (const slot of slots) {
+    const { name, spec, specHash } = slot;
+    const object = source.object("Slot", name);
+    // Nothing is known of its engines, nor of the last valid spec.
+    if (object !== undefined && isHidden(object)) continue;
     // Its last operator ended between the two writes.
-    const object = source.object("Slot", slot.name);
     if (object?.meta.isDeleted === true && hasEnded(slot)) await finalizers.remove(object);
+    known.set(`Slot/${name}`, { spec: completeSlot(name, spec), specHash });
   }
-  for (const { name, spec, specHash } of slots) known.set(`Slot/${name}`, { spec: completeSlot(name, spec), specHash });
   const installation = stack.use(
     await maps<{ readonly instance: string }>("installation", {
       parse: (value) =>

@@ -25,11 +25,10 @@ interface Reader {
 const suffix = ".json";
 /** Of a document that is kept compressed, as base64. */
 const compressedSuffix = ".json.gz";
-/**
- * A longer document is compressed: an object may have 1 MiB (https://kubernetes.io/docs/concepts/configuration/configmap/),
- * which the records of some 600 models take. A shorter one is read by gateways of earlier versions too.
- */
-const plainLimit = 768 * 1024;
+/** Of all entries of an object, which the API server counts (https://kubernetes.io/docs/concepts/configuration/configmap/). */
+const objectBytes = 1024 * 1024;
+/** Left free for what other writers add to the object at the same time. */
+const marginBytes = 16 * 1024;
 /** A few kilobytes must not fill a reader's memory. */
 const decompressedLimit = 64 * 1024 * 1024;
 
@@ -147,7 +146,7 @@ export class Maps implements AsyncDisposable {
       },
       put: async (name, value) => {
         const text = JSON.stringify(value);
-        const isLong = Buffer.byteLength(text) > plainLimit;
+        const isLong = Buffer.byteLength(text) > this.#roomBytes(object, name);
         const compressed = isLong ? gzipSync(text, { level: 1 }).toString("base64") : undefined;
         const kept = { [`${name}${suffix}`]: isLong ? undefined : text, [`${name}${compressedSuffix}`]: compressed };
         await this.write(object, kept);
@@ -173,6 +172,17 @@ export class Maps implements AsyncDisposable {
         return Promise.resolve();
       },
     };
+  }
+
+  /**
+   * The length of the longest plain text that the object takes as this document, beside its other entries. A longer text
+   * is compressed, and no other: gateways of earlier versions do not know the compressed entry. They then have no such
+   * document (without the registry no model and no provider), so they must be updated before the operator is.
+   */
+  #roomBytes(object: string, name: string): number {
+    const own = removed(name);
+    const others = Object.entries(this.entries(object)).filter(([key]) => !(key in own));
+    return others.reduce((room, [, text]) => room - Buffer.byteLength(text), objectBytes - marginBytes);
   }
 
   #encoded(text: string): string {
@@ -204,6 +214,9 @@ function refreshed<T>(
     const ending = [suffix, compressedSuffix].find((each) => key.endsWith(each));
     if (ending === undefined) continue;
     const name = key.slice(0, -ending.length);
+    // Every write removes the other entry, but those of a version that does not know the compressed one: where both are
+    // there, the plain one is newer.
+    if (ending === compressedSuffix && present[`${name}${suffix}`] !== undefined) continue;
     const known = entries.get(name);
     if (known?.text === text) continue;
     const json = ending === suffix ? text : decompressed(text);

@@ -14,7 +14,16 @@ import { openEvents } from "./events.ts";
 import type { Finalizers } from "./finalizers.ts";
 import type { LeaderLease } from "./leadership.ts";
 import { collectionOf, fieldManager } from "./names.ts";
-import { bearersOf, hasRecord, lastPublishedOf, readBearers, statusOf, type Bearers } from "./slot-record.ts";
+import {
+  bearersOf,
+  hasRecord,
+  hiddenStatus,
+  isHidden,
+  lastPublishedOf,
+  readBearers,
+  statusOf,
+  type Bearers,
+} from "./slot-record.ts";
 import type { ObjectSource } from "./source.ts";
 
 export interface PublisherOptions {
@@ -139,10 +148,10 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     forgetWritten(name);
     await bare.delete(name);
     const object = source.object("Slot", name);
-    if (object === undefined || !hasRecord(object)) return;
-    // Without its record it would count as one of which nothing was ever published.
+    if (object === undefined) return;
+    // Without its record it would count as a Slot of which nothing was ever published.
     finalizers.begin(object);
-    await writeStatus(object, "Slot", emptyStatus);
+    if (!isHidden(object)) await writeStatus(object, "Slot", hiddenStatus);
   }
   /** Both parts that were written are there: without its bearers no gateway reads a slot. */
   function isWhole(object: KubeObject, { hasBearers }: Written): boolean {

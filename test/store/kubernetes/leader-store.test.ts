@@ -165,6 +165,36 @@ describe("the finalizer of a Slot", () => {
     assert.deepEqual(finalizersOf(api), []);
   });
 
+  it("stays for the operator after the one that hid it, which knows of the Slot and frees it after its engine's end", async () => {
+    const api = new ApiDouble();
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec: { ...spec, stopSeconds: 7 } });
+    {
+      await using earlier = await leader(api);
+      const slot = published("a");
+      await earlier.store.publisher.writeSlot({ ...slot, status: { ...slot.status, state: "ready" } });
+      await earlier.store.publisher.hideSlot("a");
+    }
+    const object = api.get(`${slots}/a`);
+    const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: "2026-11-23T00:00:00Z" };
+    api.put(`${slots}/a`, { ...object, metadata });
+    let checks = 0;
+    api.before = (method, path) => {
+      if (method === "GET" && path === namespacePath) checks += 1;
+    };
+    await using leading = await leader(api);
+    const { publisher } = leading.store;
+    const found = await publisher.readSlots();
+    assert.deepEqual(
+      found.map(({ name, spec: read }) => [name, read.stopSeconds]),
+      [["a", 7]],
+    );
+    const before = checks;
+    await until("two checks have passed", () => checks >= before + 2);
+    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+    await publisher.deleteSlot("a");
+    assert.deepEqual(finalizersOf(api), []);
+  });
+
   it("goes where the deletion began before anything was published", async () => {
     await using leading = await leader();
     const metadata = { finalizers: ["berth.dev/engine"], deletionTimestamp: "2026-11-23T00:00:00Z" };

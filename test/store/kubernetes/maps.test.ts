@@ -25,26 +25,36 @@ function modelsOf(count: number): readonly Model[] {
   }));
 }
 
+/** Of that many characters, as JSON. */
+function textModels(length: number): readonly Model[] {
+  const models = [{ ref: "m", sha256: "", path: "" }];
+  return [{ ref: "m", sha256: "", path: "a".repeat(length - JSON.stringify(models).length) }];
+}
+
 const isModels = (value: unknown): value is readonly Model[] => Array.isArray(value) && value.every(isRecord);
 
 async function open(api: ApiDouble) {
   const maps = await Maps.open({ client: api, kind: "ConfigMap", onError: (error) => assert.fail(String(error)) });
+  /** The names of each report of changes. */
+  const reports: (readonly string[])[] = [];
   const documents = await maps.documents<readonly Model[]>("registry", {
     parse: (value) => (isModels(value) ? value : undefined),
-    onChange: () => undefined,
+    onChange: (names) => void reports.push(names),
   });
-  return { maps, documents };
+  return { maps, documents, reports };
+}
+
+function entriesOf(api: ApiDouble): Readonly<Record<string, unknown>> {
+  const data = api.get(map)?.["data"];
+  assert.ok(isRecord(data));
+  return data;
 }
 
 it("a document of megabytes fits an object, is read whole, and is plain text again once it is short", async () => {
   const api = new ApiDouble();
   const writer = await open(api);
   const reader = await open(api);
-  const entries = (): Readonly<Record<string, unknown>> => {
-    const data = api.get(map)?.["data"];
-    assert.ok(isRecord(data));
-    return data;
-  };
+  const entries = (): Readonly<Record<string, unknown>> => entriesOf(api);
   for (const count of [10, 5000, 20]) {
     const models = modelsOf(count);
     await writer.documents.put("registry", models, { isLasting: true });
@@ -58,10 +68,57 @@ it("a document of megabytes fits an object, is read whole, and is plain text aga
   await writer.documents.delete("registry");
   assert.deepEqual(entries(), {});
   await until("it is gone for the reader", () => reader.documents.get("registry") === undefined);
-  const bomb = gzipSync(Buffer.alloc(100 * 1024 * 1024), { level: 9 }).toString("base64");
+  // A document, were it not for its length.
+  const bomb = gzipSync(`[]${" ".repeat(100 * 1024 * 1024)}`, { level: 9 }).toString("base64");
   await writer.maps.write("berth-registry", { "registry.json.gz": bomb });
   await writer.documents.put("other", modelsOf(1), { isLasting: true });
   await until("it goes on reading", () => reader.documents.get("other")?.length === 1);
   assert.equal(reader.documents.get("registry"), undefined);
   for (const { maps } of [writer, reader]) await maps[Symbol.asyncDispose]();
+});
+
+it("a plain entry beside a compressed one is newer: a writer of an earlier version has left the other there", async () => {
+  const api = new ApiDouble();
+  await using stack = new AsyncDisposableStack();
+  const follower = await open(api);
+  stack.use(follower.maps);
+  await follower.documents.put("registry", modelsOf(5000), { isLasting: true });
+  await until("the compressed document is read", () => follower.documents.get("registry")?.length === 5000);
+  const [older, other] = [modelsOf(3), modelsOf(1)];
+  // As an operator of an earlier version, after a rollback: it knows nothing of the other entry. An API server sorts names.
+  const write = (name: string, models: readonly Model[]): void => {
+    const entries = Object.entries({ ...entriesOf(api), [name]: JSON.stringify(models) });
+    api.put(map, { ...api.get(map), data: Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1))) });
+  };
+  write("registry.json", older);
+  assert.deepEqual(Object.keys(entriesOf(api)), ["registry.json", "registry.json.gz"]);
+  await until("the plain document is read", () => follower.documents.get("registry")?.length === 3, 10_000);
+  const newcomer = await open(api);
+  stack.use(newcomer.maps);
+  assert.deepEqual(newcomer.documents.get("registry"), older);
+  write("other.json", other);
+  await until("the other document is read", () => newcomer.documents.get("other")?.length === 1);
+  assert.deepEqual(newcomer.documents.get("registry"), older);
+  assert.deepEqual(newcomer.reports, [["other"]]);
+  await newcomer.documents.put("registry", older, { isLasting: true });
+  assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json"]);
+});
+
+it("a document is compressed only where the object has no room for it beside the other entries", async () => {
+  const api = new ApiDouble();
+  await using stack = new AsyncDisposableStack();
+  const { maps, documents } = await open(api);
+  stack.use(maps);
+  const long = textModels(1000 * 1024);
+  await documents.put("registry", long, { isLasting: true });
+  await documents.put("registry", long, { isLasting: true });
+  assert.deepEqual(Object.keys(entriesOf(api)), ["registry.json"]);
+  await documents.put("registry", textModels(1020 * 1024), { isLasting: true });
+  assert.deepEqual(Object.keys(entriesOf(api)), ["registry.json.gz"]);
+  await documents.put("other", textModels(100 * 1024), { isLasting: true });
+  await documents.put("registry", long, { isLasting: true });
+  assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json.gz"]);
+  await documents.put("other", textModels(8 * 1024), { isLasting: true });
+  await documents.put("registry", long, { isLasting: true });
+  assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json"]);
 });

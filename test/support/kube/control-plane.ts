@@ -7,6 +7,7 @@ import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { z } from "zod";
 import { freePort } from "../free-port.ts";
 import { tempDir } from "../temp-dir.ts";
 import { until } from "../until.ts";
@@ -20,13 +21,9 @@ export interface ControlPlaneOptions {
   readonly nodeAddress?: string;
 }
 
-/** What another process must know of an API server. */
-export interface ApiServerFacts {
-  readonly directory: string;
-  readonly url: string;
-  /** Of a user with all rights. */
-  readonly token: string;
-}
+/** What another process must know of an API server; the token is that of a user with all rights. */
+export const apiServerFactsSchema = z.object({ directory: z.string(), url: z.string(), token: z.string() }).readonly();
+export type ApiServerFacts = z.infer<typeof apiServerFactsSchema>;
 
 /** An API server on loopback. */
 export interface ApiServer extends ApiServerFacts {
@@ -35,7 +32,10 @@ export interface ApiServer extends ApiServerFacts {
   readonly kubeconfig: string;
   /** The kubeconfig of another user: `system:kube-proxy` and the like. */
   kubeconfigOf(user: string): string;
-  /** The answer as a value; rejects where it is no success. `body` is posted. Without a process: kubectl takes a tenth of a CPU second. */
+  /**
+   * The answer as a value; rejects where it is no success, or has not come whole within ten seconds. `body` is posted. Without
+   * a process: kubectl takes a tenth of a CPU second.
+   */
   ask(path: string, body?: object): Promise<unknown>;
   /** Standard output; rejects with standard error. `input`: its standard input. */
   kubectl(args: readonly string[], input?: string): Promise<string>;
@@ -184,13 +184,18 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   };
 }
 
-/** Of a control plane that this or another process has started. */
-export function openApiServer({ directory, url, token }: ApiServerFacts): ApiServer {
+const askMs = 10_000;
+
+/** How many this process has made, on whatever API server. */
+const namespaces = { made: 0 };
+
+/** Of a control plane that this or another process has started. `limitMs`: of one question. */
+export function openApiServer({ directory, url, token }: ApiServerFacts, limitMs = askMs): ApiServer {
   const authority = openAuthority(join(directory, "pki"));
   const ca = readFileSync(authority.caFile);
   const kubeconfig = kubeconfigFile(directory, "admin");
-  let namespaces = 0;
-  const ask: ApiServer["ask"] = async (path, body) => await answerOf({ url: `${url}${path}`, token, ca }, body);
+  const ask: ApiServer["ask"] = async (path, body) =>
+    await answerOf({ url: `${url}${path}`, token, ca, limitMs }, body);
   const kubectl = async (args: readonly string[], input?: string): Promise<string> =>
     await new Promise((resolve, reject) => {
       const child = execFile(
@@ -215,8 +220,8 @@ export function openApiServer({ directory, url, token }: ApiServerFacts): ApiSer
     ask,
     kubectl,
     async namespace() {
-      namespaces += 1;
-      const name = `test-${process.pid}-${namespaces}`;
+      namespaces.made += 1;
+      const name = `test-${process.pid}-${namespaces.made}`;
       await ask("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name } });
       return name;
     },
@@ -248,13 +253,20 @@ export function defaultAccount(namespace: string): string {
 }
 
 async function answerOf(
-  { url, token, ca }: { readonly url: string; readonly token: string; readonly ca: Buffer },
+  {
+    url,
+    token,
+    ca,
+    limitMs,
+  }: { readonly url: string; readonly token: string; readonly ca: Buffer; readonly limitMs: number },
   body: object | undefined,
 ): Promise<unknown> {
   const content = body === undefined ? undefined : JSON.stringify(body);
   const type = content === undefined ? {} : { "content-type": "application/json" };
   const headers = { authorization: `Bearer ${token}`, ...type };
-  const sent = request(url, { ca, headers, method: content === undefined ? "GET" : "POST", agent: false });
+  const method = content === undefined ? "GET" : "POST";
+  const signal = AbortSignal.timeout(limitMs);
+  const sent = request(url, { ca, headers, method, agent: false, signal });
   sent.end(content);
   const [answer]: IncomingMessage[] = await once(sent, "response");
   if (answer === undefined) throw new Error("no answer");

@@ -1,14 +1,17 @@
-import { z } from "zod";
 import { installKinds } from "./crds.ts";
-import { openApiServer, startControlPlane, type ApiServer, type ControlPlane } from "./control-plane.ts";
+import {
+  apiServerFactsSchema,
+  openApiServer,
+  startControlPlane,
+  type ApiServer,
+  type ControlPlane,
+} from "./control-plane.ts";
 import { importEngineImage, importPauseImage } from "./images.ts";
 import { startCluster, withNode, type Cluster, type NodeApiServer } from "./node.ts";
 
 /** `asyncDispose` ends what the file has started itself, and nothing else. */
 export type SharedPlane = ApiServer & AsyncDisposable;
 export type SharedCluster = NodeApiServer & AsyncDisposable;
-
-const facts = z.object({ directory: z.string(), url: z.string(), token: z.string() });
 
 /** A control plane with controllers and Berth's kinds. */
 export async function startSharedPlane(): Promise<ControlPlane> {
@@ -37,13 +40,17 @@ export async function startSharedCluster(): Promise<Cluster> {
  */
 export async function sharedPlane(): Promise<SharedPlane> {
   const text = process.env["BERTH_TEST_PLANE"];
-  return text === undefined ? await startSharedPlane() : kept(openApiServer(facts.parse(JSON.parse(text))));
+  return text === undefined
+    ? await startSharedPlane()
+    : kept(openApiServer(apiServerFactsSchema.parse(JSON.parse(text))));
 }
 
 /** The same of `startSharedCluster`. Its files run one after the other: the node is one. */
 export async function sharedCluster(): Promise<SharedCluster> {
   const text = process.env["BERTH_TEST_CLUSTER"];
-  return text === undefined ? await startSharedCluster() : kept(withNode(openApiServer(facts.parse(JSON.parse(text)))));
+  return text === undefined
+    ? await startSharedCluster()
+    : kept(withNode(openApiServer(apiServerFactsSchema.parse(JSON.parse(text)))));
 }
 
 /** Goes on after this process. */

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { FileThread } from "../../../src/models/fetch/file-thread.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const blockBytes = 1024 * 1024;
+const blocks = 64;
+const sizeBytes = blocks * blockBytes;
+const layout = { sizeBytes, blockBytes };
+const zeros = Buffer.alloc(sizeBytes);
+
+/** The running sum of the first blocks of a file of zeros. */
+function prefix(count: number): { readonly of: "prefix"; readonly sum: number } {
+  const hash = createHash("sha256").update(zeros.subarray(0, count * blockBytes));
+  return { of: "prefix", sum: hash.digest().readUInt32BE(0) };
+}
+
+const endless = new AbortController().signal;
+
+async function opened() {
+  await using stack = new AsyncDisposableStack();
+  const directory = stack.use(await tempDir());
+  const path = join(directory.path, "data");
+  await writeFile(path, "");
+  await truncate(path, sizeBytes);
+  const thread = stack.use(new FileThread());
+  const hash = stack.use(thread.begin(path));
+  const other = stack.use(thread.begin(path));
+  const owned = stack.move();
+  return { path, hash, other, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+describe("a file whose last block alone has a running sum, as after a connection that stalled", () => {
+  const lastAlone = new Map([[blocks - 1, prefix(blocks)]]);
+
+  it("is read by steps, between which other files have their turn", async () => {
+    await using site = await opened();
+    const order: string[] = [];
+    const wrong = site.hash.wrongBlocks(layout, lastAlone, endless).finally(() => order.push("long"));
+    await site.other.digest(0).finally(() => order.push("short"));
+    assert.deepEqual(await wrong, []);
+    assert.deepEqual(order, ["short", "long"]);
+    assert.equal(await site.hash.digest(sizeBytes), createHash("sha256").update(zeros).digest("hex"));
+  });
+
+  it("is not read on once nobody wants it any more", async () => {
+    await using site = await opened();
+    const ended = new AbortController();
+    const wrong = site.hash.wrongBlocks(layout, lastAlone, ended.signal);
+    const refused = assert.rejects(wrong, { name: "AbortError" });
+    await site.other.digest(0);
+    ended.abort();
+    await refused;
+  });
+});
+
+it("the blocks after one with a wrong running sum are unknown, wherever steps end", async () => {
+  const good = [0, 1, 8, 20, 21, 40];
+  for (const bad of [[], [0], [8], [40], [63], [41]]) {
+    await using site = await opened();
+    const sums = [...new Set([...good, ...bad])].map((index) => {
+      const { of, sum } = prefix(index + 1);
+      return [index, { of, sum: bad.includes(index) ? sum ^ 1 : sum }] as const;
+    });
+    const [first = blocks] = bad;
+    const expected = sums.map(([index]) => index).filter((index) => index >= first);
+    const wrong = await site.hash.wrongBlocks(layout, new Map(sums), endless);
+    assert.deepEqual(
+      wrong.toSorted((a, b) => a - b),
+      expected.toSorted((a, b) => a - b),
+      JSON.stringify(bad),
+    );
+    assert.equal(await site.hash.digest(sizeBytes), createHash("sha256").update(zeros).digest("hex"));
+  }
+});
