@@ -75,6 +75,8 @@ export interface PodNeeds {
   readonly extended: Readonly<Record<string, number>>;
   /** ResourceClaims of the namespace (dynamic resource allocation). */
   readonly claims: readonly PodClaim[];
+  /** Memory that the engine is known to need of its machine; absent: not known. */
+  readonly memoryBytes?: number;
   /** The manifest's `podTemplate`, merged over the generated Pod. */
   readonly template?: unknown;
 }
