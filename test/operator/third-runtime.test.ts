@@ -70,6 +70,19 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([site.condition("a", "Ready"), site.runtime.deeds], ["True/Loaded", []]);
   });
 
+  it("publishes the digest that its engine's machine tells of an image without one", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    const imageDigest = `sha256:${"ab".repeat(32)}`;
+    const observe = pods.observe.bind(pods);
+    pods.observe = async (slot) => (await observe(slot)).map((seen) => ({ ...seen, imageDigest }));
+    await site.start();
+    site.source.save("a", { ...image, runtime: "kubernetes" });
+    await site.advance(5);
+    assert.deepEqual([site.slot("a").status.image, site.slot("a").status.imageDigest], ["x:1", imageDigest]);
+    assert.deepEqual([pods.deeds.length, site.lock], [1, {}], "nothing is restarted or pinned for it");
+  });
+
   it("is never chosen by auto where only manifests name it, also while it runs another slot", async () => {
     const { site, pods } = siteWithPods();
     await using _site = site;

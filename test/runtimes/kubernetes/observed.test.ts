@@ -419,6 +419,18 @@ describe("an engine that runs", () => {
     });
   });
 
+  it("tells the digest of its image, and no number that only its node knows", () => {
+    const digest = `sha256:${"ab".repeat(32)}`;
+    const told = (imageID: string): string | undefined => {
+      const status = { ...running, ...engine({ state: { running: { startedAt: createdAt } }, imageID }) };
+      return observedOf(podWith({ status }), { isBeingRemoved: false }).imageDigest;
+    };
+    assert.equal(told(`${image}@${digest}`), digest);
+    assert.equal(told(`docker-pullable://${image}@${digest}`), digest);
+    assert.equal(told(digest), undefined);
+    assert.equal(told(""), undefined);
+  });
+
   it("does not listen before the kubelet's startup probe has passed", () => {
     const status = { ...running, ...engine({ state: { running: { startedAt: createdAt } }, started: false }) };
     assert.equal(observedOf(podWith({ status }), { isBeingRemoved: false }).isListening, false);
