@@ -83,6 +83,26 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([pods.deeds.length, site.lock], [1, {}], "nothing is restarted or pinned for it");
   });
 
+  it("counts no idle time before its program has begun, however long that is waited for", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    pods.manner("a").pending = { reason: "Unschedulable", message: "no node takes its Pod", isStuck: true };
+    await site.start();
+    site.source.save("a", { ...image, runtime: "kubernetes", load: "onDemand", idleSeconds: 60 });
+    await site.request("a", "load");
+    await site.advance(300);
+    assert.deepEqual(
+      [site.condition("a", "Ready"), pods.deeds.map(({ did }) => did)],
+      ["False/Unschedulable", ["start"]],
+      "its Pod stays while a node is added",
+    );
+    pods.manner("a").pending = undefined;
+    await site.advance(50);
+    assert.equal(site.state("a"), "ready");
+    await site.advance(60);
+    assert.equal(site.state("a"), "offline");
+  });
+
   it("is never chosen by auto where only manifests name it, also while it runs another slot", async () => {
     const { site, pods } = siteWithPods();
     await using _site = site;
