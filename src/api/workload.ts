@@ -152,6 +152,7 @@ export interface PodExit extends Omit<Exit, "reason"> {
     | "Unauthorized"
     | "WrongPlatform"
     | "PullFailed"
+    | "NoSecret"
     | "Evicted"
     | "Preempted"
     | "NodeLost"

@@ -83,6 +83,27 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([pods.deeds.length, site.lock], [1, {}], "nothing is restarted or pinned for it");
   });
 
+  for (const reason of ["Unauthorized", "ImageNotFound", "NoSecret"] as const)
+    it(`starts a slot by itself once its Secret or image has come (${reason}), at most every five minutes`, async () => {
+      const { site, pods } = siteWithPods();
+      await using _site = site;
+      Object.assign(pods.manner("a"), { cannotStart: true, refusedFor: reason });
+      await site.start();
+      site.source.save("a", { ...image, runtime: "kubernetes" });
+      await site.advance(3600);
+      assert.equal(site.condition("a", "Stalled"), undefined);
+      assert.deepEqual(
+        [site.condition("a", "Ready"), site.condition("a", "Reconciling")],
+        [`False/${reason}`, "True/ProgressingWithRetry"],
+      );
+      const starts = pods.deeds.filter(({ did }) => did === "start").length;
+      assert.ok(starts >= 18 && starts <= 24, `${starts} starts in an hour`);
+      await site.start();
+      Object.assign(pods.manner("a"), { cannotStart: false });
+      await site.advance(310);
+      assert.equal(site.state("a"), "ready");
+    });
+
   it("counts no idle time before its program has begun, however long that is waited for", async () => {
     const { site, pods } = siteWithPods();
     await using _site = site;
@@ -101,6 +122,16 @@ describe("a runtime that only the registry knows", () => {
     assert.equal(site.state("a"), "ready");
     await site.advance(60);
     assert.equal(site.state("a"), "offline");
+  });
+
+  it("leaves a slot whose program cannot be started to a person", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    pods.manner("a").cannotStart = true;
+    await site.start();
+    site.source.save("a", { ...image, runtime: "kubernetes" });
+    await site.advance(3600);
+    assert.equal(site.condition("a", "Stalled"), "True/StartFailed");
   });
 
   it("is never chosen by auto where only manifests name it, also while it runs another slot", async () => {

@@ -294,7 +294,7 @@ describe("an engine that has ended, or cannot begin", () => {
     [
       "names no image",
       { status: waiting("InvalidImageName", "couldn't parse image name") },
-      "ImageNotFound",
+      "StartFailed",
       /is no name of an image/,
     ],
     [
