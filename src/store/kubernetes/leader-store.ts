@@ -5,6 +5,7 @@ import { isRecord } from "../../lib/record.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { fencedClient } from "../../lib/kubernetes/fenced-client.ts";
 import { readLease } from "../../lib/kubernetes/lease-election.ts";
+import type { KubeObject } from "../../lib/kubernetes/object.ts";
 import { ContextFiles } from "../state/context-files.ts";
 import { EngineLockFile } from "../state/engine-images.ts";
 import { FitFigureFile } from "../state/fit-figures.ts";
@@ -21,6 +22,7 @@ import { recordOf, type LeaderLease } from "./leadership.ts";
 import { operatorLease } from "./names.ts";
 import { hasEnded, openObjectPublisher } from "./publisher.ts";
 import { openRequests } from "./requests.ts";
+import { lastPublishedOf } from "./slot-record.ts";
 import { ObjectSource, type Before } from "./source.ts";
 
 /** Between attempts to write the name of the installation again. */
@@ -39,8 +41,10 @@ export async function openClusterLeaderStore(
   const cluster = stack.use(await openCluster(() => Promise.resolve(fenced), options.onWarning));
   const { client, maps, onError } = cluster;
   const changed = new Subscribers<[names: readonly string[]]>();
-  const known = new Map<string, Before>();
-  const before = (kind: Kind, name: string): Before | undefined => known.get(`${kind}/${name}`);
+  const before = (kind: Kind, object: KubeObject): Before | undefined => {
+    const slot = kind === "Slot" ? lastPublishedOf(object, undefined, () => undefined) : undefined;
+    return slot && { spec: completeSlot(slot.name, slot.spec), specHash: slot.specHash };
+  };
   const source = stack.use(await ObjectSource.open({ client, before, onError }, (names) => changed.notify(names)));
   const finalizers = stack.use(
     openFinalizers({
@@ -71,7 +75,6 @@ export async function openClusterLeaderStore(
     const object = source.object("Slot", slot.name);
     if (object?.meta.isDeleted === true && hasEnded(slot)) await finalizers.remove(object);
   }
-  for (const { name, spec, specHash } of slots) known.set(`Slot/${name}`, { spec: completeSlot(name, spec), specHash });
   const installation = stack.use(
     await maps<{ readonly instance: string }>("installation", {
       parse: (value) =>
