@@ -38,6 +38,6 @@ export async function openOtherLeases(
       }),
     );
   // A gateway is silent by the time of an open watch alone.
-  const { list } = otherDemand(read, { elapsedMs: () => watch.connectedMs, freshMs });
-  return { list, [Symbol.asyncDispose]: () => watch[Symbol.asyncDispose]() };
+  const others = otherDemand(read, { elapsedMs: () => watch.connectedMs, freshMs });
+  return { list: () => others.list(), [Symbol.asyncDispose]: () => watch[Symbol.asyncDispose]() };
 }
