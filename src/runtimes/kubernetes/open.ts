@@ -4,7 +4,7 @@ import { fencedClient } from "../../lib/kubernetes/fenced-client.ts";
 import { connect } from "../../lib/kubernetes/connection.ts";
 import type { Runtime } from "../runtime.ts";
 import { openKubernetesRuntime } from "./kubernetes.ts";
-import { modelVolume } from "./pod-volumes.ts";
+import { modelVolume } from "./in-cluster.ts";
 
 /** Nobody's user: what an operator that runs as root gives its engines. */
 const nobody = 65_532;

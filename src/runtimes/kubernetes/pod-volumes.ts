@@ -1,5 +1,4 @@
 import type { V1Volume, V1VolumeMount } from "@kubernetes/client-node";
-import type { Config } from "../../api/config.ts";
 import type { Container } from "../../api/workload.ts";
 import type { Written } from "../../lib/kubernetes/written.ts";
 import { BadWorkload } from "../start-failure.ts";
@@ -8,27 +7,6 @@ import { BadWorkload } from "../start-failure.ts";
 export interface ModelVolume {
   readonly directory: string;
   readonly source: { readonly claim: string } | { readonly path: string };
-}
-
-/** An operator outside of every Pod is on the node; the directory of one in a Pod is a volume that only a setting names. */
-export function modelVolume(
-  { modelsDir: directory, podModels }: Pick<Config, "modelsDir" | "podModels">,
-  env: Readonly<Record<string, string | undefined>>,
-): ModelVolume | undefined {
-  if (podModels?.startsWith("claim:") === true) return { directory, source: { claim: podModels.slice(6) } };
-  if (podModels?.startsWith("path:") === true) return { directory, source: { path: podModels.slice(5) } };
-  return env["KUBERNETES_SERVICE_HOST"] === undefined ? { directory, source: { path: directory } } : undefined;
-}
-
-/** Whether Pods must run on the operator's node: their models are a directory of it. */
-export function isOnNode({
-  node,
-  models,
-}: {
-  readonly node?: string | undefined;
-  readonly models?: ModelVolume | undefined;
-}): boolean {
-  return node !== undefined && models !== undefined && "path" in models.source;
 }
 
 export interface PodVolumes {

@@ -9,7 +9,8 @@ import { devicesOf } from "./pod-devices.ts";
 import { ownKeys, podAnnotations, podLabels, podName } from "./pod-label.ts";
 import { refuseNodeAccess } from "./pod-guard.ts";
 import { pinned } from "./pod-node.ts";
-import { isOnNode, volumesOf, type ModelVolume } from "./pod-volumes.ts";
+import { isOnNode } from "./in-cluster.ts";
+import { volumesOf, type ModelVolume } from "./pod-volumes.ts";
 import { unexpanded } from "./references.ts";
 
 export interface OwnerReference {

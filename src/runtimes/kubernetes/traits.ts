@@ -1,7 +1,7 @@
 import { isIPv6 } from "node:net";
 import type { Config } from "../../api/config.ts";
 import type { RuntimeTraits } from "../runtime.ts";
-import { isOnNode, modelVolume } from "./pod-volumes.ts";
+import { isOnNode, modelVolume } from "./in-cluster.ts";
 
 /** Of a cluster of which the environment says nothing. */
 export const kubernetesTraits: RuntimeTraits = {
