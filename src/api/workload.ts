@@ -75,6 +75,8 @@ export interface PodNeeds {
   readonly extended: Readonly<Record<string, number>>;
   /** ResourceClaims of the namespace (dynamic resource allocation). */
   readonly claims: readonly PodClaim[];
+  /** Memory that the engine is known to need of its machine; absent: not known. */
+  readonly memoryBytes?: number;
   /** The manifest's `podTemplate`, merged over the generated Pod. */
   readonly template?: unknown;
 }
@@ -116,6 +118,8 @@ export interface Observed extends ProcessRef {
   readonly exit?: Exit | PodExit;
   /** The runtime was asked for the process, and the program has not begun yet. */
   readonly pending?: Pending;
+  /** Of its image, as its machine fetched it; absent: not known. */
+  readonly imageDigest?: string;
   /** When its program began, where that is later than `startedAt`: its image may have been fetched in between. */
   readonly begunAt?: Date;
 }
@@ -148,6 +152,7 @@ export interface PodExit extends Omit<Exit, "reason"> {
     | "Unauthorized"
     | "WrongPlatform"
     | "PullFailed"
+    | "NoSecret"
     | "Evicted"
     | "Preempted"
     | "NodeLost"

@@ -2,6 +2,7 @@ import type { Container } from "../api/workload.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineRefusal, SlotInputs } from "./engine.ts";
 import { imageOf, isEmbeddedImage } from "./container-image.ts";
+import { isOnGpu } from "./gpu-use.ts";
 import { devicesOfBackend } from "./placement.ts";
 
 /** The needs of an engine beyond the minimum of every container. */
@@ -55,11 +56,18 @@ export function containerOf(
             backend,
             extended: spec.resources.extended ?? {},
             claims: spec.resources.claims ?? [],
+            ...neededBytes(input, model),
             ...(spec.podTemplate === undefined ? {} : { template: spec.podTemplate }),
           },
         }
       : {}),
   };
+}
+
+/** A model's weights are in the machine's memory unless a GPU has them. */
+function neededBytes(input: SlotInputs, model: ModelRecord | undefined): { readonly memoryBytes?: number } {
+  const bytes = model?.memoryBytes ?? (isOnGpu(input) ? undefined : model?.sizeBytes);
+  return bytes === undefined || bytes === 0 ? {} : { memoryBytes: bytes };
 }
 
 function filesOf(model: ModelRecord | undefined): readonly string[] {

@@ -50,6 +50,8 @@ export interface Placement {
   readonly addressing: Addressing;
   /** The runtime makes Pods: Pod templates, extended resources and keys of Secrets mean something there. */
   readonly inCluster?: true;
+  /** All its Pods run on the machine of this operator; absent: on machines that it does not know. */
+  readonly isOnThisMachine?: true;
   readonly backend: Exclude<Backend, "auto">;
   /** The shipped or configured images, by engine and backend. */
   readonly images: EngineImages;

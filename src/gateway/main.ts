@@ -113,7 +113,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   );
   const live = stack.use(new LiveIndex(published, upstreams));
   const index = (): ResolutionIndex => live.current;
-  const traffic = new Traffic((slot) => onEdge(slot));
+  const traffic = new Traffic((slot) => onEdge(slot), store.others);
   const admission = new Admission({
     index,
     operator: () => published.operatorLiveness(),

@@ -5,7 +5,7 @@ import { socketPath } from "./docker/socket.ts";
 import { openProcessRuntime } from "./process/process.ts";
 import { dockerTraits } from "./docker/traits.ts";
 import { isInCluster } from "./kubernetes/in-cluster.ts";
-import { kubernetesTraits } from "./kubernetes/traits.ts";
+import { podTraits } from "./kubernetes/traits.ts";
 import { RuntimeSet, type RuntimeEntry } from "./set.ts";
 
 export interface RegistryOptions {
@@ -53,7 +53,7 @@ export async function openRuntimes(
   };
   const isStoreInCluster = config.store === "kubernetes";
   const pods: RuntimeEntry = {
-    traits: kubernetesTraits,
+    traits: podTraits(config, env),
     // A KUBECONFIG of this machine says where a cluster is, and not that engines belong there.
     isNamedOnly: !isStoreInCluster,
     async open(signal) {

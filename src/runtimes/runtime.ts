@@ -55,6 +55,8 @@ export interface RuntimeTraits {
   readonly addressing: Addressing;
   /** It makes Pods of a cluster, on machines of which this one knows neither devices nor memory. */
   readonly inCluster?: true;
+  /** All its Pods run on this machine after all. */
+  readonly isOnThisMachine?: true;
   /** Whether that process of this machine belongs to the engine. May throw where the process is gone. */
   owns(engine: Pick<ProcessStatus, "pid" | "containerId" | "podName">, pid: number): boolean;
 }

@@ -22,6 +22,7 @@ import type {
   DesiredSource,
   LeadOptions,
   Lease,
+  OtherDemand,
   PublishedStore,
   Publisher,
   RequestStore,
@@ -75,6 +76,7 @@ export interface GatewayStoreOptions extends LeaderOptions {
 export interface GatewayStore extends AsyncDisposable {
   readonly published: PublishedStore;
   readonly demand: DemandWriter;
+  readonly others: OtherDemand;
   readonly requests: RequestStore;
   readonly hardware: HardwareStore;
   readonly groups: GroupStore;

@@ -133,6 +133,12 @@ export interface DemandWriter extends AsyncDisposable {
   write(demand: DemandReport): Promise<void>;
 }
 
+/** The demand of the other gateways, for people. */
+export interface OtherDemand {
+  /** Of every other live gateway, as it was published last; read when it is asked for, at most twice a second. */
+  list(): readonly Demand[];
+}
+
 export interface RequestStore extends AsyncDisposable {
   list(slot: string): readonly SlotRequest[];
   put(request: SlotRequest): Promise<void>;

@@ -94,8 +94,9 @@ export class ApiDouble implements ApiClient {
   #list(path: string, fieldSelector: unknown): unknown {
     const items = [...this.#objects].flatMap(([at, object]) => {
       const isIn = at.startsWith(`${path}/`) && !at.slice(path.length + 1).includes("/");
-      const isMeant =
-        fieldSelector === undefined || fieldSelector === `metadata.name=${String(metaOf(object)["name"])}`;
+      const name = String(metaOf(object)["name"]);
+      const isOther = String(fieldSelector).startsWith("metadata.name!=") && fieldSelector !== `metadata.name!=${name}`;
+      const isMeant = fieldSelector === undefined || isOther || fieldSelector === `metadata.name=${name}`;
       return isIn && isMeant ? [object] : [];
     });
     if (

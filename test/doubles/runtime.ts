@@ -1,6 +1,6 @@
 import type { RuntimeKind } from "../../src/api/names.ts";
 import { compareProcesses, isSameProcess, processName, type ProcessRef } from "../../src/api/process-ref.ts";
-import type { Exit, Observed, Workload } from "../../src/api/workload.ts";
+import type { Exit, Observed, Pending, Workload } from "../../src/api/workload.ts";
 import type { Probe } from "../../src/operator/observe/probe.ts";
 import { Subscribers } from "../../src/lib/subscribers.ts";
 import { processTraits } from "../../src/runtimes/process/traits.ts";
@@ -20,6 +20,10 @@ export interface Manner {
   lastWords?: string;
   /** It cannot be started at all; nor can, whatever this says, the program /nope. */
   cannotStart: boolean;
+  /** Why, where no program was tried, as where its image cannot be fetched. */
+  refusedFor?: Exclude<Observed["exit"], Exit | undefined>["reason"];
+  /** Its program has not begun, for this reason. */
+  pending?: Pending | undefined;
   probe: "healthy" | "failing" | "warm-up-fails" | "hanging";
 }
 
@@ -37,7 +41,7 @@ interface Engine {
   /** By the clock's elapsed time. */
   readonly startedMs: number;
   readonly pid: number;
-  exit: Exit | undefined;
+  exit: Observed["exit"];
   /** It has closed its listening socket, and lives. */
   isDeaf?: true;
   /** Somebody else has paused its container. */
@@ -174,7 +178,10 @@ export class RuntimeDouble implements Runtime, Runtimes {
       const place = { slot, role, ordinal, hash, host, port, startedAt, id };
       const secret = bearer === undefined ? {} : { bearer: `bearer-${pid}` };
       const drift = isPaused ? { drift: { reason: "Paused", message: "paused from outside" } as const } : {};
-      const seen = { ...place, ...secret, ...drift, isPortTaken, isListening: isUp && !isPortTaken };
+      const { pending } = this.manner(slot);
+      const isListening = isUp && !isPortTaken && pending === undefined;
+      const wait = pending === undefined ? {} : { pending };
+      const seen = { ...place, ...secret, ...drift, ...wait, isPortTaken, isListening };
       return exit === undefined ? { ...seen, phase: "running" } : { ...seen, phase: "exited", exit };
     });
   }
@@ -223,9 +230,10 @@ export class RuntimeDouble implements Runtime, Runtimes {
       startedAt,
       isPortTaken: this.strangers.has(port),
     });
-    const { crashAfterMs, cannotStart } = this.manner(slot);
+    const { crashAfterMs, cannotStart, refusedFor } = this.manner(slot);
     const at = startedAt.toISOString();
-    if (cannotStart || workload.command[0] === "/nope")
+    if (cannotStart && refusedFor !== undefined) engine.exit = { reason: refusedFor, message: "it was refused", at };
+    else if (cannotStart || workload.command[0] === "/nope")
       engine.exit = { reason: "StartFailed", message: "no such program: /nope", at };
     else if (crashAfterMs !== undefined) {
       this.#clock.after(crashAfterMs, () => {

@@ -65,12 +65,18 @@ export class SourceDouble implements DesiredSource {
     this.#tell(name);
   }
 
-  /** Declares a group with a budget. */
-  group(name: string, spec: z.input<typeof slotGroupSpecSchema> = {}): void {
+  /** Declares a group with a budget; `uid`: as an object of a cluster. */
+  group(name: string, spec: z.input<typeof slotGroupSpecSchema> = {}, uid?: string): void {
     const parsed = slotGroupSpecSchema.parse(spec);
     const origin = { kind: "file", path: `/config/groups/${name}.toml` } as const;
     const place = { name, origin, generation: undefined, specHash: sha256(canonicalJson(parsed)) };
-    const rest = { labels: {}, annotations: {}, since: this.#now(), diagnostics: [] };
+    const rest = {
+      labels: {},
+      annotations: {},
+      since: this.#now(),
+      diagnostics: [],
+      ...(uid === undefined ? {} : { uid }),
+    };
     this.#others.set(`SlotGroup/${name}`, { kind: "SlotGroup", ...place, ...rest, spec: parsed });
     this.#tell(name, "SlotGroup");
   }

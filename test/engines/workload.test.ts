@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { ModelRecord } from "../../src/api/model.ts";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { EngineInput, ProbeInput } from "../../src/engines/engine.ts";
 import { expand } from "../../src/engines/expand.ts";
@@ -146,6 +147,27 @@ test("only a Pod has extended resources, claims, a template and keys of Secrets"
   assert.equal(docker.container?.pod, undefined);
   assert.equal(docker.hash, workload(made("docker", {})).hash, "where no Pod is made, a template restarts nothing");
   assert.notEqual(workload(made("kubernetes", { podTemplate })).hash, workload(made("kubernetes", {})).hash);
+});
+
+test("a Pod knows the memory of its model, unless a GPU has it, and that figure restarts nothing", () => {
+  const made = (spec: SlotSpecInput, more: Partial<ModelRecord>) => {
+    const base = input({ spec: { image: "llama:1", ...spec }, model: model(more) });
+    const placement = { ...base.placement, ...runningIn("kubernetes"), backend: spec.backend ?? "cpu" };
+    assert.ok(placement.backend !== "auto");
+    return workload({ ...base, placement: { ...placement, backend: placement.backend } });
+  };
+  const bytes = (spec: SlotSpecInput, more: Partial<ModelRecord>) => made(spec, more).container?.pod?.memoryBytes;
+  assert.deepEqual(
+    [
+      bytes({}, { sizeBytes: 5e9 }),
+      bytes({}, { sizeBytes: 5e9, memoryBytes: 6e9 }),
+      bytes({ backend: "vulkan" }, { sizeBytes: 5e9 }),
+      bytes({ backend: "vulkan" }, { sizeBytes: 5e9, memoryBytes: 1e9 }),
+      bytes({}, {}),
+    ],
+    [5e9, 6e9, undefined, 1e9, undefined],
+  );
+  assert.equal(made({}, { sizeBytes: 5e9 }).hash, made({}, {}).hash);
 });
 
 const asked: readonly [Readonly<Record<string, number>>, string, string][] = [

@@ -34,7 +34,7 @@ describeSource("custom resources", async () => {
   const { namespace } = stores;
   const client = stack.use(await stores.client());
   const onError = (error: unknown): void => console.error(error);
-  const source = stack.use(await ObjectSource.open({ client, before: () => undefined, onError }, () => undefined));
+  const source = stack.use(await ObjectSource.open({ client, onError }, () => undefined));
   const owned = stack.move();
   const pathOf = (kind: Kind): string => `/apis/${apiVersion}/namespaces/${namespace}/${resources[kind].plural}`;
   return {

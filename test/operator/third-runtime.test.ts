@@ -70,6 +70,70 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([site.condition("a", "Ready"), site.runtime.deeds], ["True/Loaded", []]);
   });
 
+  it("publishes the digest that its engine's machine tells of an image without one", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    const imageDigest = `sha256:${"ab".repeat(32)}`;
+    const observe = pods.observe.bind(pods);
+    pods.observe = async (slot) => (await observe(slot)).map((seen) => ({ ...seen, imageDigest }));
+    await site.start();
+    site.source.save("a", { ...image, runtime: "kubernetes" });
+    await site.advance(5);
+    assert.deepEqual([site.slot("a").status.image, site.slot("a").status.imageDigest], ["x:1", imageDigest]);
+    assert.deepEqual([pods.deeds.length, site.lock], [1, {}], "nothing is restarted or pinned for it");
+  });
+
+  for (const reason of ["Unauthorized", "ImageNotFound", "NoSecret"] as const)
+    it(`starts a slot by itself once its Secret or image has come (${reason}), at most every five minutes`, async () => {
+      const { site, pods } = siteWithPods();
+      await using _site = site;
+      Object.assign(pods.manner("a"), { cannotStart: true, refusedFor: reason });
+      await site.start();
+      site.source.save("a", { ...image, runtime: "kubernetes" });
+      await site.advance(3600);
+      assert.equal(site.condition("a", "Stalled"), undefined);
+      assert.deepEqual(
+        [site.condition("a", "Ready"), site.condition("a", "Reconciling")],
+        [`False/${reason}`, "True/ProgressingWithRetry"],
+      );
+      const starts = pods.deeds.filter(({ did }) => did === "start").length;
+      assert.ok(starts >= 18 && starts <= 24, `${starts} starts in an hour`);
+      await site.start();
+      Object.assign(pods.manner("a"), { cannotStart: false });
+      await site.advance(310);
+      assert.equal(site.state("a"), "ready");
+    });
+
+  it("counts no idle time before its program has begun, however long that is waited for", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    pods.manner("a").pending = { reason: "Unschedulable", message: "no node takes its Pod", isStuck: true };
+    await site.start();
+    site.source.save("a", { ...image, runtime: "kubernetes", load: "onDemand", idleSeconds: 60 });
+    await site.request("a", "load");
+    await site.advance(300);
+    assert.deepEqual(
+      [site.condition("a", "Ready"), pods.deeds.map(({ did }) => did)],
+      ["False/Unschedulable", ["start"]],
+      "its Pod stays while a node is added",
+    );
+    pods.manner("a").pending = undefined;
+    await site.advance(50);
+    assert.equal(site.state("a"), "ready");
+    await site.advance(60);
+    assert.equal(site.state("a"), "offline");
+  });
+
+  it("leaves a slot whose program cannot be started to a person", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    pods.manner("a").cannotStart = true;
+    await site.start();
+    site.source.save("a", { ...image, runtime: "kubernetes" });
+    await site.advance(3600);
+    assert.equal(site.condition("a", "Stalled"), "True/StartFailed");
+  });
+
   it("is never chosen by auto where only manifests name it, also while it runs another slot", async () => {
     const { site, pods } = siteWithPods();
     await using _site = site;

@@ -235,6 +235,21 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
       await two.demand[Symbol.asyncDispose]();
     });
 
+    it("reach every other gateway, for people, and not the one that tells them", async () => {
+      await using under = await open();
+      await using one = await gateway(under, "one");
+      await using two = await gateway(under, "two");
+      await one.demand.write({ slots: { a: wish } });
+      await two.demand.write({ slots: { a: { ...wish, held: 0, inFlight: 3 } } });
+      const told = (by: GatewayStore): unknown =>
+        by.others.list().map(({ gateway: name, slots: { a } }) => [name, a?.held, a?.inFlight]);
+      await until("one knows of two", () => JSON.stringify(told(one)) === '[["two",0,3]]');
+      await until("two knows of one", () => JSON.stringify(told(two)) === '[["one",1,0]]');
+      await one.demand[Symbol.asyncDispose]();
+      await until("one has gone", () => two.others.list().length === 0);
+      await two.demand[Symbol.asyncDispose]();
+    });
+
     it("outlive the operator: a request is kept for the next operator, and removed by its token", async () => {
       await using under = await open();
       await using requester = await gateway(under, "g");

@@ -1,5 +1,6 @@
 import { isAvailable, type SlotState } from "../../api/states.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
+import type { OtherDemand } from "../../store/store.ts";
 import type { KnownSlot } from "../routing/index.ts";
 
 /** `serving` ends this long after the last request (DECISIONS 20). */
@@ -18,10 +19,12 @@ export interface SlotTraffic {
 export class Traffic {
   readonly #slots = new Map<string, SlotTraffic>();
   readonly #onEdge: (slot: string) => void;
+  readonly #others: OtherDemand | undefined;
 
-  /** `onEdge` is called when a slot changes between none and one request. */
-  constructor(onEdge: (slot: string) => void) {
+  /** `onEdge` is called when a slot changes between none and one request. `others`: for `elsewhere`. */
+  constructor(onEdge: (slot: string) => void, others?: OtherDemand) {
     this.#onEdge = onEdge;
+    this.#others = others;
   }
 
   of(slot: string): SlotTraffic {
@@ -35,6 +38,16 @@ export class Traffic {
 
   inFlight(slot: string): number {
     return this.#slots.get(slot)?.inFlight ?? 0;
+  }
+
+  /** The sum of the other gateways' requests, as they have published it. */
+  elsewhere(slot: string): { readonly inFlight: number; readonly held: number } {
+    const sum = { inFlight: 0, held: 0 };
+    for (const { slots } of this.#others?.list() ?? []) {
+      sum.inFlight += slots[slot]?.inFlight ?? 0;
+      sum.held += slots[slot]?.held ?? 0;
+    }
+    return sum;
   }
 
   begin(slot: string, now = steadyNow()): SlotTraffic {

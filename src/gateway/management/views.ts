@@ -5,6 +5,7 @@ import { findCondition } from "../../api/conditions.ts";
 import { duration } from "../../api/duration.ts";
 import { processIn, type Step } from "../../api/plan.ts";
 import { resourceKey, type ResourceStatus } from "../../api/resource-status.ts";
+import { isAvailable } from "../../api/states.ts";
 import { residentBytes } from "../../lib/resident-memory.ts";
 import { holdersOf, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
 import type { Admission } from "../admission/admission.ts";
@@ -25,9 +26,13 @@ export interface ViewContext {
 export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }: ViewContext): SlotView {
   const { spec, status, published, name } = slot;
   const waiting = admission.counts(name);
+  const elsewhere = traffic.elsewhere(name);
+  const state = traffic.stateOf(slot);
+  // Requests wait in a queue where an engine answers, and are held where none does.
+  const isAnswered = isAvailable(state);
   return {
     name,
-    state: traffic.stateOf(slot),
+    state: isAnswered && elsewhere.inFlight > 0 ? "serving" : state,
     model: status?.model.ref ?? spec.model.default ?? null,
     model_origin: status?.model.origin ?? "spec",
     engine: spec.engine,
@@ -40,9 +45,9 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
     enabled: spec.enabled,
     load: spec.load,
     capabilities: status?.capabilities ?? [],
-    in_flight: traffic.inFlight(name),
-    queued: waiting.queued,
-    held: waiting.held,
+    in_flight: traffic.inFlight(name) + elsewhere.inFlight,
+    queued: waiting.queued + (isAnswered ? elsewhere.held : 0),
+    held: waiting.held + (isAnswered ? 0 : elsewhere.held),
     conditions: [...slotConditions(status?.conditions ?? [], isOperatorLost)],
     generation: published?.generation ?? 0,
     observed_generation: status?.observedGeneration ?? 0,

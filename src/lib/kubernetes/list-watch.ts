@@ -3,48 +3,31 @@ import { parseJson } from "../json.ts";
 import { isRecord } from "../record.ts";
 import { steadyNow } from "../steady-clock.ts";
 import { isStatus, statusError } from "./api-error.ts";
-import type { ApiClient } from "./client.ts";
-import { isNewer, ObjectCache } from "./object-cache.ts";
+import { listPages } from "./list-pages.ts";
+import type { ListWatchCounts, ListWatchOptions } from "./list-watch-options.ts";
+import { isNewer, isOlder, ObjectCache } from "./object-cache.ts";
 import { readObject, type KubeObject } from "./object.ts";
 
-export interface ListWatchOptions {
-  readonly client: ApiClient;
-  /** Of the collection: `/apis/berth.dev/v1alpha1/namespaces/x/slots`. */
-  readonly path: string;
-  readonly labelSelector?: string;
-  readonly fieldSelector?: string;
-  /** The names whose object appeared, changed or is gone. An exception is counted and reported. */
-  readonly onChange: (names: readonly string[]) => void;
-  /** What stays in memory of each object; absent: all of it. */
-  readonly keep?: (value: KubeObject["value"]) => KubeObject["value"];
-  /** Each failure; the list-watch goes on. */
-  readonly onError?: (error: unknown) => void;
-  /** An end without a watch after this long is suspicious; a test shortens it. */
-  readonly watchSeconds?: number;
-}
-
-/** Counts since the start. */
-export interface ListWatchCounts {
-  readonly lists: number;
-  readonly watches: number;
-  readonly events: number;
-  /** Events that said nothing new. */
-  readonly stale: number;
-  readonly errors: number;
-  readonly handlerErrors: number;
-}
-
-const pageSize = 500;
 const firstDelayMs = 100;
 const longestDelayMs = 2000;
 /** The API server ends a watch after this; its bookmarks come about once a minute. */
 const usualWatchSeconds = 50;
-/** A watch that is open for longer than it may be is hung. */
-const graceMs = 5000;
+/** A watch that is open for longer than it may be, by this part of its time, is hung. */
+const grace = 0.1;
+/**
+ * After so many times of a watch without a line, not even a bookmark, another list tells what there is: a datastore that
+ * was restored from a backup counts versions from an earlier one, and a watch from a later version tells nothing.
+ */
+const silentWatches = 2;
 /** What a list lacks is asked for again after this. */
 const secondLookMs = 250;
 /** A watch is opened again within 2 s, unless the API server does not answer. */
 const followingMs = 5000;
+
+interface Listed {
+  readonly version: string;
+  readonly objects: ReadonlyMap<string, KubeObject>;
+}
 
 /**
  * The objects of one collection, followed: a paged list, then a watch with bookmarks, which is opened again from the last
@@ -58,6 +41,9 @@ export class ListWatch implements AsyncDisposable {
   readonly #synced = Promise.withResolvers<void>();
   #running: Promise<void> = Promise.resolve();
   #version: string | undefined;
+  /** Of all that was heard. */
+  #newest = "1";
+  #heardMs = 0;
   #failures = 0;
   #isSynced = false;
   #isConnected = false;
@@ -153,6 +139,7 @@ export class ListWatch implements AsyncDisposable {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
+        if (this.#isSilent()) this.#version = undefined;
         if (this.#version === undefined) await this.#list();
         await this.#watch();
       } catch (error) {
@@ -161,6 +148,11 @@ export class ListWatch implements AsyncDisposable {
       }
       if (this.#failures > 0) await delay(this.#backOffMs(), undefined, { signal }).catch(() => undefined);
     }
+  }
+
+  #isSilent(): boolean {
+    const { watchSeconds = usualWatchSeconds } = this.#options;
+    return steadyNow() - this.#heardMs > silentWatches * watchSeconds * 1000;
   }
 
   #failed(error: unknown): void {
@@ -181,53 +173,58 @@ export class ListWatch implements AsyncDisposable {
   }
 
   async #list(): Promise<void> {
+    const newest = this.#cache.newest(this.#newest);
     let found = await this.#pages();
     const isMissing = (): boolean => this.#cache.names().some((name) => !found.objects.has(name));
-    if (isMissing() && !this.#stop.signal.aborted) {
+    // Versions only grow, unless the datastore was restored from a backup.
+    const isRestored = (): boolean => isOlder(found.version, newest);
+    if ((isMissing() || isRestored()) && !this.#stop.signal.aborted) {
       // A list that lacks what was there may come from a server that has not read all of its own store yet.
       await delay(secondLookMs, undefined, { signal: this.#stop.signal });
       const again = await this.#pages();
       for (const [name, object] of found.objects) if (!again.objects.has(name)) this.#cache.put(object);
       found = again;
     }
-    const changed = [...found.objects.values()].flatMap((object) =>
-      this.#cache.put(object) ? [object.meta.name] : [],
-    );
-    for (const { meta } of this.#cache.values()) {
-      // The watch may have told of an object since the list was made.
-      if (found.objects.has(meta.name) || isNewer(meta.resourceVersion, found.version)) continue;
-      if (this.#cache.delete(meta.name, meta.uid)) changed.push(meta.name);
-    }
-    this.#version = found.version;
+    let changed: readonly string[];
+    if (isRestored()) {
+      changed = this.#cache.replace(found.objects);
+      this.#newest = found.version;
+    } else changed = this.#merge(found);
+    this.#follow(found.version);
+    this.#heardMs = steadyNow();
     this.#isSynced = true;
     this.#synced.resolve();
     if (changed.length > 0) this.#tell(changed);
   }
 
-  async #pages(): Promise<{ readonly version: string; readonly objects: ReadonlyMap<string, KubeObject> }> {
-    const { client, path, labelSelector, fieldSelector } = this.#options;
+  /** The names of the objects of which the list told something new. */
+  #merge({ version, objects }: Listed): readonly string[] {
+    const changed = [...objects.values()].flatMap((object) => (this.#cache.put(object) ? [object.meta.name] : []));
+    for (const { meta } of this.#cache.values()) {
+      // The watch may have told of an object since the list was made.
+      if (objects.has(meta.name) || isNewer(meta.resourceVersion, version)) continue;
+      if (this.#cache.delete(meta.name, meta.uid, version)) changed.push(meta.name);
+    }
+    return changed;
+  }
+
+  async #pages(): Promise<Listed> {
     const objects = new Map<string, KubeObject>();
-    let next: string | undefined;
-    for (;;) {
-      this.#counts.lists += 1;
-      const query = { limit: pageSize, continue: next, labelSelector, fieldSelector };
-      const page = await client.request("GET", path, { query, signal: this.#stop.signal });
-      if (!isRecord(page) || !Array.isArray(page["items"]) || !isRecord(page["metadata"]))
-        throw new Error(`${path}: the answer is no list`);
-      for (const item of page["items"]) {
+    const version = await listPages(this.#options.client, this.#options, {
+      signal: this.#stop.signal,
+      onPage: () => (this.#counts.lists += 1),
+      onItem: (item) => {
         const object = this.#read(item);
         if (object !== undefined) objects.set(object.meta.name, object);
-      }
-      const { continue: more, resourceVersion } = page["metadata"];
-      next = typeof more === "string" && more !== "" ? more : undefined;
-      if (next === undefined) return { version: String(resourceVersion), objects };
-    }
+      },
+    });
+    return { version, objects };
   }
 
   async #watch(): Promise<void> {
     const { client, path, labelSelector, fieldSelector, watchSeconds = usualWatchSeconds } = this.#options;
     const timeoutSeconds = Math.ceil(watchSeconds * (0.8 + Math.random() * 0.4));
-    const hung = AbortSignal.timeout(timeoutSeconds * 1000 + graceMs);
+    const hung = AbortSignal.timeout(timeoutSeconds * 1000 + watchSeconds * 1000 * grace);
     const signal = AbortSignal.any([this.#stop.signal, hung]);
     const query = {
       watch: true,
@@ -245,6 +242,7 @@ export class ListWatch implements AsyncDisposable {
       this.#isConnected = true;
       for await (const line of lines) {
         this.#event(line);
+        this.#heardMs = steadyNow();
         this.#failures = 0;
       }
       // An end in good order: the next watch begins at once, unless the server ends each of them at once.
@@ -267,16 +265,21 @@ export class ListWatch implements AsyncDisposable {
     if (type === "BOOKMARK") {
       const metadata = event["object"]["metadata"];
       if (isRecord(metadata) && typeof metadata["resourceVersion"] === "string")
-        this.#version = metadata["resourceVersion"];
+        this.#follow(metadata["resourceVersion"]);
       return;
     }
     if (object === undefined) throw new Error("a watch event without an object's name");
     this.#counts.events += 1;
     const { name, uid, resourceVersion } = object.meta;
-    const isNew = type === "DELETED" ? this.#cache.delete(name, uid) : this.#cache.put(object);
-    this.#version = resourceVersion;
+    const isNew = type === "DELETED" ? this.#cache.delete(name, uid, resourceVersion) : this.#cache.put(object);
+    this.#follow(resourceVersion);
     if (isNew) this.#tell([name]);
     else this.#counts.stale += 1;
+  }
+
+  #follow(version: string): void {
+    this.#version = version;
+    if (isOlder(this.#newest, version)) this.#newest = version;
   }
 
   #read(value: unknown): KubeObject | undefined {

@@ -90,7 +90,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
         };
   const refusal = placement?.refusal;
   const roles = engine === undefined || engineInput === undefined ? [] : engine.roles(engineInput);
-  const threads = threadsOf(dependencies, name, spec, placement?.placement.backend, observed);
+  const threads = threadsOf(dependencies, name, spec, placement?.placement, observed);
   let workloads: SlotInput["workloads"] = [];
   let unleased: SlotInput["unleased"] = [];
   let lacking = 0;

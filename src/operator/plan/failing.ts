@@ -24,6 +24,8 @@ import { hasReplicas, isServedByOthers, type ProcessInput } from "./processes.ts
 
 /** Only a person can mend these: no attempt until the spec changes or a request comes. */
 const terminalReasons: ReadonlySet<string> = new Set(["StartFailed", "ImageNotFound", "Unauthorized", "WrongPlatform"]);
+/** Of these a cluster may mend by itself: its Git tool brings the image, or the Secret of its registry, after the slot. */
+const mendedReasons: ReadonlySet<string> = new Set(["ImageNotFound", "Unauthorized"]);
 /** An engine that was ready for this long and ends has not failed to start (DECISIONS 9). */
 export const steadyMs = 60_000;
 
@@ -75,8 +77,7 @@ export function crashed(input: ProcessInput): Decision | undefined {
   // Loading the same weights again would end the same way. An engine that had been ready had memory for its weights:
   // the further memory that it lacked may be free the next time.
   const isTerminal =
-    terminalReasons.has(reason) ||
-    (hasRunOut && first !== undefined && publishedProcess(input, first)?.isReady !== true);
+    isPersons(input, reason) || (hasRunOut && first !== undefined && publishedProcess(input, first)?.isReady !== true);
   const next = "tried again once another slot releases memory, after an edit or on request";
   const message = hasRunOut && isTerminal ? `${said}; ${next}` : said;
   const startedAt = first?.startedAt ?? (vanished && publishedProcess(input, vanished)?.startedAt);
@@ -87,6 +88,15 @@ export function crashed(input: ProcessInput): Decision | undefined {
     isSteady: wasSteady(input, at(startedAt)),
     steps: stop(gone, "remove the exited process"),
   });
+}
+
+/** Whether only a person can mend that failure. */
+function isPersons(input: ProcessInput, reason: string): boolean {
+  if (!terminalReasons.has(reason)) return false;
+  const isPod =
+    workloadsOf(input).some(({ container }) => container?.pod !== undefined) ||
+    input.observed.some(({ id }) => "podName" in id);
+  return !(isPod && mendedReasons.has(reason));
 }
 
 /** The same engine by its name, with another start that is not ours: its model was lost with the old one. */
@@ -112,7 +122,7 @@ function failure(
   {
     reason,
     message,
-    isTerminal = terminalReasons.has(reason),
+    isTerminal = isPersons(input, reason),
     isSteady,
     steps,
   }: Pick<Decision, "reason" | "message" | "steps"> & {
@@ -137,7 +147,7 @@ export function stalled(input: ProcessInput): Decision | undefined {
   const { lastError, nextRetryAt } = input.before?.status ?? {};
   if (lastError === undefined) return undefined;
   const isTerminal =
-    terminalReasons.has(lastError.reason) || (lastError.reason === memoryReason && nextRetryAt === undefined);
+    isPersons(input, lastError.reason) || (lastError.reason === memoryReason && nextRetryAt === undefined);
   if (!isTerminal) return undefined;
   if (needsStart(input).length === 0 || failuresInForce(input) === 0) return undefined;
   const isServing = isServedByOthers(input);

@@ -67,7 +67,7 @@ export function place(
   const requested = spec.runtime === "auto" ? dependencies.defaultRuntime : spec.runtime;
   const wasOnCpu = before?.status.backend === "cpu";
   const placed = (traits: RuntimeTraits, reason: string, refusal?: EngineRefusal): Placed => {
-    const { kind, runs, addressing, inCluster } = traits;
+    const { kind, runs, addressing, inCluster, isOnThisMachine } = traits;
     const isProgram = runs === "program";
     const program = isProgram && (!isRunning || wasOnCpu) ? processorOnly(spec, host) : undefined;
     const { value, reason: why } = inCluster === true ? podBackend(spec) : (program ?? backend);
@@ -75,6 +75,7 @@ export function place(
     return {
       placement: {
         ...(inCluster === true ? { inCluster } : {}),
+        ...(isOnThisMachine === true ? { isOnThisMachine } : {}),
         images: images.shipped,
         lock: images.lock(),
         backend: value,

@@ -1,6 +1,7 @@
 import type { SlotSpec } from "../../api/slot.ts";
 import type { PublishedSlot } from "../../api/status.ts";
 import type { Observed } from "../../api/workload.ts";
+import type { Placement } from "../../engines/engine.ts";
 import { gpuBackends } from "../../engines/gpu-use.ts";
 import type { Machine } from "./placing.ts";
 import type { SlotInput } from "./input.ts";
@@ -14,16 +15,22 @@ interface ThreadsContext {
   readonly source: Pick<DesiredSource, "list">;
 }
 
+/** Where its machine is not known: on a smaller one more threads than cores wait for each other. */
+const threadsElsewhere = 4;
+
+type Placed = Pick<Placement, "backend" | "runs" | "inCluster" | "isOnThisMachine">;
+
 /**
  * Threads for each engine: one core stays free for the rest, the others are shared by llama processes that compute on
  * the processor at the same time: those of always loaded slots, and those that are loaded now (with more threads than
- * cores llama.cpp's spin-waiting makes it hundreds of times slower). Kept while the slot is loaded.
+ * cores llama.cpp's spin-waiting makes it hundreds of times slower). A container has no more than its limit of
+ * processors, and a Pod without one, on a machine that nobody has measured, few. Kept while the slot is loaded.
  */
 export function threadsOf(
   dependencies: ThreadsContext,
   name: string,
   spec: SlotSpec | undefined,
-  backend: string | undefined,
+  placement: Placed | undefined,
   observed: readonly Observed[],
 ): SlotInput["threads"] {
   if (spec?.model.threads !== undefined) return { value: spec.model.threads, reason: "the spec" };
@@ -34,6 +41,31 @@ export function threadsOf(
   if (kept !== undefined && !isScaled && observed.some(({ phase }) => phase === "running")) {
     return { value: Number(kept.value), reason: kept.reason };
   }
+  const limit = placement?.runs === "image" ? spec?.resources.cpus : undefined;
+  const isElsewhere = placement?.inCluster === true && placement.isOnThisMachine !== true;
+  const limited = limit === undefined ? Infinity : Math.max(1, Math.floor(limit));
+  // The cluster places the Pod where its limit can be had: this machine's cores say nothing about that.
+  if (isElsewhere && limit !== undefined) return { value: limited, reason: limitReason(limit) };
+  const shared = sharedThreads(dependencies, name, spec, placement?.backend);
+  if (limit !== undefined && limited < shared.value) return { value: limited, reason: limitReason(limit) };
+  if (!isElsewhere) return shared;
+  const value = Math.min(threadsElsewhere, shared.value);
+  const of = value < threadsElsewhere ? `${shared.reason}, as the operator's node has them` : `${value} are few enough`;
+  const advice = "resources.cpus or model.threads gives it more";
+  return { value, reason: `the cores of its Pod's node are not known (${of}): ${advice}` };
+}
+
+function limitReason(cpus: number): string {
+  return `resources.cpus allows ${cpus} ${cpus === 1 ? "core" : "cores"}: more threads would wait for each other`;
+}
+
+/** The threads on this machine. */
+function sharedThreads(
+  dependencies: ThreadsContext,
+  name: string,
+  spec: SlotSpec | undefined,
+  backend: string | undefined,
+): SlotInput["threads"] {
   const cores = dependencies.machine.cores?.() ?? { count: dependencies.cores, what: `${dependencies.cores} cores` };
   const most = Math.max(1, cores.count - 1);
   const all = `${cores.what}, less one`;

@@ -76,9 +76,12 @@ function counted(requests: number, one: string, many: string): string {
 
 /** A requested slot is not idle while it loads, for any time: a failure or its time limit ends it. */
 function isComing({ before, observed }: WantedInput): boolean {
-  const state = before?.status.state;
+  const { state, transitions = [] } = before?.status ?? {};
   if (state === "pulling") return true;
-  return (state === "starting" || state === "warming") && observed.some(({ phase }) => phase === "running");
+  if (!observed.some(({ phase }) => phase === "running")) return false;
+  // Its program may wait for a machine, or for a Secret: that is an error, and it comes once these are there.
+  const last = state === "error" ? transitions.at(-1)?.from : state;
+  return last === "pulling" || last === "starting" || last === "warming";
 }
 
 /** The last published use, in milliseconds since the epoch; now, where the clock was set back since. */

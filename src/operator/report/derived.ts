@@ -1,4 +1,5 @@
 import type { SlotStatus } from "../../api/status.ts";
+import type { Observed } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import type { SlotInput } from "../plan/input.ts";
 import { healthOf } from "../plan/input.ts";
@@ -51,10 +52,16 @@ function threadsIn({ threads }: SlotInput): SlotStatus["decisions"][string] {
   return { value: String(threads.value), reason: threads.reason };
 }
 
-/** The image of the next start, with its digest where it is known. */
-export function imageOf({ workloads }: SlotInput): Pick<SlotStatus, "image" | "imageDigest"> {
-  const image = isRefusal(workloads) ? undefined : workloads[0]?.container?.image;
-  if (image === undefined) return {};
-  const [, digest] = image.split("@");
+/** The image of the next start, with its digest where it is named or where a running engine tells it. */
+export function imageOf(
+  { workloads }: Pick<SlotInput, "workloads">,
+  running: readonly Observed[],
+): Pick<SlotStatus, "image" | "imageDigest"> {
+  const workload = isRefusal(workloads) ? undefined : workloads[0];
+  const image = workload?.container?.image;
+  if (workload === undefined || image === undefined) return {};
+  // An engine of another hash may have another image.
+  const told = running.find(({ hash, imageDigest }) => hash === workload.hash && imageDigest !== undefined);
+  const [, digest = told?.imageDigest] = image.split("@");
   return { image, ...(digest === undefined ? {} : { imageDigest: digest }) };
 }

@@ -75,7 +75,8 @@ export class RegistrySync {
       (group) => dependencies.groups.statusOf(group)?.problems ?? [],
     );
     this.#resources = resources;
-    return await this.#publish({ schema: 1, models: [...records], upstreams, resources });
+    const uids = [...models, ...declaredUpstreams, ...groups].map(({ uid }) => uid);
+    return await this.#publish({ schema: 1, models: [...records], upstreams, resources }, uids);
   }
 
   #enqueueHolders(before: ReadonlyMap<string, ModelRecord>, after: ReadonlyMap<string, ModelRecord>): void {
@@ -94,8 +95,12 @@ export class RegistrySync {
     }
   }
 
-  async #publish(next: Parameters<Dependencies["publisher"]["writeRegistry"]>[0]): Promise<Done> {
-    const json = JSON.stringify(next);
+  /** `uids`: of the resources; one that was made again under its name has no state yet. */
+  async #publish(
+    next: Parameters<Dependencies["publisher"]["writeRegistry"]>[0],
+    uids: readonly (string | undefined)[],
+  ): Promise<Done> {
+    const json = JSON.stringify([next, uids]);
     if (json === this.#published) return {};
     try {
       await this.#options.dependencies.publisher.writeRegistry(next);

@@ -62,7 +62,7 @@ export function summarise(input: SlotInput, decision: Decision, outcome: Outcome
     ...endpointOf(input, processes),
     processes,
     ...hashOf(running),
-    ...(running.length > 0 ? imageOf(input) : {}),
+    ...(running.length > 0 ? imageOf(input, running) : {}),
     ...(input.unprepared?.state === "fetching" ? { progress: { ...input.unprepared.progress } } : {}),
     restarts,
     ...failuresOf(input, decision, backoff),

@@ -12,7 +12,6 @@ import type { ApiClient } from "../../lib/kubernetes/client.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import type { RemoveOptions, Runtime, StartOptions } from "../runtime.ts";
-import { BadWorkload } from "../start-failure.ts";
 import { observedOf } from "./observed.ts";
 import { endPod } from "./pod-end.ts";
 import { refuseOutsideLinks } from "./model-links.ts";
@@ -138,10 +137,7 @@ class KubernetesRuntime implements Runtime {
       await this.#start(workload, container, options);
     } catch (error) {
       if (error instanceof Error && isStatus(error, 409)) return error;
-      const refusal =
-        error instanceof BadWorkload
-          ? ({ reason: "StartFailed", message: error.message } as const)
-          : startRefusal(error, this.#site.namespace);
+      const refusal = startRefusal(error, this.#site.namespace);
       if (refusal === undefined) throw error;
       this.#refused.set(keyOf(workload), refusedStart(workload, refusal));
       this.#subscribers.notify(slot);

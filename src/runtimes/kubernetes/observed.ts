@@ -34,6 +34,8 @@ export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known }: Se
   const engine = pod.status.containerStatuses.find((each) => each.name === engineContainer);
   const begunAt = engine?.state.running?.startedAt;
   const pending = pendingOf(pod);
+  // Without a name before it, it is the node's own number of the image.
+  const imageDigest = /@(sha256:[0-9a-f]{64})$/.exec(engine?.imageID ?? "")?.[1];
   return {
     ...base,
     phase: "running",
@@ -41,6 +43,7 @@ export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known }: Se
     ...(bearer === undefined ? {} : { bearer }),
     ...(typeof begunAt === "string" ? { begunAt: new Date(begunAt) } : {}),
     ...(pending === undefined ? {} : { pending }),
+    ...(imageDigest === undefined ? {} : { imageDigest }),
   };
 }
 

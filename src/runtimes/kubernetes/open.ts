@@ -4,7 +4,7 @@ import { fencedClient } from "../../lib/kubernetes/fenced-client.ts";
 import { connect } from "../../lib/kubernetes/connection.ts";
 import type { Runtime } from "../runtime.ts";
 import { openKubernetesRuntime } from "./kubernetes.ts";
-import type { ModelVolume } from "./pod-volumes.ts";
+import { modelVolume } from "./in-cluster.ts";
 
 /** Nobody's user: what an operator that runs as root gives its engines. */
 const nobody = 65_532;
@@ -37,14 +37,4 @@ export async function openPodRuntime({
     },
     signal,
   });
-}
-
-/** An operator outside of every Pod is on the node; the directory of one in a Pod is a volume that only a setting names. */
-function modelVolume(
-  { modelsDir: directory, podModels }: Pick<Config, "modelsDir" | "podModels">,
-  env: NodeJS.ProcessEnv,
-): ModelVolume | undefined {
-  if (podModels?.startsWith("claim:") === true) return { directory, source: { claim: podModels.slice(6) } };
-  if (podModels?.startsWith("path:") === true) return { directory, source: { path: podModels.slice(5) } };
-  return env["KUBERNETES_SERVICE_HOST"] === undefined ? { directory, source: { path: directory } } : undefined;
 }

@@ -9,12 +9,17 @@ const gpuResource: Readonly<Record<string, string>> = { cuda: "nvidia.com/gpu", 
 export interface PodDevices {
   /** Limits of the container; requests of extended resources equal them by themselves. */
   readonly limits: Readonly<Record<string, string>>;
+  /** Of memory and processors without a limit, which would itself be the request. */
+  readonly requests: Readonly<Record<string, string>>;
   readonly claims: readonly { readonly name: string; readonly request?: string }[];
   /** Claims of the Pod, which its container names. */
   readonly resourceClaims: readonly Written<V1PodResourceClaim>[];
   /** Device files of the node, where no plugin and no claim brings the devices. */
   readonly paths: readonly string[];
 }
+
+/** Without a request of processors an engine gets none while another Pod of its node is busy. */
+const cpuRequest = "100m";
 
 /**
  * How the engine gets its devices: from a device plugin, by claims, or else as files of the node. Throws BadWorkload
@@ -43,6 +48,10 @@ export function devicesOf({ gpus, devices, memoryBytes, cpus, pod }: Container):
   const isByPlugin = isGivenElsewhere || (resource !== undefined && limits[resource] !== undefined);
   return {
     limits,
+    requests: {
+      ...(memoryBytes === undefined && pod?.memoryBytes !== undefined ? { memory: String(pod.memoryBytes) } : {}),
+      ...(cpus === undefined ? { cpu: cpuRequest } : {}),
+    },
     claims: claims.map(({ name, request }) => ({ name, ...(request === undefined ? {} : { request }) })),
     resourceClaims: claims.map(({ name, resourceClaimName, resourceClaimTemplateName }) => ({
       name,

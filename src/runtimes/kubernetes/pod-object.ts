@@ -23,6 +23,7 @@ const containerStatusSchema = z.object({
   lastState: stateSchema.default({}),
   restartCount: z.int().default(0),
   started: z.boolean().nullish(),
+  imageID: z.string().optional(),
 });
 export type ContainerStatus = z.infer<typeof containerStatusSchema>;
 

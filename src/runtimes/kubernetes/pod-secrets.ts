@@ -4,7 +4,6 @@ import { patchTypes } from "../../lib/kubernetes/client.ts";
 import { texts } from "../../lib/kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { givenTo, type Given } from "../process/child.ts";
-import { BadWorkload } from "../start-failure.ts";
 import { PodMemory } from "./pod-memory.ts";
 import { instanceLabel } from "./pod-label.ts";
 import type { Pod } from "./pod-object.ts";
@@ -13,6 +12,11 @@ import type { PodView } from "./pod-view.ts";
 
 /** Of an object that is made: an unknown field is refused, and not left out. */
 export const createStrictly = { fieldManager: "berth", fieldValidation: "Strict" } as const;
+
+/** A Secret of the manifest does not exist, or lacks the key: it may come after the slot. */
+export class SecretMissing extends Error {
+  override readonly name = "SecretMissing";
+}
 
 /** The Secrets beside Pods: each has its Pod's name, and holds the bearer that the engine requires. */
 export class PodSecrets {
@@ -25,7 +29,7 @@ export class PodSecrets {
 
   /**
    * The values that the operator gives to the engine. A key of a Secret reaches the Pod by reference, except for the
-   * bearer, which the gateway must know too. Throws BadWorkload, naming the variable.
+   * bearer, which the gateway must know too. Throws BadWorkload or SecretMissing, naming the variable.
    */
   async givenTo(workload: Workload): Promise<Given> {
     const name = workload.bearer?.env;
@@ -117,7 +121,7 @@ export class PodSecrets {
   async #read(variable: string, ref: SecretKeyRef): Promise<string> {
     const value = await this.#value(ref);
     if (value === undefined)
-      throw new BadWorkload(`env.${variable}: the Secret ${ref.name} has no key ${ref.key}, or does not exist`);
+      throw new SecretMissing(`env.${variable}: the Secret ${ref.name} has no key ${ref.key}, or does not exist`);
     return value;
   }
 

@@ -8,6 +8,8 @@ import { strategicMerge } from "./merge.ts";
 import { devicesOf } from "./pod-devices.ts";
 import { ownKeys, podAnnotations, podLabels, podName } from "./pod-label.ts";
 import { refuseNodeAccess } from "./pod-guard.ts";
+import { pinned } from "./pod-node.ts";
+import { isOnNode } from "./in-cluster.ts";
 import { volumesOf, type ModelVolume } from "./pod-volumes.ts";
 import { unexpanded } from "./references.ts";
 
@@ -76,7 +78,6 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
   const { env, secrets } = environment(workload, name, start.given);
   const devices = devicesOf(container);
   const { volumes, own, mounts } = volumesOf(container, devices.paths, site.models);
-  const isPinned = site.node !== undefined && site.models !== undefined && "path" in site.models.source;
   const generated = {
     apiVersion: "v1",
     kind: "Pod",
@@ -89,7 +90,6 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
       enableServiceLinks: false,
       // The engine is then not the first process, which would ignore TERM without a handler.
       ...(container.hasInit ? { shareProcessNamespace: true } : {}),
-      ...(isPinned ? { nodeSelector: { "kubernetes.io/hostname": site.node } } : {}),
       securityContext: podSecurity(site),
       ...(devices.resourceClaims.length === 0 ? {} : { resourceClaims: devices.resourceClaims }),
       containers: [
@@ -103,6 +103,8 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
           ports: [{ name: "http", containerPort: container.port, protocol: "TCP" }],
           resources: {
             ...(Object.keys(devices.limits).length === 0 ? {} : { limits: devices.limits }),
+            // Without any the node kills the engine first where its memory runs short.
+            ...(Object.keys(devices.requests).length === 0 ? {} : { requests: devices.requests }),
             ...(devices.claims.length === 0 ? {} : { claims: devices.claims }),
           },
           // Says that a socket listens; whether the engine is healthy, the operator asks itself.
@@ -117,7 +119,8 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
       volumes,
     },
   } satisfies Written<V1Pod>;
-  const pod = templated(generated, container.pod?.template);
+  const merged = templated(generated, container.pod?.template);
+  const pod = site.node !== undefined && isOnNode(site) ? pinned(merged, site.node) : merged;
   if (site.allowsHostMounts !== true && isRecord(pod["spec"]))
     refuseNodeAccess(pod["spec"], {
       podName: name,

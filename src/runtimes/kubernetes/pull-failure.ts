@@ -1,4 +1,4 @@
-import type { PodExit } from "../../api/workload.ts";
+import type { Exit, PodExit } from "../../api/workload.ts";
 
 /** The kubelet's reasons of a container whose image it does not get. */
 export const pullReasons: ReadonlySet<string> = new Set([
@@ -12,13 +12,19 @@ export const pullReasons: ReadonlySet<string> = new Set([
 ]);
 
 /** Why the node does not get the image: registries and container engines have messages only, no codes. */
-export function pullExit(image: string, kubeletReason: string, said: string): Pick<PodExit, "reason" | "message"> {
+export function pullExit(
+  image: string,
+  kubeletReason: string,
+  said: string,
+): Pick<Exit, "reason" | "message"> | Pick<PodExit, "reason" | "message"> {
   const words = said.replaceAll(/\s+/g, " ").trim();
+  const text = (message: string): string =>
+    `the image ${image} ${message}${words === "" ? "" : ` (${words.slice(0, 300)})`}`;
   const exit = (reason: PodExit["reason"], message: string): Pick<PodExit, "reason" | "message"> => ({
     reason,
-    message: `the image ${image} ${message}${words === "" ? "" : ` (${words.slice(0, 300)})`}`,
+    message: text(message),
   });
-  if (kubeletReason === "InvalidImageName") return exit("ImageNotFound", "is no name of an image");
+  if (kubeletReason === "InvalidImageName") return { reason: "StartFailed", message: text("is no name of an image") };
   if (kubeletReason === "ErrImageNeverPull")
     return exit("ImageNotFound", "is not on the node, and imagePullPolicy Never forbids to fetch it");
   if (/no match for platform|no matching manifest|exec format error/i.test(words))

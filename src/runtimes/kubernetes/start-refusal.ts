@@ -1,9 +1,15 @@
-import type { Exit, Observed, Workload } from "../../api/workload.ts";
+import type { Exit, Observed, PodExit, Workload } from "../../api/workload.ts";
 import { ApiError } from "../../lib/kubernetes/api-error.ts";
+import { BadWorkload } from "../start-failure.ts";
 import { podName } from "./pod-label.ts";
+import { SecretMissing } from "./pod-secrets.ts";
 
-/** Why the API server will never take the Pod without a change; undefined when another attempt may succeed. */
-export function startRefusal(error: unknown, namespace: string): Pick<Exit, "reason" | "message"> | undefined {
+export type Refusal = Pick<Exit, "reason" | "message"> | Pick<PodExit, "reason" | "message">;
+
+/** Why there is no Pod until somebody changes something; undefined when another attempt may succeed. */
+export function startRefusal(error: unknown, namespace: string): Refusal | undefined {
+  if (error instanceof SecretMissing) return { reason: "NoSecret", message: error.message };
+  if (error instanceof BadWorkload) return { reason: "StartFailed", message: error.message };
   if (!(error instanceof ApiError)) return undefined;
   const { status, message } = error;
   if (status === 403 && message.includes("violates PodSecurity")) {
@@ -20,7 +26,7 @@ export function startRefusal(error: unknown, namespace: string): Pick<Exit, "rea
 /** A start that was refused: there is no Pod to show, but there is a reason. */
 export type RefusedStart = Observed & { readonly phase: "exited" };
 
-export function refusedStart(workload: Workload, refusal: Pick<Exit, "reason" | "message">): RefusedStart {
+export function refusedStart(workload: Workload, refusal: Refusal): RefusedStart {
   const { slot, role, ordinal, hash, port } = workload;
   const now = new Date();
   const name = podName(workload);

@@ -3,6 +3,7 @@ import { TokenStore } from "../auth/tokens.ts";
 import { documentsInFiles } from "../documents.ts";
 import { ConversationThread } from "../state/conversation-thread.ts";
 import { openDemandWriter } from "../state/demand.ts";
+import { otherDemandFiles } from "../state/other-demand.ts";
 import { DiscoveredStore } from "../state/discovered.ts";
 import { openGroupStore } from "../state/groups.ts";
 import { openHardwareStore } from "../state/hardware.ts";
@@ -36,6 +37,7 @@ export async function openGatewayStore(config: StoreConfig, options: GatewayStor
   return {
     published,
     demand,
+    others: otherDemandFiles(stateDir, gateway),
     requests,
     hardware,
     groups,

@@ -21,19 +21,19 @@ import { demandAnnotation, gatewayLease, leasesPath, managed, partLabel } from "
 import { collectVoidLeases } from "./void-leases.ts";
 
 const labels = { ...managed, [partLabel]: "gateway" } as const;
-const labelSelector = Object.entries(labels)
+export const gatewaysSelector = Object.entries(labels)
   .map(([name, value]) => `${name}=${value}`)
   .join(",");
 
-function demandIn(annotations: Readonly<Record<string, string>>): unknown {
+export function demandIn(annotations: Readonly<Record<string, string>>): unknown {
   return parseJson(annotations[demandAnnotation] ?? "");
 }
 
 /** Many times the age at which demand is void. */
 const usualVoidMs = 12 * heartbeatTtlMs;
 
-/** A Lease that is this old when an operator starts is a killed gateway's, whatever the clocks of two machines differ by. */
-const freshMs = 60_000;
+/** A Lease that is this old when a reader starts is a killed gateway's, whatever the clocks of two machines differ by. */
+export const freshMs = 60_000;
 
 /**
  * The demand of every live gateway of the namespace, each in a Lease of its own. A Lease that was not renewed for `voidMs`
@@ -48,7 +48,13 @@ export async function openDemandLeases(
   const opened: { watch?: ListWatch } = {};
   const clocks = { elapsedMs: () => opened.watch?.connectedMs ?? 0, freshMs };
   const openLeases: OpenDemandRecords = async ({ parse, onChange }) => {
-    const watch = await follow({ client, path: leasesPath(client.namespace), labelSelector, onError, onChange });
+    const watch = await follow({
+      client,
+      path: leasesPath(client.namespace),
+      labelSelector: gatewaysSelector,
+      onError,
+      onChange,
+    });
     opened.watch = watch;
     const collecting = collectVoidLeases({ client, leases: watch, voidMs, onError });
     /** Each reconcile of each slot asks for them, and a gateway tells of every slot. */
@@ -88,7 +94,9 @@ export async function hasLiveGatewayLease(client: ApiClient): Promise<boolean | 
 }
 
 async function listed(client: ApiClient): Promise<readonly { readonly name: string; readonly demand: unknown }[]> {
-  const page = await client.request("GET", leasesPath(client.namespace), { query: { labelSelector } });
+  const page = await client.request("GET", leasesPath(client.namespace), {
+    query: { labelSelector: gatewaysSelector },
+  });
   const items: readonly unknown[] = isRecord(page) && Array.isArray(page["items"]) ? page["items"] : [];
   return items.flatMap((item) => {
     if (!isRecord(item) || !isRecord(item["metadata"])) return [];

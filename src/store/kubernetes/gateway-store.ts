@@ -9,6 +9,7 @@ import { openPullStore } from "../state/pulls.ts";
 import type { GatewayStore, GatewayStoreOptions, StoreConfig } from "../opened-store.ts";
 import { followSlots, openCluster, type OpenClient } from "./cluster.ts";
 import { openDemandLease } from "./demand.ts";
+import { openOtherLeases } from "./other-leases.ts";
 import { openPublishedObjects } from "./published.ts";
 import { openRequests } from "./requests.ts";
 import { noteAuthModeIn, openTokenSecret, SecretTokens } from "./tokens.ts";
@@ -45,11 +46,13 @@ export async function openClusterGatewayStore(
   const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: options.onDiscoveredError }));
   const manifests = stack.use(new ManifestThread());
   const conversations = stack.use(new ConversationThread(stateDir, { hasAll: false }));
+  const others = stack.use(await openOtherLeases(client, options.gateway, onError));
   const demand = openDemandLease(client, options.gateway);
   const owned = stack.move();
   return {
     published,
     demand,
+    others,
     requests,
     groups,
     hardware,

@@ -5,6 +5,7 @@ import { isRecord } from "../../lib/record.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { fencedClient } from "../../lib/kubernetes/fenced-client.ts";
 import { readLease } from "../../lib/kubernetes/lease-election.ts";
+import type { KubeObject } from "../../lib/kubernetes/object.ts";
 import { ContextFiles } from "../state/context-files.ts";
 import { EngineLockFile } from "../state/engine-images.ts";
 import { FitFigureFile } from "../state/fit-figures.ts";
@@ -22,6 +23,7 @@ import { operatorLease } from "./names.ts";
 import { hasEnded, openObjectPublisher } from "./publisher.ts";
 import { isHidden } from "./slot-record.ts";
 import { openRequests } from "./requests.ts";
+import { lastPublishedOf } from "./slot-record.ts";
 import { ObjectSource, type Before } from "./source.ts";
 
 /** Between attempts to write the name of the installation again. */
@@ -40,8 +42,10 @@ export async function openClusterLeaderStore(
   const cluster = stack.use(await openCluster(() => Promise.resolve(fenced), options.onWarning));
   const { client, maps, onError } = cluster;
   const changed = new Subscribers<[names: readonly string[]]>();
-  const known = new Map<string, Before>();
-  const before = (kind: Kind, name: string): Before | undefined => known.get(`${kind}/${name}`);
+  const before = (kind: Kind, object: KubeObject): Before | undefined => {
+    const slot = kind === "Slot" ? lastPublishedOf(object, undefined, () => undefined) : undefined;
+    return slot && { spec: completeSlot(slot.name, slot.spec), specHash: slot.specHash };
+  };
   const source = stack.use(await ObjectSource.open({ client, before, onError }, (names) => changed.notify(names)));
   const finalizers = stack.use(
     openFinalizers({

@@ -100,9 +100,22 @@ async function leader(client: ApiClient): Promise<string | undefined> {
   return lease?.isFresh(new Date()) === true ? lease.holder : undefined;
 }
 
-/** An operator's identity begins with the name of its Pod: the Deployment's, a ReplicaSet's hash, and five letters. */
+/** A generated name is cut after this, and gets five letters. */
+const longestPrefix = 58;
+
+/**
+ * An operator's identity begins with the name of its Pod: the Deployment's, a ReplicaSet's hash, cut where both are long
+ * (https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/storage/names/generate.go), and
+ * five letters.
+ */
 function isPodOf(deployment: string, identity: string): boolean {
-  return identity.startsWith(`${deployment}-`) && /^[a-z0-9]+-[a-z0-9]{5}_/.test(identity.slice(deployment.length + 1));
+  const pod = identity.slice(0, identity.indexOf("_"));
+  if (!/[a-z0-9]{5}$/.test(pod)) return false;
+  const prefix = pod.slice(0, -5);
+  if (prefix.length < longestPrefix)
+    return prefix.startsWith(`${deployment}-`) && /^[a-z0-9]+-$/.test(prefix.slice(deployment.length + 1));
+  const own = `${deployment}-`.slice(0, longestPrefix);
+  return prefix.startsWith(own) && /^[a-z0-9]{0,10}-?$/.test(prefix.slice(own.length));
 }
 
 async function listed(

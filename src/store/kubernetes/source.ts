@@ -14,8 +14,11 @@ import { withoutState } from "./slot-record.ts";
 
 export interface SourceOptions {
   readonly client: ApiClient;
-  /** Specs that an earlier operator had in force, with their hashes: they stay where a newer one is broken. */
-  readonly before: (kind: Kind, name: string) => Before | undefined;
+  /**
+   * The spec that an earlier operator had in force of this very object, with its hash: it stays where a newer one is
+   * broken. Absent: there is none.
+   */
+  readonly before?: (kind: Kind, object: KubeObject) => Before | undefined;
   readonly onError: (error: unknown) => void;
 }
 
@@ -122,7 +125,9 @@ export class ObjectSource implements DesiredSource {
   #read(kind: Kind, name: string): void {
     const object = this.#watches.get(kind)?.get(name);
     const key = keyOf(kind, name);
-    const known = this.#held.get(key);
+    const held = this.#held.get(key);
+    // An object of the same name that was made since has nothing in common with it.
+    const known = held?.uid === object?.meta.uid ? held : undefined;
     if (object === undefined || object.meta.isDeleted) {
       if (this.#held.delete(key)) this.#subscribers.notify(kind, name);
       return;
@@ -133,7 +138,8 @@ export class ObjectSource implements DesiredSource {
     this.#subscribers.notify(kind, name);
   }
 
-  #desired(kind: Kind, { meta, value }: KubeObject, known: Desired<Kind> | undefined): Desired<Kind> {
+  #desired(kind: Kind, object: KubeObject, known: Desired<Kind> | undefined): Desired<Kind> {
+    const { meta, value } = object;
     const { name, labels, annotations } = meta;
     const origin: Origin = { kind: "object", name: objectName(kind, name), namespace: this.#options.client.namespace };
     const file = describeOrigin(origin);
@@ -150,7 +156,7 @@ export class ObjectSource implements DesiredSource {
     const judged = judgeSpec(kind, name, value["spec"] ?? {});
     for (const { path, message } of judged.problems) note(["spec", ...path], message);
     const isValid = diagnostics.length === 0;
-    const before = known ?? this.#options.before(kind, name);
+    const before = known ?? this.#options.before?.(kind, object);
     const spec = isValid && judged.isWellFormed ? judged.spec : before?.spec;
     const hash =
       isValid && judged.isWellFormed ? judged.specHash : before?.spec === undefined ? undefined : before.specHash;

@@ -294,7 +294,7 @@ describe("an engine that has ended, or cannot begin", () => {
     [
       "names no image",
       { status: waiting("InvalidImageName", "couldn't parse image name") },
-      "ImageNotFound",
+      "StartFailed",
       /is no name of an image/,
     ],
     [
@@ -417,6 +417,18 @@ describe("an engine that runs", () => {
       isListening: true,
       bearer: "b",
     });
+  });
+
+  it("tells the digest of its image, and no number that only its node knows", () => {
+    const digest = `sha256:${"ab".repeat(32)}`;
+    const told = (imageID: string): string | undefined => {
+      const status = { ...running, ...engine({ state: { running: { startedAt: createdAt } }, imageID }) };
+      return observedOf(podWith({ status }), { isBeingRemoved: false }).imageDigest;
+    };
+    assert.equal(told(`${image}@${digest}`), digest);
+    assert.equal(told(`docker-pullable://${image}@${digest}`), digest);
+    assert.equal(told(digest), undefined);
+    assert.equal(told(""), undefined);
   });
 
   it("does not listen before the kubelet's startup probe has passed", () => {

@@ -78,6 +78,31 @@ const manifests: Readonly<Record<string, Case>> = {
   "host-models": {
     site: { models: { directory: "/models", source: { path: "/var/lib/berth/models" } }, node: "nas" },
   },
+  "known-need": {
+    container: { pod: { ...podNeeds, memoryBytes: 3 * 1024 ** 3 } },
+  },
+  "limited-need": {
+    container: { memoryBytes: 2 * 1024 ** 3, pod: { ...podNeeds, memoryBytes: 3 * 1024 ** 3 } },
+  },
+  "host-models-affinity": {
+    site: { models: { directory: "/models", source: { path: "/var/lib/berth/models" } }, node: "nas" },
+    ...template({
+      affinity: {
+        nodeAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: {
+            nodeSelectorTerms: [
+              { matchExpressions: [{ key: "gpu", operator: "Exists" }] },
+              { matchFields: [{ key: "metadata.name", operator: "NotIn", values: ["old"] }] },
+            ],
+          },
+        },
+      },
+    }),
+  },
+  "host-models-elsewhere": {
+    site: { models: { directory: "/models", source: { path: "/var/lib/berth/models" } }, node: "nas" },
+    ...template({ nodeSelector: { "kubernetes.io/hostname": "tower" } }),
+  },
   custom: {
     workload: {
       slot: "coder",

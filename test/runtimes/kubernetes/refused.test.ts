@@ -22,6 +22,24 @@ it("a Pod that the API server refuses leaves no Secret behind", async () => {
   assert.equal(api.get("/api/v1/namespaces/berth/secrets/berth-primary-main-0"), undefined);
 });
 
+it("a Secret of its bearer that does not exist yet is named, and is no fault of the workload", async () => {
+  const api = new ApiDouble();
+  await using runtime = await openKubernetesRuntime({ client: api, site });
+  const bearer = { env: "LLAMA_API_KEY" };
+  const env = { LLAMA_API_KEY: { secretKeyRef: { name: "keys", key: "primary" } } };
+  await runtime.ensure({ ...workload, env, bearer, container: llama });
+  const [refused] = await runtime.observe(workload.slot);
+  assert.deepEqual(
+    [refused?.exit?.reason, refused?.exit?.message],
+    ["NoSecret", "env.LLAMA_API_KEY: the Secret keys has no key primary, or does not exist"],
+  );
+  api.put("/api/v1/namespaces/berth/secrets/keys", {
+    data: { primary: Buffer.from("b3arer").toString("base64") },
+  });
+  await runtime.ensure({ ...workload, env, bearer, container: llama });
+  assert.ok(api.get("/api/v1/namespaces/berth/pods/berth-primary-main-0") !== undefined);
+});
+
 const secretPath = "/api/v1/namespaces/berth/secrets/berth-primary-main-0";
 
 /** Starts the slot with a bearer; the double gives its Pod the time that an API server gives. */

@@ -28,7 +28,7 @@ interface Part<T> extends AsyncDisposable {
 async function operator(api: ApiDouble): Promise<Part<ObjectPublisher>> {
   await using stack = new AsyncDisposableStack();
   const cluster = stack.use(await openCluster(async () => api, nothing));
-  const source = stack.use(await ObjectSource.open({ client: api, before: () => undefined, onError }, nothing));
+  const source = stack.use(await ObjectSource.open({ client: api, onError }, nothing));
   const lease = { check: nothing, publish: async () => undefined, [Symbol.asyncDispose]: async () => undefined };
   const finalizers = {
     begin: () => undefined,

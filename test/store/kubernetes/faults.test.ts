@@ -7,10 +7,12 @@ import { parseJson } from "../../../src/lib/json.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { openCluster, followSlots } from "../../../src/store/kubernetes/cluster.ts";
 import { openDemandLease, openDemandLeases } from "../../../src/store/kubernetes/demand.ts";
+import { openOtherLeases } from "../../../src/store/kubernetes/other-leases.ts";
 import { openPublishedObjects } from "../../../src/store/kubernetes/published.ts";
 import { openObjectPublisher, type ObjectPublisher } from "../../../src/store/kubernetes/publisher.ts";
 import { ObjectSource } from "../../../src/store/kubernetes/source.ts";
 import { objectWriter } from "../../../src/store/kubernetes/writer.ts";
+import type { DemandReport } from "../../../src/store/store.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";
 import { published } from "../published-slot.ts";
@@ -84,6 +86,23 @@ describe("the demand of a gateway", () => {
       await writer.write({ sendsBearers: true, slots: {} });
     }
     assert.deepEqual(writtenAt, [0, 1996, 3999, 6000]);
+  });
+});
+
+describe("the demand of other gateways", () => {
+  it("is shown while they renew their Leases, whatever this gateway's own says", async () => {
+    using api = new ApiDouble();
+    const report = (inFlight: number): DemandReport => ({ slots: { a: { held: 0, inFlight, seenRevision: 1 } } });
+    await using own = openDemandLease(api, "own");
+    await own.write(report(1));
+    await using others = await openOtherLeases(api, "own", (error) => assert.fail(String(error)));
+    const told = (): readonly unknown[] => others.list().map(({ gateway, slots }) => [gateway, slots["a"]?.inFlight]);
+    assert.deepEqual(told(), []);
+    await using other = openDemandLease(api, "other");
+    await other.write(report(2));
+    await until("the other one is told", () => JSON.stringify(told()) === '[["other",2]]');
+    await other[Symbol.asyncDispose]();
+    await until("it has ended", () => told().length === 0);
   });
 });
 
@@ -172,9 +191,7 @@ interface Operator extends AsyncDisposable {
 async function openOperator(api: ApiDouble): Promise<Operator> {
   await using stack = new AsyncDisposableStack();
   const cluster = stack.use(await openCluster(async () => api, nothing));
-  const source = stack.use(
-    await ObjectSource.open({ client: api, before: () => undefined, onError: nothing }, nothing),
-  );
+  const source = stack.use(await ObjectSource.open({ client: api, onError: nothing }, nothing));
   const publisher = stack.use(
     await openObjectPublisher({
       client: api,

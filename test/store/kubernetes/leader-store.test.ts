@@ -258,3 +258,49 @@ it("the name of an installation is written again where its ConfigMap was deleted
     "installation.json": JSON.stringify({ instance: store.instance }),
   });
 });
+
+describe("a Slot whose spec is broken", () => {
+  const broken = { model: { default: "m" }, idleSecond: 5 };
+  const first = { apiVersion, kind: "Slot", metadata: { uid: "first", generation: 1 } };
+  const again = { apiVersion, kind: "Slot", metadata: { uid: "second", generation: 1 } };
+
+  it("runs by its last valid spec, also for the next operator", async () => {
+    const api = new ApiDouble();
+    api.put(`${slots}/a`, { ...first, spec });
+    {
+      await using leading = await leader(api);
+      await leading.store.publisher.writeSlot(published("a"));
+    }
+    api.put(`${slots}/a`, { ...api.get(`${slots}/a`), spec: broken });
+    await using next = await leader(api);
+    await using inputs = await next.store.inputs();
+    const found = inputs.source.get("Slot", "a");
+    assert.match(found?.diagnostics[0]?.message ?? "", /idleSecond/);
+    assert.deepEqual(
+      [found?.spec?.model.default, found?.specHash],
+      [published("a").spec.model.default, published("a").specHash],
+    );
+  });
+
+  for (const isSeen of [true, false])
+    it(`never runs by that of a deleted Slot of its name${isSeen ? "" : ", whose deletion nobody saw"}`, async () => {
+      const api = new ApiDouble();
+      api.put(`${slots}/a`, { ...first, spec });
+      await using leading = await leader(api);
+      await leading.store.publisher.writeSlot(published("a"));
+      await using next = await leader(api);
+      await using inputs = await next.store.inputs();
+      const { source } = inputs;
+      assert.equal(source.get("Slot", "a")?.spec?.model.default, "m");
+      if (isSeen) {
+        api.put(`${slots}/a`, undefined);
+        await until("its deletion is seen", () => source.get("Slot", "a") === undefined);
+      }
+      api.put(`${slots}/a`, { ...again, spec: broken });
+      const found = await until("the new Slot is seen", () => {
+        const now = source.get("Slot", "a");
+        return now?.uid === "second" && now;
+      });
+      assert.equal(found.spec, undefined);
+    });
+});

@@ -37,7 +37,7 @@ async function operator(api: ApiDouble): Promise<Operator> {
   const onError = (error: unknown): void => void errors.push(String(error));
   const cluster = stack.use(await openCluster(async () => api, nothing));
   const changed = new Subscribers<[names: readonly string[]]>();
-  const options = { client: api, before: () => undefined, onError };
+  const options = { client: api, onError };
   const source = stack.use(await ObjectSource.open(options, (names) => changed.notify(names)));
   const slots = {
     get: (name: string) => source.object("Slot", name),
