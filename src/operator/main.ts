@@ -98,10 +98,10 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   const { source, demand, requests, modelTasks, engineLock } = inputs;
   const { hardware: hardwareStore, groups: groupStore, pulls: pullStore } = inputs;
   const runtime = stack.use(await openRuntimes(config, instance, before.slots, { check: () => lease.check() }));
-  const published = publishedBefore(before, runtime.boot);
+  const published = publishedBefore(before, runtime);
   const written = new PublishedWriter(publisher, log);
-  // With the first heartbeat gateways trust the published state, which must not contain engines that a reboot has
-  // ended.
+  // With the first heartbeat gateways trust the published state, which must not contain engines that a reboot of this
+  // machine has ended.
   for (const slot of before.slots) {
     const now = published.get(slot.name);
     if (now !== undefined && now !== slot) await written.write(now, slot);

@@ -53,6 +53,8 @@ export interface RuntimeTraits {
   /** The field that identifies an engine of this runtime, as observed and as published. */
   readonly identity: "pid" | "containerId" | "podName";
   readonly addressing: Addressing;
+  /** Its engines run on this machine: none runs any more after another boot. */
+  readonly endsWithBoot: boolean;
   /** It makes Pods of a cluster, on machines of which this one knows neither devices nor memory. */
   readonly inCluster?: true;
   /** Whether that process of this machine belongs to the engine. May throw where the process is gone. */

@@ -23,7 +23,7 @@ export class RuntimeSet implements Runtimes {
   readonly kinds: readonly RuntimeKind[];
   readonly offered: readonly RuntimeKind[];
   readonly alwaysThere: RuntimeKind;
-  /** The boot of the machine that engines run on: no engine of another boot runs any more. */
+  /** The boot of this machine, which ends the engines of runtimes that say so (`endsWithBoot`). */
   readonly boot = bootId();
   readonly #entries: readonly RuntimeEntry[];
   readonly #open = new Map<RuntimeKind, Promise<Runtime>>();

@@ -48,6 +48,15 @@ const condition = (type: string, status: "True" | "False", reason: string): Cond
     observedGeneration: 1,
     lastTransitionTime: inMs(0),
   });
+const pod = {
+  role: "main",
+  ordinal: 0,
+  host: "10.1.2.3",
+  port: 8080,
+  endpoint: "http://10.1.2.3:8080",
+  podName: "primary-main-0",
+  isReady: true,
+} as const;
 const failing = (failures: number, nextMs: number | undefined, conditions: Condition[] = []): SlotSketch => ({
   state: "error",
   status: {
@@ -139,6 +148,12 @@ describe("availabilityOf", () => {
       { port: 8081 },
       { operator: "unproven" },
       ["shut", "slot.not_ready", "OperatorLost", "after 2"],
+    ],
+    [
+      "an operator elsewhere has published it, and its Pod runs where the cluster put it",
+      { state: "ready", status: { processes: [pod] } },
+      { operator: "unproven" },
+      8080,
     ],
     ["the operator is lost: the engine may still be there", { port: 8081 }, { operator: "silent" }, 8081],
     ["no operator has said anything: the engine may still be there", { port: 8081 }, { operator: "absent" }, 8081],
