@@ -1,5 +1,5 @@
 import { findCondition, type Condition } from "../../api/conditions.ts";
-import { outlivesBoot } from "../../api/engine-identity.ts";
+import { nameOfStart, outlivesBoot, publishedId } from "../../api/engine-identity.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { ProcessRole } from "../../api/names.ts";
 import { bearerFor } from "../../api/published-slot.ts";
@@ -70,10 +70,6 @@ export function willAnswer(slot: KnownSlot): boolean {
   return availabilityOf(slot, "main", { operator: "absent", now: Date.now() }).kind !== "closed";
 }
 
-function identityOf({ pid, containerId, startedAt }: SlotStatus["processes"][number]): string {
-  return `${pid ?? containerId ?? ""} ${startedAt ?? ""}`;
-}
-
 /** The operator waits until gateways have no requests at the slot, or at one of its processes. */
 export function isSlotDraining(slot: KnownSlot | undefined): boolean {
   if (slot?.status === undefined) return false;
@@ -87,8 +83,9 @@ function readyEndpoints({ published, status }: KnownSlot, role: ProcessRole, isU
   for (const process of status?.processes ?? []) {
     if (process.role !== role || !process.isReady || process.drainingSince !== undefined) continue;
     if (isUnproven && !outlivesBoot(process)) continue;
-    const { host, port, ordinal } = process;
-    endpoints.push({ host, port, ordinal, process: identityOf(process), ...bearerFor(published, process) });
+    const { host, port, ordinal, startedAt } = process;
+    const start = nameOfStart(publishedId(process), startedAt);
+    endpoints.push({ host, port, ordinal, process: start, ...bearerFor(published, process) });
   }
   return endpoints;
 }

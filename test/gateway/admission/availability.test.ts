@@ -208,6 +208,27 @@ describe("availabilityOf", () => {
   });
 });
 
+it("tells apart the engines that had one address in turn: processes, containers and Pods, and each of their starts", () => {
+  const startedAt = inMs(0);
+  const starts = [
+    { startedAt, pid: 1 },
+    { startedAt, pid: 2 },
+    { startedAt, containerId: "c1" },
+    { startedAt, containerId: "c2" },
+    { startedAt, podName: "primary-main-0-a" },
+    { startedAt, podName: "primary-main-0-b" },
+    { startedAt: inMs(1000), podName: "primary-main-0-b" },
+  ];
+  const { podName: _name, ...place } = pod;
+  const names = starts.flatMap((start) => {
+    const slot = slotOf({ state: "ready", status: { processes: [{ ...place, ...start }] } });
+    const found = availabilityOf(slot, "main", { operator: "live", now });
+    assert.ok(found.kind === "open");
+    return found.endpoints.map(({ process }) => process);
+  });
+  assert.equal(new Set(names).size, starts.length);
+});
+
 describe("a slot with two processes", () => {
   const two: SlotSketch = { port: 8081, rerankPort: 8082, spec: { model: { default: "m", rerank: "r" } } };
 
