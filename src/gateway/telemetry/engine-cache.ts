@@ -4,7 +4,7 @@ import { isRecord } from "../../lib/record.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { wholeAnswer } from "../../lib/whole-answer.ts";
 import type { Admission } from "../admission/admission.ts";
-import type { Backend } from "../admission/backend-set.ts";
+import type { Backend } from "../admission/backend.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 
 /** An engine that works answers between two batches: a scrape waits no longer than this, and takes the last figure. */
