@@ -15,6 +15,8 @@ interface GroupSyncOptions {
   readonly enqueueGroup: (group: string) => void;
   /** A group has other problems than before: its conditions change. */
   readonly onNewProblems: () => void;
+  /** Ended loans are not removed. */
+  readonly isPaused: boolean;
 }
 
 /** Decides about groups, and tells of them: published status, metrics, log. */
@@ -55,7 +57,7 @@ export class GroupSync {
     show.published(after, before);
     problemLog.report(`Group/${group}`, linesOf(after));
     if (hasNewProblems) onNewProblems();
-    const loan = groupStore.loan(group);
+    const loan = this.#options.isPaused ? undefined : groupStore.loan(group);
     if (loan !== undefined && Date.parse(loan.until) <= clock.now().getTime()) await groupStore.endLoan(group);
     await this.#publish();
     return done;

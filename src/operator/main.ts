@@ -13,6 +13,7 @@ import type { Lease, SourceProblem } from "../store/store.ts";
 import { DeduplicatedLog } from "./report/deduplicated-log.ts";
 import { ComputeRecords } from "./observe/compute.ts";
 import { EngineContexts } from "./act/contexts.ts";
+import { Learning } from "./act/learning.ts";
 import { ConflictIndex } from "./observe/conflicts.ts";
 import { Controller } from "./controller.ts";
 import { engineOutput } from "./observe/engine-output.ts";
@@ -110,6 +111,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     await followHardware({
       store: hardwareStore,
       probe: options.probe,
+      isPaused: options.isPaused,
       published: published.values(),
       onError: (error) => log.error({ err: error }, "the hardware could not be published"),
     }),
@@ -147,6 +149,8 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     runtime,
     outputOf: engineOutput(runtime, config.stateDir),
   });
+  const memory = new MemoryRecords(options.holdings, published, (engine, pid) => runtime.owns(engine, pid));
+  const onUnfit = (error: unknown): void => log.warn({ err: error }, "the memory needs of a slot cannot be recorded");
   const dependencies: Dependencies = {
     source,
     publisher,
@@ -159,14 +163,20 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     host: { ...options.host, contextDir: contextFiles.directory },
     contexts,
     health: new HealthRecords(httpProbe),
-    memory: new MemoryRecords(options.holdings, published, (engine, pid) => runtime.owns(engine, pid)),
+    memory,
     fit: new FitRecords({
       figures: inputs.fitFigures,
       hardware: () => hardware.facts(),
+      remote: fetching.shapes,
+      onError: onUnfit,
+    }),
+    learning: new Learning({
+      figures: inputs.fitFigures,
       probeNow: () => options.probe(AbortSignal.timeout(hardwareProbeMs)),
       print: options.print,
       remote: fetching.shapes,
-      onError: (error) => log.warn({ err: error }, "the memory needs of a slot cannot be recorded"),
+      measureProcesses: () => void memory.measure(),
+      onError: onUnfit,
     }),
     compute: new ComputeRecords(engineOutput(runtime, config.stateDir)),
     conflicts: new ConflictIndex(),

@@ -7,6 +7,7 @@ import { gather, type Gathered } from "./observe/gather.ts";
 import type { SlotInput } from "./plan/input.ts";
 import type { Use } from "./groups/ledger.ts";
 import { wantedFit } from "./plan/growth.ts";
+import { isAwaited, nothingLearned } from "./plan/learning.ts";
 import { handledRequests, settledRequests } from "./plan/handled.ts";
 import { whilePaused } from "./plan/paused.ts";
 import { withoutFailures } from "./plan/compose.ts";
@@ -33,7 +34,9 @@ const unwrittenMs = 1000;
 
 /** gather → plan → act → summarise, for one slot. Safe to run twice, late, or after a crash at any line. */
 export async function reconcile(dependencies: Dependencies, name: string, options: ReconcileOptions): Promise<Done> {
-  const gathered = await gatherAnswered(dependencies, name);
+  const gathered = options.isPaused
+    ? await gatherAnswered(dependencies, name)
+    : await gatherLearned(dependencies, name, options.signal);
   // A probe only reads: a paused operator sends it too, otherwise adopted engines would count as dead.
   void probe(dependencies, gathered, "other");
   const arrivalMs = dependencies.missing.waitMs(gathered.input, dependencies.clock.elapsedMs());
@@ -66,6 +69,24 @@ async function gatherAnswered(dependencies: Dependencies, name: string): Promise
   return await gather(dependencies, name);
 }
 
+/** More rounds than a decision ever needs: the facts change as fast as they are learned. */
+const mostRounds = 5;
+
+/** The same with everything learned on which the decision depends: a start waits for the engine's estimate. */
+async function gatherLearned(dependencies: Dependencies, name: string, signal: AbortSignal): Promise<Gathered> {
+  let gathered = await gatherAnswered(dependencies, name);
+  let learned = nothingLearned;
+  for (let round = 0; round < mostRounds; round++) {
+    const { unlearned, ...input } = gathered.input;
+    if (unlearned === undefined) return gathered;
+    signal.throwIfAborted();
+    learned = await dependencies.learning.learn(gathered.input, learned);
+    if (!unlearned.some(isAwaited)) return { ...gathered, input };
+    gathered = await gather(dependencies, name, learned);
+  }
+  throw new Error(`${name}: what its start depends on changes as fast as it is learned`);
+}
+
 async function sayOnly(
   dependencies: Dependencies,
   gathered: Gathered,
@@ -76,7 +97,7 @@ async function sayOnly(
   // A request that is not acted on does not count as handled.
   const handledRequests = gathered.input.before?.status.handledRequests ?? {};
   await publish(dependencies, gathered.input, decision, { ...outcome, handledRequests }, options);
-  if (decision.isDeleted === true) await forget(dependencies, gathered.input);
+  if (decision.isDeleted === true) forget(dependencies, gathered.input);
   return decision.requeueMs === undefined ? {} : { requeueMs: Math.max(1000, decision.requeueMs) };
 }
 
@@ -122,7 +143,7 @@ async function carryOut(
   // With the setting goes what it saved, also of a built-in slot, which is never deleted.
   const isKeeping = input.spec?.model.keepContext !== undefined;
   if (input.before?.status.context !== undefined && !isKeeping) await dependencies.contexts.forget(input.name);
-  if (decision.isDeleted === true) await forget(dependencies, input);
+  if (decision.isDeleted === true) await forgetAll(dependencies, input);
   else if (decision.steps.length === 0 && input.observed.length === 0) dependencies.ports.release(input.name);
   // A second reconcile sees whether any gateway must be waited for: without a gateway no event would cause it.
   if (isAnnouncing) return { requeueMs: 0 };
@@ -170,13 +191,18 @@ async function observeAgain(
   }
 }
 
-/** Requests since the observation may be for a new slot of that name. */
-async function forget(dependencies: Dependencies, { name, requests }: SlotInput): Promise<void> {
+function forget(dependencies: Dependencies, { name }: SlotInput): void {
   dependencies.ports.release(name);
   dependencies.health.forget(name);
   dependencies.compute.forget(name);
-  await dependencies.contexts.forget(name);
   dependencies.groups.forget(name);
+}
+
+/** With what was kept for it. Requests since the observation may be for a new slot of that name. */
+async function forgetAll(dependencies: Dependencies, input: SlotInput): Promise<void> {
+  const { name, requests } = input;
+  forget(dependencies, input);
+  await dependencies.contexts.forget(name);
   for (const { kind, token } of requests) await dependencies.requests.remove(name, kind, token);
 }
 

@@ -71,6 +71,12 @@ export async function act(
           hasChanged = true;
           break;
         }
+        case "measure":
+        case "readHeader":
+        case "estimate":
+        case "record":
+          // The decision has waited for these (`learning.ts`).
+          break;
         case "fetch":
         case "pin":
         case "repair":
@@ -97,7 +103,7 @@ export async function act(
 async function carryOut(
   dependencies: Dependencies,
   { input, engine, engineInput }: Gathered,
-  step: Exclude<Step, { do: "lease" | "stop" | "start" }>,
+  step: Extract<Step, { do: "fetch" | "pin" | "repair" | "warm" | "drain" | "wait" }>,
 ): Promise<boolean> {
   switch (step.do) {
     case "fetch": {

@@ -19,6 +19,7 @@ import { chosenModel, declaredModel, unknownRefs } from "./held-model.ts";
 import { modelPreparation, preparationOf } from "./preparation.ts";
 import { isRefused, portsOf, processesOf, unleasedOf, workloadsFor } from "./ports.ts";
 import { pendingRequests } from "./requested.ts";
+import { nothingLearned, type Learned, type Unlearned } from "../plan/learning.ts";
 import { onRequestOf } from "../plan/on-request.ts";
 import { place, runtimeOf } from "../plan/placing.ts";
 import { attemptOf } from "../plan/preparing.ts";
@@ -36,9 +37,14 @@ export interface Gathered {
 
 /**
  * Reads everything about one slot again: spec, requests, demand, processes, health, models, ports, and the state of
- * preparation. Only reads: nothing is sent, started, leased, fetched or written before a decision says so.
+ * preparation. Only reads: nothing is sent, started, leased, fetched, measured or written before a decision says so.
+ * `learned`: the results of the steps that this decision has waited for.
  */
-export async function gather(dependencies: Dependencies, name: string): Promise<Gathered> {
+export async function gather(
+  dependencies: Dependencies,
+  name: string,
+  learned: Learned = nothingLearned,
+): Promise<Gathered> {
   const desired = dependencies.source.get("Slot", name);
   const builtin = desired === undefined && isBuiltin(name) ? unconfiguredSlot(name) : undefined;
   const before = dependencies.published.get(name);
@@ -124,7 +130,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
       }
     }
     if (silence === undefined)
-      fit = fitInGroup(await fitOf(dependencies, engineInput, workloads, base), { ...base, workloads }, group);
+      fit = fitInGroup(await fitOf(dependencies, engineInput, workloads, base, learned), { ...base, workloads }, group);
     workloads = fit.refusal ?? workloads;
   }
   if (engine !== undefined && engineInput !== undefined && !want.load && want.reason === "ScaledToZero") {
@@ -132,7 +138,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
     const ports = Object.fromEntries(roles.map((role, index) => [role, index + 1]));
     const made = refusal ?? workloadsOf(engine, { ...engineInput, threads: threads.value, ports });
     if (isRefusal(made)) workloads = made;
-    else fit = await fitOf(dependencies, engineInput, made, base);
+    else fit = await fitOf(dependencies, engineInput, made, base, learned);
     if (fit.refusal?.reason === doesNotFit) workloads = fit.refusal;
   }
   const health: Record<string, Health> = {};
@@ -178,6 +184,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
     ...(basis === undefined ? {} : { basis }),
     ...(memory === undefined ? {} : { memory }),
     ...(fit.fit === undefined ? {} : { fit: fit.fit }),
+    ...unlearnedOf(fit, preparation.unprepared),
     ...(context === undefined ? {} : { context }),
     ...freedBeside(dependencies, name),
     ...group,
@@ -194,10 +201,11 @@ function withDigests(input: SlotInputs, digests: SlotInput["digests"]): SlotInpu
 
 /** The slot's memory needs, and whether the processes that do not run yet may be started. */
 async function fitOf(
-  { fit, memory, clock }: Dependencies,
+  { fit, memory }: Dependencies,
   engineInput: SlotInputs,
   workloads: SlotInput["workloads"],
   { name, observed, before }: Pick<SlotInput, "name" | "observed" | "before">,
+  learned: Learned,
 ): Promise<FitResult> {
   if (isRefusal(workloads)) return {};
   const isRunning = (workload: Workload): boolean =>
@@ -208,16 +216,17 @@ async function fitOf(
   const { state, readySince } = before?.status ?? {};
   const since = !isDue && state === "ready" && readySince !== undefined ? new Date(readySince) : undefined;
   const measured = memory.latest(name);
-  // The memory of the loaded slot is the figure for the next start; a changed measurement reconciles the slot again.
-  if (since !== undefined && (measured === undefined || measured.at < since)) void memory.measure();
-  return await fit.estimate({
-    workloads,
-    engineInput,
-    isDue,
-    readySince: since,
-    measured,
-    now: clock.now(),
-  });
+  const found = await fit.estimate({ workloads, engineInput, isDue, readySince: since, measured, learned });
+  // The memory of the loaded slot is the figure for the next start.
+  if (since === undefined || (measured !== undefined && measured.at >= since)) return found;
+  return { ...found, unlearned: [...(found.unlearned ?? []), { do: "measure", of: "processes" }] };
+}
+
+function unlearnedOf({ unlearned = [] }: FitResult, unprepared: SlotInput["unprepared"]): Pick<SlotInput, "unlearned"> {
+  const { role, model, isHeaderUnread } = unprepared ?? {};
+  const isUnread = isHeaderUnread === true && role !== undefined && model !== undefined;
+  const all: readonly Unlearned[] = isUnread ? [{ do: "readHeader", role, model }, ...unlearned] : unlearned;
+  return all.length === 0 ? {} : { unlearned: all };
 }
 
 function freedBeside(dependencies: Dependencies, name: string): Pick<SlotInput, "freedAt"> {

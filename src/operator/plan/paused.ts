@@ -1,5 +1,6 @@
 import { isMainServing, running, wasState } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
+import { isLearning } from "./learning.ts";
 import { withoutFailures } from "./compose.ts";
 import type { Decision } from "./decision.ts";
 
@@ -9,7 +10,7 @@ import type { Decision } from "./decision.ts";
  */
 export function whilePaused(input: SlotInput, decided: Decision): Decision {
   const { failure } = decided;
-  const acts = decided.steps.some((step) => step.do !== "wait");
+  const acts = decided.steps.some((step) => step.do !== "wait" && !isLearning(step));
   if (failure !== undefined) {
     const status = input.before?.status;
     const isKnown = (status?.failures ?? 0) > 0 && status?.lastError?.message === failure.message.slice(0, 2000);
