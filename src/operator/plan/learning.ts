@@ -5,7 +5,6 @@ import type { Step } from "../../api/plan.ts";
 import type { WantedModel } from "../../models/fetch/wanted-model.ts";
 import type { FitSettings } from "../../models/fit/settings.ts";
 import type { ModelShape } from "../../models/fit/shape.ts";
-import type { SlotInput } from "./input.ts";
 
 /** The memory of devices, as of the last probe or now. */
 export type DeviceFacts = Pick<HardwareFacts, "memory" | "gpus">;
@@ -46,7 +45,7 @@ export interface Learned {
 export const nothingLearned: Learned = { estimates: new Map() };
 
 /** The steps that come before everything else: they decide whether the other steps are right. */
-export function learningSteps({ unlearned = [] }: Pick<SlotInput, "unlearned">): Step[] {
+export function learningSteps({ unlearned = [] }: { readonly unlearned?: readonly Unlearned[] }): Step[] {
   return unlearned.map((fact): Step => {
     switch (fact.do) {
       case "measure":
