@@ -5,8 +5,6 @@ import { engines } from "../engines/registry.ts";
 import { aborted } from "../lib/aborted.ts";
 import { openModelPulls } from "../models/fetch/open.ts";
 import { openRegistry } from "../models/registry.ts";
-import { openPortLeases } from "../runtimes/process/ports.ts";
-import { findUser } from "../runtimes/process/user.ts";
 import { openStore } from "../store/open.ts";
 import type { LeaderStore } from "../store/opened-store.ts";
 import type { Lease, SourceProblem } from "../store/store.ts";
@@ -24,7 +22,8 @@ import { MissingModels } from "./observe/missing-models.ts";
 import type { OperatorOptions } from "./options.ts";
 import { HealthRecords } from "./observe/health.ts";
 import { GroupLedger } from "./groups/ledger.ts";
-import { heldPorts } from "./held-ports.ts";
+import { heldPorts } from "./ports/held.ts";
+import { openPortLeases } from "./ports/leases.ts";
 import { startHeartbeat } from "./report/heartbeat.ts";
 import { MemoryRecords } from "./observe/memory.ts";
 import { OperatorMetrics } from "./report/metrics.ts";
@@ -139,7 +138,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     }),
   );
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
-  const contextFiles = inputs.contextFiles(runtime.boot, () => findUser(config.engineUser));
+  const contextFiles = inputs.contextFiles(runtime.boot, () => runtime.engineOwner());
   const contexts = new EngineContexts({
     files: contextFiles,
     clock: systemClock,
@@ -158,7 +157,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     demand,
     requests,
     runtime,
-    ports: await openPortLeases(config.stateDir, config.slotPorts, await heldPorts(runtime)),
+    ports: await openPortLeases(runtime.hostPorts, config.slotPorts, await heldPorts(runtime)),
     engines,
     host: { ...options.host, contextDir: contextFiles.directory },
     contexts,

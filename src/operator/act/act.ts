@@ -11,7 +11,7 @@ import { healthOf, type SlotInput } from "../plan/input.ts";
 import { unreachableReason } from "../plan/unreachable.ts";
 import type { Decision } from "../plan/decision.ts";
 import { isSameProcess, processName, type ProcessRef } from "../../api/process-ref.ts";
-import { portOwner } from "../../runtimes/process/ports.ts";
+import { portOwner } from "../ports/leases.ts";
 import type { Dependencies } from "../dependencies.ts";
 
 export interface Acted {
