@@ -50,6 +50,8 @@ export interface Placement {
   readonly addressing: Addressing;
   /** The runtime makes Pods: Pod templates, extended resources and keys of Secrets mean something there. */
   readonly inCluster?: true;
+  /** The engine runs on another machine, of which neither devices nor memory are known here. */
+  readonly isElsewhere?: true;
   readonly backend: Exclude<Backend, "auto">;
   /** The shipped or configured images, by engine and backend. */
   readonly images: EngineImages;

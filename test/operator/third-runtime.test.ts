@@ -24,6 +24,7 @@ describe("a runtime that only the registry knows", () => {
       [["string", undefined, true]],
     );
     assert.deepEqual([site.ports.leased, site.runtime.deeds], [[], []]);
+    assert.deepEqual(site.states("a"), ["pulling", "starting", "warming", "ready"], "an image may be fetched first");
     const { revision } = site.slot("a");
     await site.start();
     await site.advance(20);
@@ -98,9 +99,9 @@ describe("a runtime that only the registry knows", () => {
   });
 });
 
-it("no file of the operator names a kind of runtime", async () => {
+it("no file of the operator names a kind of runtime, or asks for what one kind has", async () => {
   const kinds = runtimeKinds.filter((kind) => kind !== "auto");
-  const names = new RegExp(`["'\`](${[...kinds, "podman"].join("|")})["'\`]`);
+  const names = new RegExp(`["'\`](${[...kinds, "podman"].join("|")})["'\`]|\\.pod\\b|\\.inCluster\\b`);
   const folder = fileURLToPath(new URL("../../src/operator", import.meta.url));
   const found: string[] = [];
   for await (const file of glob("**/*.ts", { cwd: folder })) {

@@ -88,7 +88,7 @@ export class FitRecords {
     unprepared: NonNullable<SlotInput["unprepared"]>,
   ): NonNullable<SlotInput["unprepared"]> | EngineRefusal {
     if (unprepared.state !== "absent" || unprepared.model === undefined) return unprepared;
-    if (spec.engine !== "llama" || spec.command !== undefined || placement.inCluster === true) return unprepared;
+    if (spec.engine !== "llama" || spec.command !== undefined || placement.isElsewhere === true) return unprepared;
     const { role, model } = unprepared;
     const shape = this.#remote.known(model, slot);
     if (shape === undefined) return unprepared;

@@ -1,14 +1,9 @@
-import { publishedId } from "../../api/engine-identity.ts";
-import type { RuntimeKind } from "../../api/names.ts";
 import { isBuiltin } from "../../api/names.ts";
-import { completeSlot, unconfiguredSlot, type SlotSpec } from "../../api/slot.ts";
-import type { PublishedSlot } from "../../api/status.ts";
-import { bearerFor } from "../../api/published-slot.ts";
-import type { Observed, Workload } from "../../api/workload.ts";
+import { completeSlot, unconfiguredSlot } from "../../api/slot.ts";
+import type { Workload } from "../../api/workload.ts";
 import { isRefusal, workloadsOf, type Engine, type SlotInputs } from "../../engines/engine.ts";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import { describeOrigin } from "../../store/origin.ts";
-import { RuntimeUnavailable } from "../../runtimes/runtime-unavailable.ts";
 import type { FitResult } from "./fit.ts";
 import { doesNotFit } from "../plan/facts.ts";
 import type { Health, SlotInput } from "../plan/input.ts";
@@ -16,12 +11,13 @@ import { benchmarkBasis } from "./benchmark-basis.ts";
 import { demandOf } from "./demand.ts";
 import { fitInGroup, groupOf } from "./group.ts";
 import { chosenModel, declaredModel, unknownRefs } from "./held-model.ts";
+import { observe, unlessUnreachable } from "./observation.ts";
 import { modelPreparation, preparationOf } from "./preparation.ts";
 import { isRefused, portsOf, processesOf, unleasedOf, workloadsFor } from "./ports.ts";
 import { pendingRequests } from "./requested.ts";
 import { nothingLearned, type Learned, type Unlearned } from "../plan/learning.ts";
 import { onRequestOf } from "../plan/on-request.ts";
-import { place, runtimeOf } from "../plan/placing.ts";
+import { place, type Placed } from "../plan/placing.ts";
 import { attemptOf } from "../plan/preparing.ts";
 import { threadsOf } from "../plan/threads.ts";
 import { wanted } from "../plan/wanted.ts";
@@ -176,7 +172,7 @@ export async function gather(
     unleased,
     ...(lacking === 0 ? {} : { lacking }),
     runtime: placement?.placement.runtime ?? dependencies.runtime.alwaysThere,
-    ...(placement === undefined ? {} : { backend: placement.placement.backend, reasons: placement.reasons }),
+    ...(placement === undefined ? {} : placedAs(dependencies, placement)),
     ...(engine?.derived === undefined || engineInput === undefined ? {} : { derived: engine.derived(engineInput) }),
     ...preparation,
     ...(silence === undefined ? {} : { silence }),
@@ -222,6 +218,14 @@ async function fitOf(
   return { ...found, unlearned: [...(found.unlearned ?? []), { do: "measure", of: "processes" }] };
 }
 
+function placedAs(
+  { runtime }: Pick<Dependencies, "runtime">,
+  { placement, reasons }: Placed,
+): Pick<SlotInput, "backend" | "reasons" | "pullsAfterStart"> {
+  const { pullsAfterStart } = runtime.traitsOf(placement.runtime) ?? {};
+  return { backend: placement.backend, reasons, ...(pullsAfterStart === undefined ? {} : { pullsAfterStart }) };
+}
+
 function unlearnedOf({ unlearned = [] }: FitResult, unprepared: SlotInput["unprepared"]): Pick<SlotInput, "unlearned"> {
   const { role, model, isHeaderUnread } = unprepared ?? {};
   const isUnread = isHeaderUnread === true && role !== undefined && model !== undefined;
@@ -232,69 +236,4 @@ function unlearnedOf({ unlearned = [] }: FitResult, unprepared: SlotInput["unpre
 function freedBeside(dependencies: Dependencies, name: string): Pick<SlotInput, "freedAt"> {
   const freedAt = dependencies.freed.beside(name);
   return freedAt === undefined ? {} : { freedAt };
-}
-
-/**
- * The running processes of the slot. Where a runtime that concerns it is unreachable, the last published processes
- * count as running: only probes can check them then, and nothing is started or stopped.
- */
-async function observe(
-  dependencies: Dependencies,
-  name: string,
-  spec: SlotSpec | undefined,
-  before: PublishedSlot | undefined,
-): Promise<{ readonly observed: readonly Observed[]; readonly silence?: string }> {
-  const concerned = runtimesOf(dependencies, spec, before);
-  try {
-    return { observed: await dependencies.runtime.observe(name, concerned) };
-  } catch (error) {
-    if (!(error instanceof RuntimeUnavailable)) throw error;
-    return { observed: lastPublished(dependencies, name, before), silence: error.message };
-  }
-}
-
-/** A runtime may become unreachable between two calls. */
-async function unlessUnreachable<T extends object>(answer: Promise<T>): Promise<T | { readonly silence: string }> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (!(error instanceof RuntimeUnavailable)) throw error;
-    return { silence: error.message };
-  }
-}
-
-/**
- * The runtimes that concern the slot: its present one, and those of its processes. If one of them is unreachable,
- * nothing is known about the slot.
- */
-function runtimesOf(
-  { runtime, defaultRuntime }: Dependencies,
-  spec: SlotSpec | undefined,
-  before: PublishedSlot | undefined,
-): readonly RuntimeKind[] {
-  const declared = spec?.runtime === "auto" ? defaultRuntime : spec?.runtime;
-  const { processes = [], runtime: ranIn } = before?.status ?? {};
-  return runtime.kinds.filter((kind) => {
-    const identity = runtime.traitsOf(kind)?.identity;
-    const isFound = identity !== undefined && processes.some((process) => process[identity] !== undefined);
-    return isFound || ranIn === kind || (declared === kind && spec?.enabled === true);
-  });
-}
-
-/** Of the unreachable runtimes. */
-function lastPublished(
-  { runtime }: Pick<Dependencies, "runtime">,
-  slot: string,
-  before: PublishedSlot | undefined,
-): readonly Observed[] {
-  const { processes = [], workloadHash = "" } = before?.status ?? {};
-  return processes.flatMap((process) => {
-    const { role, ordinal, host, port, startedAt } = process;
-    const id = publishedId(process);
-    const kind = id === undefined ? undefined : runtimeOf(runtime, { id });
-    if (id === undefined || startedAt === undefined || kind === undefined || runtime.answers(kind)) return [];
-    const seen = { phase: "running", isListening: true, isPortTaken: false, startedAt: new Date(startedAt) } as const;
-    const bearer = bearerFor(before, { role, ordinal });
-    return [{ slot, role, ordinal, host, port, hash: workloadHash, ...seen, ...bearer, id }];
-  });
 }

@@ -114,6 +114,8 @@ export interface SlotInput {
   /** Ports of workloads that do not run, if the slot does not hold them: leased before a start. */
   readonly unleased: readonly (ProcessRef & { readonly port: number })[];
   readonly runtime: RuntimeKind;
+  /** That runtime fetches what an engine needs after the engine was asked for. */
+  readonly pullsAfterStart?: true;
   readonly backend?: string;
   /** Why this runtime and backend. */
   readonly reasons?: { readonly runtime: string; readonly backend: string };

@@ -24,8 +24,7 @@ export function missing(input: ProcessInput): Decision | undefined {
   const reason =
     failures > 0 ? `try again after failure ${failures}` : input.want.load ? input.want.reason : "it is wanted";
   const isServing = isServedByOthers(input);
-  // A Pod's image is fetched between its start and its program's.
-  const first = starts.some(({ container }) => container?.pod !== undefined) ? "pulling" : "starting";
+  const first = input.pullsAfterStart === true ? "pulling" : "starting";
   return {
     state: isServing ? "ready" : first,
     row: isServing ? "loadedProgressing" : "progressing",
