@@ -208,7 +208,7 @@ async function forgetAll(dependencies: Dependencies, input: SlotInput): Promise<
 
 /** One line per decision that changes something, and per edit: slot, steps, reason. */
 function explain(log: Logger, input: SlotInput, decision: Decision, check: string): void {
-  const { state, reason, message, failure, row } = decision;
+  const { state, reason, message, failure, conditionSet } = decision;
   // Logged when its status was removed; later reconciles change nothing.
   if (decision.isDeleted === true && input.before === undefined) return;
   const plannedBefore = input.before?.plan;
@@ -219,7 +219,8 @@ function explain(log: Logger, input: SlotInput, decision: Decision, check: strin
   }
   // Replicas often wait for the same.
   const steps = [...new Set(decision.steps.map(stepText))].join(", ");
-  const level = failure !== undefined || row === "stalled" || row === "loadedStalled" ? "warn" : "info";
+  const level =
+    failure !== undefined || conditionSet === "stalled" || conditionSet === "loadedStalled" ? "warn" : "info";
   log[level](
     { slot: input.name, state, reason, check, steps },
     `${input.name}: ${state}: ${message}${steps === "" ? "" : ` → ${steps}`}`,

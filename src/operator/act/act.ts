@@ -258,12 +258,16 @@ export function actFailed(decision: Decision, { step, error }: NonNullable<Acted
     processName(part) === processIn(step) ? { ...part, decision: actFailed(part.decision, { step, error }) } : part,
   );
   const own = parts === undefined ? {} : { parts };
-  if (decision.state === "ready") return { ...again, ...own, state: "ready", row: "loadedRetrying" };
+  if (decision.state === "ready") return { ...again, ...own, state: "ready", conditionSet: "loadedRetrying" };
   // Stopping is retried until the engine is gone.
   if (decision.state === "unloading")
     return { ...decision, message: `${decision.message}; ${message}`, requeueMs: 1000 };
   // Another process of the slot is coming up.
-  if (decision.parts?.some((part) => processName(part) !== processIn(step) && part.decision.row === "progressing"))
+  if (
+    decision.parts?.some(
+      (part) => processName(part) !== processIn(step) && part.decision.conditionSet === "progressing",
+    )
+  )
     return { ...decision, ...own, requeueMs: Math.min(1000, decision.requeueMs ?? Infinity) };
-  return { ...again, ...own, state: "error", row: "retrying" };
+  return { ...again, ...own, state: "error", conditionSet: "retrying" };
 }

@@ -89,9 +89,9 @@ const restarted = "the machine was restarted";
 /** While its engine is being ended: no request may be sent to it any more. */
 function leavingSlot(slot: PublishedSlot, message: string): PublishedSlot {
   const { readySince: _ready, nextRetryAt: _next, progress: _progress, ...status } = slot.status;
-  const row = { row: "unloading", reason, message, state: "unloading" } as const;
+  const decided = { conditionSet: "unloading", reason, message, state: "unloading" } as const;
   return {
-    ...moved({ ...slot, status }, "unloading", claimsOf(row), message),
+    ...moved({ ...slot, status }, "unloading", claimsOf(decided), message),
     plan: { reason, message, steps: slot.plan.steps.filter((step) => step.do === "stop") },
   };
 }

@@ -20,9 +20,9 @@ export function whilePaused(input: SlotInput, decided: Decision): Decision {
   const held = { reason: "Paused", message: `paused: ${decided.message}`, steps: decided.steps } as const;
   const state = wasState(input);
   const main = running(input).find(({ role }) => role === "main");
-  if (state === "unloading" && running(input).length > 0) return { ...held, state, row: "unloading" };
-  if (main === undefined) return { ...held, state: "offline", row: "paused" };
-  if (isMainServing(input)) return { ...held, state: "ready", row: "loadedProgressing" };
+  if (state === "unloading" && running(input).length > 0) return { ...held, state, conditionSet: "unloading" };
+  if (main === undefined) return { ...held, state: "offline", conditionSet: "paused" };
+  if (isMainServing(input)) return { ...held, state: "ready", conditionSet: "loadedProgressing" };
   const isStarting = !main.isListening && state !== "ready";
-  return { ...held, state: isStarting ? "starting" : "warming", row: "progressing" };
+  return { ...held, state: isStarting ? "starting" : "warming", conditionSet: "progressing" };
 }

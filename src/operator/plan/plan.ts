@@ -86,5 +86,5 @@ function judgeProcess(input: ProcessInput): Judged {
 function neverValid(input: SlotInput): Decision | undefined {
   if (input.spec !== undefined) return undefined;
   const message = describeDiagnostics(input.diagnostics);
-  return { state: "error", row: "stalled", reason: "InvalidSpec", message, steps: [] };
+  return { state: "error", conditionSet: "stalled", reason: "InvalidSpec", message, steps: [] };
 }
