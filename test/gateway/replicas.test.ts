@@ -310,7 +310,10 @@ describe("the pages of a slot's replicas", () => {
     const browsers = Array.from({ length: 16 }, (_, nth) => `browser ${nth}`);
     const first: number[] = [];
     for (const browser of browsers) first.push(await used(browser));
-    assert.deepEqual([...new Set(first)].toSorted(), [0, 1]);
+    assert.deepEqual(
+      [...new Set(first)].toSorted((a, b) => a - b),
+      [0, 1],
+    );
     const again: number[] = [];
     for (const browser of browsers) again.push(await used(browser));
     assert.deepEqual(again, first);
