@@ -55,7 +55,7 @@ export function apiPage(): string {
         stateDir: "",
         spooled: new BufferBudget(0),
         images: new ImageCache(""),
-        drawings: new Drawings(),
+        drawings: new Drawings(() => undefined),
         kept,
       }),
     ),

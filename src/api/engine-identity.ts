@@ -18,6 +18,17 @@ export function isSameStart(
   return hasSameId(known, seen) && (known?.startedAt ?? seen.startedAt.toISOString()) === seen.startedAt.toISOString();
 }
 
+/** Names one start of one engine: the next start of it, and another engine in its place, have other names. */
+export function nameOfStart(id: Observed["id"] | undefined, startedAt: Date | string | undefined): string {
+  const time = startedAt instanceof Date ? startedAt.toISOString() : (startedAt ?? "");
+  return `${id === undefined ? "" : JSON.stringify(id)} ${time}`;
+}
+
+/** Whether the engine may run on after a boot of its operator's machine: a cluster has the Pod on a machine of its own. */
+export function outlivesBoot({ podName }: Named): boolean {
+  return podName !== undefined;
+}
+
 /** As an observation names the engine; undefined: it was published without a name. */
 export function publishedId({ pid, containerId, podName }: Named): Observed["id"] | undefined {
   if (pid !== undefined) return { pid };

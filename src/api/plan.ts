@@ -19,6 +19,14 @@ export const stepSchema = z.discriminatedUnion("do", [
     /** Absent: requests in flight are waited for, however long they take. */
     deadline: z.iso.datetime().optional(),
   }),
+  /** Measure the memory: what is free on the devices now, or what the slot's processes hold. */
+  z.strictObject({ do: z.literal("measure"), of: z.enum(["devices", "processes"]), reason: z.string() }),
+  /** Read the header of a model that is not on this machine: whether the model fits decides whether it is fetched. */
+  z.strictObject({ do: z.literal("readHeader"), ...processFields, reason: z.string() }),
+  /** Ask the engine's own program for the memory that a start needs, without loading anything. */
+  z.strictObject({ do: z.literal("estimate"), reason: z.string() }),
+  /** Record the measured memory of the slot's processes: the next start needs that. */
+  z.strictObject({ do: z.literal("record"), reason: z.string() }),
   /** Begin to fetch what the process needs and is not here. */
   z.strictObject({ do: z.literal("fetch"), ...processFields, reason: z.string() }),
   /** Note the digest of an image that was named without one: from now on it is that one. */

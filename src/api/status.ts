@@ -194,7 +194,7 @@ export const publishedOperatorSchema = z.strictObject({
   schema: z.literal(1),
   instance: z.string(),
   pid: z.int(),
-  /** The boot of the machine that its engines run on. */
+  /** The boot of its machine. */
   bootId: z.string(),
   startedAt: time,
   heartbeat: time,

@@ -52,6 +52,8 @@ export interface Placement {
   readonly inCluster?: true;
   /** All its Pods run on the machine of this operator; absent: on machines that it does not know. */
   readonly isOnThisMachine?: true;
+  /** The engine runs on another machine, of which neither devices nor memory are known here. */
+  readonly isElsewhere?: true;
   readonly backend: Exclude<Backend, "auto">;
   /** The shipped or configured images, by engine and backend. */
   readonly images: EngineImages;

@@ -211,15 +211,10 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     isOperatorLive: () => published.operatorLiveness() === "live",
   });
   const images = new ImageCache(join(config.stateDir, "images"));
-  const drawings = new Drawings();
+  const drawings = new Drawings((slot) => admission.visit(slot, ""));
   const kept = stack.use(new KeptItems({ budget, ...keptItems(config.bufferLimit) }));
-  const v1 = v1Routes({
-    stateDir: config.stateDir,
-    spooled: new BufferBudget(config.spoolLimit, "SVC_SPOOL_LIMIT"),
-    images,
-    drawings,
-    kept,
-  });
+  const spooled = new BufferBudget(config.spoolLimit, "SVC_SPOOL_LIMIT");
+  const v1 = v1Routes({ stateDir: config.stateDir, spooled, images, drawings, kept });
   const files = openFileLimit();
   const limits = files === undefined ? undefined : connectionLimits(files);
   const chat = new ChatAddress();
@@ -275,7 +270,9 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const tokenCounts = { all: known.length, unconfirmed: known.filter((each) => !each.is_confirmed).length };
   const listeners = await openListeners(app.server, config, (how) => app.fastify.listen(how));
   if (options.pages !== undefined) await listenForChat(config, listeners, chat, log);
-  stack.use(await openEnginePages(config, { index, published, gate, traffic, listeners, metrics, accessLog, log }));
+  stack.use(
+    await openEnginePages(config, { index, admission, published, gate, traffic, listeners, metrics, accessLog, log }),
+  );
   const port = portOf(app.server) ?? config.port;
   const url = localUrl(config.host, port);
   log.info(`gateway listens on ${url}`);

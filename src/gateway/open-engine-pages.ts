@@ -5,13 +5,15 @@ import { ApiError } from "../api/errors.ts";
 import { gatewayMetrics as families } from "../api/metrics/gateway.ts";
 import { localUrl } from "../lib/listen-address.ts";
 import type { OperatorLiveness } from "../store/store.ts";
+import type { Admission } from "./admission/admission.ts";
 import { availabilityOf } from "./admission/availability.ts";
+import type { BackendVisit } from "./admission/backend.ts";
 import type { Gate } from "./auth/gate.ts";
 import type { Traffic } from "./dispatch/traffic.ts";
 import type { Listeners } from "./http/listeners.ts";
 import { EnginePages } from "./pages/engine-pages.ts";
 import type { PageEngine } from "./pages/engine-headers.ts";
-import type { ResolutionIndex } from "./routing/index.ts";
+import type { KnownSlot, ResolutionIndex } from "./routing/index.ts";
 import type { AccessLog } from "./telemetry/access-log.ts";
 import type { GatewayMetrics } from "./telemetry/metrics.ts";
 import { RequestRecord } from "./telemetry/request-record.ts";
@@ -19,6 +21,7 @@ import { noSlot } from "./telemetry/slot-metrics.ts";
 
 interface EnginePagesDependencies {
   readonly index: () => ResolutionIndex;
+  readonly admission: Pick<Admission, "visit">;
   readonly published: { operatorLiveness(): OperatorLiveness };
   readonly gate: Gate;
   readonly traffic: Traffic;
@@ -31,7 +34,7 @@ interface EnginePagesDependencies {
 /** Listens for engines' pages where SVC_ENGINE_PAGES names slots. Resolves with undefined where none are, or none can be. */
 export async function openEnginePages(
   config: Config,
-  { index, published, gate, traffic, listeners, metrics, accessLog, log }: EnginePagesDependencies,
+  { index, admission, published, gate, traffic, listeners, metrics, accessLog, log }: EnginePagesDependencies,
 ): Promise<EnginePages | undefined> {
   const { enginePages: slots, enginePagesPort: port, host, bodyLimit: bodyLimitBytes } = config;
   if (slots.length === 0) return undefined;
@@ -45,7 +48,13 @@ export async function openEnginePages(
       gate.admit(request, "admin", "page");
     },
     mayStill: (request) => gate.mayStill(request, "admin"),
-    engineOf: (slot) => engineOf(slot, index(), published.operatorLiveness()),
+    engineOf: (slot, request) => {
+      const visit = admission.visit(slot, clientOf(request));
+      const known = index().slots.get(slot);
+      if (visit !== undefined && known !== undefined) return { engine: engineOf(visit, known), visit };
+      visit?.[Symbol.dispose]();
+      throw noEngine(slot, known, published.operatorLiveness());
+    },
     begin: (slot) => {
       traffic.begin(slot);
       return () => traffic.end(slot);
@@ -83,20 +92,24 @@ function takePassword({ headers }: IncomingMessage): void {
   headers.authorization = `Bearer ${text.slice(text.indexOf(":") + 1)}`;
 }
 
-/** Throws ApiError where no engine of the slot is loaded. A page loads none: a forgotten tab would keep it loaded. */
-function engineOf(name: string, { slots }: ResolutionIndex, operator: OperatorLiveness): PageEngine {
-  const slot = slots.get(name);
-  if (slot === undefined) throw new ApiError("slot.not_found", { message: `no slot is called ${name}` });
+/** One browser. Behind a proxy several may count as one, which then have one replica. */
+function clientOf({ socket, headers }: IncomingMessage): string {
+  return `${socket.remoteAddress ?? ""} ${headers["user-agent"] ?? ""} ${headers.authorization ?? ""}`;
+}
+
+function engineOf({ backend }: BackendVisit, { spec }: KnownSlot): PageEngine {
+  const { firstByte, idle } = spec.timeoutSeconds;
+  const { host, port, bearer } = backend.endpoint;
+  return { host, port, bearer, timeoutMs: Math.max(firstByte, idle) * 1000 };
+}
+
+/** No engine of the slot is loaded. A page loads none: a forgotten tab would keep it loaded. */
+function noEngine(name: string, slot: KnownSlot | undefined, operator: OperatorLiveness): ApiError {
+  if (slot === undefined) return new ApiError("slot.not_found", { message: `no slot is called ${name}` });
   const availability = availabilityOf(slot, "main", { operator, now: Date.now() });
-  const [endpoint] = availability.kind === "open" ? availability.endpoints : [];
-  if (endpoint !== undefined) {
-    const { firstByte, idle } = slot.spec.timeoutSeconds;
-    const { host, port, bearer } = endpoint;
-    return { host, port, bearer, timeoutMs: Math.max(firstByte, idle) * 1000 };
-  }
   const { code, message, headers } =
     availability.kind === "open" ? new ApiError("slot.not_ready") : availability.failure;
-  throw new ApiError(code, {
+  return new ApiError(code, {
     message: `Slot ${name} has no engine now: ${message}. Load it on its page of the dashboard or with berth slot load ${name}, then reload this page.`,
     headers,
   });

@@ -79,7 +79,7 @@ export class Controller implements AsyncDisposable {
       enqueue: (slot) => this.#enqueue(slot),
     });
     this.#groups = new GroupSync({
-      dependencies: options.dependencies,
+      ...options,
       problemLog: this.#problemLog,
       metrics: () => this.#metrics.groups,
       enqueue: (slot) => this.#enqueue(slot),
@@ -138,7 +138,7 @@ export class Controller implements AsyncDisposable {
     if (this.#closing.signal.aborted) return watching[Symbol.dispose]();
     this.#stack.use(watching);
     this.#stack.use(health.watch((name) => this.#enqueue(name)));
-    this.#stack.use(memory.watch((name) => this.#enqueue(name)));
+    if (!this.#isPaused) this.#stack.use(memory.watch((name) => this.#enqueue(name)));
     // The placement of a slot may change now: a slot that could not run waits for no other event.
     const onMoved = (): void => source.list("Slot").forEach(({ name }) => this.#queue.addResync(`Slot/${name}`));
     this.#stack.use(machine.watch(onMoved));
@@ -152,7 +152,7 @@ export class Controller implements AsyncDisposable {
     await this.#queue.passed();
     this.#dependencies.missing.started();
     if (this.#closing.signal.aborted) return;
-    await this.#sweep();
+    if (!this.#isPaused) await this.#sweep();
     const timer = setInterval(
       () => void this.resync().catch((error: unknown) => this.#log.error({ err: error }, "resync failed")),
       resyncMs,
@@ -172,7 +172,7 @@ export class Controller implements AsyncDisposable {
   async resync(): Promise<void> {
     await this.#dependencies.source.resync();
     this.#queue.add(registryKey);
-    await this.#sweep();
+    if (!this.#isPaused) await this.#sweep();
     this.#groups.enqueueAll();
     for (const name of await this.#allSlots()) this.#queue.addResync(`Slot/${name}`);
   }
@@ -272,7 +272,7 @@ export class Controller implements AsyncDisposable {
         this.#metrics.published(after, before);
         this.#noteMemory(name, after);
         // The model's weights are in memory by now.
-        if (after.status.state === "ready" && before?.status.state !== "ready")
+        if (!this.#isPaused && after.status.state === "ready" && before?.status.state !== "ready")
           void this.#dependencies.memory.measure();
       },
     });

@@ -8,6 +8,7 @@ import type { Runtimes } from "../runtimes/runtime.ts";
 import type { GroupStore } from "../store/state/groups.ts";
 import type { DemandStore, DesiredSource, Publisher, RequestStore } from "../store/store.ts";
 import type { EngineContexts } from "./act/contexts.ts";
+import type { Learning } from "./act/learning.ts";
 import type { ComputeRecords } from "./observe/compute.ts";
 import type { ConflictIndex } from "./observe/conflicts.ts";
 import type { Images, Machine } from "./plan/placing.ts";
@@ -59,6 +60,7 @@ export interface Dependencies {
   >;
   readonly memory: MemoryRecords;
   readonly fit: Pick<FitRecords, "estimate" | "beforeFetch">;
+  readonly learning: Pick<Learning, "learn">;
   readonly conflicts: ConflictIndex;
   readonly clock: Clock;
   readonly backoff: Backoff;

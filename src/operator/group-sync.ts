@@ -16,6 +16,8 @@ interface GroupSyncOptions {
   readonly enqueueGroup: (group: string) => void;
   /** A group has other problems than before: its conditions change. */
   readonly onNewProblems: () => void;
+  /** Ended loans are not removed. */
+  readonly isPaused: boolean;
 }
 
 /** Decides about groups, and tells of them: published status, metrics, log. */
@@ -56,7 +58,7 @@ export class GroupSync {
     show.published(after, before);
     problemLog.report(`Group/${group}`, linesOf(after, dependencies));
     if (hasNewProblems) onNewProblems();
-    const loan = groupStore.loan(group);
+    const loan = this.#options.isPaused ? undefined : groupStore.loan(group);
     // A gateway may have lent it anew since that loan was read.
     if (loan !== undefined && Date.parse(loan.until) <= clock.now().getTime())
       await groupStore.endLoan(group, loan.until);

@@ -6,14 +6,13 @@ import { aborted } from "../lib/aborted.ts";
 import { memoryLeft } from "../lib/memory-left.ts";
 import { openModelPulls } from "../models/fetch/open.ts";
 import { openRegistry } from "../models/registry.ts";
-import { openPortLeases } from "../runtimes/process/ports.ts";
-import { findUser } from "../runtimes/process/user.ts";
 import { openStore } from "../store/open.ts";
 import type { LeaderStore } from "../store/opened-store.ts";
 import type { Lease, SourceProblem } from "../store/store.ts";
 import { DeduplicatedLog } from "./report/deduplicated-log.ts";
 import { ComputeRecords } from "./observe/compute.ts";
 import { EngineContexts } from "./act/contexts.ts";
+import { Learning } from "./act/learning.ts";
 import { ConflictIndex } from "./observe/conflicts.ts";
 import { Controller } from "./controller.ts";
 import { engineOutput } from "./observe/engine-output.ts";
@@ -25,7 +24,8 @@ import { MissingModels } from "./observe/missing-models.ts";
 import type { OperatorOptions } from "./options.ts";
 import { HealthRecords } from "./observe/health.ts";
 import { GroupLedger } from "./groups/ledger.ts";
-import { heldPorts } from "./held-ports.ts";
+import { heldPorts } from "./ports/held.ts";
+import { openPortLeases } from "./ports/leases.ts";
 import { startHeartbeat } from "./report/heartbeat.ts";
 import { MemoryRecords } from "./observe/memory.ts";
 import { gpuMemoryOf } from "./report/gpu-memory.ts";
@@ -102,10 +102,10 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   const { source, demand, requests, modelTasks, engineLock } = inputs;
   const { hardware: hardwareStore, groups: groupStore, pulls: pullStore } = inputs;
   const runtime = stack.use(await openRuntimes(config, instance, before.slots, { check: () => lease.check() }));
-  const published = publishedBefore(before, runtime.boot);
+  const published = publishedBefore(before, runtime);
   const written = new PublishedWriter(publisher, log);
-  // With the first heartbeat gateways trust the published state, which must not contain engines that a reboot has
-  // ended.
+  // With the first heartbeat gateways trust the published state, which must not contain engines that a reboot of this
+  // machine has ended.
   for (const slot of before.slots) {
     const now = published.get(slot.name);
     if (now !== undefined && now !== slot) await written.write(now, slot);
@@ -114,6 +114,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     await followHardware({
       store: hardwareStore,
       probe: options.probe,
+      isPaused: options.isPaused,
       published: published.values(),
       onError: (error) => log.error({ err: error }, "the hardware could not be published"),
     }),
@@ -143,7 +144,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     }),
   );
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
-  const contextFiles = inputs.contextFiles(runtime.boot, () => findUser(config.engineUser));
+  const contextFiles = inputs.contextFiles(runtime.boot, () => runtime.engineOwner());
   const contexts = new EngineContexts({
     files: contextFiles,
     clock: systemClock,
@@ -154,6 +155,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     outputOf: engineOutput(runtime, config.stateDir),
   });
   const memory = new MemoryRecords(options.holdings, published, (engine, pid) => runtime.owns(engine, pid));
+  const onUnfit = (error: unknown): void => log.warn({ err: error }, "the memory needs of a slot cannot be recorded");
   const dependencies: Dependencies = {
     source,
     publisher,
@@ -161,7 +163,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     demand,
     requests,
     runtime,
-    ports: await openPortLeases(config.stateDir, config.slotPorts, await heldPorts(runtime)),
+    ports: await openPortLeases(runtime.hostPorts, config.slotPorts, await heldPorts(runtime)),
     engines,
     host: { ...options.host, contextDir: contextFiles.directory },
     contexts,
@@ -170,10 +172,16 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     fit: new FitRecords({
       figures: inputs.fitFigures,
       hardware: () => hardware.facts(),
+      remote: fetching.shapes,
+      onError: onUnfit,
+    }),
+    learning: new Learning({
+      figures: inputs.fitFigures,
       probeNow: () => options.probe(AbortSignal.timeout(hardwareProbeMs)),
       print: options.print,
       remote: fetching.shapes,
-      onError: (error) => log.warn({ err: error }, "the memory needs of a slot cannot be recorded"),
+      measureProcesses: () => void memory.measure(),
+      onError: onUnfit,
     }),
     compute: new ComputeRecords(engineOutput(runtime, config.stateDir)),
     conflicts: new ConflictIndex(),

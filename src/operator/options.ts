@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { CatalogEntry } from "../api/catalog.ts";
 import type { EngineImages } from "../api/engine-images.ts";
 import type { EngineHost } from "../engines/engine.ts";
-import type { EnginePrint } from "./observe/fit.ts";
+import type { EnginePrint } from "./act/learning.ts";
 import type { ProbeHardware } from "./observe/hardware.ts";
 import type { GpuHoldings } from "./observe/memory.ts";
 

@@ -8,6 +8,7 @@ import { modelsToFetch } from "./observe/preparation.ts";
 import type { SlotInput } from "./plan/input.ts";
 import type { Use } from "./groups/ledger.ts";
 import { wantedFit } from "./plan/growth.ts";
+import { isAwaited, nothingLearned } from "./plan/learning.ts";
 import { handledRequests, settledRequests } from "./plan/handled.ts";
 import { whilePaused } from "./plan/paused.ts";
 import { withoutFailures } from "./plan/compose.ts";
@@ -34,7 +35,9 @@ const unwrittenMs = 1000;
 
 /** gather → plan → act → summarise, for one slot. Safe to run twice, late, or after a crash at any line. */
 export async function reconcile(dependencies: Dependencies, name: string, options: ReconcileOptions): Promise<Done> {
-  const gathered = await gatherAnswered(dependencies, name);
+  const gathered = options.isPaused
+    ? await gatherAnswered(dependencies, name)
+    : await gatherLearned(dependencies, name, options.signal);
   // A probe only reads: a paused operator sends it too, otherwise adopted engines would count as dead.
   void probe(dependencies, gathered, "other");
   const { groups } = dependencies;
@@ -71,6 +74,24 @@ async function gatherAnswered(dependencies: Dependencies, name: string): Promise
   return await gather(dependencies, name);
 }
 
+/** More rounds than a decision ever needs: the facts change as fast as they are learned. */
+const mostRounds = 5;
+
+/** The same with everything learned on which the decision depends: a start waits for the engine's estimate. */
+async function gatherLearned(dependencies: Dependencies, name: string, signal: AbortSignal): Promise<Gathered> {
+  let gathered = await gatherAnswered(dependencies, name);
+  let learned = nothingLearned;
+  for (let round = 0; round < mostRounds; round++) {
+    const { unlearned, ...input } = gathered.input;
+    if (unlearned === undefined) return gathered;
+    signal.throwIfAborted();
+    learned = await dependencies.learning.learn(gathered.input, learned);
+    if (!unlearned.some(isAwaited)) return { ...gathered, input };
+    gathered = await gather(dependencies, name, learned);
+  }
+  throw new Error(`${name}: what its start depends on changes as fast as it is learned`);
+}
+
 async function sayOnly(
   dependencies: Dependencies,
   gathered: Gathered,
@@ -81,7 +102,7 @@ async function sayOnly(
   // A request that is not acted on does not count as handled.
   const handledRequests = gathered.input.before?.status.handledRequests ?? {};
   await publish(dependencies, gathered.input, decision, { ...outcome, handledRequests }, options);
-  if (decision.isDeleted === true) await forget(dependencies, gathered.input);
+  if (decision.isDeleted === true) forget(dependencies, gathered.input);
   return decision.requeueMs === undefined ? {} : { requeueMs: Math.max(1000, decision.requeueMs) };
 }
 
@@ -132,7 +153,7 @@ async function carryOut(
   // With the setting goes what it saved, also of a built-in slot, which is never deleted.
   const isKeeping = input.spec?.model.keepContext !== undefined;
   if (input.before?.status.context !== undefined && !isKeeping) await dependencies.contexts.forget(input.name);
-  if (decision.isDeleted === true) await forget(dependencies, input);
+  if (decision.isDeleted === true) await forgetAll(dependencies, input);
   else if (decision.steps.length === 0 && input.observed.length === 0) dependencies.ports.release(input.name);
   // A second reconcile sees whether any gateway must be waited for: without a gateway no event would cause it.
   if (isAnnouncing) return { requeueMs: 0 };
@@ -186,21 +207,26 @@ async function observeAgain(
   }
 }
 
-/** Requests since the observation may be for a new slot of that name. */
-async function forget(dependencies: Dependencies, { name, requests }: SlotInput): Promise<void> {
+function forget(dependencies: Dependencies, { name }: SlotInput): void {
   dependencies.ports.release(name);
   dependencies.health.forget(name);
   dependencies.compute.forget(name);
   dependencies.missing.forget(name);
-  await dependencies.contexts.forget(name);
   dependencies.groups.forget(name);
+}
+
+/** With what was kept for it. Requests since the observation may be for a new slot of that name. */
+async function forgetAll(dependencies: Dependencies, input: SlotInput): Promise<void> {
+  const { name, requests } = input;
+  forget(dependencies, input);
+  await dependencies.contexts.forget(name);
   await dependencies.pulls.keepOnly(name, []);
   for (const { kind, token } of requests) await dependencies.requests.remove(name, kind, token);
 }
 
 /** One line per decision that changes something, and per edit: slot, steps, reason. */
 function explain(log: Logger, input: SlotInput, decision: Decision, check: string): void {
-  const { state, reason, message, failure, row } = decision;
+  const { state, reason, message, failure, conditionSet } = decision;
   // Logged when its status was removed; later reconciles change nothing.
   if (decision.isDeleted === true && input.before === undefined) return;
   const plannedBefore = input.before?.plan;
@@ -211,7 +237,8 @@ function explain(log: Logger, input: SlotInput, decision: Decision, check: strin
   }
   // Replicas often wait for the same.
   const steps = [...new Set(decision.steps.map(stepText))].join(", ");
-  const level = failure !== undefined || row === "stalled" || row === "loadedStalled" ? "warn" : "info";
+  const level =
+    failure !== undefined || conditionSet === "stalled" || conditionSet === "loadedStalled" ? "warn" : "info";
   log[level](
     { slot: input.name, state, reason, check, steps },
     `${input.name}: ${state}: ${message}${steps === "" ? "" : ` → ${steps}`}`,

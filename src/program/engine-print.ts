@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { access } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { EnginePrint } from "../operator/observe/fit.ts";
+import type { EnginePrint } from "../operator/act/learning.ts";
 import { programOutput } from "../lib/program-output.ts";
 
 /** A model's header is read, and a driver begun: a driver that hangs must not keep a slot from starting. */

@@ -1,5 +1,6 @@
 import type { RuntimeKind } from "../api/names.ts";
 import type { ProcessRef } from "../api/process-ref.ts";
+import type { HostPorts } from "./host-ports.ts";
 import type { Addressing, Observed, ProcessStatus, Workload } from "../api/workload.ts";
 
 export interface RemoveOptions {
@@ -12,6 +13,12 @@ export interface RemoveOptions {
 export interface StartOptions {
   /** Of the slot's object in the cluster, which owns what is started there; absent: the slot is a file. */
   readonly ownerUid?: string;
+}
+
+/** The user of an engine, and its group. */
+export interface EngineOwner {
+  readonly uid: number;
+  readonly gid: number;
 }
 
 export interface FetchProgress {
@@ -53,7 +60,13 @@ export interface RuntimeTraits {
   /** The field that identifies an engine of this runtime, as observed and as published. */
   readonly identity: "pid" | "containerId" | "podName";
   readonly addressing: Addressing;
-  /** It makes Pods of a cluster, on machines of which this one knows neither devices nor memory. */
+  /** Its engines run on this machine: none runs any more after another boot. */
+  readonly endsWithBoot: boolean;
+  /** Its engines run on other machines, of which neither devices nor memory are known here. */
+  readonly isElsewhere?: true;
+  /** What an engine needs is fetched after the engine was asked for: until then no program runs. */
+  readonly pullsAfterStart?: true;
+  /** It makes Pods: adapters write what a Pod alone can have. */
   readonly inCluster?: true;
   /** All its Pods run on this machine after all. */
   readonly isOnThisMachine?: true;
@@ -67,6 +80,10 @@ export interface RuntimeTraits {
  */
 export interface Runtime extends AsyncDisposable {
   readonly traits: RuntimeTraits;
+  /** The ports of this machine. Absent: its engines are no processes of this machine. */
+  readonly hostPorts?: HostPorts;
+  /** The user of its engines; undefined: the user of this process. Absent: not known. */
+  engineOwner?(): Promise<EngineOwner | undefined>;
   /** False while reads would throw RuntimeUnavailable; absent: never. */
   isAnswering?(): boolean;
   /** The operator is stopping: an unreachable runtime is waited for no longer than `ms`; absent: it always answers. */
@@ -107,7 +124,7 @@ export interface Runtime extends AsyncDisposable {
 }
 
 /** Every runtime of an installation, as the operator uses them. */
-export interface Runtimes extends Omit<Runtime, "traits" | "firstOutput"> {
+export interface Runtimes extends Omit<Runtime, "traits" | "firstOutput" | "hostPorts" | "engineOwner"> {
   readonly kinds: readonly RuntimeKind[];
   /** The kinds that `runtime: auto` may choose beside the runtime that is always there, in the order of preference. */
   readonly offered: readonly RuntimeKind[];

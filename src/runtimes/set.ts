@@ -4,7 +4,16 @@ import type { Observed, ProcessStatus, Workload } from "../api/workload.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { RuntimeUnavailable } from "./runtime-unavailable.ts";
-import type { Preparation, RemoveOptions, Runtime, Runtimes, RuntimeTraits, StartOptions } from "./runtime.ts";
+import type { HostPorts } from "./host-ports.ts";
+import type {
+  EngineOwner,
+  Preparation,
+  RemoveOptions,
+  Runtime,
+  Runtimes,
+  RuntimeTraits,
+  StartOptions,
+} from "./runtime.ts";
 
 /** A runtime that is opened when it is first needed: an installation of processes alone never connects to a daemon. */
 export interface RuntimeEntry {
@@ -23,7 +32,7 @@ export class RuntimeSet implements Runtimes {
   readonly kinds: readonly RuntimeKind[];
   readonly offered: readonly RuntimeKind[];
   readonly alwaysThere: RuntimeKind;
-  /** The boot of the machine that engines run on: no engine of another boot runs any more. */
+  /** The boot of this machine, which ends the engines of runtimes that say so (`endsWithBoot`). */
   readonly boot = bootId();
   readonly #entries: readonly RuntimeEntry[];
   readonly #open = new Map<RuntimeKind, Promise<Runtime>>();
@@ -67,6 +76,15 @@ export class RuntimeSet implements Runtimes {
     this.#open.set(kind, opening);
     opening.catch(() => this.#open.delete(kind));
     return await opening;
+  }
+
+  get hostPorts(): HostPorts {
+    return this.#first.hostPorts ?? noPorts;
+  }
+
+  /** Of engines that are processes of this machine; undefined: the user of this process. */
+  async engineOwner(): Promise<EngineOwner | undefined> {
+    return await this.#first.engineOwner?.();
   }
 
   limitUnreachableWait(ms: number): void {
@@ -178,6 +196,12 @@ export class RuntimeSet implements Runtimes {
     for (const runtime of this.#opened.toReversed()) await runtime[Symbol.asyncDispose]();
   }
 }
+
+const noPorts: HostPorts = {
+  listening: () => undefined,
+  isTakenByStranger: () => false,
+  recorded: async () => [],
+};
 
 /**
  * True if there was anything to remove. Searching for the rest of an engine is expensive: nothing is searched where

@@ -42,7 +42,7 @@ export interface LeaderStore {
   readonly before: {
     readonly slots: readonly PublishedSlot[];
     readonly registry: PublishedRegistry | undefined;
-    /** The boot of the machine that their engines ran on. */
+    /** The boot of the last operator's machine. */
     readonly boot: string | undefined;
   };
   readonly publisher: Publisher;

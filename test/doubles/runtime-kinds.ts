@@ -12,7 +12,15 @@ export const traitsOfKind = {
 } as const satisfies Record<RuntimeKind, RuntimeTraits>;
 
 /** What a placement says of the runtime. */
-export function runningIn(kind: RuntimeKind): Pick<Placement, "runtime" | "runs" | "addressing" | "inCluster"> {
-  const { runs, addressing, inCluster }: RuntimeTraits = traitsOfKind[kind];
-  return { runtime: kind, runs, addressing, ...(inCluster === true ? { inCluster } : {}) };
+export function runningIn(
+  kind: RuntimeKind,
+): Pick<Placement, "runtime" | "runs" | "addressing" | "inCluster" | "isElsewhere"> {
+  const { runs, addressing, inCluster, isElsewhere }: RuntimeTraits = traitsOfKind[kind];
+  return {
+    runtime: kind,
+    runs,
+    addressing,
+    ...(inCluster === true ? { inCluster } : {}),
+    ...(isElsewhere === true ? { isElsewhere } : {}),
+  };
 }

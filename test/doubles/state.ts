@@ -9,7 +9,7 @@ import type { GroupStore } from "../../src/store/state/groups.ts";
 import { slotGroupSpecSchema } from "../../src/api/slot-group.ts";
 import type { Kind } from "../../src/api/names.ts";
 import type { ProcessRef, SlotProcess } from "../../src/api/process-ref.ts";
-import { portOwner } from "../../src/runtimes/process/ports.ts";
+import { portOwner } from "../../src/operator/ports/leases.ts";
 import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
 import { lintPorts, lintStatus } from "../../src/api/status-linter.ts";
 import {

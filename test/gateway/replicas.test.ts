@@ -3,6 +3,7 @@ import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import { startGateway, type SlotSketch, type TestGateway } from "../support/gateway.ts";
 import { json, sayHello, scriptedEngine, type ScriptedEngine, type Seen } from "../support/scripted-engine.ts";
+import { freePorts } from "../support/ports.ts";
 import { until } from "../support/until.ts";
 
 type Process = NonNullable<NonNullable<SlotSketch["status"]>["processes"]>[number];
@@ -279,5 +280,61 @@ describe("a slot with several replicas", () => {
       replicas.engines.map(({ seen }) => seen[0]?.headers.authorization),
       ["Bearer zero", "Bearer one"],
     );
+  });
+});
+
+describe("the pages of a slot's replicas", () => {
+  const open = async (
+    replicas: Replicas,
+  ): Promise<{ readonly gateway: TestGateway; readonly page: (browser: string) => Promise<Response> }> => {
+    const { first } = await freePorts(1);
+    const env = { SVC_ENGINE_PAGES: "primary", SVC_ENGINE_PAGES_PORT: String(first) };
+    const gateway = await startGateway({ slots: { primary: slotOf(replicas.processes) }, env });
+    const url = `http://127.0.0.1:${first}/upstream/primary/`;
+    return { gateway, page: (browser) => fetch(url, { headers: { "user-agent": browser } }) };
+  };
+
+  it("are those of every replica, and each browser keeps its own", async () => {
+    await using replicas = await Replicas.start(2);
+    const { gateway, page } = await open(replicas);
+    await using _gateway = gateway;
+    const used = async (browser: string): Promise<number> => {
+      const before = replicas.seen;
+      const answer = page(browser);
+      await until("it is there", () => replicas.seen.join() !== before.join());
+      const ordinal = replicas.seen.findIndex((count, nth) => count !== before[nth]);
+      replicas.answerAll();
+      assert.equal((await answer).status, 200);
+      return ordinal;
+    };
+    const browsers = Array.from({ length: 16 }, (_, nth) => `browser ${nth}`);
+    const first: number[] = [];
+    for (const browser of browsers) first.push(await used(browser));
+    assert.deepEqual(
+      [...new Set(first)].toSorted((a, b) => a - b),
+      [0, 1],
+    );
+    const again: number[] = [];
+    for (const browser of browsers) again.push(await used(browser));
+    assert.deepEqual(again, first);
+  });
+
+  it("are waited for by the replica's drain", async () => {
+    await using replicas = await Replicas.start(2);
+    const { gateway, page } = await open(replicas);
+    await using _gateway = gateway;
+    const answer = page("a browser");
+    await until("it is there", () => replicas.counts.join() !== "0,0");
+    const ordinal = replicas.counts.indexOf(1);
+    await until("the operator is told of it", () => inFlight(gateway, ordinal) === 1);
+    const drainingSince = new Date().toISOString();
+    const draining = replicas.processes.map((each) => (each.ordinal === ordinal ? { ...each, drainingSince } : each));
+    await gateway.publish("primary", slotOf(draining));
+    const other = page("a browser");
+    await until("the next one goes to the other replica", () => replicas.counts.join() === "1,1");
+    assert.equal(inFlight(gateway, ordinal), 1);
+    replicas.answerAll();
+    assert.deepEqual([(await answer).status, (await other).status], [200, 200]);
+    await until("the operator is told of its end", () => inFlight(gateway, ordinal) === 0);
   });
 });

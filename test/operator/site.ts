@@ -5,6 +5,7 @@ import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { PublishedSlot, RequestKind, SlotRequest } from "../../src/api/status.ts";
 import { noDevices } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
+import { Learning } from "../../src/operator/act/learning.ts";
 import { ComputeRecords } from "../../src/operator/observe/compute.ts";
 import { ConflictIndex } from "../../src/operator/observe/conflicts.ts";
 import { Controller } from "../../src/operator/controller.ts";
@@ -18,6 +19,7 @@ import { OperatorMetrics } from "../../src/operator/report/metrics.ts";
 import { PublishedWriter } from "../../src/operator/report/written.ts";
 import type { Dependencies } from "../../src/operator/dependencies.ts";
 import type { Probe } from "../../src/operator/observe/probe.ts";
+import type { DeviceFacts } from "../../src/operator/plan/learning.ts";
 import type { Runtimes } from "../../src/runtimes/runtime.ts";
 import { ManualClock } from "../doubles/clock.ts";
 import { RuntimeDouble } from "../doubles/runtime.ts";
@@ -30,6 +32,7 @@ import {
   SourceDouble,
 } from "../doubles/state.ts";
 import { model } from "../engines/fixture.ts";
+import { pcFacts } from "../hardware/tree.ts";
 import { epoch } from "./fixture.ts";
 
 export const portRange = { first: 8081, last: 8088 };
@@ -61,6 +64,8 @@ export class Site implements AsyncDisposable {
   readonly log: string[] = [];
   machine: Dependencies["machine"] = noDevicesHere;
   fit: Dependencies["fit"] = { estimate: async () => ({}), beforeFetch: (_input, unprepared) => unprepared };
+  /** What was done to learn what decisions depend on, in order. */
+  readonly learned: string[] = [];
   /** What is asked of whoever fetches models; by default nothing can be fetched. */
   pulls: Dependencies["pulls"] = {
     preparation: async ({ ref }) => ({ state: "absent", message: `${ref} is absent` }),
@@ -86,6 +91,9 @@ export class Site implements AsyncDisposable {
   };
   /** Who answers probes. */
   probes: Probe = (probe) => this.runtime.probe(probe);
+  /** What a probe finds of devices. */
+  devices: DeviceFacts = pcFacts;
+  probeDevices: () => Promise<DeviceFacts> = async () => this.devices;
   /** What processes hold on GPUs. */
   holdings: Awaited<ReturnType<GpuHoldings>> = [];
   /** What engines have said since they were started, by slot. */
@@ -108,8 +116,8 @@ export class Site implements AsyncDisposable {
     return this.#controller;
   }
 
-  /** Starts an operator, as the one after whatever ran before. */
-  async start(options: { isPaused?: boolean } = {}): Promise<void> {
+  /** Starts an operator, as the one after whatever ran before. `published`: what it takes over from that. */
+  async start(options: { isPaused?: boolean; published?: Map<string, PublishedSlot> } = {}): Promise<void> {
     await this.#controller?.[Symbol.asyncDispose]();
     this.#isDead = false;
     this.#fault = undefined;
@@ -118,7 +126,8 @@ export class Site implements AsyncDisposable {
     for (const slot of await this.runtime.list()) {
       for (const process of await this.runtime.observe(slot)) ports.reserve(process, process.port);
     }
-    const published = new Map([...this.publisher.slots].map(([name, slot]) => [name, structuredClone(slot)]));
+    const published =
+      options.published ?? new Map([...this.publisher.slots].map(([name, slot]) => [name, structuredClone(slot)]));
     const records: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
     const publisher = this.#guarded(this.publisher, ["writeSlot", "deleteSlot", "hideSlot"]);
     const log = pino({ level: "info" }, { write: (line) => void this.log.push(line) });
@@ -150,6 +159,20 @@ export class Site implements AsyncDisposable {
       ),
       memory,
       fit: this.fit,
+      learning: new Learning({
+        figures: { put: (key, more) => this.learned.push(`put ${key}: ${Object.keys(more).join()}`) },
+        probeNow: async () => {
+          this.learned.push("probe");
+          return await this.probeDevices();
+        },
+        print: async (program) => void this.learned.push(`print ${program}`),
+        remote: { read: ({ ref }) => this.learned.push(`read ${ref}`) },
+        measureProcesses: () => {
+          this.learned.push("measure");
+          void memory.measure();
+        },
+        onError: (error) => this.learned.push(String(error)),
+      }),
       contexts: this.contexts,
       compute: new ComputeRecords(async ({ slot }) => this.said.get(slot) ?? ""),
       conflicts: new ConflictIndex(),

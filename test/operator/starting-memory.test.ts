@@ -40,16 +40,15 @@ async function crowded(path: string, needs: Record<string, number>): Promise<Sit
   const records = new FitRecords({
     figures: await FitFigureFile.open(path, (error) => assert.fail(String(error))),
     hardware,
-    probeNow: async () => {
-      // As a driver's program: every slot that is decided about now has asked before the first answer comes.
-      const found = hardware();
-      await site.turn();
-      return found;
-    },
-    print: async () => undefined,
-    remote: { of: () => undefined },
+    remote: { known: () => undefined },
     onError: (error) => assert.fail(String(error)),
   });
+  site.probeDevices = async () => {
+    // As a driver's program: every slot that is decided about now has asked before the first answer comes.
+    const found = hardware();
+    await site.turn();
+    return found;
+  };
   site.fit = {
     ...site.fit,
     estimate: async (request) => {

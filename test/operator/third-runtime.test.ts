@@ -6,18 +6,7 @@ import { describe, it } from "node:test";
 import { runtimeKinds } from "../../src/api/names.ts";
 import { RuntimeUnavailable } from "../../src/runtimes/runtime-unavailable.ts";
 import { RuntimeSet } from "../../src/runtimes/set.ts";
-import { RuntimeDouble } from "../doubles/runtime.ts";
-import { kubernetesTraits } from "../../src/runtimes/kubernetes/traits.ts";
-import { Site } from "./site.ts";
-
-/** A site with a runtime beside processes of which the operator has never heard: it is in the registry alone. */
-function siteWithPods({ isNamedOnly = true } = {}): { readonly site: Site; readonly pods: RuntimeDouble } {
-  const site = new Site();
-  const pods = new RuntimeDouble(site.clock, kubernetesTraits);
-  site.runtimes = new RuntimeSet(site.runtime, [{ traits: kubernetesTraits, isNamedOnly, open: async () => pods }]);
-  site.probes = (probe) => (probe.host === "127.0.0.1" ? site.runtime.probe(probe) : pods.probe(probe));
-  return { site, pods };
-}
+import { siteWithPods } from "./pods-site.ts";
 
 const image = { engine: "custom", image: "x:1", model: { default: "m" } } as const;
 
@@ -35,6 +24,7 @@ describe("a runtime that only the registry knows", () => {
       [["string", undefined, true]],
     );
     assert.deepEqual([site.ports.leased, site.runtime.deeds], [[], []]);
+    assert.deepEqual(site.states("a"), ["pulling", "starting", "warming", "ready"], "an image may be fetched first");
     const { revision } = site.slot("a");
     await site.start();
     await site.advance(20);
@@ -173,9 +163,9 @@ describe("a runtime that only the registry knows", () => {
   });
 });
 
-it("no file of the operator names a kind of runtime", async () => {
+it("no file of the operator names a kind of runtime, or asks for what one kind has", async () => {
   const kinds = runtimeKinds.filter((kind) => kind !== "auto");
-  const names = new RegExp(`["'\`](${[...kinds, "podman"].join("|")})["'\`]`);
+  const names = new RegExp(`["'\`](${[...kinds, "podman"].join("|")})["'\`]|\\.pod\\b|\\.inCluster\\b`);
   const folder = fileURLToPath(new URL("../../src/operator", import.meta.url));
   const found: string[] = [];
   for await (const file of glob("**/*.ts", { cwd: folder })) {

@@ -13,6 +13,17 @@ describe("layers", () => {
     assert.deepEqual(lintLayers(sources), []);
   });
 
+  it("keep the operator from everything that one kind of runtime has: it decides by traits", () => {
+    const files = repositoryFiles().filter((path) => path.startsWith("src/operator/") && path.endsWith(".ts"));
+    const found = files.flatMap((file) =>
+      importsOf(read(file) ?? "").flatMap(({ specifier, line }) => {
+        const target = specifier.startsWith(".") ? posix.join(posix.dirname(file), specifier) : "";
+        return /^src\/runtimes\/(?:process|docker|kubernetes)\//.test(target) ? [`${file}:${line}: ${target}`] : [];
+      }),
+    );
+    assert.deepEqual(found, []);
+  });
+
   it("keep password hashing out of the gateway: nobody can make it hash", () => {
     const files = repositoryFiles().filter((path) => path.startsWith("src/gateway/") && path.endsWith(".ts"));
     const reached = new Set(files);

@@ -16,12 +16,13 @@ export const rooms: Readonly<Record<string, Rooms>> = {
   operator: {
     arrows: {
       top: ["act", "report", "groups", "pulls"],
-      act: ["plan"],
+      act: ["plan", "ports"],
       report: ["observe"],
       groups: ["plan"],
-      observe: ["plan"],
+      observe: ["plan", "ports"],
       pulls: [],
       plan: [],
+      ports: [],
     },
     types: { act: ["observe", "top"], report: ["top"], groups: ["top"], observe: ["top"], pulls: ["top"] },
   },

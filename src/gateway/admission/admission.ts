@@ -5,7 +5,8 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import type { OperatorLiveness } from "../../store/store.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import { availabilityOf } from "./availability.ts";
-import type { Backend, BackendLease } from "./backend-set.ts";
+import type { Backend, BackendVisit } from "./backend.ts";
+import type { BackendLease } from "./backend-set.ts";
 import { swapProgress } from "./swap-progress.ts";
 import { closedLimits, limitsOf, WaitQueue, type Waiter } from "./wait-queue.ts";
 
@@ -100,6 +101,13 @@ export class Admission {
     if (waitQueue.ref !== undefined && waitQueue.queue.waiting === 1) this.#options.onWanted?.(waitQueue.slot);
     this.#arm(waitQueue.queue.expire(now));
     return undefined;
+  }
+
+  /** A backend of a slot's main process for a request beside the queue (`BackendSet.visit`). */
+  visit(slot: string, client: string): BackendVisit | undefined {
+    const waitQueue = this.waitQueueOf(slot, "main");
+    this.recheck(waitQueue);
+    return waitQueue.backends.visit(client);
   }
 
   /** An admitted request has ended: its place goes to the next one. */

@@ -1,4 +1,5 @@
 import { findCondition, type Condition } from "../../api/conditions.ts";
+import { nameOfStart, outlivesBoot, publishedId } from "../../api/engine-identity.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { ProcessRole } from "../../api/names.ts";
 import { bearerFor } from "../../api/published-slot.ts";
@@ -50,10 +51,10 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Avail
   // A manifest that was never valid has no spec with `enabled`.
   if (isNeverValid(slot)) return failed(name, status, around.now);
   if (!spec.enabled) return { kind: "closed", failure: disabled(name, status) };
-  // A status from before a reboot names engines that are gone.
-  if (around.operator === "unproven") return { kind: "shut", failure: notReady(name, "offline", "OperatorLost") };
+  const isUnproven = around.operator === "unproven";
+  const ready = status.state === "unloading" ? [] : readyEndpoints(slot, role, isUnproven);
+  if (isUnproven && ready.length === 0) return { kind: "shut", failure: notReady(name, "offline", "OperatorLost") };
   if (around.ref !== undefined && around.ref !== status.model.ref) return ofOtherModel(slot, around.ref, around.now);
-  const ready = status.state === "unloading" ? [] : readyEndpoints(slot, role);
   if (ready.length > 0) return { kind: "open", endpoints: ready };
   const lentMs = status.lentUntil === undefined ? 0 : Date.parse(status.lentUntil) - around.now;
   if (lentMs > 0) return { kind: "closed", failure: lent(name, status.state, lentMs) };
@@ -69,10 +70,6 @@ export function willAnswer(slot: KnownSlot): boolean {
   return availabilityOf(slot, "main", { operator: "absent", now: Date.now() }).kind !== "closed";
 }
 
-function identityOf({ pid, containerId, startedAt }: SlotStatus["processes"][number]): string {
-  return `${pid ?? containerId ?? ""} ${startedAt ?? ""}`;
-}
-
 /** The operator waits until gateways have no requests at the slot, or at one of its processes. */
 export function isSlotDraining(slot: KnownSlot | undefined): boolean {
   if (slot?.status === undefined) return false;
@@ -80,13 +77,15 @@ export function isSlotDraining(slot: KnownSlot | undefined): boolean {
   return state === "unloading" || processes.some(({ drainingSince }) => drainingSince !== undefined);
 }
 
-/** The endpoints of replicas that accept new requests. */
-function readyEndpoints({ published, status }: KnownSlot, role: ProcessRole): readonly Endpoint[] {
+/** The endpoints of replicas that accept new requests. A status from before a reboot (`isUnproven`) names engines that are gone. */
+function readyEndpoints({ published, status }: KnownSlot, role: ProcessRole, isUnproven: boolean): readonly Endpoint[] {
   const endpoints: Endpoint[] = [];
   for (const process of status?.processes ?? []) {
     if (process.role !== role || !process.isReady || process.drainingSince !== undefined) continue;
-    const { host, port, ordinal } = process;
-    endpoints.push({ host, port, ordinal, process: identityOf(process), ...bearerFor(published, process) });
+    if (isUnproven && !outlivesBoot(process)) continue;
+    const { host, port, ordinal, startedAt } = process;
+    const start = nameOfStart(publishedId(process), startedAt);
+    endpoints.push({ host, port, ordinal, process: start, ...bearerFor(published, process) });
   }
   return endpoints;
 }

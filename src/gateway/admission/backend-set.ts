@@ -1,14 +1,12 @@
 import type { EnginePool } from "../../lib/http1/client.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Endpoint } from "./availability.ts";
-import { CachedContext } from "./cached-context.ts";
+import { Backend, BackendVisit, fewestInFlight, isFailing, isInUse, keyOf, ownOf } from "./backend.ts";
 import { PrefixAffinity } from "./prefix-affinity.ts";
 import { prefixHashes, type Prompt } from "./prefix-hashes.ts";
 
 /** A conversation stays with its backend until that one has this many times the mean of requests in flight. */
 const affinityBound = 1.25;
-/** A backend that could not be reached is used again after this time, if no newer status says more. */
-const failureMs = 2000;
 
 export interface BackendSetOptions {
   /** The connections to one engine, created when its endpoint is first published. */
@@ -25,28 +23,6 @@ export interface BackendSetOptions {
 export interface BackendUser {
   /** Read only with several backends. Absent: nothing that a backend could have in its cache. */
   readonly prompt?: Prompt | undefined;
-}
-
-/** One engine process, as requests use it. */
-export class Backend {
-  readonly key: string;
-  endpoint: Endpoint;
-  readonly pool: EnginePool;
-  inFlight = 0;
-  /** The operator publishes this backend as ready: the backend accepts new requests. */
-  isReady = true;
-  failedAt = -Infinity;
-  /** Grows with every choice of the set: the smallest was chosen longest ago. */
-  chosen = 0;
-  /** When the last byte came from it during a request, by the steady clock; 0 never. */
-  lastByteAt = 0;
-  readonly context = new CachedContext();
-
-  constructor(key: string, endpoint: Endpoint, pool: EnginePool) {
-    this.key = key;
-    this.endpoint = endpoint;
-    this.pool = pool;
-  }
 }
 
 /** A place at one backend. Its holder releases it after any end of the request. */
@@ -165,14 +141,28 @@ export class BackendSet {
     return new BackendLease(this, backend);
   }
 
+  /**
+   * A backend for a request beside the queue, such as one for an engine's own page. The end of the request is waited for
+   * like that of others. One client comes to one backend as long as that is ready, because pages have sessions.
+   * Undefined: no backend is ready.
+   */
+  visit(client: string): BackendVisit | undefined {
+    const now = this.#now();
+    const sound = this.#ready.filter((backend) => !isFailing(backend, now));
+    const backend = ownOf(client, sound.length > 0 ? sound : this.#ready);
+    if (backend === undefined) return undefined;
+    backend.visits += 1;
+    return new BackendVisit(backend, () => {
+      backend.visits -= 1;
+      this.#endIfDrained(backend);
+    });
+  }
+
   /** For leases. */
   release(backend: Backend): void {
     backend.inFlight -= 1;
     if (backend.isReady) this.#options.onFree();
-    else if (backend.inFlight === 0 && this.#draining.delete(backend)) {
-      this.#retire(backend);
-      this.#options.onDrained();
-    }
+    else this.#endIfDrained(backend);
   }
 
   /** For leases. */
@@ -231,34 +221,18 @@ export class BackendSet {
 
   #drain(backend: Backend): void {
     backend.isReady = false;
-    if (backend.inFlight > 0) this.#draining.add(backend);
+    if (isInUse(backend)) this.#draining.add(backend);
     else this.#retire(backend);
+  }
+
+  #endIfDrained(backend: Backend): void {
+    if (isInUse(backend) || !this.#draining.delete(backend)) return;
+    this.#retire(backend);
+    this.#options.onDrained();
   }
 
   #retire(backend: Backend): void {
     this.#affinity.forget(backend);
     backend.pool.close();
   }
-}
-
-/** Another start of an engine is another backend, also at the same host and port. */
-function keyOf({ host, port, process, bearer = "" }: Endpoint): string {
-  return `${host} ${port} ${process} ${bearer}`;
-}
-
-function isFailing({ failedAt }: Backend, now: number): boolean {
-  return now - failedAt < failureMs;
-}
-
-/** Of several with equally few, the one that was chosen longest ago. */
-function fewestInFlight(backends: readonly Backend[]): Backend | undefined {
-  let found: Backend | undefined;
-  for (const backend of backends) {
-    if (found === undefined || isLess(backend, found)) found = backend;
-  }
-  return found;
-}
-
-function isLess(a: Backend, b: Backend): boolean {
-  return a.inFlight === b.inFlight ? a.chosen < b.chosen : a.inFlight < b.inFlight;
 }

@@ -4,7 +4,7 @@ import { wallTimeOf } from "../../lib/steady-clock.ts";
 import type { DemandReport, DemandWriter } from "../../store/store.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import type { Admission } from "../admission/admission.ts";
-import type { Backend } from "../admission/backend-set.ts";
+import type { Backend } from "../admission/backend.ts";
 import type { ContextFigure } from "../admission/cached-context.ts";
 import type { WaitQueue } from "../admission/wait-queue.ts";
 import type { Traffic } from "./traffic.ts";
@@ -74,7 +74,7 @@ export class DemandPublisher implements AsyncDisposable {
       const endpoints = backends.map(({ role, backend }) => ({
         role,
         ordinal: backend.endpoint.ordinal,
-        inFlight: backend.inFlight,
+        inFlight: backend.inFlight + backend.visits,
         ...(backend.lastByteAt === 0 ? {} : { lastByteAt: wallTimeOf(backend.lastByteAt).toISOString() }),
       }));
       slots[name] = {

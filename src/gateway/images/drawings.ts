@@ -3,6 +3,7 @@ import type { DrawsView } from "../../api/management/views.ts";
 import { EnginePool } from "../../lib/http1/client.ts";
 import { parseJson } from "../../lib/json.ts";
 import { availabilityOf, type Endpoint } from "../admission/availability.ts";
+import type { BackendVisit } from "../admission/backend.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { callEngine } from "./engine-http.ts";
 import { loadWorkflows, type Workflows } from "./workflows.ts";
@@ -11,36 +12,52 @@ import { loadWorkflows, type Workflows } from "./workflows.ts";
 const patienceMs = 1000;
 const listLimitBytes = 1024 * 1024;
 
+/** A ready engine of that slot until it is disposed; undefined: none is ready. */
+export type VisitEngine = (slot: string) => BackendVisit | undefined;
+
 /**
- * The models that the image slot can draw with, and the last one: any curated model whose checkpoint the engine has,
- * with any model in the manifest (docs/images.md).
+ * The models that an image slot can draw with, and the last one: any curated model whose checkpoint the engine has, with
+ * any model in the manifest (docs/images.md).
  */
 export class Drawings {
+  readonly #visit: VisitEngine;
   #workflows: Workflows | undefined;
-  #last: { readonly process: string; readonly model: string } | undefined;
+  /** By slot. */
+  readonly #last = new Map<string, { readonly process: string; readonly model: string }>();
+
+  constructor(visit: VisitEngine) {
+    this.#visit = visit;
+  }
 
   /** Read when they are first needed. Throws when one of their files is invalid. */
   workflows(): Workflows {
     return (this.#workflows ??= loadWorkflows());
   }
 
-  /** The engine has drawn with that model, and so has loaded it. */
-  note({ process }: Pick<Endpoint, "process">, model: string): void {
-    this.#last = { process, model };
+  /** An engine of the slot has drawn with that model, and so has loaded it. */
+  note(slot: string, { process }: Pick<Endpoint, "process">, model: string): void {
+    this.#last.set(slot, { process, model });
   }
 
   /** Null for a slot of another kind. Never rejects: the files of an engine that does not answer are unknown. */
   async of(slot: KnownSlot): Promise<DrawsView | null> {
     if (slot.spec.engine !== "image") return null;
-    const now = availabilityOf(slot, "main", { operator: "absent", now: Date.now() });
-    const endpoint = now.kind === "open" ? now.endpoints[0] : undefined;
-    const found = endpoint === undefined ? undefined : await checkpointsOf(endpoint);
+    using visit = this.#visit(slot.name);
+    const found = visit === undefined ? undefined : await checkpointsOf(visit.backend.endpoint);
     const models = [...this.workflows().values()].flatMap((workflow) =>
       "graph" in workflow
         ? [{ id: workflow.id, checkpoint: workflow.checkpoint, is_there: found?.includes(workflow.checkpoint) ?? null }]
         : [],
     );
-    return { models, loaded: this.#last?.process === endpoint?.process ? (this.#last?.model ?? null) : null };
+    return { models, loaded: this.#loaded(slot) };
+  }
+
+  /** The last model, as long as the replica that has drawn with it is ready. */
+  #loaded(slot: KnownSlot): string | null {
+    const last = this.#last.get(slot.name);
+    const now = availabilityOf(slot, "main", { operator: "absent", now: Date.now() });
+    const endpoints = now.kind === "open" ? now.endpoints : [];
+    return last !== undefined && endpoints.some(({ process }) => process === last.process) ? last.model : null;
   }
 }
 

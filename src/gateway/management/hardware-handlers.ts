@@ -36,13 +36,13 @@ function view({ hardware }: ManagementContext): HardwareView {
   return { ...found.hardware, pending: hardware.pending() !== undefined };
 }
 
-/** Without an operator nobody answers: that is reported at once. */
+/** Without an operator, and with a paused one, nobody answers: that is reported at once. */
 async function untilAnswered(
-  { hardware, operatorLiveness, stopping }: ManagementContext,
+  { hardware, operator, operatorLiveness, stopping }: ManagementContext,
   patienceMs: number,
   { raw: client }: FastifyRequest,
 ): Promise<void> {
-  if (operatorLiveness() !== "live") return;
+  if (operatorLiveness() !== "live" || operator()?.isPaused === true) return;
   const watch = watchOperator((onChange) => hardware.watch(onChange));
   const isOver = (): boolean => hardware.pending() === undefined || operatorLiveness() !== "live";
   await waitUntil(isOver, { watch, patienceMs, client, stopping });

@@ -15,8 +15,11 @@ export interface EnginePagesOptions {
   readonly admit: (request: IncomingMessage) => void;
   /** Whether an admitted caller's credentials are still valid. */
   readonly mayStill: (request: IncomingMessage) => boolean;
-  /** The slot's engine; throws ApiError where none is loaded. */
-  readonly engineOf: (slot: string) => PageEngine;
+  /** The slot's engine for that request, until the visit is disposed; throws ApiError where none is loaded. */
+  readonly engineOf: (
+    slot: string,
+    request: IncomingMessage,
+  ) => { readonly engine: PageEngine; readonly visit: Disposable };
   /** A request for the slot begins; the function that is returned ends it. */
   readonly begin: (slot: string) => () => void;
   /** A request has ended, or a WebSocket. */
@@ -58,6 +61,8 @@ interface Place {
   readonly slot: string;
   readonly engine: PageEngine;
   readonly path: string;
+  /** To be disposed once the engine has nothing more to do with the request. */
+  readonly visit: Disposable;
 }
 
 /**
@@ -143,6 +148,7 @@ export class EnginePages implements AsyncDisposable {
       return;
     }
     const { slot, engine, path } = place;
+    response.once("close", () => place.visit[Symbol.dispose]());
     const engineRequest = this.#openEngineRequest(request, place, headersForEngine(request.headers, slot, engine));
     const end = this.#options.begin(slot);
     response.once("close", () => {
@@ -186,12 +192,15 @@ export class EnginePages implements AsyncDisposable {
 
   #upgrade(visit: Visit, { socket, head }: { socket: Duplex; head: Buffer }, refuse: Refuse): void {
     const { request } = visit;
-    const place = this.#placeOf(request);
-    if (place === undefined || request.headers.upgrade?.toLowerCase() !== "websocket")
+    const isWebSocket = request.headers.upgrade?.toLowerCase() === "websocket";
+    const place = isWebSocket ? this.#placeOf(request) : undefined;
+    if (place === undefined)
       throw new ApiError("dispatch.invalid_request", {
         message: "only a WebSocket below /upstream/SLOT/ is opened here",
       });
     const { slot, engine, path } = place;
+    // A replica that is to end does not wait for a WebSocket: a forgotten tab keeps its own open for ever.
+    place.visit[Symbol.dispose]();
     const headers = { ...headersForEngine(request.headers, slot, engine), connection: "Upgrade", upgrade: "websocket" };
     const engineRequest = this.#openEngineRequest(request, place, headers);
     this.#open.set(socket, visit);
@@ -256,7 +265,7 @@ export class EnginePages implements AsyncDisposable {
       });
     const rest = (request.url ?? "").slice(pagePath(slot).length - 1);
     if (!rest.startsWith("/")) return undefined;
-    return { slot, engine: this.#options.engineOf(slot), path: rest };
+    return { slot, path: rest, ...this.#options.engineOf(slot, request) };
   }
 }
 

@@ -5,7 +5,7 @@ import { isRecord } from "../../lib/record.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { wholeAnswer } from "../../lib/whole-answer.ts";
 import type { Admission } from "../admission/admission.ts";
-import type { Backend } from "../admission/backend-set.ts";
+import type { Backend } from "../admission/backend.ts";
 import type { KnownSlot, ResolutionIndex } from "../routing/index.ts";
 
 /** Engines are asked this often while pages are read: an engine that works answers between two batches, and no page waits. */

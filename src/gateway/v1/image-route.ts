@@ -104,7 +104,7 @@ class ImageRequest implements V1Request {
       bytes: this.#charge.uncounted(this.body.length),
       exchange: ({ transport, endpoint, requestId, timeouts }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
-        const onDrawn = (model: string): void => this.#drawings.note(endpoint, model);
+        const onDrawn = (model: string): void => this.#drawings.note(slot.name, endpoint, model);
         return drawImages(plan, { engine: { transport, requestId }, cache: this.#cache, ceilingMs, onDrawn }, events);
       },
     };

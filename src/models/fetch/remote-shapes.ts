@@ -32,14 +32,24 @@ export class RemoteShapes implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Begins to read at the first question; `requester` is told when that has ended. Undefined: the shape is unknown. */
-  of(model: WantedModel, requester: string): ModelShape | "reading" | undefined {
-    const key = canonicalJson([model.files, model.isOpen]);
+  /**
+   * Reads nothing. `reading`: for `requester` too, who is told when that has ended; `unread`: not asked for by `requester`.
+   * Undefined: the shape is unknown.
+   */
+  known(model: WantedModel, requester: string): ModelShape | "unread" | "reading" | undefined {
+    const key = keyOf(model);
     if (this.#known.has(key)) return this.#known.get(key);
+    return this.#reading.get(key)?.requesters.has(requester) === true ? "reading" : "unread";
+  }
+
+  /** Begins to read, unless the shape is known, or joins a running reading. */
+  read(model: WantedModel, requester: string): void {
+    const key = keyOf(model);
+    if (this.#known.has(key)) return;
     const running = this.#reading.get(key);
     if (running !== undefined) {
       running.requesters.add(requester);
-      return "reading";
+      return;
     }
     const requesters = new Set([requester]);
     const done = this.#read(model)
@@ -52,7 +62,6 @@ export class RemoteShapes implements AsyncDisposable {
         for (const each of requesters) this.#subscribers.notify(each);
       });
     this.#reading.set(key, { requesters, done });
-    return "reading";
   }
 
   /** Calls `onRequester` with who should ask again. */
@@ -84,4 +93,8 @@ export class RemoteShapes implements AsyncDisposable {
     for (const address of addresses) headers.push(await readGgufHeader(remoteSource(address, network, signal)));
     return shapeOf(headers);
   }
+}
+
+function keyOf({ files, isOpen }: WantedModel): string {
+  return canonicalJson([files, isOpen]);
 }

@@ -11,7 +11,7 @@ import { healthOf, type SlotInput } from "../plan/input.ts";
 import { unreachableReason } from "../plan/unreachable.ts";
 import type { Decision } from "../plan/decision.ts";
 import { isSameProcess, processName, type ProcessRef } from "../../api/process-ref.ts";
-import { portOwner } from "../../runtimes/process/ports.ts";
+import { portOwner } from "../ports/leases.ts";
 import type { Dependencies } from "../dependencies.ts";
 
 export interface Acted {
@@ -71,6 +71,12 @@ export async function act(
           hasChanged = true;
           break;
         }
+        case "measure":
+        case "readHeader":
+        case "estimate":
+        case "record":
+          // The decision has waited for these (`learning.ts`).
+          break;
         case "fetch":
         case "pin":
         case "repair":
@@ -97,7 +103,7 @@ export async function act(
 async function carryOut(
   dependencies: Dependencies,
   { input, engine, engineInput }: Gathered,
-  step: Exclude<Step, { do: "lease" | "stop" | "start" }>,
+  step: Extract<Step, { do: "fetch" | "pin" | "repair" | "warm" | "drain" | "wait" }>,
 ): Promise<boolean> {
   switch (step.do) {
     case "fetch": {
@@ -252,12 +258,16 @@ export function actFailed(decision: Decision, { step, error }: NonNullable<Acted
     processName(part) === processIn(step) ? { ...part, decision: actFailed(part.decision, { step, error }) } : part,
   );
   const own = parts === undefined ? {} : { parts };
-  if (decision.state === "ready") return { ...again, ...own, state: "ready", row: "loadedRetrying" };
+  if (decision.state === "ready") return { ...again, ...own, state: "ready", conditionSet: "loadedRetrying" };
   // Stopping is retried until the engine is gone.
   if (decision.state === "unloading")
     return { ...decision, message: `${decision.message}; ${message}`, requeueMs: 1000 };
   // Another process of the slot is coming up.
-  if (decision.parts?.some((part) => processName(part) !== processIn(step) && part.decision.row === "progressing"))
+  if (
+    decision.parts?.some(
+      (part) => processName(part) !== processIn(step) && part.decision.conditionSet === "progressing",
+    )
+  )
     return { ...decision, ...own, requeueMs: Math.min(1000, decision.requeueMs ?? Infinity) };
-  return { ...again, ...own, state: "error", row: "retrying" };
+  return { ...again, ...own, state: "error", conditionSet: "retrying" };
 }

@@ -16,5 +16,5 @@ export async function stopAllEngines(config: Config, options: StopAllOptions): P
   const { instance, publisher, before } = await store.forLeader(lease, quiet);
   await using runtime = await openRuntimes(config, instance, before.slots, { ...options, check: () => lease.check() });
   runtime.limitUnreachableWait(options.listTimeoutMs);
-  return await stopEngines(runtime, publisher, publishedBefore(before, runtime.boot).values(), options);
+  return await stopEngines(runtime, publisher, publishedBefore(before, runtime).values(), options);
 }

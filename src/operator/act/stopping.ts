@@ -1,6 +1,7 @@
 import { nextConditions, type ConditionClaim } from "../../api/conditions.ts";
 import { transitionLimit, type PublishedSlot } from "../../api/status.ts";
 import type { Runtimes } from "../../runtimes/runtime.ts";
+import type { RuntimeSet } from "../../runtimes/set.ts";
 import type { LeaderStore } from "../../store/opened-store.ts";
 import type { Publisher } from "../../store/store.ts";
 import { claimsOf } from "../plan/decision.ts";
@@ -58,12 +59,26 @@ export async function stopEngines(
 }
 
 /**
- * The state of earlier operators, corrected for now: after a reboot no engine runs, and published processes are no
- * evidence of a crash. `boot`: of the machine that engines run on now.
+ * The state of earlier operators, corrected for now: a boot of this machine has ended its engines, and published
+ * processes are no evidence of a crash. Engines of a runtime elsewhere run on, whichever machine the operator has moved
+ * to.
  */
-export function publishedBefore(before: LeaderStore["before"], boot: string): Map<string, PublishedSlot> {
-  const isSameBoot = before.boot === boot;
-  return new Map(before.slots.map((slot) => [slot.name, isSameBoot ? slot : stoppedSlot(slot, restarted)]));
+export function publishedBefore(
+  { slots, boot }: Pick<LeaderStore["before"], "slots" | "boot">,
+  runtime: Pick<RuntimeSet, "boot" | "kinds" | "traitsOf">,
+): Map<string, PublishedSlot> {
+  const hasEnded = (slot: PublishedSlot): boolean => boot !== runtime.boot && endsWithBoot(slot, runtime);
+  return new Map(slots.map((slot) => [slot.name, hasEnded(slot) ? stoppedSlot(slot, restarted) : slot]));
+}
+
+/** Whether none of the slot's engines outlives a boot of this machine; without engines, its runtime says so. */
+function endsWithBoot({ status }: PublishedSlot, runtime: Pick<RuntimeSet, "kinds" | "traitsOf">): boolean {
+  const ofEngines = runtime.kinds.filter((kind) => {
+    const identity = runtime.traitsOf(kind)?.identity;
+    return identity !== undefined && status.processes.some((process) => process[identity] !== undefined);
+  });
+  const concerned = ofEngines.length > 0 ? ofEngines : runtime.kinds.filter((kind) => kind === status.runtime);
+  return concerned.every((kind) => runtime.traitsOf(kind)?.endsWithBoot !== false);
 }
 
 const reason = "Stopped";
@@ -74,9 +89,9 @@ const restarted = "the machine was restarted";
 /** While its engine is being ended: no request may be sent to it any more. */
 function leavingSlot(slot: PublishedSlot, message: string): PublishedSlot {
   const { readySince: _ready, nextRetryAt: _next, progress: _progress, ...status } = slot.status;
-  const row = { row: "unloading", reason, message, state: "unloading" } as const;
+  const decided = { conditionSet: "unloading", reason, message, state: "unloading" } as const;
   return {
-    ...moved({ ...slot, status }, "unloading", claimsOf(row), message),
+    ...moved({ ...slot, status }, "unloading", claimsOf(decided), message),
     plan: { reason, message, steps: slot.plan.steps.filter((step) => step.do === "stop") },
   };
 }

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import type { BenchmarkBasis } from "../../api/benchmark.ts";
 import type { Workload } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
+import type { Runtimes } from "../../runtimes/runtime.ts";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import type { SlotInput } from "../plan/input.ts";
 import type { Machine } from "../plan/placing.ts";
@@ -12,14 +13,15 @@ import type { Machine } from "../plan/placing.ts";
  * slot that is not to be loaded, engine and settings are not known.
  */
 export async function benchmarkBasis(
-  { machine }: { readonly machine: Pick<Machine, "facts"> },
+  { machine, runtime }: { readonly machine: Pick<Machine, "facts">; readonly runtime: Pick<Runtimes, "traitsOf"> },
   { before, requests, model, workloads }: Pick<SlotInput, "before" | "requests" | "model" | "workloads">,
 ): Promise<BenchmarkBasis | undefined> {
   const isAsked = requests.some(({ kind }) => kind === "benchmark");
   if (before?.status.lastBenchmark === undefined && !isAsked) return undefined;
   const main = isRefusal(workloads) ? undefined : workloads.find(({ role }) => role === "main");
   const modelFile = model?.fingerprint ?? model?.sha256;
-  const hardware = main?.container?.pod === undefined ? hardwareMark(machine.facts?.()) : undefined;
+  const isHere = main === undefined || runtime.traitsOf(main.runtime)?.isElsewhere !== true;
+  const hardware = isHere ? hardwareMark(machine.facts?.()) : undefined;
   return {
     ...(modelFile === undefined ? {} : { modelFile }),
     ...(main === undefined ? {} : { engine: await engineMark(main), settings: main.hash }),

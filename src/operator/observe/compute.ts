@@ -1,5 +1,5 @@
 import type { Compute } from "../../api/compute.ts";
-import { isSameStart } from "../../api/engine-identity.ts";
+import { isSameStart, nameOfStart } from "../../api/engine-identity.ts";
 import type { ConditionClaim } from "../../api/conditions.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { PublishedSlot, SlotStatus } from "../../api/status.ts";
@@ -30,7 +30,7 @@ export class ComputeRecords {
   ): Promise<Compute | undefined> {
     if (engine.computeIn === undefined) return undefined;
     const { slot } = process;
-    const identity = `${JSON.stringify(process.id)} ${process.startedAt.toISOString()}`;
+    const identity = nameOfStart(process.id, process.startedAt);
     const known = this.#known.get(slot);
     if (known?.process === identity) return known.compute;
     const compute = publishedOf(process, before) ?? engine.computeIn(input, await this.#firstWords(process));

@@ -116,8 +116,8 @@ function devicesFor(
   { memory, gpus }: Pick<HardwareFacts, "memory" | "gpus">,
 ): Pick<FitQuestion, "gpus" | "budgets"> {
   const { backend, runs } = placement;
-  // A Pod has the memory and the devices of its node; the scheduler judges by what the manifest asks for.
-  if (placement.inCluster === true) return { gpus: [], budgets: [] };
+  // The machine that the engine comes to is chosen by what the manifest asks for.
+  if (placement.isElsewhere === true) return { gpus: [], budgets: [] };
   // A container is not in the operator's control group.
   const machine = hostBudget(
     runs === "program" ? memory : { ...memory, usable_bytes: memory.total_bytes, limit_bytes: null },

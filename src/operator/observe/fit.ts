@@ -1,6 +1,5 @@
 import { stat } from "node:fs/promises";
 import type { Fit } from "../../api/fit.ts";
-import type { HardwareFacts } from "../../api/hardware.ts";
 import type { EngineRefusal, SlotInputs } from "../../engines/engine.ts";
 import { engineEstimate, printArguments } from "../../models/fit/engine-figures.ts";
 import { estimate, type Estimate } from "../../models/fit/estimate.ts";
@@ -12,7 +11,6 @@ import { ShapeCache } from "../../models/fit/shape-cache.ts";
 import { specFit } from "../../models/fit/spec-fit.ts";
 import { judge } from "../../models/fit/verdict.ts";
 import type { FitFigureFile } from "../../store/state/fit-figures.ts";
-import { FailureMemory } from "./failure-memory.ts";
 import { fitQuestion, type FitQuestion } from "./fit-question.ts";
 import {
   figureOf,
@@ -26,23 +24,15 @@ import {
 } from "./fit-stages.ts";
 import { doesNotFit } from "../plan/facts.ts";
 import type { SlotInput } from "../plan/input.ts";
+import type { DeviceFacts, Learned, Unlearned } from "../plan/learning.ts";
 import type { Measured } from "./memory.ts";
 import { withoutReserved, type Reservation } from "./starting-memory.ts";
 
-/**
- * The output of an engine's own allocator for a launch line, without loading anything; undefined: there is no such
- * program.
- */
-export type EnginePrint = (
-  server: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>>,
-) => Promise<string | undefined>;
-
-/** The known memory needs of a slot, and why it must not be started. */
+/** The known memory needs of a slot, why it must not be started, and what must be learned before either is right. */
 export interface FitResult {
   readonly fit?: Fit;
   readonly refusal?: EngineRefusal;
+  readonly unlearned?: readonly Unlearned[];
 }
 
 /** The facts of a slot that decide its needs, and its present memory. */
@@ -56,38 +46,30 @@ export interface FitRequest {
   readonly measured: Measured | undefined;
   /** The memory that other slots are about to take. */
   readonly reserved: readonly Reservation[];
-  readonly now: Date;
+  readonly learned: Learned;
 }
 
 /**
  * Figures of memory in stages, each taking precedence over the one before: header, the engine's allocator, the
- * processes themselves.
+ * processes themselves. Reads what is there; what is not is learned by steps (`act/learning.ts`).
  */
 export class FitRecords {
-  readonly #figures: FitFigureFile;
-  readonly #hardware: () => Pick<HardwareFacts, "memory" | "gpus">;
-  readonly #probeNow: () => Promise<Pick<HardwareFacts, "memory" | "gpus">>;
-  readonly #print: EnginePrint;
+  readonly #figures: Pick<FitFigureFile, "get">;
+  readonly #hardware: () => DeviceFacts;
   readonly #onError: (error: unknown) => void;
-  readonly #remote: Pick<RemoteShapes, "of">;
+  readonly #remote: Pick<RemoteShapes, "known">;
   readonly #shapes = new ShapeCache();
   readonly #projectors = new ProjectorCache();
-  readonly #failures = new FailureMemory();
 
   constructor(options: {
-    readonly figures: FitFigureFile;
+    readonly figures: Pick<FitFigureFile, "get">;
     /** As of the last probe. */
-    readonly hardware: () => Pick<HardwareFacts, "memory" | "gpus">;
-    /** As of now, above all the free memory of GPUs. */
-    readonly probeNow: () => Promise<Pick<HardwareFacts, "memory" | "gpus">>;
-    readonly print: EnginePrint;
-    readonly remote: Pick<RemoteShapes, "of">;
+    readonly hardware: () => DeviceFacts;
+    readonly remote: Pick<RemoteShapes, "known">;
     readonly onError: (error: unknown) => void;
   }) {
     this.#figures = options.figures;
     this.#hardware = options.hardware;
-    this.#probeNow = options.probeNow;
-    this.#print = options.print;
     this.#remote = options.remote;
     this.#onError = options.onError;
   }
@@ -111,10 +93,11 @@ export class FitRecords {
     unprepared: NonNullable<SlotInput["unprepared"]>,
   ): NonNullable<SlotInput["unprepared"]> | EngineRefusal {
     if (unprepared.state !== "absent" || unprepared.model === undefined) return unprepared;
-    if (spec.engine !== "llama" || spec.command !== undefined || placement.inCluster === true) return unprepared;
+    if (spec.engine !== "llama" || spec.command !== undefined || placement.isElsewhere === true) return unprepared;
     const { role, model } = unprepared;
-    const shape = this.#remote.of(model, slot);
+    const shape = this.#remote.known(model, slot);
     if (shape === undefined) return unprepared;
+    if (shape === "unread") return { ...unprepared, isHeaderUnread: true };
     if (shape === "reading") {
       const message = `the header of the model ${model.ref} is being read`;
       return { state: "fetching", role, model, message, progress: { bytesDone: 0 } };
@@ -127,25 +110,29 @@ export class FitRecords {
   }
 
   async #estimate(request: FitRequest): Promise<FitResult> {
-    const { workloads, engineInput } = request;
-    const known = this.#hardware();
+    const { workloads, engineInput, isDue } = request;
+    const { devices } = request.learned;
     const stamp = await stampOf(engineInput);
-    const latest = fitQuestion(workloads, engineInput, known, stamp);
+    const latest = fitQuestion(workloads, engineInput, this.#hardware(), stamp);
     if (latest === undefined) return {};
     // The free memory of a GPU changes with every start; of the machine's memory only the limit counts.
-    const question =
-      request.isDue && latest.gpus.length > 0
-        ? (fitQuestion(workloads, engineInput, await this.#probeNow(), stamp) ?? latest)
-        : latest;
+    const isOfNow = isDue && latest.gpus.length > 0;
+    if (isOfNow && devices === "unknown") return {};
+    const now = isOfNow && devices !== "unknown" ? devices : undefined;
+    const question = now === undefined ? latest : (fitQuestion(workloads, engineInput, now, stamp) ?? latest);
     const models = await this.#modelsOf(question);
-    this.#remember(request, question);
-    const stages = await this.#stagesOf(request, question, models);
+    const unlearned =
+      isOfNow && now === undefined
+        ? [{ do: "measure", of: "devices" } as const]
+        : [...this.#unrecorded(request, question), ...this.#unestimated(request, question, models)];
+    const more = unlearned.length === 0 ? {} : { unlearned };
+    const stages = this.#stagesOf(request, question, models);
     const [best] = stages.toReversed();
-    if (best === undefined) return {};
-    const budgets = withoutReserved(question.budgets, request.reserved, known);
+    if (best === undefined) return more;
+    const budgets = withoutReserved(question.budgets, request.reserved, this.#hardware());
     const verdict = judge(best.requirement, budgets, ownBytes(request, question));
-    const refusal = request.isDue ? refusalOf(verdict, question, models, engineInput) : undefined;
-    return { fit: fitOf(verdict, stages, best, question), ...(refusal === undefined ? {} : { refusal }) };
+    const refusal = isDue ? refusalOf(verdict, question, models, engineInput) : undefined;
+    return { fit: fitOf(verdict, stages, best, question), ...(refusal === undefined ? {} : { refusal }), ...more };
   }
 
   /** Undefined where one process has no readable model. */
@@ -169,11 +156,11 @@ export class FitRecords {
   }
 
   /** The figures for it, the least reliable first. */
-  async #stagesOf(
-    { isDue, now }: FitRequest,
+  #stagesOf(
+    { learned }: FitRequest,
     question: FitQuestion,
     models: readonly KnownModel[] | undefined,
-  ): Promise<readonly StageFigure[]> {
+  ): readonly StageFigure[] {
     const found: StageFigure[] = [];
     const { beside, gpus, key, declared } = question;
     const said = declaredRequirement(declared, gpus[0]?.id);
@@ -188,10 +175,7 @@ export class FitRecords {
         ),
       );
     const figure = this.#figures.get(key);
-    const engine =
-      figure?.engine === undefined && isDue && models !== undefined
-        ? await this.#failures.unlessFailed(key, now, () => this.#askEngine(question, models, now))
-        : this.#engineOf(figure?.engine, models);
+    const engine = this.#engineOf(figure?.engine ?? learned.estimates.get(key), models);
     if (engine !== undefined) found.push(figureOf("engine", engine, beside));
     if (figure?.measured !== undefined) {
       const first = models?.[0]?.estimate;
@@ -201,22 +185,19 @@ export class FitRecords {
     return found;
   }
 
-  async #askEngine(
+  /** The engine's own program can be asked for the figure of a start, and was not yet. */
+  #unestimated(
+    { isDue, learned }: FitRequest,
     { program, key }: FitQuestion,
-    models: readonly KnownModel[],
-    now: Date,
-  ): Promise<readonly Estimate[] | undefined> {
-    if (program === undefined) return undefined;
-    const texts: string[] = [];
-    for (const { process, settings, shape } of models) {
-      const args = printArguments(process.words, settings, shape);
-      const text = args === undefined ? undefined : await this.#print(program, args, process.env);
-      if (text === undefined) return undefined;
-      texts.push(text);
-    }
-    const estimates = this.#engineOf(texts, models);
-    if (estimates !== undefined) this.#figures.put(key, { engine: texts }, now);
-    return estimates;
+    models: readonly KnownModel[] | undefined,
+  ): readonly Unlearned[] {
+    const isKnown = this.#figures.get(key)?.engine !== undefined || learned.estimates.has(key);
+    if (!isDue || isKnown || program === undefined || models === undefined) return [];
+    const launches = models.flatMap(({ process: { words, env }, settings, shape }) => {
+      const args = printArguments(words, settings, shape);
+      return args === undefined ? [] : [{ args, env, settings, shape }];
+    });
+    return launches.length < models.length ? [] : [{ do: "estimate", key, program, launches }];
   }
 
   #engineOf(
@@ -230,15 +211,13 @@ export class FitRecords {
     return found.length === models.length ? found : undefined;
   }
 
-  /**
-   * Records the memory of the processes, if it was measured after they had loaded; of a GPU the largest measurement.
-   */
-  #remember({ readySince, measured: latest, now }: FitRequest, { key, gpus }: FitQuestion): void {
-    if (readySince === undefined || latest === undefined || latest.at < readySince) return;
+  /** The memory of the processes, if it was measured after they had loaded; of a GPU the largest measurement. */
+  #unrecorded({ readySince, measured: latest }: FitRequest, { key, gpus }: FitQuestion): readonly Unlearned[] {
+    if (readySince === undefined || latest === undefined || latest.at < readySince) return [];
     const { memory } = latest;
-    if (memory === undefined) return;
-    if (gpus.length > 0 && memory.devices.length === 0) return;
-    if (gpus.length === 0 && (memory.hostBytes === undefined || memory.devices.length > 0)) return;
+    if (memory === undefined) return [];
+    if (gpus.length > 0 && memory.devices.length === 0) return [];
+    if (gpus.length === 0 && (memory.hostBytes === undefined || memory.devices.length > 0)) return [];
     const before = this.#figures.get(key)?.measured;
     const had = (id: string): number | undefined => before?.find((known) => known.id === id)?.bytes;
     const measured = [
@@ -246,7 +225,7 @@ export class FitRecords {
       // Cached prompts make it grow later: its memory after loading counts.
       ...(memory.hostBytes === undefined ? [] : [{ id: "host", bytes: had("host") ?? memory.hostBytes }]),
     ];
-    if (JSON.stringify(measured) !== JSON.stringify(before)) this.#figures.put(key, { measured }, now);
+    return JSON.stringify(measured) === JSON.stringify(before) ? [] : [{ do: "record", key, measured }];
   }
 }
 

@@ -1,14 +1,9 @@
-import { publishedId } from "../../api/engine-identity.ts";
-import type { RuntimeKind } from "../../api/names.ts";
 import { isBuiltin } from "../../api/names.ts";
-import { completeSlot, unconfiguredSlot, type SlotSpec } from "../../api/slot.ts";
-import type { PublishedSlot } from "../../api/status.ts";
-import { bearerFor } from "../../api/published-slot.ts";
-import type { Observed, Workload } from "../../api/workload.ts";
+import { completeSlot, unconfiguredSlot } from "../../api/slot.ts";
+import type { Workload } from "../../api/workload.ts";
 import { isRefusal, workloadsOf, type Engine, type SlotInputs } from "../../engines/engine.ts";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import { describeOrigin } from "../../store/origin.ts";
-import { RuntimeUnavailable } from "../../runtimes/runtime-unavailable.ts";
 import type { FitResult } from "./fit.ts";
 import { doesNotFit } from "../plan/facts.ts";
 import type { Health, SlotInput } from "../plan/input.ts";
@@ -16,11 +11,13 @@ import { benchmarkBasis } from "./benchmark-basis.ts";
 import { demandOf } from "./demand.ts";
 import { fitInGroup, groupOf } from "./group.ts";
 import { chosenModel, declaredModel, unknownRefs } from "./held-model.ts";
+import { observe, unlessUnreachable } from "./observation.ts";
 import { modelPreparation, preparationOf } from "./preparation.ts";
 import { isRefused, portsOf, processesOf, unleasedOf, workloadsFor } from "./ports.ts";
 import { pendingRequests } from "./requested.ts";
+import { nothingLearned, type Learned, type Unlearned } from "../plan/learning.ts";
 import { onRequestOf } from "../plan/on-request.ts";
-import { place, runtimeOf } from "../plan/placing.ts";
+import { place, type Placed } from "../plan/placing.ts";
 import { attemptOf } from "../plan/preparing.ts";
 import { threadsOf } from "../plan/threads.ts";
 import { wanted } from "../plan/wanted.ts";
@@ -38,9 +35,14 @@ export interface Gathered {
 
 /**
  * Reads everything about one slot again: spec, requests, demand, processes, health, models, ports, and the state of
- * preparation. Only reads: nothing is sent, started, leased, fetched or written before a decision says so.
+ * preparation. Only reads: nothing is sent, started, leased, fetched, measured or written before a decision says so.
+ * `learned`: the results of the steps that this decision has waited for.
  */
-export async function gather(dependencies: Dependencies, name: string): Promise<Gathered> {
+export async function gather(
+  dependencies: Dependencies,
+  name: string,
+  learned: Learned = nothingLearned,
+): Promise<Gathered> {
   const claims = dependencies.starting.count;
   const desired = dependencies.source.get("Slot", name);
   const builtin = desired === undefined && isBuiltin(name) ? unconfiguredSlot(name) : undefined;
@@ -127,7 +129,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
       }
     }
     if (silence === undefined)
-      fit = fitInGroup(await fitOf(dependencies, engineInput, workloads, base), { ...base, workloads }, group);
+      fit = fitInGroup(await fitOf(dependencies, engineInput, workloads, base, learned), { ...base, workloads }, group);
     workloads = fit.refusal ?? workloads;
   }
   if (engine !== undefined && engineInput !== undefined && !want.load && want.reason === "ScaledToZero") {
@@ -135,7 +137,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
     const ports = Object.fromEntries(roles.map((role, index) => [role, index + 1]));
     const made = refusal ?? workloadsOf(engine, { ...engineInput, threads: threads.value, ports });
     if (isRefusal(made)) workloads = made;
-    else fit = await fitOf(dependencies, engineInput, made, base);
+    else fit = await fitOf(dependencies, engineInput, made, base, learned);
     if (fit.refusal?.reason === doesNotFit) workloads = fit.refusal;
   }
   const health: Record<string, Health> = {};
@@ -173,7 +175,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
     unleased,
     ...(lacking === 0 ? {} : { lacking }),
     runtime: placement?.placement.runtime ?? dependencies.runtime.alwaysThere,
-    ...(placement === undefined ? {} : { backend: placement.placement.backend, reasons: placement.reasons }),
+    ...(placement === undefined ? {} : placedAs(dependencies, placement)),
     ...(engine?.derived === undefined || engineInput === undefined ? {} : { derived: engine.derived(engineInput) }),
     ...preparation,
     ...(silence === undefined ? {} : { silence }),
@@ -181,6 +183,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
     ...(basis === undefined ? {} : { basis }),
     ...(memory === undefined ? {} : { memory }),
     ...(fit.fit === undefined ? {} : { fit: fit.fit }),
+    ...unlearnedOf(fit, preparation.unprepared),
     ...(context === undefined ? {} : { context }),
     ...freedBeside(dependencies, name),
     ...group,
@@ -197,10 +200,11 @@ function withDigests(input: SlotInputs, digests: SlotInput["digests"]): SlotInpu
 
 /** The slot's memory needs, and whether the processes that do not run yet may be started. */
 async function fitOf(
-  { fit, memory, starting, clock }: Dependencies,
+  { fit, memory, starting }: Dependencies,
   engineInput: SlotInputs,
   workloads: SlotInput["workloads"],
   { name, observed, before }: Pick<SlotInput, "name" | "observed" | "before">,
+  learned: Learned,
 ): Promise<FitResult> {
   if (isRefusal(workloads)) return {};
   const isRunning = (workload: Workload): boolean =>
@@ -211,85 +215,29 @@ async function fitOf(
   const { state, readySince } = before?.status ?? {};
   const since = !isDue && state === "ready" && readySince !== undefined ? new Date(readySince) : undefined;
   const measured = memory.latest(name);
-  // The memory of the loaded slot is the figure for the next start; a changed measurement reconciles the slot again.
-  if (since !== undefined && (measured === undefined || measured.at < since)) void memory.measure();
-  return await fit.estimate({
-    workloads,
-    engineInput,
-    isDue,
-    readySince: since,
-    measured,
-    reserved: starting.beside(name),
-    now: clock.now(),
-  });
+  const reserved = starting.beside(name);
+  const found = await fit.estimate({ workloads, engineInput, isDue, readySince: since, measured, reserved, learned });
+  // The memory of the loaded slot is the figure for the next start.
+  if (since === undefined || (measured !== undefined && measured.at >= since)) return found;
+  return { ...found, unlearned: [...(found.unlearned ?? []), { do: "measure", of: "processes" }] };
+}
+
+function placedAs(
+  { runtime }: Pick<Dependencies, "runtime">,
+  { placement, reasons }: Placed,
+): Pick<SlotInput, "backend" | "reasons" | "pullsAfterStart"> {
+  const { pullsAfterStart } = runtime.traitsOf(placement.runtime) ?? {};
+  return { backend: placement.backend, reasons, ...(pullsAfterStart === undefined ? {} : { pullsAfterStart }) };
+}
+
+function unlearnedOf({ unlearned = [] }: FitResult, unprepared: SlotInput["unprepared"]): Pick<SlotInput, "unlearned"> {
+  const { role, model, isHeaderUnread } = unprepared ?? {};
+  const isUnread = isHeaderUnread === true && role !== undefined && model !== undefined;
+  const all: readonly Unlearned[] = isUnread ? [{ do: "readHeader", role, model }, ...unlearned] : unlearned;
+  return all.length === 0 ? {} : { unlearned: all };
 }
 
 function freedBeside(dependencies: Dependencies, name: string): Pick<SlotInput, "freedAt"> {
   const freedAt = dependencies.freed.beside(name);
   return freedAt === undefined ? {} : { freedAt };
-}
-
-/**
- * The running processes of the slot. Where a runtime that concerns it is unreachable, the last published processes
- * count as running: only probes can check them then, and nothing is started or stopped.
- */
-async function observe(
-  dependencies: Dependencies,
-  name: string,
-  spec: SlotSpec | undefined,
-  before: PublishedSlot | undefined,
-): Promise<{ readonly observed: readonly Observed[]; readonly silence?: string }> {
-  const concerned = runtimesOf(dependencies, spec, before);
-  try {
-    return { observed: await dependencies.runtime.observe(name, concerned) };
-  } catch (error) {
-    if (!(error instanceof RuntimeUnavailable)) throw error;
-    return { observed: lastPublished(dependencies, name, before), silence: error.message };
-  }
-}
-
-/** A runtime may become unreachable between two calls. */
-async function unlessUnreachable<T extends object>(answer: Promise<T>): Promise<T | { readonly silence: string }> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (!(error instanceof RuntimeUnavailable)) throw error;
-    return { silence: error.message };
-  }
-}
-
-/**
- * The runtimes that concern the slot: its present one, and those of its processes. If one of them is unreachable,
- * nothing is known about the slot.
- */
-function runtimesOf(
-  { runtime, defaultRuntime }: Dependencies,
-  spec: SlotSpec | undefined,
-  before: PublishedSlot | undefined,
-): readonly RuntimeKind[] {
-  const declared = spec?.runtime === "auto" ? defaultRuntime : spec?.runtime;
-  const { processes = [], runtime: ranIn } = before?.status ?? {};
-  return runtime.kinds.filter((kind) => {
-    const identity = runtime.traitsOf(kind)?.identity;
-    const isFound = identity !== undefined && processes.some((process) => process[identity] !== undefined);
-    return isFound || ranIn === kind || (declared === kind && spec?.enabled === true);
-  });
-}
-
-/** Of the unreachable runtimes. */
-function lastPublished(
-  { runtime }: Pick<Dependencies, "runtime">,
-  slot: string,
-  before: PublishedSlot | undefined,
-): readonly Observed[] {
-  const { processes = [], workloadHash = "" } = before?.status ?? {};
-  return processes.flatMap((process) => {
-    const { role, ordinal, host, port, startedAt } = process;
-    const id = publishedId(process);
-    const kind = id === undefined ? undefined : runtimeOf(runtime, { id });
-    if (id === undefined || startedAt === undefined || kind === undefined || runtime.answers(kind)) return [];
-    const seen = { phase: "running", isListening: true, isPortTaken: false, startedAt: new Date(startedAt) } as const;
-    const bearer = bearerFor(before, { role, ordinal });
-    return [{ slot, role, ordinal, host, port, hash: workloadHash, ...seen, ...bearer, id }];
-  });
 }

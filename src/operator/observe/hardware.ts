@@ -25,10 +25,14 @@ export interface KnownHardware extends AsyncDisposable {
   watch(onChange: () => void): Disposable;
 }
 
-/** Probes at once, then at every request of a gateway, and publishes the result. Resolves after the first probe. */
+/**
+ * Probes at once, then at every request of a gateway, and publishes the result. Resolves after the first probe. A paused
+ * operator probes once, without vendors' programs, and publishes only where nobody has.
+ */
 export async function followHardware(options: {
   store: HardwareStore;
   probe: ProbeHardware;
+  isPaused?: boolean;
   /** The state of an earlier operator: running engines keep their backend. */
   published?: Iterable<PublishedSlot>;
   onError: (error: unknown) => void;
@@ -70,10 +74,12 @@ export async function followHardware(options: {
         if (isDone && store.pending() !== undefined && !signal.aborted) start();
       });
   };
+  const isPaused = options.isPaused === true;
   const watching = store.watch(() => {
-    if (store.pending() !== undefined) start();
+    if (!isPaused && store.pending() !== undefined) start();
   });
-  start();
+  if (!isPaused) start();
+  else if (store.found() === undefined) await store.publish({ schema: 1, hardware: current });
   const decided = new Map<string, Devices>();
   for (const { name, spec, status } of options.published ?? []) {
     const backend = spec.backend === "auto" ? status.decisions["backend"] : undefined;

@@ -1,4 +1,4 @@
-import { isSameStart } from "../../api/engine-identity.ts";
+import { isSameStart, nameOfStart } from "../../api/engine-identity.ts";
 import type { EngineProtocol } from "../../api/names.ts";
 import { isSameProcess, processName, type ProcessRef } from "../../api/process-ref.ts";
 import type { SlotSpec } from "../../api/slot.ts";
@@ -197,7 +197,7 @@ export class HealthRecords implements Disposable {
 
   #of(process: Observed): Memory {
     const remembered = this.#memory.get(keyOf(process));
-    const identity = identityOf(process);
+    const identity = nameOfStart(process.id, process.startedAt);
     return remembered?.process === identity
       ? remembered
       : { ...unknown, process: identity, probedAt: 0, warmUpMessage: "", warmUpFailures: 0 };
@@ -214,7 +214,7 @@ export class HealthRecords implements Disposable {
     conclude: (before: Memory, result: Result) => Memory,
   ): Promise<void> {
     const key = keyOf({ slot, role, ordinal });
-    const identity = identityOf(rest);
+    const identity = nameOfStart(rest.id, rest.startedAt);
     const current = this.#inProgress.get(key);
     if (current?.process === identity) return current.kind === kind ? current.done : Promise.resolve();
     const done = exchange({ host, port, bearer, signal: this.#closing.signal }).then((result) => {
@@ -250,10 +250,6 @@ function isNews(before: Memory, after: Memory): boolean {
 
 const keyOf = ({ slot, role, ordinal }: Pick<Observed, "slot"> & ProcessRef): string =>
   `${slot}/${processName({ role, ordinal })}`;
-
-function identityOf(process: Pick<Observed, "id" | "startedAt">): string {
-  return `${JSON.stringify(process.id)} ${process.startedAt.toISOString()}`;
-}
 
 function wasReady(process: Observed, published: PublishedSlot | undefined): boolean {
   const before = published?.status.processes.find((each) => isSameProcess(each, process));

@@ -3,7 +3,7 @@ import { isSameProcess, type ProcessRef } from "../../api/process-ref.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
 import { everyPortTaken, type EngineRefusal, type Placement } from "../../engines/engine.ts";
-import { portOwner } from "../../runtimes/process/ports.ts";
+import { portOwner } from "../ports/leases.ts";
 import type { Dependencies } from "../dependencies.ts";
 import type { SlotInput } from "../plan/input.ts";
 

@@ -51,9 +51,9 @@ export function compose(
 }
 
 /** A failure that needs a person takes precedence over one that is retried. */
-function weight({ decision: { row } }: Judged): number {
-  if (row === "stalled" || row === "loadedStalled") return 0;
-  return row === "retrying" || row === "loadedRetrying" ? 1 : 2;
+function weight({ decision: { conditionSet } }: Judged): number {
+  if (conditionSet === "stalled" || conditionSet === "loadedStalled") return 0;
+  return conditionSet === "retrying" || conditionSet === "loadedRetrying" ? 1 : 2;
 }
 
 /** Leases are all or none and come first. Waits with one reason are one wait, until the first of their times. */

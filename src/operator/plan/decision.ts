@@ -35,7 +35,7 @@ export interface Failure {
 /** The decision about a slot: published, and carried out without another decision. */
 export interface Decision {
   readonly state: OperatorState;
-  readonly row: ConditionSet;
+  readonly conditionSet: ConditionSet;
   readonly reason: string;
   readonly message: string;
   readonly steps: readonly Step[];
@@ -55,11 +55,11 @@ export interface ProcessDecision extends ProcessRef {
 
 /** The conditions of a decision. A reason in `Stalled` always names what a person must mend. */
 export function claimsOf({
-  row,
+  conditionSet,
   reason,
   message,
   state,
-}: Pick<Decision, "row" | "reason" | "message" | "state">): ConditionClaim[] {
+}: Pick<Decision, "conditionSet" | "reason" | "message" | "state">): ConditionClaim[] {
   const claim = (type: ConditionClaim["type"], status: ConditionClaim["status"], why = reason): ConditionClaim => ({
     type,
     status,
@@ -74,7 +74,7 @@ export function claimsOf({
     message: "the loaded engine serves requests",
   };
   const progress = `${state.charAt(0).toUpperCase()}${state.slice(1)}`;
-  switch (row) {
+  switch (conditionSet) {
     case "offline":
       return [claim("Ready", "True"), claim("Available", "False")];
     case "paused":
@@ -109,6 +109,6 @@ export function claimsOf({
     case "loadedStalled":
       return [claim("Ready", "False"), serving, claim("Stalled", "True")];
     default:
-      return row satisfies never;
+      return conditionSet satisfies never;
   }
 }

@@ -52,7 +52,7 @@ export function outdated(input: ProcessInput): Decision | undefined {
   const message = "the process that ended was started for an earlier spec";
   return {
     state: isServing ? "ready" : "starting",
-    row: isServing ? "loadedProgressing" : "progressing",
+    conditionSet: isServing ? "loadedProgressing" : "progressing",
     reason: "Changed",
     message,
     steps: stop(past, message),
@@ -133,7 +133,7 @@ function failure(
   const isServing = isServedByOthers(input);
   return {
     state: isServing ? "ready" : "error",
-    row: isServing ? (isTerminal ? "loadedStalled" : "loadedRetrying") : isTerminal ? "stalled" : "retrying",
+    conditionSet: isServing ? (isTerminal ? "loadedStalled" : "loadedRetrying") : isTerminal ? "stalled" : "retrying",
     reason,
     message,
     failure: { reason, message, isTerminal, isSteady },
@@ -154,7 +154,7 @@ export function stalled(input: ProcessInput): Decision | undefined {
   const { reason, message } = lastError;
   return {
     state: isServing ? "ready" : "error",
-    row: isServing ? "loadedStalled" : "stalled",
+    conditionSet: isServing ? "loadedStalled" : "stalled",
     reason,
     message,
     steps: [],
@@ -174,7 +174,7 @@ export function backingOff(input: ProcessInput): Decision | undefined {
   const isServing = isServedByOthers(input);
   return {
     state: isServing ? "ready" : "error",
-    row: isServing ? "loadedRetrying" : "retrying",
+    conditionSet: isServing ? "loadedRetrying" : "retrying",
     reason,
     message,
     steps: [{ do: "wait", reason: waits(input.name, status.failures), until: status.nextRetryAt }],
@@ -248,7 +248,7 @@ function spared(
   const drain = `${inFlight} requests in flight may still be answered`;
   return {
     state: isMainServing(input.slot) ? "ready" : "error",
-    row: isMainServing(input.slot) ? "loadedRetrying" : "retrying",
+    conditionSet: isMainServing(input.slot) ? "loadedRetrying" : "retrying",
     reason,
     message,
     steps: [{ do: "drain", ...stepProcess(input.process), reason: drain, deadline: deadline.toISOString() }],
@@ -273,7 +273,7 @@ export function unhealthy(input: ProcessInput): Decision | undefined {
     }
     return {
       state: "ready",
-      row: "loadedRetrying",
+      conditionSet: "loadedRetrying",
       reason: "Unhealthy",
       message,
       steps: [{ do: "wait", reason: `${input.demand.inFlight} requests in flight may still be answered` }],

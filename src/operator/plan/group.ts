@@ -53,7 +53,7 @@ export function preempted(input: SlotInput): Decision | undefined {
   const message = began?.message ?? leavingMessage(group);
   const steps = stopAfterUse(input, observed, message);
   const reason = began?.reason ?? leavingReason(group);
-  const decision = { state: "unloading", row: "unloading", reason, message } as const;
+  const decision = { state: "unloading", conditionSet: "unloading", reason, message } as const;
   const isDrained = demand.inFlight === 0 && demand.seenRevision >= (before?.revision ?? 0);
   const isReleased = began !== undefined && (isDrained || isHung(input));
   if (isReleased || !observed.some(({ phase }) => phase === "running")) return { ...decision, steps };
@@ -103,7 +103,7 @@ export function ungranted(input: ProcessInput): Decision | undefined {
     case "waiting": {
       const { message, isHopeless } = grant;
       if (!isHopeless) return waiting(groupFullReason, message);
-      return { state: "error", row: "stalled", reason: groupFullReason, message, steps: [] };
+      return { state: "error", conditionSet: "stalled", reason: groupFullReason, message, steps: [] };
     }
     default:
       return grant satisfies never;
@@ -111,7 +111,7 @@ export function ungranted(input: ProcessInput): Decision | undefined {
 }
 
 function waiting(reason: string, message: string): Decision {
-  return { state: "offline", row: "waiting", reason, message, steps: [{ do: "wait", reason: message }] };
+  return { state: "offline", conditionSet: "waiting", reason, message, steps: [{ do: "wait", reason: message }] };
 }
 
 /** The group is lent: no request loads the slot, and gateways refuse its requests. */
@@ -121,7 +121,7 @@ export function lent(input: SlotInput): Decision | undefined {
   if (!want.load && want.reason !== "ScaledToZero") return undefined;
   const message = lentMessage(group.name, group.grant.until);
   if (spec?.load === "always") return waiting(lentReason, message);
-  return { state: "offline", row: "offline", reason: lentReason, message, steps: [] };
+  return { state: "offline", conditionSet: "offline", reason: lentReason, message, steps: [] };
 }
 
 function lentMessage(group: string, until: string): string {

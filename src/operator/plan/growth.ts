@@ -64,11 +64,17 @@ export function replacementAwaited(input: SlotInput): ReturnType<typeof roomAwai
 
 /** The decision with the reason for which the next model is not loaded. */
 export function withReplacement(input: SlotInput, decision: Decision): Decision {
-  if (decision.row !== "loaded") return decision;
+  if (decision.conditionSet !== "loaded") return decision;
   const awaited = replacementAwaited(input);
   if (awaited === undefined) return decision;
   const { message, isHopeless } = awaited;
   return isHopeless
-    ? { ...decision, row: "loadedStalled", reason: doesNotFit, message, steps: [] }
-    : { ...decision, row: "loadedProgressing", reason: "GroupFull", message, steps: [{ do: "wait", reason: message }] };
+    ? { ...decision, conditionSet: "loadedStalled", reason: doesNotFit, message, steps: [] }
+    : {
+        ...decision,
+        conditionSet: "loadedProgressing",
+        reason: "GroupFull",
+        message,
+        steps: [{ do: "wait", reason: message }],
+      };
 }

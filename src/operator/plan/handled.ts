@@ -25,13 +25,14 @@ function isSettled(input: SlotInput, decision: Decision, request: SlotRequest): 
   switch (kind) {
     case "restart":
       return (
-        decision.row === "loaded" && !input.observed.some((process) => wasThere(input, process, request.requestedAt))
+        decision.conditionSet === "loaded" &&
+        !input.observed.some((process) => wasThere(input, process, request.requestedAt))
       );
     case "load":
       // For an on-demand slot it counts as use until a request does, or its idle time is over.
       return isOnDemand
-        ? decision.row === "offline" || at(input.demand.lastRequestAt) > requestedAtMs
-        : decision.row === "loaded";
+        ? decision.conditionSet === "offline" || at(input.demand.lastRequestAt) > requestedAtMs
+        : decision.conditionSet === "loaded";
     case "unload": {
       const load = Math.max(at(requestOf(input, "load")?.requestedAt), at(requestOf(input, "restart")?.requestedAt));
       if (load > requestedAtMs) return true;

@@ -12,6 +12,7 @@ import type { Derived, EngineRefusal } from "../../engines/engine.ts";
 import type { Preparation } from "../../runtimes/runtime.ts";
 import type { Diagnostic } from "../../store/store.ts";
 import type { Grant } from "./grant.ts";
+import type { Unlearned } from "./learning.ts";
 import type { ModelChoice } from "./choose-model.ts";
 import type { WantedModel } from "../../models/fetch/wanted-model.ts";
 
@@ -113,6 +114,8 @@ export interface SlotInput {
   /** Ports of workloads that do not run, if the slot does not hold them: leased before a start. */
   readonly unleased: readonly (ProcessRef & { readonly port: number })[];
   readonly runtime: RuntimeKind;
+  /** That runtime fetches what an engine needs after the engine was asked for. */
+  readonly pullsAfterStart?: true;
   readonly backend?: string;
   /** Why this runtime and backend. */
   readonly reasons?: { readonly runtime: string; readonly backend: string };
@@ -123,6 +126,8 @@ export interface SlotInput {
     readonly role: ProcessRole;
     /** The model that is not here; absent: something else is not. */
     readonly model?: WantedModel;
+    /** The model's header must be read before the model is fetched. */
+    readonly isHeaderUnread?: true;
   };
   /** Digests of images that the workloads name without one: recorded before a start. */
   readonly digests: Readonly<Record<string, string>>;
@@ -138,6 +143,8 @@ export interface SlotInput {
   readonly basis?: BenchmarkBasis;
   /** The slot's memory needs, by the best figure there is. */
   readonly fit?: Fit;
+  /** What must be learned before the decision is carried out; absent: nothing. */
+  readonly unlearned?: readonly Unlearned[];
   /** The group whose budget the slot shares, and its grant; absent: no limit. */
   readonly group?: {
     readonly name: string;

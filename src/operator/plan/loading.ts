@@ -24,11 +24,10 @@ export function missing(input: ProcessInput): Decision | undefined {
   const reason =
     failures > 0 ? `try again after failure ${failures}` : input.want.load ? input.want.reason : "it is wanted";
   const isServing = isServedByOthers(input);
-  // A Pod's image is fetched between its start and its program's.
-  const first = starts.some(({ container }) => container?.pod !== undefined) ? "pulling" : "starting";
+  const first = input.pullsAfterStart === true ? "pulling" : "starting";
   return {
     state: isServing ? "ready" : first,
-    row: isServing ? "loadedProgressing" : "progressing",
+    conditionSet: isServing ? "loadedProgressing" : "progressing",
     reason: "Starting",
     message: reason,
     steps: [...pins(input), ...leases(input, starts), ...starts.map((workload) => start(workload, reason))],
@@ -56,7 +55,7 @@ export function drifted(input: ProcessInput): Decision | undefined {
   const isServing = isMainServing(input.slot);
   return {
     state: isServing ? "ready" : "starting",
-    row: isServing ? "loadedRetrying" : "progressing",
+    conditionSet: isServing ? "loadedRetrying" : "progressing",
     ...process.drift,
     steps: [{ do: "repair", ...stepProcess(workload), reason: process.drift.message }],
     requeueMs: 0,
@@ -74,11 +73,13 @@ export function pending(input: ProcessInput): Decision | undefined {
   if (process?.pending === undefined) return undefined;
   const { reason, message, isStuck } = process.pending;
   const isServing = isServedByOthers(input);
-  const rows = isServing ? (["loadedProgressing", "loadedRetrying"] as const) : (["progressing", "retrying"] as const);
+  const conditionSets = isServing
+    ? (["loadedProgressing", "loadedRetrying"] as const)
+    : (["progressing", "retrying"] as const);
   return {
     // The runtime still fetches or prepares the process: `starting` begins with its program.
     state: isServing ? "ready" : isStuck ? "error" : "pulling",
-    row: rows[isStuck ? 1 : 0],
+    conditionSet: conditionSets[isStuck ? 1 : 0],
     reason,
     message,
     steps: [{ do: "wait", reason: message }],
@@ -94,7 +95,7 @@ export function coming(input: ProcessInput): Decision | undefined {
   const isServing = isServedByOthers(input);
   const decision = (state: "starting" | "warming", message: string, step: Step): Decision => ({
     state: isServing ? "ready" : state,
-    row: isServing ? "loadedProgressing" : "progressing",
+    conditionSet: isServing ? "loadedProgressing" : "progressing",
     reason: state === "starting" ? "Starting" : "Warming",
     message,
     steps: [step],
@@ -128,8 +129,15 @@ export function loaded(input: ProcessInput): Decision {
   if (input.lacking !== undefined && input.process.role === "main") {
     const message = `${input.lacking} of ${input.spec?.replicas ?? 1} replicas find no port: every engine port is taken`;
     const steps: Step[] = [{ do: "wait", reason: message }];
-    return { state: "ready", row: "loadedRetrying", reason: "NoFreePort", message, steps, requeueMs: 5000 };
+    return { state: "ready", conditionSet: "loadedRetrying", reason: "NoFreePort", message, steps, requeueMs: 5000 };
   }
   const held = input.held.ref === undefined ? "its command" : input.held.ref;
-  return { state: "ready", row: "loaded", reason: "Loaded", message: `${held} is loaded`, steps: [], requeueMs };
+  return {
+    state: "ready",
+    conditionSet: "loaded",
+    reason: "Loaded",
+    message: `${held} is loaded`,
+    steps: [],
+    requeueMs,
+  };
 }

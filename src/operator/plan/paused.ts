@@ -1,5 +1,6 @@
 import { isMainServing, running, wasState } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
+import { isLearning } from "./learning.ts";
 import { withoutFailures } from "./compose.ts";
 import type { Decision } from "./decision.ts";
 
@@ -9,7 +10,7 @@ import type { Decision } from "./decision.ts";
  */
 export function whilePaused(input: SlotInput, decided: Decision): Decision {
   const { failure } = decided;
-  const acts = decided.steps.some((step) => step.do !== "wait");
+  const acts = decided.steps.some((step) => step.do !== "wait" && !isLearning(step));
   if (failure !== undefined) {
     const status = input.before?.status;
     const isKnown = (status?.failures ?? 0) > 0 && status?.lastError?.message === failure.message.slice(0, 2000);
@@ -19,9 +20,9 @@ export function whilePaused(input: SlotInput, decided: Decision): Decision {
   const held = { reason: "Paused", message: `paused: ${decided.message}`, steps: decided.steps } as const;
   const state = wasState(input);
   const main = running(input).find(({ role }) => role === "main");
-  if (state === "unloading" && running(input).length > 0) return { ...held, state, row: "unloading" };
-  if (main === undefined) return { ...held, state: "offline", row: "paused" };
-  if (isMainServing(input)) return { ...held, state: "ready", row: "loadedProgressing" };
+  if (state === "unloading" && running(input).length > 0) return { ...held, state, conditionSet: "unloading" };
+  if (main === undefined) return { ...held, state: "offline", conditionSet: "paused" };
+  if (isMainServing(input)) return { ...held, state: "ready", conditionSet: "loadedProgressing" };
   const isStarting = !main.isListening && state !== "ready";
-  return { ...held, state: isStarting ? "starting" : "warming", row: "progressing" };
+  return { ...held, state: isStarting ? "starting" : "warming", conditionSet: "progressing" };
 }

@@ -67,14 +67,15 @@ export function place(
   const requested = spec.runtime === "auto" ? dependencies.defaultRuntime : spec.runtime;
   const wasOnCpu = before?.status.backend === "cpu";
   const placed = (traits: RuntimeTraits, reason: string, refusal?: EngineRefusal): Placed => {
-    const { kind, runs, addressing, inCluster, isOnThisMachine } = traits;
+    const { kind, runs, addressing, inCluster, isElsewhere, isOnThisMachine } = traits;
     const isProgram = runs === "program";
     const program = isProgram && (!isRunning || wasOnCpu) ? processorOnly(spec, host) : undefined;
-    const { value, reason: why } = inCluster === true ? podBackend(spec) : (program ?? backend);
+    const { value, reason: why } = isElsewhere === true ? podBackend(spec) : (program ?? backend);
     const gpuBytes = isProgram ? (largest(host.server?.devices) ?? memory?.gpuBytes) : memory?.gpuBytes;
     return {
       placement: {
         ...(inCluster === true ? { inCluster } : {}),
+        ...(isElsewhere === true ? { isElsewhere } : {}),
         ...(isOnThisMachine === true ? { isOnThisMachine } : {}),
         images: images.shipped,
         lock: images.lock(),
@@ -84,7 +85,7 @@ export function place(
         addressing,
         // Each replica loads the model for itself.
         memory:
-          inCluster === true
+          isElsewhere === true
             ? { hostBytes: spec.resources.memoryBytes, gpuBytes: undefined }
             : { hostBytes: shareOf(memory?.hostBytes, spec), gpuBytes: shareOf(gpuBytes, spec) },
       },

@@ -4,6 +4,7 @@ import type { Check } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
 import { lent, memoryAwaited, preempted, ungranted } from "./group.ts";
 import { withReplacement } from "./growth.ts";
+import { learningSteps } from "./learning.ts";
 import { coming, drifted, loaded, missing, pending } from "./loading.ts";
 import { notPrepared } from "./preparing.ts";
 import { swapping } from "./swapping.ts";
@@ -55,7 +56,8 @@ const processChecks: readonly [name: string, check: ProcessCheck][] = [
 /** Decides. Pure: the same input gives the same decision, with its reasons. */
 export function plan(input: SlotInput): Decision & { readonly check: string } {
   const { check, ...judged } = judge(input);
-  const decision = { ...withReplacement(input, unannounced(input, judged)), check };
+  const { steps, ...decided } = withReplacement(input, unannounced(input, judged));
+  const decision = { ...decided, steps: [...learningSteps(input), ...steps], check };
   const againMs = input.onRequest?.againMs;
   if (againMs === undefined) return decision;
   return { ...decision, requeueMs: Math.min(decision.requeueMs ?? Infinity, againMs) };
@@ -84,5 +86,5 @@ function judgeProcess(input: ProcessInput): Judged {
 function neverValid(input: SlotInput): Decision | undefined {
   if (input.spec !== undefined) return undefined;
   const message = describeDiagnostics(input.diagnostics);
-  return { state: "error", row: "stalled", reason: "InvalidSpec", message, steps: [] };
+  return { state: "error", conditionSet: "stalled", reason: "InvalidSpec", message, steps: [] };
 }

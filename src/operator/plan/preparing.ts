@@ -23,7 +23,7 @@ export function notPrepared(input: SlotInput): Decision | undefined {
     const step = missing.state === "absent" ? ({ do: "fetch", role, reason: message } as const) : undefined;
     return {
       state: isServing ? "ready" : "pulling",
-      row: isServing ? "loadedProgressing" : "progressing",
+      conditionSet: isServing ? "loadedProgressing" : "progressing",
       reason: "Pulling",
       message,
       steps: [step ?? { do: "wait", reason: message }],
@@ -31,10 +31,10 @@ export function notPrepared(input: SlotInput): Decision | undefined {
     };
   }
   const { reason, message, isTerminal } = missing;
-  const rows = isServing ? (["loadedStalled", "loadedRetrying"] as const) : (["stalled", "retrying"] as const);
+  const conditionSets = isServing ? (["loadedStalled", "loadedRetrying"] as const) : (["stalled", "retrying"] as const);
   return {
     state: isServing ? "ready" : "error",
-    row: rows[isTerminal ? 0 : 1],
+    conditionSet: conditionSets[isTerminal ? 0 : 1],
     reason,
     message,
     steps: isTerminal ? [] : [{ do: "wait", reason: message }],

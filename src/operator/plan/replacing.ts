@@ -55,8 +55,8 @@ function replace(input: ProcessInput, process: Observed, message: string): Decis
     return leave(input.slot, [process], changed, message);
   const isWarming = wasState(input) === "warming";
   const result = isServed
-    ? ({ state: "ready", row: "loadedProgressing", reason: changed, message } as const)
-    : ({ state: isWarming ? "warming" : "starting", row: "progressing", reason: changed, message } as const);
+    ? ({ state: "ready", conditionSet: "loadedProgressing", reason: changed, message } as const)
+    : ({ state: isWarming ? "warming" : "starting", conditionSet: "progressing", reason: changed, message } as const);
   const known = publishedProcess(input, process);
   const since = known?.drainingSince;
   const isAtWork = process.phase === "running" && (known?.isReady === true || since !== undefined);
@@ -65,7 +65,7 @@ function replace(input: ProcessInput, process: Observed, message: string): Decis
   // A draining process is used again where no other answers any more.
   if (isAnswering && (!isServed || (since === undefined && !mayLeave(input)))) {
     const reason = "another replica is replaced first: this one still answers";
-    return { ...result, state: "ready", row: "loadedProgressing", steps: [{ do: "wait", reason }] };
+    return { ...result, state: "ready", conditionSet: "loadedProgressing", steps: [{ do: "wait", reason }] };
   }
   const began = since === undefined ? undefined : at(since);
   const decision = { ...result, ...drained(input, [process], message, began, input.process) };

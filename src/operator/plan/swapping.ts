@@ -32,7 +32,7 @@ export function swapping(input: SlotInput): Decision | undefined {
   if (began === undefined && (loaded === undefined || loaded === held.ref)) return undefined;
   const message = began?.message ?? messageOf(input, loaded);
   const steps = stopAfterUse(input, leaving, message);
-  const decision = { state: "unloading", row: "unloading", reason: swappingReason, message } as const;
+  const decision = { state: "unloading", conditionSet: "unloading", reason: swappingReason, message } as const;
   const isDrained = demand.inFlight === 0 && demand.seenRevision >= (before?.revision ?? 0);
   if (began !== undefined && (isDrained || isHung(input))) return { ...decision, steps };
   const drain: Step = { do: "drain", reason: message };

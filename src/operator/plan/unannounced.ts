@@ -15,5 +15,5 @@ export function unannounced(input: SlotInput, decision: Decision): Decision {
   if (!isAhead || decision.failure !== undefined || !beforeStart.has(wasState(input))) return decision;
   const message = "its process has started";
   const steps = [{ do: "wait", reason: message }] as const;
-  return { state: "starting", row: "progressing", reason: "Starting", message, steps, requeueMs: 0 };
+  return { state: "starting", conditionSet: "progressing", reason: "Starting", message, steps, requeueMs: 0 };
 }

@@ -19,7 +19,7 @@ export function notWanted(input: SlotInput): Decision | undefined {
   const { reason, message } = want;
   if (input.observed.length > 0) return leave(input, input.observed, reason, message);
   const isDeleted = reason === "Deleted" && { isDeleted: true as const };
-  return { state: "offline", row: "offline", reason, message, steps: [], ...isDeleted };
+  return { state: "offline", conditionSet: "offline", reason, message, steps: [], ...isDeleted };
 }
 
 /**
@@ -27,7 +27,7 @@ export function notWanted(input: SlotInput): Decision | undefined {
  * became ready have no requests and are stopped at once.
  */
 export function leave(input: SlotInput, processes: readonly Observed[], reason: string, message: string): Decision {
-  const result = { state: "unloading", row: "unloading", reason, message } as const;
+  const result = { state: "unloading", conditionSet: "unloading", reason, message } as const;
   const began = unloadingSince(input);
   const hasServed = isAvailable(began?.from ?? wasState(input));
   if (!hasServed || !processes.some(({ phase }) => phase === "running")) {
@@ -73,10 +73,10 @@ export function drained(
 function withoutNext(input: SlotInput, reason: string, message: string, isTerminal: boolean): Decision | undefined {
   const steps: Step[] = isTerminal ? [] : [{ do: "wait", reason: message }];
   if (isMainServing(input)) {
-    return { state: "ready", row: isTerminal ? "loadedStalled" : "loadedRetrying", reason, message, steps };
+    return { state: "ready", conditionSet: isTerminal ? "loadedStalled" : "loadedRetrying", reason, message, steps };
   }
   if (input.observed.some(({ role, phase }) => role === "main" || phase === "exited")) return undefined;
-  return { state: "error", row: isTerminal ? "stalled" : "retrying", reason, message, steps };
+  return { state: "error", conditionSet: isTerminal ? "stalled" : "retrying", reason, message, steps };
 }
 
 /** Another slot holds the manifest's fixed port. */

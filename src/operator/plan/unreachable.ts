@@ -21,7 +21,7 @@ export function runtimeUnreachable(input: SlotInput): Decision | undefined {
     });
   return {
     state: isServing ? "ready" : "error",
-    row: isServing ? "loadedRetrying" : "retrying",
+    conditionSet: isServing ? "loadedRetrying" : "retrying",
     reason: unreachableReason,
     message: input.silence,
     steps: [{ do: "wait", reason: `${input.silence}; it must answer first` }],

@@ -36,7 +36,7 @@ export function failuresOf(
   const lastError = all
     .flatMap((each) => each.lastError ?? [])
     .reduce<SlotStatus["lastError"]>((one, other) => (at(one?.time) > at(other.time) ? one : other), undefined);
-  const isRetried = decision.row === "retrying" || decision.row === "loadedRetrying";
+  const isRetried = decision.conditionSet === "retrying" || decision.conditionSet === "loadedRetrying";
   const [nextRetryAt] = isRetried ? all.flatMap((each) => each.nextRetryAt ?? []).toSorted() : [];
   const failed = all.filter((each) => each.failures > 0 || each.lastError !== undefined);
   return {
@@ -73,14 +73,14 @@ function countFailures(
   const inForce = failuresInForce(input);
   const error = { reason: decision.reason, message: decision.message.slice(0, 2000), time: input.now.toISOString() };
   if (decision.failure !== undefined) return { count: decision.failure.isSteady ? 1 : inForce + 1, lastError: error };
-  const isNews = isTroubled[decision.row] && before?.lastError?.message !== error.message;
+  const isNews = isTroubled[decision.conditionSet] && before?.lastError?.message !== error.message;
   // An error before the last recovery is history: the transitions have it.
   if (isHistory(input, decision) || isOtherModel(input)) return { count: 0, lastError: undefined };
   return { count: inForce, lastError: isNews ? error : before?.lastError };
 }
 
 /** Condition sets whose cause is an error; the others only keep an earlier one. */
-const isTroubled: Readonly<Record<Decision["row"], boolean>> = {
+const isTroubled: Readonly<Record<Decision["conditionSet"], boolean>> = {
   offline: false,
   paused: false,
   waiting: false,
@@ -98,10 +98,10 @@ const isTroubled: Readonly<Record<Decision["row"], boolean>> = {
  * Earlier failures no longer count: the slot and every process of it have been ready for long, or the slot is not
  * wanted any more.
  */
-function isHistory(input: SlotInput, { row, reason }: Decision): boolean {
-  if (row === "offline" && (reason === "NotConfigured" || reason === "Disabled")) return true;
+function isHistory(input: SlotInput, { conditionSet, reason }: Decision): boolean {
+  if (conditionSet === "offline" && (reason === "NotConfigured" || reason === "Disabled")) return true;
   const readySince = input.before?.status.readySince;
-  if (row !== "loaded" || readySince === undefined) return false;
+  if (conditionSet !== "loaded" || readySince === undefined) return false;
   const youngest = Math.max(at(readySince), ...input.observed.map(({ startedAt }) => startedAt.getTime()));
   return input.now.getTime() - youngest >= steadyMs;
 }
@@ -109,7 +109,7 @@ function isHistory(input: SlotInput, { row, reason }: Decision): boolean {
 function retryAt(input: SlotInput, decision: Decision, failures: number, backoff: Backoff): string | undefined {
   if (decision.failure !== undefined) {
     // A process that drains first is restarted as soon as it has ended.
-    if (decision.failure.isTerminal || decision.row === "unloading") return undefined;
+    if (decision.failure.isTerminal || decision.conditionSet === "unloading") return undefined;
     const delay = decision.failure.isSteady ? 0 : backoffMs(failures, backoff);
     return new Date(input.now.getTime() + delay).toISOString();
   }
@@ -117,6 +117,6 @@ function retryAt(input: SlotInput, decision: Decision, failures: number, backoff
   if (input.unprepared?.state === "failed" && decision.reason === input.unprepared.reason)
     return input.unprepared.retryAt?.toISOString();
   const planned = input.before?.status.nextRetryAt;
-  const isWaiting = decision.row === "retrying" || decision.row === "loadedRetrying";
+  const isWaiting = decision.conditionSet === "retrying" || decision.conditionSet === "loadedRetrying";
   return isWaiting && failures > 0 ? planned : undefined;
 }

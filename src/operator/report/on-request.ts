@@ -19,15 +19,17 @@ export function onRequestStatus(input: SlotInput, decision: Decision, backoff: B
 
 function failureOfChosen(
   { onRequest, held, before, now }: SlotInput,
-  { row, reason, message, failure }: Decision,
+  { conditionSet, reason, message, failure }: Decision,
   backoff: Backoff,
 ): FailedRef | undefined {
   const known = onRequest?.failed.find(({ ref }) => ref === held.ref);
-  const isStalled = row === "stalled" || row === "loadedStalled";
+  const isStalled = conditionSet === "stalled" || conditionSet === "loadedStalled";
   const isServedByIt = before?.status.model.ref === held.ref && before?.status.processes.length !== 0;
   const isNews =
-    row === "retrying" || row === "stalled" || ((row === "loadedRetrying" || row === "loadedStalled") && !isServedByIt);
-  if (row === "loaded" || held.ref === undefined) return undefined;
+    conditionSet === "retrying" ||
+    conditionSet === "stalled" ||
+    ((conditionSet === "loadedRetrying" || conditionSet === "loadedStalled") && !isServedByIt);
+  if (conditionSet === "loaded" || held.ref === undefined) return undefined;
   if (!isNews) return known;
   // One failure is published several times.
   if (failure === undefined && known?.reason === reason && at(known.retryAt) > now.getTime()) return known;

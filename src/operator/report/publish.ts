@@ -64,7 +64,7 @@ export async function publish(
 function illegalMove(from: SlotState, { state, message, steps }: Decision): Decision {
   return {
     state: "error",
-    row: "retrying",
+    conditionSet: "retrying",
     reason: "IllegalTransition",
     message: `${from} may not become ${state} (${message}): a fault of the operator, which goes on with ${state}`,
     steps,

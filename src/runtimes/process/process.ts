@@ -18,7 +18,9 @@ import { listenersOn } from "./listeners.ts";
 import { LogCap } from "./log-cap.ts";
 import { findLostEngines } from "./lost-engines.ts";
 import { ProcessRecords, recordKey } from "./records.ts";
-import type { RemoveOptions, Runtime } from "../runtime.ts";
+import type { HostPorts } from "../host-ports.ts";
+import type { EngineOwner, RemoveOptions, Runtime } from "../runtime.ts";
+import { hostPorts } from "./host-ports.ts";
 import { processTraits } from "./traits.ts";
 import { SocketWatch } from "./socket-watch.ts";
 import { startFailure } from "../start-failure.ts";
@@ -61,6 +63,7 @@ interface OwnChild {
 
 class ProcessRuntime implements Runtime {
   readonly traits = processTraits;
+  readonly hostPorts: HostPorts;
   readonly #options: ProcessRuntimeOptions;
   readonly #records: ProcessRecords;
   readonly #trust: Trust;
@@ -77,8 +80,13 @@ class ProcessRuntime implements Runtime {
     this.#options = options;
     this.#records = records;
     this.#trust = trust;
+    this.hostPorts = hostPorts(join(options.stateDir, "processes"));
     this.#logs = new LogCap(options, records);
     this.#followAdopted();
+  }
+
+  async engineOwner(): Promise<EngineOwner | undefined> {
+    return await findUser(this.#options.engineUser);
   }
 
   async observe(slot: string): Promise<readonly Observed[]> {

@@ -72,13 +72,11 @@ export async function openClusterLeaderStore(
   source.forgetStates();
   const registry = publisher.readRegistry();
   for (const slot of slots) {
-    const { name, spec, specHash } = slot;
-    const object = source.object("Slot", name);
-    // Nothing is known of its engines, nor of the last valid spec.
+    const object = source.object("Slot", slot.name);
+    // Nothing is known of its engines.
     if (object !== undefined && isHidden(object)) continue;
     // Its last operator ended between the two writes.
     if (object?.meta.isDeleted === true && hasEnded(slot)) await finalizers.remove(object);
-    known.set(`Slot/${name}`, { spec: completeSlot(name, spec), specHash });
   }
   const installation = stack.use(
     await maps<{ readonly instance: string }>("installation", {

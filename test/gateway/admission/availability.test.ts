@@ -48,6 +48,15 @@ const condition = (type: string, status: "True" | "False", reason: string): Cond
     observedGeneration: 1,
     lastTransitionTime: inMs(0),
   });
+const pod = {
+  role: "main",
+  ordinal: 0,
+  host: "10.1.2.3",
+  port: 8080,
+  endpoint: "http://10.1.2.3:8080",
+  podName: "primary-main-0",
+  isReady: true,
+} as const;
 const failing = (failures: number, nextMs: number | undefined, conditions: Condition[] = []): SlotSketch => ({
   state: "error",
   status: {
@@ -140,6 +149,12 @@ describe("availabilityOf", () => {
       { operator: "unproven" },
       ["shut", "slot.not_ready", "OperatorLost", "after 2"],
     ],
+    [
+      "an operator elsewhere has published it, and its Pod runs where the cluster put it",
+      { state: "ready", status: { processes: [pod] } },
+      { operator: "unproven" },
+      8080,
+    ],
     ["the operator is lost: the engine may still be there", { port: 8081 }, { operator: "silent" }, 8081],
     ["no operator has said anything: the engine may still be there", { port: 8081 }, { operator: "absent" }, 8081],
     ["it failed, and is tried again in 10 s", failing(1, 10_000), {}, ["shut", "slot.failed", "Exited", "after 10"]],
@@ -191,6 +206,27 @@ describe("availabilityOf", () => {
     assert.ok(other.kind !== "open");
     assert.equal(other.failure.message, "slot primary has failed: its status names the cause");
   });
+});
+
+it("tells apart the engines that had one address in turn: processes, containers and Pods, and each of their starts", () => {
+  const startedAt = inMs(0);
+  const starts = [
+    { startedAt, pid: 1 },
+    { startedAt, pid: 2 },
+    { startedAt, containerId: "c1" },
+    { startedAt, containerId: "c2" },
+    { startedAt, podName: "primary-main-0-a" },
+    { startedAt, podName: "primary-main-0-b" },
+    { startedAt: inMs(1000), podName: "primary-main-0-b" },
+  ];
+  const { podName: _name, ...place } = pod;
+  const names = starts.flatMap((start) => {
+    const slot = slotOf({ state: "ready", status: { processes: [{ ...place, ...start }] } });
+    const found = availabilityOf(slot, "main", { operator: "live", now });
+    assert.ok(found.kind === "open");
+    return found.endpoints.map(({ process }) => process);
+  });
+  assert.equal(new Set(names).size, starts.length);
 });
 
 describe("a slot with two processes", () => {

@@ -230,6 +230,20 @@ describe("BackendSet", () => {
     assert.equal(ordinal(set.acquire(conversation("hello"))), 1);
   });
 
+  it("has visits beside the places: they take none, and a backend that is not ready any more waits for their end", () => {
+    const site = siteOf([at(0)], 1);
+    const { set } = site;
+    const visits = [set.visit("a browser"), set.visit("another")];
+    assert.deepEqual([set.inFlight, site.freed], [0, 0]);
+    set.update([], 1);
+    assert.equal(set.visit("a third"), undefined);
+    visits[0]?.[Symbol.dispose]();
+    visits[0]?.[Symbol.dispose]();
+    assert.deepEqual([site.drained, site.closed], [0, []]);
+    visits[1]?.[Symbol.dispose]();
+    assert.deepEqual([site.drained, site.freed, site.closed.length, [...set.all()].length], [1, 0, 1, 0]);
+  });
+
   it("counts right, and never exceeds the places, under any sequence of events", () => {
     const act = fc.oneof(
       fc.record({ do: fc.constant("acquire" as const), word: fc.constantFrom("a", "b", "c", undefined) }),

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { SlotStatus } from "../../../src/api/status.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { startComfyDouble } from "../../doubles/comfyui.ts";
 import { envelopeOf } from "../../support/envelope.ts";
@@ -61,6 +62,28 @@ describe(`POST ${path}`, () => {
     await gateway.publish("img", slot(undefined, { state: "offline" }));
     assert.deepEqual(await drawsOf("img"), { models: models(null, null), loaded: null });
     assert.equal(await drawsOf("primary"), null);
+  });
+
+  it("records the last model of an image slot, whichever replica has drawn with it", async () => {
+    await using first = await startComfyDouble();
+    await using second = await startComfyDouble();
+    const replica = (ordinal: number, port: number): NonNullable<SlotStatus["processes"]>[number] => {
+      const place = { role: "main", ordinal, host: "127.0.0.1", port } as const;
+      return { ...place, endpoint: `http://127.0.0.1:${port}`, pid: 1 + ordinal, isReady: true };
+    };
+    const processes = [replica(0, first.port), replica(1, second.port)];
+    const replicas = slot(undefined, { state: "ready", spec: { replicas: 2 }, status: { processes } });
+    await using gateway = await startGateway({ slots: { img: replicas } });
+    const loaded = async (): Promise<unknown> => {
+      const body: unknown = await (await fetch(`${gateway.url}/api/slots/img`)).json();
+      return isRecord(body) && isRecord(body["draws"]) ? body["draws"]["loaded"] : undefined;
+    };
+    for (const count of [1, 2]) {
+      await urlOf(gateway);
+      assert.equal(await loaded(), "sdxl-turbo", `picture ${count}`);
+    }
+    await gateway.publish("img", { ...replicas, status: { ...replicas.status, processes: processes.slice(0, 1) } });
+    assert.equal(await loaded(), null, "the replica that drew last is gone");
   });
 
   it("gives no image that was never made, and nothing outside the cache", async () => {

@@ -103,6 +103,13 @@ describe("the hardware", () => {
     assert.equal(at.store.pending(), undefined);
   });
 
+  it("is not waited for while the operator is paused: that one handles no request", { timeout: 20_000 }, async () => {
+    await using at = await scene({ operator: { isPaused: true } });
+    await at.publish(pcFacts);
+    const answer = await at.probe("?wait=settled&timeout=600");
+    assert.deepEqual([answer.status, await answer.json()], [202, { ...withSuggestions(pcFacts), pending: true }]);
+  });
+
   it("is waited for no longer than the query allows", async () => {
     await using at = await scene();
     await at.publish(pcFacts);

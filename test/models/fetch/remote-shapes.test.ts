@@ -35,12 +35,15 @@ async function asked(
   const told: string[] = [];
   using _ = remote.watch((requester) => told.push(requester));
   const model = { ref: "m", files: paths.map((path) => ({ source: `${server.url}${path}` })), isOpen: false };
-  assert.equal(remote.of(model, "a"), "reading");
-  assert.equal(remote.of(model, "b"), "reading");
+  const before = server.asked.length;
+  assert.deepEqual([remote.known(model, "a"), server.asked.length], ["unread", before], "a question reads nothing");
+  remote.read(model, "a");
+  assert.deepEqual([remote.known(model, "a"), remote.known(model, "b")], ["reading", "unread"]);
+  remote.read(model, "b");
   await until("both are told", () => told.length === 2);
-  const found = remote.of(model, "a");
-  assert.notEqual(found, "reading");
-  return found === "reading" ? undefined : found;
+  const found = remote.known(model, "a");
+  assert.ok(found !== "reading" && found !== "unread");
+  return found;
 }
 
 describe("the shape of a model elsewhere", () => {

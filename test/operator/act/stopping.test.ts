@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { publishedBefore, stopEngines } from "../../../src/operator/act/stopping.ts";
+import type { PublishedSlot } from "../../../src/api/status.ts";
+import { RuntimeSet } from "../../../src/runtimes/set.ts";
 import { custom, Site } from "../site.ts";
 
 test("stopping every engine publishes that they are offline, by the rules, and a successor loads them again", async () => {
@@ -60,9 +62,12 @@ test("after another boot no engine runs, nothing has failed, and the history say
   await site.start();
   await site.advance(2);
   await site.end();
-  const before = { slots: await site.publisher.readSlots(), registry: undefined, boot: "then" };
-  assert.deepEqual(publishedBefore(before, "then").get("a"), site.slot("a"));
-  const after = publishedBefore(before, "now").get("a");
+  const { boot } = new RuntimeSet(site.runtime);
+  const slots = await site.publisher.readSlots();
+  const before = (from: string): PublishedSlot | undefined =>
+    publishedBefore({ slots, boot: from }, new RuntimeSet(site.runtime)).get("a");
+  assert.deepEqual(before(boot), site.slot("a"));
+  const after = before("an earlier boot");
   assert.deepEqual([after?.status.state, after?.status.processes, after?.status.failures], ["offline", [], 0]);
   assert.deepEqual(
     after?.status.transitions.slice(-2).map(({ to, message }) => `${to}: ${message}`),

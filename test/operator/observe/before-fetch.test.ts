@@ -24,7 +24,7 @@ const absent = { role: "main", state: "absent", message: "the model m is not on 
 
 /** What becomes of a model that is not here, with what is known of its header. */
 async function decided(
-  remote: ModelShape | "reading" | undefined,
+  remote: ModelShape | "unread" | "reading" | undefined,
   spec: SlotSpecInput = {},
 ): Promise<{ readonly answer: ReturnType<FitRecords["beforeFetch"]>; readonly asked: number }> {
   await using directory = await tempDir();
@@ -33,10 +33,8 @@ async function decided(
   const records = new FitRecords({
     figures: await FitFigureFile.open(directory.path, fail),
     hardware: () => ({ memory, gpus: [] }),
-    probeNow: async () => ({ memory, gpus: [] }),
-    print: async () => undefined,
     remote: {
-      of: () => {
+      known: () => {
         asked += 1;
         return remote;
       },
@@ -72,6 +70,11 @@ describe("a model that is not on this machine", async () => {
     assert.equal((await decided(shape, { model: { contextSize: 8192 } })).answer, absent);
     assert.equal((await decided(undefined, { model: { contextSize: 1_000_000 } })).answer, absent);
     assert.equal((await decided(shape, { model: { contextSize: 1_000_000, spill: "allow" } })).answer, absent);
+  });
+
+  it("is fetched after its header was read", async () => {
+    const { answer } = await decided("unread");
+    assert.deepEqual(answer, { ...absent, isHeaderUnread: true });
   });
 
   it("waits for its header", async () => {

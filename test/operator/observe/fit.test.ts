@@ -4,7 +4,9 @@ import { describe, it } from "node:test";
 import type { HardwareFacts } from "../../../src/api/hardware.ts";
 import type { Workload } from "../../../src/api/workload.ts";
 import type { SlotInputs } from "../../../src/engines/engine.ts";
-import { FitRecords, type EnginePrint, type FitResult, type FitRequest } from "../../../src/operator/observe/fit.ts";
+import { Learning, type EnginePrint } from "../../../src/operator/act/learning.ts";
+import { FitRecords, type FitResult, type FitRequest } from "../../../src/operator/observe/fit.ts";
+import { nothingLearned } from "../../../src/operator/plan/learning.ts";
 import { FitFigureFile } from "../../../src/store/state/fit-figures.ts";
 import { completeSlot, slotSpecSchema } from "../../../src/api/slot.ts";
 import { runningIn } from "../../doubles/runtime-kinds.ts";
@@ -17,13 +19,18 @@ const gib = 1024 ** 3;
 const mebibyte = 1024 ** 2;
 const now = new Date("2026-01-01T12:00:00Z");
 
+type Change = { flags?: string; backend?: "cpu" | "cuda"; spill?: "allow" | "forbid" } & Partial<FitRequest>;
+
 interface Site extends AsyncDisposable {
   readonly asked: string[][];
+  /** How often the devices were probed. */
+  readonly probes: () => number;
   /** Free on the GPU. */
   free: number;
-  estimate(
-    change?: { flags?: string; backend?: "cpu" | "cuda"; spill?: "allow" | "forbid" } & Partial<FitRequest>,
-  ): Promise<FitResult>;
+  /** With everything learned that it depends on. */
+  estimate(change?: Change, at?: Date): Promise<FitResult>;
+  /** As far as it is known without another step. */
+  read(change?: Change): Promise<FitResult>;
   /** The same with what was written so far, as after a restart of the operator. */
   again(): Promise<void>;
 }
@@ -60,24 +67,29 @@ async function site(print: (args: readonly string[]) => string | undefined = () 
     asked.push([...args]);
     return print(args);
   };
-  const open = async (): Promise<[FitFigureFile, FitRecords]> => {
-    const figures = await FitFigureFile.open(path, (error) => assert.fail(String(error)));
-    return [
+  let probes = 0;
+  const onError = (error: unknown): never => assert.fail(String(error));
+  const open = async (): Promise<[FitFigureFile, FitRecords, Learning]> => {
+    const figures = await FitFigureFile.open(path, onError);
+    const probeNow = async (): Promise<ReturnType<typeof hardware>> => {
+      probes += 1;
+      return hardware();
+    };
+    const remote = { read: () => undefined };
+    const learning = new Learning({
       figures,
-      new FitRecords({
-        figures,
-        hardware,
-        probeNow: async () => hardware(),
-        print: enginePrint,
-        remote: { of: () => undefined },
-        onError: (error) => assert.fail(String(error)),
-      }),
-    ];
+      probeNow,
+      print: enginePrint,
+      remote,
+      measureProcesses: () => undefined,
+      onError,
+    });
+    return [figures, new FitRecords({ figures, hardware, remote: { known: () => undefined }, onError }), learning];
   };
-  let [figures, records] = await open();
+  let [figures, records, learning] = await open();
   stack.defer(() => figures.settled());
   const owned = stack.move();
-  return {
+  const place: Site = {
     asked,
     get free() {
       return state.free;
@@ -85,7 +97,16 @@ async function site(print: (args: readonly string[]) => string | undefined = () 
     set free(bytes) {
       state.free = bytes;
     },
-    async estimate({ flags = "--ctx-size 4096 --parallel 1", backend = "cuda", spill, ...request } = {}) {
+    probes: () => probes,
+    async estimate(change, at = now) {
+      let learned = nothingLearned;
+      for (;;) {
+        const { unlearned, ...found } = await place.read({ ...change, learned });
+        if (unlearned === undefined) return found;
+        learned = await learning.learn({ name: "primary", now: at, unlearned }, learned);
+      }
+    },
+    async read({ flags = "--ctx-size 4096 --parallel 1", backend = "cuda", spill, ...request } = {}) {
       const spec = completeSlot(
         "primary",
         slotSpecSchema.parse({ backend, model: { default: "dense", ...(spill === undefined ? {} : { spill }) } }),
@@ -127,16 +148,17 @@ async function site(print: (args: readonly string[]) => string | undefined = () 
         readySince: undefined,
         measured: undefined,
         reserved: [],
-        now,
+        learned: nothingLearned,
         ...request,
       });
     },
     async again() {
       await figures.settled();
-      [figures, records] = await open();
+      [figures, records, learning] = await open();
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+  return place;
 }
 
 describe("the memory that a slot needs", () => {
@@ -199,13 +221,13 @@ describe("the memory that a slot needs", () => {
   it("is not asked of an allocator again and again that has failed", async () => {
     await using place = await site();
     const after = (seconds: number): Date => new Date(now.getTime() + seconds * 1000);
-    for (const seconds of [0, 1, 2, 60, 299]) await place.estimate({ now: after(seconds) });
+    for (const seconds of [0, 1, 2, 60, 299]) await place.estimate({}, after(seconds));
     assert.equal(place.asked.length, 1, "at most one try in five minutes");
-    await place.estimate({ now: after(299), flags: "--ctx-size 8192 --parallel 1" });
+    await place.estimate({ flags: "--ctx-size 8192 --parallel 1" }, after(299));
     assert.equal(place.asked.length, 2, "another launch line is another question");
-    await place.estimate({ now: after(301) });
+    await place.estimate({}, after(301));
     assert.equal(place.asked.length, 3);
-    await place.estimate({ now: after(302) });
+    await place.estimate({}, after(302));
     assert.equal(place.asked.length, 3);
   });
 
@@ -230,6 +252,26 @@ describe("the memory that a slot needs", () => {
     assert.equal((await place.estimate()).fit?.needBytes, 950 * mebibyte, "the most that it held");
     place.free = 940 * mebibyte;
     assert.equal((await place.estimate()).refusal?.reason, "NoMemory");
+  });
+
+  it("is read from what is known: no program runs and nothing is recorded before a step says so", async () => {
+    await using place = await site(() => "0000:01:00.0 172 48 65\nHost 33 0 18\n");
+    const { fit, unlearned } = await place.read();
+    assert.deepEqual([fit?.stage, unlearned], ["header", [{ do: "measure", of: "devices" }]]);
+    const onCpu = await place.read({ backend: "cpu" });
+    assert.deepEqual(
+      onCpu.unlearned?.map((each) => each.do),
+      ["estimate"],
+    );
+    const memory = { hostBytes: 500 * mebibyte, devices: [] };
+    const readySince = new Date("2026-01-01T11:00:00Z");
+    const ready = { backend: "cpu", isDue: false, readySince, measured: { memory, at: now } } as const;
+    const loaded = await place.read(ready);
+    assert.deepEqual([loaded.fit?.stage, loaded.unlearned?.map((each) => each.do)], ["header", ["record"]]);
+    assert.deepEqual([place.asked.length, place.probes()], [0, 0]);
+    assert.equal((await place.estimate(ready)).fit?.stage, "measured");
+    await place.estimate();
+    assert.deepEqual([place.asked.length, place.probes()], [1, 1]);
   });
 
   it("is not guessed where it is unknown", async () => {

@@ -19,7 +19,7 @@ interface Scene extends AsyncDisposable {
   readonly store: HardwareStore;
   readonly stateDir: string;
   readonly errors: unknown[];
-  start(look: ProbeHardware): ReturnType<typeof followHardware>;
+  start(look: ProbeHardware, isPaused?: boolean): ReturnType<typeof followHardware>;
 }
 
 async function scene(): Promise<Scene> {
@@ -32,8 +32,10 @@ async function scene(): Promise<Scene> {
     store,
     stateDir: directory.path,
     errors,
-    start: async (look) =>
-      owned.use(await followHardware({ store, probe: look, onError: (error) => errors.push(error), againMs: 20 })),
+    start: async (look, isPaused = false) => {
+      const onError = (error: unknown): void => void errors.push(error);
+      return owned.use(await followHardware({ store, probe: look, isPaused, onError, againMs: 20 }));
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -63,6 +65,20 @@ describe("the operator's probe of the hardware", () => {
     end(withCard);
     await until("it is published", () => at.store.found());
     assert.deepEqual(at.store.found(), { schema: 1, hardware: withSuggestions(withCard) });
+  });
+
+  it("runs no program of a vendor while the operator is paused, and leaves requests and what was published", async () => {
+    await using at = await scene();
+    const { look, begun } = slowLook();
+    const known = await at.start(look, true);
+    assert.deepEqual([begun(), at.store.found()], [0, { schema: 1, hardware: withSuggestions(pcFacts) }]);
+    await at.store.requestProbe(request);
+    await until("the request is seen", () => at.store.pending());
+    await known[Symbol.asyncDispose]();
+    const earlier = { schema: 1, hardware: withSuggestions(withCard) } as const;
+    await at.store.publish(earlier);
+    await at.start(look, true);
+    assert.deepEqual([begun(), at.store.found(), at.store.pending()?.token], [0, earlier, "a"]);
   });
 
   it("answers a request from before its start", async () => {

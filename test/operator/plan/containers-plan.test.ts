@@ -48,9 +48,9 @@ const serving: Omit<Partial<SlotInput>, "spec"> = {
 };
 
 function short(given: SlotInput): string {
-  const { check, state, row, reason, steps, failure } = plan(given) satisfies Decision;
+  const { check, state, conditionSet, reason, steps, failure } = plan(given) satisfies Decision;
   const failed = failure === undefined ? "" : failure.isTerminal ? " fails for good" : " fails";
-  return `${check}: ${state} ${row} ${reason} [${steps.map((step) => step.do).join(", ")}]${failed}`;
+  return `${check}: ${state} ${conditionSet} ${reason} [${steps.map((step) => step.do).join(", ")}]${failed}`;
 }
 
 const table: readonly [string, SlotInput, string][] = [

@@ -24,8 +24,8 @@ const refused = {
 } as const;
 
 function short(given: SlotInput): string {
-  const { state, row, reason, steps } = plan(given);
-  return `${state} ${row} ${reason} [${steps.map((step) => step.do).join(", ")}]`;
+  const { state, conditionSet, reason, steps } = plan(given);
+  return `${state} ${conditionSet} ${reason} [${steps.map((step) => step.do).join(", ")}]`;
 }
 
 it("a model that is not here and can be fetched is fetched, and is no refusal", () => {

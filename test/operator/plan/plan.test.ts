@@ -58,17 +58,24 @@ type Expected = Decision & { readonly check: string };
 
 function disabling(steps: Decision["steps"], requeueMs?: number): Expected {
   const [reason, message] = ["Disabled", "enabled is false"];
-  const decision = { check: "notWanted", state: "unloading", row: "unloading", reason, message, steps } as const;
+  const decision = {
+    check: "notWanted",
+    state: "unloading",
+    conditionSet: "unloading",
+    reason,
+    message,
+    steps,
+  } as const;
   return requeueMs === undefined ? decision : { ...decision, requeueMs };
 }
 
 function offline(reason: string, message: string): Expected {
-  return { check: "notWanted", state: "offline", row: "offline", reason, message, steps: [] };
+  return { check: "notWanted", state: "offline", conditionSet: "offline", reason, message, steps: [] };
 }
 
 function starting(why: string): Expected {
   const step = { do: "start", role: "main", port: 8081, command, reason: why } as const;
-  const told = { row: "progressing", reason: "Starting", message: why } as const;
+  const told = { conditionSet: "progressing", reason: "Starting", message: why } as const;
   return { check: "missing", state: "starting", ...told, steps: [step], requeueMs: 20 };
 }
 
@@ -170,7 +177,7 @@ const rows: Row[] = [
     expected: {
       check: "neverValid",
       state: "error",
-      row: "stalled",
+      conditionSet: "stalled",
       reason: "InvalidSpec",
       message: "/config/slots/primary.toml:3:1: modle: unknown key",
       steps: [],
@@ -182,7 +189,7 @@ const rows: Row[] = [
     expected: {
       check: "portConflict",
       state: "error",
-      row: "stalled",
+      conditionSet: "stalled",
       reason: "PortConflict",
       message: "port 8085 belongs to slot embed",
       steps: [],
@@ -197,7 +204,7 @@ const rows: Row[] = [
     expected: {
       check: "refused",
       state: "ready",
-      row: "loadedStalled",
+      conditionSet: "loadedStalled",
       reason: "ModelFileMissing",
       message: "/models/x.gguf is missing",
       steps: [],
@@ -209,7 +216,7 @@ const rows: Row[] = [
     expected: {
       check: "noFreePort",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       reason: "NoFreePort",
       message: "every engine port is taken",
       steps: [{ do: "wait", reason: "every engine port is taken" }],
@@ -222,7 +229,7 @@ const rows: Row[] = [
     expected: {
       check: "noFreePort",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       reason: "NoMemory",
       message: "needs 9.0 GiB on CUDA0, which has 1.0 GiB free",
       steps: [{ do: "wait", reason: "needs 9.0 GiB on CUDA0, which has 1.0 GiB free" }],
@@ -235,7 +242,7 @@ const rows: Row[] = [
     expected: {
       check: "refused",
       state: "ready",
-      row: "loadedStalled",
+      conditionSet: "loadedStalled",
       reason: "DoesNotFit",
       message: "needs 90 GiB on CUDA0",
       steps: [],
@@ -251,7 +258,7 @@ const rows: Row[] = [
     expected: {
       check: "mustRestart",
       state: "unloading",
-      row: "unloading",
+      conditionSet: "unloading",
       reason: "Changed",
       message: "the model changed from tiny to big",
       steps: [
@@ -273,7 +280,7 @@ const rows: Row[] = [
     expected: {
       check: "mustRestart",
       state: "unloading",
-      row: "unloading",
+      conditionSet: "unloading",
       reason: "Changed",
       message: "the file of its model, its image or its program has changed",
       steps: [
@@ -297,7 +304,7 @@ const rows: Row[] = [
     expected: {
       check: "mustRestart",
       state: "unloading",
-      row: "unloading",
+      conditionSet: "unloading",
       reason: "Changed",
       message: "restart requested at 2026-01-01T00:00:50.000Z",
       steps: [
@@ -314,7 +321,7 @@ const rows: Row[] = [
     expected: {
       check: "crashed",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       reason: "Signalled",
       message: "killed by SIGKILL",
       failure: { reason: "Signalled", message: "killed by SIGKILL", isTerminal: false, isSteady: true },
@@ -328,7 +335,7 @@ const rows: Row[] = [
     expected: {
       check: "crashed",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       reason: "Vanished",
       message: "the engine is gone, and its exit was not observed",
       failure: {
@@ -350,7 +357,7 @@ const rows: Row[] = [
     expected: {
       check: "crashed",
       state: "error",
-      row: "stalled",
+      conditionSet: "stalled",
       reason: "StartFailed",
       message: "no such program: /nope",
       failure: { reason: "StartFailed", message: "no such program: /nope", isTerminal: true, isSteady: true },
@@ -367,7 +374,7 @@ const rows: Row[] = [
     expected: {
       check: "outdated",
       state: "starting",
-      row: "progressing",
+      conditionSet: "progressing",
       reason: "Changed",
       message: "the process that ended was started for an earlier spec",
       steps: [{ do: "stop", role: "main", reason: "the process that ended was started for an earlier spec" }],
@@ -383,7 +390,7 @@ const rows: Row[] = [
     expected: {
       check: "crashed",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       reason: "Signalled",
       message: "killed by SIGKILL",
       failure: { reason: "Signalled", message: "killed by SIGKILL", isTerminal: false, isSteady: true },
@@ -399,7 +406,7 @@ const rows: Row[] = [
     expected: {
       check: "stalled",
       state: "error",
-      row: "stalled",
+      conditionSet: "stalled",
       reason: "StartFailed",
       message: "no such program: /nope",
       steps: [],
@@ -421,7 +428,7 @@ const rows: Row[] = [
     expected: {
       check: "backingOff",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       reason: "Exited",
       message: "exited with code 1",
       steps: [
@@ -451,7 +458,7 @@ const rows: Row[] = [
     expected: {
       check: "startupFailed",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       reason: "PortInUse",
       message: "another process listens on port 8081",
       failure: {
@@ -475,7 +482,7 @@ const rows: Row[] = [
     expected: {
       check: "startupFailed",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       reason: "StartupTimeout",
       message: "not healthy after 60 s: /health answered 503: Loading model",
       failure: {
@@ -499,7 +506,7 @@ const rows: Row[] = [
     expected: {
       check: "pending",
       state: "pulling",
-      row: "progressing",
+      conditionSet: "progressing",
       ...fetching,
       steps: [{ do: "wait", reason: fetching.message }],
       requeueMs: 5000,
@@ -515,7 +522,7 @@ const rows: Row[] = [
     expected: {
       check: "pending",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       ...unschedulable,
       steps: [{ do: "wait", reason: unschedulable.message }],
       requeueMs: 5000,
@@ -532,7 +539,7 @@ const rows: Row[] = [
     expected: {
       check: "coming",
       state: "starting",
-      row: "progressing",
+      conditionSet: "progressing",
       reason: "Starting",
       message: "the main process does not listen on port 8081 yet",
       steps: [{ do: "wait", reason: "the main process does not listen on port 8081 yet" }],
@@ -548,7 +555,7 @@ const rows: Row[] = [
     expected: {
       check: "crashed",
       state: "error",
-      row: "stalled",
+      conditionSet: "stalled",
       reason: "ImageNotFound",
       message: noImage.message,
       failure: { reason: "ImageNotFound", message: noImage.message, isTerminal: true, isSteady: false },
@@ -566,7 +573,7 @@ const rows: Row[] = [
     expected: {
       check: "unhealthy",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       reason: "Unhealthy",
       message: "3 probes failed: timeout",
       failure: { reason: "Unhealthy", message: "3 probes failed: timeout", isTerminal: false, isSteady: false },
@@ -585,7 +592,7 @@ const rows: Row[] = [
     expected: {
       check: "unhealthy",
       state: "ready",
-      row: "loadedRetrying",
+      conditionSet: "loadedRetrying",
       reason: "Unhealthy",
       message: "3 probes failed: timeout",
       steps: [{ do: "wait", reason: "2 requests in flight may still be answered" }],
@@ -603,7 +610,7 @@ const rows: Row[] = [
     expected: {
       check: "unreachable",
       state: "error",
-      row: "retrying",
+      conditionSet: "retrying",
       reason: "PortInUse",
       message: "another process listens on port 8081 of the engine",
       failure: {
@@ -626,7 +633,7 @@ const rows: Row[] = [
     expected: {
       check: "unreachable",
       state: "ready",
-      row: "loaded",
+      conditionSet: "loaded",
       reason: "Loaded",
       message: "tiny is loaded",
       steps: [],
@@ -644,7 +651,7 @@ const rows: Row[] = [
     expected: {
       check: "coming",
       state: "starting",
-      row: "progressing",
+      conditionSet: "progressing",
       reason: "Starting",
       message: "the main process does not listen on port 8081 yet",
       steps: [{ do: "wait", reason: "the main process does not listen on port 8081 yet" }],
@@ -662,7 +669,7 @@ const rows: Row[] = [
     expected: {
       check: "coming",
       state: "warming",
-      row: "progressing",
+      conditionSet: "progressing",
       reason: "Warming",
       message: "the engine loads its model",
       steps: [{ do: "wait", reason: "the engine loads its model" }],
@@ -680,7 +687,7 @@ const rows: Row[] = [
     expected: {
       check: "coming",
       state: "warming",
-      row: "progressing",
+      conditionSet: "progressing",
       reason: "Warming",
       message: "a first request proves that the model answers",
       steps: [{ do: "warm", role: "main", reason: "the probe passed" }],
@@ -693,7 +700,7 @@ const rows: Row[] = [
     expected: {
       check: "loaded",
       state: "ready",
-      row: "loaded",
+      conditionSet: "loaded",
       reason: "Loaded",
       message: "tiny is loaded",
       steps: [],
@@ -715,7 +722,7 @@ const rows: Row[] = [
     expected: {
       check: "crashed",
       state: "ready",
-      row: "loadedRetrying",
+      conditionSet: "loadedRetrying",
       reason: "Signalled",
       message: "killed by SIGKILL",
       failure: { reason: "Signalled", message: "killed by SIGKILL", isTerminal: false, isSteady: true },
@@ -737,7 +744,7 @@ const rows: Row[] = [
     expected: {
       check: "cannotLoad",
       state: "error",
-      row: "stalled",
+      conditionSet: "stalled",
       reason: "PortConflict",
       message: "port 8081 belongs to slot other",
       steps: [],
@@ -752,7 +759,7 @@ const rows: Row[] = [
     expected: {
       check: "cannotLoad",
       state: "error",
-      row: "stalled",
+      conditionSet: "stalled",
       reason: "ModelNotFound",
       message: "no model tiny",
       steps: [],
@@ -769,7 +776,7 @@ const rows: Row[] = [
     expected: {
       check: "notWanted",
       state: "unloading",
-      row: "unloading",
+      conditionSet: "unloading",
       reason: "ScaledToZero",
       message: "no request needs it",
       steps: [{ do: "stop", role: "main", reason: "no request needs it" }],
@@ -798,7 +805,7 @@ const rows: Row[] = [
     expected: {
       check: "loaded",
       state: "ready",
-      row: "loaded",
+      conditionSet: "loaded",
       reason: "Loaded",
       message: "tiny is loaded",
       steps: [],

@@ -72,7 +72,13 @@ describe("moves that the table of states forbids", () => {
       draining: [],
       handledRequests: {},
     };
-    const ready: Decision = { state: "ready", row: "loaded", reason: "Loaded", message: "tiny is loaded", steps: [] };
+    const ready: Decision = {
+      state: "ready",
+      conditionSet: "loaded",
+      reason: "Loaded",
+      message: "tiny is loaded",
+      steps: [],
+    };
     const after = await publish(dependencies, given, ready, outcome, {
       onPublished: (slot) => void states.push(slot.status.state),
       illegalMoves: { note: (move) => void moves.push(move) },

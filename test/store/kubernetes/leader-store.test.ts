@@ -1,59 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { loadConfig } from "../../../src/api/config.ts";
 import { apiVersion } from "../../../src/api/names.ts";
 import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
-import type { Method } from "../../../src/lib/kubernetes/client.ts";
-import { openClusterLeaderStore } from "../../../src/store/kubernetes/leader-store.ts";
 import { LeadershipLost } from "../../../src/store/store.ts";
-import type { LeaderStore } from "../../../src/store/opened-store.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
-import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { published } from "../published-slot.ts";
+import { leader, namespacePath } from "./leader.ts";
 
 const slots = `/apis/${apiVersion}/namespaces/berth/slots`;
-const namespacePath = "/api/v1/namespaces/berth";
 const installation = `${namespacePath}/configmaps/berth-installation`;
 const spec = { model: { default: "m" } };
-const nothing = (): void => undefined;
-
-interface Leader extends AsyncDisposable {
-  readonly api: ApiDouble;
-  readonly store: LeaderStore;
-  /** Another operator takes over while this request is on its way. */
-  readonly loseAt: (method: Method, path: string) => void;
-}
-
-async function leader(api = new ApiDouble()): Promise<Leader> {
-  await using stack = new AsyncDisposableStack();
-  const directory = stack.use(await tempDir());
-  let isLost = false;
-  const check = (): void => {
-    if (isLost) throw new LeadershipLost();
-  };
-  const lease = { check, publish: async () => undefined, [Symbol.asyncDispose]: async () => undefined };
-  const paths = { SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path, SVC_MODELS_DIR: directory.path };
-  const places = { isRoot: false, home: directory.path, xdgConfigHome: undefined, xdgStateHome: undefined };
-  const { config } = loadConfig({ ...paths, SVC_STORE: "kubernetes" }, {}, places);
-  assert.ok(config !== undefined);
-  api.put(namespacePath, { status: { phase: "Active" } });
-  const openClient = (): Promise<ApiDouble> => Promise.resolve(api);
-  const options = { onWarning: nothing, onUnknown: nothing, openClient };
-  const { store, owned } = await openClusterLeaderStore(config, lease, options);
-  stack.use(owned);
-  const all = stack.move();
-  return {
-    api,
-    store,
-    loseAt(method, path) {
-      api.before = (asked, at) => {
-        if (asked === method && at === path) isLost = true;
-      };
-    },
-    [Symbol.asyncDispose]: () => all.disposeAsync(),
-  };
-}
 
 describe("an operator that is deposed while a write is on its way", () => {
   it("writes no status over its successor's", async () => {

@@ -1,6 +1,6 @@
-import type { HeldPort } from "../runtimes/process/ports.ts";
-import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
-import type { Runtimes } from "../runtimes/runtime.ts";
+import type { HeldPort } from "../../runtimes/host-ports.ts";
+import { RuntimeUnavailable } from "../../runtimes/runtime-unavailable.ts";
+import type { Runtimes } from "../../runtimes/runtime.ts";
 
 /** Ports of running engines: not every runtime has a record on disk. */
 export async function heldPorts(runtime: Runtimes): Promise<readonly HeldPort[]> {

@@ -1,18 +1,9 @@
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import { processName, type ProcessRef, type SlotProcess } from "../../api/process-ref.ts";
-import { labelOf } from "./label.ts";
-import { listeningInodes, listeningPorts, listProcs, ownsSocket } from "./proc.ts";
-import { readRecords, readRecordSync } from "./records.ts";
+import type { HeldPort, HostPorts } from "../../runtimes/host-ports.ts";
 
 export interface PortRange {
   readonly first: number;
   readonly last: number;
-}
-
-/** A port in use by a process without a record on disk. */
-export interface HeldPort extends SlotProcess {
-  readonly port: number;
 }
 
 /** The owner of a port: `primary/main`, `primary/main-1`. */
@@ -26,14 +17,13 @@ export function portOwner(process: SlotProcess): string {
  */
 export class PortLeases {
   readonly #range: PortRange;
-  readonly #directory: string;
+  readonly #host: HostPorts;
   /** Owner, as `portOwner` names it, by port. */
   readonly #held = new Map<number, string>();
 
-  /** `directory` holds the records of processes. */
-  constructor(range: PortRange, directory: string) {
+  constructor(range: PortRange, host: HostPorts) {
     this.#range = range;
-    this.#directory = directory;
+    this.#host = host;
   }
 
   /**
@@ -54,9 +44,9 @@ export class PortLeases {
   find(process: SlotProcess, avoid?: ReadonlySet<number>): number | undefined {
     const owner = portOwner(process);
     for (const [port, holder] of this.#held) {
-      if (holder === owner && !this.#isTakenByStranger(port, process)) return port;
+      if (holder === owner && !this.#host.isTakenByStranger(port, process)) return port;
     }
-    const busy = listeningPorts("/proc/net");
+    const busy = this.#host.listening();
     for (let port = this.#range.first; port <= this.#range.last; port++) {
       if (this.#held.has(port) || avoid?.has(port) === true || busy?.has(port) === true) continue;
       return port;
@@ -77,16 +67,6 @@ export class PortLeases {
     }
   }
 
-  /** Expensive only with a listener: then the record shows whether the listener is the holder's own engine. */
-  #isTakenByStranger(port: number, process: SlotProcess): boolean {
-    const inodes = listeningInodes(port);
-    if (inodes.size === 0) return false;
-    const start = readRecordSync(this.#directory, process)?.start;
-    return (
-      start === undefined || !listProcs().some(({ pid }) => labelOf(pid)?.start === start && ownsSocket(pid, inodes))
-    );
-  }
-
   #give(owner: string, port: number): number {
     for (const [other, holder] of this.#held) if (holder === owner) this.#held.delete(other);
     this.#held.set(port, owner);
@@ -99,20 +79,17 @@ export class PortLeases {
  * removed. Nothing else needs to be stored: an engine has a record as long as its slot has a port.
  */
 export async function openPortLeases(
-  stateDir: string,
+  host: HostPorts,
   range: PortRange,
   held: readonly HeldPort[] = [],
 ): Promise<PortLeases> {
-  const directory = join(stateDir, "processes");
-  const leases = new PortLeases(range, directory);
-  await mkdir(directory, { recursive: true });
-  for (const { record } of await readRecords(directory)) {
-    if (record === undefined) continue;
-    const { port, exit } = record;
+  const leases = new PortLeases(range, host);
+  for (const { hasEnded, port, ...process } of await host.recorded()) {
     const isInRange = port >= range.first && port <= range.last;
     // A port of another range counts only for a process that may still run on it.
-    if (isInRange || exit === undefined) leases.reserve(record, port);
+    if (isInRange || !hasEnded) leases.reserve(process, port);
   }
+  // Not every runtime has a record on disk.
   for (const process of held) leases.reserve(process, process.port);
   return leases;
 }

@@ -5,10 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { SlotProcess } from "../../../src/api/process-ref.ts";
-import { openPortLeases } from "../../../src/runtimes/process/ports.ts";
+import { openPortLeases } from "../../../src/operator/ports/leases.ts";
+import { hostPorts } from "../../../src/runtimes/process/host-ports.ts";
 import { freePorts } from "../../support/ports.ts";
 import { until } from "../../support/until.ts";
-import { ProcessSite } from "./site.ts";
+import { ProcessSite } from "../../runtimes/process/site.ts";
 
 const main = (slot: string, ordinal = 0): SlotProcess => ({ slot, role: "main", ordinal });
 const rerank = (slot: string): SlotProcess => ({ slot, role: "rerank", ordinal: 0 });
@@ -37,7 +38,7 @@ async function close(server: Server | undefined): Promise<void> {
 test("each role gets a port of its own, the same at every call, until none is left", async () => {
   using state = new State();
   const { first, last } = await freePorts(3);
-  const leases = await openPortLeases(state.dir, { first, last });
+  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
   assert.equal(leases.reserve(main("a")), first);
   assert.equal(leases.reserve(rerank("a")), first + 1);
   assert.equal(leases.reserve(main("a")), first);
@@ -53,7 +54,7 @@ test("each role gets a port of its own, the same at every call, until none is le
 test("to find a port leases none", async () => {
   using state = new State();
   const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(state.dir, { first, last });
+  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
   assert.deepEqual([leases.find(main("a")), leases.find(main("b")), leases.holder(first)], [first, first, undefined]);
   leases.reserve(main("a"), first);
   assert.deepEqual([leases.find(main("a")), leases.find(main("b"))], [first, last]);
@@ -62,7 +63,7 @@ test("to find a port leases none", async () => {
 test("releasing a slot keeps the ports of a slot whose name has the same beginning", async () => {
   using state = new State();
   const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(state.dir, { first, last });
+  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
   leases.reserve(main("a"));
   assert.equal(leases.reserve(main("a-2")), last);
   leases.release("a");
@@ -72,7 +73,7 @@ test("releasing a slot keeps the ports of a slot whose name has the same beginni
 test("a fixed port is given unless another holds it, and moves its holder there", async () => {
   using state = new State();
   const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(state.dir, { first, last });
+  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
   assert.equal(leases.reserve(main("a")), first);
   assert.equal(leases.reserve(main("b"), first), undefined);
   assert.equal(leases.reserve(main("a"), last), last);
@@ -84,7 +85,7 @@ for (const host of ["127.0.0.1", "0.0.0.0", "::"]) {
   test(`an automatic port skips those on which a stranger listens on ${host}`, async () => {
     using state = new State();
     const { first, last } = await freePorts(2);
-    const leases = await openPortLeases(state.dir, { first, last });
+    const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
     const server = await listen(first, host);
     assert.equal(leases.reserve(main("a")), last);
     await close(server);
@@ -94,7 +95,7 @@ for (const host of ["127.0.0.1", "0.0.0.0", "::"]) {
 test("a foreign program that listens on a leased automatic port makes its holder move", async () => {
   using state = new State();
   const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(state.dir, { first, last });
+  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
   assert.equal(leases.reserve(main("a")), first);
   const server = await listen(first);
   assert.equal(leases.reserve(main("a")), last);
@@ -110,7 +111,7 @@ test("engines keep their ports across a restart, running or not, and their own l
   await until("one listens", async () => (await before.observe("running"))[0]?.isListening);
   await until("one has crashed", async () => (await before.observe("crashed"))[0]?.phase === "exited");
   await before[Symbol.asyncDispose]();
-  const leases = await openPortLeases(site.stateDir, { first, last });
+  const leases = await openPortLeases(hostPorts(join(site.stateDir, "processes")), { first, last });
   assert.equal(leases.reserve(main("running")), last);
   assert.equal(leases.reserve(main("crashed")), first + 1);
   assert.equal(leases.reserve(main("new")), first);
@@ -126,7 +127,7 @@ test("a port outside a changed range stays with what runs on it only", async () 
   await until("one listens", async () => (await before.observe("running"))[0]?.isListening);
   await until("one has crashed", async () => (await before.observe("crashed"))[0]?.phase === "exited");
   await before[Symbol.asyncDispose]();
-  const leases = await openPortLeases(site.stateDir, { first: last, last });
+  const leases = await openPortLeases(hostPorts(join(site.stateDir, "processes")), { first: last, last });
   assert.equal(leases.reserve(main("running")), first);
   assert.equal(leases.reserve(main("crashed")), last);
 });
@@ -134,7 +135,7 @@ test("a port outside a changed range stays with what runs on it only", async () 
 test("an automatic port leaves out the given ports, and a port in use names its holder", async () => {
   using state = new State();
   const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(state.dir, { first, last });
+  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
   const avoid = new Set([first]);
   assert.equal(leases.reserve(main("a"), undefined, avoid), last);
   assert.equal(leases.reserve(main("b"), undefined, avoid), undefined);
@@ -148,7 +149,7 @@ test("an automatic port leaves out the given ports, and a port in use names its 
 test("each replica has a port of its own, and gives back no other", async () => {
   using state = new State();
   const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(state.dir, { first, last });
+  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
   assert.equal(leases.reserve(main("a")), first);
   assert.equal(leases.reserve(main("a", 1)), last);
   assert.equal(leases.holder(last), "a/main-1");

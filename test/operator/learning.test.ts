@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Unlearned } from "../../src/operator/plan/learning.ts";
+import { custom, Site } from "./site.ts";
+
+const estimate = (key: string): Unlearned => ({ do: "estimate", key, program: "/opt/llama-server", launches: [] });
+
+test("a start waits for the engine's estimate, and is refused by it; nothing is published between", async () => {
+  await using site = new Site();
+  const message = "needs 9 GiB on host, which has 8 GiB";
+  site.fit = {
+    ...site.fit,
+    estimate: async ({ isDue, learned, engineInput: { slot } }) => {
+      if (!isDue) return {};
+      if (!learned.estimates.has(slot)) return { unlearned: [estimate(slot)] };
+      return slot === "large" ? { refusal: { reason: "DoesNotFit", message } } : {};
+    },
+  };
+  for (const slot of ["small", "large"]) site.source.save(slot, custom());
+  await site.start();
+  await site.advance(5);
+  assert.deepEqual([site.state("small"), site.condition("large", "Stalled")], ["ready", "True/DoesNotFit"]);
+  assert.deepEqual([site.deeds("small"), site.deeds("large")], [["start main"], []]);
+  assert.deepEqual(site.states("large"), ["error"], "it was not offline, pulling or starting before");
+  const steps = ["small", "large"].flatMap((slot) => site.slot(slot).plan.steps);
+  assert.deepEqual(steps, []);
+});
+
+test("facts are learned once for a decision", async () => {
+  await using site = new Site();
+  site.fit = {
+    ...site.fit,
+    estimate: async ({ isDue, learned }) => {
+      if (!isDue) return {};
+      if (learned.devices === undefined) return { unlearned: [{ do: "measure", of: "devices" }] };
+      return site.learned.includes("put a: engine") || learned.estimates.has("a") ? {} : { unlearned: [estimate("a")] };
+    },
+  };
+  await site.start();
+  site.learned.length = 0;
+  site.source.save("a", custom());
+  await site.settle();
+  assert.deepEqual(site.deeds("a"), ["start main"]);
+  assert.deepEqual(site.learned, ["probe", "put a: engine"]);
+  await site.advance(60);
+  assert.equal(site.learned.filter((each) => each === "put a: engine").length, 1);
+});
+
+test("facts that change as fast as they are learned are an error that is tried again, and start nothing", async () => {
+  const site = new Site();
+  let count = 0;
+  site.fit = { ...site.fit, estimate: async () => ({ unlearned: [estimate(String(count++))] }) };
+  await site.start();
+  count = 0;
+  site.source.save("a", custom());
+  await site.advance(3);
+  await site.end();
+  assert.ok(count < 40, `asked ${count} times in 3 s`);
+  assert.deepEqual(site.deeds("a"), []);
+  assert.match(site.problems().join("\n"), /a: what its start depends on changes as fast as it is learned/);
+});
+
+test("a paused operator learns nothing, and its plan says what it would learn", async () => {
+  await using site = new Site();
+  site.source.save("a", custom());
+  site.source.save("cold", custom({ load: "onDemand" }));
+  await site.start();
+  await site.advance(5);
+  site.learned.length = 0;
+  const usual = site.fit;
+  site.fit = {
+    ...site.fit,
+    estimate: async ({ isDue }) => ({
+      unlearned: [isDue ? estimate("cold") : { do: "record", key: "a", measured: [] }],
+    }),
+  };
+  await site.start({ isPaused: true });
+  const group = { schema: 1, group: "gpu", requestedAt: site.clock.now().toISOString() } as const;
+  site.source.group("gpu", { budget: { slots: 1 } });
+  await site.groupStore.lend({ ...group, until: new Date(site.clock.now().getTime() + 1000).toISOString() });
+  await site.advance(90);
+  assert.deepEqual(
+    ["a", "cold"].map((slot) => site.slot(slot).plan.steps.map((step) => step.do)),
+    [["record", "measure"], ["estimate"]],
+  );
+  assert.deepEqual(
+    [site.condition("a", "Ready"), site.condition("cold", "Ready")],
+    ["True/Loaded", "True/ScaledToZero"],
+  );
+  assert.deepEqual(site.learned, []);
+  assert.ok(site.groupStore.loan("gpu") !== undefined, "the ended loan is left to an operator that acts");
+  site.fit = usual;
+  await site.start();
+  await site.advance(1);
+  assert.equal(site.groupStore.loan("gpu"), undefined);
+});
