@@ -190,6 +190,16 @@ describe("the chart", () => {
     ]);
   });
 
+  it("has Argo CD make its resources after the operator, and delete them before it", async () => {
+    const waves = (await render(everything)).flatMap(({ apiVersion, kind, metadata }) => {
+      const annotations = isRecord(metadata) && isRecord(metadata["annotations"]) ? metadata["annotations"] : {};
+      const wave = annotations["argocd.argoproj.io/sync-wave"];
+      return wave !== undefined || apiVersion === "berth.dev/v1alpha1" ? [`${String(kind)} ${String(wave)}`] : [];
+    });
+    const wanted = ["Model 1", "Slot 1", "Slot 1", "Slot 1", "SlotGroup 1", "Upstream 1"];
+    assert.deepEqual(waves.toSorted(), wanted);
+  });
+
   it("writes names of digits as texts", async () => {
     const names = (await render(everything)).map(({ metadata }) => (isRecord(metadata) ? metadata["name"] : undefined));
     assert.ok(names.includes("2024") && names.every((name) => typeof name === "string"));
