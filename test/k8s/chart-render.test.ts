@@ -205,6 +205,43 @@ describe("the chart", () => {
     assert.ok(names.includes("2024") && names.every((name) => typeof name === "string"));
   });
 
+  it("has policies that let the named peers in, and no other", async () => {
+    const prometheus = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "monitoring" } } };
+    const edge = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "ingress" } } };
+    const part = (component: string): object => ({
+      podSelector: {
+        matchLabels: {
+          "app.kubernetes.io/name": "berth",
+          "app.kubernetes.io/instance": "berth",
+          "app.kubernetes.io/component": component,
+        },
+      },
+    });
+    const policies = async (values: object): Promise<object> =>
+      Object.fromEntries(
+        (await render(values))
+          .filter(({ kind }) => kind === "NetworkPolicy")
+          .map((policy) => [nameOf(policy).replace("NetworkPolicy/berth-", ""), policy["spec"]]),
+      );
+    const engines = {
+      podSelector: { matchExpressions: [{ key: "berth.dev/slot", operator: "Exists" }] },
+      policyTypes: ["Ingress"],
+      ingress: [{ from: [part("gateway"), part("operator")] }],
+    };
+    const closed = { ...part("operator"), policyTypes: ["Ingress"], ingress: [] };
+    assert.deepEqual(await policies({}), { engines, operator: closed });
+    const networkPolicy = { gatewayFrom: [edge], metricsFrom: [prometheus] };
+    assert.deepEqual(await policies({ networkPolicy, monitoring: { serviceMonitor: { enabled: true } } }), {
+      engines,
+      operator: { ...closed, ingress: [{ from: [prometheus], ports: [{ port: "metrics" }] }] },
+      gateway: {
+        ...part("gateway"),
+        policyTypes: ["Ingress"],
+        ingress: [{ from: [edge, part("test"), prometheus], ports: [{ port: "http" }] }],
+      },
+    });
+  });
+
   it("writes classes, volumes and directories as the texts that they are", async () => {
     const claimed = { storageClass: "2024", volumeName: "7", size: "10" };
     const claim = (await render({ modelStorage: claimed })).find(({ kind }) => kind === "PersistentVolumeClaim");
@@ -276,6 +313,10 @@ describe("the chart", () => {
     [{ upstreams: { "a/b": { baseUrl: "https://example.com" } } }, /upstreams: "a\/b" cannot be a name in a cluster/],
     [{ ingress: { enabled: true } }, /ingress\.hosts: name the hosts/],
     [{ httpRoute: { enabled: true } }, /httpRoute\.parentRefs: name the Gateway/],
+    [
+      { monitoring: { serviceMonitor: { enabled: true } } },
+      /networkPolicy\.metricsFrom: name the peers that are Prometheus/,
+    ],
     [{ modelStorage: { hostPath: "/a", existingClaim: "b" } }, /hostPath and existingClaim exclude each other/],
     [{ settings: { store: "files" } }, /'\/settings'.*'store' not allowed/],
     [{ user: 0 }, /\/user/],
