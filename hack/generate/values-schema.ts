@@ -92,12 +92,15 @@ const shape = {
     parentRefs: objects,
     hostnames: z.array(z.string().min(1)),
   }),
-  podDisruptionBudget: z.strictObject({ enabled: z.boolean(), minAvailable: z.union([z.int().min(0), z.string()]) }),
+  podDisruptionBudget: z.strictObject({
+    enabled: z.boolean(),
+    maxUnavailable: z.union([z.int().min(1), z.string().regex(/^[1-9][0-9]*%$/)]),
+  }),
   autoscaling: z.strictObject({
     enabled: z.boolean(),
     minReplicas: z.int().min(1),
     maxReplicas: z.int().min(1),
-    targetCPUUtilizationPercentage: z.int().min(1).max(1000),
+    targetCPU: z.string().regex(/^([1-9][0-9]*m?|[0-9]+\.[0-9]+)$/),
   }),
   networkPolicy: z.strictObject({ enabled: z.boolean(), gatewayFrom: objects, metricsFrom: objects }),
   monitoring: z.strictObject({

@@ -242,6 +242,31 @@ describe("the chart", () => {
     });
   });
 
+  const several: readonly (readonly [object, boolean])[] = [
+    [{}, false],
+    [{ gateway: { replicas: 2 } }, true],
+    [{ gateway: { replicas: 2 }, podDisruptionBudget: { enabled: false } }, false],
+    [{ gateway: { replicas: 2 }, autoscaling: { enabled: true, minReplicas: 1 } }, false],
+    [{ autoscaling: { enabled: true, minReplicas: 2 } }, true],
+  ];
+  for (const [values, isMade] of several)
+    it(`${isMade ? "has" : "lacks"} a budget for drains with ${JSON.stringify(values)}`, async () => {
+      const [budget] = (await render(values)).filter(({ kind }) => kind === "PodDisruptionBudget");
+      assert.equal(budget !== undefined, isMade);
+      if (budget !== undefined)
+        assert.partialDeepStrictEqual(budget["spec"], { maxUnavailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow" });
+    });
+
+  it("adds gateways by the processor time that they use, not by a part of what they ask for", async () => {
+    const [scaler] = (await render({ autoscaling: { enabled: true } })).filter(
+      ({ kind }) => kind === "HorizontalPodAutoscaler",
+    );
+    assert.partialDeepStrictEqual(scaler?.["spec"], {
+      minReplicas: 2,
+      metrics: [{ resource: { name: "cpu", target: { type: "AverageValue", averageValue: "600m" } } }],
+    });
+  });
+
   it("writes classes, volumes and directories as the texts that they are", async () => {
     const claimed = { storageClass: "2024", volumeName: "7", size: "10" };
     const claim = (await render({ modelStorage: claimed })).find(({ kind }) => kind === "PersistentVolumeClaim");
