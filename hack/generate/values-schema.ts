@@ -64,7 +64,8 @@ const shape = {
     hostPath: z.string().regex(/^(\/.*)?$/),
     size,
     storageClass: z.string().describe('"-": no class, for a volume that is there already'),
-    accessModes: z.array(z.enum(["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"])).min(1),
+    // Not ReadWriteOncePod: the operator and every engine mount it.
+    accessModes: z.array(z.enum(["ReadWriteOnce", "ReadWriteMany"])).min(1),
     volumeName: name,
     keep: z.boolean(),
   }),

@@ -267,6 +267,22 @@ describe("the chart", () => {
     });
   });
 
+  it("spreads gateways over nodes, unless the values say how", async () => {
+    const gateway = z.object({
+      spec: z.object({
+        template: z.object({ spec: z.object({ topologySpreadConstraints: z.array(z.looseObject({})) }) }),
+      }),
+    });
+    const constraints = async (values: object): Promise<readonly object[]> =>
+      gateway.parse((await render(values)).find((each) => nameOf(each) === "Deployment/berth")).spec.template.spec
+        .topologySpreadConstraints;
+    const spread = { topologyKey: "kubernetes.io/hostname", whenUnsatisfiable: "ScheduleAnyway" };
+    assert.partialDeepStrictEqual(await constraints({}), [
+      { ...spread, labelSelector: { matchLabels: { "app.kubernetes.io/component": "gateway" } } },
+    ]);
+    assert.deepEqual(await constraints(everything), everything.gateway.topologySpreadConstraints);
+  });
+
   it("writes classes, volumes and directories as the texts that they are", async () => {
     const claimed = { storageClass: "2024", volumeName: "7", size: "10" };
     const claim = (await render({ modelStorage: claimed })).find(({ kind }) => kind === "PersistentVolumeClaim");
@@ -345,6 +361,7 @@ describe("the chart", () => {
     [{ modelStorage: { hostPath: "/a", existingClaim: "b" } }, /hostPath and existingClaim exclude each other/],
     [{ settings: { store: "files" } }, /'\/settings'.*'store' not allowed/],
     [{ user: 0 }, /\/user/],
+    [{ modelStorage: { accessModes: ["ReadWriteOncePod"] } }, /\/modelStorage\/accessModes/],
     [{ gateway: { replica: 2 } }, /'\/gateway'.*'replica' not allowed/],
     [{ image: { digest: "latest" } }, /\/image\/digest/],
   ];
@@ -369,6 +386,23 @@ describe("a real API server accepts the chart", () => {
       const apply = ["apply", "-n", namespace, "--dry-run=server", "--validate=strict", "-f", "-"];
       await plane.kubectl(apply, text);
     });
+
+  it("says where several operators cannot share the models", async () => {
+    const namespace = await plane.namespace();
+    const install = ["install", "berth", chartDirectory, "-n", namespace, "--dry-run=client"];
+    const notes = async (values: object): Promise<string> =>
+      (await helm(plane, install, values)).split("NOTES:")[1] ?? "";
+    const operator = { replicas: 2 };
+    const words = /operator\.replicas is 2/;
+    assert.doesNotMatch(await notes({}), words);
+    assert.match(
+      await notes({ operator }),
+      /operator\.replicas is 2, but the claim berth-models is ReadWriteOnce: .*\n.*ReadWriteMany/,
+    );
+    assert.match(await notes({ operator, modelStorage: { hostPath: "/srv/models" } }), words);
+    assert.doesNotMatch(await notes({ operator, modelStorage: { accessModes: ["ReadWriteMany"] } }), words);
+    assert.doesNotMatch(await notes({ operator, modelStorage: { existingClaim: "models" } }), words);
+  });
 
   it("after a rolling update of the operator with one that ends the old operator first", async () => {
     const namespace = await plane.namespace();
