@@ -151,7 +151,7 @@ function statusSchema(kind: Kind): Node {
  * Of an object that no operator has read. Without a status whoever waits for health (Flux, everything that counts by
  * kstatus) takes a new object for a healthy one; an observed generation that is not the object's says that it is not.
  */
-const unseen: Node = {
+export const unseen: Node = {
   observedGeneration: 0,
   conditions: [
     {
