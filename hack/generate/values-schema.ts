@@ -70,7 +70,7 @@ const shape = {
     keep: z.boolean(),
   }),
   user: z.int().min(1).describe("Not root"),
-  gateway: z.strictObject({ ...part, preStopSeconds: z.int().min(0).max(300), stateSize: size }),
+  gateway: z.strictObject({ ...part, preStopSeconds: z.int().min(0).max(300), stateSize: size, stateClaim: name }),
   operator: z.strictObject({ ...part, strategy: z.enum(["Recreate", "RollingUpdate"]) }),
   service: z.strictObject({
     type: z.enum(["ClusterIP", "NodePort", "LoadBalancer"]),
@@ -79,6 +79,7 @@ const shape = {
     clusterIP: z.string().regex(/^[0-9a-fA-F.:]*$/),
     nodePort: z.int().min(0).max(65_535).nullable().optional(),
     loadBalancerClass: text,
+    sessionAffinity: z.enum(["None", "ClientIP"]),
   }),
   ingress: z.strictObject({
     enabled: z.boolean(),

@@ -127,6 +127,7 @@ const sets: readonly (readonly [string, object])[] = [
   ["a claim that is there", { modelStorage: { existingClaim: "models" } }],
   ["a directory of the node", { modelStorage: { hostPath: "/srv/models" } }],
   ["no hook before upgrades, no policy", { crds: { upgrade: false }, networkPolicy: { enabled: false } }],
+  ["a gateway's state in a claim", { gateway: { stateClaim: "state" }, service: { sessionAffinity: "ClientIP" } }],
   ["a NodePort", { service: { type: "NodePort", nodePort: 30_080 } }],
 ];
 
@@ -267,6 +268,23 @@ describe("the chart", () => {
     });
   });
 
+  it("keeps a person at one gateway, and a gateway's state in a claim, where it is asked to", async () => {
+    const objects = async (values: object): Promise<readonly unknown[]> => {
+      const all = await render(values);
+      return ["Service/berth", "Deployment/berth"].map((name) => all.find((each) => nameOf(each) === name)?.["spec"]);
+    };
+    const pod = (volume: object): object => ({ template: { spec: { volumes: [{ name: "state", ...volume }] } } });
+    assert.partialDeepStrictEqual(await objects({}), [
+      { sessionAffinity: "None" },
+      { strategy: { type: "RollingUpdate" }, ...pod({ emptyDir: { sizeLimit: "4Gi" } }) },
+    ]);
+    const values = { service: { sessionAffinity: "ClientIP" }, gateway: { stateClaim: "state" } };
+    assert.partialDeepStrictEqual(await objects(values), [
+      { sessionAffinity: "ClientIP" },
+      { strategy: { type: "Recreate" }, ...pod({ persistentVolumeClaim: { claimName: "state" } }) },
+    ]);
+  });
+
   it("spreads gateways over nodes, unless the values say how", async () => {
     const gateway = z.object({
       spec: z.object({
@@ -361,6 +379,8 @@ describe("the chart", () => {
     [{ modelStorage: { hostPath: "/a", existingClaim: "b" } }, /hostPath and existingClaim exclude each other/],
     [{ settings: { store: "files" } }, /'\/settings'.*'store' not allowed/],
     [{ user: 0 }, /\/user/],
+    [{ gateway: { replicas: 2, stateClaim: "state" } }, /gateway\.stateClaim: one gateway alone may use it/],
+    [{ autoscaling: { enabled: true }, gateway: { stateClaim: "state" } }, /gateway\.stateClaim: one gateway alone/],
     [{ modelStorage: { accessModes: ["ReadWriteOncePod"] } }, /\/modelStorage\/accessModes/],
     [{ gateway: { replica: 2 } }, /'\/gateway'.*'replica' not allowed/],
     [{ image: { digest: "latest" } }, /\/image\/digest/],
