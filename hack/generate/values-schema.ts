@@ -114,7 +114,7 @@ const shape = {
     rules: z.strictObject({ enabled: z.boolean(), labels: texts, runbookBase: z.string().regex(/^(.*\/)?$/) }),
   }),
   crds: z.strictObject({ upgrade: z.boolean() }),
-  uninstall: z.strictObject({ seconds: z.int().min(1).max(3600) }),
+  uninstall: z.strictObject({ seconds: z.int().min(3).max(3600) }),
   resourceClaims: z.record(z.string(), object),
 };
 

@@ -285,6 +285,24 @@ describe("the chart", () => {
     ]);
   });
 
+  it("ends the Job of an uninstall before Helm gives up, and after its three waits", async () => {
+    const job = z.object({
+      spec: z.object({
+        activeDeadlineSeconds: z.number(),
+        template: z.object({ spec: z.object({ containers: z.tuple([z.object({ args: z.array(z.string()) })]) }) }),
+      }),
+    });
+    const timesOf = async (values: object): Promise<readonly number[]> => {
+      const { spec } = job.parse((await render(values)).find((each) => nameOf(each) === "Job/berth-release"));
+      const [{ args }] = spec.template.spec.containers;
+      return [3 * Number(args[args.indexOf("--seconds") + 1]), spec.activeDeadlineSeconds];
+    };
+    const [waitsSeconds = 0, jobSeconds = 0] = await timesOf({});
+    const helmSeconds = 300;
+    assert.ok(waitsSeconds < jobSeconds && jobSeconds < helmSeconds, `${waitsSeconds} s, ${jobSeconds} s`);
+    assert.deepEqual(await timesOf({ uninstall: { seconds: 600 } }), [600, 645]);
+  });
+
   it("spreads gateways over nodes, unless the values say how", async () => {
     const gateway = z.object({
       spec: z.object({
