@@ -27,6 +27,7 @@ const chartsOwn: ReadonlySet<ConfigKey> = new Set([
 
 const text = z.string();
 const name = z.string().regex(/^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$/);
+const paths = z.array(z.string().startsWith("/")).min(1);
 const size = z.string().regex(/^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$/);
 const texts = z.record(z.string(), z.string());
 /** Passed on to the API server, which checks it. */
@@ -86,6 +87,7 @@ const shape = {
     className: name,
     annotations: texts,
     hosts: z.array(z.string().min(1)),
+    paths,
     tls: objects,
   }),
   httpRoute: z.strictObject({
@@ -93,6 +95,7 @@ const shape = {
     annotations: texts,
     parentRefs: objects,
     hostnames: z.array(z.string().min(1)),
+    paths,
   }),
   podDisruptionBudget: z.strictObject({
     enabled: z.boolean(),

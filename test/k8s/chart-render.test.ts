@@ -303,6 +303,18 @@ describe("the chart", () => {
     assert.deepEqual(await timesOf({ uninstall: { seconds: 600 } }), [600, 645]);
   });
 
+  it("publishes the given paths, by an Ingress and by an HTTPRoute", async () => {
+    const text = async (paths: object): Promise<readonly string[]> =>
+      (await render({ ingress: { ...everything.ingress, ...paths }, httpRoute: { ...everything.httpRoute, ...paths } }))
+        .filter(({ kind }) => kind === "Ingress" || kind === "HTTPRoute")
+        .map((each) =>
+          [...JSON.stringify(each).matchAll(/"(?:path|value)":"([^"]+)"/g)].map(([, path]) => path).join(" "),
+        );
+    assert.deepEqual(await text({}), ["/", "/"]);
+    const api = { paths: ["/v1", "/rerank"] };
+    assert.deepEqual(await text(api), ["/v1 /rerank", "/v1 /rerank"]);
+  });
+
   it("spreads gateways over nodes, unless the values say how", async () => {
     const gateway = z.object({
       spec: z.object({
@@ -397,6 +409,8 @@ describe("the chart", () => {
     [{ modelStorage: { hostPath: "/a", existingClaim: "b" } }, /hostPath and existingClaim exclude each other/],
     [{ settings: { store: "files" } }, /'\/settings'.*'store' not allowed/],
     [{ user: 0 }, /\/user/],
+    [{ ingress: { paths: [] } }, /\/ingress\/paths/],
+    [{ httpRoute: { paths: ["v1"] } }, /\/httpRoute\/paths/],
     [{ gateway: { replicas: 2, stateClaim: "state" } }, /gateway\.stateClaim: one gateway alone may use it/],
     [{ autoscaling: { enabled: true }, gateway: { stateClaim: "state" } }, /gateway\.stateClaim: one gateway alone/],
     [{ modelStorage: { accessModes: ["ReadWriteOncePod"] } }, /\/modelStorage\/accessModes/],
