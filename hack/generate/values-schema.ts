@@ -10,6 +10,9 @@ const chartsOwn: ReadonlySet<ConfigKey> = new Set([
   "adminUser",
   "authEnabled",
   "dockerHost",
+  // Their port is another origin, to which the API leads by the address that a browser used: no Service has both.
+  "enginePages",
+  "enginePagesPort",
   "engineUser",
   "llamaImage",
   "llamaServer",
@@ -49,8 +52,16 @@ const part = {
 
 /** Every value of the chart but settings and resources, which have schemas of their own. */
 const shape = {
-  nameOverride: name,
-  fullnameOverride: name,
+  // The value of a label.
+  nameOverride: z
+    .string()
+    .max(63)
+    .regex(/^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$/),
+  // The name of a Service, with room for what Pods append.
+  fullnameOverride: z
+    .string()
+    .max(36)
+    .regex(/^([a-z]([-a-z0-9]*[a-z0-9])?)?$/),
   image: z.strictObject({
     repository: z.string().min(1),
     tag: z.string().regex(/^([\w][\w.-]{0,127})?$/),

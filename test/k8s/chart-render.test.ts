@@ -50,8 +50,8 @@ async function installStubs(plane: SharedPlane): Promise<void> {
   }
 }
 
-async function render(values: object = {}): Promise<readonly Node[]> {
-  const text = await helmAlone(["template", "berth", chartDirectory, "-n", "ai"], values);
+async function render(values: object = {}, release = "berth"): Promise<readonly Node[]> {
+  const text = await helmAlone(["template", release, chartDirectory, "-n", "ai"], values);
   return parseAllDocuments(text).flatMap((document): readonly Node[] => {
     const value: unknown = document.toJS();
     return isRecord(value) ? [value] : [];
@@ -315,6 +315,23 @@ describe("the chart", () => {
     assert.deepEqual(await text(api), ["/v1 /rerank", "/v1 /rerank"]);
   });
 
+  it("has names of which the cluster cuts nothing off, however long the release's is", async () => {
+    const release = "a".repeat(53);
+    const names = (await render(everything, release)).flatMap(({ kind, metadata }) =>
+      kind === "Deployment" && isRecord(metadata) ? [String(metadata["name"])] : [],
+    );
+    const hash = "-0123456789-";
+    // https://github.com/kubernetes/apiserver/blob/master/pkg/storage/names/generate.go: 63 less five letters.
+    for (const name of names) assert.ok(`${name}${hash}`.length <= 58, name);
+    assert.equal(names.length, 2);
+  });
+
+  it("refuses a release whose name no Service can have, and says what to do", async () => {
+    for (const release of ["1ai", "a.b"])
+      await assert.rejects(render({}, release), new RegExp(`"${release}-berth" .*Service.*: set fullnameOverride`));
+    assert.ok((await render({ fullnameOverride: "ai" }, "1ai")).some((each) => nameOf(each) === "Service/ai"));
+  });
+
   it("spreads gateways over nodes, unless the values say how", async () => {
     const gateway = z.object({
       spec: z.object({
@@ -409,6 +426,12 @@ describe("the chart", () => {
     [{ modelStorage: { hostPath: "/a", existingClaim: "b" } }, /hostPath and existingClaim exclude each other/],
     [{ settings: { store: "files" } }, /'\/settings'.*'store' not allowed/],
     [{ user: 0 }, /\/user/],
+    [{ settings: { enginePages: ["chat"] } }, /'\/settings'.*'enginePages' not allowed/],
+    [{ settings: { enginePagesPort: 3002 } }, /'\/settings'.*'enginePagesPort' not allowed/],
+    [{ fullnameOverride: "a.b" }, /\/fullnameOverride/],
+    [{ fullnameOverride: "1ai" }, /\/fullnameOverride/],
+    [{ fullnameOverride: "a".repeat(37) }, /\/fullnameOverride/],
+    [{ nameOverride: "a".repeat(64) }, /\/nameOverride/],
     [{ ingress: { paths: [] } }, /\/ingress\/paths/],
     [{ httpRoute: { paths: ["v1"] } }, /\/httpRoute\/paths/],
     [{ gateway: { replicas: 2, stateClaim: "state" } }, /gateway\.stateClaim: one gateway alone may use it/],
