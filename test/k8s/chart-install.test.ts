@@ -120,8 +120,12 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
     const host = await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}");
     const url = `http://${host}:8080/api/conversations/aaaaaaaa`;
     const conversation = {
-      ...{ id: "aaaaaaaa", title: "kept", model: "primary", updated_at: "2026-01-01T00:00:00Z" },
-      ...{ parameters: { system: "", temperature: "", maxTokens: "" }, messages: [] },
+      id: "aaaaaaaa",
+      title: "kept",
+      model: "primary",
+      updated_at: "2026-01-01T00:00:00Z",
+      parameters: { system: "", temperature: "", maxTokens: "" },
+      messages: [],
     };
     const headers = { "content-type": "application/json" };
     const put = await fetch(url, { method: "PUT", headers, body: JSON.stringify(conversation) });
