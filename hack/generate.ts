@@ -9,6 +9,7 @@ import { crdText } from "./generate/crd.ts";
 import { configSchema, tomlSchema, yamlSchema } from "./generate/editor-schema.ts";
 import { dashboards } from "./monitoring/dashboards.ts";
 import { grafanaJson } from "./monitoring/dashboard.ts";
+import { healthVectors } from "./generate/health-vectors.ts";
 import { metricsPage } from "./generate/metrics.ts";
 import { reference } from "./generate/reference.ts";
 import { withScopes } from "./generate/scopes.ts";
@@ -42,6 +43,7 @@ export async function generated(root: string): Promise<ReadonlyMap<string, strin
   }
   texts.set("manifests/schemas/berth.schema.json", JSON.stringify(configSchema()));
   texts.set("charts/berth/values.schema.json", JSON.stringify(valuesSchema()));
+  texts.set("manifests/gitops/argocd/health-vectors.yaml", healthVectors());
   // A chart has no files but its own.
   for (const name of ["alerts.yaml", "recording.yaml"])
     texts.set(

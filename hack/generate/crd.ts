@@ -60,6 +60,16 @@ function column(name: string, type: string, jsonPath: string): Node {
   return { name, type, jsonPath };
 }
 
+/**
+ * With a CRD all of its resources go, in every namespace. Argo CD takes the chart's crds/ for objects of the Application, and
+ * would delete them with it:
+ * https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/#no-resource-deletion
+ */
+const kept: Node = {
+  "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+  "helm.sh/resource-policy": "keep",
+};
+
 /** The CustomResourceDefinition of a kind, as a plain object. */
 export function crd(kind: Kind): Node {
   const resource = resources[kind];
@@ -67,7 +77,11 @@ export function crd(kind: Kind): Node {
   return {
     apiVersion: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
-    metadata: { name: `${resource.plural}.${group}`, labels: { "app.kubernetes.io/part-of": "berth" } },
+    metadata: {
+      name: `${resource.plural}.${group}`,
+      labels: { "app.kubernetes.io/part-of": "berth" },
+      annotations: kept,
+    },
     spec: {
       group,
       scope: "Namespaced",
@@ -137,7 +151,7 @@ function statusSchema(kind: Kind): Node {
  * Of an object that no operator has read. Without a status whoever waits for health (Flux, everything that counts by
  * kstatus) takes a new object for a healthy one; an observed generation that is not the object's says that it is not.
  */
-const unseen: Node = {
+export const unseen: Node = {
   observedGeneration: 0,
   conditions: [
     {

@@ -10,6 +10,9 @@ const chartsOwn: ReadonlySet<ConfigKey> = new Set([
   "adminUser",
   "authEnabled",
   "dockerHost",
+  // Their port is another origin, to which the API leads by the address that a browser used: no Service has both.
+  "enginePages",
+  "enginePagesPort",
   "engineUser",
   "llamaImage",
   "llamaServer",
@@ -27,6 +30,7 @@ const chartsOwn: ReadonlySet<ConfigKey> = new Set([
 
 const text = z.string();
 const name = z.string().regex(/^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$/);
+const paths = z.array(z.string().startsWith("/")).min(1);
 const size = z.string().regex(/^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$/);
 const texts = z.record(z.string(), z.string());
 /** Passed on to the API server, which checks it. */
@@ -48,8 +52,16 @@ const part = {
 
 /** Every value of the chart but settings and resources, which have schemas of their own. */
 const shape = {
-  nameOverride: name,
-  fullnameOverride: name,
+  // The value of a label.
+  nameOverride: z
+    .string()
+    .max(63)
+    .regex(/^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$/),
+  // The name of a Service, with room for what Pods append.
+  fullnameOverride: z
+    .string()
+    .max(36)
+    .regex(/^([a-z]([-a-z0-9]*[a-z0-9])?)?$/),
   image: z.strictObject({
     repository: z.string().min(1),
     tag: z.string().regex(/^([\w][\w.-]{0,127})?$/),
@@ -64,12 +76,13 @@ const shape = {
     hostPath: z.string().regex(/^(\/.*)?$/),
     size,
     storageClass: z.string().describe('"-": no class, for a volume that is there already'),
-    accessModes: z.array(z.enum(["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"])).min(1),
+    // Not ReadWriteOncePod: the operator and every engine mount it.
+    accessModes: z.array(z.enum(["ReadWriteOnce", "ReadWriteMany"])).min(1),
     volumeName: name,
     keep: z.boolean(),
   }),
   user: z.int().min(1).describe("Not root"),
-  gateway: z.strictObject({ ...part, preStopSeconds: z.int().min(0).max(300), stateSize: size }),
+  gateway: z.strictObject({ ...part, preStopSeconds: z.int().min(0).max(300), stateSize: size, stateClaim: name }),
   operator: z.strictObject({ ...part, strategy: z.enum(["Recreate", "RollingUpdate"]) }),
   service: z.strictObject({
     type: z.enum(["ClusterIP", "NodePort", "LoadBalancer"]),
@@ -78,12 +91,14 @@ const shape = {
     clusterIP: z.string().regex(/^[0-9a-fA-F.:]*$/),
     nodePort: z.int().min(0).max(65_535).nullable().optional(),
     loadBalancerClass: text,
+    sessionAffinity: z.enum(["None", "ClientIP"]),
   }),
   ingress: z.strictObject({
     enabled: z.boolean(),
     className: name,
     annotations: texts,
     hosts: z.array(z.string().min(1)),
+    paths,
     tls: objects,
   }),
   httpRoute: z.strictObject({
@@ -91,13 +106,17 @@ const shape = {
     annotations: texts,
     parentRefs: objects,
     hostnames: z.array(z.string().min(1)),
+    paths,
   }),
-  podDisruptionBudget: z.strictObject({ enabled: z.boolean(), minAvailable: z.union([z.int().min(0), z.string()]) }),
+  podDisruptionBudget: z.strictObject({
+    enabled: z.boolean(),
+    maxUnavailable: z.union([z.int().min(1), z.string().regex(/^[1-9][0-9]*%$/)]),
+  }),
   autoscaling: z.strictObject({
     enabled: z.boolean(),
     minReplicas: z.int().min(1),
     maxReplicas: z.int().min(1),
-    targetCPUUtilizationPercentage: z.int().min(1).max(1000),
+    targetCPU: z.string().regex(/^([1-9][0-9]*m?|[0-9]+\.[0-9]+)$/),
   }),
   networkPolicy: z.strictObject({ enabled: z.boolean(), gatewayFrom: objects, metricsFrom: objects }),
   monitoring: z.strictObject({
@@ -109,7 +128,7 @@ const shape = {
     rules: z.strictObject({ enabled: z.boolean(), labels: texts, runbookBase: z.string().regex(/^(.*\/)?$/) }),
   }),
   crds: z.strictObject({ upgrade: z.boolean() }),
-  uninstall: z.strictObject({ seconds: z.int().min(1).max(3600) }),
+  uninstall: z.strictObject({ seconds: z.int().min(3).max(3600) }),
   resourceClaims: z.record(z.string(), object),
 };
 

@@ -11,7 +11,7 @@ import { resources } from "../../hack/generate/resources.ts";
 type Node = Readonly<Record<string, unknown>>;
 const node: z.ZodType<Node> = z.record(z.string(), z.unknown());
 const definition = z.looseObject({
-  metadata: z.looseObject({ name: z.string() }),
+  metadata: z.looseObject({ name: z.string(), annotations: z.record(z.string(), z.string()).optional() }),
   spec: z.looseObject({
     names: z.looseObject({ shortNames: z.array(z.string()), categories: z.array(z.string()) }),
     versions: z.tuple([
@@ -44,6 +44,10 @@ function at(kind: Kind, path: string): Node {
   return current;
 }
 
+const stays = {
+  "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+  "helm.sh/resource-policy": "keep",
+};
 const logical = ["anyOf", "oneOf", "allOf", "not"];
 const forbidden = ["$ref", "definitions", "const", "if", "then", "else", "propertyNames", "patternProperties"];
 const preserves = "x-kubernetes-preserve-unknown-fields";
@@ -92,6 +96,15 @@ describe("CRDs", () => {
     assert.equal(new Set(names).size, names.length);
     for (const kind of kinds) assert.deepEqual(definition.parse(crd(kind)).spec.names.categories, ["berth"]);
   });
+
+  for (const directory of ["crds", "charts/berth/crds"])
+    it(`of ${directory} stay when Helm's release or Argo CD's Application is deleted: with a CRD all its resources go`, () => {
+      for (const kind of kinds) {
+        const path = `../../${directory}/berth.dev_${resources[kind].plural}.yaml`;
+        const text = readFileSync(fileURLToPath(new URL(path, import.meta.url)), "utf8");
+        assert.deepEqual([path, definition.parse(parse(text)).metadata.annotations], [path, stays]);
+      }
+    });
 
   it("find schemas that are not structural", () => {
     const broken = {

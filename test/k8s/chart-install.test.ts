@@ -13,15 +13,41 @@ import { until } from "../support/until.ts";
 const namespace = "ai";
 const limit = "--timeout=240s";
 
+/** Its volumes are bound once a Pod wants them, as those of local-path. */
+const storageClass = "first-consumer";
+
 /** A directory of the node as a volume, as local-path makes one: root's, and open to all. */
-async function makeVolume(cluster: Cluster): Promise<void> {
-  const path = join(cluster.directory, "models");
+async function makeVolume(cluster: Cluster, name: string, storage: string): Promise<string> {
+  const path = join(cluster.directory, name);
   await mkdir(path);
-  await writeTinyModel(join(path, "tiny.gguf"), { embedding: false });
   await chmod(path, 0o777);
-  const spec = { capacity: { storage: "1Gi" }, accessModes: ["ReadWriteOnce"], hostPath: { path } };
-  const volume = { apiVersion: "v1", kind: "PersistentVolume", metadata: { name: "models" }, spec };
-  await cluster.kubectl(["apply", "-f", "-"], JSON.stringify(volume));
+  const node = { key: "kubernetes.io/hostname", operator: "In", values: ["node1"] };
+  const nodeAffinity = { required: { nodeSelectorTerms: [{ matchExpressions: [node] }] } };
+  const local = { storageClassName: storageClass, local: { path }, nodeAffinity };
+  const spec = { capacity: { storage }, accessModes: ["ReadWriteOnce"], ...local };
+  await cluster.kubectl(["apply", "-f", "-"], JSON.stringify({ ...volume, metadata: { name }, spec }));
+  return path;
+}
+
+const volume = { apiVersion: "v1", kind: "PersistentVolume" };
+
+async function makeVolumes(cluster: Cluster): Promise<void> {
+  const mode = { provisioner: "kubernetes.io/no-provisioner", volumeBindingMode: "WaitForFirstConsumer" };
+  const named = { apiVersion: "storage.k8s.io/v1", kind: "StorageClass", metadata: { name: storageClass } };
+  await cluster.kubectl(["apply", "-f", "-"], JSON.stringify({ ...named, ...mode }));
+  await writeTinyModel(join(await makeVolume(cluster, "models", "1Gi"), "tiny.gguf"), { embedding: false });
+  await makeVolume(cluster, "state", "2Gi");
+}
+
+/** A claim for a gateway's state, which waits for the gateway. */
+async function makeClaim(cluster: Cluster): Promise<void> {
+  const spec = { storageClassName: storageClass, accessModes: ["ReadWriteOnce"] };
+  const claim = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name: "state" } };
+  const resources = { requests: { storage: "2Gi" } };
+  const text = JSON.stringify({ ...claim, spec: { ...spec, resources } });
+  await cluster.kubectl(["-n", namespace, "apply", "-f", "-"], text);
+  const events = ["-n", namespace, "get", "events", "-o", "jsonpath={.items[*].reason}"];
+  await until("it waits", async () => (await cluster.kubectl(events)).includes("WaitForFirstConsumer"));
 }
 
 /** The whole output of the Job, from its Pod's start; empty where the Job had ended before its log could be read. */
@@ -43,13 +69,14 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
   await cluster.importImage(berthFile);
   const llamaImage = await embeddedArchive(embeddedFile);
   await cluster.importImage(embeddedFile);
-  await makeVolume(cluster);
+  await makeVolumes(cluster);
   await cluster.kubectl(["create", "namespace", namespace]);
   const level = "pod-security.kubernetes.io/enforce=restricted";
   await cluster.kubectl(["label", "namespace", namespace, level]);
+  await makeClaim(cluster);
   const values = {
     llamaImage,
-    modelStorage: { storageClass: "-", volumeName: "models", size: "1Gi" },
+    modelStorage: { storageClass, size: "1Gi" },
     slots: { primary: { model: { default: "tiny" } } },
   };
   const release = ["berth", chartDirectory, "-n", namespace, "--wait", limit];
@@ -67,7 +94,8 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
   };
 
   await t.test("helm install until a chat is answered through the Service", async () => {
-    const said = await helm(cluster, ["install", ...release], values).catch(async (error: unknown) => {
+    const given = { ...values, gateway: { stateClaim: "state" } };
+    const said = await helm(cluster, ["install", ...release], given).catch(async (error: unknown) => {
       const seen = await kubectl("get", "pods,events,pvc", "-o", "wide");
       const logs = await kubectl("logs", "-l", "app.kubernetes.io/part-of=berth", "--all-containers", "--tail=30");
       throw new Error(`${String(error)}\n${seen}\n${logs}`);
@@ -84,6 +112,28 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
     assert.match(await kubectl("exec", "deployment/berth", "--", "berth", ...made), /^svc_/);
     const host = await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}");
     assert.equal((await fetch(`http://${host}:8080/chat/`)).status, 200);
+  });
+
+  await t.test("claims that wait for a consumer are bound, and a gateway's state outlives its Pod", async () => {
+    const claims = await kubectl("get", "pvc", "-o", "custom-columns=:.metadata.name,:.spec.volumeName,:.status.phase");
+    assert.match(claims, /^berth-models +models +Bound\nstate +state +Bound$/m);
+    const host = await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}");
+    const url = `http://${host}:8080/api/conversations/aaaaaaaa`;
+    const conversation = {
+      id: "aaaaaaaa",
+      title: "kept",
+      model: "primary",
+      updated_at: "2026-01-01T00:00:00Z",
+      parameters: { system: "", temperature: "", maxTokens: "" },
+      messages: [],
+    };
+    const headers = { "content-type": "application/json" };
+    const put = await fetch(url, { method: "PUT", headers, body: JSON.stringify(conversation) });
+    assert.ok(put.ok, await put.text());
+    await kubectl("rollout", "restart", "deployment/berth");
+    await kubectl("rollout", "status", "deployment/berth", limit);
+    await until("the new gateway answers", async () => (await fetch(url).catch(() => undefined))?.status === 200);
+    assert.match(await (await fetch(url)).text(), /"title":"kept"/);
   });
 
   await t.test("helm test", async () => {

@@ -50,8 +50,8 @@ async function installStubs(plane: SharedPlane): Promise<void> {
   }
 }
 
-async function render(values: object = {}): Promise<readonly Node[]> {
-  const text = await helmAlone(["template", "berth", chartDirectory, "-n", "ai"], values);
+async function render(values: object = {}, release = "berth"): Promise<readonly Node[]> {
+  const text = await helmAlone(["template", release, chartDirectory, "-n", "ai"], values);
   return parseAllDocuments(text).flatMap((document): readonly Node[] => {
     const value: unknown = document.toJS();
     return isRecord(value) ? [value] : [];
@@ -127,6 +127,7 @@ const sets: readonly (readonly [string, object])[] = [
   ["a claim that is there", { modelStorage: { existingClaim: "models" } }],
   ["a directory of the node", { modelStorage: { hostPath: "/srv/models" } }],
   ["no hook before upgrades, no policy", { crds: { upgrade: false }, networkPolicy: { enabled: false } }],
+  ["a gateway's state in a claim", { gateway: { stateClaim: "state" }, service: { sessionAffinity: "ClientIP" } }],
   ["a NodePort", { service: { type: "NodePort", nodePort: 30_080 } }],
 ];
 
@@ -190,9 +191,161 @@ describe("the chart", () => {
     ]);
   });
 
+  it("has Argo CD make its resources after the operator, and delete them before it", async () => {
+    const waves = (await render(everything)).flatMap(({ apiVersion, kind, metadata }) => {
+      const annotations = isRecord(metadata) && isRecord(metadata["annotations"]) ? metadata["annotations"] : {};
+      const wave = annotations["argocd.argoproj.io/sync-wave"];
+      return wave !== undefined || apiVersion === "berth.dev/v1alpha1" ? [`${String(kind)} ${String(wave)}`] : [];
+    });
+    const wanted = ["Model 1", "Slot 1", "Slot 1", "Slot 1", "SlotGroup 1", "Upstream 1"];
+    assert.deepEqual(waves.toSorted(), wanted);
+  });
+
   it("writes names of digits as texts", async () => {
     const names = (await render(everything)).map(({ metadata }) => (isRecord(metadata) ? metadata["name"] : undefined));
     assert.ok(names.includes("2024") && names.every((name) => typeof name === "string"));
+  });
+
+  it("has policies that let the named peers in, and no other", async () => {
+    const prometheus = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "monitoring" } } };
+    const edge = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "ingress" } } };
+    const part = (component: string): object => ({
+      podSelector: {
+        matchLabels: {
+          "app.kubernetes.io/name": "berth",
+          "app.kubernetes.io/instance": "berth",
+          "app.kubernetes.io/component": component,
+        },
+      },
+    });
+    const policies = async (values: object): Promise<object> =>
+      Object.fromEntries(
+        (await render(values))
+          .filter(({ kind }) => kind === "NetworkPolicy")
+          .map((policy) => [nameOf(policy).replace("NetworkPolicy/berth-", ""), policy["spec"]]),
+      );
+    const engines = {
+      podSelector: { matchExpressions: [{ key: "berth.dev/slot", operator: "Exists" }] },
+      policyTypes: ["Ingress"],
+      ingress: [{ from: [part("gateway"), part("operator")] }],
+    };
+    const closed = { ...part("operator"), policyTypes: ["Ingress"], ingress: [] };
+    assert.deepEqual(await policies({}), { engines, operator: closed });
+    const networkPolicy = { gatewayFrom: [edge], metricsFrom: [prometheus] };
+    assert.deepEqual(await policies({ networkPolicy, monitoring: { serviceMonitor: { enabled: true } } }), {
+      engines,
+      operator: { ...closed, ingress: [{ from: [prometheus], ports: [{ port: "metrics" }] }] },
+      gateway: {
+        ...part("gateway"),
+        policyTypes: ["Ingress"],
+        ingress: [{ from: [edge, part("test"), prometheus], ports: [{ port: "http" }] }],
+      },
+    });
+  });
+
+  const several: readonly (readonly [object, boolean])[] = [
+    [{}, false],
+    [{ gateway: { replicas: 2 } }, true],
+    [{ gateway: { replicas: 2 }, podDisruptionBudget: { enabled: false } }, false],
+    [{ gateway: { replicas: 2 }, autoscaling: { enabled: true, minReplicas: 1 } }, false],
+    [{ autoscaling: { enabled: true, minReplicas: 2 } }, true],
+  ];
+  for (const [values, isMade] of several)
+    it(`${isMade ? "has" : "lacks"} a budget for drains with ${JSON.stringify(values)}`, async () => {
+      const [budget] = (await render(values)).filter(({ kind }) => kind === "PodDisruptionBudget");
+      assert.equal(budget !== undefined, isMade);
+      if (budget !== undefined)
+        assert.partialDeepStrictEqual(budget["spec"], { maxUnavailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow" });
+    });
+
+  it("adds gateways by the processor time that they use, not by a part of what they ask for", async () => {
+    const [scaler] = (await render({ autoscaling: { enabled: true } })).filter(
+      ({ kind }) => kind === "HorizontalPodAutoscaler",
+    );
+    assert.partialDeepStrictEqual(scaler?.["spec"], {
+      minReplicas: 2,
+      metrics: [{ resource: { name: "cpu", target: { type: "AverageValue", averageValue: "600m" } } }],
+    });
+  });
+
+  it("keeps a person at one gateway, and a gateway's state in a claim, where it is asked to", async () => {
+    const objects = async (values: object): Promise<readonly unknown[]> => {
+      const all = await render(values);
+      return ["Service/berth", "Deployment/berth"].map((name) => all.find((each) => nameOf(each) === name)?.["spec"]);
+    };
+    const pod = (volume: object): object => ({ template: { spec: { volumes: [{ name: "state", ...volume }] } } });
+    assert.partialDeepStrictEqual(await objects({}), [
+      { sessionAffinity: "None" },
+      { strategy: { type: "RollingUpdate" }, ...pod({ emptyDir: { sizeLimit: "4Gi" } }) },
+    ]);
+    const values = { service: { sessionAffinity: "ClientIP" }, gateway: { stateClaim: "state" } };
+    assert.partialDeepStrictEqual(await objects(values), [
+      { sessionAffinity: "ClientIP" },
+      { strategy: { type: "Recreate" }, ...pod({ persistentVolumeClaim: { claimName: "state" } }) },
+    ]);
+  });
+
+  it("ends the Job of an uninstall before Helm gives up, and after its three waits", async () => {
+    const job = z.object({
+      spec: z.object({
+        activeDeadlineSeconds: z.number(),
+        template: z.object({ spec: z.object({ containers: z.tuple([z.object({ args: z.array(z.string()) })]) }) }),
+      }),
+    });
+    const timesOf = async (values: object): Promise<readonly number[]> => {
+      const { spec } = job.parse((await render(values)).find((each) => nameOf(each) === "Job/berth-release"));
+      const [{ args }] = spec.template.spec.containers;
+      return [3 * Number(args[args.indexOf("--seconds") + 1]), spec.activeDeadlineSeconds];
+    };
+    const [waitsSeconds = 0, jobSeconds = 0] = await timesOf({});
+    const helmSeconds = 300;
+    assert.ok(waitsSeconds < jobSeconds && jobSeconds < helmSeconds, `${waitsSeconds} s, ${jobSeconds} s`);
+    assert.deepEqual(await timesOf({ uninstall: { seconds: 600 } }), [600, 645]);
+  });
+
+  it("publishes the given paths, by an Ingress and by an HTTPRoute", async () => {
+    const text = async (paths: object): Promise<readonly string[]> =>
+      (await render({ ingress: { ...everything.ingress, ...paths }, httpRoute: { ...everything.httpRoute, ...paths } }))
+        .filter(({ kind }) => kind === "Ingress" || kind === "HTTPRoute")
+        .map((each) =>
+          [...JSON.stringify(each).matchAll(/"(?:path|value)":"([^"]+)"/g)].map(([, path]) => path).join(" "),
+        );
+    assert.deepEqual(await text({}), ["/", "/"]);
+    const api = { paths: ["/v1", "/rerank"] };
+    assert.deepEqual(await text(api), ["/v1 /rerank", "/v1 /rerank"]);
+  });
+
+  it("has names of which the cluster cuts nothing off, however long the release's is", async () => {
+    const release = "a".repeat(53);
+    const names = (await render(everything, release)).flatMap(({ kind, metadata }) =>
+      kind === "Deployment" && isRecord(metadata) ? [String(metadata["name"])] : [],
+    );
+    const hash = "-0123456789-";
+    // https://github.com/kubernetes/apiserver/blob/master/pkg/storage/names/generate.go: 63 less five letters.
+    for (const name of names) assert.ok(`${name}${hash}`.length <= 58, name);
+    assert.equal(names.length, 2);
+  });
+
+  it("refuses a release whose name no Service can have, and says what to do", async () => {
+    for (const release of ["1ai", "a.b"])
+      await assert.rejects(render({}, release), new RegExp(`"${release}-berth" .*Service.*: set fullnameOverride`));
+    assert.ok((await render({ fullnameOverride: "ai" }, "1ai")).some((each) => nameOf(each) === "Service/ai"));
+  });
+
+  it("spreads gateways over nodes, unless the values say how", async () => {
+    const gateway = z.object({
+      spec: z.object({
+        template: z.object({ spec: z.object({ topologySpreadConstraints: z.array(z.looseObject({})) }) }),
+      }),
+    });
+    const constraints = async (values: object): Promise<readonly object[]> =>
+      gateway.parse((await render(values)).find((each) => nameOf(each) === "Deployment/berth")).spec.template.spec
+        .topologySpreadConstraints;
+    const spread = { topologyKey: "kubernetes.io/hostname", whenUnsatisfiable: "ScheduleAnyway" };
+    assert.partialDeepStrictEqual(await constraints({}), [
+      { ...spread, labelSelector: { matchLabels: { "app.kubernetes.io/component": "gateway" } } },
+    ]);
+    assert.deepEqual(await constraints(everything), everything.gateway.topologySpreadConstraints);
   });
 
   it("writes classes, volumes and directories as the texts that they are", async () => {
@@ -285,9 +438,24 @@ describe("the chart", () => {
     [{ upstreams: { "a/b": { baseUrl: "https://example.com" } } }, /upstreams: "a\/b" cannot be a name in a cluster/],
     [{ ingress: { enabled: true } }, /ingress\.hosts: name the hosts/],
     [{ httpRoute: { enabled: true } }, /httpRoute\.parentRefs: name the Gateway/],
+    [
+      { monitoring: { serviceMonitor: { enabled: true } } },
+      /networkPolicy\.metricsFrom: name the peers that are Prometheus/,
+    ],
     [{ modelStorage: { hostPath: "/a", existingClaim: "b" } }, /hostPath and existingClaim exclude each other/],
     [{ settings: { store: "files" } }, /'\/settings'.*'store' not allowed/],
     [{ user: 0 }, /\/user/],
+    [{ settings: { enginePages: ["chat"] } }, /'\/settings'.*'enginePages' not allowed/],
+    [{ settings: { enginePagesPort: 3002 } }, /'\/settings'.*'enginePagesPort' not allowed/],
+    [{ fullnameOverride: "a.b" }, /\/fullnameOverride/],
+    [{ fullnameOverride: "1ai" }, /\/fullnameOverride/],
+    [{ fullnameOverride: "a".repeat(37) }, /\/fullnameOverride/],
+    [{ nameOverride: "a".repeat(64) }, /\/nameOverride/],
+    [{ ingress: { paths: [] } }, /\/ingress\/paths/],
+    [{ httpRoute: { paths: ["v1"] } }, /\/httpRoute\/paths/],
+    [{ gateway: { replicas: 2, stateClaim: "state" } }, /gateway\.stateClaim: one gateway alone may use it/],
+    [{ autoscaling: { enabled: true }, gateway: { stateClaim: "state" } }, /gateway\.stateClaim: one gateway alone/],
+    [{ modelStorage: { accessModes: ["ReadWriteOncePod"] } }, /\/modelStorage\/accessModes/],
     [{ gateway: { replica: 2 } }, /'\/gateway'.*'replica' not allowed/],
     [{ image: { digest: "latest" } }, /\/image\/digest/],
   ];
@@ -312,6 +480,23 @@ describe("a real API server accepts the chart", () => {
       const apply = ["apply", "-n", namespace, "--dry-run=server", "--validate=strict", "-f", "-"];
       await plane.kubectl(apply, text);
     });
+
+  it("says where several operators cannot share the models", async () => {
+    const namespace = await plane.namespace();
+    const install = ["install", "berth", chartDirectory, "-n", namespace, "--dry-run=client"];
+    const notes = async (values: object): Promise<string> =>
+      (await helm(plane, install, values)).split("NOTES:")[1] ?? "";
+    const operator = { replicas: 2 };
+    const words = /operator\.replicas is 2/;
+    assert.doesNotMatch(await notes({}), words);
+    assert.match(
+      await notes({ operator }),
+      /operator\.replicas is 2, but the claim berth-models is ReadWriteOnce: .*\n.*ReadWriteMany/,
+    );
+    assert.match(await notes({ operator, modelStorage: { hostPath: "/srv/models" } }), words);
+    assert.doesNotMatch(await notes({ operator, modelStorage: { accessModes: ["ReadWriteMany"] } }), words);
+    assert.doesNotMatch(await notes({ operator, modelStorage: { existingClaim: "models" } }), words);
+  });
 
   it("after a rolling update of the operator with one that ends the old operator first", async () => {
     const namespace = await plane.namespace();

@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { parse, parseAllDocuments } from "yaml";
 import { z } from "zod";
+import { configShape } from "../../src/api/config.ts";
 import { chartDirectory, helm } from "../support/kube/helm.ts";
 import { kubeProgram } from "../support/kube/programs.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -65,6 +66,45 @@ it("the examples for Flux and Argo CD have values that the chart takes", async (
   });
   const { spec } = application.parse(parse(await read("gitops/argocd/application.yaml")));
   assert.ok((await rendered(spec.source.helm.valuesObject)).includes("Slot/chat"));
+});
+
+describe("a request through an Ingress", () => {
+  const holdSeconds = configShape.holdSeconds.parse(undefined);
+  const bodyLimit = configShape.bodyLimit.parse(undefined);
+  const seconds = z
+    .string()
+    .regex(/^\d+s?$/)
+    .transform((text) => Number.parseInt(text, 10));
+
+  it("of ingress-nginx waits for a cold slot, brings a body as large as Berth takes, and is not buffered", async () => {
+    const site = { directory: home.path, kubeconfig: join(home.path, "none") };
+    const values = ["--values", join(manifests, "nginx/ingress-values.yaml")];
+    const ingress = z.looseObject({
+      kind: z.literal("Ingress"),
+      metadata: z.object({ annotations: z.record(z.string(), z.string()) }),
+      spec: z.looseObject({ ingressClassName: z.literal("nginx") }),
+    });
+    const text = await helm(site, ["template", "berth", chartDirectory, ...values]);
+    const [found] = parseAllDocuments(text).flatMap((document) => ingress.safeParse(document.toJS()).data ?? []);
+    const of = (name: string): string => found?.metadata.annotations[`nginx.ingress.kubernetes.io/${name}`] ?? "";
+    for (const name of ["proxy-read-timeout", "proxy-send-timeout"])
+      assert.ok(seconds.parse(of(name)) > holdSeconds, name);
+    assert.equal(of("proxy-body-size"), `${bodyLimit / 1024 ** 2}m`);
+    assert.deepEqual([of("proxy-buffering"), of("proxy-request-buffering")], ["off", "off"]);
+  });
+
+  it("of the Traefik of k3s may be read for longer than a cold slot takes", async () => {
+    const config = z.object({
+      kind: z.literal("HelmChartConfig"),
+      metadata: z.object({ name: z.literal("traefik"), namespace: z.literal("kube-system") }),
+      spec: z.object({ valuesContent: z.string() }),
+    });
+    const timeouts = z.object({ readTimeout: seconds, writeTimeout: z.literal("0s"), idleTimeout: seconds });
+    const port = z.object({ transport: z.object({ respondingTimeouts: timeouts }) });
+    const { spec } = config.parse(parse(await read("k3s/traefik.yaml")));
+    const { ports } = z.object({ ports: z.object({ web: port, websecure: port }) }).parse(parse(spec.valuesContent));
+    for (const { transport } of Object.values(ports)) assert.ok(transport.respondingTimeouts.readTimeout > holdSeconds);
+  });
 });
 
 /** A value as a Lua expression. */

@@ -1,13 +1,18 @@
+{{- /*
+Not longer than 36: an operator's Pod has it with "-operator", a hash of 10 and five letters, of which the cluster would cut
+what is over 63.
+*/ -}}
 {{- define "berth.fullname" -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride -}}
 {{- else -}}
-{{- $name := default .Chart.Name .Values.nameOverride -}}
-{{- if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- $part := default .Chart.Name .Values.nameOverride -}}
+{{- $long := ternary .Release.Name (printf "%s-%s" .Release.Name $part) (contains $part .Release.Name) -}}
+{{- $name := $long | trunc 36 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "%q cannot be the name of a Service, which begins with a letter and has letters, digits and dashes: set fullnameOverride, or name the release otherwise" $name) -}}
 {{- end -}}
+{{- $name -}}
 {{- end -}}
 {{- end -}}
 

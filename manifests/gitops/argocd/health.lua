@@ -20,10 +20,11 @@ end
 if is("Stalled") then
   return { status = "Degraded", message = said("Stalled") }
 end
-if obj.spec ~= nil and obj.spec.enabled == false then
-  return { status = "Suspended", message = "paused by spec.enabled" }
-end
 if is("Ready") then
+  -- Ready as well, and not Suspended: `argocd app wait --health` would wait for ever.
+  if obj.spec ~= nil and obj.spec.enabled == false then
+    return { status = "Healthy", message = "paused by spec.enabled" }
+  end
   return { status = "Healthy", message = said("Ready") }
 end
 return { status = "Progressing", message = said("Reconciling") ~= "" and said("Reconciling") or said("Ready") }
