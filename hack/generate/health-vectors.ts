@@ -9,7 +9,7 @@ interface Vector {
   readonly health: "Healthy" | "Progressing" | "Degraded";
 }
 
-type Said = Pick<Decision, "row" | "state" | "reason" | "message">;
+type Said = Pick<Decision, "conditionSet" | "state" | "reason" | "message">;
 
 const published = new Date("2026-01-01T00:00:00Z");
 const generation = 2;
@@ -21,26 +21,56 @@ function statusOf(said: Said, observedGeneration = generation): object {
 }
 
 function vector(health: Vector["health"], said: Said, spec: object = {}): Vector {
-  const { row, reason } = said;
-  const name = `${row}: ${reason}${"enabled" in spec ? ", enabled: false" : ""}`;
+  const { conditionSet, reason } = said;
+  const name = `${conditionSet}: ${reason}${"enabled" in spec ? ", enabled: false" : ""}`;
   return { name, object: { metadata, spec, status: statusOf(said) }, health };
 }
 
 const idle = {
-  row: "offline",
+  conditionSet: "offline",
   state: "offline",
   reason: "ScaledToZero",
   message: "the next request loads it",
 } as const;
-const disabled = { row: "offline", state: "offline", reason: "Disabled", message: "enabled is false" } as const;
-const paused = { row: "paused", state: "offline", reason: "Paused", message: "this operator only plans" } as const;
-const waiting = { row: "waiting", state: "offline", reason: "GroupFull", message: "its group is full" } as const;
-const starting = { row: "progressing", state: "starting", reason: "Starting", message: "loads its model" } as const;
-const loaded = { row: "loaded", state: "ready", reason: "Loaded", message: "tiny is loaded" } as const;
-const unloading = { row: "unloading", state: "unloading", reason: "Disabled", message: "the engine ends" } as const;
-const retrying = { row: "retrying", state: "error", reason: "Exited", message: "starts again in 10 s" } as const;
-const stalled = { row: "stalled", state: "error", reason: "ModelNotFound", message: "no model" } as const;
-const invalid = { row: "stalled", state: "error", reason: "InvalidSpec", message: "spec.env" } as const;
+const disabled = {
+  conditionSet: "offline",
+  state: "offline",
+  reason: "Disabled",
+  message: "enabled is false",
+} as const;
+const paused = {
+  conditionSet: "paused",
+  state: "offline",
+  reason: "Paused",
+  message: "this operator only plans",
+} as const;
+const waiting = {
+  conditionSet: "waiting",
+  state: "offline",
+  reason: "GroupFull",
+  message: "its group is full",
+} as const;
+const starting = {
+  conditionSet: "progressing",
+  state: "starting",
+  reason: "Starting",
+  message: "loads its model",
+} as const;
+const loaded = { conditionSet: "loaded", state: "ready", reason: "Loaded", message: "tiny is loaded" } as const;
+const unloading = {
+  conditionSet: "unloading",
+  state: "unloading",
+  reason: "Disabled",
+  message: "the engine ends",
+} as const;
+const retrying = {
+  conditionSet: "retrying",
+  state: "error",
+  reason: "Exited",
+  message: "starts again in 10 s",
+} as const;
+const stalled = { conditionSet: "stalled", state: "error", reason: "ModelNotFound", message: "no model" } as const;
+const invalid = { conditionSet: "stalled", state: "error", reason: "InvalidSpec", message: "spec.env" } as const;
 const off = { enabled: false };
 
 /** What Argo CD has to say of a Slot in each row of conditions. */
@@ -53,9 +83,9 @@ const rows: Readonly<Record<ConditionSet, readonly Vector[]>> = {
   unloading: [vector("Progressing", unloading, off)],
   retrying: [vector("Progressing", retrying)],
   stalled: [vector("Degraded", stalled), vector("Degraded", invalid, off)],
-  loadedProgressing: [vector("Progressing", { ...starting, row: "loadedProgressing", state: "ready" })],
-  loadedRetrying: [vector("Progressing", { ...retrying, row: "loadedRetrying", state: "ready" })],
-  loadedStalled: [vector("Degraded", { ...stalled, row: "loadedStalled", state: "ready" })],
+  loadedProgressing: [vector("Progressing", { ...starting, conditionSet: "loadedProgressing", state: "ready" })],
+  loadedRetrying: [vector("Progressing", { ...retrying, conditionSet: "loadedRetrying", state: "ready" })],
+  loadedStalled: [vector("Degraded", { ...stalled, conditionSet: "loadedStalled", state: "ready" })],
 };
 
 /** manifests/gitops/argocd/health-vectors.yaml, before formatting. */

@@ -3,7 +3,6 @@ import type { Config } from "../api/config.ts";
 import type { ModelRecord } from "../api/model.ts";
 import { engines } from "../engines/registry.ts";
 import { aborted } from "../lib/aborted.ts";
-import { memoryLeft } from "../lib/memory-left.ts";
 import { openModelPulls } from "../models/fetch/open.ts";
 import { openRegistry } from "../models/registry.ts";
 import { openStore } from "../store/open.ts";
@@ -26,9 +25,9 @@ import { HealthRecords } from "./observe/health.ts";
 import { GroupLedger } from "./groups/ledger.ts";
 import { heldPorts } from "./ports/held.ts";
 import { openPortLeases } from "./ports/leases.ts";
-import { startHeartbeat } from "./report/heartbeat.ts";
+import { publishedProblems, startHeartbeat } from "./report/heartbeat.ts";
 import { MemoryRecords } from "./observe/memory.ts";
-import { gpuMemoryOf } from "./report/gpu-memory.ts";
+import { metricSources } from "./report/metric-sources.ts";
 import { OperatorMetrics } from "./report/metrics.ts";
 import { httpProbe } from "./observe/probe.ts";
 import { defaultBackoff } from "./plan/backoff.ts";
@@ -218,21 +217,21 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       log,
       isPaused: options.isPaused,
       metrics: (queue) =>
-        (metrics = new OperatorMetrics(queue, {
-          pulls: () => fetching.pulls.counts(),
-          idlePulls: () => fetching.pulls.idle(),
-          // Engines in Pods run on other machines, and in control groups of their own.
-          ...(config.runtime === "kubernetes" ? {} : { memory: () => memoryLeft() }),
-          gpus: async () =>
-            hardware.facts().gpus.length === 0
-              ? []
-              : gpuMemoryOf(await options.probe(AbortSignal.timeout(hardwareProbeMs))),
-        })),
+        (metrics = new OperatorMetrics(
+          queue,
+          metricSources({
+            pulls: fetching.pulls,
+            traits: config.runtime === "auto" ? undefined : runtime.traitsOf(config.runtime),
+            facts: () => hardware.facts(),
+            probe: options.probe,
+            isPaused,
+          }),
+        )),
     }),
   );
   for (const slot of published.values()) controller.metrics.published(slot, undefined);
   server ??= stack.use(await serve());
-  const startedAt = new Date().toISOString();
+  const incarnation = { instance, pid: process.pid, bootId: runtime.boot, startedAt: new Date().toISOString() };
   const problemLog = new DeduplicatedLog(log);
   const tellProblems = (): readonly SourceProblem[] => {
     controller.restore();
@@ -252,25 +251,15 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
         // Writes that failed with it need not wait until their own next attempt.
         void controller.resync().catch((error: unknown) => log.error({ err: error }, "resync failed"));
       },
-      read: () => {
-        const problems = tellProblems();
-        return {
-          schema: 1,
-          instance,
-          pid: process.pid,
-          bootId: runtime.boot,
-          startedAt,
-          isPaused: options.isPaused,
-          isSettled: state === "ready",
-          slotCount: published.size,
-          configDir: config.configDir,
-          problems: problems.map(({ reason, message, file }) => ({
-            reason,
-            message,
-            ...(file === undefined ? {} : { file }),
-          })),
-        };
-      },
+      read: () => ({
+        schema: 1,
+        ...incarnation,
+        isPaused,
+        isSettled: state === "ready",
+        slotCount: published.size,
+        configDir: config.configDir,
+        problems: publishedProblems(tellProblems()),
+      }),
     }),
   );
   options.onActing();

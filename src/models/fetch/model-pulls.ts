@@ -9,17 +9,13 @@ import { flmTag, type FlmTool } from "./flm.ts";
 import type { FileThread } from "./file-thread.ts";
 import type { ModelFetch } from "./model-fetch.ts";
 import { verifyFiles, type CheckedModel } from "./verify-files.ts";
-import { WatchedProgress, type DownloadProgress, type Speed } from "./progress.ts";
+import { WatchedProgress } from "./progress.ts";
+import { amountOf, type PullAmount, type PullProgress } from "./pull-amount.ts";
 import { isWanted, type WantedModel } from "./wanted-model.ts";
 
 export interface PullFailure extends FetchFailure {
   readonly reason: FetchReason;
   readonly message: string;
-}
-
-/** The progress of one model, with its speed over the last seconds. */
-export interface PullProgress extends DownloadProgress {
-  readonly speed: Speed;
 }
 
 export type PullState = FetchState<PullProgress, PullFailure>;
@@ -36,23 +32,7 @@ export interface ModelPullsOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** How many bytes were received. */
-export interface PullAmount {
-  readonly bytesDone: number;
-  readonly bytesTotal?: number;
-  readonly bytesPerSecond?: number;
-}
-
 const none: PullAmount = { bytesDone: 0 };
-
-export function amountOf({ bytesDone, bytesTotal, receivedBytes, speed }: PullProgress): PullAmount {
-  const bytesPerSecond = speed.of(receivedBytes);
-  return {
-    bytesDone,
-    ...(bytesTotal === undefined ? {} : { bytesTotal }),
-    ...(bytesPerSecond === undefined ? {} : { bytesPerSecond }),
-  };
-}
 
 /** Whether a model must be fetched for a slot, and the progress of that pull. */
 export type ModelPreparation =

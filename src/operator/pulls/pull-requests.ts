@@ -4,14 +4,9 @@ import { sha256 } from "../../lib/canonical.ts";
 import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { FetchError } from "../../models/fetch/fetch-error.ts";
-import {
-  amountOf,
-  type ListedPull,
-  type ModelPulls,
-  type PullProgress,
-  type PullState,
-} from "../../models/fetch/model-pulls.ts";
+import type { ListedPull, ModelPulls, PullState } from "../../models/fetch/model-pulls.ts";
 import { newProgress, Speed } from "../../models/fetch/progress.ts";
+import { amountOf, type PullProgress } from "../../models/fetch/pull-amount.ts";
 import type { WantedModel } from "../../models/fetch/wanted-model.ts";
 import type { PullStore } from "../../store/state/pulls.ts";
 import type { Done } from "../queue.ts";

@@ -1,6 +1,6 @@
 import { FailureLog } from "../../lib/failure-log.ts";
 import { everySecond } from "../../lib/pulse.ts";
-import type { OperatorReport, Publisher } from "../../store/store.ts";
+import type { OperatorReport, Publisher, SourceProblem } from "../../store/store.ts";
 
 /**
  * Publishes the operator's heartbeat once a second. A failed write is tried again, and logged once: readers use the
@@ -39,4 +39,9 @@ export async function startHeartbeat(options: {
       await running;
     },
   };
+}
+
+/** Without the places that only the log has. */
+export function publishedProblems(problems: readonly SourceProblem[]): OperatorReport["problems"] {
+  return problems.map(({ reason, message, file }) => ({ reason, message, ...(file === undefined ? {} : { file }) }));
 }
