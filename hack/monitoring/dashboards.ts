@@ -11,7 +11,8 @@ const window = "[$__rate_interval]";
 
 const quantile = (part: number, metric: string, by: string, selector = here): string =>
   `histogram_quantile(${part}, sum by (${by}, le) (rate(${metric}_bucket{${selector}}${window})))`;
-const troubles = `type=~"${troubleTypes.join("|")}",status="True"`;
+/** As BerthNeedsPerson: a provider that fails has an alert of its own. */
+const troubles = `type=~"${troubleTypes.join("|")}",status="True",reason!~"CircuitOpen|ModelsPaused"`;
 
 /** Gateways publish the same states and conditions: each is counted once. */
 const overview: Dashboard = {

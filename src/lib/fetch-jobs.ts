@@ -68,14 +68,17 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
   ): Promise<{ readonly found: Found } | { readonly job: FetchState<Progress, Failure> }> {
     const before = this.#jobs.get(key);
     const isAnother = before?.failure !== undefined && before.attempts.get(requester) !== attempt;
-    if (before !== undefined) {
-      if (before.pausedBy.size > 0 || !(isAnother || before.isDue))
-        return { job: this.#joined(before, requester, attempt) };
-      this.#forget(key, before);
-    }
+    if (before !== undefined && (before.pausedBy.size > 0 || !(isAnother || before.isDue)))
+      return { job: this.#joined(before, requester, attempt) };
     const found = await find();
+    // Meanwhile requesters may have left the job, paused it, or begun another one.
+    const present = this.#jobs.get(key);
+    const isSame = present !== undefined && present === before;
+    if (found === undefined && present !== undefined && (!isSame || present.pausedBy.size > 0))
+      return { job: this.#joined(present, requester, attempt) };
+    if (isSame) this.#forget(key, present);
     if (found !== undefined) return { found };
-    const begun = this.#jobs.get(key) ?? this.#begin(key, before, isAnother ? 0 : (before?.failures ?? 0));
+    const begun = this.#begin(key, isSame ? present : undefined, isAnother ? 0 : (before?.failures ?? 0));
     return { job: this.#joined(begun, requester, attempt) };
   }
 

@@ -1,4 +1,5 @@
 import { errorMessage } from "../lib/error-code.ts";
+import { keptSuccess } from "../lib/kept-success.ts";
 import { collectGarbage } from "../program/collect-garbage.ts";
 import { findEmbedded } from "../program/embedded.ts";
 import { findCatalog } from "../program/shipped-catalog.ts";
@@ -71,8 +72,8 @@ export async function operator(options: {
       holdings: await holdingsHere(),
       print: enginePrint(options.env, engineUser),
       images: await findImages(config.llamaImage),
-      // Read when a model is to be fetched: it takes a tenth of the CPU time of a start.
-      catalog: findCatalog,
+      // Read once a model is fetched, or is to be: it takes a tenth of the CPU time of a start.
+      catalog: keptSuccess(findCatalog),
       env: options.env,
     });
   } catch (error) {

@@ -12,11 +12,15 @@ const eventSchema = z.object({
 });
 const traceSchema = z.object({ traceEvents: z.array(eventSchema) });
 
+export interface PageTasks {
+  readonly longestMs: number;
+  /** Tasks of more than 50 ms. */
+  readonly over: number;
+  readonly totalMs: number;
+}
+
 /** What the page's own thread does from now on. Its time of the processor alone counts: other work of the machine takes none of it. */
-export async function watchTasks(
-  browser: Browser,
-  page: Page,
-): Promise<{ end(): Promise<{ readonly longestMs: number; readonly over: number; readonly totalMs: number }> }> {
+export async function watchTasks(browser: Browser, page: Page): Promise<{ end(): Promise<PageTasks> }> {
   await browser.startTracing(page, { categories: ["toplevel", "disabled-by-default-devtools.timeline", "__metadata"] });
   return {
     async end() {

@@ -195,10 +195,18 @@ describe("the chart", () => {
     const waves = (await render(everything)).flatMap(({ apiVersion, kind, metadata }) => {
       const annotations = isRecord(metadata) && isRecord(metadata["annotations"]) ? metadata["annotations"] : {};
       const wave = annotations["argocd.argoproj.io/sync-wave"];
-      return wave !== undefined || apiVersion === "berth.dev/v1alpha1" ? [`${String(kind)} ${String(wave)}`] : [];
+      return wave !== undefined || apiVersion === "berth.dev/v1alpha1"
+        ? [`${String(kind)} ${typeof wave === "string" ? wave : "0"}`]
+        : [];
     });
-    const wanted = ["Model 1", "Slot 1", "Slot 1", "Slot 1", "SlotGroup 1", "Upstream 1"];
-    assert.deepEqual(waves.toSorted(), wanted);
+    const operator = [
+      "Deployment",
+      "PersistentVolumeClaim",
+      ...["Role", "RoleBinding", "ServiceAccount"].flatMap((kind) => [kind, kind]),
+    ];
+    const resources = ["Model", "Slot", "Slot", "Slot", "SlotGroup", "Upstream"];
+    const wanted = [...operator.map((kind) => `${kind} -1`), ...resources.map((kind) => `${kind} 0`)];
+    assert.deepEqual(waves.toSorted(), wanted.toSorted());
   });
 
   it("writes names of digits as texts", async () => {

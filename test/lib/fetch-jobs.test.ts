@@ -160,3 +160,15 @@ it("ends for one requester all but the jobs that it keeps", async (t) => {
   assert.deepEqual([jobs.requestersOf("kept"), jobs.requestersOf("shared")], [["a"], ["b"]]);
   assert.equal(await jobs.keepOnly("a", new Set(["kept"])), 0);
 });
+
+it("that is due again is begun without a requester that leaves while the thing is looked for", async (t) => {
+  const { jobs, attempts, ask } = site(t);
+  await ask("a");
+  await ask("b");
+  await attempts[0]?.fail({ isTerminal: true });
+  const leaving = async (): Promise<undefined> => await jobs.cancel("thing", "a").then(() => undefined);
+  await jobs.join("thing", { requester: "b", attempt: "2" }, leaving);
+  assert.deepEqual(jobs.requestersOf("thing"), ["b"]);
+  await jobs.cancel("thing", "b");
+  assert.equal(attempts[1]?.signal.aborted, true, "nobody wants it any more");
+});

@@ -41,7 +41,11 @@ test("facts are learned once for a decision", async () => {
   site.source.save("a", custom());
   await site.settle();
   assert.deepEqual(site.deeds("a"), ["start main"]);
-  assert.deepEqual(site.learned, ["probe", "put a: engine"]);
+  assert.deepEqual(
+    site.learned,
+    ["probe", "put a: engine", "probe"],
+    "the memory is measured again after the program has run",
+  );
   await site.advance(60);
   assert.equal(site.learned.filter((each) => each === "put a: engine").length, 1);
 });

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { DenseSet } from "../../lib/dense-set.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { WaitQueue } from "../admission/wait-queue.ts";
 import type { BufferBudget } from "../admission/budget.ts";
@@ -149,12 +150,15 @@ export class Dispatcher {
   }
 
   #awaitMeaning(call: Call, v1Request: V1Request): void {
+    const since = steadyNow();
     const unresolvedRequest = this.#options.cacheSync.wait(
       v1Request,
       call.charge.uncounted(v1Request.body?.length ?? 0),
       (outcome) => {
         try {
-          this.#dispatch(call, v1Request, outcome());
+          const target = outcome();
+          call.record.heldMs += steadyNow() - since;
+          this.#dispatch(call, v1Request, target);
         } catch (error) {
           refuse(call, error);
         }

@@ -11,7 +11,7 @@ import { groupViews } from "./group-handlers.ts";
 import { pullViews } from "./pull-handlers.ts";
 import { slotView } from "./views.ts";
 
-/** Serving and idle belong to this gateway: they are checked at this interval while a client follows. */
+/** Serving and idle are found by the gateways: they are checked at this interval while a client follows. */
 const pollMs = 500;
 /** A reader that is further behind loses events, and gets a new snapshot. */
 const behindLimitBytes = 1024 * 1024;

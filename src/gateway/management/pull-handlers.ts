@@ -84,10 +84,8 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
       const message = `the check of ${known.ref} cannot be paused or resumed: cancel it, and begin another later`;
       throw new ApiError("dispatch.invalid_request", { status: 409, message });
     }
-    if (known.action === "cancel" && action !== "cancel") {
-      const message = `the pull ${id} is being cancelled`;
-      throw new ApiError("dispatch.invalid_request", { status: 409, message });
-    }
+    if (known.action === "cancel" && action !== "cancel")
+      throw new ApiError("dispatch.invalid_request", { status: 409, message: `the pull ${id} is being cancelled` });
     // Another time is another attempt: a failed one is tried again now.
     await pulls.put({ ...known, action, requestedAt: new Date().toISOString() });
     return pullView(status);
@@ -99,7 +97,10 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
         ({ ref, files, endedAt }) =>
           endedAt === undefined && ref === wanted.ref && canonicalJson(files) === canonicalJson(wanted.files),
       );
-      return running === undefined || running.isForSlot === true ? await begin(wanted, "run") : pullView(running);
+      if (running !== undefined && running.isForSlot !== true) return pullView(running);
+      // A request that pauses the pull and one that runs it would end each other's attempts for ever.
+      const known = running === undefined ? undefined : pulls.request(running.id);
+      return known === undefined ? await begin(wanted, "run") : await change(known.id, "run");
     },
     verifyModel: async ({ body: { model: ref } }) => {
       const record = context.index().models.get(ref);

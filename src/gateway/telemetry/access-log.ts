@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { ApiError } from "../../api/errors.ts";
 import type { RequestRecord } from "./request-record.ts";
 
-/** A request whose answer was sent, or whose client has disconnected (499). */
+/** A request whose answer was sent or has failed, or whose client has disconnected (499). */
 export interface EndedRequest {
   readonly requestId: string;
   readonly path: string;
@@ -41,7 +41,7 @@ export class AccessLog {
     this.#log.error({ err: failure.cause ?? failure, requestId }, "request failed");
   }
 
-  /** The answer was sent completely, or the client disconnected: 499. */
+  /** The answer was sent or has failed, or the client disconnected: 499. */
   closed(request: EndedRequest): void {
     if (this.#write === undefined) return;
     if (request.code < 400 && request.failure === undefined && this.#part < 1 && Math.random() >= this.#part) return;

@@ -13,7 +13,7 @@ const everyMs = 5000;
 /** A page that is read more often has the engines asked at most so often. */
 const leastMs = 1000;
 /** So long after the last page, they are asked. */
-const wantedMs = 60_000;
+const wantedMs = 5 * 60_000;
 const answerMs = 2000;
 const answerLimitBytes = 4 * 1024 * 1024;
 /** An older figure is not published. */

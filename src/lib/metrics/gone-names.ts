@@ -3,6 +3,8 @@ import { steadyNow } from "../steady-clock.ts";
 /** So long the series of a name stay: its last work ends later, and it may come back. */
 const graceMs = 10 * 60_000;
 const everyMs = 5000;
+/** At one time: whoever drops a name passes over all series. */
+const mostAtOnce = 20;
 
 /** Finds names, of which labels have the value, that have been gone for a while. */
 export class GoneNames {
@@ -17,7 +19,7 @@ export class GoneNames {
     this.#now = now;
   }
 
-  /** Those of the names whose time has come; of frequent calls only one in five seconds looks. */
+  /** Some of the names whose time has come, which the caller drops; of frequent calls only one in five seconds looks. */
   due(names: () => Iterable<string>): readonly string[] {
     const now = this.#now();
     if (now - this.#lookedAt < everyMs) return [];
@@ -29,7 +31,7 @@ export class GoneNames {
     for (const name of absent) {
       const since = this.#since.get(name);
       if (since === undefined) this.#since.set(name, now);
-      else if (now - since >= graceMs) due.push(name);
+      else if (now - since >= graceMs && due.length < mostAtOnce) due.push(name);
     }
     return due;
   }

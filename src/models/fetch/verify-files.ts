@@ -30,7 +30,7 @@ export async function verifyFiles(
   progress: DownloadProgress,
   signal: AbortSignal,
 ): Promise<void> {
-  const checked = [...fetchedFiles(store, ref), ...(await declaredFiles(files))];
+  const checked = [...fetchedFiles(store, ref), ...(await declaredFiles({ ref, files }))];
   if (checked.length === 0) throw new FetchError("SourceNotFound", `no checksum of a file of ${ref} is known`);
   progress.bytesTotal = checked.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   for (const { name, path, sha256, sizeBytes, known, remedy } of checked) {
@@ -56,7 +56,7 @@ function fetchedFiles(store: BlobStore, ref: string): readonly CheckedFile[] {
   }));
 }
 
-async function declaredFiles(files: CheckedModel["files"]): Promise<readonly CheckedFile[]> {
+async function declaredFiles({ ref, files }: CheckedModel): Promise<readonly CheckedFile[]> {
   const found: CheckedFile[] = [];
   for (const { source: text, sha256 } of files) {
     // A fetched file is named by its path in the store.
@@ -65,7 +65,10 @@ async function declaredFiles(files: CheckedModel["files"]): Promise<readonly Che
     if (source.scheme !== "file") continue;
     const { path } = source;
     // Reading a named pipe would wait for its writer.
-    const at = await stat(path);
+    const at = await stat(path).catch((cause: unknown) => {
+      const what = `${path}, a file of ${ref}, cannot be read`;
+      throw new FetchError("SourceNotFound", `${what}: put it there, or correct the manifest`, { cause });
+    });
     if (!at.isFile()) throw new FetchError("NotAModel", `${path} is no file`);
     const known = `its manifest says ${sha256}`;
     const remedy = "put the right file there, or correct the manifest";

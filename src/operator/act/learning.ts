@@ -55,7 +55,8 @@ export class Learning {
           const { key, program, launches } = fact;
           const engine = await this.#failures.unlessFailed(key, now, () => this.#print(program, launches));
           if (engine !== undefined) figures.put(key, { engine }, now);
-          learned = { ...learned, estimates: new Map([...learned.estimates, [key, engine]]) };
+          // The devices were measured before the program ran, which takes seconds: another slot may have taken memory since.
+          learned = { estimates: new Map([...learned.estimates, [key, engine]]) };
           break;
         }
         case "record":

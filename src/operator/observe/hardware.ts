@@ -79,7 +79,7 @@ export async function followHardware(options: {
     if (!isPaused && store.pending() !== undefined) start();
   });
   if (!isPaused) start();
-  else if (store.found() === undefined) await store.publish({ schema: 1, hardware: current });
+  else if (store.found() === undefined) await store.publish({ schema: 1, hardware: current }).catch(options.onError);
   const decided = new Map<string, Devices>();
   for (const { name, spec, status } of options.published ?? []) {
     const backend = spec.backend === "auto" ? status.decisions["backend"] : undefined;

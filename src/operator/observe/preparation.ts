@@ -31,17 +31,17 @@ export async function modelPreparation(
 }
 
 /**
- * The models that may be fetched for the slot: the missing model that it is to hold, and those that requests may choose
- * after that. A slot that is not to be loaded has none.
+ * The models that may be fetched for the slot: those that it is to hold, also while a refusal that passes keeps it from
+ * starting, and those that requests may choose after that. A slot that is not to be loaded has none.
  */
 export function modelsToFetch(
   { models }: Pick<Dependencies, "models">,
-  { want, unprepared, onRequest }: Pick<SlotInput, "want" | "unprepared" | "onRequest">,
+  { want, held, spec, onRequest }: Pick<SlotInput, "want" | "held" | "spec" | "onRequest">,
 ): readonly WantedModel[] {
   if (!want.load) return [];
-  const records = (onRequest?.refs ?? []).flatMap((ref) => models().get(ref) ?? []);
-  const others = records.flatMap((record) => (record.fetch === undefined ? [] : fetchOf(record, record.fetch)));
-  return unprepared?.model === undefined ? others : [unprepared.model, ...others];
+  const refs = [held.ref, spec?.model.rerank, ...(onRequest?.refs ?? [])];
+  const records = refs.flatMap((ref) => (ref === undefined ? [] : (models().get(ref) ?? [])));
+  return records.flatMap((record) => (record.fetch === undefined ? [] : fetchOf(record, record.fetch)));
 }
 
 function fetchOf({ ref }: ModelRecord, { files, sizeBytes }: NonNullable<ModelRecord["fetch"]>): WantedModel {

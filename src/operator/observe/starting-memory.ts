@@ -100,8 +100,9 @@ export function withoutReserved(
     const device = deviceNamed(budget.id, machine);
     const own = reservations.filter((each) => each.device === device);
     if (freeBytes === undefined || own.length === 0) return budget;
-    const bytes = own.reduce((sum, each) => sum + each.bytes, 0);
+    const wanted = own.reduce((sum, each) => sum + each.bytes, 0);
+    const bytes = Math.min(freeBytes, wanted);
     const slots = [...new Set(own.map(({ slot }) => slot))];
-    return { ...budget, freeBytes: Math.max(0, freeBytes - bytes), reserved: { bytes, slots } };
+    return { ...budget, freeBytes: freeBytes - bytes, reserved: { bytes, slots } };
   });
 }

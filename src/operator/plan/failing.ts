@@ -93,10 +93,8 @@ export function crashed(input: ProcessInput): Decision | undefined {
 /** Whether only a person can mend that failure. */
 function isPersons(input: ProcessInput, reason: string): boolean {
   if (!terminalReasons.has(reason)) return false;
-  const isPod =
-    workloadsOf(input).some(({ container }) => container?.pod !== undefined) ||
-    input.observed.some(({ id }) => "podName" in id);
-  return !(isPod && mendedReasons.has(reason));
+  // What is fetched after the start, others may still put there.
+  return !(input.pullsAfterStart === true && mendedReasons.has(reason));
 }
 
 /** The same engine by its name, with another start that is not ours: its model was lost with the old one. */

@@ -133,7 +133,7 @@ const releaseMs = 10_000;
 const releaseAgainMs = 500;
 
 /** A slot that is being loaded has its memory, or fails, without an event for this slot. */
-const reservedAgainMs = 1000;
+const reservedAgainMs = 5000;
 
 /**
  * Another slot that is being loaded takes the memory that is free, or the slot has its place in its group, and what another

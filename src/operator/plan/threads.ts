@@ -18,7 +18,7 @@ interface ThreadsContext {
 /** Where its machine is not known: on a smaller one more threads than cores wait for each other. */
 const threadsElsewhere = 4;
 
-type Placed = Pick<Placement, "backend" | "runs" | "inCluster" | "isOnThisMachine">;
+type Placed = Pick<Placement, "backend" | "runs" | "isElsewhere" | "isOnThisMachine">;
 
 /**
  * Threads for each engine: one core stays free for the rest, the others are shared by llama processes that compute on
@@ -42,7 +42,7 @@ export function threadsOf(
     return { value: Number(kept.value), reason: kept.reason };
   }
   const limit = placement?.runs === "image" ? spec?.resources.cpus : undefined;
-  const isElsewhere = placement?.inCluster === true && placement.isOnThisMachine !== true;
+  const isElsewhere = placement?.isElsewhere === true && placement.isOnThisMachine !== true;
   const limited = limit === undefined ? Infinity : Math.max(1, Math.floor(limit));
   // The cluster places the Pod where its limit can be had: this machine's cores say nothing about that.
   if (isElsewhere && limit !== undefined) return { value: limited, reason: limitReason(limit) };

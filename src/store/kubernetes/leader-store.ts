@@ -21,9 +21,8 @@ import { openFinalizers } from "./finalizers.ts";
 import { recordOf, type LeaderLease } from "./leadership.ts";
 import { operatorLease } from "./names.ts";
 import { hasEnded, openObjectPublisher } from "./publisher.ts";
-import { isHidden } from "./slot-record.ts";
 import { openRequests } from "./requests.ts";
-import { lastPublishedOf } from "./slot-record.ts";
+import { isHidden, lastPublishedOf } from "./slot-record.ts";
 import { ObjectSource, type Before } from "./source.ts";
 
 /** Between attempts to write the name of the installation again. */
@@ -43,7 +42,9 @@ export async function openClusterLeaderStore(
   const { client, maps, onError } = cluster;
   const changed = new Subscribers<[names: readonly string[]]>();
   const before = (kind: Kind, object: KubeObject): Before | undefined => {
-    const slot = kind === "Slot" ? lastPublishedOf(object, undefined, () => undefined) : undefined;
+    // A hidden Slot has no published spec that was ever valid.
+    const isPublished = kind === "Slot" && !isHidden(object);
+    const slot = isPublished ? lastPublishedOf(object, undefined, () => undefined) : undefined;
     return slot && { spec: completeSlot(slot.name, slot.spec), specHash: slot.specHash };
   };
   const source = stack.use(await ObjectSource.open({ client, before, onError }, (names) => changed.notify(names)));

@@ -153,6 +153,23 @@ it("a slot's pull that is paused without authentication may go on from a server 
   assert.deepEqual([request["action"], request["isOpen"], request["files"]], ["pause", false, slotPull.files]);
 });
 
+it("a pull of a model whose slot's pull is paused goes on with that pull, beside no other request", async () => {
+  const source = "https://models.test/a.gguf";
+  await using gateway = await startGateway({ onStart: published([{ ...slotPull, files: [{ source }] }]) });
+  assert.equal((await send(gateway, "POST", "/api/pulls/slot-a/pause")).status, 202);
+  const answer = await fetch(new URL("/api/models/pull", gateway.url), {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ source, ref: "a" }),
+  });
+  const job: unknown = await answer.json();
+  assert.deepEqual([answer.status, isRecord(job) && job["id"]], [202, "slot-a"]);
+  const directory = join(gateway.stateDir, "pulls");
+  assert.deepEqual((await readdir(directory)).toSorted(), ["slot-a.json", "status.json"]);
+  const request: unknown = JSON.parse(await readFile(join(directory, "slot-a.json"), "utf8"));
+  assert.equal(isRecord(request) && request["action"], "run");
+});
+
 it("a check takes the checksums that a manifest names, and is refused where none is known", async () => {
   const file = { origin: "manifest", source: "file:///m/a.gguf", files: ["/m/a.gguf"], state: "available" };
   const sha256 = "a".repeat(64);

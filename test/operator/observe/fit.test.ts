@@ -271,7 +271,7 @@ describe("the memory that a slot needs", () => {
     assert.deepEqual([place.asked.length, place.probes()], [0, 0]);
     assert.equal((await place.estimate(ready)).fit?.stage, "measured");
     await place.estimate();
-    assert.deepEqual([place.asked.length, place.probes()], [1, 1]);
+    assert.deepEqual([place.asked.length, place.probes()], [1, 2]);
   });
 
   it("is not guessed where it is unknown", async () => {

@@ -8,7 +8,7 @@ import { runningIn } from "../../doubles/runtime-kinds.ts";
 import { SourceDouble } from "../../doubles/state.ts";
 import { epoch } from "../fixture.ts";
 
-type Where = Pick<Placement, "runs" | "inCluster" | "isOnThisMachine">;
+type Where = Pick<Placement, "runs" | "isElsewhere" | "isOnThisMachine">;
 
 const asProcess: Where = runningIn("process");
 const asContainer: Where = runningIn("docker");
