@@ -239,6 +239,22 @@ describe("a Slot whose spec is broken", () => {
     );
   });
 
+  it("has no last valid spec where its status had to be hidden", async () => {
+    const api = new ApiDouble();
+    api.put(`${slots}/a`, { ...first, spec });
+    {
+      await using leading = await leader(api);
+      await leading.store.publisher.writeSlot(published("a"));
+      await leading.store.publisher.hideSlot("a");
+    }
+    api.put(`${slots}/a`, { ...api.get(`${slots}/a`), spec: broken });
+    await using next = await leader(api);
+    await using inputs = await next.store.inputs();
+    const found = inputs.source.get("Slot", "a");
+    assert.match(found?.diagnostics[0]?.message ?? "", /idleSecond/);
+    assert.equal(found?.spec, undefined);
+  });
+
   for (const isSeen of [true, false])
     it(`never runs by that of a deleted Slot of its name${isSeen ? "" : ", whose deletion nobody saw"}`, async () => {
       const api = new ApiDouble();
