@@ -119,7 +119,7 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     this.#tell(job);
   }
 
-  /** Whoever has paused it. */
+  /** Ends a pause, whichever requester has begun it. */
   resume(key: string): void {
     const job = this.#jobs.get(key);
     if (job === undefined || job.pausedBy.size === 0) return;

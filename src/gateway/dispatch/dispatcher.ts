@@ -227,7 +227,7 @@ export class Dispatcher {
     call.charge.end();
     if (!response.writableFinished) call.work?.abandon();
     const { failure } = answer;
-    // What cannot carry a failure any more is cut by the gateway, not by its client.
+    // The gateway cuts an answer that cannot carry its failure any more; its client has not left.
     const code = response.writableFinished ? response.statusCode : (failure?.status ?? 499);
     this.#options.metrics.ended(route.path, slot, code, seconds);
     if (failure !== undefined) this.#options.metrics.failed(slot, failure, answer.isAnswered);

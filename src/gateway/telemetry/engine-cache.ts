@@ -29,7 +29,7 @@ export class EngineCaches implements Disposable {
   readonly #index: () => Pick<ResolutionIndex, "slots">;
   readonly #admission: Pick<Admission, "backends">;
   readonly #figures = new WeakMap<Backend, Figure>();
-  /** Those that are being asked. */
+  /** Engines that have been asked and have not answered yet. */
   readonly #open = new WeakSet<Backend>();
   /** Engines without that route. */
   readonly #without = new WeakSet<Backend>();

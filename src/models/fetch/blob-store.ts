@@ -234,7 +234,7 @@ export class BlobStore {
     if ((await readFile(path, "utf8").catch(() => "")) === boot) return;
     for (const { ref, isUnsynced } of this.list()) {
       const gone = isUnsynced === true ? await this.#withdraw(ref) : undefined;
-      // Whoever may need such a content: it would be trusted by its size.
+      // Also where another ref may need the content: its size alone would make it trusted.
       if (gone !== undefined) await this.#removeUnused(gone);
     }
     for (const { path: blob, kind } of await this.leftovers(new Set()))

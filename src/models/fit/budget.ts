@@ -65,7 +65,7 @@ export function gpuBudget(gpu: Gpu, memory: Memory): Budget | undefined {
     id: gpu.id,
     kind: "unified",
     totalBytes: Math.max(0, Math.min(shared + carved, total - reserveBytes)),
-    // What was carved out is no part of the total that the kernel reports.
+    // Memory that was carved out for the GPU is no part of the total that the kernel reports.
     machineBytes: Math.max(0, total + carved - reserveBytes),
     freeBytes: Math.max(0, Math.min(mapped, left)),
     reason:

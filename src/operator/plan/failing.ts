@@ -93,7 +93,7 @@ export function crashed(input: ProcessInput): Decision | undefined {
 /** Whether only a person can mend that failure. */
 function isPersons(input: ProcessInput, reason: string): boolean {
   if (!terminalReasons.has(reason)) return false;
-  // What is fetched after the start, others may still put there.
+  // Somebody may still provide the image or Secret that such a runtime fetches after the start.
   return !(input.pullsAfterStart === true && mendedReasons.has(reason));
 }
 

@@ -143,7 +143,7 @@ export interface SlotInput {
   readonly basis?: BenchmarkBasis;
   /** The slot's memory needs, by the best figure there is. */
   readonly fit?: Fit;
-  /** What must be learned before the decision is carried out; absent: nothing. */
+  /** Facts that must be learned before the decision is carried out; absent: none. */
   readonly unlearned?: readonly Unlearned[];
   /** The group whose budget the slot shares, and its grant; absent: no limit. */
   readonly group?: {

@@ -125,7 +125,7 @@ export class PullRequests implements AsyncDisposable {
         }
         const { job } = answer;
         if (request.id.startsWith(slotPrefix) && this.#slotsOf(model).length > 0) {
-          // It goes on for the slots alone, and ends when they leave.
+          // The pull goes on for the slots alone, and ends when they leave.
           await pulls.leave(model, requester);
           await store.remove(request.id);
           return;

@@ -16,7 +16,7 @@ import { GpuMemory, type GpuFacts } from "./gpu-memory.ts";
 
 export type ReconcileOutcome = "success" | "requeue" | "error";
 
-/** What is read anew for each page. */
+/** Figures that are read anew for each page. */
 export interface MetricSources {
   readonly pulls?: () => { readonly receivedBytes: number; readonly stalls: number };
   /** Seconds without a byte, by model. */
