@@ -143,10 +143,16 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     await this.#ending.get(key);
   }
 
-  /** `cancel`s every job of this requester that is not in `kept`. Resolves with the number of them. */
-  async keepOnly(requester: string, kept: ReadonlySet<string>): Promise<number> {
-    const left = [...this.#jobs].filter(([key, { attempts }]) => !kept.has(key) && attempts.has(requester));
-    await Promise.all(left.map(([key]) => this.cancel(key, requester)));
+  /**
+   * `cancel`s every job of this requester that is not in `kept`, which is only asked for where there is such a job: most
+   * requesters have none. Resolves with the number of them.
+   */
+  async keepOnly(requester: string, kept: () => ReadonlySet<string>): Promise<number> {
+    const own = [...this.#jobs].filter(([, { attempts }]) => attempts.has(requester)).map(([key]) => key);
+    if (own.length === 0) return 0;
+    const keys = kept();
+    const left = own.filter((key) => !keys.has(key));
+    await Promise.all(left.map((key) => this.cancel(key, requester)));
     return left.length;
   }
 

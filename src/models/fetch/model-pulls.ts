@@ -200,7 +200,7 @@ export class ModelPulls implements AsyncDisposable {
 
   /** The requester wants none but these models any more. Received bytes are kept. */
   async keepOnly(requester: string, models: readonly WantedModel[]): Promise<void> {
-    const left = await this.#jobs.keepOnly(requester, new Set(models.map((model) => this.keyOf(model))));
+    const left = await this.#jobs.keepOnly(requester, () => new Set(models.map((model) => this.keyOf(model))));
     if (left > 0) this.#subscribers.notify(requester);
   }
 
