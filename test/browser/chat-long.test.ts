@@ -89,6 +89,7 @@ describe("a long conversation of the chat page", () => {
     t.diagnostic(`50 pieces below ${2 * pairs} messages: ${told(long)}; below none: ${told(short)}`);
     // Drawing all earlier answers takes longer for each piece; what a busy machine adds to some is no fault of the page.
     assert.ok(long.over <= 25, `${long.over} tasks take over 50 ms: ${told(long)}`);
+    assert.ok(long.totalMs < 15 * short.totalMs, `${told(long)}; below no message ${told(short)}`);
   });
 
   it("shows code with a word without end, and goes on", async (t) => {
