@@ -71,15 +71,24 @@ export class LogOutput {
     if (this.#late.length === 0) return;
     const lines = this.#late;
     this.#late = [];
-    for (const line of lines) this.#add(line.text());
+    const texts = lines.map((line) => line.text());
+    let text = "";
+    for (const line of texts) text += line;
+    // Together they are one copy into the piece.
+    if (this.#hasRoom(text)) this.#waitingBytes += this.#waiting.add(text);
+    else for (const line of texts) this.#add(line);
   }
 
   #add(line: string): void {
     if (this.#isGone) return;
+    if (this.#hasRoom(line)) this.#waitingBytes += this.#waiting.add(line);
+    else this.#lostLines += 1;
+  }
+
+  #hasRoom(text: string): boolean {
     const room = this.#options.limitBytes - this.#waitingBytes;
-    // At most three bytes for each UTF-16 unit: the exact number costs a pass over the line.
-    if (line.length * 3 > room && Buffer.byteLength(line) > room) this.#lostLines += 1;
-    else this.#waitingBytes += this.#waiting.add(line);
+    // At most three bytes for each UTF-16 unit: the exact number costs a pass over the text.
+    return text.length * 3 <= room || Buffer.byteLength(text) <= room;
   }
 
   #schedule(): void {

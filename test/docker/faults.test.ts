@@ -13,6 +13,7 @@ import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { DockerSite } from "./docker-site.ts";
 import { emptyImage, engineImage } from "./images.ts";
+import { pause } from "./pause.ts";
 
 interface Scene {
   readonly site: DockerSite;
@@ -121,20 +122,20 @@ it("a container whose old name is taken keeps the new one, without further attem
 
 it("a container that was paused is seen, and runs on without a restart", async (scene) => {
   const id = await listening(scene);
-  await scene.site.api.getContainer(id).pause();
-  const paused = await until("it is seen", async () => {
+  await pause(scene.site.api.getContainer(id));
+  const seen = await until("it is seen", async () => {
     const observed = await only(scene.runtime);
     return observed.drift !== undefined && observed;
   });
-  assert.deepEqual([paused.phase, paused.isListening, paused.drift?.reason], ["running", false, "Paused"]);
+  assert.deepEqual([seen.phase, seen.isListening, seen.drift?.reason], ["running", false, "Paused"]);
   await scene.runtime.ensure(scene.site.workload(scene.port));
   const after = await only(scene.runtime);
-  assert.deepEqual([after.drift, after.isListening, after.startedAt], [undefined, true, paused.startedAt]);
+  assert.deepEqual([after.drift, after.isListening, after.startedAt], [undefined, true, seen.startedAt]);
 });
 
 it("a paused container can be removed", async (scene) => {
   const id = await listening(scene);
-  await scene.site.api.getContainer(id).pause();
+  await pause(scene.site.api.getContainer(id));
   await scene.runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
   assert.equal(await scene.site.population(), 0);
 });

@@ -9,6 +9,7 @@ import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { testSocket } from "./docker-site.ts";
 import { engineImage } from "./images.ts";
+import { pause } from "./pause.ts";
 import { later } from "../support/later.ts";
 
 const api = new Dockerode({ socketPath: testSocket() });
@@ -114,7 +115,7 @@ it("repairs changes of other clients without counting a restart", { timeout: 300
   await running.state("primary", "ready", "idle");
   const [container] = await containers(running);
   assert.ok(container !== undefined);
-  await api.getContainer(container.Id).pause();
+  await pause(api.getContainer(container.Id));
   await api.getContainer(container.Id).rename({ name: `strange-${container.Id.slice(0, 8)}` });
   const status = await until("both are mended and told of", async () => {
     const { State: state, Name: name } = await api.getContainer(container.Id).inspect();

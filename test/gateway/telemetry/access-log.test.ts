@@ -80,7 +80,7 @@ describe("the access log", () => {
     const seen: string[] = [];
     const path = "/v1/chat/completions";
     new AccessLog(pino({ level: "info" }), (line) => void seen.push(line.text())).closed({
-      requestId: 'r"',
+      requestId: "r-1",
       path,
       slot: "upstream \\",
       code: 502,
@@ -95,7 +95,7 @@ describe("the access log", () => {
     assert.deepEqual(rest, {
       level: 30,
       component: "gateway",
-      requestId: 'r"',
+      requestId: "r-1",
       slot: "upstream \\",
       status: 502,
       ms: 50,
