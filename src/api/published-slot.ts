@@ -9,13 +9,13 @@ import { processStatusSchema } from "./workload.ts";
 /** Called with each value that another version has published and this version does not know. */
 export type OnUnknown = (what: string) => void;
 
-const toldLimit = 200;
+const reportedLimit = 200;
 
 /** Reports each value once: another version publishes it again and again. */
 export function once(onUnknown: OnUnknown = () => undefined): OnUnknown {
   const reported = new Set<string>();
   return (what) => {
-    if (reported.has(what) || reported.size >= toldLimit) return;
+    if (reported.has(what) || reported.size >= reportedLimit) return;
     reported.add(what);
     onUnknown(what);
   };

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { isRecord, printable } from "./output.ts";
-import { Silent, watchSilence } from "./silence.ts";
+import { Unresponsive, watchSilence } from "./silence.ts";
 
 /** An `import` of the value would load undici with it: 70 ms of CPU in each command (src/lib/node-http.ts). */
 const { request: plainRequest } = process.getBuiltinModule("node:http");
@@ -209,7 +209,7 @@ export class Client {
         "check --server and SVC_URL; a name that ends in .local needs mDNS, or a line in /etc/hosts",
       );
     }
-    if (error instanceof Silent) {
+    if (error instanceof Unresponsive) {
       return new CommandError(
         "unreachable",
         `${this.#server} accepts connections, and answers nothing within ${(2 * this.#silentMs) / 1000} s`,

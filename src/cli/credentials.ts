@@ -28,7 +28,7 @@ export async function savedToken(env: NodeJS.ProcessEnv, server: string): Promis
   const { tokens, former } = await everyToken(env, file);
   // The old file is moved even if that fails once: it would be committed with the manifests.
   if (former !== undefined) await writeTokens(file, tokens, former).catch(() => undefined);
-  return tokens[keyOf(server)];
+  return tokens[serverKey(server)];
 }
 
 /** Keeps a token for a server in a file that no other user may read. Undefined removes it. Returns the file. */
@@ -42,8 +42,8 @@ export async function saveToken(env: NodeJS.ProcessEnv, server: string, token: s
     );
   }
   const { tokens, former } = await everyToken(env, file);
-  const { [keyOf(server)]: _old, ...others } = tokens;
-  await writeTokens(file, token === undefined ? others : { ...others, [keyOf(server)]: token }, former);
+  const { [serverKey(server)]: _old, ...others } = tokens;
+  await writeTokens(file, token === undefined ? others : { ...others, [serverKey(server)]: token }, former);
   return file;
 }
 
@@ -70,7 +70,7 @@ async function writeTokens(file: string, servers: Tokens, former: string | undef
 }
 
 /** The same key for every spelling of a service's address. */
-function keyOf(server: string): string {
+function serverKey(server: string): string {
   return URL.canParse(server) ? new URL(server).origin : server;
 }
 

@@ -1,7 +1,7 @@
 import type { ClientRequest } from "node:http";
 
 /** The service accepts connections and answers nothing. */
-export class Silent extends Error {
+export class Unresponsive extends Error {
   override readonly name = "Silent";
 }
 
@@ -16,7 +16,7 @@ export function watchSilence(request: ClientRequest, startCheck: () => ClientReq
   function checkLiveness(): void {
     const check = startCheck();
     livenessCheck = check;
-    timer = setTimeout(() => request.destroy(new Silent()), silentMs);
+    timer = setTimeout(() => request.destroy(new Unresponsive()), silentMs);
     check.once("response", (answer) => {
       answer.resume();
       clearTimeout(timer);

@@ -47,7 +47,7 @@ async function upstreamLines(upstream: Row): Promise<readonly string[]> {
     ["problem", upstream["problem"]],
     ["file", upstream["file"]],
     ["url", baseUrl],
-    ["key", keyOf(auth)],
+    ["key", keySource(auth)],
     ["capabilities", Array.isArray(capabilities) ? capabilities.map(cell).join(", ") : capabilities],
     ["models", upstream["models"]],
     ["declared", Array.isArray(models) ? models.filter(isRecord).map(modelOf).join(", ") : undefined],
@@ -67,7 +67,7 @@ function modelOf({ ref, upstreamModel }: Row): string {
 }
 
 /** The source of the key; the service never sends a key itself. */
-function keyOf(auth: unknown): string {
+function keySource(auth: unknown): string {
   if (!isRecord(auth) || auth["type"] === "none") return "none";
   const source = isRecord(auth["valueFrom"]) ? auth["valueFrom"] : {};
   const as = auth["type"] === "header" ? `, sent as ${cell(auth["header"])}` : "";

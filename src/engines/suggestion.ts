@@ -33,7 +33,7 @@ function suggestion(engine: EngineKind, facts: HardwareFacts): Suggestion {
     available = false;
     obstacles.push(`there is no ${needed}`);
   }
-  if (value === "cpu" && looksAtMachine(engine)) {
+  if (value === "cpu" && dependsOnDevices(engine)) {
     evidence.push(
       { source: "/dev/nvidiactl", says: "is not there" },
       { source: "/dev/dri", says: "has no render node" },
@@ -45,7 +45,7 @@ function suggestion(engine: EngineKind, facts: HardwareFacts): Suggestion {
 }
 
 /** The other engines compute on one kind of device, on any machine. */
-function looksAtMachine(engine: EngineKind): boolean {
+function dependsOnDevices(engine: EngineKind): boolean {
   return engine === "llama" || engine === "image";
 }
 

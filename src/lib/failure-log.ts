@@ -8,7 +8,7 @@ export class FailureLog {
   readonly #onFailing: (error: unknown) => void;
   readonly #onEnd: () => void;
   readonly #now: () => number;
-  #toldAt: number | undefined;
+  #loggedAt: number | undefined;
 
   constructor(options: {
     onFailing: (error: unknown) => void;
@@ -23,14 +23,14 @@ export class FailureLog {
 
   failed(error: unknown): void {
     const now = this.#now();
-    if (this.#toldAt !== undefined && now - this.#toldAt < repeatMs) return;
-    this.#toldAt = now;
+    if (this.#loggedAt !== undefined && now - this.#loggedAt < repeatMs) return;
+    this.#loggedAt = now;
     this.#onFailing(error);
   }
 
   succeeded(): void {
-    if (this.#toldAt === undefined) return;
-    this.#toldAt = undefined;
+    if (this.#loggedAt === undefined) return;
+    this.#loggedAt = undefined;
     this.#onEnd();
   }
 }

@@ -78,7 +78,7 @@ class Changes {
   readonly #watchers: FSWatcher[] = [];
   #timer: NodeJS.Timeout | undefined;
   /** A change came while the last one was handled. */
-  #isUntold = false;
+  #isPending = false;
   #waiting: (() => void)[] = [];
 
   constructor(configDir: string, log: Logger) {
@@ -88,13 +88,13 @@ class Changes {
 
   /** Resolves at the next change that no earlier call has returned, once writing has settled. */
   async next(): Promise<void> {
-    if (!this.#isUntold) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    this.#isUntold = false;
+    if (!this.#isPending) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#isPending = false;
   }
 
   /** Drops the changes so far, before a caller reads everything. */
   forget(): void {
-    this.#isUntold = false;
+    this.#isPending = false;
   }
 
   #watch(directory: string, isOfInterest: (name: string) => boolean, log: Logger): void {
@@ -112,7 +112,7 @@ class Changes {
   #note(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      this.#isUntold = true;
+      this.#isPending = true;
       for (const resolve of this.#waiting.splice(0)) resolve();
     }, settleMs);
   }

@@ -75,7 +75,7 @@ class FileRegistry implements ModelRegistry {
   #isSweeping = false;
 
   constructor({ modelsDir, fetched, licenses, catalog, flm, sweepMs = 5000 }: RegistryOptions) {
-    this.#licenses = licenses && (async () => await this.#asked(licenses));
+    this.#licenses = licenses && (async () => await this.#readLicenses(licenses));
     this.#catalog = catalog;
     this.#flm = flm;
     this.#watchingFlm = flm?.watch(() => this.#gather());
@@ -145,7 +145,7 @@ class FileRegistry implements ModelRegistry {
   }
 
   /** After a failure the next sweep reports a change, so that the records are made again. */
-  async #asked(licenses: () => Promise<Licenses>): Promise<Licenses> {
+  async #readLicenses(licenses: () => Promise<Licenses>): Promise<Licenses> {
     try {
       return await licenses();
     } catch (error) {

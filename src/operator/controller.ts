@@ -150,7 +150,7 @@ export class Controller implements AsyncDisposable {
     this.#groups.enqueueAll();
     // Not until the queue is empty: with many loading slots, or one whose runtime hangs, that may never be.
     await this.#queue.passed();
-    this.#dependencies.missing.started();
+    this.#dependencies.missingModels.started();
     if (this.#closing.signal.aborted) return;
     if (!this.#isPaused) await this.#sweep();
     const timer = setInterval(
@@ -164,7 +164,7 @@ export class Controller implements AsyncDisposable {
   /** Has deleted files of the published state written again. */
   restore(): void {
     const { written, published } = this.#dependencies;
-    for (const name of written.missing(published.keys())) this.#enqueue(name);
+    for (const name of written.withoutFile(published.keys())) this.#enqueue(name);
     if (!this.#sync.isThere()) this.#queue.add(registryKey);
   }
 

@@ -77,7 +77,7 @@ export interface Dependencies {
   readonly freed: FreedMemory;
   /** The memory of GPUs that slots which are being loaded are about to take. */
   readonly starting: StartingMemory;
-  readonly missing: MissingModels;
+  readonly missingModels: MissingModels;
   /** Records by ref, kept by the controller. */
   models(): ReadonlyMap<string, ModelRecord>;
   /** This operator's last published state, by slot. */

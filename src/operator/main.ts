@@ -203,7 +203,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       (slot) => memory.latest(slot),
       () => hardware.facts(),
     ),
-    missing: new MissingModels(),
+    missingModels: new MissingModels(),
     models: () => models.current,
     published,
   };

@@ -29,7 +29,7 @@ const longestTurnMs = 10;
 /** When the first reconcile of this turn of the event loop was begun, and whether one without an event was among them. */
 interface Turn {
   readonly beganMs: number;
-  hasLooked: boolean;
+  hasResynced: boolean;
 }
 
 /** The result of a reconcile: nothing until an event comes, or another reconcile in `requeueMs`. */
@@ -176,11 +176,11 @@ export class WorkQueue {
   #pump(): void {
     while (this.#running.size < this.#concurrency && this.#ready.size + this.#resyncs.size > 0) {
       const turn = (this.#turn ??= this.#beginTurn());
-      const isLook = this.#resyncs.size > 0 && !turn.hasLooked;
-      const lane = isLook ? this.#resyncs : this.#ready;
+      const isResync = this.#resyncs.size > 0 && !turn.hasResynced;
+      const lane = isResync ? this.#resyncs : this.#ready;
       const [key] = lane.keys();
       if (key === undefined || this.#clock.elapsedMs() - turn.beganMs >= longestTurnMs) return;
-      turn.hasLooked ||= isLook;
+      turn.hasResynced ||= isResync;
       lane.delete(key);
       this.#running.add(key);
       void this.#run(key);
@@ -193,7 +193,7 @@ export class WorkQueue {
       this.#turn = undefined;
       if (this.#ready.size > 0 || this.#resyncs.size > 0) this.#pump();
     });
-    return { beganMs: this.#clock.elapsedMs(), hasLooked: false };
+    return { beganMs: this.#clock.elapsedMs(), hasResynced: false };
   }
 
   async #run(key: string): Promise<void> {

@@ -41,7 +41,7 @@ export async function reconcile(dependencies: Dependencies, name: string, option
   // A probe only reads: a paused operator sends it too, otherwise adopted engines would count as dead.
   void probe(dependencies, gathered, "other");
   const { groups } = dependencies;
-  const arrivalMs = dependencies.missing.waitMs(gathered.input, dependencies.clock.elapsedMs());
+  const arrivalMs = dependencies.missingModels.waitMs(gathered.input, dependencies.clock.elapsedMs());
   if (arrivalMs > 0) {
     // The other slots of its group must not wait for it. A plan that was made before stays in force.
     if (groups.useOf(name) === undefined) groups.note(name, gathered.input.observed.length > 0 ? "present" : "none");
@@ -211,7 +211,7 @@ function forget(dependencies: Dependencies, { name }: SlotInput): void {
   dependencies.ports.release(name);
   dependencies.health.forget(name);
   dependencies.compute.forget(name);
-  dependencies.missing.forget(name);
+  dependencies.missingModels.forget(name);
   dependencies.groups.forget(name);
 }
 

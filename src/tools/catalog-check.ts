@@ -49,8 +49,8 @@ async function checkEntry(
     try {
       const known = await askAbout(source, env);
       const declared = spec.sizeBytes ?? catalog.aboutBytes;
-      const complaints = [
-        ...(files.length === 1 ? sizeComplaint(known.sizeBytes, declared, spec.sizeBytes !== undefined) : []),
+      const problems = [
+        ...(files.length === 1 ? sizeProblem(known.sizeBytes, declared, spec.sizeBytes !== undefined) : []),
         ...(sha256 !== undefined && known.sha256 !== undefined && sha256 !== known.sha256
           ? ["the checksum differs from the catalogue's"]
           : []),
@@ -58,8 +58,8 @@ async function checkEntry(
       found.push({
         ref,
         source,
-        verdict: complaints.length === 0 ? "ok" : "differs",
-        message: complaints.join("; "),
+        verdict: problems.length === 0 ? "ok" : "differs",
+        message: problems.join("; "),
         size_bytes: known.sizeBytes ?? null,
         sha256: known.sha256 ?? null,
         commit: known.commit ?? null,
@@ -77,7 +77,7 @@ async function askAbout(text: string, env: NodeJS.ProcessEnv) {
   return await askSource(text, env, AbortSignal.timeout(limitMs));
 }
 
-function sizeComplaint(size: number | undefined, declared: number, isExact: boolean): string[] {
+function sizeProblem(size: number | undefined, declared: number, isExact: boolean): string[] {
   if (size === undefined) return ["the server does not say its size"];
   const isRight = isExact ? size === declared : Math.abs(size / declared - 1) <= tolerance;
   return isRight ? [] : [`it has ${bytes(size)}, the catalogue says ${isExact ? "" : "about "}${bytes(declared)}`];

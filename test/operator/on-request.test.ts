@@ -294,6 +294,6 @@ describe("a slot whose model requests choose", () => {
       undefined,
     );
     assert.deepEqual(sum.byRef?.refs.get("big"), { held: 3, inFlight: 1, waitingSince: new Date(since(9)) });
-    assert.deepEqual(sum.byRef?.untold, { held: 1, inFlight: 1 });
+    assert.deepEqual(sum.byRef?.unattributed, { held: 1, inFlight: 1 });
   });
 });

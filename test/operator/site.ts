@@ -186,7 +186,7 @@ export class Site implements AsyncDisposable {
         (slot) => memory.latest(slot),
         () => this.machine.facts?.(),
       ),
-      missing: new MissingModels(),
+      missingModels: new MissingModels(),
       pulls: this.pulls,
       models: () => records.current,
       published,

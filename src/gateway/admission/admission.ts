@@ -5,13 +5,13 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import type { OperatorLiveness } from "../../store/store.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import { availabilityOf } from "./availability.ts";
-import type { Backend, BackendVisit } from "./backend.ts";
+import type { Backend, BackendUse } from "./backend.ts";
 import type { BackendLease } from "./backend-set.ts";
 import { swapProgress } from "./swap-progress.ts";
 import { closedLimits, limitsOf, WaitQueue, type Waiter } from "./wait-queue.ts";
 
 /** The place of a waiting client, as it may be reported. */
-export interface Permit {
+export interface WaitPlace {
   /** A slot or an upstream, with its name. */
   readonly at: "slot" | "upstream";
   readonly name: string;
@@ -63,7 +63,7 @@ export class Admission {
 
   /** The queue of a slot's process, or of one of its models. Cheap after the first call. */
   waitQueueOf(slot: string, role: ProcessRole, ref?: string): WaitQueue {
-    const key = ref === undefined ? keyOf(slot, role) : `${keyOf(slot, role)} ref ${ref}`;
+    const key = ref === undefined ? queueKey(slot, role) : `${queueKey(slot, role)} ref ${ref}`;
     let waitQueue = this.#waitQueues.get(key);
     if (waitQueue === undefined) {
       waitQueue = new WaitQueue(
@@ -103,11 +103,11 @@ export class Admission {
     return undefined;
   }
 
-  /** A backend of a slot's main process for a request beside the queue (`BackendSet.visit`). */
-  visit(slot: string, client: string): BackendVisit | undefined {
+  /** A backend of a slot's main process for a request beside the queue (`BackendSet.use`). */
+  use(slot: string, client: string): BackendUse | undefined {
     const waitQueue = this.waitQueueOf(slot, "main");
     this.recheck(waitQueue);
-    return waitQueue.backends.visit(client);
+    return waitQueue.backends.use(client);
   }
 
   /** An admitted request has ended: its place goes to the next one. */
@@ -116,7 +116,7 @@ export class Admission {
     lease.release();
   }
 
-  place(waitQueue: WaitQueue, waiter: Waiter): Permit {
+  place(waitQueue: WaitQueue, waiter: Waiter): WaitPlace {
     const status = this.#options.index().slots.get(waitQueue.slot)?.status;
     const { bytesDone, bytesTotal } = status?.progress ?? {};
     return {
@@ -151,7 +151,7 @@ export class Admission {
   /** The number of waiting requests: for a slot to load, or in the queue. */
   counts(slot: string): { held: number; queued: number } {
     const counts = { held: 0, queued: 0 };
-    for (const role of processRoles) addCallers(counts, this.#waitQueues.get(keyOf(slot, role)));
+    for (const role of processRoles) addCallers(counts, this.#waitQueues.get(queueKey(slot, role)));
     for (const waitQueue of this.queuesByRef(slot)) addCallers(counts, waitQueue);
     return counts;
   }
@@ -159,7 +159,7 @@ export class Admission {
   /** The backends of a slot that are ready or have requests, by role. */
   *backends(slot: string): Generator<{ readonly role: ProcessRole; readonly backend: Backend }, void, undefined> {
     for (const role of processRoles) {
-      const waitQueue = this.#waitQueues.get(keyOf(slot, role));
+      const waitQueue = this.#waitQueues.get(queueKey(slot, role));
       if (waitQueue !== undefined) for (const backend of waitQueue.backends.all()) yield { role, backend };
     }
     for (const { role, backends } of this.queuesByRef(slot))
@@ -243,7 +243,7 @@ export class Admission {
   }
 }
 
-function keyOf(slot: string, role: ProcessRole): string {
+function queueKey(slot: string, role: ProcessRole): string {
   return role === "main" ? slot : `${slot} ${role}`;
 }
 

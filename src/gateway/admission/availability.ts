@@ -42,7 +42,7 @@ const retrySeconds = 2;
 /** Requests wait through an `error` whose next attempt is no later than this (DECISIONS 9). */
 const nearRetryMs = 10_000;
 /** The third failure in a row is an outage (DECISIONS 9). */
-const outageFailures = 3;
+const closedAfterFailures = 3;
 
 /** The backends for that process of the slot now, whether a request waits, or why it fails. */
 export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: AvailabilityContext): Availability {
@@ -104,7 +104,7 @@ export function invalidSpec({ conditions }: SlotStatus): Condition | undefined {
 /** While the main process serves, failures in the status are the other process's. */
 function isFailing(status: SlotStatus): boolean {
   if (status.failures === 0) return false;
-  return status.nextRetryAt !== undefined || status.failures >= outageFailures || needsPerson(status);
+  return status.nextRetryAt !== undefined || status.failures >= closedAfterFailures || needsPerson(status);
 }
 
 /** A serving slot may be stalled by an invalid edit too: that says nothing about its processes. */
@@ -136,7 +136,7 @@ function failed(slot: string, status: SlotStatus, now: number, role?: ProcessRol
           details: { ...details, role },
           headers,
         });
-  if (isStalled || !isNear || status.failures >= outageFailures) return { kind: "closed", failure };
+  if (isStalled || !isNear || status.failures >= closedAfterFailures) return { kind: "closed", failure };
   return { kind: "shut", reopensInMs, failure };
 }
 
@@ -150,7 +150,7 @@ function ofOtherModel({ name, status }: KnownSlot, ref: string, now: number): Av
   if (reason === "Unloaded") return { kind: "closed", failure: unloaded(name, state) };
   const failed = failureOfRef(name, choice, ref, now);
   if (failed === undefined) return { kind: "shut", failure: notReady(name, state, "Swapping") };
-  const isNear = !failed.isStalled && failed.reopensInMs <= nearRetryMs && failed.failures < outageFailures;
+  const isNear = !failed.isStalled && failed.reopensInMs <= nearRetryMs && failed.failures < closedAfterFailures;
   return isNear
     ? { kind: "shut", reopensInMs: failed.reopensInMs, failure: failed.failure }
     : { kind: "closed", failure: failed.failure };

@@ -1,7 +1,7 @@
 import type { EnginePool } from "../../lib/http1/client.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Endpoint } from "./availability.ts";
-import { Backend, BackendVisit, fewestInFlight, isFailing, isInUse, keyOf, ownOf } from "./backend.ts";
+import { Backend, BackendUse, fewestInFlight, isFailing, isInUse, backendKey, ownOf } from "./backend.ts";
 import { PrefixAffinity } from "./prefix-affinity.ts";
 import { prefixHashes, type Prompt } from "./prefix-hashes.ts";
 
@@ -116,7 +116,7 @@ export class BackendSet {
     const known = new Map<string, Backend>();
     for (const backend of this.all()) known.set(backend.key, backend);
     this.#ready = endpoints.map((endpoint) => {
-      const key = keyOf(endpoint);
+      const key = backendKey(endpoint);
       const backend = known.get(key) ?? new Backend(key, endpoint, this.#options.open(endpoint));
       known.delete(key);
       this.#draining.delete(backend);
@@ -146,14 +146,14 @@ export class BackendSet {
    * like that of others. One client comes to one backend as long as that is ready, because pages have sessions.
    * Undefined: no backend is ready.
    */
-  visit(client: string): BackendVisit | undefined {
+  use(client: string): BackendUse | undefined {
     const now = this.#now();
     const sound = this.#ready.filter((backend) => !isFailing(backend, now));
     const backend = ownOf(client, sound.length > 0 ? sound : this.#ready);
     if (backend === undefined) return undefined;
-    backend.visits += 1;
-    return new BackendVisit(backend, () => {
-      backend.visits -= 1;
+    backend.uses += 1;
+    return new BackendUse(backend, () => {
+      backend.uses -= 1;
       this.#endIfDrained(backend);
     });
   }

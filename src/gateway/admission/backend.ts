@@ -13,7 +13,7 @@ export class Backend {
   readonly pool: EnginePool;
   inFlight = 0;
   /** Requests beside the queue, which take no place. */
-  visits = 0;
+  uses = 0;
   /** The operator publishes this backend as ready: the backend accepts new requests. */
   isReady = true;
   failedAt = -Infinity;
@@ -31,7 +31,7 @@ export class Backend {
 }
 
 /** A request beside the queue at one backend. Its holder disposes it after any end of the request. */
-export class BackendVisit implements Disposable {
+export class BackendUse implements Disposable {
   readonly backend: Backend;
   readonly #onEnd: () => void;
   #hasEnded = false;
@@ -49,12 +49,12 @@ export class BackendVisit implements Disposable {
 }
 
 /** Another start of an engine is another backend, also at the same host and port. */
-export function keyOf({ host, port, process, bearer = "" }: Endpoint): string {
+export function backendKey({ host, port, process, bearer = "" }: Endpoint): string {
   return `${host} ${port} ${process} ${bearer}`;
 }
 
-export function isInUse({ inFlight, visits }: Backend): boolean {
-  return inFlight > 0 || visits > 0;
+export function isInUse({ inFlight, uses }: Backend): boolean {
+  return inFlight > 0 || uses > 0;
 }
 
 /** The backend of one client, by rendezvous hashing: a backend that leaves moves its own clients alone. */

@@ -60,7 +60,7 @@ export class SlotQueue<C extends QueuedClient> {
   /** The waiting members of each group. */
   readonly #groups = new Map<object, Set<C>>();
   /** By client; the order of the keys is the order of turns. */
-  readonly #lines = new Map<string, Waiting<C>[]>();
+  readonly #byClient = new Map<string, Waiting<C>[]>();
 
   constructor(effects: QueueEffects<C>, limits: QueueLimits) {
     this.#effects = effects;
@@ -79,7 +79,7 @@ export class SlotQueue<C extends QueuedClient> {
   /** Each member of a group counts. */
   get callers(): number {
     let callers = 0;
-    for (const line of this.#lines.values()) callers += line.length;
+    for (const waiters of this.#byClient.values()) callers += waiters.length;
     return callers;
   }
 
@@ -106,9 +106,9 @@ export class SlotQueue<C extends QueuedClient> {
     const capacity = this.#gate.kind === "open" ? queue : max + queue;
     const isExpected = caller.group !== undefined && this.#groups.has(caller.group);
     if (!isExpected && this.#count >= capacity && !this.#displace(caller.client)) return "full";
-    const line = this.#lines.get(caller.client);
-    if (line === undefined) this.#lines.set(caller.client, [waiting]);
-    else line.push(waiting);
+    const waiters = this.#byClient.get(caller.client);
+    if (waiters === undefined) this.#byClient.set(caller.client, [waiting]);
+    else waiters.push(waiting);
     this.#count += isExpected ? 0 : 1;
     this.#meet(caller);
     return "waiting";
@@ -117,17 +117,17 @@ export class SlotQueue<C extends QueuedClient> {
   /** Since when the oldest waiting request has waited; undefined without one. */
   get oldest(): number | undefined {
     let oldest: number | undefined;
-    for (const line of this.#lines.values())
-      for (const { since } of line) oldest = oldest === undefined ? since : Math.min(oldest, since);
+    for (const waiters of this.#byClient.values())
+      for (const { since } of waiters) oldest = oldest === undefined ? since : Math.min(oldest, since);
     return oldest;
   }
 
   /** A waiting request has left. False when it was not waiting. */
   leave(caller: C): boolean {
-    const line = this.#lines.get(caller.client);
-    const at = line?.findIndex((waiting) => waiting.caller === caller) ?? -1;
-    if (line === undefined || at < 0) return false;
-    this.#remove(caller.client, line, at);
+    const waiters = this.#byClient.get(caller.client);
+    const at = waiters?.findIndex((waiting) => waiting.caller === caller) ?? -1;
+    if (waiters === undefined || at < 0) return false;
+    this.#remove(caller.client, waiters, at);
     return true;
   }
 
@@ -153,7 +153,8 @@ export class SlotQueue<C extends QueuedClient> {
   expire(now: number): number {
     this.#refuseWhere("late", (waiting) => this.#deadline(waiting) <= now);
     let next = Infinity;
-    for (const line of this.#lines.values()) for (const waiting of line) next = Math.min(next, this.#deadline(waiting));
+    for (const waiters of this.#byClient.values())
+      for (const waiting of waiters) next = Math.min(next, this.#deadline(waiting));
     return next;
   }
 
@@ -168,14 +169,14 @@ export class SlotQueue<C extends QueuedClient> {
   }
 
   #positionOf(caller: C): number {
-    const own = this.#lines.get(caller.client);
+    const own = this.#byClient.get(caller.client);
     const at = own?.findIndex((waiting) => waiting.caller === caller) ?? -1;
     if (own === undefined || at < 0) return 0;
     let position = at + 1;
     let isBefore = true;
-    for (const line of this.#lines.values()) {
-      if (line === own) isBefore = false;
-      else position += Math.min(line.length, isBefore ? at + 1 : at);
+    for (const waiters of this.#byClient.values()) {
+      if (waiters === own) isBefore = false;
+      else position += Math.min(waiters.length, isBefore ? at + 1 : at);
     }
     return position;
   }
@@ -191,14 +192,14 @@ export class SlotQueue<C extends QueuedClient> {
 
   #admitNext(): void {
     while (this.#count > 0 && this.#gate.kind === "open" && this.#inside < this.#limits.max) {
-      const [turn] = this.#lines;
+      const [turn] = this.#byClient;
       if (turn === undefined) return;
-      const [client, line] = turn;
-      const [next] = line;
+      const [client, waiters] = turn;
+      const [next] = waiters;
       if (next === undefined) return;
-      this.#remove(client, line, 0);
+      this.#remove(client, waiters, 0);
       // The client's other requests wait until every other client has had a turn.
-      if (this.#lines.delete(client)) this.#lines.set(client, line);
+      if (this.#byClient.delete(client)) this.#byClient.set(client, waiters);
       for (const other of this.#groupOf(next.caller) ?? []) this.leave(other);
       this.#inside += 1;
       this.#effects.admit(next.caller);
@@ -207,40 +208,40 @@ export class SlotQueue<C extends QueuedClient> {
 
   /** Makes room by refusing the newest request of the client with most waiting, when that is fairer. */
   #displace(client: string): boolean {
-    const own = this.#lines.get(client)?.length ?? 0;
-    let longest: [client: string, line: Waiting<C>[], at: number] | undefined;
-    for (const [other, line] of this.#lines) {
-      if (other === client || line.length <= own + 1 || line.length <= (longest?.[1].length ?? 0)) continue;
+    const own = this.#byClient.get(client)?.length ?? 0;
+    let longest: [client: string, waiters: Waiting<C>[], at: number] | undefined;
+    for (const [other, waiters] of this.#byClient) {
+      if (other === client || waiters.length <= own + 1 || waiters.length <= (longest?.[1].length ?? 0)) continue;
       // A member of a waiting group frees no place by leaving.
-      const at = line.findLastIndex(({ caller }) => !caller.hasBegun && (this.#groupOf(caller)?.size ?? 1) === 1);
-      if (at >= 0) longest = [other, line, at];
+      const at = waiters.findLastIndex(({ caller }) => !caller.hasBegun && (this.#groupOf(caller)?.size ?? 1) === 1);
+      if (at >= 0) longest = [other, waiters, at];
     }
     if (longest === undefined) return false;
-    const [other, line, at] = longest;
-    const displaced = line[at];
-    this.#remove(other, line, at);
+    const [other, waiters, at] = longest;
+    const displaced = waiters[at];
+    this.#remove(other, waiters, at);
     if (displaced !== undefined) this.#effects.refuse(displaced.caller, "full");
     return true;
   }
 
   #refuseWhere(refusal: Refusal, isOver: (waiting: Waiting<C>) => boolean): void {
     const over: C[] = [];
-    for (const [client, line] of this.#lines) {
-      const kept = line.filter((waiting) => {
+    for (const [client, waiters] of this.#byClient) {
+      const kept = waiters.filter((waiting) => {
         if (!isOver(waiting)) return true;
         over.push(waiting.caller);
         return false;
       });
-      if (kept.length === 0) this.#lines.delete(client);
-      else if (kept.length < line.length) line.splice(0, line.length, ...kept);
+      if (kept.length === 0) this.#byClient.delete(client);
+      else if (kept.length < waiters.length) waiters.splice(0, waiters.length, ...kept);
     }
     for (const caller of over) this.#part(caller);
     for (const caller of over) this.#effects.refuse(caller, refusal);
   }
 
-  #remove(client: string, line: Waiting<C>[], at: number): void {
-    const [removed] = line.splice(at, 1);
-    if (line.length === 0) this.#lines.delete(client);
+  #remove(client: string, waiters: Waiting<C>[], at: number): void {
+    const [removed] = waiters.splice(at, 1);
+    if (waiters.length === 0) this.#byClient.delete(client);
     if (removed !== undefined) this.#part(removed.caller);
   }
 

@@ -69,5 +69,5 @@ export interface EnginePart {
 export interface CallGroup {
   /** All enter the queue: a lease when one is admitted at once. Throws ApiError when none of them may stay. */
   enter(): BackendLease | undefined;
-  leaveLine(): void;
+  leaveQueue(): void;
 }

@@ -2,7 +2,7 @@ import type { ApiError } from "../../api/errors.ts";
 import { toApiError } from "../http/answer.ts";
 import { ExchangeError } from "../../lib/exchange.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { Permit } from "../admission/admission.ts";
+import type { WaitPlace } from "../admission/admission.ts";
 import type { WaitQueue, Waiter } from "../admission/wait-queue.ts";
 import type { BackendLease } from "../admission/backend-set.ts";
 import type { Prompt } from "../admission/prefix-hashes.ts";
@@ -33,7 +33,7 @@ export class BackendCall implements Waiter, Sender {
   readonly #sink: AnswerSink;
   readonly #owner: BackendCallOwner;
   /** The request, kept until the engine answers: it may have to be sent again, and a stream may last for long. */
-  #order: BackendCallOptions | undefined;
+  #resendable: BackendCallOptions | undefined;
   readonly client: string;
   #phase: Phase = "new";
   #relay: Relay | undefined;
@@ -49,7 +49,7 @@ export class BackendCall implements Waiter, Sender {
 
   constructor(control: BackendCallDependencies, order: BackendCallOptions) {
     this.#control = control;
-    this.#order = order;
+    this.#resendable = order;
     this.#waitQueue = order.waitQueue;
     this.#sink = order.sink;
     this.#owner = order.owner;
@@ -70,10 +70,10 @@ export class BackendCall implements Waiter, Sender {
   }
 
   get prompt(): Prompt | undefined {
-    return this.#order?.route.backendRequest.prompt;
+    return this.#resendable?.route.backendRequest.prompt;
   }
 
-  get place(): Permit {
+  get place(): WaitPlace {
     return this.#control.admission.place(this.#waitQueue, this);
   }
 
@@ -91,7 +91,7 @@ export class BackendCall implements Waiter, Sender {
         try {
           budget.take(this.#bytes);
         } catch (error) {
-          this.#leaveLine();
+          this.#leaveQueue();
           traffic.release(waitQueue.slot);
           throw error;
         }
@@ -116,7 +116,7 @@ export class BackendCall implements Waiter, Sender {
   }
 
   onFirstByte(): void {
-    this.#order = undefined;
+    this.#resendable = undefined;
     this.#owner.onFirstByte();
   }
 
@@ -142,13 +142,13 @@ export class BackendCall implements Waiter, Sender {
     const { phase } = error;
     if (phase === "connect" || phase === "closed" || phase === "broken") lease.fail();
     if (phase !== "connect" && phase !== "shortage") return false;
-    if (phase === "connect" && this.#order !== undefined && lease.move()) {
-      this.#send(this.#order, lease);
+    if (phase === "connect" && this.#resendable !== undefined && lease.move()) {
+      this.#send(this.#resendable, lease);
       return true;
     }
     // An engine that refuses the connection is probably dead, and will be restarted: wait, then enter the queue again.
     const waitMs = this.#control.againAfterMs[this.#attempts - 1];
-    if (waitMs === undefined || this.#order === undefined) return false;
+    if (waitMs === undefined || this.#resendable === undefined) return false;
     this.#phase = "again";
     this.#control.traffic.hold(this.#waitQueue.slot);
     this.#leaveEngine(steadyNow());
@@ -180,7 +180,7 @@ export class BackendCall implements Waiter, Sender {
   abandon(): void {
     switch (this.#phase) {
       case "waiting":
-        this.#leaveLine();
+        this.#leaveQueue();
         this.#endWait();
         this.#settle();
         return;
@@ -205,15 +205,15 @@ export class BackendCall implements Waiter, Sender {
   }
 
   get #bytes(): number {
-    return this.#order?.route.backendRequest.bytes ?? 0;
+    return this.#resendable?.route.backendRequest.bytes ?? 0;
   }
 
   #admitted(lease: BackendLease): void {
-    if (this.#order === undefined) throw new Error("a backend call that was answered is sent again");
+    if (this.#resendable === undefined) throw new Error("a backend call that was answered is sent again");
     if (this.#hasWaited) {
       try {
-        const route = routeAgain(this.#control.index(), this.#order.route);
-        if (route !== this.#order.route) this.#order = { ...this.#order, route };
+        const route = routeAgain(this.#control.index(), this.#resendable.route);
+        if (route !== this.#resendable.route) this.#resendable = { ...this.#resendable, route };
       } catch (error) {
         // The place that it was just given goes to the next request.
         lease.release();
@@ -226,7 +226,7 @@ export class BackendCall implements Waiter, Sender {
     this.#attempts += 1;
     this.#traffic = this.#control.traffic.begin(this.#waitQueue.slot, this.#admittedAt);
     this.#lease = lease;
-    this.#send(this.#order, lease);
+    this.#send(this.#resendable, lease);
   }
 
   #send({ route, requestId, trace }: BackendCallOptions, { backend }: BackendLease): void {
@@ -249,10 +249,10 @@ export class BackendCall implements Waiter, Sender {
     relay.start(backendRequest.exchange?.(to, relay) ?? to.transport.send(backendRequest, to, relay));
   }
 
-  #leaveLine(): void {
+  #leaveQueue(): void {
     const { group } = this.#owner;
     if (group === undefined) this.#waitQueue.queue.leave(this);
-    else group.leaveLine();
+    else group.leaveQueue();
   }
 
   #leaveEngine(now: number): void {
@@ -283,7 +283,7 @@ export class BackendCall implements Waiter, Sender {
   #settle(): void {
     if (this.#phase === "settled") return;
     this.#phase = "settled";
-    this.#order = undefined;
+    this.#resendable = undefined;
     this.#owner.onSettled();
   }
 }

@@ -1,5 +1,5 @@
 import type { ApiError } from "../../api/errors.ts";
-import type { Admission, Permit } from "../admission/admission.ts";
+import type { Admission, WaitPlace } from "../admission/admission.ts";
 import type { WaitQueue, Waiter } from "../admission/wait-queue.ts";
 import type { BackendLease } from "../admission/backend-set.ts";
 import type { BufferBudget } from "../admission/budget.ts";
@@ -121,7 +121,7 @@ class SharedStream implements BackendCallOwner, CallGroup {
   /** Removes a subscriber whose client has disconnected; the stream ends with its last subscriber. */
   leave(subscriber: Subscriber): void {
     this.#subscribers.delete(subscriber);
-    subscriber.leaveLine();
+    subscriber.leaveQueue();
     if (this.#answer.leave(subscriber.call.answer) === 0) this.backendCall.abandon();
   }
 
@@ -140,8 +140,8 @@ class SharedStream implements BackendCallOwner, CallGroup {
     return undefined;
   }
 
-  leaveLine(): void {
-    for (const subscriber of this.#subscribers) subscriber.leaveLine();
+  leaveQueue(): void {
+    for (const subscriber of this.#subscribers) subscriber.leaveQueue();
   }
 
   onAdmitted(lease: BackendLease): void {
@@ -225,7 +225,7 @@ class Subscriber implements Waiter, HeldClient {
     return this.group.backendCall.isWaiting;
   }
 
-  get place(): Permit {
+  get place(): WaitPlace {
     const { control, waitQueue } = this.group;
     return control.admission.place(waitQueue, this);
   }
@@ -250,7 +250,7 @@ class Subscriber implements Waiter, HeldClient {
     this.group.leave(this);
   }
 
-  leaveLine(): void {
+  leaveQueue(): void {
     this.group.waitQueue.queue.leave(this);
     this.endWait();
   }

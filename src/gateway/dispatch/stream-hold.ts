@@ -1,5 +1,5 @@
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { Permit } from "../admission/admission.ts";
+import type { WaitPlace } from "../admission/admission.ts";
 import type { Answer } from "../relay/answer.ts";
 
 export interface HoldTimes {
@@ -15,7 +15,7 @@ export const defaultHoldTimes: HoldTimes = { silenceMs: 5000, everyMs: 10_000 };
 /** A waiting client with its place. */
 export interface HeldClient {
   readonly isWaiting: boolean;
-  readonly place: Permit;
+  readonly place: WaitPlace;
 }
 
 /** Sends comments to a client that waits for its stream, so that neither it nor a proxy times out. */
@@ -48,7 +48,7 @@ export class StreamHold {
   }
 }
 
-function describe({ at, name, state, position, progress, doing }: Permit, waitedMs: number): string {
+function describe({ at, name, state, position, progress, doing }: WaitPlace, waitedMs: number): string {
   const words = [`${at}=${name}`, `state=${state}`];
   if (progress !== undefined) words.push(`progress=${progress}%`);
   if (position > 0) words.push(`position=${position}`);

@@ -4,7 +4,7 @@ import { ApiError } from "../../api/errors.ts";
 /** Descriptors for the gateway itself: files, watchers, pipes, its own connections. */
 const ownFiles = 64;
 /** Connections beyond the served ones that still get an answer with the reason. */
-const toldLimit = 32;
+const refusedLimit = 32;
 const leastServed = 16;
 
 export interface ConnectionLimits {
@@ -16,8 +16,8 @@ export interface ConnectionLimits {
 
 /** The limits for this number of open files. */
 export function connectionLimits(files: number): ConnectionLimits {
-  const served = Math.max(leastServed, Math.floor((files - ownFiles - toldLimit) / 2));
-  return { served, open: served + toldLimit };
+  const served = Math.max(leastServed, Math.floor((files - ownFiles - refusedLimit) / 2));
+  return { served, open: served + refusedLimit };
 }
 
 /** Keeps descriptors for served clients: later connections are refused early. */

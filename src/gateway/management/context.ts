@@ -91,8 +91,8 @@ export function mayAdminister({ identity }: FastifyRequest): boolean {
  */
 export function slotNamed(context: ManagementContext, name: string): KnownSlot {
   const slot = context.index().slots.get(name);
-  const isLooking = context.operator()?.isSettled === false && context.operatorLiveness() === "live";
-  if (slot === undefined && isLooking && slotNameSchema.safeParse(name).success) {
+  const isSyncing = context.operator()?.isSettled === false && context.operatorLiveness() === "live";
+  if (slot === undefined && isSyncing && slotNameSchema.safeParse(name).success) {
     throw new ApiError("slot.not_ready", {
       message: "the operator has not published every slot yet",
       details: { slot: name, state: "offline", reason: "NotPublished" },

@@ -20,7 +20,7 @@ export function guardExecFields(
   const gone = [...known]
     .filter(([key, { mayGo }]) => !mayGo && !now.has(key))
     .map(([, { path }]) => ({ path, value: undefined }));
-  const touched = [...now.values(), ...gone].find(({ path, value }) => differs(value, known.get(keyOf(path))?.value));
+  const touched = [...now.values(), ...gone].find(({ path, value }) => differs(value, known.get(pathKey(path))?.value));
   if (touched === undefined) return;
   throw new ApiError("auth.forbidden", {
     message: `${touched.path.join(".")} may not be written over the API: edit ${file}, or start with SVC_API_EXEC=1`,
@@ -29,10 +29,10 @@ export function guardExecFields(
 }
 
 function byPath(values: readonly Reaching[]): ReadonlyMap<string, Reaching> {
-  return new Map(values.map((each) => [keyOf(each.path), each]));
+  return new Map(values.map((each) => [pathKey(each.path), each]));
 }
 
-function keyOf(path: readonly string[]): string {
+function pathKey(path: readonly string[]): string {
   return path.join("\0");
 }
 

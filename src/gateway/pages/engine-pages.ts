@@ -15,11 +15,11 @@ export interface EnginePagesOptions {
   readonly admit: (request: IncomingMessage) => void;
   /** Whether an admitted caller's credentials are still valid. */
   readonly mayStill: (request: IncomingMessage) => boolean;
-  /** The slot's engine for that request, until the visit is disposed; throws ApiError where none is loaded. */
+  /** The slot's engine for that request, until its use is disposed; throws ApiError where none is loaded. */
   readonly engineOf: (
     slot: string,
     request: IncomingMessage,
-  ) => { readonly engine: PageEngine; readonly visit: Disposable };
+  ) => { readonly engine: PageEngine; readonly use: Disposable };
   /** A request for the slot begins; the function that is returned ends it. */
   readonly begin: (slot: string) => () => void;
   /** A request has ended, or a WebSocket. */
@@ -44,7 +44,7 @@ const connectionLimit = 256;
 const recheckMs = 1000;
 
 /** One request, or one WebSocket, until it ends. */
-interface Visit {
+interface PageRequest {
   readonly request: IncomingMessage;
   readonly requestId: string;
   /** By the steady clock. */
@@ -62,7 +62,7 @@ interface Place {
   readonly engine: PageEngine;
   readonly path: string;
   /** To be disposed once the engine has nothing more to do with the request. */
-  readonly visit: Disposable;
+  readonly use: Disposable;
 }
 
 /**
@@ -73,20 +73,20 @@ interface Place {
 export class EnginePages implements AsyncDisposable {
   readonly server: Server;
   readonly #options: EnginePagesOptions;
-  readonly #open = new Map<Duplex, Visit>();
+  readonly #open = new Map<Duplex, PageRequest>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(options: EnginePagesOptions) {
     this.#options = options;
     this.server = createServer({ headersTimeout: 30_000, requestTimeout: 0 }, (request, response) => {
-      const visit = visitOf(request);
+      const page = pageRequestOf(request);
       const refuse: Refuse = (failure) => {
-        visit.failure ??= failure;
-        refusePage(request, response, failure, visit.requestId);
+        page.failure ??= failure;
+        refusePage(request, response, failure, page.requestId);
       };
-      response.once("close", () => this.#ended(visit, response.writableFinished ? response.statusCode : 499));
+      response.once("close", () => this.#ended(page, response.writableFinished ? response.statusCode : 499));
       try {
-        this.#relay(visit, response, refuse);
+        this.#relay(page, response, refuse);
       } catch (error) {
         refuse(toApiError(error));
         request.resume();
@@ -94,15 +94,15 @@ export class EnginePages implements AsyncDisposable {
     });
     this.server.maxConnections = connectionLimit;
     this.server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-      const visit = visitOf(request);
+      const page = pageRequestOf(request);
       const refuse: Refuse = (failure) => {
-        visit.failure ??= failure;
+        page.failure ??= failure;
         refuseUpgrade(socket, failure);
       };
       socket.on("error", () => socket.destroy());
-      socket.once("close", () => this.#ended(visit, visit.isOpen ? 101 : (visit.failure?.status ?? 499)));
+      socket.once("close", () => this.#ended(page, page.isOpen ? 101 : (page.failure?.status ?? 499)));
       try {
-        this.#upgrade(visit, { socket, head }, refuse);
+        this.#upgrade(page, { socket, head }, refuse);
       } catch (error) {
         refuse(toApiError(error));
       }
@@ -134,13 +134,13 @@ export class EnginePages implements AsyncDisposable {
     for (const [socket, { request }] of this.#open) if (!this.#options.mayStill(request)) socket.destroy();
   }
 
-  #ended({ request, requestId, began, failure }: Visit, code: number): void {
+  #ended({ request, requestId, began, failure }: PageRequest, code: number): void {
     const name = slotOf(request);
     const slot = name !== undefined && this.#options.slots.includes(name) ? name : undefined;
     this.#options.onEnd({ requestId, slot, code, seconds: (steadyNow() - began) / 1000, failure });
   }
 
-  #relay({ request, requestId }: Visit, response: ServerResponse, refuse: Refuse): void {
+  #relay({ request, requestId }: PageRequest, response: ServerResponse, refuse: Refuse): void {
     const place = this.#placeOf(request);
     if (place === undefined) {
       response.writeHead(308, { location: pagePath(slotOf(request) ?? ""), "x-request-id": requestId });
@@ -148,7 +148,7 @@ export class EnginePages implements AsyncDisposable {
       return;
     }
     const { slot, engine, path } = place;
-    response.once("close", () => place.visit[Symbol.dispose]());
+    response.once("close", () => place.use[Symbol.dispose]());
     const engineRequest = this.#openEngineRequest(request, place, headersForEngine(request.headers, slot, engine));
     const end = this.#options.begin(slot);
     response.once("close", () => {
@@ -190,8 +190,8 @@ export class EnginePages implements AsyncDisposable {
     request.pipe(engineRequest);
   }
 
-  #upgrade(visit: Visit, { socket, head }: { socket: Duplex; head: Buffer }, refuse: Refuse): void {
-    const { request } = visit;
+  #upgrade(page: PageRequest, { socket, head }: { socket: Duplex; head: Buffer }, refuse: Refuse): void {
+    const { request } = page;
     const isWebSocket = request.headers.upgrade?.toLowerCase() === "websocket";
     const place = isWebSocket ? this.#placeOf(request) : undefined;
     if (place === undefined)
@@ -200,10 +200,10 @@ export class EnginePages implements AsyncDisposable {
       });
     const { slot, engine, path } = place;
     // A replica that is to end does not wait for a WebSocket: a forgotten tab keeps its own open for ever.
-    place.visit[Symbol.dispose]();
+    place.use[Symbol.dispose]();
     const headers = { ...headersForEngine(request.headers, slot, engine), connection: "Upgrade", upgrade: "websocket" };
     const engineRequest = this.#openEngineRequest(request, place, headers);
-    this.#open.set(socket, visit);
+    this.#open.set(socket, page);
     socket.once("close", () => {
       this.#open.delete(socket);
       engineRequest.destroy();
@@ -219,7 +219,7 @@ export class EnginePages implements AsyncDisposable {
       let lines = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n";
       for (let at = 0; at < named.length; at += 2) lines += `${named[at]}: ${named[at + 1]}\r\n`;
       socket.write(`${lines}\r\n`);
-      visit.isOpen = true;
+      page.isOpen = true;
       other.on("error", () => socket.destroy());
       other.once("close", () => socket.destroy());
       socket.once("close", () => other.destroy());
@@ -269,7 +269,7 @@ export class EnginePages implements AsyncDisposable {
   }
 }
 
-function visitOf(request: IncomingMessage): Visit {
+function pageRequestOf(request: IncomingMessage): PageRequest {
   return { request, requestId: requestIdOf(request), began: steadyNow(), isOpen: false, failure: undefined };
 }
 

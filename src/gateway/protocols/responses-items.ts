@@ -125,7 +125,7 @@ export class CallItem implements OpenItem {
   #callId: string | undefined;
   #name = "";
   #arguments = "";
-  #isTold = false;
+  #isAnnounced = false;
   #status: Ending | undefined;
 
   constructor(index: number, emit: Emit) {
@@ -135,9 +135,9 @@ export class CallItem implements OpenItem {
 
   add(id: string | undefined, name: string, delta: string): void {
     this.#callId ??= id;
-    if (!this.#isTold) this.#name += name;
+    if (!this.#isAnnounced) this.#name += name;
     this.#arguments += delta;
-    if (this.#isTold && delta !== "") this.#emit("response.function_call_arguments.delta", { ...this.#at, delta });
+    if (this.#isAnnounced && delta !== "") this.#emit("response.function_call_arguments.delta", { ...this.#at, delta });
     else if (this.#name !== "") this.#announce();
   }
 
@@ -158,8 +158,8 @@ export class CallItem implements OpenItem {
   }
 
   #announce(): void {
-    if (this.#isTold) return;
-    this.#isTold = true;
+    if (this.#isAnnounced) return;
+    this.#isAnnounced = true;
     this.#emit("response.output_item.added", { output_index: this.#index, item: this.#body("in_progress", "") });
     if (this.#arguments !== "")
       this.#emit("response.function_call_arguments.delta", { ...this.#at, delta: this.#arguments });

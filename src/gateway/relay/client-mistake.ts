@@ -19,7 +19,7 @@ interface EngineError {
 export function clientMistake(status: number, body: unknown): ApiError | undefined {
   const error = errorIn(body);
   const overflow = overflowOf(error);
-  if (overflow !== undefined) return contextExceeded(overflow, status < 500 ? asTold(body) : undefined);
+  if (overflow !== undefined) return contextExceeded(overflow, status < 500 ? showable(body) : undefined);
   // 502 and above are about the engine's own backend, or its load.
   if (status !== 500 && status !== 501) return undefined;
   const words = mistakeWords(error);
@@ -27,7 +27,7 @@ export function clientMistake(status: number, body: unknown): ApiError | undefin
 }
 
 /** The part of an engine's body that can be shown: a deeply nested value can be parsed, but not serialised. */
-export function asTold(body: unknown): unknown {
+export function showable(body: unknown): unknown {
   return isShallow(body) ? body : undefined;
 }
 

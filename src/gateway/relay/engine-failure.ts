@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import type { ExchangeError } from "../../lib/exchange.ts";
 import { parseJson } from "../../lib/json.ts";
-import { asTold, clientMistake, errorIn } from "./client-mistake.ts";
+import { showable, clientMistake, errorIn } from "./client-mistake.ts";
 
 /** The client's error when the engine gave no complete answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
@@ -49,7 +49,7 @@ export function engineRefusal(status: number, body: Buffer, request: Buffer | un
   return new ApiError("dispatch.rejected", {
     status,
     message: (errorIn(upstream).message ?? `the engine answered ${status}`).slice(0, 2000),
-    details: { upstream: asTold(upstream) ?? body.toString("utf8", 0, 2000) },
+    details: { upstream: showable(upstream) ?? body.toString("utf8", 0, 2000) },
   });
 }
 

@@ -1,6 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import type { PublishedStore } from "../../store/store.ts";
-import type { Permit } from "../admission/admission.ts";
+import type { WaitPlace } from "../admission/admission.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import type { ResolutionIndex } from "./index.ts";
 import { resolveWanted, type Target, type ModelRequest } from "./resolve.ts";
@@ -20,7 +20,7 @@ type Outcome = () => Target;
 /** A request that waits until the meaning of its model is known. */
 export interface UnresolvedRequest {
   readonly isWaiting: boolean;
-  readonly place: Permit;
+  readonly place: WaitPlace;
   abandon(): void;
 }
 
@@ -112,7 +112,7 @@ class SyncWaiter implements UnresolvedRequest {
   readonly #timer: NodeJS.Timeout;
   isWaiting = true;
   /** The name may be any text of a client: it is not repeated. */
-  readonly place: Permit = { at: "slot", name: "unknown", state: "offline", position: 0, progress: undefined };
+  readonly place: WaitPlace = { at: "slot", name: "unknown", state: "offline", position: 0, progress: undefined };
 
   constructor(onEnd: (outcome: Outcome | undefined) => void, wanted: ModelRequest, holdMs: number) {
     this.#onEnd = onEnd;

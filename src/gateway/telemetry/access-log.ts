@@ -65,9 +65,8 @@ export class AccessLine {
   text(): string {
     const { requestId, path, slot, code, seconds, failure, record } = this.#request;
     const { field, inMessage } = slots.of(slot);
-    let line =
-      `${beginOf(this.#time)}${requestId}"${field}` +
-      `${code},"ms":${Math.round(seconds * 1000)}${fieldsOf(record)}`;
+    const ms = Math.round(seconds * 1000);
+    let line = `${beginOf(this.#time)}${requestId}"${field}${code},"ms":${ms}${fieldsOf(record)}`;
     if (failure !== undefined) line += `,"failure":"${failure.code}"`;
     // No request id, no path of ours and no error code has a character that JSON escapes.
     return `${line},"msg":"${path}${inMessage}${code}${failure === undefined ? "" : ` ${failure.code}`}"}\n`;

@@ -34,7 +34,7 @@ export class EngineCaches implements Disposable {
   /** Engines without that route. */
   readonly #without = new WeakSet<Backend>();
   #wantedAt = -Infinity;
-  #askedAt = -Infinity;
+  #queriedAt = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(index: () => Pick<ResolutionIndex, "slots">, admission: Pick<Admission, "backends">) {
@@ -45,7 +45,7 @@ export class EngineCaches implements Disposable {
   /** The last figures, which are at most some seconds old; none at the first call, which has the engines asked. */
   *samples(): Iterable<Sample> {
     this.#wantedAt = steadyNow();
-    if (this.#wantedAt - this.#askedAt >= leastMs) this.#readAll();
+    if (this.#wantedAt - this.#queriedAt >= leastMs) this.#readAll();
     for (const { slot, backend } of this.#engines()) {
       const figure = this.#figures.get(backend);
       if (figure !== undefined && steadyNow() - figure.at < keptMs)
@@ -61,7 +61,7 @@ export class EngineCaches implements Disposable {
     clearTimeout(this.#timer);
     const now = steadyNow();
     if (now - this.#wantedAt > wantedMs) return;
-    this.#askedAt = now;
+    this.#queriedAt = now;
     this.#timer = setTimeout(() => this.#readAll(), everyMs).unref();
     for (const { slot, backend } of this.#engines()) void this.#read(slot, backend);
   }

@@ -10,7 +10,7 @@ export interface KeyWatchOptions {
 export class KeyWatch implements Disposable {
   readonly #options: KeyWatchOptions;
   readonly #timer: NodeJS.Timeout | undefined;
-  #isLooking = false;
+  #isChecking = false;
   #isDisposed = false;
 
   constructor(options: KeyWatchOptions) {
@@ -25,13 +25,13 @@ export class KeyWatch implements Disposable {
   }
 
   async #check(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
+    if (this.#isChecking) return;
+    this.#isChecking = true;
     try {
       const problem = await this.#options.check();
       if (!this.#isDisposed) this.#options.onProblem(problem);
     } finally {
-      this.#isLooking = false;
+      this.#isChecking = false;
     }
   }
 }

@@ -6,7 +6,7 @@ import {
   type ResponseHead,
   type Transport,
 } from "../../lib/exchange.ts";
-import type { Permit } from "../admission/admission.ts";
+import type { WaitPlace } from "../admission/admission.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { toApiError } from "../http/answer.ts";
 import type { QueuedClient, SlotQueue } from "../admission/slot-queue.ts";
@@ -29,7 +29,7 @@ export interface CallingProvider {
   /** The error of a full queue. */
   overloaded(): ApiError;
   /** The place of a waiting request, as it may be reported. */
-  placeOf(call: ProviderCall): Permit;
+  placeOf(call: ProviderCall): WaitPlace;
   /** Throws, or rejects with, ApiError. */
   key(): string | undefined | Promise<string>;
   transport(key: string | undefined): Promise<Transport>;
@@ -99,7 +99,7 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
     return this.#queuePlace.isWaiting;
   }
 
-  get place(): Permit {
+  get place(): WaitPlace {
     return this.#provider.placeOf(this);
   }
 

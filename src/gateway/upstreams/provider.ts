@@ -4,7 +4,7 @@ import { ApiError } from "../../api/errors.ts";
 import { DenseSet } from "../../lib/dense-set.ts";
 import type { ExchangeEvents, Transport } from "../../lib/exchange.ts";
 import { AnswerTooLarge, wholeAnswer } from "../../lib/whole-answer.ts";
-import type { Permit } from "../admission/admission.ts";
+import type { WaitPlace } from "../admission/admission.ts";
 import { SlotQueue } from "../admission/slot-queue.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { CircuitState } from "./circuit.ts";
@@ -98,7 +98,7 @@ export class Provider implements CallingProvider {
   }
 
   /** The place of a waiting request, as it may be reported. */
-  placeOf(call: ProviderCall): Permit {
+  placeOf(call: ProviderCall): WaitPlace {
     const position = this.queue.position(call);
     return { at: "upstream", name: this.options.name, state: "queued", position, progress: undefined };
   }

@@ -45,7 +45,7 @@ class FileSecret implements Secret {
   readonly #now: () => number;
   #stamp = "";
   #found: string | SecretError | undefined;
-  #lookedAt = -Infinity;
+  #readAt = -Infinity;
   #reading: Promise<string> | undefined;
 
   constructor(path: string, now: () => number) {
@@ -55,7 +55,7 @@ class FileSecret implements Secret {
 
   read(): string | Promise<string> {
     if (this.#reading !== undefined) return this.#reading;
-    if (this.#found !== undefined && this.#now() - this.#lookedAt < freshMs) {
+    if (this.#found !== undefined && this.#now() - this.#readAt < freshMs) {
       if (typeof this.#found === "string") return this.#found;
       throw this.#found;
     }
@@ -64,7 +64,7 @@ class FileSecret implements Secret {
   }
 
   async #read(): Promise<string> {
-    this.#lookedAt = this.#now();
+    this.#readAt = this.#now();
     try {
       const { ino, size, mtimeNs, ctimeNs } = await stat(this.#path, { bigint: true });
       const stamp = `${ino} ${size} ${mtimeNs} ${ctimeNs}`;

@@ -89,8 +89,8 @@ export class Upstreams implements AsyncDisposable {
   }
 
   /** Every list of models to discover has been requested once: an unknown model is unknown. */
-  get hasLooked(): boolean {
-    return [...this.#members.values()].every(({ discovery }) => discovery?.hasLooked !== false);
+  get hasListed(): boolean {
+    return [...this.#members.values()].every(({ discovery }) => discovery?.hasListed !== false);
   }
 
   /** Undefined when it was dropped meanwhile. */

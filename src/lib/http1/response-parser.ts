@@ -232,7 +232,7 @@ function readHeaders(text: string, from: number): KnownHeaders {
     if (at === start || text.charCodeAt(at) !== colon) throw new ProtocolError("a header line is malformed");
     const lineFeed = text.indexOf("\r\n", at);
     const end = lineFeed < 0 ? text.length : lineFeed;
-    const key = keyOf(text, start, at);
+    const key = knownHeader(text, start, at);
     if (key !== undefined) {
       const value = text.slice(at + 1, end).trim();
       const before = known[key];
@@ -244,7 +244,7 @@ function readHeaders(text: string, from: number): KnownHeaders {
 }
 
 /** Compares the length first: most names need no further comparison. */
-function keyOf(text: string, start: number, end: number): keyof KnownHeaders | undefined {
+function knownHeader(text: string, start: number, end: number): keyof KnownHeaders | undefined {
   switch (end - start) {
     case 10:
       return isName(text, start, "connection") ? "connection" : undefined;

@@ -18,9 +18,9 @@ const grace = 0.1;
  * After so many times of a watch without a line, not even a bookmark, another list tells what there is: a datastore that
  * was restored from a backup counts versions from an earlier one, and a watch from a later version tells nothing.
  */
-const silentWatches = 2;
+const quietWatches = 2;
 /** What a list lacks is asked for again after this. */
-const secondLookMs = 250;
+const secondListMs = 250;
 /** A watch is opened again within 2 s, unless the API server does not answer. */
 const followingMs = 5000;
 
@@ -139,7 +139,7 @@ export class ListWatch implements AsyncDisposable {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
-        if (this.#isSilent()) this.#version = undefined;
+        if (this.#isQuiet()) this.#version = undefined;
         if (this.#version === undefined) await this.#list();
         await this.#watch();
       } catch (error) {
@@ -150,9 +150,9 @@ export class ListWatch implements AsyncDisposable {
     }
   }
 
-  #isSilent(): boolean {
+  #isQuiet(): boolean {
     const { watchSeconds = usualWatchSeconds } = this.#options;
-    return steadyNow() - this.#heardMs > silentWatches * watchSeconds * 1000;
+    return steadyNow() - this.#heardMs > quietWatches * watchSeconds * 1000;
   }
 
   #failed(error: unknown): void {
@@ -180,7 +180,7 @@ export class ListWatch implements AsyncDisposable {
     const isRestored = (): boolean => isOlder(found.version, newest);
     if ((isMissing() || isRestored()) && !this.#stop.signal.aborted) {
       // A list that lacks what was there may come from a server that has not read all of its own store yet.
-      await delay(secondLookMs, undefined, { signal: this.#stop.signal });
+      await delay(secondListMs, undefined, { signal: this.#stop.signal });
       const again = await this.#pages();
       for (const [name, object] of found.objects) if (!again.objects.has(name)) this.#cache.put(object);
       found = again;

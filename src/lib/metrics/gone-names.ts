@@ -12,7 +12,7 @@ export class GoneNames {
   readonly #now: () => number;
   /** When each was first found absent. */
   readonly #since = new Map<string, number>();
-  #lookedAt = -Infinity;
+  #sweptAt = -Infinity;
 
   constructor(isPresent: (name: string) => boolean, now: () => number = steadyNow) {
     this.#isPresent = isPresent;
@@ -22,8 +22,8 @@ export class GoneNames {
   /** Some of the names whose time has come, which the caller drops; of frequent calls only one in five seconds looks. */
   due(names: () => Iterable<string>): readonly string[] {
     const now = this.#now();
-    if (now - this.#lookedAt < everyMs) return [];
-    this.#lookedAt = now;
+    if (now - this.#sweptAt < everyMs) return [];
+    this.#sweptAt = now;
     const due: string[] = [];
     const absent = new Set<string>();
     for (const name of names()) if (!this.#isPresent(name)) absent.add(name);

@@ -50,11 +50,11 @@ export async function readSpan(options: RangeOptions, range: Range): Promise<voi
   if (other !== undefined) throw new ContentChanged(other);
   const { connectMs, stallMs, proxies } = network;
   const { url, lookup } = address;
-  const asked = usesRanges ? { range: `bytes=${writer.position}-${to - 1}` } : {};
+  const rangeHeader = usesRanges ? { range: `bytes=${writer.position}-${to - 1}` } : {};
   const request = {
     method: "GET" as const,
     url,
-    headers: { ...address.headers, ...asked },
+    headers: { ...address.headers, ...rangeHeader },
     proxy: proxies?.(url),
     connectMs,
     stallMs,

@@ -37,14 +37,14 @@ export class RemoteShapes implements AsyncDisposable {
    * Undefined: the shape is unknown.
    */
   known(model: WantedModel, requester: string): ModelShape | "unread" | "reading" | undefined {
-    const key = keyOf(model);
+    const key = shapeKey(model);
     if (this.#known.has(key)) return this.#known.get(key);
     return this.#reading.get(key)?.requesters.has(requester) === true ? "reading" : "unread";
   }
 
   /** Begins to read, unless the shape is known, or joins a running reading. */
   read(model: WantedModel, requester: string): void {
-    const key = keyOf(model);
+    const key = shapeKey(model);
     if (this.#known.has(key)) return;
     const running = this.#reading.get(key);
     if (running !== undefined) {
@@ -95,6 +95,6 @@ export class RemoteShapes implements AsyncDisposable {
   }
 }
 
-function keyOf({ files, isOpen }: WantedModel): string {
+function shapeKey({ files, isOpen }: WantedModel): string {
   return canonicalJson([files, isOpen]);
 }

@@ -1,6 +1,6 @@
 import type { Grant } from "../plan/grant.ts";
 import { entryOf, type Entries, type Entry } from "./entries.ts";
-import { inLine } from "./line.ts";
+import { waitingMembers } from "./waiting.ts";
 import type { Member } from "./member.ts";
 import { overBudgetMessage, waitingMessage } from "./messages.ts";
 import { place, type Placement, type Waiting } from "./place.ts";
@@ -74,12 +74,12 @@ export function admit(members: readonly Member[], rules: GroupRules, before: Ent
 function lentAdmission(members: readonly Member[], until: string, before: Entries, nowMs: number): Admission {
   const present = members.filter(({ isPresent }) => isPresent);
   const isGone = ({ isPresent, isReady, isLeaving }: Member): boolean => isPresent && (isReady || isLeaving);
-  const line = inLine(members, new Map(), new Set(), before);
+  const waiting = waitingMembers(members, new Map(), new Set(), before);
   const entries = new Map<string, Entry>();
-  for (const member of [...present.filter((each) => !line.includes(each)), ...line]) {
+  for (const member of [...present.filter((each) => !waiting.includes(each)), ...waiting]) {
     const { name, isPresent } = member;
     const state = isGone(member) ? "leaving" : isPresent ? "granted" : "waiting";
-    const next = isPresent && line.includes(member) ? "waiting" : undefined;
+    const next = isPresent && waiting.includes(member) ? "waiting" : undefined;
     const entry = entryOf(member, { state, next }, before, nowMs);
     entries.set(name, state === "leaving" ? { ...entry, cause: before.get(name)?.cause ?? "lent" } : entry);
   }

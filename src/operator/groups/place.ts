@@ -2,7 +2,7 @@ import type { LeavingCause } from "../plan/grant.ts";
 import { amountOf, exceeded, fits, type Amounts } from "./amounts.ts";
 import { waitedMs, type Entries } from "./entries.ts";
 import { evictions } from "./evictions.ts";
-import { heldBy, inLine, type Held } from "./line.ts";
+import { heldBy, waitingMembers, type Held } from "./waiting.ts";
 import { grown, isMovable, type Member } from "./member.ts";
 import type { GroupRules } from "./rules.ts";
 
@@ -55,7 +55,7 @@ export function place(members: readonly Member[], rules: GroupRules, before: Ent
     leaving.set(name, "budget");
     later.delete(name);
   }
-  for (const member of inLine(members, held, growing, before)) {
+  for (const member of waitingMembers(members, held, growing, before)) {
     const { name } = member;
     // A slot that leaves is loaded again with its next engine.
     if (member.isPresent && !later.has(name)) {

@@ -16,8 +16,8 @@ export async function benchmarkBasis(
   { machine, runtime }: { readonly machine: Pick<Machine, "facts">; readonly runtime: Pick<Runtimes, "traitsOf"> },
   { before, requests, model, workloads }: Pick<SlotInput, "before" | "requests" | "model" | "workloads">,
 ): Promise<BenchmarkBasis | undefined> {
-  const isAsked = requests.some(({ kind }) => kind === "benchmark");
-  if (before?.status.lastBenchmark === undefined && !isAsked) return undefined;
+  const isRequested = requests.some(({ kind }) => kind === "benchmark");
+  if (before?.status.lastBenchmark === undefined && !isRequested) return undefined;
   const main = isRefusal(workloads) ? undefined : workloads.find(({ role }) => role === "main");
   const modelFile = model?.fingerprint ?? model?.sha256;
   const isHere = main === undefined || runtime.traitsOf(main.runtime)?.isElsewhere !== true;

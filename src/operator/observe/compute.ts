@@ -63,9 +63,9 @@ export function computeClaims({ spec, compute, backend }: SlotInput): ConditionC
   return claim === undefined ? [] : [{ type: "Degraded", status: "True", ...claim }];
 }
 
-type Told = Pick<ConditionClaim, "reason" | "message">;
+type Explanation = Pick<ConditionClaim, "reason" | "message">;
 
-function offGpu({ model, backend: declared }: SlotSpec, compute: Compute, backend: string): Told | undefined {
+function offGpu({ model, backend: declared }: SlotSpec, compute: Compute, backend: string): Explanation | undefined {
   const { devices, layersOffloaded = 0, layersTotal } = compute;
   const wanted = Math.min(model.gpuLayers ?? Infinity, layersTotal ?? Infinity);
   const isThere = devices.length > 0 && (layersTotal === undefined || layersOffloaded >= wanted);
@@ -80,7 +80,7 @@ function offGpu({ model, backend: declared }: SlotSpec, compute: Compute, backen
   return { reason: "NotOnGpu", message: `${who}, and ${share} on a GPU; ${next}` };
 }
 
-function onGpu(spec: SlotSpec, { buffers = [] }: Compute, backend: string): Told | undefined {
+function onGpu(spec: SlotSpec, { buffers = [] }: Compute, backend: string): Explanation | undefined {
   if (backend !== "cpu" || buffers.length === 0) return undefined;
   const variables = ownGpuVariables({ spec });
   const why = variables.length === 0 ? "" : `: env.${variables.join(", env.")} of the manifest says so`;

@@ -7,11 +7,11 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
   let held = 0;
   let inFlight = 0;
   let seenRevision = Infinity;
-  let untold = 0;
+  let unattributed = 0;
   let tells = false;
   const processes: Record<string, { readonly inFlight: number; readonly lastByteAt: Date | undefined }> = {};
   const refs = new Map<string, { held: number; inFlight: number; waitingSince: Date | undefined }>();
-  const untoldOfRefs = { held: 0, inFlight: 0 };
+  const unattributedByRef = { held: 0, inFlight: 0 };
   let lastRequestAt: Date | undefined;
   let lastByteAt: Date | undefined;
   for (const gateway of gateways) {
@@ -23,8 +23,8 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
     lastRequestAt = later(lastRequestAt, slot.lastRequestAt);
     lastByteAt = later(lastByteAt, slot.lastByteAt);
     if (slot.refs === undefined) {
-      untoldOfRefs.held += slot.held;
-      untoldOfRefs.inFlight += slot.inFlight;
+      unattributedByRef.held += slot.held;
+      unattributedByRef.inFlight += slot.inFlight;
     }
     for (const { ref, ...own } of slot.refs ?? []) {
       const known = refs.get(ref) ?? { held: 0, inFlight: 0, waitingSince: undefined };
@@ -34,7 +34,7 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
         waitingSince: earlier(known.waitingSince, own.waitingSince),
       });
     }
-    if (slot.endpoints === undefined) untold += slot.inFlight;
+    if (slot.endpoints === undefined) unattributed += slot.inFlight;
     else tells = true;
     for (const process of slot.endpoints ?? []) {
       const known = processes[processName(process)];
@@ -47,8 +47,8 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
   if (lastRequestAt !== undefined && since !== undefined && lastRequestAt < since) lastRequestAt = undefined;
   // Status has it, by the present setting of the clock.
   if (lastRequestAt !== undefined && isFromAhead(lastRequestAt.getTime(), now)) lastRequestAt = undefined;
-  const byProcess = tells ? { byProcess: { processes, untold } } : {};
-  const byRef = refs.size === 0 ? {} : { byRef: { refs, untold: untoldOfRefs } };
+  const byProcess = tells ? { byProcess: { processes, unattributed } } : {};
+  const byRef = refs.size === 0 ? {} : { byRef: { refs, unattributed: unattributedByRef } };
   return { held, inFlight, lastRequestAt, lastByteAt, seenRevision, ...byProcess, ...byRef };
 }
 

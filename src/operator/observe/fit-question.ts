@@ -36,7 +36,7 @@ export interface FitQuestion {
   readonly budgets: readonly Budget[];
   readonly beside: Beside;
   /** The embedded engine's own limit of the context without a setting. */
-  readonly unaskedContext: number | undefined;
+  readonly defaultContext: number | undefined;
   readonly program: string | undefined;
   readonly declared: { readonly memoryBytes: number | undefined; readonly gpuBytes: number | undefined };
 }
@@ -73,7 +73,7 @@ export function fitQuestion(
     gpus,
     budgets,
     beside: { processBytes: program * Math.max(1, processes.length), promptCacheBytes: cached },
-    unaskedContext: isEmbedded ? 4096 : undefined,
+    defaultContext: isEmbedded ? 4096 : undefined,
     program: isOurs && !isEmbedded && placement.runs === "program" ? workloads[0]?.command[0] : undefined,
     declared: { memoryBytes: model?.memoryBytes, gpuBytes: model?.minVramBytes },
   };

@@ -137,7 +137,7 @@ export class FitRecords {
 
   /** Undefined where one process has no readable model. */
   async #modelsOf(question: FitQuestion): Promise<readonly KnownModel[] | undefined> {
-    const { processes, gpus, unaskedContext } = question;
+    const { processes, gpus, defaultContext } = question;
     if (processes.length === 0 || processes.some(({ words }) => isBeyondPrint(words))) return undefined;
     const models: KnownModel[] = [];
     for (const process of processes) {
@@ -145,7 +145,7 @@ export class FitRecords {
       const shape = await this.#shapes.of(files, fingerprint);
       if (shape === undefined) return undefined;
       const longest = shape.contextLength ?? 4096;
-      const contextLength = Math.min(longest, unaskedContext ?? longest);
+      const contextLength = Math.min(longest, defaultContext ?? longest);
       const plain = settingsOf(words, env, { contextLength, gpus, projectorBytes: 0 });
       const isFlash = plain.hasFlashAttention;
       const projectorBytes = projector === undefined ? 0 : await this.#projectors.bytesOf(projector, isFlash);

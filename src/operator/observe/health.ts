@@ -100,7 +100,7 @@ export class HealthRecords implements Disposable {
     /** Only a probe can show the state of the process. */
     isBlind = false,
   ): Health {
-    const key = keyOf(process);
+    const key = processKey(process);
     const aged = this.#aged(process, now);
     const lost = this.#lost(process, aged, published, now);
     if (lost !== undefined) return lost;
@@ -180,7 +180,7 @@ export class HealthRecords implements Disposable {
     if (!memory.isWarm && memory.lostMs === undefined && !wasAdopted) return undefined;
     const elapsedMs = this.#elapsedMs();
     const lostMs = memory.lostMs ?? elapsedMs;
-    this.#memory.set(keyOf(process), { ...memory, lostMs });
+    this.#memory.set(processKey(process), { ...memory, lostMs });
     return { ...memory, isWarm: true, lostAt: new Date(now.getTime() - (elapsedMs - lostMs)) };
   }
 
@@ -196,7 +196,7 @@ export class HealthRecords implements Disposable {
   }
 
   #of(process: Observed): Memory {
-    const remembered = this.#memory.get(keyOf(process));
+    const remembered = this.#memory.get(processKey(process));
     const identity = nameOfStart(process.id, process.startedAt);
     return remembered?.process === identity
       ? remembered
@@ -213,7 +213,7 @@ export class HealthRecords implements Disposable {
     exchange: Exchange<Result>,
     conclude: (before: Memory, result: Result) => Memory,
   ): Promise<void> {
-    const key = keyOf({ slot, role, ordinal });
+    const key = processKey({ slot, role, ordinal });
     const identity = nameOfStart(rest.id, rest.startedAt);
     const current = this.#inProgress.get(key);
     if (current?.process === identity) return current.kind === kind ? current.done : Promise.resolve();
@@ -248,7 +248,7 @@ function isNews(before: Memory, after: Memory): boolean {
   return !before.isWarm || before.failures !== after.failures;
 }
 
-const keyOf = ({ slot, role, ordinal }: Pick<Observed, "slot"> & ProcessRef): string =>
+const processKey = ({ slot, role, ordinal }: Pick<Observed, "slot"> & ProcessRef): string =>
   `${slot}/${processName({ role, ordinal })}`;
 
 function wasReady(process: Observed, published: PublishedSlot | undefined): boolean {

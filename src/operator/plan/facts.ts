@@ -74,10 +74,10 @@ export function needsStart(input: SlotInput): readonly Workload[] {
 export function failuresInForce(input: SlotInput): number {
   const { before } = input;
   if (before === undefined || before.specHash !== input.specHash || isOtherModel(input)) return 0;
-  const askedAt = Math.max(at(requestOf(input, "restart")?.requestedAt), at(requestOf(input, "load")?.requestedAt));
+  const requestedAt = Math.max(at(requestOf(input, "restart")?.requestedAt), at(requestOf(input, "load")?.requestedAt));
   const failedAt = at(before.status.lastError?.time);
   if (before.status.lastError?.reason === memoryReason && at(input.freedAt) > failedAt) return 0;
-  return askedAt > failedAt || failedAt > input.now.getTime() ? 0 : before.status.failures;
+  return requestedAt > failedAt || failedAt > input.now.getTime() ? 0 : before.status.failures;
 }
 
 /** Another model than the one that is published was chosen just now: the slot's failures are not its own. */

@@ -262,11 +262,11 @@ export function unhealthy(input: ProcessInput): Decision | undefined {
     const health = healthOf(input, process);
     if (health?.isWarm !== true || health.failures < spec.probe.failures) continue;
     const message = `${health.failures} probes failed: ${health.message}`;
-    const silentMs = input.now.getTime() - at(input.demand.lastByteAt ?? input.demand.lastRequestAt);
-    const isHung = silentMs > spec.probe.hungSeconds * 1000;
+    const sinceByteMs = input.now.getTime() - at(input.demand.lastByteAt ?? input.demand.lastRequestAt);
+    const isHung = sinceByteMs > spec.probe.hungSeconds * 1000;
     if (input.demand.inFlight === 0 || isHung) return fail(input, process, "Unhealthy", message);
     if (isServedByOthers(input)) {
-      const deadline = new Date(input.now.getTime() - silentMs + spec.probe.hungSeconds * 1000);
+      const deadline = new Date(input.now.getTime() - sinceByteMs + spec.probe.hungSeconds * 1000);
       return spared(input, { reason: "Unhealthy", message, deadline });
     }
     return {

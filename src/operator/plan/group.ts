@@ -64,9 +64,9 @@ export function preempted(input: SlotInput): Decision | undefined {
 /** The requests in flight get no answer any more: the engine of a slot that stays would be restarted for that. */
 export function isHung(input: SlotInput): boolean {
   const { demand, now, spec } = input;
-  const silentMs = now.getTime() - at(demand.lastByteAt ?? demand.lastRequestAt);
-  const isSilent = spec !== undefined && silentMs > spec.probe.hungSeconds * 1000;
-  return isSilent && running(input).every((process) => isInTrouble(input, process));
+  const sinceByteMs = now.getTime() - at(demand.lastByteAt ?? demand.lastRequestAt);
+  const isOverdue = spec !== undefined && sinceByteMs > spec.probe.hungSeconds * 1000;
+  return isOverdue && running(input).every((process) => isInTrouble(input, process));
 }
 
 function leavingReason(group: SlotInput["group"]): string {

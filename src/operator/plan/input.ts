@@ -38,12 +38,12 @@ export interface SlotDemand {
       string,
       { readonly held: number; readonly inFlight: number; readonly waitingSince: Date | undefined }
     >;
-    readonly untold: { readonly held: number; readonly inFlight: number };
+    readonly unattributed: { readonly held: number; readonly inFlight: number };
   };
   /** By the name of each process, and the part that gateways do not distinguish; absent: no gateway distinguishes. */
   readonly byProcess?: {
     readonly processes: Readonly<Record<string, { readonly inFlight: number; readonly lastByteAt: Date | undefined }>>;
-    readonly untold: number;
+    readonly unattributed: number;
   };
 }
 

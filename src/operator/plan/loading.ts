@@ -17,7 +17,7 @@ import { isSameProcess, processName } from "../../api/process-ref.ts";
 import { idleInMs } from "./wanted.ts";
 
 /** A wanted process does not run. */
-export function missing(input: ProcessInput): Decision | undefined {
+export function notRunning(input: ProcessInput): Decision | undefined {
   const starts = needsStart(input);
   if (starts.length === 0) return undefined;
   const failures = failuresInForce(input);

@@ -116,8 +116,8 @@ function demandOf({ demand, now }: ChoiceInput, chosen: string): ReadonlyMap<str
     found.set(ref, { held, inFlight, waitedMs });
   }
   const { held, inFlight, waitedMs } = found.get(chosen) ?? { held: 0, inFlight: 0, waitedMs: 0 };
-  const untold = demand.byRef?.untold ?? demand;
-  return found.set(chosen, { held: held + untold.held, inFlight: inFlight + untold.inFlight, waitedMs });
+  const unattributed = demand.byRef?.unattributed ?? demand;
+  return found.set(chosen, { held: held + unattributed.held, inFlight: inFlight + unattributed.inFlight, waitedMs });
 }
 
 /** Failures from before an edit, or before a person asked to load or restart the slot, count no more. */

@@ -5,7 +5,7 @@ import type { SlotInput } from "./input.ts";
 import { lent, memoryAwaited, preempted, ungranted } from "./group.ts";
 import { withReplacement } from "./growth.ts";
 import { learningSteps } from "./learning.ts";
-import { coming, drifted, loaded, missing, pending } from "./loading.ts";
+import { coming, drifted, loaded, notRunning, pending } from "./loading.ts";
 import { notPrepared } from "./preparing.ts";
 import { swapping } from "./swapping.ts";
 import { runtimeUnreachable } from "./unreachable.ts";
@@ -45,7 +45,7 @@ const processChecks: readonly [name: string, check: ProcessCheck][] = [
   ["backingOff", backingOff],
   ["drifted", drifted],
   ["ungranted", ungranted],
-  ["missing", missing],
+  ["notRunning", notRunning],
   ["unreachable", unreachable],
   ["pending", pending],
   ["startupFailed", startupFailed],

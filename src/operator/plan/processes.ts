@@ -55,7 +55,7 @@ function demandOf(demand: SlotDemand, process: ProcessRef): SlotDemand {
   const { byProcess } = demand;
   if (byProcess === undefined) return demand;
   const own = byProcess.processes[processName(process)];
-  const inFlight = (own?.inFlight ?? 0) + byProcess.untold;
+  const inFlight = (own?.inFlight ?? 0) + byProcess.unattributed;
   return { ...demand, inFlight, lastByteAt: own?.lastByteAt ?? demand.lastByteAt };
 }
 

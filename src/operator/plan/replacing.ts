@@ -106,10 +106,10 @@ function changeOf(input: ProcessInput): string {
   }
   const known = before && completeSlot(before.name, before.spec);
   const change = known === undefined || spec === undefined ? undefined : specChange(known, spec, file);
-  return change ?? toldChange(input) ?? "the file of its model, its image or its program has changed";
+  return change ?? publishedChange(input) ?? "the file of its model, its image or its program has changed";
 }
 
-function toldChange(input: ProcessInput): string | undefined {
+function publishedChange(input: ProcessInput): string | undefined {
   const began = unloadingSince(input);
   if (began?.reason === changed) return began.message;
   return input.before?.status.conditions.find(({ type, reason }) => type === "Reconciling" && reason === changed)

@@ -31,10 +31,10 @@ export function runtimeUnreachable(input: SlotInput): Decision | undefined {
 
 /** The runtime is tried continuously; this is the time for the clients' next attempt. */
 export function runtimeUnreachableUntil({ before, now }: SlotInput): Date {
-  const wasSilent = before?.status.conditions.some(
+  const wasUnreachable = before?.status.conditions.some(
     ({ type, reason }) => type === "Ready" && reason === unreachableReason,
   );
-  const planned = wasSilent === true ? at(before?.status.nextRetryAt) : undefined;
+  const planned = wasUnreachable === true ? at(before?.status.nextRetryAt) : undefined;
   if (planned === undefined) return new Date(now.getTime() + shortSilenceMs);
   const leftMs = planned - now.getTime();
   return leftMs > 0 && leftMs <= longSilenceMs ? new Date(planned) : new Date(now.getTime() + longSilenceMs);

@@ -61,7 +61,7 @@ export function imageOf(
   const image = workload?.container?.image;
   if (workload === undefined || image === undefined) return {};
   // An engine of another hash may have another image.
-  const told = running.find(({ hash, imageDigest }) => hash === workload.hash && imageDigest !== undefined);
-  const [, digest = told?.imageDigest] = image.split("@");
+  const reported = running.find(({ hash, imageDigest }) => hash === workload.hash && imageDigest !== undefined);
+  const [, digest = reported?.imageDigest] = image.split("@");
   return { image, ...(digest === undefined ? {} : { imageDigest: digest }) };
 }

@@ -27,7 +27,7 @@ export class GpuMemory {
   readonly #now: () => number;
   #known: readonly GpuFacts[] = [];
   #asking: Promise<void> | undefined;
-  #askedAt = Number.NEGATIVE_INFINITY;
+  #queriedAt = Number.NEGATIVE_INFINITY;
 
   /** `now`: milliseconds of a monotonic clock. */
   constructor(ask: (() => Promise<readonly GpuFacts[]>) | undefined, now: () => number = () => performance.now()) {
@@ -42,8 +42,8 @@ export class GpuMemory {
   }
 
   #refresh(): void {
-    if (this.#ask === undefined || this.#asking !== undefined || this.#now() - this.#askedAt < restMs) return;
-    this.#askedAt = this.#now();
+    if (this.#ask === undefined || this.#asking !== undefined || this.#now() - this.#queriedAt < restMs) return;
+    this.#queriedAt = this.#now();
     this.#asking = this.#ask()
       .then((known) => void (this.#known = known))
       // A machine whose driver hangs has no figures, rather than old ones.

@@ -148,7 +148,7 @@ class DockerRuntime implements Runtime {
       await this.#correct(known);
       return;
     }
-    this.#refused.delete(keyOf(workload));
+    this.#refused.delete(processKey(workload));
     try {
       await this.#network.use((network) => this.#start(workload, container, network));
     } catch (error) {
@@ -158,7 +158,7 @@ class DockerRuntime implements Runtime {
           ? ({ reason: "StartFailed", message: error.message } as const)
           : startRefusal(error, workload.port);
       if (refusal === undefined) throw error;
-      this.#refused.set(keyOf(workload), refusedStart(workload, refusal));
+      this.#refused.set(processKey(workload), refusedStart(workload, refusal));
       this.#tell(slot);
     }
   }
@@ -295,4 +295,4 @@ class DockerRuntime implements Runtime {
   }
 }
 
-const keyOf = (process: SlotProcess): string => `${process.slot}.${processName(process)}`;
+const processKey = (process: SlotProcess): string => `${process.slot}.${processName(process)}`;

@@ -65,7 +65,7 @@ export class PullProgress {
   }
 
   /** The time without a line about it. */
-  silentMs(now = performance.now()): number {
+  stalledMs(now = performance.now()): number {
     return now - this.#heardAt;
   }
 

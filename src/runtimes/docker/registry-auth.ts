@@ -40,7 +40,7 @@ export async function registryAuth(
     if (found !== undefined) return found;
   }
   const auths = objectIn(config, "auths");
-  const entry = objectIn(auths, registry) ?? objectIn(auths, keyOf(registry, auths));
+  const entry = objectIn(auths, registry) ?? objectIn(auths, entryKey(registry, auths));
   const identitytoken = textIn(entry, "identitytoken");
   if (identitytoken !== undefined) return { identitytoken, serveraddress: registry };
   const [username = "", ...password] = Buffer.from(textIn(entry, "auth") ?? "", "base64")
@@ -50,7 +50,7 @@ export async function registryAuth(
 }
 
 /** Older versions of `docker login` stored a URL, such as `https://ghcr.io/v1/`. */
-function keyOf(registry: string, auths: object | undefined): string {
+function entryKey(registry: string, auths: object | undefined): string {
   const hostOf = (key: string): string => key.replace(/^https?:\/\//, "").replace(/\/.*$/, "");
   return Object.keys(auths ?? {}).find((key) => hostOf(key) === registry) ?? registry;
 }

@@ -11,7 +11,7 @@ import { errorMessage } from "../../lib/error-code.ts";
 
 const firstRetryMs = 50;
 const slowestRetryMs = 1000;
-const lookAgainMs = 1000;
+const inspectAgainMs = 1000;
 /** Other events (exec, health checks, top) change no observed fact. */
 const changes = new Set([
   "create",
@@ -221,21 +221,21 @@ export class ContainerView {
       if (inspection !== undefined) inspection.isStale = true;
       return;
     }
-    this.#lookAt(event.id);
+    this.#refresh(event.id);
   }
 
   /**
    * Without an answer, either the stream ends with the daemon, and the list follows, or nothing else would report the
    * change: it is inspected again. A refusal is an answer.
    */
-  #lookAt(id: string): void {
+  #refresh(id: string): void {
     const { signal } = this.#closing;
     void this.refresh(id).catch(async (error: unknown) => {
       if (error instanceof DaemonRefusal || this.#again.has(id)) return;
       this.#again.add(id);
-      await delay(lookAgainMs, undefined, { signal, ref: false }).catch(() => undefined);
+      await delay(inspectAgainMs, undefined, { signal, ref: false }).catch(() => undefined);
       this.#again.delete(id);
-      if (this.isUp && !signal.aborted) this.#lookAt(id);
+      if (this.isUp && !signal.aborted) this.#refresh(id);
     });
   }
 

@@ -132,14 +132,14 @@ class KubernetesRuntime implements Runtime {
     options: { readonly owner: OwnerReference | undefined; readonly isNew: boolean },
   ): Promise<Error | undefined> {
     const { slot } = workload;
-    this.#refused.delete(keyOf(workload));
+    this.#refused.delete(processKey(workload));
     try {
       await this.#start(workload, container, options);
     } catch (error) {
       if (error instanceof Error && isStatus(error, 409)) return error;
       const refusal = startRefusal(error, this.#site.namespace);
       if (refusal === undefined) throw error;
-      this.#refused.set(keyOf(workload), refusedStart(workload, refusal));
+      this.#refused.set(processKey(workload), refusedStart(workload, refusal));
       this.#subscribers.notify(slot);
     }
     return undefined;
@@ -257,4 +257,4 @@ class KubernetesRuntime implements Runtime {
   }
 }
 
-const keyOf = (process: SlotProcess): string => `${process.slot}.${processName(process)}`;
+const processKey = (process: SlotProcess): string => `${process.slot}.${processName(process)}`;

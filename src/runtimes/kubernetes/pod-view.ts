@@ -10,7 +10,7 @@ import { instanceLabel, slotLabel } from "./pod-label.ts";
 import { readPod, type Pod } from "./pod-object.ts";
 
 /** Without a watch for this long, nothing is known; a watch is opened again within 2 s. */
-const silentMs = 5000;
+const unreachableAfterMs = 5000;
 const checkMs = 500;
 
 export interface PodViewOptions {
@@ -60,7 +60,7 @@ export class PodView {
   }
 
   get isUp(): boolean {
-    return this.#list.isSynced && steadyNow() - this.#lastConnectedMs() < silentMs;
+    return this.#list.isSynced && steadyNow() - this.#lastConnectedMs() < unreachableAfterMs;
   }
 
   /** Resolves once the first list is there. */

@@ -7,8 +7,8 @@ import { labelOf, type Trust } from "./label.ts";
 import { listProcs, ownsSocket } from "./proc.ts";
 import type { RemoveOptions } from "../runtime.ts";
 
-const firstLookMs = 5;
-const slowestLookMs = 100;
+const firstPollMs = 5;
+const slowestPollMs = 100;
 /** A process that stays this long after KILL hangs in the kernel: a longer wait does not help. */
 const killedMs = 30_000;
 
@@ -105,7 +105,7 @@ export class EngineGroup {
     const killAt = performance.now() + stopSeconds * 1000;
     const signalled = new Set<string>();
     let giveUpAt: number | undefined;
-    let waitMs = firstLookMs;
+    let waitMs = firstPollMs;
     // The engine itself gets its signal at once, before the scan.
     let members = this.#quickScan();
     if (members.length === 0) members = this.scan();
@@ -128,7 +128,7 @@ export class EngineGroup {
         }
       }
       await pause(Math.max(1, giveUpAt === undefined ? Math.min(waitMs, killAt - now) : waitMs), woken);
-      waitMs = Math.min(slowestLookMs, waitMs * 2);
+      waitMs = Math.min(slowestPollMs, waitMs * 2);
       members = this.scan();
     }
   }

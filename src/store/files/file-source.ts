@@ -4,7 +4,7 @@ import type { PublishedRegistry, PublishedSlot } from "../../api/status.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { refuseLargeFile } from "../../lib/small-file.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
-import { DeclaredFiles, keyOf, type FileEntry } from "./declared-files.ts";
+import { DeclaredFiles, resourceKey, type FileEntry } from "./declared-files.ts";
 import { DirectoryWatch } from "./directory-watch.ts";
 import { listFile, listManifests, youngMs, type ListedFile } from "./listing.ts";
 import { manifestLimitBytes } from "./manifest-limit.ts";
@@ -64,7 +64,7 @@ class FileSource implements DesiredSource {
   /** When files that had a text were first seen without one. */
   readonly #emptySince = new Map<string, number>();
   #soon: NodeJS.Timeout | undefined;
-  #isLookDueSoon = false;
+  #isFullReadDue = false;
   #again: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined;
   #isClosed = false;
 
@@ -122,12 +122,12 @@ class FileSource implements DesiredSource {
   #hint(path: string | undefined): void {
     if (this.#isClosed) return;
     if (path !== undefined && this.#declared.file(path) !== undefined) this.#named.add(path);
-    else this.#isLookDueSoon = true;
+    else this.#isFullReadDue = true;
     // Long enough for the events of one save to fall together, short against what a person notices.
     this.#soon ??= setTimeout(() => {
       this.#soon = undefined;
-      const isFullReadDue = this.#isLookDueSoon;
-      this.#isLookDueSoon = false;
+      const isFullReadDue = this.#isFullReadDue;
+      this.#isFullReadDue = false;
       if (!this.#readNamed() || isFullReadDue) void this.resync();
     }, 5);
   }
@@ -221,11 +221,11 @@ class FileSource implements DesiredSource {
     this.#emptySince.delete(file);
     // A stamp that may serve twice, or stands for nothing that was read, is not kept.
     const kept = isYoung || read.text === undefined ? "again" : stamp;
-    const declared = new Set(read.declarations.map(({ kind, name }) => keyOf(kind, name)));
+    const declared = new Set(read.declarations.map(({ kind, name }) => resourceKey(kind, name)));
     const now = this.#now().getTime();
     const before = known?.declarations.map((declaration) => ({ declaration, at: now })) ?? [];
     const dropped = [...(known?.dropped ?? []), ...before].filter(
-      ({ declaration: { kind, name } }) => !declared.has(keyOf(kind, name)),
+      ({ declaration: { kind, name } }) => !declared.has(resourceKey(kind, name)),
     );
     this.#declared.replace(file, { ...read, stamp: kept, dropped, missedAt: undefined }, touched);
   }

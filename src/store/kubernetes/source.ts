@@ -27,7 +27,7 @@ export interface Before {
   readonly specHash: string;
 }
 
-const keyOf = (kind: Kind, name: string): string => `${kind}/${name}`;
+const resourceKey = (kind: Kind, name: string): string => `${kind}/${name}`;
 
 /** The custom resources of one namespace. An object whose deletion was requested is removed for the operator. */
 export class ObjectSource implements DesiredSource {
@@ -70,7 +70,7 @@ export class ObjectSource implements DesiredSource {
   }
 
   get<K extends Kind>(kind: K, name: string): Desired<K> | undefined {
-    const found = this.#held.get(keyOf(kind, name));
+    const found = this.#held.get(resourceKey(kind, name));
     return found === undefined || !isOfKind(found, kind) ? undefined : found;
   }
 
@@ -124,7 +124,7 @@ export class ObjectSource implements DesiredSource {
 
   #read(kind: Kind, name: string): void {
     const object = this.#watches.get(kind)?.get(name);
-    const key = keyOf(kind, name);
+    const key = resourceKey(kind, name);
     const held = this.#held.get(key);
     // An object of the same name that was made since has nothing in common with it.
     const known = held?.uid === object?.meta.uid ? held : undefined;

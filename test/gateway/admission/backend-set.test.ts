@@ -233,10 +233,10 @@ describe("BackendSet", () => {
   it("has visits beside the places: they take none, and a backend that is not ready any more waits for their end", () => {
     const site = siteOf([at(0)], 1);
     const { set } = site;
-    const visits = [set.visit("a browser"), set.visit("another")];
+    const visits = [set.use("a browser"), set.use("another")];
     assert.deepEqual([set.inFlight, site.freed], [0, 0]);
     set.update([], 1);
-    assert.equal(set.visit("a third"), undefined);
+    assert.equal(set.use("a third"), undefined);
     visits[0]?.[Symbol.dispose]();
     visits[0]?.[Symbol.dispose]();
     assert.deepEqual([site.drained, site.closed], [0, []]);

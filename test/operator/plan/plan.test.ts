@@ -76,7 +76,7 @@ function offline(reason: string, message: string): Expected {
 function starting(why: string): Expected {
   const step = { do: "start", role: "main", port: 8081, command, reason: why } as const;
   const told = { conditionSet: "progressing", reason: "Starting", message: why } as const;
-  return { check: "missing", state: "starting", ...told, steps: [step], requeueMs: 20 };
+  return { check: "notRunning", state: "starting", ...told, steps: [step], requeueMs: 20 };
 }
 
 interface Row {

@@ -33,7 +33,7 @@ export function heldBy(
  * The slots that wait for a place, or for the memory of their next engine, in their order: those that waited before come
  * first; new ones follow by name. Slots that no client waits for are behind all others.
  */
-export function inLine(
+export function waitingMembers(
   members: readonly Member[],
   held: Held,
   growing: ReadonlySet<string>,
