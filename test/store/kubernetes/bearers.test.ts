@@ -78,7 +78,7 @@ it("a gateway sees that an engine with a bearer has ended", async () => {
   await writer.part.writeSlot(withBearer(1));
   await until("its engine is seen", () => reader.part.slot("a")?.bearers?.main !== undefined);
   await writer.part.writeSlot(published("a", 2));
-  await until("its end is seen", () => reader.part.slot("a")?.revision === 2, 3000);
+  await until("its end is seen", () => reader.part.slot("a")?.revision === 2, 15_000);
   assert.equal(reader.part.slot("a")?.bearers, undefined);
 });
 
@@ -102,7 +102,7 @@ it("a Secret of bearers that somebody deletes is missed, and written again at on
   await part.writeSlot(slot);
   assert.deepEqual(part.missingSlots(["a"]), []);
   api.put(secret, undefined);
-  await until("it is missed", () => part.missingSlots(["a"]).length === 1, 3000);
+  await until("it is missed", () => part.missingSlots(["a"]).length === 1, 15_000);
   await part.writeSlot(slot);
   assert.notEqual(api.get(secret), undefined);
   assert.deepEqual(part.missingSlots(["a"]), []);

@@ -135,7 +135,7 @@ it("the demand of a gateway stays in force while the operator cannot hear it, an
   jump(4000);
   assert.ok(isLive());
   jump(4000);
-  await until("it is silent", () => !isLive(), 3000);
+  await until("it is silent", () => !isLive(), 15_000);
 });
 
 it("the Lease of a gateway that was killed long ago is no demand for the next operator", async () => {
