@@ -9,6 +9,8 @@ import type { PodView } from "./pod-view.ts";
 const lateMs = 60_000;
 /** In case the event of its end was lost. */
 const pollMs = 5000;
+/** After an abort: the request to end the Pod at once is repeated until the Pod is gone. */
+const hurryMs = 1000;
 
 /**
  * Deletes the Pod: TERM, then KILL after `stopSeconds` or on abort. Resolves once the node has confirmed that nothing of
@@ -29,9 +31,11 @@ export async function endPod(
       await view.request("DELETE", "pods", name, { body, signal: closing });
       return true;
     } catch (error) {
-      // This Pod is gone, or another Pod has the name by now.
-      if (isStatus(error, 404, 409)) return false;
-      throw error;
+      if (isStatus(error, 404)) return false;
+      if (!isStatus(error, 409)) throw error;
+      // Another Pod has the name by now; else another client has changed this Pod at the same moment.
+      if (await isMissing(view, pod)) return false;
+      throw new RuntimeUnavailable(`the Pod ${name} was changed while it was deleted`, { cause: error });
     }
   };
   if (!(await requestDeletion(graceSeconds))) return;
@@ -50,9 +54,12 @@ export async function endPod(
   try {
     check();
     for (;;) {
-      const isOver = await Promise.race([gone.promise.then(() => true), pause(pollMs, waiting)]);
+      const nextMs = signal?.aborted === true ? hurryMs : pollMs;
+      const isOver = await Promise.race([gone.promise.then(() => true), pause(nextMs, waiting)]);
       if (isOver || (await isMissing(view, pod))) return;
       closing.throwIfAborted();
+      // The API server may not have taken the first one; a repeated one changes nothing.
+      if (signal?.aborted === true) endSoon();
       if (performance.now() > deadline) throw new Error(lateMessage(pod, graceSeconds));
     }
   } finally {
