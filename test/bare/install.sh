@@ -50,12 +50,12 @@ Environment=HOME=/root
 ExecStart=/bin/sh /srv/steps.sh
 StandardOutput=append:/srv/steps.log
 StandardError=append:/srv/steps.log
-TimeoutStartSec=300
+TimeoutStartSec=1500
 UNIT
 mkdir -p "$root/etc/systemd/system/default.target.wants"
 ln -s ../steps.service "$root/etc/systemd/system/default.target.wants/steps.service"
 leave
-timeout 400 systemd-nspawn --quiet --register=no --keep-unit --private-network --boot -D "$root" </dev/null >"$root.boot.log" 2>&1 || true
+timeout 1800 systemd-nspawn --quiet --register=no --keep-unit --private-network --boot -D "$root" </dev/null >"$root.boot.log" 2>&1 || true
 if [ "$(cat "$root/srv/result" 2>/dev/null)" != passed ]; then
   tail -20 "$root.boot.log" >&2
   tail -60 "$root/srv/steps.log" >&2 || true

@@ -30,7 +30,7 @@ use)
   until bin/berth status >/dev/null 2>&1 && grep -q 'Try in another terminal' "$log"; do
     kill -0 "$run" 2>/dev/null || { cat "$log"; fail "make run ended by itself"; }
     tries=$((tries + 1))
-    [ "$tries" -lt 120 ] || { cat "$log"; fail "make run was not ready in two minutes"; }
+    [ "$tries" -lt 900 ] || { cat "$log"; fail "make run was not ready in a quarter of an hour"; }
     sleep 1
   done
   bin/berth status

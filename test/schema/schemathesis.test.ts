@@ -31,14 +31,14 @@ async function findings(url: string, token?: string): Promise<readonly [status: 
         "/models/sse",
       ],
       ["--seed", "1", "--max-examples", "5", "--generation-deterministic"],
-      ["--no-shrink", "--continue-on-failure", "--request-timeout", "20", "--warnings", "off", "--no-color"],
+      ["--no-shrink", "--continue-on-failure", "--request-timeout", "120", "--warnings", "off", "--no-color"],
       header,
     ].flat(),
     {
       cwd: directory.path,
       env: { ...process.env, SCHEMATHESIS_HOOKS: hooks, PYTHONDONTWRITEBYTECODE: "1" },
       stdio: ["ignore", "pipe", "pipe"],
-      timeout: 300_000,
+      timeout: 1_500_000,
     },
   );
   const ended = once(child, "close");

@@ -4,7 +4,7 @@ export interface Figures {
   readonly operatorMiB: number;
   readonly descriptors: number;
   readonly files: number;
-  /** The longest delay of the gateway's event loop since the look before. */
+  /** The longest delay of the gateway's event loop since the look before, less that of a process beside it. */
   readonly lagMs: number;
 }
 

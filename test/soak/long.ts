@@ -5,6 +5,7 @@
  */
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { fileURLToPath } from "node:url";
 import { errorMessage } from "../../src/lib/error-code.ts";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
@@ -17,6 +18,8 @@ const seconds = Number(process.env["BERTH_SOAK_SECONDS"] ?? 3600);
 if (!(seconds >= 30)) throw new Error("BERTH_SOAK_SECONDS must be a number of at least 30");
 const clients = 16;
 const rows = 20;
+/** Rows in a row without an answer: a killed engine that requests wait for is back in less than 15 s. */
+const mostUnansweredRows = Math.ceil(15 / (seconds / rows));
 const isShort = seconds < 120;
 /** In a short run, what V8 takes before it first collects its old objects would look like growth on a fast machine. */
 const betweenMs = isShort ? 60 : 0;
@@ -88,6 +91,10 @@ async function operatorOf({ child }: RunningBerth): Promise<number | undefined> 
   return undefined;
 }
 
+/** What the machine itself delays a process; this one has little to do. */
+const ownDelay = monitorEventLoopDelay({ resolution: 10 });
+ownDelay.enable();
+
 /** Rejects while the operator was killed just now, and another starts. */
 async function look(berth: RunningBerth): Promise<Figures> {
   const pageOf = async (url: string): Promise<string> => {
@@ -97,12 +104,14 @@ async function look(berth: RunningBerth): Promise<Figures> {
   const [gateway, operator] = await Promise.all([pageOf(berth.url), pageOf(berth.operatorUrl)]);
   const value = (page: string, name: string): number =>
     Number(new RegExp(`^${name} (\\S+)$`, "m").exec(page)?.[1] ?? Number.NaN);
+  const ownLagMs = ownDelay.max / 1e6;
+  ownDelay.reset();
   return {
     gatewayMiB: value(gateway, "process_resident_memory_bytes") / 2 ** 20,
     operatorMiB: value(operator, "process_resident_memory_bytes") / 2 ** 20,
     descriptors: value(gateway, "process_open_fds"),
     files: (await readdir(berth.stateDir, { recursive: true })).length,
-    lagMs: value(gateway, "nodejs_eventloop_lag_max_seconds") * 1000,
+    lagMs: Math.max(0, value(gateway, "nodejs_eventloop_lag_max_seconds") * 1000 - ownLagMs),
   };
 }
 
@@ -139,6 +148,7 @@ const faulting = setInterval(
 const figures: Figures[] = [];
 const problems: string[] = [];
 let answered = 0;
+let unansweredRows = 0;
 console.log(" time  gateway MiB  operator MiB  descriptors  files  lag ms  answers");
 for (let row = 1; row <= rows; row += 1) {
   const at = endsAt - seconds * 1000 * (1 - row / rows);
@@ -151,7 +161,9 @@ for (let row = 1; row <= rows; row += 1) {
   const { gatewayMiB, operatorMiB, descriptors, files, lagMs } = seen;
   const cells = [gatewayMiB, operatorMiB, descriptors, files, lagMs].map((each) => each.toFixed(0).padStart(9));
   const answers = [...counts].map(([status, count]) => `${status}: ${count}`).join(", ");
-  if (counts.get(200) === answered) problems.push(`no request was answered in the time before row ${row}`);
+  unansweredRows = counts.get(200) === answered ? unansweredRows + 1 : 0;
+  if (unansweredRows >= mostUnansweredRows)
+    problems.push(`no request was answered in the ${unansweredRows} rows up to row ${row}`);
   answered = counts.get(200) ?? 0;
   console.log(`${((seconds * row) / rows).toFixed(0).padStart(5)} ${cells.join(" ")}  ${answers}`);
 }
