@@ -157,7 +157,7 @@ async function containerImage(): Promise<string> {
   if (process.env["SVC_LLAMA_IMAGE"]) return process.env["SVC_LLAMA_IMAGE"];
   // Imported only here, since its client is large.
   const { embeddedImage } = await import("./images/embedded.ts");
-  const { silenceOf } = await import("../src/runtimes/docker/daemon.ts");
+  const { unreachableMessage: silenceOf } = await import("../src/runtimes/docker/daemon.ts");
   // Until `up` handles signals. This exit removes the image's files; the default would not.
   const onSignal = (signal: NodeJS.Signals): never => process.exit(128 + constants.signals[signal]);
   for (const signal of stopSignals) process.on(signal, onSignal);

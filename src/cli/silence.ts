@@ -2,11 +2,11 @@ import type { ClientRequest } from "node:http";
 
 /** The service accepts connections and answers nothing. */
 export class Unresponsive extends Error {
-  override readonly name = "Silent";
+  override readonly name = "Unresponsive";
 }
 
 /**
- * Ends a request with `Silent` when its service does not live. An answer may take minutes, while a model computes or a
+ * Ends a request with `Unresponsive` when its service does not live. An answer may take minutes, while a model computes or a
  * slot loads: after `silentMs` without a byte, `startCheck` sends a request of its own, which must get any answer within the
  * same time again. Ends with the first byte of the answer, or with the request.
  */

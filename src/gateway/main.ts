@@ -174,7 +174,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   let isStarted = false;
   /** Not before upstreams have listed their models, so that no client gets "not found" for one; with a time limit. */
   const isReady = (): boolean => {
-    isStarted ||= upstreams.hasListed || steadyNow() - began > discoveryPatienceMs;
+    isStarted ||= upstreams.hasTried || steadyNow() - began > discoveryPatienceMs;
     return isStarted && drainEndsAt === undefined;
   };
   const authenticator = new Authenticator({
@@ -211,7 +211,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     isOperatorLive: () => published.operatorLiveness() === "live",
   });
   const images = new ImageCache(join(config.stateDir, "images"));
-  const drawings = new Drawings((slot) => admission.use(slot, ""));
+  const drawings = new Drawings((slot) => admission.acquireUnqueued(slot, ""));
   const kept = stack.use(new KeptItems({ budget, ...keptItems(config.bufferLimit) }));
   const spooled = new BufferBudget(config.spoolLimit, "SVC_SPOOL_LIMIT");
   const v1 = v1Routes({ stateDir: config.stateDir, spooled, images, drawings, kept });

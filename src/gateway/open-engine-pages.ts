@@ -7,7 +7,7 @@ import { localUrl } from "../lib/listen-address.ts";
 import type { OperatorLiveness } from "../store/store.ts";
 import type { Admission } from "./admission/admission.ts";
 import { availabilityOf } from "./admission/availability.ts";
-import type { BackendUse } from "./admission/backend.ts";
+import type { UnqueuedLease } from "./admission/backend.ts";
 import type { Gate } from "./auth/gate.ts";
 import type { Traffic } from "./dispatch/traffic.ts";
 import type { Listeners } from "./http/listeners.ts";
@@ -21,7 +21,7 @@ import { noSlot } from "./telemetry/slot-metrics.ts";
 
 interface EnginePagesDependencies {
   readonly index: () => ResolutionIndex;
-  readonly admission: Pick<Admission, "use">;
+  readonly admission: Pick<Admission, "acquireUnqueued">;
   readonly published: { operatorLiveness(): OperatorLiveness };
   readonly gate: Gate;
   readonly traffic: Traffic;
@@ -49,10 +49,10 @@ export async function openEnginePages(
     },
     mayStill: (request) => gate.mayStill(request, "admin"),
     engineOf: (slot, request) => {
-      const use = admission.use(slot, clientOf(request));
+      const lease = admission.acquireUnqueued(slot, clientOf(request));
       const known = index().slots.get(slot);
-      if (use !== undefined && known !== undefined) return { engine: engineOf(use, known), use };
-      use?.[Symbol.dispose]();
+      if (lease !== undefined && known !== undefined) return { engine: engineOf(lease, known), lease };
+      lease?.[Symbol.dispose]();
       throw noEngine(slot, known, published.operatorLiveness());
     },
     begin: (slot) => {
@@ -97,7 +97,7 @@ function clientOf({ socket, headers }: IncomingMessage): string {
   return `${socket.remoteAddress ?? ""} ${headers["user-agent"] ?? ""} ${headers.authorization ?? ""}`;
 }
 
-function engineOf({ backend }: BackendUse, { spec }: KnownSlot): PageEngine {
+function engineOf({ backend }: UnqueuedLease, { spec }: KnownSlot): PageEngine {
   const { firstByte, idle } = spec.timeoutSeconds;
   const { host, port, bearer } = backend.endpoint;
   return { host, port, bearer, timeoutMs: Math.max(firstByte, idle) * 1000 };

@@ -164,7 +164,7 @@ export class Controller implements AsyncDisposable {
   /** Has deleted files of the published state written again. */
   restore(): void {
     const { written, published } = this.#dependencies;
-    for (const name of written.withoutFile(published.keys())) this.#enqueue(name);
+    for (const name of written.markDeleted(published.keys())) this.#enqueue(name);
     if (!this.#sync.isThere()) this.#queue.add(registryKey);
   }
 

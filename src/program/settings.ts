@@ -35,7 +35,7 @@ export interface ReadOptions {
    */
   readonly takeOwner?: (owner: Owner) => Promise<void>;
   /** For a command that reports an unsafe state or models directory itself, and uses neither. */
-  readonly isReportOnly?: boolean;
+  readonly skipsOwnerChecks?: boolean;
 }
 
 /**
@@ -60,7 +60,7 @@ export async function readSettings(variables: NodeJS.ProcessEnv, options: ReadOp
   const { config, origins, problems, warnings } = loadConfig(env, values, places);
   if (config === undefined) throw new SettingsError(problems.map(({ key, message }) => `${key} ${message}`));
   await takeOwnerOf(config.stateDir, options);
-  if (options.isReportOnly !== true) {
+  if (options.skipsOwnerChecks !== true) {
     await refuseForeign("state", config.stateDir, stateTrust);
     await refuseForeign("models", config.modelsDir, {});
   }

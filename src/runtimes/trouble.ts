@@ -18,7 +18,7 @@ const refusals = [
 ] as const;
 
 /** Whether an engine's output says that memory ran out, the machine's or a GPU's. */
-export function tellsOfMemory(text: string): boolean {
+export function isOutOfMemory(text: string): boolean {
   const beginning = text.slice(0, mostRead);
   return refusals.some((refusal) => refusal.test(beginning));
 }
@@ -29,7 +29,7 @@ export function tellsOfMemory(text: string): boolean {
  * stands before the stack and the version. Else the last line; "" where that is a line of llama.cpp without an error,
  * and `isKilled`: a killed program has logged nothing about it.
  */
-export function tellingLine(lines: readonly string[], isKilled = false): string {
+export function causeLine(lines: readonly string[], isKilled = false): string {
   const said = lines.filter((line) => line !== "");
   const failure = lastFailure(said);
   if (failure !== undefined) return failure;
@@ -49,5 +49,5 @@ function lastFailure(lines: readonly string[]): string | undefined {
       others = 0;
     } else if (level !== undefined && ++others > between) break;
   }
-  return errors.find(tellsOfMemory) ?? errors[0];
+  return errors.find(isOutOfMemory) ?? errors[0];
 }

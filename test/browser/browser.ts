@@ -16,6 +16,8 @@ export async function openBrowser(...more: readonly string[]): Promise<Browser> 
   assert.ok(executablePath !== undefined, "there is no Chromium: `make test-browser` installs Debian's");
   return await chromium.launch({
     executablePath,
+    // A busy machine starts it slowly.
+    timeout: 180_000,
     // Its sandbox needs what containers and root do not have; it opens nothing but pages of the test.
     args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--use-fake-device-for-media-stream", ...more],
   });

@@ -128,7 +128,10 @@ describe("a hostile engine's page", () => {
           for (const [name, found] of Object.entries(rest)) assert.match(found, refused, name);
           for (const frame of tab.frames()) assert.ok(!frame.url().startsWith(it.gateway.url), frame.url());
         }
-        assert.ok(visited.changes.some((each) => each.startsWith("POST /api/slots/primary/unload")));
+        // The test may hear of an answer after the page.
+        await until("the unload is answered", () =>
+          visited.changes.some((each) => each.startsWith("POST /api/slots/primary/unload")),
+        );
         for (const each of visited.changes) assert.match(each, / 40[134]$/, each);
         assert.equal(it.chats(), 0);
         assert.deepEqual(await it.labels(), isAuthenticated ? ["ada"] : []);

@@ -6,7 +6,6 @@ import { isRecord } from "../../src/lib/record.ts";
 import type { RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
-import { watchTasks } from "./page-tasks.ts";
 import { scriptedStream } from "./scripted-stream.ts";
 
 const everyPage = [
@@ -293,50 +292,9 @@ describe("the dashboard under load", () => {
       );
     }
     assert.equal(await rows.count(), 101);
-    for (const held of later) {
+    for (const held of [many, ...later]) {
       assert.ok(held.nodes < few.nodes + 100, `${few.nodes} → ${held.nodes} elements`);
       assert.ok(held.heapBytes < few.heapBytes + 10e6, `${few.heapBytes} → ${held.heapBytes} bytes`);
     }
-    assert.ok(many.nodes < few.nodes + 100, `${few.nodes} → ${many.nodes} elements`);
-    assert.ok(many.heapBytes < few.heapBytes + 10e6, `${few.heapBytes} → ${many.heapBytes} bytes`);
-  });
-
-  it("follows a log of 1000 lines a second, and keeps the last lines alone", async (t) => {
-    await using stream = await scriptedStream();
-    await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
-    const { page } = opened;
-    await page.route("**/api/slots/coder/logs?*", (route) => route.continue({ url: stream.url }));
-    await page.goto(`${berth.url}/ui/slots/coder`);
-    const log = page.getByRole("log");
-    await until("it follows", () => stream.followers() > 0);
-    const tasks = await watchTasks(browser, page);
-    let sent = 0;
-    const send = (count: number): void => {
-      for (let index = 0; index < count; index += 1) {
-        sent += 1;
-        stream.send("line", {
-          line: `${sent} slot update: id 0 | task 17 | prompt processing progress, n_tokens = ${sent}`,
-        });
-      }
-    };
-    const began = performance.now();
-    while (sent < 5000) {
-      send(Math.min(5000 - sent, Math.floor(performance.now() - began) - sent));
-      await delay(5);
-    }
-    await until("it has 5000 lines", async () => (await log.innerText()).includes("\n5000 slot update"));
-    const { longestMs, over } = await tasks.end();
-    t.diagnostic(
-      `1000 lines a second for 5 s: the page's longest task takes ${longestMs.toFixed(1)} ms of the processor, ${over} take over 50 ms`,
-    );
-    assert.equal(over, 0, `the longest task takes ${longestMs} ms`);
-    send(30_000);
-    await until("it has the last line", async () => (await log.innerText()).includes(`\n${sent} slot update`));
-    const lines = (await log.innerText()).trimEnd().split("\n");
-    assert.ok(lines.length <= 2100 && lines.length >= 1000, `${lines.length} lines`);
-    for (const [index, line] of lines.entries())
-      assert.ok(line.startsWith(`${sent - lines.length + 1 + index} slot update`), line);
-    const pieces: number = await page.evaluate("document.querySelector('[role=log]').childNodes.length");
-    assert.ok(pieces <= 2100, `${pieces} nodes`);
   });
 });

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Dockerode from "dockerode";
 import { until } from "../support/until.ts";
+import { removed } from "./patient.ts";
 
 /** A Docker daemon of one test's own, to be stopped, killed and started again. */
 export interface TestDaemon extends AsyncDisposable {
@@ -74,8 +75,7 @@ export async function testDaemon(
       // A test may have failed while it was frozen, and who was told to live on ends with the test.
       child?.kill("SIGCONT");
       if (child === undefined) await start();
-      for (const { Id: id } of await api.listContainers({ all: true }))
-        await api.getContainer(id).remove({ force: true });
+      for (const { Id: id } of await api.listContainers({ all: true })) await removed(api.getContainer(id));
       await stop();
       // With live-restore the daemon leaves its root mounted.
       spawnSync("umount", ["-l", join(directory, "data")], { stdio: "ignore" });

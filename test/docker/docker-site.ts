@@ -11,6 +11,7 @@ import { tailLogs, type LogLine, type TailOptions } from "../../src/runtimes/log
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import type { Site } from "../runtimes/conformance.ts";
 import { engineImage } from "./images.ts";
+import { removed } from "./patient.ts";
 import { plainContainer } from "../support/container.ts";
 
 /** The daemon that `make test-docker` has started. */
@@ -108,10 +109,9 @@ export class DockerSite implements Site {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const instance of [this.instance, this.#neighbour]) {
-      for (const id of await this.containers(instance))
-        await this.api.getContainer(id).remove({ force: true, v: true });
+      for (const id of await this.containers(instance)) await removed(this.api.getContainer(id));
       const filters = { label: [`dev.berth.instance=${instance}`] };
-      for (const { Id: id } of await this.api.listNetworks({ filters })) await this.api.getNetwork(id).remove();
+      for (const { Id: id } of await this.api.listNetworks({ filters })) await removed(this.api.getNetwork(id));
     }
     await rm(this.stateDir, { recursive: true, force: true });
   }

@@ -9,7 +9,7 @@ import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { testSocket } from "./docker-site.ts";
 import { engineImage } from "./images.ts";
-import { pause } from "./pause.ts";
+import { pause } from "./patient.ts";
 import { later } from "../support/later.ts";
 
 const api = new Dockerode({ socketPath: testSocket() });

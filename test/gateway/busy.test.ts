@@ -64,7 +64,7 @@ describe("a slot that is busy", () => {
     await using engine = await scriptedEngine(script.script);
     await using gateway = await startGateway({
       slots: { primary: { port: engine.port, spec: { concurrency: { max: 1 } } } },
-      gateway: { holdTimes: { silenceMs: 30, everyMs: 30 } },
+      gateway: { holdTimes: { firstCommentMs: 30, everyMs: 30 } },
     });
     const first = gateway.post("/v1/chat/completions", chat("one"));
     await until("the first is inside", () => script.open() === 1);

@@ -7,7 +7,7 @@ import { until } from "../support/until.ts";
 import { restOf, withoutComments } from "../support/held-stream.ts";
 
 const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
-const quick = { gateway: { holdTimes: { silenceMs: 50, everyMs: 50 } } };
+const quick = { gateway: { holdTimes: { firstCommentMs: 50, everyMs: 50 } } };
 
 describe("a request for a slot that is not loaded", () => {
   for (const state of ["offline", "pulling", "starting", "warming", "unloading"] as const) {

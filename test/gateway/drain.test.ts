@@ -60,7 +60,7 @@ describe("a stop whose time is over", () => {
   it("ends a held stream that has begun with a last event", async () => {
     await using gateway = await startGateway({
       slots: { primary: { state: "starting" } },
-      gateway: { holdTimes: { silenceMs: 1, everyMs: 10_000 } },
+      gateway: { holdTimes: { firstCommentMs: 1, everyMs: 10_000 } },
     });
     const response = await gateway.post("/v1/chat/completions", stream);
     await gateway.running.close({ drainSeconds: 0 });

@@ -198,7 +198,7 @@ describe("an engine that restarts", () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({
       slots: { primary: { port: engine.port } },
-      gateway: { ...patient.gateway, holdTimes: { silenceMs: 50, everyMs: 50 } },
+      gateway: { ...patient.gateway, holdTimes: { firstCommentMs: 50, everyMs: 50 } },
     });
     await engine.stop();
     const response = await gateway.post("/v1/chat/completions", stream);

@@ -148,7 +148,7 @@ describe("a request to a slot whose model requests choose", () => {
     await using gateway = await startGateway({
       slots: { coder: choosing("small", "large", { state: "unloading" }) },
       registry,
-      gateway: { holdTimes: { silenceMs: 10, everyMs: 20 } },
+      gateway: { holdTimes: { firstCommentMs: 10, everyMs: 20 } },
     });
     const response = await gateway.post("/v1/chat/completions", chat("large", true));
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();

@@ -11,7 +11,7 @@ import { startCluster, type Cluster } from "../support/kube/node.ts";
 import { until } from "../support/until.ts";
 
 const namespace = "ai";
-const limit = "--timeout=240s";
+const limit = "--timeout=420s";
 
 /** Its volumes are bound once a Pod wants them, as those of local-path. */
 const storageClass = "first-consumer";
@@ -59,7 +59,7 @@ async function watchLog(kubectl: (...args: readonly string[]) => Promise<string>
   }
 }
 
-test("the chart, from its installation to its end", { timeout: 900_000 }, async (t) => {
+test("the chart, from its installation to its end", { timeout: 1_800_000 }, async (t) => {
   await using cluster = await startCluster();
   const kubectl = async (...args: readonly string[]): Promise<string> =>
     await cluster.kubectl(["-n", namespace, ...args]);
@@ -78,6 +78,8 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
     llamaImage,
     modelStorage: { storageClass, size: "1Gi" },
     slots: { primary: { model: { default: "tiny" } } },
+    // The Job gives each of its waits a third, and may go on without an engine that a slow machine ends late.
+    uninstall: { seconds: 360 },
   };
   const release = ["berth", chartDirectory, "-n", namespace, "--wait", limit];
   const engine = async (): Promise<string> =>
@@ -85,11 +87,12 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
   const chat = async (): Promise<string> => {
     const host = await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}");
     const messages = [{ role: "user", content: "hi" }];
-    const response = await fetch(`http://${host}:8080/v1/chat/completions`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ model: "primary", messages, max_tokens: 4 }),
-    });
+    const body = JSON.stringify({ model: "primary", messages, max_tokens: 4 });
+    const headers = { "content-type": "application/json" };
+    // kube-proxy may still send to a Pod that ends, which refuses the connection. Every answer counts.
+    const response = await until("the Service takes a connection", () =>
+      fetch(`http://${host}:8080/v1/chat/completions`, { method: "POST", headers, body }),
+    );
     return `${response.status} ${await response.text()}`;
   };
 
@@ -132,8 +135,11 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
     assert.ok(put.ok, await put.text());
     await kubectl("rollout", "restart", "deployment/berth");
     await kubectl("rollout", "status", "deployment/berth", limit);
-    await until("the new gateway answers", async () => (await fetch(url).catch(() => undefined))?.status === 200);
-    assert.match(await (await fetch(url)).text(), /"title":"kept"/);
+    const kept = await until("the new gateway answers", async () => {
+      const answer = await fetch(url);
+      return answer.status === 200 && (await answer.text());
+    });
+    assert.match(kept, /"title":"kept"/);
   });
 
   await t.test("helm test", async () => {
@@ -186,7 +192,8 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
     await helm(cluster, ["uninstall", "berth", "-n", namespace, "--wait", limit]).finally(() => end.abort());
     const tookMs = performance.now() - began;
     const said = await watching;
-    assert.ok(tookMs < 120_000, `${tookMs} ms:\n${said}`);
+    // Promised by default, where Helm gives up after five minutes.
+    assert.ok(tookMs < 240_000, `${tookMs} ms:\n${said}`);
     // The effects of the Job are checked below in any case.
     if (said !== "")
       assert.match(said, /^slot primary: being deleted\ndeployment berth-operator: scaled to 0\nslot own: released\n/);
@@ -197,7 +204,7 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
     const wide = ["get", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/instance=berth", "-o", "name"];
     assert.equal(await cluster.kubectl(wide), "");
     assert.match(await kubectl("get", "pvc"), /berth-models +Bound/);
-    await kubectl("delete", "slots.berth.dev/own", "--timeout=60s");
-    await until("its Pod goes with it", async () => (await kubectl("get", "pods", "-o", "name")) === "", 120_000);
+    await kubectl("delete", "slots.berth.dev/own", "--timeout=180s");
+    await until("its Pod goes with it", async () => (await kubectl("get", "pods", "-o", "name")) === "");
   });
 });

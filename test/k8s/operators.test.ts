@@ -36,7 +36,7 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     await at.apply("coder", spec);
     await using berth = await startBerth({ env: at.env });
     const pid = await at.pid("coder");
-    const wait = ["wait", "--for=condition=Ready", "--timeout=30s", "-n", at.namespace, "slots.berth.dev/coder"];
+    const wait = ["wait", "--for=condition=Ready", "--timeout=180s", "-n", at.namespace, "slots.berth.dev/coder"];
     await plane.kubectl(wait);
     const answer = await until("the gateway answers", async () => {
       const found = await fetch(`${berth.url}/v1/chat/completions`, {
@@ -56,7 +56,7 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     );
     const { conditions, observedGeneration } = await at.status("coder");
     assert.ok(Array.isArray(conditions) && observedGeneration === 1);
-    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=30s"]);
+    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=180s"]);
     assert.equal(isAlive(next), false, "its deletion waits for the engine");
   });
 
@@ -65,7 +65,7 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     await at.apply("primary", spec);
     await using berth = await startBerth({ env: at.env });
     const pid = await at.pid("primary");
-    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/primary", "--timeout=60s"]);
+    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/primary", "--timeout=180s"]);
     assert.equal(isAlive(pid), false, "its deletion waits for the engine");
     const shown = await until("the gateway has the slot without its object", async () => {
       const answer = await (await fetch(`${berth.url}/api/slots/primary`)).text();
@@ -107,25 +107,27 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     assert.ok(tookMs < boundMs, `${tookMs} ms, of ${boundMs}`);
     assert.equal(await at.pid("coder"), pid);
     // Released: the next one acts soon. The machine may be busy with something else once, hardly three times.
-    const times: number[] = [];
+    const times: string[] = [];
+    let isSoon = false;
     let leader = second;
     await using stack = new AsyncDisposableStack();
-    while (times.length < 3 && !times.some((each) => each < 3000)) {
+    while (times.length < 3 && !isSoon) {
       const next = stack.use(await startBerth({ args: ["operator", "--standby"], env: shared }));
       await until("the next one stands by", async () => (await readyz(next)) === "standby");
       const again = performance.now();
+      const busy = idleProcessMs();
       await leader.stop("SIGTERM");
-      await until("the next one acts", async () => (await readyz(next)) === "ok", 40_000);
-      times.push(performance.now() - again);
+      await until("the next one acts", async () => (await readyz(next)) === "ok");
+      const passedMs = performance.now() - again;
+      const limitMs = 3000 + 10 * (await busy);
+      times.push(`${Math.round(passedMs)} of ${Math.round(limitMs)}`);
+      isSoon = passedMs < limitMs;
       leader = next;
     }
-    context.diagnostic(`killed: ${Math.round(tookMs)} ms, released: ${times.map(Math.round).join(", ")} ms`);
-    assert.ok(
-      times.some((each) => each < 3000),
-      `${times.join(", ")} ms`,
-    );
+    context.diagnostic(`killed: ${Math.round(tookMs)} ms, released: ${times.join(", ")} ms`);
+    assert.ok(isSoon, `${times.join(", ")} ms`);
     assert.equal(await at.pid("coder"), pid);
-    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=30s"]);
+    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=180s"]);
     assert.equal(isAlive(pid), false);
   });
 
@@ -140,12 +142,12 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     proxy.faults.refuse = () => (count++ % 3 === 0 ? 500 : undefined);
     const dropping = setInterval(() => proxy.dropWatches(), 1000);
     await at.apply("coder", { ...spec, idleSeconds: 77 });
-    await until("it follows", async () => (await at.status("coder"))["observedGeneration"] === 2, 30_000);
+    await until("it follows", async () => (await at.status("coder"))["observedGeneration"] === 2);
     clearInterval(dropping);
     proxy.faults.refuse = undefined;
     assert.equal(await at.pid("coder"), pid);
     assert.equal((await fetch(`${berth.url}/readyz`)).status, 200);
-    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=30s"]);
+    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=180s"]);
     assert.equal(isAlive(pid), false);
   });
 
@@ -154,8 +156,8 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     await at.apply("coder", spec);
     await using _berth = await startBerth({ env: at.env });
     const pid = await at.pid("coder");
-    await plane.kubectl(["delete", "namespace", at.namespace, "--timeout=60s"]);
-    await until("the engine has ended", () => !isAlive(pid), 30_000);
+    await plane.kubectl(["delete", "namespace", at.namespace, "--timeout=180s"]);
+    await until("the engine has ended", () => !isAlive(pid));
   });
 
   it("keeps no Slot and no namespace for a finalizer that came with a copy of a Slot", async () => {
@@ -176,13 +178,12 @@ describe("Berth on custom resources", { concurrency: true }, () => {
       "only the finalizer of others is left",
       async () =>
         (await plane.kubectl(["get", ...slot, "-o", "jsonpath={.metadata.finalizers}"])) === '["example.org/own"]',
-      30_000,
     );
     assert.equal(isAlive(pid), false);
     await plane.kubectl(["patch", ...slot, "--type=merge", "-p", '{"metadata":{"finalizers":null}}']);
     await plane.kubectl(["create", "-f", "-"], copy("coder").replace(',"example.org/own"', ""));
     await at.pid("coder");
-    await plane.kubectl(["delete", "namespace", at.namespace, "--timeout=60s"]);
+    await plane.kubectl(["delete", "namespace", at.namespace, "--timeout=180s"]);
   });
 
   it("lets a namespace go that is being deleted already when an operator starts, which says why it cannot lead", async () => {
@@ -202,11 +203,11 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     };
     const leases = `/apis/coordination.k8s.io/v1/namespaces/${at.namespace}/leases`;
     const isGone = async (): Promise<boolean> => !JSON.stringify(await plane.ask(leases)).includes("berth-operator");
-    await until("its Lease is gone", isGone, 60_000);
+    await until("its Lease is gone", isGone);
     assert.equal(await phase(), "Terminating");
     await using second = await startBerth({ args: ["operator"], env: at.env });
-    await until("the namespace is gone", async () => (await phase()) === "", 60_000);
-    await until("it has ended", () => second.child.exitCode !== null, 30_000);
+    await until("the namespace is gone", async () => (await phase()) === "");
+    await until("it has ended", () => second.child.exitCode !== null);
     assert.match(second.log(), /namespace \S+ because it is being terminated/);
   });
 
@@ -216,12 +217,12 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     await using _first = await startBerth({ args: ["operator"], env: { ...at.env, POD_NAME: "berth-0" } });
     const pid = await at.pid("coder");
     await using second = await startBerth({ args: ["operator"], env: at.env });
-    await until("the second has ended", () => second.child.exitCode !== null, 60_000);
+    await until("the second has ended", () => second.child.exitCode !== null);
     assert.equal(second.child.exitCode, 1);
     const words = `another operator leads in this namespace: Lease ${at.namespace}/berth-operator is held by berth-0_`;
     assert.ok(second.log().includes(words), second.log());
     assert.match(second.log(), /; each installation needs a namespace of its own; with --standby/);
     assert.equal(await at.pid("coder"), pid);
-    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=30s"]);
+    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=180s"]);
   });
 });

@@ -33,7 +33,7 @@ export class ClusterSite implements Site {
     const namespace = await cluster.namespace();
     const neighbour = await cluster.namespace();
     for (const name of [namespace, neighbour])
-      await until("its service account", () => cluster.ask(defaultAccount(name)), 60_000);
+      await until("its service account", () => cluster.ask(defaultAccount(name)));
     return new ClusterSite(cluster, namespace, neighbour, await clientFor(cluster, namespace));
   }
 

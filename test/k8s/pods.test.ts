@@ -24,22 +24,18 @@ async function only(runtime: Runtime): Promise<Observed> {
 }
 
 async function exited(runtime: Runtime): Promise<NonNullable<Observed["exit"]>> {
-  return await until("it has ended", async () => (await only(runtime)).exit, 60_000);
+  return await until("it has ended", async () => (await only(runtime)).exit);
 }
 
 async function pendingFor(runtime: Runtime, reason: string): Promise<NonNullable<Observed["pending"]>> {
-  return await until(
-    `it waits: ${reason}`,
-    async () => {
-      const { pending } = await only(runtime);
-      return pending?.reason === reason && pending;
-    },
-    60_000,
-  );
+  return await until(`it waits: ${reason}`, async () => {
+    const { pending } = await only(runtime);
+    return pending?.reason === reason && pending;
+  });
 }
 
 async function listening(runtime: Runtime): Promise<Observed> {
-  return await until("it listens", async () => (await only(runtime)).isListening && (await only(runtime)), 60_000);
+  return await until("it listens", async () => (await only(runtime)).isListening && (await only(runtime)));
 }
 
 /** Runs that script instead of the engine. */
@@ -126,8 +122,16 @@ describe("a Pod of the node", { concurrency: 3 }, () => {
       const made = script(site, "const all = []; for (;;) all.push(Buffer.alloc(16e6, 1));");
       const { container } = made;
       assert.ok(container !== undefined);
-      await runtime.ensure({ ...made, container: { ...container, memoryBytes: 96 * 1024 ** 2 } });
-      const { reason, message } = await exited(runtime);
+      const limited = { ...made, container: { ...container, memoryBytes: 96 * 1024 ** 2 } };
+      await runtime.ensure(limited);
+      let exit = await exited(runtime);
+      // A busy node may learn of the kernel's kill too late, and then tells of its signal alone.
+      for (let more = 2; more > 0 && exit.signal === "SIGKILL"; more -= 1) {
+        await runtime.remove("primary", undefined, { stopSeconds: 1 });
+        await runtime.ensure(limited);
+        exit = await exited(runtime);
+      }
+      const { reason, message } = exit;
       assert.equal(reason, "OOMKilled");
       assert.match(
         message,

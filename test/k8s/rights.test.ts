@@ -147,5 +147,5 @@ it("rights that are taken away stop no engine and no gateway, and once they are 
   await until("it follows", async () => (await at.status("chat"))["observedGeneration"] === 2, 60_000);
   assert.equal(await at.pid("chat"), pid);
   assert.equal(await chat(), 200);
-  await plane.kubectl(["delete", "-n", namespace, "slots.berth.dev/chat", "--timeout=30s"]);
+  await plane.kubectl(["delete", "-n", namespace, "slots.berth.dev/chat", "--timeout=180s"]);
 });

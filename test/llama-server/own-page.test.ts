@@ -98,6 +98,8 @@ async function shown(browser: Browser, url: string, password?: string): Promise<
   const origin = new URL(url).origin;
   const options = password === undefined ? {} : { httpCredentials: { username: "ada", password, origin } };
   const context = await browser.newContext(options);
+  // A machine that runs other suites too is slow.
+  context.setDefaultTimeout(60_000);
   try {
     const page = await context.newPage();
     const answer = await page.goto(url);

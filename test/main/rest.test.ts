@@ -43,14 +43,19 @@ test("operator and gateway at rest wake for each other's heartbeats, and for lit
   await using _gateway = await startBerth({ args: ["serve"], env: { ...operator.env, ...counting("gateway") } });
   for (const name of ["a", "b", "c"]) await operator.state(name, "ready", "idle");
   for (const part of ["operator", "gateway"]) {
-    const timers = await shortTimers(path(part));
-    const told = `${part}: ${JSON.stringify(timers, null, 1)}`;
-    // What runs by itself again and again would be three of a kind, at the least.
-    assert.deepEqual(
-      timers.filter(([what]) => what.startsWith("setInterval")),
-      [],
-      told,
-    );
-    assert.ok(timers.reduce((sum, [, count]) => sum + count, 0) <= 15, told);
+    const told: string[] = [];
+    const isQuiet = async (): Promise<boolean> => {
+      const timers = await shortTimers(path(part));
+      told.push(`${part}: ${JSON.stringify(timers, null, 1)}`);
+      // What runs by itself again and again would be three of a kind, at the least.
+      assert.deepEqual(
+        timers.filter(([what]) => what.startsWith("setInterval")),
+        [],
+        told.join("\n"),
+      );
+      return timers.reduce((sum, [, count]) => sum + count, 0) <= 15;
+    };
+    // A halted process does the work of two windows in one: the next one is its own again.
+    assert.ok((await isQuiet()) || (await isQuiet()), told.join("\n"));
   }
 });

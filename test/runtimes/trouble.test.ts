@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { lastLine } from "../../src/runtimes/process/exits.ts";
-import { tellingLine, tellsOfMemory } from "../../src/runtimes/trouble.ts";
+import { causeLine, isOutOfMemory } from "../../src/runtimes/trouble.ts";
 
 const recorded = (name: string): string => `test/fixtures/h100/${name}.log`;
 const allocating = (mebibytes: string): string =>
@@ -17,7 +17,7 @@ describe("the words of a llama-server that ended on an H100", () => {
     it(`name the cause, not the line that was last: ${name}`, async () => {
       const said = await lastLine(recorded(name), 0);
       assert.equal(said, words);
-      assert.ok(tellsOfMemory(said));
+      assert.ok(isOutOfMemory(said));
     });
   }
 
@@ -32,7 +32,7 @@ describe("the words of a llama-server that ended on an H100", () => {
     const later =
       "0.00.001.000 I srv  llama_server: initializing ...\n0.00.002.000 E srv  start: couldn't bind to port\n";
     assert.equal(
-      tellingLine(`${text}${later}`.split("\n").slice(text.split("\n").length - 1)),
+      causeLine(`${text}${later}`.split("\n").slice(text.split("\n").length - 1)),
       "srv  start: couldn't bind to port",
     );
   });
@@ -40,8 +40,8 @@ describe("the words of a llama-server that ended on an H100", () => {
   it("are not those of a request that failed long before", () => {
     const old = "0.10.000.000 E srv  send_error: task 7: out of memory";
     const served = Array.from({ length: 9 }, (_, at) => `0.11.000.00${at} I slot  release: id  0 | task ${at}`);
-    assert.equal(tellingLine([old, ...served], true), "");
-    assert.equal(tellingLine([old, ...served]), served.at(-1));
+    assert.equal(causeLine([old, ...served], true), "");
+    assert.equal(causeLine([old, ...served]), served.at(-1));
   });
 });
 
@@ -53,7 +53,7 @@ describe("memory that ran out", () => {
     "terminate called after throwing an instance of 'std::bad_alloc'",
     "error loading model: A context size of 65536 is too large for the available VRAM",
   ])
-    it(`is recognised in: ${text}`, () => assert.ok(tellsOfMemory(text)));
+    it(`is recognised in: ${text}`, () => assert.ok(isOutOfMemory(text)));
   for (const text of ["exited with code 1", "error loading model: unknown architecture", "allocating 3 MiB"])
-    it(`is not recognised in: ${text}`, () => assert.ok(!tellsOfMemory(text)));
+    it(`is not recognised in: ${text}`, () => assert.ok(!isOutOfMemory(text)));
 });

@@ -72,23 +72,32 @@ export async function contextFilesOf(berth: RunningBerth): Promise<readonly stri
   return names.toSorted();
 }
 
+/** A machine that does other things halts one of them now and then. */
+const pairs = 3;
+
 /**
  * After a swap to the other model and back an engine with `keepContext` does not read the long prompt again, and its first
- * token comes in less than half the time. `start` starts a Berth with a slot of the two models and that line.
+ * token comes in less than half the time, in one of three pairs. `start` starts a Berth with a slot of the two models and
+ * that line.
  */
 export async function testSwapAndBack(
   test: TestContext,
   start: (keep: string) => Promise<RunningBerth>,
 ): Promise<void> {
-  const without = await swapAndBack(start, "");
-  const kept = await swapAndBack(start, keepContext);
-  test.diagnostic(
-    `first token of ${kept.tokens} tokens after a swap and back: ` +
-      `${Math.round(without.ms)} ms without, ${Math.round(kept.ms)} ms with keepContext (${kept.cached} tokens kept)`,
-  );
-  assert.ok(without.cached < 64, String(without.cached));
-  assert.ok(kept.cached >= kept.tokens - 64, `${kept.cached} of ${kept.tokens}`);
-  assert.ok(kept.ms < without.ms / 2, `${kept.ms} ms, ${without.ms} ms without`);
+  const told: string[] = [];
+  for (let pair = 0; pair < pairs; pair++) {
+    const without = await swapAndBack(start, "");
+    const kept = await swapAndBack(start, keepContext);
+    test.diagnostic(
+      `first token of ${kept.tokens} tokens after a swap and back: ` +
+        `${Math.round(without.ms)} ms without, ${Math.round(kept.ms)} ms with keepContext (${kept.cached} tokens kept)`,
+    );
+    assert.ok(without.cached < 64, String(without.cached));
+    assert.ok(kept.cached >= kept.tokens - 64, `${kept.cached} of ${kept.tokens}`);
+    if (kept.ms < without.ms / 2) return;
+    told.push(`${kept.ms} ms, ${without.ms} ms without`);
+  }
+  assert.fail(told.join("; "));
 }
 
 async function swapAndBack(start: (keep: string) => Promise<RunningBerth>, keep: string): Promise<FirstToken> {

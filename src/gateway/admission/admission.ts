@@ -5,7 +5,7 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import type { OperatorLiveness } from "../../store/store.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import { availabilityOf } from "./availability.ts";
-import type { Backend, BackendUse } from "./backend.ts";
+import type { Backend, UnqueuedLease } from "./backend.ts";
 import type { BackendLease } from "./backend-set.ts";
 import { swapProgress } from "./swap-progress.ts";
 import { closedLimits, limitsOf, WaitQueue, type Waiter } from "./wait-queue.ts";
@@ -103,11 +103,11 @@ export class Admission {
     return undefined;
   }
 
-  /** A backend of a slot's main process for a request beside the queue (`BackendSet.use`). */
-  use(slot: string, client: string): BackendUse | undefined {
+  /** A backend of a slot's main process for a request beside the queue (`BackendSet.acquireUnqueued`). */
+  acquireUnqueued(slot: string, client: string): UnqueuedLease | undefined {
     const waitQueue = this.waitQueueOf(slot, "main");
     this.recheck(waitQueue);
-    return waitQueue.backends.use(client);
+    return waitQueue.backends.acquireUnqueued(client);
   }
 
   /** An admitted request has ended: its place goes to the next one. */

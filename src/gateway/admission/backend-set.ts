@@ -1,7 +1,7 @@
 import type { EnginePool } from "../../lib/http1/client.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Endpoint } from "./availability.ts";
-import { Backend, BackendUse, fewestInFlight, isFailing, isInUse, backendKey, ownOf } from "./backend.ts";
+import { Backend, UnqueuedLease, fewestInFlight, isFailing, isInUse, backendKey, ownOf } from "./backend.ts";
 import { PrefixAffinity } from "./prefix-affinity.ts";
 import { prefixHashes, type Prompt } from "./prefix-hashes.ts";
 
@@ -146,14 +146,14 @@ export class BackendSet {
    * like that of others. One client comes to one backend as long as that is ready, because pages have sessions.
    * Undefined: no backend is ready.
    */
-  use(client: string): BackendUse | undefined {
+  acquireUnqueued(client: string): UnqueuedLease | undefined {
     const now = this.#now();
     const sound = this.#ready.filter((backend) => !isFailing(backend, now));
     const backend = ownOf(client, sound.length > 0 ? sound : this.#ready);
     if (backend === undefined) return undefined;
-    backend.uses += 1;
-    return new BackendUse(backend, () => {
-      backend.uses -= 1;
+    backend.unqueued += 1;
+    return new UnqueuedLease(backend, () => {
+      backend.unqueued -= 1;
       this.#endIfDrained(backend);
     });
   }

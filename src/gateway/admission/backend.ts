@@ -13,7 +13,7 @@ export class Backend {
   readonly pool: EnginePool;
   inFlight = 0;
   /** Requests beside the queue, which take no place. */
-  uses = 0;
+  unqueued = 0;
   /** The operator publishes this backend as ready: the backend accepts new requests. */
   isReady = true;
   failedAt = -Infinity;
@@ -31,7 +31,7 @@ export class Backend {
 }
 
 /** A request beside the queue at one backend. Its holder disposes it after any end of the request. */
-export class BackendUse implements Disposable {
+export class UnqueuedLease implements Disposable {
   readonly backend: Backend;
   readonly #onEnd: () => void;
   #hasEnded = false;
@@ -53,8 +53,8 @@ export function backendKey({ host, port, process, bearer = "" }: Endpoint): stri
   return `${host} ${port} ${process} ${bearer}`;
 }
 
-export function isInUse({ inFlight, uses }: Backend): boolean {
-  return inFlight > 0 || uses > 0;
+export function isInUse({ inFlight, unqueued }: Backend): boolean {
+  return inFlight > 0 || unqueued > 0;
 }
 
 /** The backend of one client, by rendezvous hashing: a backend that leaves moves its own clients alone. */

@@ -40,7 +40,7 @@ export interface QueueEffects<C extends QueuedClient> {
   refuse(caller: C, refusal: Refusal): void;
 }
 
-interface Waiting<C> {
+interface QueueEntry<C> {
   readonly caller: C;
   readonly since: number;
 }
@@ -60,7 +60,7 @@ export class SlotQueue<C extends QueuedClient> {
   /** The waiting members of each group. */
   readonly #groups = new Map<object, Set<C>>();
   /** By client; the order of the keys is the order of turns. */
-  readonly #byClient = new Map<string, Waiting<C>[]>();
+  readonly #byClient = new Map<string, QueueEntry<C>[]>();
 
   constructor(effects: QueueEffects<C>, limits: QueueLimits) {
     this.#effects = effects;
@@ -79,7 +79,7 @@ export class SlotQueue<C extends QueuedClient> {
   /** Each member of a group counts. */
   get callers(): number {
     let callers = 0;
-    for (const waiters of this.#byClient.values()) callers += waiters.length;
+    for (const entries of this.#byClient.values()) callers += entries.length;
     return callers;
   }
 
@@ -106,9 +106,9 @@ export class SlotQueue<C extends QueuedClient> {
     const capacity = this.#gate.kind === "open" ? queue : max + queue;
     const isExpected = caller.group !== undefined && this.#groups.has(caller.group);
     if (!isExpected && this.#count >= capacity && !this.#displace(caller.client)) return "full";
-    const waiters = this.#byClient.get(caller.client);
-    if (waiters === undefined) this.#byClient.set(caller.client, [waiting]);
-    else waiters.push(waiting);
+    const entries = this.#byClient.get(caller.client);
+    if (entries === undefined) this.#byClient.set(caller.client, [waiting]);
+    else entries.push(waiting);
     this.#count += isExpected ? 0 : 1;
     this.#meet(caller);
     return "waiting";
@@ -117,17 +117,17 @@ export class SlotQueue<C extends QueuedClient> {
   /** Since when the oldest waiting request has waited; undefined without one. */
   get oldest(): number | undefined {
     let oldest: number | undefined;
-    for (const waiters of this.#byClient.values())
-      for (const { since } of waiters) oldest = oldest === undefined ? since : Math.min(oldest, since);
+    for (const entries of this.#byClient.values())
+      for (const { since } of entries) oldest = oldest === undefined ? since : Math.min(oldest, since);
     return oldest;
   }
 
   /** A waiting request has left. False when it was not waiting. */
   leave(caller: C): boolean {
-    const waiters = this.#byClient.get(caller.client);
-    const at = waiters?.findIndex((waiting) => waiting.caller === caller) ?? -1;
-    if (waiters === undefined || at < 0) return false;
-    this.#remove(caller.client, waiters, at);
+    const entries = this.#byClient.get(caller.client);
+    const at = entries?.findIndex((waiting) => waiting.caller === caller) ?? -1;
+    if (entries === undefined || at < 0) return false;
+    this.#remove(caller.client, entries, at);
     return true;
   }
 
@@ -153,8 +153,8 @@ export class SlotQueue<C extends QueuedClient> {
   expire(now: number): number {
     this.#refuseWhere("late", (waiting) => this.#deadline(waiting) <= now);
     let next = Infinity;
-    for (const waiters of this.#byClient.values())
-      for (const waiting of waiters) next = Math.min(next, this.#deadline(waiting));
+    for (const entries of this.#byClient.values())
+      for (const waiting of entries) next = Math.min(next, this.#deadline(waiting));
     return next;
   }
 
@@ -174,14 +174,14 @@ export class SlotQueue<C extends QueuedClient> {
     if (own === undefined || at < 0) return 0;
     let position = at + 1;
     let isBefore = true;
-    for (const waiters of this.#byClient.values()) {
-      if (waiters === own) isBefore = false;
-      else position += Math.min(waiters.length, isBefore ? at + 1 : at);
+    for (const entries of this.#byClient.values()) {
+      if (entries === own) isBefore = false;
+      else position += Math.min(entries.length, isBefore ? at + 1 : at);
     }
     return position;
   }
 
-  #deadline({ since }: Waiting<C>): number {
+  #deadline({ since }: QueueEntry<C>): number {
     if (this.#gate.kind === "open") return since + this.#limits.queueMs;
     return Math.max(since, this.#shutSince) + this.#limits.holdMs;
   }
@@ -194,12 +194,12 @@ export class SlotQueue<C extends QueuedClient> {
     while (this.#count > 0 && this.#gate.kind === "open" && this.#inside < this.#limits.max) {
       const [turn] = this.#byClient;
       if (turn === undefined) return;
-      const [client, waiters] = turn;
-      const [next] = waiters;
+      const [client, entries] = turn;
+      const [next] = entries;
       if (next === undefined) return;
-      this.#remove(client, waiters, 0);
+      this.#remove(client, entries, 0);
       // The client's other requests wait until every other client has had a turn.
-      if (this.#byClient.delete(client)) this.#byClient.set(client, waiters);
+      if (this.#byClient.delete(client)) this.#byClient.set(client, entries);
       for (const other of this.#groupOf(next.caller) ?? []) this.leave(other);
       this.#inside += 1;
       this.#effects.admit(next.caller);
@@ -209,39 +209,39 @@ export class SlotQueue<C extends QueuedClient> {
   /** Makes room by refusing the newest request of the client with most waiting, when that is fairer. */
   #displace(client: string): boolean {
     const own = this.#byClient.get(client)?.length ?? 0;
-    let longest: [client: string, waiters: Waiting<C>[], at: number] | undefined;
-    for (const [other, waiters] of this.#byClient) {
-      if (other === client || waiters.length <= own + 1 || waiters.length <= (longest?.[1].length ?? 0)) continue;
+    let longest: [client: string, entries: QueueEntry<C>[], at: number] | undefined;
+    for (const [other, entries] of this.#byClient) {
+      if (other === client || entries.length <= own + 1 || entries.length <= (longest?.[1].length ?? 0)) continue;
       // A member of a waiting group frees no place by leaving.
-      const at = waiters.findLastIndex(({ caller }) => !caller.hasBegun && (this.#groupOf(caller)?.size ?? 1) === 1);
-      if (at >= 0) longest = [other, waiters, at];
+      const at = entries.findLastIndex(({ caller }) => !caller.hasBegun && (this.#groupOf(caller)?.size ?? 1) === 1);
+      if (at >= 0) longest = [other, entries, at];
     }
     if (longest === undefined) return false;
-    const [other, waiters, at] = longest;
-    const displaced = waiters[at];
-    this.#remove(other, waiters, at);
+    const [other, entries, at] = longest;
+    const displaced = entries[at];
+    this.#remove(other, entries, at);
     if (displaced !== undefined) this.#effects.refuse(displaced.caller, "full");
     return true;
   }
 
-  #refuseWhere(refusal: Refusal, isOver: (waiting: Waiting<C>) => boolean): void {
+  #refuseWhere(refusal: Refusal, isOver: (waiting: QueueEntry<C>) => boolean): void {
     const over: C[] = [];
-    for (const [client, waiters] of this.#byClient) {
-      const kept = waiters.filter((waiting) => {
+    for (const [client, entries] of this.#byClient) {
+      const kept = entries.filter((waiting) => {
         if (!isOver(waiting)) return true;
         over.push(waiting.caller);
         return false;
       });
       if (kept.length === 0) this.#byClient.delete(client);
-      else if (kept.length < waiters.length) waiters.splice(0, waiters.length, ...kept);
+      else if (kept.length < entries.length) entries.splice(0, entries.length, ...kept);
     }
     for (const caller of over) this.#part(caller);
     for (const caller of over) this.#effects.refuse(caller, refusal);
   }
 
-  #remove(client: string, waiters: Waiting<C>[], at: number): void {
-    const [removed] = waiters.splice(at, 1);
-    if (waiters.length === 0) this.#byClient.delete(client);
+  #remove(client: string, entries: QueueEntry<C>[], at: number): void {
+    const [removed] = entries.splice(at, 1);
+    if (entries.length === 0) this.#byClient.delete(client);
     if (removed !== undefined) this.#part(removed.caller);
   }
 

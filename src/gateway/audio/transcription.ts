@@ -5,7 +5,7 @@ import { ApiError } from "../../api/errors.ts";
 import { boundaryOf, MultipartError, MultipartParser, type MultipartPart } from "../../lib/multipart.ts";
 import { release } from "../../lib/release.ts";
 import { Spool } from "../../lib/spool.ts";
-import { discard, silenceMs, tooLarge, tooSlow } from "../http/body.ts";
+import { discard, idleTimeoutMs, tooLarge, tooSlow } from "../http/body.ts";
 import { diskFailure } from "../http/disk-failure.ts";
 import type { UploadLimits } from "./upload-limits.ts";
 import { checkField, checkFields, escaped, invalidField, PartNames } from "./transcription-fields.ts";
@@ -95,7 +95,7 @@ class Upload implements Transcription {
   #writing: Promise<void> | undefined;
 
   constructor(request: IncomingMessage, boundary: string, limits: UploadLimits) {
-    const { bodyLimitBytes, spoolDir, spooled, silenceMs: patienceMs = silenceMs } = limits;
+    const { bodyLimitBytes, spoolDir, spooled, silenceMs: patienceMs = idleTimeoutMs } = limits;
     this.#request = request;
     this.#silence = setTimeout(() => this.#fail(tooSlow()), patienceMs).unref();
     this.#limitBytes = bodyLimitBytes;

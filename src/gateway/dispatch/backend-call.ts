@@ -33,7 +33,7 @@ export class BackendCall implements Waiter, Sender {
   readonly #sink: AnswerSink;
   readonly #owner: BackendCallOwner;
   /** The request, kept until the engine answers: it may have to be sent again, and a stream may last for long. */
-  #resendable: BackendCallOptions | undefined;
+  #options: BackendCallOptions | undefined;
   readonly client: string;
   #phase: Phase = "new";
   #relay: Relay | undefined;
@@ -47,13 +47,13 @@ export class BackendCall implements Waiter, Sender {
   #tokens: TokenTimes | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(control: BackendCallDependencies, order: BackendCallOptions) {
+  constructor(control: BackendCallDependencies, options: BackendCallOptions) {
     this.#control = control;
-    this.#resendable = order;
-    this.#waitQueue = order.waitQueue;
-    this.#sink = order.sink;
-    this.#owner = order.owner;
-    this.client = order.client;
+    this.#options = options;
+    this.#waitQueue = options.waitQueue;
+    this.#sink = options.sink;
+    this.#owner = options.owner;
+    this.client = options.client;
   }
 
   get hasBegun(): boolean {
@@ -70,7 +70,7 @@ export class BackendCall implements Waiter, Sender {
   }
 
   get prompt(): Prompt | undefined {
-    return this.#resendable?.route.backendRequest.prompt;
+    return this.#options?.route.backendRequest.prompt;
   }
 
   get place(): WaitPlace {
@@ -116,7 +116,7 @@ export class BackendCall implements Waiter, Sender {
   }
 
   onFirstByte(): void {
-    this.#resendable = undefined;
+    this.#options = undefined;
     this.#owner.onFirstByte();
   }
 
@@ -142,13 +142,13 @@ export class BackendCall implements Waiter, Sender {
     const { phase } = error;
     if (phase === "connect" || phase === "closed" || phase === "broken") lease.fail();
     if (phase !== "connect" && phase !== "shortage") return false;
-    if (phase === "connect" && this.#resendable !== undefined && lease.move()) {
-      this.#send(this.#resendable, lease);
+    if (phase === "connect" && this.#options !== undefined && lease.move()) {
+      this.#send(this.#options, lease);
       return true;
     }
     // An engine that refuses the connection is probably dead, and will be restarted: wait, then enter the queue again.
     const waitMs = this.#control.againAfterMs[this.#attempts - 1];
-    if (waitMs === undefined || this.#resendable === undefined) return false;
+    if (waitMs === undefined || this.#options === undefined) return false;
     this.#phase = "again";
     this.#control.traffic.hold(this.#waitQueue.slot);
     this.#leaveEngine(steadyNow());
@@ -205,15 +205,15 @@ export class BackendCall implements Waiter, Sender {
   }
 
   get #bytes(): number {
-    return this.#resendable?.route.backendRequest.bytes ?? 0;
+    return this.#options?.route.backendRequest.bytes ?? 0;
   }
 
   #admitted(lease: BackendLease): void {
-    if (this.#resendable === undefined) throw new Error("a backend call that was answered is sent again");
+    if (this.#options === undefined) throw new Error("a backend call that was answered is sent again");
     if (this.#hasWaited) {
       try {
-        const route = routeAgain(this.#control.index(), this.#resendable.route);
-        if (route !== this.#resendable.route) this.#resendable = { ...this.#resendable, route };
+        const route = routeAgain(this.#control.index(), this.#options.route);
+        if (route !== this.#options.route) this.#options = { ...this.#options, route };
       } catch (error) {
         // The place that it was just given goes to the next request.
         lease.release();
@@ -226,7 +226,7 @@ export class BackendCall implements Waiter, Sender {
     this.#attempts += 1;
     this.#traffic = this.#control.traffic.begin(this.#waitQueue.slot, this.#admittedAt);
     this.#lease = lease;
-    this.#send(this.#resendable, lease);
+    this.#send(this.#options, lease);
   }
 
   #send({ route, requestId, trace }: BackendCallOptions, { backend }: BackendLease): void {
@@ -283,7 +283,7 @@ export class BackendCall implements Waiter, Sender {
   #settle(): void {
     if (this.#phase === "settled") return;
     this.#phase = "settled";
-    this.#resendable = undefined;
+    this.#options = undefined;
     this.#owner.onSettled();
   }
 }

@@ -74,7 +74,7 @@ export class DemandPublisher implements AsyncDisposable {
       const endpoints = backends.map(({ role, backend }) => ({
         role,
         ordinal: backend.endpoint.ordinal,
-        inFlight: backend.inFlight + backend.uses,
+        inFlight: backend.inFlight + backend.unqueued,
         ...(backend.lastByteAt === 0 ? {} : { lastByteAt: wallTimeOf(backend.lastByteAt).toISOString() }),
       }));
       slots[name] = {

@@ -4,13 +4,13 @@ import type { Answer } from "../relay/answer.ts";
 
 export interface HoldTimes {
   /** Milliseconds of silence first, so that an early failure keeps its status. */
-  readonly silenceMs: number;
+  readonly firstCommentMs: number;
   /** Milliseconds between two comments. */
   readonly everyMs: number;
 }
 
 /** CONTRACT "Cold slots". */
-export const defaultHoldTimes: HoldTimes = { silenceMs: 5000, everyMs: 10_000 };
+export const defaultHoldTimes: HoldTimes = { firstCommentMs: 5000, everyMs: 10_000 };
 
 /** A waiting client with its place. */
 export interface HeldClient {
@@ -26,25 +26,25 @@ export class StreamHold {
   readonly #everyMs: number;
   #timer: NodeJS.Timeout;
 
-  constructor(answer: Answer, waiter: HeldClient, { silenceMs, everyMs }: HoldTimes) {
+  constructor(answer: Answer, waiter: HeldClient, { firstCommentMs, everyMs }: HoldTimes) {
     this.#answer = answer;
     this.waiter = waiter;
     this.#everyMs = everyMs;
-    this.#timer = setTimeout(() => this.#tell(), silenceMs);
+    this.#timer = setTimeout(() => this.#sendComment(), firstCommentMs);
   }
 
   end(): void {
     clearTimeout(this.#timer);
   }
 
-  #tell(): void {
+  #sendComment(): void {
     // An engine that could not be reached makes it wait once more.
     if (this.#answer.isAnswered || this.#answer.isOver) return;
     if (this.waiter.isWaiting) {
       this.#answer.hold();
       this.#answer.comment(`waiting ${describe(this.waiter.place, steadyNow() - this.#since)}`);
     }
-    this.#timer = setTimeout(() => this.#tell(), this.#everyMs);
+    this.#timer = setTimeout(() => this.#sendComment(), this.#everyMs);
   }
 }
 

@@ -8,7 +8,7 @@ import type { Charge } from "../admission/charge.ts";
 /** How long the gateway reads a refused upload, so that its sender reads the answer. */
 const lingerMs = 10_000;
 /** A sender that sends nothing for this long within its body is gone, or an attacker. */
-export const silenceMs = 30_000;
+export const idleTimeoutMs = 30_000;
 /**
  * A body of this size that arrived in one piece costs no more than its connection: it is counted only while it waits.
  */
@@ -31,7 +31,7 @@ export interface BodyLimits {
 export function readRequestBody(
   request: IncomingMessage,
   limits: BodyLimits,
-  idleMs: number = silenceMs,
+  idleMs: number = idleTimeoutMs,
 ): Promise<Buffer> {
   const declared = Number(request.headers["content-length"] ?? 0);
   if (declared > limits.bodyBytes) {
@@ -60,7 +60,7 @@ class Reading implements Flushable {
   #body: PromiseWithResolvers<Buffer> | undefined;
   readonly #gathered = new GatheredBytes();
   #idleMs = 0;
-  #silence: NodeJS.Timeout | undefined;
+  #idleTimer: NodeJS.Timeout | undefined;
 
   constructor(request: IncomingMessage, limits: BodyLimits, declared: number, body: PromiseWithResolvers<Buffer>) {
     this.#request = request;
@@ -77,15 +77,15 @@ class Reading implements Flushable {
   /** Most bodies have arrived with their header by the end of the turn, and need no timer. */
   flush(): void {
     if (this.#body === undefined) return;
-    this.#silence = setTimeout(() => {
+    this.#idleTimer = setTimeout(() => {
       this.#refuse(tooSlow());
     }, this.#idleMs);
-    this.#silence.unref();
+    this.#idleTimer.unref();
   }
 
   add(chunk: Buffer): void {
     if (this.#body === undefined) return;
-    this.#silence?.refresh();
+    this.#idleTimer?.refresh();
     const { bodyBytes, charge } = this.#limits;
     const size = this.#gathered.size + chunk.length;
     if (size > bodyBytes) {
@@ -138,7 +138,7 @@ class Reading implements Flushable {
     const body = this.#body;
     if (body === undefined) return undefined;
     this.#body = undefined;
-    clearTimeout(this.#silence);
+    clearTimeout(this.#idleTimer);
     return body;
   }
 }

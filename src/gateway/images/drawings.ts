@@ -3,7 +3,7 @@ import type { DrawsView } from "../../api/management/views.ts";
 import { EnginePool } from "../../lib/http1/client.ts";
 import { parseJson } from "../../lib/json.ts";
 import { availabilityOf, type Endpoint } from "../admission/availability.ts";
-import type { BackendUse } from "../admission/backend.ts";
+import type { UnqueuedLease } from "../admission/backend.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { callEngine } from "./engine-http.ts";
 import { loadWorkflows, type Workflows } from "./workflows.ts";
@@ -13,20 +13,20 @@ const patienceMs = 1000;
 const listLimitBytes = 1024 * 1024;
 
 /** A ready engine of that slot until it is disposed; undefined: none is ready. */
-export type UseEngine = (slot: string) => BackendUse | undefined;
+export type AcquireEngine = (slot: string) => UnqueuedLease | undefined;
 
 /**
  * The models that an image slot can draw with, and the last one: any curated model whose checkpoint the engine has, with
  * any model in the manifest (docs/images.md).
  */
 export class Drawings {
-  readonly #use: UseEngine;
+  readonly #acquire: AcquireEngine;
   #workflows: Workflows | undefined;
   /** By slot. */
   readonly #last = new Map<string, { readonly process: string; readonly model: string }>();
 
-  constructor(use: UseEngine) {
-    this.#use = use;
+  constructor(acquire: AcquireEngine) {
+    this.#acquire = acquire;
   }
 
   /** Read when they are first needed. Throws when one of their files is invalid. */
@@ -42,8 +42,8 @@ export class Drawings {
   /** Null for a slot of another kind. Never rejects: the files of an engine that does not answer are unknown. */
   async of(slot: KnownSlot): Promise<DrawsView | null> {
     if (slot.spec.engine !== "image") return null;
-    using use = this.#use(slot.name);
-    const found = use === undefined ? undefined : await checkpointsOf(use.backend.endpoint);
+    using lease = this.#acquire(slot.name);
+    const found = lease === undefined ? undefined : await checkpointsOf(lease.backend.endpoint);
     const models = [...this.workflows().values()].flatMap((workflow) =>
       "graph" in workflow
         ? [{ id: workflow.id, checkpoint: workflow.checkpoint, is_there: found?.includes(workflow.checkpoint) ?? null }]

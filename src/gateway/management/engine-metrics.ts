@@ -92,7 +92,7 @@ async function answerOf(engine: ScrapedEngine, size: { readonly chars: number },
   const left = deadline - steadyNow();
   if (left <= 0) return "not asked, since others took too long";
   if (size.chars >= pageChars) return "not asked, since the page is full";
-  return await tell(engine.endpoint, Math.min(engineMs, left));
+  return await scrape(engine.endpoint, Math.min(engineMs, left));
 }
 
 /** Adds what the engine tells. The reason why that is nothing, or not all; undefined: it is all there. */
@@ -134,7 +134,7 @@ async function add(
     : `of another type than at the engines before: ${others.slice(0, 5).join(", ")}`;
 }
 
-async function tell(endpoint: Endpoint, timeoutMs: number): Promise<Answer> {
+async function scrape(endpoint: Endpoint, timeoutMs: number): Promise<Answer> {
   const pool = new EnginePool(endpoint);
   try {
     const request = { method: "GET", path: "/metrics", accept: "text/plain", body: undefined } as const;

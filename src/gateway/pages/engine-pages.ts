@@ -15,11 +15,11 @@ export interface EnginePagesOptions {
   readonly admit: (request: IncomingMessage) => void;
   /** Whether an admitted caller's credentials are still valid. */
   readonly mayStill: (request: IncomingMessage) => boolean;
-  /** The slot's engine for that request, until its use is disposed; throws ApiError where none is loaded. */
+  /** The slot's engine for that request, until its lease is disposed; throws ApiError where none is loaded. */
   readonly engineOf: (
     slot: string,
     request: IncomingMessage,
-  ) => { readonly engine: PageEngine; readonly use: Disposable };
+  ) => { readonly engine: PageEngine; readonly lease: Disposable };
   /** A request for the slot begins; the function that is returned ends it. */
   readonly begin: (slot: string) => () => void;
   /** A request has ended, or a WebSocket. */
@@ -62,7 +62,7 @@ interface Place {
   readonly engine: PageEngine;
   readonly path: string;
   /** To be disposed once the engine has nothing more to do with the request. */
-  readonly use: Disposable;
+  readonly lease: Disposable;
 }
 
 /**
@@ -79,14 +79,14 @@ export class EnginePages implements AsyncDisposable {
   constructor(options: EnginePagesOptions) {
     this.#options = options;
     this.server = createServer({ headersTimeout: 30_000, requestTimeout: 0 }, (request, response) => {
-      const page = pageRequestOf(request);
+      const pageRequest = pageRequestOf(request);
       const refuse: Refuse = (failure) => {
-        page.failure ??= failure;
-        refusePage(request, response, failure, page.requestId);
+        pageRequest.failure ??= failure;
+        refusePage(request, response, failure, pageRequest.requestId);
       };
-      response.once("close", () => this.#ended(page, response.writableFinished ? response.statusCode : 499));
+      response.once("close", () => this.#ended(pageRequest, response.writableFinished ? response.statusCode : 499));
       try {
-        this.#relay(page, response, refuse);
+        this.#relay(pageRequest, response, refuse);
       } catch (error) {
         refuse(toApiError(error));
         request.resume();
@@ -94,15 +94,17 @@ export class EnginePages implements AsyncDisposable {
     });
     this.server.maxConnections = connectionLimit;
     this.server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-      const page = pageRequestOf(request);
+      const pageRequest = pageRequestOf(request);
       const refuse: Refuse = (failure) => {
-        page.failure ??= failure;
+        pageRequest.failure ??= failure;
         refuseUpgrade(socket, failure);
       };
       socket.on("error", () => socket.destroy());
-      socket.once("close", () => this.#ended(page, page.isOpen ? 101 : (page.failure?.status ?? 499)));
+      socket.once("close", () =>
+        this.#ended(pageRequest, pageRequest.isOpen ? 101 : (pageRequest.failure?.status ?? 499)),
+      );
       try {
-        this.#upgrade(page, { socket, head }, refuse);
+        this.#upgrade(pageRequest, { socket, head }, refuse);
       } catch (error) {
         refuse(toApiError(error));
       }
@@ -148,7 +150,7 @@ export class EnginePages implements AsyncDisposable {
       return;
     }
     const { slot, engine, path } = place;
-    response.once("close", () => place.use[Symbol.dispose]());
+    response.once("close", () => place.lease[Symbol.dispose]());
     const engineRequest = this.#openEngineRequest(request, place, headersForEngine(request.headers, slot, engine));
     const end = this.#options.begin(slot);
     response.once("close", () => {
@@ -190,8 +192,8 @@ export class EnginePages implements AsyncDisposable {
     request.pipe(engineRequest);
   }
 
-  #upgrade(page: PageRequest, { socket, head }: { socket: Duplex; head: Buffer }, refuse: Refuse): void {
-    const { request } = page;
+  #upgrade(pageRequest: PageRequest, { socket, head }: { socket: Duplex; head: Buffer }, refuse: Refuse): void {
+    const { request } = pageRequest;
     const isWebSocket = request.headers.upgrade?.toLowerCase() === "websocket";
     const place = isWebSocket ? this.#placeOf(request) : undefined;
     if (place === undefined)
@@ -200,10 +202,10 @@ export class EnginePages implements AsyncDisposable {
       });
     const { slot, engine, path } = place;
     // A replica that is to end does not wait for a WebSocket: a forgotten tab keeps its own open for ever.
-    place.use[Symbol.dispose]();
+    place.lease[Symbol.dispose]();
     const headers = { ...headersForEngine(request.headers, slot, engine), connection: "Upgrade", upgrade: "websocket" };
     const engineRequest = this.#openEngineRequest(request, place, headers);
-    this.#open.set(socket, page);
+    this.#open.set(socket, pageRequest);
     socket.once("close", () => {
       this.#open.delete(socket);
       engineRequest.destroy();
@@ -219,7 +221,7 @@ export class EnginePages implements AsyncDisposable {
       let lines = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n";
       for (let at = 0; at < named.length; at += 2) lines += `${named[at]}: ${named[at + 1]}\r\n`;
       socket.write(`${lines}\r\n`);
-      page.isOpen = true;
+      pageRequest.isOpen = true;
       other.on("error", () => socket.destroy());
       other.once("close", () => socket.destroy());
       socket.once("close", () => other.destroy());
@@ -247,7 +249,7 @@ export class EnginePages implements AsyncDisposable {
       setHost: false,
     });
     // Of a WebSocket, only until it is open.
-    engineRequest.setTimeout(timeoutMs, () => engineRequest.destroy(new Silence()));
+    engineRequest.setTimeout(timeoutMs, () => engineRequest.destroy(new EngineTimeout()));
     engineRequest.once("upgrade", (_, socket) => socket.setTimeout(0));
     return engineRequest;
   }
@@ -277,12 +279,12 @@ function slotOf({ url = "" }: IncomingMessage): string | undefined {
   return /^\/upstream\/([a-z0-9][a-z0-9-]{0,62})(?=[/?]|$)/.exec(url)?.[1];
 }
 
-class Silence extends Error {}
+class EngineTimeout extends Error {}
 
 function failureOf(slot: string, error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   const engine = `the engine of slot ${slot}`;
-  return error instanceof Silence
+  return error instanceof EngineTimeout
     ? new ApiError("dispatch.upstream_timeout", { message: `${engine} did not answer in time` })
     : new ApiError("dispatch.upstream_unavailable", {
         message: `${engine} did not answer; its log may say why`,

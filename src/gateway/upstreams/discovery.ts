@@ -21,7 +21,7 @@ export class Discovery implements Disposable {
   readonly #abort = new AbortController();
   #models: readonly string[];
   #failures = 0;
-  #hasListed = false;
+  #hasTried = false;
   #hasSeenEmpty = false;
   #timer: NodeJS.Timeout | undefined;
 
@@ -32,8 +32,8 @@ export class Discovery implements Disposable {
   }
 
   /** The first attempt has ended, with or without success. */
-  get hasListed(): boolean {
-    return this.#hasListed;
+  get hasTried(): boolean {
+    return this.#hasTried;
   }
 
   get models(): readonly string[] {
@@ -54,7 +54,7 @@ export class Discovery implements Disposable {
       problem = errorMessage(error);
     }
     if (this.#abort.signal.aborted) return;
-    this.#hasListed = true;
+    this.#hasTried = true;
     onProblem(problem);
     this.#failures = problem === undefined ? 0 : this.#failures + 1;
     const waitMs = problem === undefined ? intervalMs : Math.min(intervalMs, retryMs * 2 ** (this.#failures - 1));

@@ -89,8 +89,8 @@ export class Upstreams implements AsyncDisposable {
   }
 
   /** Every list of models to discover has been requested once: an unknown model is unknown. */
-  get hasListed(): boolean {
-    return [...this.#members.values()].every(({ discovery }) => discovery?.hasListed !== false);
+  get hasTried(): boolean {
+    return [...this.#members.values()].every(({ discovery }) => discovery?.hasTried !== false);
   }
 
   /** Undefined when it was dropped meanwhile. */

@@ -18,7 +18,7 @@ const grace = 0.1;
  * After so many times of a watch without a line, not even a bookmark, another list tells what there is: a datastore that
  * was restored from a backup counts versions from an earlier one, and a watch from a later version tells nothing.
  */
-const quietWatches = 2;
+const idleWatches = 2;
 /** What a list lacks is asked for again after this. */
 const secondListMs = 250;
 /** A watch is opened again within 2 s, unless the API server does not answer. */
@@ -139,7 +139,7 @@ export class ListWatch implements AsyncDisposable {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
-        if (this.#isQuiet()) this.#version = undefined;
+        if (this.#isStale()) this.#version = undefined;
         if (this.#version === undefined) await this.#list();
         await this.#watch();
       } catch (error) {
@@ -150,9 +150,9 @@ export class ListWatch implements AsyncDisposable {
     }
   }
 
-  #isQuiet(): boolean {
+  #isStale(): boolean {
     const { watchSeconds = usualWatchSeconds } = this.#options;
-    return steadyNow() - this.#heardMs > quietWatches * watchSeconds * 1000;
+    return steadyNow() - this.#heardMs > idleWatches * watchSeconds * 1000;
   }
 
   #failed(error: unknown): void {

@@ -86,7 +86,7 @@ export class ModelPulls implements AsyncDisposable {
   }
 
   /** Names the job that fetches these files for that ref, from all addresses or from those that are open to everybody. */
-  pullKey({ ref, files, isOpen }: Omit<WantedModel, "sizeBytes">): string {
+  jobKey({ ref, files, isOpen }: Omit<WantedModel, "sizeBytes">): string {
     return `${ref} ${sha256(canonicalJson([files, isOpen])).slice(0, 16)}`;
   }
 
@@ -135,7 +135,7 @@ export class ModelPulls implements AsyncDisposable {
   /** The state of the job that `requester` has asked for with that attempt. Starts nothing. */
   async preparation(model: WantedModel, requester: Requester): Promise<ModelPreparation> {
     const { ref } = model;
-    const job = this.#jobs.followed(this.pullKey(model), requester);
+    const job = this.#jobs.followed(this.jobKey(model), requester);
     if (job === undefined) {
       if (await this.isThere(model))
         return { state: "fetching", message: `the model ${ref} was fetched`, progress: none };
@@ -154,7 +154,7 @@ export class ModelPulls implements AsyncDisposable {
 
   /** Starts to fetch the model, or joins the job that fetches it. Does nothing if the model is in the store. */
   async join(model: WantedModel, requester: Requester): Promise<{ readonly job: PullState } | "there"> {
-    const key = this.pullKey(model);
+    const key = this.jobKey(model);
     this.#models.set(key, model);
     const answer = await this.#jobs.join(key, requester, async () => {
       if (await this.isThere(model)) return true;
@@ -184,29 +184,29 @@ export class ModelPulls implements AsyncDisposable {
 
   /** Until somebody resumes it, or the requester leaves. */
   pause(model: WantedModel, requester: string): void {
-    const key = this.pullKey(model);
+    const key = this.jobKey(model);
     this.#movedAt.delete(key);
     this.#jobs.pause(key, requester);
   }
 
   resume(model: WantedModel): void {
-    this.#jobs.resume(this.pullKey(model));
+    this.#jobs.resume(this.jobKey(model));
   }
 
   /** The requester no longer wants the model. Received bytes are kept. */
   async leave(model: WantedModel, requester: string): Promise<void> {
-    await this.#jobs.cancel(this.pullKey(model), requester);
+    await this.#jobs.cancel(this.jobKey(model), requester);
   }
 
   /** The requester wants none but these models any more. Received bytes are kept. */
   async keepOnly(requester: string, models: readonly WantedModel[]): Promise<void> {
-    const left = await this.#jobs.keepOnly(requester, () => new Set(models.map((model) => this.pullKey(model))));
+    const left = await this.#jobs.keepOnly(requester, () => new Set(models.map((model) => this.jobKey(model))));
     if (left > 0) this.#subscribers.notify(requester);
   }
 
   /** Ends the job for that requester. Received bytes are deleted unless another requester or pull needs them. */
   async cancel(model: WantedModel, requester: string): Promise<void> {
-    const key = this.pullKey(model);
+    const key = this.jobKey(model);
     await this.#jobs.cancel(key, requester);
     if (this.#jobs.stateOf(key) !== undefined || (await this.isThere(model))) return;
     await this.#options.fetch.discard(model, (source) => this.#isNeeded(source, key));
@@ -231,7 +231,7 @@ export class ModelPulls implements AsyncDisposable {
   /** Whether another job or request than that of `key` fetches from the source. */
   #isNeeded(source: string, key: string): boolean {
     const jobs = this.list().filter((listed) => listed.key !== key);
-    const requested = this.#options.requested?.().filter((model) => this.pullKey(model) !== key) ?? [];
+    const requested = this.#options.requested?.().filter((model) => this.jobKey(model) !== key) ?? [];
     const others = [...jobs.map(({ model }) => model), ...requested];
     return others.some(({ files }) => files.some((file) => file.source === source));
   }

@@ -8,10 +8,10 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
   let inFlight = 0;
   let seenRevision = Infinity;
   let unattributed = 0;
-  let tells = false;
+  let hasProcesses = false;
   const processes: Record<string, { readonly inFlight: number; readonly lastByteAt: Date | undefined }> = {};
   const refs = new Map<string, { held: number; inFlight: number; waitingSince: Date | undefined }>();
-  const unattributedByRef = { held: 0, inFlight: 0 };
+  const withoutRef = { held: 0, inFlight: 0 };
   let lastRequestAt: Date | undefined;
   let lastByteAt: Date | undefined;
   for (const gateway of gateways) {
@@ -23,8 +23,8 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
     lastRequestAt = later(lastRequestAt, slot.lastRequestAt);
     lastByteAt = later(lastByteAt, slot.lastByteAt);
     if (slot.refs === undefined) {
-      unattributedByRef.held += slot.held;
-      unattributedByRef.inFlight += slot.inFlight;
+      withoutRef.held += slot.held;
+      withoutRef.inFlight += slot.inFlight;
     }
     for (const { ref, ...own } of slot.refs ?? []) {
       const known = refs.get(ref) ?? { held: 0, inFlight: 0, waitingSince: undefined };
@@ -35,7 +35,7 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
       });
     }
     if (slot.endpoints === undefined) unattributed += slot.inFlight;
-    else tells = true;
+    else hasProcesses = true;
     for (const process of slot.endpoints ?? []) {
       const known = processes[processName(process)];
       processes[processName(process)] = {
@@ -47,8 +47,8 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
   if (lastRequestAt !== undefined && since !== undefined && lastRequestAt < since) lastRequestAt = undefined;
   // Status has it, by the present setting of the clock.
   if (lastRequestAt !== undefined && isFromAhead(lastRequestAt.getTime(), now)) lastRequestAt = undefined;
-  const byProcess = tells ? { byProcess: { processes, unattributed } } : {};
-  const byRef = refs.size === 0 ? {} : { byRef: { refs, unattributed: unattributedByRef } };
+  const byProcess = hasProcesses ? { byProcess: { processes, unattributed } } : {};
+  const byRef = refs.size === 0 ? {} : { byRef: { refs, unattributed: withoutRef } };
   return { held, inFlight, lastRequestAt, lastByteAt, seenRevision, ...byProcess, ...byRef };
 }
 

@@ -55,7 +55,7 @@ const unknown: Health = { isHealthy: false, isWarm: false, failures: 0, message:
 /**
  * The results of probing, per process. Engines are probed in the background, so that one that hangs or takes minutes
  * for its first answer delays no reconcile; a watcher is notified when a result changes something. Only the owner of a
- * slot's key calls `look` and `warm` for that slot.
+ * slot's key calls `stateOf` and `warm` for that slot.
  */
 export class HealthRecords implements Disposable {
   readonly #memory = new Map<string, Memory>();
@@ -116,7 +116,7 @@ export class HealthRecords implements Disposable {
     return { ...memory, probeDue: { isAdopted, isAwaited: isAdopted || isBlind } };
   }
 
-  /** Sends the probe that `look` called due. Resolves with its answer; never rejects. */
+  /** Sends the probe that `stateOf` called due. Resolves with its answer; never rejects. */
   async probe(
     process: Observed,
     { path, warmUp }: ProbeTarget,

@@ -76,7 +76,7 @@ export function chooseModel(facts: ChoiceFacts): Choice {
   const serving = residence.phase === "ready" ? residence.ref : undefined;
   if (isFailing && serving !== undefined && serving !== chosen && facts.refs.includes(serving))
     return { ref: serving, reason: `${chosen} cannot be loaded, and ${serving} still is` };
-  const next = firstInLine(facts, serving);
+  const next = firstWaiting(facts, serving);
   if (next === undefined) return { ref: chosen, ...again([soonestAttempt(facts)]) };
   const { ref, waitedMs } = next;
   const take = (reason: string): Choice => ({ ref, reason });
@@ -129,7 +129,10 @@ function fromReady(
 }
 
 /** The model whose request has waited longest; of several, the first of the list. */
-function firstInLine({ refs, chosen, demand, barredMs }: ChoiceFacts, serving: string | undefined): Waiter | undefined {
+function firstWaiting(
+  { refs, chosen, demand, barredMs }: ChoiceFacts,
+  serving: string | undefined,
+): Waiter | undefined {
   let first: Waiter | undefined;
   for (const ref of refs) {
     const { held, waitedMs } = demand.get(ref) ?? noDemand;

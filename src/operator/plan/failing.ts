@@ -14,7 +14,7 @@ import {
 } from "./facts.ts";
 import { at, healthOf } from "./input.ts";
 import { loaded } from "./loading.ts";
-import { tellsOfMemory } from "../../runtimes/trouble.ts";
+import { isOutOfMemory } from "../../runtimes/trouble.ts";
 import { unreachableReason } from "./unreachable.ts";
 import { leave } from "./unloading.ts";
 import { isSameProcess, processName } from "../../api/process-ref.ts";
@@ -72,7 +72,7 @@ export function crashed(input: ProcessInput): Decision | undefined {
   const [first] = gone;
   if (first === undefined && vanished === undefined) return undefined;
   const said = first?.exit?.message ?? "the engine is gone, and its exit was not observed";
-  const hasRunOut = tellsOfMemory(said);
+  const hasRunOut = isOutOfMemory(said);
   const reason = hasRunOut ? memoryReason : (first?.exit?.reason ?? (first === undefined ? "Vanished" : "Unknown"));
   // Loading the same weights again would end the same way. An engine that had been ready had memory for its weights:
   // the further memory that it lacked may be free the next time.

@@ -1,7 +1,7 @@
 import { pathToToml } from "../../store/files/spelling.ts";
 
 /** Fields whose values may hold a secret, or long text: only their names are shown. */
-const confidential: ReadonlySet<string> = new Set(["env", "args", "command", "podTemplate", "mounts"]);
+const namesOnly: ReadonlySet<string> = new Set(["env", "args", "command", "podTemplate", "mounts"]);
 /** A longer list helps nobody. */
 const most = 4;
 
@@ -35,7 +35,7 @@ function* changesIn(before: unknown, after: unknown, path: readonly string[]): G
 
 function wordsOf({ path, before, after }: Change, file: string | undefined): string {
   const name = (/\.ya?ml$/.test(file ?? "") ? path : pathToToml(path)).join(".");
-  const isSecret = path.some((part) => confidential.has(part));
+  const isSecret = path.some((part) => namesOnly.has(part));
   const [from, to] = [shortValue(before), shortValue(after)];
   return isSecret || from === undefined || to === undefined ? `${name} changed` : `${name} ${from} → ${to}`;
 }

@@ -3,8 +3,8 @@ import type { Decision } from "./decision.ts";
 
 export const unreachableReason = "RuntimeUnavailable";
 /** A restarting daemon is back within this time; requests wait that long (DECISIONS 9). */
-const shortSilenceMs = 10_000;
-const longSilenceMs = 30_000;
+const firstRetryMs = 10_000;
+const laterRetryMs = 30_000;
 
 /**
  * The runtime does not answer. Nothing is started, stopped or counted as a failure; an engine that still answers its
@@ -35,7 +35,7 @@ export function runtimeUnreachableUntil({ before, now }: SlotInput): Date {
     ({ type, reason }) => type === "Ready" && reason === unreachableReason,
   );
   const planned = wasUnreachable === true ? at(before?.status.nextRetryAt) : undefined;
-  if (planned === undefined) return new Date(now.getTime() + shortSilenceMs);
+  if (planned === undefined) return new Date(now.getTime() + firstRetryMs);
   const leftMs = planned - now.getTime();
-  return leftMs > 0 && leftMs <= longSilenceMs ? new Date(planned) : new Date(now.getTime() + longSilenceMs);
+  return leftMs > 0 && leftMs <= laterRetryMs ? new Date(planned) : new Date(now.getTime() + laterRetryMs);
 }

@@ -193,7 +193,7 @@ export class PullRequests implements AsyncDisposable {
 
   #slotsOf(model: WantedModel): string[] {
     const { pulls } = this.#options;
-    const key = pulls.pullKey(model);
+    const key = pulls.jobKey(model);
     return slotsOf(pulls.list().find((listed) => listed.key === key));
   }
 
@@ -228,7 +228,7 @@ export class PullRequests implements AsyncDisposable {
       const check = this.#checks.get(id)?.progress;
       if (check !== undefined)
         return [{ ...amountOf(check), state: "running", stalls: 0, id, ref, files, requestedAt }];
-      const key = pulls.pullKey(modelOf(request));
+      const key = pulls.jobKey(modelOf(request));
       requestedKeys.add(key);
       const size = sizeBytes === undefined ? {} : { sizeBytes };
       const listed = jobs.get(key);

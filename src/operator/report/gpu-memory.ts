@@ -23,15 +23,15 @@ const restMs = 60_000;
 
 /** The memory of GPUs, asked for again while somebody scrapes. A scrape never waits for the answer. */
 export class GpuMemory {
-  readonly #ask: (() => Promise<readonly GpuFacts[]>) | undefined;
+  readonly #query: (() => Promise<readonly GpuFacts[]>) | undefined;
   readonly #now: () => number;
   #known: readonly GpuFacts[] = [];
-  #asking: Promise<void> | undefined;
+  #pending: Promise<void> | undefined;
   #queriedAt = Number.NEGATIVE_INFINITY;
 
   /** `now`: milliseconds of a monotonic clock. */
   constructor(ask: (() => Promise<readonly GpuFacts[]>) | undefined, now: () => number = () => performance.now()) {
-    this.#ask = ask;
+    this.#query = ask;
     this.#now = now;
   }
 
@@ -42,12 +42,12 @@ export class GpuMemory {
   }
 
   #refresh(): void {
-    if (this.#ask === undefined || this.#asking !== undefined || this.#now() - this.#queriedAt < restMs) return;
+    if (this.#query === undefined || this.#pending !== undefined || this.#now() - this.#queriedAt < restMs) return;
     this.#queriedAt = this.#now();
-    this.#asking = this.#ask()
+    this.#pending = this.#query()
       .then((known) => void (this.#known = known))
       // A machine whose driver hangs has no figures, rather than old ones.
       .catch(() => void (this.#known = []))
-      .finally(() => (this.#asking = undefined));
+      .finally(() => (this.#pending = undefined));
   }
 }

@@ -50,7 +50,7 @@ export class PublishedWriter {
   }
 
   /** Slots among the given ones whose files are gone. They count as behind from now on. */
-  withoutFile(slots: Iterable<string>): readonly string[] {
+  markDeleted(slots: Iterable<string>): readonly string[] {
     const gone = this.#publisher.missingSlots(slots);
     const deleted = gone.filter((name) => !this.#failing.has(name));
     for (const name of deleted) this.#failing.set(name, "it was deleted");

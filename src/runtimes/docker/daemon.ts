@@ -159,7 +159,7 @@ export class Daemon implements Disposable {
     const { promise, reject } = Promise.withResolvers<never>();
     const pendingCall: PendingCall = {
       giveUp: (reason) => {
-        if (this.#isHurried && wait === "brief") this.#problem ??= silenceOf(this.path, reason);
+        if (this.#isHurried && wait === "brief") this.#problem ??= unreachableMessage(this.path, reason);
         reject(reason);
       },
     };
@@ -180,7 +180,7 @@ export class Daemon implements Disposable {
       const said = saidBy(error);
       return new DaemonRefusal(error.statusCode === 500 ? meantBy(said) : error.statusCode, said);
     }
-    return new RuntimeUnavailable(silenceOf(this.path, error), { cause: error });
+    return new RuntimeUnavailable(unreachableMessage(this.path, error), { cause: error });
   }
 }
 
@@ -195,7 +195,7 @@ const whatToDo: Readonly<Record<string, string>> = {
 };
 
 /** The message that a daemon does not answer, with a remedy where one is known. */
-export function silenceOf(path: string, error: Error): string {
+export function unreachableMessage(path: string, error: Error): string {
   const known = whatToDo[errorCode(error) ?? ""];
   return `the Docker daemon at ${path} does not answer: ${known ?? error.message}`;
 }

@@ -97,7 +97,7 @@ export class Images {
 
 /** A hanging pull has no end, and unpacking reports nothing either: people judge by the time without progress. */
 function troubleOf(progress: PullProgress): string {
-  const minutes = Math.floor(progress.stalledMs() / 60_000);
+  const minutes = Math.floor(progress.sinceLineMs() / 60_000);
   if (minutes > 0) return `; the container engine has reported no progress for ${minutes} min`;
   return progress.isBroken ? "; its connection broke, and the container engine goes on in a moment" : "";
 }

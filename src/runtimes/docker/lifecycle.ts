@@ -7,7 +7,7 @@ import { isAlive, type Living } from "./inspected.ts";
 
 /** The first process of a container ignores TERM until it has installed a handler: a young one gets TERM again. */
 const youngMs = 10_000;
-const pollMs = 500;
+const termAgainMs = 500;
 const waitAgainMs = 200;
 /** A container that stays this long after KILL hangs in the kernel. */
 const killedMs = 30_000;
@@ -50,7 +50,7 @@ export async function endContainer(
     while (!isAborted(signal) && performance.now() < killAt) {
       await daemon.settle((api) => api.getContainer(id).kill({ signal: "SIGTERM" }));
       const left = Math.max(0, killAt - performance.now());
-      if (await Promise.race([over, pause(isYoung(container) ? Math.min(left, pollMs) : left, woken)])) return;
+      if (await Promise.race([over, pause(isYoung(container) ? Math.min(left, termAgainMs) : left, woken)])) return;
       closing.throwIfAborted();
     }
     await daemon.settle((api) => api.getContainer(id).kill({ signal: "SIGKILL" }));

@@ -65,7 +65,7 @@ export class PullProgress {
   }
 
   /** The time without a line about it. */
-  stalledMs(now = performance.now()): number {
+  sinceLineMs(now = performance.now()): number {
     return now - this.#heardAt;
   }
 

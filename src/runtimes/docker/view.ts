@@ -221,21 +221,21 @@ export class ContainerView {
       if (inspection !== undefined) inspection.isStale = true;
       return;
     }
-    this.#refresh(event.id);
+    this.#refreshWithRetry(event.id);
   }
 
   /**
    * Without an answer, either the stream ends with the daemon, and the list follows, or nothing else would report the
    * change: it is inspected again. A refusal is an answer.
    */
-  #refresh(id: string): void {
+  #refreshWithRetry(id: string): void {
     const { signal } = this.#closing;
     void this.refresh(id).catch(async (error: unknown) => {
       if (error instanceof DaemonRefusal || this.#again.has(id)) return;
       this.#again.add(id);
       await delay(inspectAgainMs, undefined, { signal, ref: false }).catch(() => undefined);
       this.#again.delete(id);
-      if (this.isUp && !signal.aborted) this.#refresh(id);
+      if (this.isUp && !signal.aborted) this.#refreshWithRetry(id);
     });
   }
 

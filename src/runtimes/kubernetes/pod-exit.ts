@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 import type { Exit, Observed, PodExit } from "../../api/workload.ts";
-import { tellingLine } from "../trouble.ts";
+import { causeLine } from "../trouble.ts";
 import type { ContainerStatus, Pod, Terminated } from "./pod-object.ts";
 import { engineContainer } from "./pod.ts";
 import { pullExit, pullReasons } from "./pull-failure.ts";
@@ -74,7 +74,7 @@ function exitFrom(pod: Pod, { exitCode, signal, reason, message = "", finishedAt
   const code = exitCode;
   const byNumber = signal === undefined || signal === 0 ? exitCode - firstSignalCode : signal;
   const name = Object.entries(constants.signals).find(([, number]) => number === byNumber)?.[0];
-  const telling = tellingLine(message.split("\n"), name !== undefined);
+  const telling = causeLine(message.split("\n"), name !== undefined);
   const said = telling === "" ? "" : `: ${telling}`;
   if (reason === "OOMKilled") {
     const bytes = pod.spec.containers.find((each) => each.name === engineContainer)?.resources?.limits?.["memory"];

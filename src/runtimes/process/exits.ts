@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import type { Exit } from "../../api/workload.ts";
-import { tellingLine } from "../trouble.ts";
+import { causeLine } from "../trouble.ts";
 
 /** How a child ended, as its parent learns it; `undefined` for a process with another parent. */
 export type Ended = { readonly code: number | null; readonly signal: NodeJS.Signals | null } | undefined;
@@ -43,7 +43,7 @@ export async function lastLine(
       .toString()
       .split(/[\r\n]/)
       .map((line) => plain(textOf(line)));
-    return tellingLine(lines, isKilled).slice(0, hintLength);
+    return causeLine(lines, isKilled).slice(0, hintLength);
   } catch {
     // The hint is optional; the exit itself must be reported.
     return "";

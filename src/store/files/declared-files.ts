@@ -1,3 +1,4 @@
+import { resourceKey } from "../../api/resource-status.ts";
 import { isDeepStrictEqual } from "node:util";
 import { slotNameSchema, type Kind } from "../../api/names.ts";
 import { describePlace, placeOfField } from "./field-place.ts";
@@ -22,9 +23,6 @@ export interface FileEntry {
 type FileOrigin = Extract<Origin, { kind: "file" }>;
 type AnyDesired = Desired<Kind> & { readonly origin: FileOrigin };
 
-/** The key of a resource among those of all kinds. */
-export const resourceKey = (kind: Kind, name: string): string => `${kind}/${name}`;
-
 /**
  * The declarations of files, and the resources that follow: the first declaration stays in force, and so does the last
  * valid spec.
@@ -43,7 +41,7 @@ export class DeclaredFiles {
   }
 
   get<K extends Kind>(kind: K, name: string): Desired<K> | undefined {
-    const found = this.#resources.get(resourceKey(kind, name));
+    const found = this.#resources.get(resourceKey({ kind, name }));
     return found === undefined || !isOfKind(found, kind) ? undefined : found;
   }
 
@@ -66,7 +64,7 @@ export class DeclaredFiles {
 
   /** Files that declare a resource, or did until just now. */
   claims(kind: Kind, name: string): readonly FileEntry[] {
-    return [...(this.#claims.get(resourceKey(kind, name)) ?? [])].flatMap((file) => this.#files.get(file) ?? []);
+    return [...(this.#claims.get(resourceKey({ kind, name })) ?? [])].flatMap((file) => this.#files.get(file) ?? []);
   }
 
   /** The declaration that was published from a file: the file counts as read, with a stamp that no real file has. */
@@ -77,13 +75,13 @@ export class DeclaredFiles {
     this.#claim(declaration);
     const origin = { kind: "file", path: file } as const;
     const declared = { kind, name, spec, specHash, labels, annotations, origin, generation: undefined };
-    this.#resources.set(resourceKey(kind, name), { ...declared, since: new Date(0), diagnostics });
+    this.#resources.set(resourceKey({ kind, name }), { ...declared, since: new Date(0), diagnostics });
   }
 
   /** Replaces a file's declarations; undefined: none. Adds the keys to settle to `touched`. */
   replace(file: string, entry: FileEntry | undefined, touched: Set<string>): void {
     for (const { kind, name } of declarationsOf(this.#files.get(file))) {
-      const key = resourceKey(kind, name);
+      const key = resourceKey({ kind, name });
       touched.add(key);
       this.#claims.get(key)?.delete(file);
     }
@@ -118,7 +116,7 @@ export class DeclaredFiles {
 
   #resourceOf(key: string, before: AnyDesired | undefined): AnyDesired | undefined {
     const entries = [...(this.#claims.get(key) ?? [])].toSorted().flatMap((file) => this.#files.get(file) ?? []);
-    const isOfKey = ({ kind, name }: Declaration): boolean => resourceKey(kind, name) === key;
+    const isOfKey = ({ kind, name }: Declaration): boolean => resourceKey({ kind, name }) === key;
     const present = entries
       .flatMap((entry) => (entry.missedAt === undefined ? entry.declarations : []))
       .filter(isOfKey);
@@ -163,7 +161,7 @@ export class DeclaredFiles {
   }
 
   #claim({ kind, name, file }: Declaration): string {
-    const key = resourceKey(kind, name);
+    const key = resourceKey({ kind, name });
     const files = this.#claims.get(key) ?? new Set();
     this.#claims.set(key, files.add(file));
     return key;

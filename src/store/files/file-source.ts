@@ -1,10 +1,11 @@
+import { resourceKey } from "../../api/resource-status.ts";
 import { readFileSync, statSync } from "node:fs";
 import type { Kind } from "../../api/names.ts";
 import type { PublishedRegistry, PublishedSlot } from "../../api/status.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { refuseLargeFile } from "../../lib/small-file.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
-import { DeclaredFiles, resourceKey, type FileEntry } from "./declared-files.ts";
+import { DeclaredFiles, type FileEntry } from "./declared-files.ts";
 import { DirectoryWatch } from "./directory-watch.ts";
 import { listFile, listManifests, youngMs, type ListedFile } from "./listing.ts";
 import { manifestLimitBytes } from "./manifest-limit.ts";
@@ -221,11 +222,11 @@ class FileSource implements DesiredSource {
     this.#emptySince.delete(file);
     // A stamp that may serve twice, or stands for nothing that was read, is not kept.
     const kept = isYoung || read.text === undefined ? "again" : stamp;
-    const declared = new Set(read.declarations.map(({ kind, name }) => resourceKey(kind, name)));
+    const declared = new Set(read.declarations.map(({ kind, name }) => resourceKey({ kind, name })));
     const now = this.#now().getTime();
     const before = known?.declarations.map((declaration) => ({ declaration, at: now })) ?? [];
     const dropped = [...(known?.dropped ?? []), ...before].filter(
-      ({ declaration: { kind, name } }) => !declared.has(resourceKey(kind, name)),
+      ({ declaration: { kind, name } }) => !declared.has(resourceKey({ kind, name })),
     );
     this.#declared.replace(file, { ...read, stamp: kept, dropped, missedAt: undefined }, touched);
   }

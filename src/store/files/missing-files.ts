@@ -1,6 +1,6 @@
+import { resourceKey } from "../../api/resource-status.ts";
 import { dirname } from "node:path";
 import type { DeclaredFiles, FileEntry } from "./declared-files.ts";
-import { resourceKey } from "./declared-files.ts";
 import type { Listing } from "./listing.ts";
 import type { Removals } from "../state/removals.ts";
 import type { SourceProblem } from "../store.ts";
@@ -44,7 +44,7 @@ export class MissingFiles {
     touched: Set<string>,
   ): { readonly problems: readonly SourceProblem[]; readonly laterMs: number } {
     const now = this.#now().getTime();
-    const requested = new Set(this.#removals?.list().map(({ kind, name }) => resourceKey(kind, name)));
+    const requested = new Set(this.#removals?.list().map(({ kind, name }) => resourceKey({ kind, name })));
     const problems: SourceProblem[] = [];
     let laterMs = Infinity;
     for (const [directory, { isConclusive }] of listing.directories) {
@@ -96,5 +96,5 @@ export class MissingFiles {
 
 /** Whether the removal of all declarations of a file was requested. */
 function isRequested({ declarations }: FileEntry, requested: ReadonlySet<string>): boolean {
-  return declarations.length > 0 && declarations.every(({ kind, name }) => requested.has(resourceKey(kind, name)));
+  return declarations.length > 0 && declarations.every(({ kind, name }) => requested.has(resourceKey({ kind, name })));
 }

@@ -15,7 +15,7 @@ const waitingLimit = 100;
 
 export interface Events {
   /** Tells of the slot's last transition, once. Never waits and never fails. */
-  tell(object: KubeObject, slot: PublishedSlot): void;
+  recordEvent(object: KubeObject, slot: PublishedSlot): void;
   /** The slot is gone. */
   forget(slot: string): void;
 }
@@ -64,7 +64,7 @@ export function openEvents(client: ApiClient, onError: (error: unknown) => void)
     if (counts.size > 10 * waitingLimit && oldest !== undefined) counts.delete(oldest);
   };
   return {
-    tell(object, slot) {
+    recordEvent(object, slot) {
       const last = slot.status.transitions.at(-1);
       if (last === undefined || sentAt.get(slot.name) === last.at || waiting >= waitingLimit) return;
       const isFirst = !sentAt.has(slot.name);

@@ -78,7 +78,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     await finalizers.add(object);
     await writeBearers(slot);
     await writeStatus(object, "Slot", statusOf(slot));
-    events.tell(object, slot);
+    events.recordEvent(object, slot);
   }
   async function writeStatus({ meta: { name, uid } }: KubeObject, kind: Kind, status: object): Promise<void> {
     const query = { fieldManager, force: true };

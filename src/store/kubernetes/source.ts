@@ -1,3 +1,4 @@
+import { resourceKey } from "../../api/resource-status.ts";
 import { isDeepStrictEqual } from "node:util";
 import { apiVersion, kinds, slotNameSchema, type Kind } from "../../api/names.ts";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
@@ -26,8 +27,6 @@ export interface Before {
   readonly spec: SpecByKind[Kind];
   readonly specHash: string;
 }
-
-const resourceKey = (kind: Kind, name: string): string => `${kind}/${name}`;
 
 /** The custom resources of one namespace. An object whose deletion was requested is removed for the operator. */
 export class ObjectSource implements DesiredSource {
@@ -70,7 +69,7 @@ export class ObjectSource implements DesiredSource {
   }
 
   get<K extends Kind>(kind: K, name: string): Desired<K> | undefined {
-    const found = this.#held.get(resourceKey(kind, name));
+    const found = this.#held.get(resourceKey({ kind, name }));
     return found === undefined || !isOfKind(found, kind) ? undefined : found;
   }
 
@@ -124,7 +123,7 @@ export class ObjectSource implements DesiredSource {
 
   #read(kind: Kind, name: string): void {
     const object = this.#watches.get(kind)?.get(name);
-    const key = resourceKey(kind, name);
+    const key = resourceKey({ kind, name });
     const held = this.#held.get(key);
     // An object of the same name that was made since has nothing in common with it.
     const known = held?.uid === object?.meta.uid ? held : undefined;

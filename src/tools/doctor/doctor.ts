@@ -29,7 +29,7 @@ export async function* doctorFindings(options: DoctorOptions): AsyncGenerator<Fi
   let settings: Settings;
   try {
     // As the service's user, not as root: a program in another user's berth.toml runs as that user.
-    settings = await readSettings(env, { takeOwner: (owner) => become(owner, env), isReportOnly: true });
+    settings = await readSettings(env, { takeOwner: (owner) => become(owner, env), skipsOwnerChecks: true });
   } catch (error) {
     if (!(error instanceof Error) || error.name !== "SettingsError") throw error;
     const next = "correct it, and run the check again: the rest follows from the settings";

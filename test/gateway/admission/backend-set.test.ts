@@ -230,17 +230,17 @@ describe("BackendSet", () => {
     assert.equal(ordinal(set.acquire(conversation("hello"))), 1);
   });
 
-  it("has visits beside the places: they take none, and a backend that is not ready any more waits for their end", () => {
+  it("has requests beside the queue: they take none, and a backend that is not ready any more waits for their end", () => {
     const site = siteOf([at(0)], 1);
     const { set } = site;
-    const visits = [set.use("a browser"), set.use("another")];
+    const leases = [set.acquireUnqueued("a browser"), set.acquireUnqueued("another")];
     assert.deepEqual([set.inFlight, site.freed], [0, 0]);
     set.update([], 1);
-    assert.equal(set.use("a third"), undefined);
-    visits[0]?.[Symbol.dispose]();
-    visits[0]?.[Symbol.dispose]();
+    assert.equal(set.acquireUnqueued("a third"), undefined);
+    leases[0]?.[Symbol.dispose]();
+    leases[0]?.[Symbol.dispose]();
     assert.deepEqual([site.drained, site.closed], [0, []]);
-    visits[1]?.[Symbol.dispose]();
+    leases[1]?.[Symbol.dispose]();
     assert.deepEqual([site.drained, site.freed, site.closed.length, [...set.all()].length], [1, 0, 1, 0]);
   });
 

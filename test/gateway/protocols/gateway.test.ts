@@ -65,7 +65,7 @@ describe("Messages over an engine that speaks chat", () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({
       slots: { primary: { state: "starting" } },
-      gateway: { holdTimes: { silenceMs: 20, everyMs: 20 } },
+      gateway: { holdTimes: { firstCommentMs: 20, everyMs: 20 } },
     });
     const { messages } = anthropic(gateway);
     const asked = [later(messages.stream(ask).finalMessage()), later(messages.stream(ask).finalMessage())];

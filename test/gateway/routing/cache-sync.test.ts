@@ -12,7 +12,7 @@ import { later } from "../../support/later.ts";
 
 const messages = [{ role: "user", content: "hi" }];
 const ask = (model: string): object => ({ model, messages });
-const quick = { gateway: { holdTimes: { silenceMs: 50, everyMs: 50 } } };
+const quick = { gateway: { holdTimes: { firstCommentMs: 50, everyMs: 50 } } };
 
 /** What operators say of themselves while nobody can know yet which slots there are. */
 const early = [

@@ -5,7 +5,7 @@ import { sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
 
 const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
-const quick = { gateway: { holdTimes: { silenceMs: 20, everyMs: 20 } } };
+const quick = { gateway: { holdTimes: { firstCommentMs: 20, everyMs: 20 } } };
 
 async function failures(gateway: TestGateway, error: string, labels: string): Promise<number | undefined> {
   return await gateway.metric(`berth_request_failures_total{slot="primary",error="${error}",${labels}}`);

@@ -290,7 +290,7 @@ describe("a provider behind the gateway", () => {
     await using double = await startProvider();
     await using gateway = await startGateway({
       registry: { upstreams: acme({ baseUrl: double.baseUrl, maxConcurrent: 1 }) },
-      gateway: { holdTimes: { silenceMs: 20, everyMs: 20 } },
+      gateway: { holdTimes: { firstCommentMs: 20, everyMs: 20 } },
     });
     double.fail({ kind: "hang" });
     const first = gateway.post("/v1/chat/completions", ask);

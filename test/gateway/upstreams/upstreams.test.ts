@@ -92,8 +92,8 @@ describe("upstreams", () => {
     const spec = specOf({ baseUrl: double.baseUrl, auth, models: [{ ref: "own" }], discover: { prefix: "acme/" } });
     open.upstreams.update([{ name: "acme", spec }]);
     assert.deepEqual(refsOf(open.upstreams), ["own"], "nobody waits for the list");
-    assert.equal(open.upstreams.hasListed, false);
-    await until("the list is there", () => open.upstreams.hasListed);
+    assert.equal(open.upstreams.hasTried, false);
+    await until("the list is there", () => open.upstreams.hasTried);
     assert.deepEqual(refsOf(open.upstreams), ["acme/m1", "acme/m2", "own"]);
     assert.equal(open.upstreams.refs().get("acme/m1")?.providerModel, "m1");
     assert.deepEqual(
@@ -127,7 +127,7 @@ describe("upstreams", () => {
     open.upstreams.update([
       { name: "acme", spec: specOf({ baseUrl: double.baseUrl, auth, models: [], discover: {} }) },
     ]);
-    await until("the list is there", () => open.upstreams.hasListed);
+    await until("the list is there", () => open.upstreams.hasTried);
     assert.deepEqual(refsOf(open.upstreams), ["m1"]);
     assert.deepEqual(kept, [`x-${"*".repeat(secretKey.length)}`, "m1"]);
   });
@@ -137,7 +137,7 @@ describe("upstreams", () => {
     await using open = openUpstreams();
     double.models = { kind: "answer", status: 200, body: secretKey };
     open.upstreams.update([{ name: "acme", spec: specOf({ baseUrl: double.baseUrl, discover: {} }) }]);
-    await until("it has looked", () => open.upstreams.hasListed);
+    await until("it has looked", () => open.upstreams.hasTried);
     assert.deepEqual(open.problems, ["acme: the provider's list of models is not JSON"]);
   });
 
@@ -186,10 +186,10 @@ describe("upstreams", () => {
     };
     await using open = openUpstreams({ discovered });
     open.upstreams.update([{ name: "acme", spec: specOf({ baseUrl: double.baseUrl, models: [], discover: {} }) }]);
-    assert.deepEqual([refsOf(open.upstreams), open.upstreams.hasListed], [["acme-1"], false]);
+    assert.deepEqual([refsOf(open.upstreams), open.upstreams.hasTried], [["acme-1"], false]);
     await until("it is asked", () => double.asked.length === 1);
     double.asked[0]?.response.end('{"data":[]}');
-    await until("it has heard", () => open.upstreams.hasListed);
+    await until("it has heard", () => open.upstreams.hasTried);
     assert.deepEqual([refsOf(open.upstreams), kept], [["acme-1"], []], "an empty list may be a bad moment");
     double.models = ["m1"];
     open.upstreams.update([

@@ -9,7 +9,8 @@ import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";
 
 const path = "/apis/coordination.k8s.io/v1/namespaces/berth/leases/one";
-const quick = { durationMs: 1500, deadlineMs: 1000, renewMs: 60_000, pollMs: 5 };
+/** No lease ends, and none is renewed by itself, while a test runs. */
+const lasting = { durationMs: 180_000, deadlineMs: 120_000, renewMs: 120_000, pollMs: 5 };
 const onLost = (): void => assert.fail("nobody has taken it");
 
 function holderIn(object: unknown): unknown {
@@ -30,7 +31,7 @@ function clientOf(
   };
 }
 
-const candidate = { name: "one", identity: "me", labels: {}, annotations: () => ({}), times: quick };
+const candidate = { name: "one", identity: "me", labels: {}, annotations: () => ({}), times: lasting };
 
 it("a candidate whose write took the Lease holds it, also where the answer was lost", async () => {
   using api = new ApiDouble();

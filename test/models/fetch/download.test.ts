@@ -236,7 +236,7 @@ it("a server that sends nothing more is left after the time of the watchdog, for
   };
   const { network } = site.options();
   // Long enough for the pauses of a busy machine.
-  const stallMs = 3000;
+  const stallMs = 10_000;
   const found = await download(site.options({ connections: 1, network: { ...network, stallMs } }));
   assert.equal(found.sha256, sha256Of(body));
   assert.equal(site.progress.stalls, 2);

@@ -25,7 +25,8 @@ it(`resumes after kill -9 at ${kills} random bytes, with the right checksum each
   const source = `${server.url}/model.gguf`;
   await using fileThread = new FileThread();
   let resumed = 0;
-  for (let index = 0; index < kills; index++) {
+  // Who is killed while the first bytes are still on their way has nothing to resume.
+  for (let index = 0; index < kills || (resumed === 0 && index < 16); index++) {
     await using directory = await tempDir();
     const at = randomInt(1, body.length);
     const child = spawn(process.execPath, [program, directory.path, "m", source], { stdio: "ignore" });
@@ -63,8 +64,7 @@ it(`resumes after kill -9 at ${kills} random bytes, with the right checksum each
     assert.deepEqual(await store.leftovers(new Set()), [], what);
     if (progress.receivedBytes < body.length) resumed += 1;
   }
-  // The rest was killed while its first bytes were still on their way.
-  assert.ok(resumed > 0 || kills < 4, `${resumed} of ${kills} had something to resume`);
+  assert.ok(resumed > 0, "one had something to resume");
 });
 
 const killed = new URL("kill-program.ts", import.meta.url).pathname;

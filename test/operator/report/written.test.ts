@@ -84,7 +84,7 @@ test("state that was deleted is told of with its place, be that a directory or t
   publisher.place = "the cluster";
   publisher.missingSlots = () => ["a", "b"];
   const writer = new PublishedWriter(publisher, pino({ level: "silent" }));
-  assert.deepEqual(writer.withoutFile(["a", "b"]), ["a", "b"]);
+  assert.deepEqual(writer.markDeleted(["a", "b"]), ["a", "b"]);
   assert.deepEqual(
     writer.problems().map(({ reason, message }) => `${reason}: ${message}`),
     [

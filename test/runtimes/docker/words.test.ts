@@ -172,9 +172,9 @@ describe("the progress of a pull that breaks off", () => {
 
   it("knows how long the daemon has said nothing", () => {
     const progress = new PullProgress(0);
-    assert.equal(progress.stalledMs(70_000), 70_000);
+    assert.equal(progress.sinceLineMs(70_000), 70_000);
     progress.take('{"status":"Extracting","id":"b"}', 70_000);
-    assert.equal(progress.stalledMs(80_000), 10_000);
+    assert.equal(progress.sinceLineMs(80_000), 10_000);
   });
 
   it("has a total though Podman never reports a small layer's size", () => {

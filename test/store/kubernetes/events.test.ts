@@ -41,7 +41,7 @@ it("the count of an Event goes on with the next operator", async () => {
   for (const times of [2, 3]) {
     // Each operator knows only its own Events.
     const events = openEvents(api, (error) => void errors.push(error));
-    for (let time = 0; time < times; time += 1) events.tell(object, endedAt((second += 1)));
+    for (let time = 0; time < times; time += 1) events.recordEvent(object, endedAt((second += 1)));
     const seen = second;
     await until(`count ${seen}`, () => counts()[0] === seen);
   }

@@ -51,15 +51,11 @@ export async function openSlotSite(
     },
     status,
     pid: async (name) =>
-      await until(
-        `${name} is ready`,
-        async () => {
-          const { state, processes } = await status(name);
-          const [first]: readonly unknown[] = Array.isArray(processes) ? processes : [];
-          return state === "ready" && isRecord(first) && typeof first["pid"] === "number" ? first["pid"] : undefined;
-        },
-        60_000,
-      ),
+      await until(`${name} is ready`, async () => {
+        const { state, processes } = await status(name);
+        const [first]: readonly unknown[] = Array.isArray(processes) ? processes : [];
+        return state === "ready" && isRecord(first) && typeof first["pid"] === "number" ? first["pid"] : undefined;
+      }),
     [Symbol.asyncDispose]: () => Promise.resolve(client[Symbol.dispose]()),
   };
 }
