@@ -37,7 +37,7 @@ export async function openPage(
   const { expected = /^$/, ...rest } = options;
   const context = await browser.newContext(rest);
   // A machine that runs other suites too is slow.
-  context.setDefaultTimeout(60_000);
+  context.setDefaultTimeout(180_000);
   const page = await context.newPage();
   const errors: string[] = [];
   page.on("pageerror", (error) => errors.push(String(error)));

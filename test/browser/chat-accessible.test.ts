@@ -37,8 +37,8 @@ describe("the chat page is accessible", () => {
   let berth: RunningBerth;
   before(async () => {
     browser = await openBrowser();
-    // The slow one speaks for a quarter of an hour, unless somebody stops it.
-    berth = await berthWith({ coder: slotManifest(), slow: slotManifest("--tokens", "20000", "--token-ms", "50") });
+    // The slow one speaks for minutes, unless somebody stops it.
+    berth = await berthWith({ coder: slotManifest(), slow: slotManifest("--tokens", "4000", "--token-ms", "50") });
     await berth.state("coder", "ready", "idle");
     await berth.state("slow", "ready", "idle");
     const headers = { "content-type": "application/json" };

@@ -15,8 +15,8 @@ describe("the chat page", () => {
     browser = await openBrowser();
     ({ first: chatPort } = await freePorts(1));
     berth = await berthWith(
-      // The slow one speaks for a quarter of an hour, unless somebody stops it.
-      { coder: slotManifest("--tokens", "20"), slow: slotManifest("--tokens", "20000", "--token-ms", "50") },
+      // The slow one speaks for minutes, unless somebody stops it.
+      { coder: slotManifest("--tokens", "20"), slow: slotManifest("--tokens", "4000", "--token-ms", "50") },
       { SVC_CHAT_PORT: String(chatPort) },
     );
     await berth.state("coder", "ready", "idle");

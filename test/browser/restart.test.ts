@@ -9,8 +9,8 @@ import { berthWith, openBrowser, openPage, slotManifest, type WatchedPage } from
 
 const slots = {
   coder: slotManifest(),
-  // It speaks for a quarter of an hour, unless somebody stops it.
-  slow: slotManifest("--tokens", "20000", "--token-ms", "50"),
+  // It speaks for minutes, unless somebody stops it.
+  slow: slotManifest("--tokens", "4000", "--token-ms", "50"),
 };
 
 /** What the slow one says first. */
