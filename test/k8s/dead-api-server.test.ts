@@ -24,7 +24,7 @@ it("a control plane keeps stored objects when its API server is killed", async (
   await plane.killApiServer();
   await assert.rejects(plane.kubectl(["get", "namespace", namespace]), /refused/);
   await plane.startApiServer();
-  // It may refuse at first, also where it says that it is ready.
+  // The API server may refuse requests at first, also where its /readyz says ok.
   const found = await until("it answers", () => plane.kubectl(["get", "namespace", namespace]));
   assert.match(found, /Active/);
 });

@@ -8,11 +8,11 @@ import type { Admission } from "../admission/admission.ts";
 import type { Backend } from "../admission/backend.ts";
 import type { KnownSlot, ResolutionIndex } from "../routing/index.ts";
 
-/** Engines are asked this often while pages are read: an engine that works answers between two batches, and no page waits. */
+/** Engines are queried this often while pages are read: an engine that works answers between two batches, and no page waits. */
 const everyMs = 5000;
-/** A page that is read more often has the engines asked at most so often. */
+/** A page that is read more often has the engines queried at most so often. */
 const leastMs = 1000;
-/** So long after the last page, they are asked. */
+/** So long after the last page, engines are queried. */
 const wantedMs = 5 * 60_000;
 const answerMs = 2000;
 const answerLimitBytes = 4 * 1024 * 1024;
@@ -29,7 +29,7 @@ export class EngineCaches implements Disposable {
   readonly #index: () => Pick<ResolutionIndex, "slots">;
   readonly #admission: Pick<Admission, "backends">;
   readonly #figures = new WeakMap<Backend, Figure>();
-  /** Engines that have been asked and have not answered yet. */
+  /** Engines that have been queried and have not answered yet. */
   readonly #open = new WeakSet<Backend>();
   /** Engines without that route. */
   readonly #without = new WeakSet<Backend>();
@@ -42,7 +42,7 @@ export class EngineCaches implements Disposable {
     this.#admission = admission;
   }
 
-  /** The last figures, which are at most some seconds old; none at the first call, which has the engines asked. */
+  /** The last figures, which are at most some seconds old; none at the first call, which has the engines queried. */
   *samples(): Iterable<Sample> {
     this.#wantedAt = steadyNow();
     if (this.#wantedAt - this.#queriedAt >= leastMs) this.#readAll();

@@ -25,7 +25,7 @@ it(`resumes after kill -9 at ${kills} random bytes, with the right checksum each
   const source = `${server.url}/model.gguf`;
   await using fileThread = new FileThread();
   let resumed = 0;
-  // Who is killed while the first bytes are still on their way has nothing to resume.
+  // A download that is killed while its first bytes are still on their way has nothing to resume.
   for (let index = 0; index < kills || (resumed === 0 && index < 16); index++) {
     await using directory = await tempDir();
     const at = randomInt(1, body.length);
