@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import type { Browser, Locator } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { berthWith, makeToken, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
@@ -21,8 +21,9 @@ describe("the controls of the dashboard", () => {
     await berth[Symbol.asyncDispose]();
   });
 
-  const openAs = async (path: string): Promise<WatchedPage> => {
+  const openAs = async (path: string, prepare?: (page: Page) => Promise<void>): Promise<WatchedPage> => {
     const opened = await openPage(browser, "about:blank");
+    await prepare?.(opened.page);
     await opened.page.addInitScript(`sessionStorage.setItem("berth-token", ${JSON.stringify(token)})`);
     await opened.page.goto(`${berth.url}${path}`);
     return opened;
@@ -68,6 +69,31 @@ describe("the controls of the dashboard", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).press("Enter");
     await page.getByRole("row", { name: /^brief/ }).waitFor({ state: "detached" });
     assert.equal(await hasFocus(heading), true);
+  });
+
+  it("stay the same ones when the stream of events begins after they were pressed", async () => {
+    const [events, pressed] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
+    await using opened = await openAs("/ui/slots/later", async (page) => {
+      await page.route("**/api/events", async (route) => {
+        await events.promise;
+        await route.continue();
+      });
+      await page.route("**/api/slots/later/load", async (route) => {
+        await pressed.promise;
+        await route.continue();
+      });
+    });
+    const { page } = opened;
+    // Drawn by the answer about the slot alone.
+    const load = page.getByRole("button", { name: "Load", exact: true });
+    await load.press("Enter");
+    await page.locator("button[aria-busy=true]").waitFor();
+    events.resolve(undefined);
+    await page.getByText("live", { exact: true }).waitFor();
+    assert.equal(await load.getAttribute("aria-busy"), "true");
+    assert.equal(await hasFocus(load), true);
+    pressed.resolve(undefined);
+    await page.locator("button[aria-busy=true]").waitFor({ state: "detached" });
   });
 
   it("say that a text is copied, valid or saved of that text alone", async () => {

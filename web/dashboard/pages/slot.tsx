@@ -23,18 +23,20 @@ export function SlotPage({ name }: { readonly name: string }): JSX.Element {
   const [detail, again] = useLoaded(async () => withDefaults(await call<SlotDetail>(at)), keys);
   const [plan] = useLoaded(() => call<PlanView>(`${at}/plan`), keys);
   const isGone = connection.value === "live" && live === undefined && detail.state === "failed";
+  const loaded = detail.state === "loading" || isGone ? undefined : detail.value;
+  // In one place of the page whichever came first: its buttons, which a person may have pressed, stay the same ones then.
+  const current = live ?? loaded;
   return (
     <>
       <p>
         <a href="/">All slots</a>
       </p>
       <h1>{name}</h1>
-      {live !== undefined && <Summary slot={live} at={at} />}
+      {current !== undefined && <Summary slot={current} at={at} />}
       {isGone && <KeptDraft at={at} />}
       <Show of={isGone ? { ...detail, value: undefined } : detail}>
         {(slot) => (
           <>
-            {live === undefined && <Summary slot={slot} at={at} />}
             <Facts slot={live ?? slot} />
             <EnginePageLink slot={name} />
             <h2>Plan</h2>
