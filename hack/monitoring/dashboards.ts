@@ -1,4 +1,4 @@
-import { troubleTypes } from "../../src/api/conditions.ts";
+import { abnormalTypes } from "../../src/api/conditions.ts";
 import { figure, graph, type Dashboard } from "./dashboard.ts";
 
 const slot = { name: "slot", metric: "berth_slot_state", label: "slot" } as const;
@@ -12,7 +12,7 @@ const window = "[$__rate_interval]";
 const quantile = (part: number, metric: string, by: string, selector = here): string =>
   `histogram_quantile(${part}, sum by (${by}, le) (rate(${metric}_bucket{${selector}}${window})))`;
 /** As BerthNeedsPerson: a provider that fails has an alert of its own. */
-const troubles = `type=~"${troubleTypes.join("|")}",status="True",reason!~"CircuitOpen|ModelsPaused"`;
+const troubles = `type=~"${abnormalTypes.join("|")}",status="True",reason!~"CircuitOpen|ModelsPaused"`;
 
 /** Gateways publish the same states and conditions: each is counted once. */
 const overview: Dashboard = {

@@ -68,18 +68,18 @@ export function findCondition(conditions: readonly Condition[], type: ConditionT
  * The conditions that need a person: stalled, degraded or in conflict over a name, and a `Ready` that is false for
  * another reason than these.
  */
-export function troublesIn(conditions: readonly Condition[]): readonly Condition[] {
-  const troubles = conditions.filter(({ type, status }) => isTrouble.has(type) && status === "True");
+export function abnormalConditions(conditions: readonly Condition[]): readonly Condition[] {
+  const abnormal = conditions.filter(({ type, status }) => isAbnormal.has(type) && status === "True");
   const ready = findCondition(conditions, "Ready");
-  const isNews = ready?.status === "False" && !troubles.some(({ reason }) => reason === ready.reason);
-  return ready !== undefined && isNews ? [ready, ...troubles] : troubles;
+  const isNews = ready?.status === "False" && !abnormal.some(({ reason }) => reason === ready.reason);
+  return ready !== undefined && isNews ? [ready, ...abnormal] : abnormal;
 }
 
 /** Conditions that are for a person to mend while they are true. */
-export const troubleTypes = [
+export const abnormalTypes = [
   "Stalled",
   "NameConflict",
   "Degraded",
   "ModelUnknown",
 ] as const satisfies readonly ConditionType[];
-const isTrouble: ReadonlySet<string> = new Set(troubleTypes);
+const isAbnormal: ReadonlySet<string> = new Set(abnormalTypes);

@@ -1,7 +1,16 @@
 import type { Observed, ProcessStatus } from "./workload.ts";
 
-/** The name of an engine within its runtime: a process id, a container, a Pod. */
-type Named = Pick<ProcessStatus, "pid" | "containerId" | "podName">;
+/** The field that names an engine within its runtime: a process id, a container, a Pod. */
+export type IdentityField = "pid" | "containerId" | "podName";
+
+type Named = Pick<ProcessStatus, IdentityField>;
+
+/**
+ * Whether a boot of the operator's machine ends the engines that have this field: a Pod runs on a machine of its cluster. No
+ * trait of a runtime, because a gateway needs it too and knows no runtime.
+ */
+export const endsWithBoot: Readonly<Record<IdentityField, boolean>> = { pid: true, containerId: true, podName: false };
+const identityFields = ["pid", "containerId", "podName"] as const satisfies readonly IdentityField[];
 
 /** Whether a published process is the observed process, started once or several times since. */
 export function hasSameId(known: Named | undefined, { id }: Pick<Observed, "id">): boolean {
@@ -24,9 +33,9 @@ export function nameOfStart(id: Observed["id"] | undefined, startedAt: Date | st
   return `${id === undefined ? "" : JSON.stringify(id)} ${time}`;
 }
 
-/** Whether the engine may run on after a boot of its operator's machine: a cluster has the Pod on a machine of its own. */
-export function outlivesBoot({ podName }: Named): boolean {
-  return podName !== undefined;
+/** Whether the engine may run on after a boot of its operator's machine. */
+export function outlivesBoot(process: Named): boolean {
+  return identityFields.some((field) => process[field] !== undefined && !endsWithBoot[field]);
 }
 
 /** As an observation names the engine; undefined: it was published without a name. */

@@ -19,6 +19,11 @@ export function processName({ role, ordinal }: ProcessRef): string {
   return ordinal === 0 ? role : `${role}-${ordinal}`;
 }
 
+/** Names the process among all slots: `primary/main`, `primary/main-1`. For memory and messages: files have names of their own. */
+export function processKey(process: SlotProcess): string {
+  return `${process.slot}/${processName(process)}`;
+}
+
 export function isSameProcess(one: ProcessRef, other: ProcessRef): boolean {
   return one.role === other.role && one.ordinal === other.ordinal;
 }

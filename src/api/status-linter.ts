@@ -1,5 +1,5 @@
 import type { Condition, ConditionType } from "./conditions.ts";
-import { processName } from "./process-ref.ts";
+import { processKey } from "./process-ref.ts";
 import { canMove, isAvailable, type SlotState } from "./states.ts";
 import { slotStatusSchema, type SlotStatus } from "./status.ts";
 
@@ -75,7 +75,7 @@ export function lintPorts(statuses: Iterable<readonly [slot: string, status: Slo
   for (const [slot, { processes }] of statuses) {
     for (const process of processes) {
       const place = `${process.host}:${process.port}`;
-      const owner = `${slot}/${processName(process)}`;
+      const owner = processKey({ ...process, slot });
       const holder = holders.get(place);
       if (holder === undefined) holders.set(place, owner);
       else problems.push(`port ${place} is held by ${holder} and ${owner}`);

@@ -1,12 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import { isRecord, printable } from "./output.ts";
-import { Unresponsive, watchSilence } from "./silence.ts";
+import { Unresponsive, watchIdle } from "./idle-timeout.ts";
 
 /** An `import` of the value would load undici with it: 70 ms of CPU in each command (src/lib/node-http.ts). */
 const { request: plainRequest } = process.getBuiltinModule("node:http");
 const connectMs = 10_000;
 /** After this time without an answer the client checks whether the service lives, which has the same time to answer. */
-const silentMs = 5000;
+const defaultIdleTimeoutMs = 5000;
 
 /** An answer without success, as the API sent it; printed as `code: message` and the remedy. */
 export class CommandError extends Error {
@@ -28,7 +28,7 @@ export interface ClientOptions {
   /** Fields that are read as null at any place. */
   readonly without?: ReadonlySet<string>;
   /** A shorter time in tests. */
-  readonly silentMs?: number;
+  readonly idleTimeoutMs?: number;
 }
 
 /** An answer with a success status. */
@@ -52,10 +52,10 @@ export class Client {
   readonly #server: string;
   readonly #token: string | undefined;
   readonly #without: ReadonlySet<string>;
-  readonly #silentMs: number;
+  readonly #idleTimeoutMs: number;
 
-  constructor({ server, token, without = new Set(), silentMs: patienceMs = silentMs }: ClientOptions) {
-    this.#silentMs = patienceMs;
+  constructor({ server, token, without = new Set(), idleTimeoutMs = defaultIdleTimeoutMs }: ClientOptions) {
+    this.#idleTimeoutMs = idleTimeoutMs;
     this.#server = server;
     this.#token = token;
     this.#without = without;
@@ -146,7 +146,7 @@ export class Client {
       const request = send(url, all, resolve);
       const connected = (): void => {
         clearTimeout(limit);
-        watchSilence(request, () => send(new URL("/livez", url)), this.#silentMs);
+        watchIdle(request, () => send(new URL("/livez", url)), this.#idleTimeoutMs);
       };
       const limit = setTimeout(() => request.destroy(new Error("no connection")), connectMs);
       request.once("socket", (socket) => {
@@ -212,7 +212,7 @@ export class Client {
     if (error instanceof Unresponsive) {
       return new CommandError(
         "unreachable",
-        `${this.#server} accepts connections, and answers nothing within ${(2 * this.#silentMs) / 1000} s`,
+        `${this.#server} accepts connections, and answers nothing within ${(2 * this.#idleTimeoutMs) / 1000} s`,
         "it hangs, or is no Berth: see its log, or name another with --server",
       );
     }

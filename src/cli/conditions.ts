@@ -1,4 +1,4 @@
-import { conditionSchema, troublesIn, type Condition } from "../api/conditions.ts";
+import { conditionSchema, abnormalConditions, type Condition } from "../api/conditions.ts";
 import { CommandError, type Client } from "./client.ts";
 import { cell } from "./output.ts";
 
@@ -43,7 +43,7 @@ export async function troubleLines(
       if (rows === undefined)
         return [`    ${ofKind.map(countOf).join(", ")}: an admin token sees more, by \`${show} NAME\``];
       return rows.flatMap((row) =>
-        troublesIn(conditionsIn(row)).map(({ type, reason, message }) => {
+        abnormalConditions(conditionsIn(row)).map(({ type, reason, message }) => {
           const [first = "", ...more] = message.split("\n");
           const rest = more.length === 0 ? "" : ` (more by \`${show} ${cell(row[key])}\`)`;
           return `    ${kind} ${cell(row[key])}: ${typeAndReason(type, reason)}: ${cell(first)}${rest}`;

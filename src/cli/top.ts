@@ -4,7 +4,7 @@ import type { CommandContext } from "./context.ts";
 import { bytes, cell, isRecord, render, type Column } from "./output.ts";
 import { slotColumns } from "./slots.ts";
 
-/** Between two looks: rates are over this time. */
+/** The interval between two samples: rates are over this time. */
 const everyMs = 1000;
 
 interface Sample {

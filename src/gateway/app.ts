@@ -53,7 +53,7 @@ export interface App {
  */
 export async function buildApp(options: AppOptions): Promise<App> {
   const hot = new Map<string, V1Route>(
-    options.v1Routes.flatMap((route) => [route.path, ...route.spellings].map((path) => [path, route] as const)),
+    options.v1Routes.flatMap((route) => [route.path, ...route.aliasPaths].map((path) => [path, route] as const)),
   );
   let server: Server | undefined;
   let pages: ServedPages | undefined;

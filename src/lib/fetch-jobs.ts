@@ -116,7 +116,7 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     if (wasPaused) return;
     job.running?.abort(new Error("paused"));
     clearTimeout(job.timer);
-    this.#tell(job);
+    this.#notify(job);
   }
 
   /** Ends a pause, whichever requester has begun it. */
@@ -124,7 +124,7 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     const job = this.#jobs.get(key);
     if (job === undefined || job.pausedBy.size === 0) return;
     this.#forget(key, job);
-    this.#tell(this.#begin(key, job, 0));
+    this.#notify(this.#begin(key, job, 0));
   }
 
   /** Ends the job for this requester, and altogether when nobody else asks. Resolves once no attempt of it runs. */
@@ -195,7 +195,7 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
   }
 
   async #run(key: string, job: Job<Progress, Failure>, signal: AbortSignal): Promise<void> {
-    const timer = setInterval(() => this.#tell(job), progressMs).unref();
+    const timer = setInterval(() => this.#notify(job), progressMs).unref();
     try {
       signal.throwIfAborted();
       await this.#options.fetch(key, job.progress, signal);
@@ -205,7 +205,7 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     } finally {
       clearInterval(timer);
       job.running = undefined;
-      this.#tell(job);
+      this.#notify(job);
     }
   }
 
@@ -218,7 +218,7 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     job.retryAt = new Date(Date.now() + waitMs);
     job.timer = setTimeout(() => {
       job.isDue = true;
-      this.#tell(job);
+      this.#notify(job);
     }, waitMs).unref();
   }
 
@@ -227,7 +227,7 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     if (this.#jobs.get(key) === job) this.#jobs.delete(key);
   }
 
-  #tell({ attempts }: Job<Progress, Failure>): void {
+  #notify({ attempts }: Job<Progress, Failure>): void {
     if (!this.#isClosed) for (const requester of attempts.keys()) this.#options.onChange(requester);
   }
 }

@@ -32,7 +32,7 @@ export interface PortLeases {
   find(process: SlotProcess, avoid: ReadonlySet<number>): number | undefined;
   /** Leases that port to the process; undefined when another has it. */
   reserve(process: SlotProcess, port: number): number | undefined;
-  /** The holder of the port, as `portOwner` names it. */
+  /** The holder of the port, as `processKey` names it. */
   holder(port: number): string | undefined;
   /** Releases one process's port, or all of the slot's. */
   release(slot: string, process?: ProcessRef): void;

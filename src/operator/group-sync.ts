@@ -48,10 +48,10 @@ export class GroupSync {
     const { dependencies, problemLog, metrics, enqueue, onNewProblems } = this.#options;
     const { groups, groupStore, clock } = dependencies;
     const before = groups.statusOf(group);
-    const { moves, hasNewProblems, ...done } = reconcileGroup(dependencies, group, enqueue);
+    const { transitions, hasNewProblems, ...done } = reconcileGroup(dependencies, group, enqueue);
     const after = groups.statusOf(group);
     const show = metrics();
-    for (const move of moves) {
+    for (const move of transitions) {
       if (move.to === "granted") show.granted(group, move.slot, move.waitedMs / 1000);
       else show.evicted(group, move.slot, move.cause);
     }

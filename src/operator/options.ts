@@ -16,7 +16,7 @@ export interface OperatorOptions {
   readonly images: EngineImages;
   /** The curated models: some licences must be accepted before a model is fetched. */
   readonly catalog: () => Promise<readonly CatalogEntry[]>;
-  /** Where a hub is, and the token for it. */
+  /** The addresses of hubs, and their tokens. */
   readonly env: NodeJS.ProcessEnv;
   readonly isPaused: boolean;
   /** Waits while another operator leads; else that is an error. */

@@ -6,11 +6,11 @@ import { act, actFailed, nothing, probe, type Acted } from "./act/act.ts";
 import { gather, type Gathered } from "./observe/gather.ts";
 import { modelsToFetch } from "./observe/preparation.ts";
 import type { SlotInput } from "./plan/input.ts";
-import type { Use } from "./groups/ledger.ts";
+import type { Occupancy } from "./groups/ledger.ts";
 import { wantedFit } from "./plan/growth.ts";
 import { isAwaited, nothingLearned } from "./plan/learning.ts";
 import { handledRequests, settledRequests } from "./plan/handled.ts";
-import { whilePaused } from "./plan/paused.ts";
+import { pausedDecision } from "./plan/paused.ts";
 import { withoutFailures } from "./plan/compose.ts";
 import { plan } from "./plan/plan.ts";
 import { publish, type PublishOptions } from "./report/publish.ts";
@@ -44,25 +44,26 @@ export async function reconcile(dependencies: Dependencies, name: string, option
   const arrivalMs = dependencies.missingModels.waitMs(gathered.input, dependencies.clock.elapsedMs());
   if (arrivalMs > 0) {
     // The other slots of its group must not wait for it. A plan that was made before stays in force.
-    if (groups.useOf(name) === undefined) groups.note(name, gathered.input.observed.length > 0 ? "present" : "none");
+    if (groups.occupancyOf(name) === undefined)
+      groups.record(name, gathered.input.observed.length > 0 ? "present" : "none");
     return { requeueMs: arrivalMs };
   }
   const { check, ...decided } = plan(gathered.input);
-  const decision = options.isPaused ? whilePaused(gathered.input, decided) : decided;
+  const decision = options.isPaused ? pausedDecision(gathered.input, decided) : decided;
   explain(options.log, gathered.input, decision, check);
-  const use = useOf(gathered.input, decided, check);
-  groups.note(name, use, wantedFit(gathered.input, groups.wantedBy(name), use === "asking"));
+  const occupancy = occupancyOf(gathered.input, decided, check);
+  groups.record(name, occupancy, wantedFit(gathered.input, groups.wantedBy(name), occupancy === "requesting"));
   const done = options.isPaused
-    ? await sayOnly(dependencies, gathered, decision, options)
+    ? await publishOnly(dependencies, gathered, decision, options)
     : await carryOut(dependencies, gathered, decision, options);
   if (!dependencies.written.isBehind(name)) return done;
   return { requeueMs: Math.min(done.requeueMs ?? Infinity, unwrittenMs) };
 }
 
-/** The decision's use of the slot's place in its group. */
-function useOf({ observed }: SlotInput, { steps }: Decision, check: string): Use {
+/** The slot's occupancy of a place in its group, by the decision. */
+function occupancyOf({ observed }: SlotInput, { steps }: Decision, check: string): Occupancy {
   if (observed.length > 0 || steps.some((step) => step.do === "start")) return "present";
-  return check === "ungranted" || check === "memoryAwaited" ? "asking" : "none";
+  return check === "ungranted" || check === "memoryAwaited" ? "requesting" : "none";
 }
 
 /** The input of one decision, with the answers of the engines that must be probed before it. */
@@ -92,7 +93,7 @@ async function gatherLearned(dependencies: Dependencies, name: string, signal: A
   throw new Error(`${name}: what its start depends on changes as fast as it is learned`);
 }
 
-async function sayOnly(
+async function publishOnly(
   dependencies: Dependencies,
   gathered: Gathered,
   decision: Decision,

@@ -1,3 +1,4 @@
+import type { IdentityField } from "../api/engine-identity.ts";
 import type { RuntimeKind } from "../api/names.ts";
 import type { ProcessRef } from "../api/process-ref.ts";
 import type { HostPorts } from "./host-ports.ts";
@@ -58,10 +59,8 @@ export interface RuntimeTraits {
    */
   readonly service?: string;
   /** The field that identifies an engine of this runtime, as observed and as published. */
-  readonly identity: "pid" | "containerId" | "podName";
+  readonly identity: IdentityField;
   readonly addressing: Addressing;
-  /** Its engines run on this machine: none runs any more after another boot. */
-  readonly endsWithBoot: boolean;
   /** Its engines run on other machines, of which neither devices nor memory are known here. */
   readonly isElsewhere?: true;
   /** What an engine needs is fetched after the engine was asked for: until then no program runs. */
@@ -71,7 +70,7 @@ export interface RuntimeTraits {
   /** All its Pods run on this machine after all. */
   readonly isOnThisMachine?: true;
   /** Whether that process of this machine belongs to the engine. May throw where the process is gone. */
-  owns(engine: Pick<ProcessStatus, "pid" | "containerId" | "podName">, pid: number): boolean;
+  owns(engine: Pick<ProcessStatus, IdentityField>, pid: number): boolean;
 }
 
 /**
@@ -92,8 +91,8 @@ export interface Runtime extends AsyncDisposable {
   watchAnswering?(onChange: () => void): Disposable;
   /**
    * The running processes with our label for that slot, and exited ones that were not removed. Throws
-   * RuntimeUnavailable when they cannot be known now. `concerned` is for a set of runtimes: those whose silence matters
-   * to the slot.
+   * RuntimeUnavailable when they cannot be known now. `concerned` is for a set of runtimes: those whose failure
+   * matters to the slot.
    */
   observe(slot: string, concerned?: readonly RuntimeKind[]): Promise<readonly Observed[]>;
   /** Slots with anything under our label, so that orphans are found. */

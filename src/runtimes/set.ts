@@ -32,7 +32,7 @@ export class RuntimeSet implements Runtimes {
   readonly kinds: readonly RuntimeKind[];
   readonly offered: readonly RuntimeKind[];
   readonly alwaysThere: RuntimeKind;
-  /** The boot of this machine, which ends the engines of runtimes that say so (`endsWithBoot`). */
+  /** The boot of this machine; `api/engine-identity.ts` says which engines it ends. */
   readonly boot = bootId();
   readonly #entries: readonly RuntimeEntry[];
   readonly #open = new Map<RuntimeKind, Promise<Runtime>>();

@@ -39,7 +39,7 @@ describe("a command that cannot be done", () => {
     const server = createServer((socket) => void sockets.add(socket));
     const url = `http://127.0.0.1:${await listen(server)}`;
     try {
-      const client = new Client({ server: url, token: undefined, silentMs: 50 });
+      const client = new Client({ server: url, token: undefined, idleTimeoutMs: 50 });
       const { code, message } = await rejectionOf(client.list("/api/slots"), CommandError);
       assert.deepEqual(
         [code, message],
@@ -60,7 +60,7 @@ describe("a command that cannot be done", () => {
       "/livez": {},
     });
     // Each /livez must be answered within this time, also on a busy machine.
-    const client = new Client({ server: api.url, token: undefined, silentMs: 1000 });
+    const client = new Client({ server: api.url, token: undefined, idleTimeoutMs: 1000 });
     assert.deepEqual(await client.list("/api/slots"), []);
     assert.deepEqual(api.asked.slice(0, 4), ["GET /api/slots", "GET /livez", "GET /livez", "GET /livez"]);
   });

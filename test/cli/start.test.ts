@@ -54,7 +54,7 @@ for (const [args, own] of [
         "src/cli/credentials.ts",
         "src/cli/options.ts",
         "src/cli/output.ts",
-        "src/cli/silence.ts",
+        "src/cli/idle-timeout.ts",
         "src/cli/watch.ts",
         "src/main/berth.ts",
         "src/main/entry.ts",

@@ -8,8 +8,7 @@ import {
 import type { GroupStore } from "../../src/store/state/groups.ts";
 import { slotGroupSpecSchema } from "../../src/api/slot-group.ts";
 import type { Kind } from "../../src/api/names.ts";
-import type { ProcessRef, SlotProcess } from "../../src/api/process-ref.ts";
-import { portOwner } from "../../src/operator/ports/leases.ts";
+import { processKey, type ProcessRef, type SlotProcess } from "../../src/api/process-ref.ts";
 import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
 import { lintPorts, lintStatus } from "../../src/api/status-linter.ts";
 import {
@@ -330,7 +329,7 @@ export class PortsDouble implements PortLeases {
   }
 
   find(process: SlotProcess, avoid: ReadonlySet<number>): number | undefined {
-    const owner = portOwner(process);
+    const owner = processKey(process);
     const own = this.#heldBy(owner);
     if (own !== undefined && !this.#strangers.has(own)) return own;
     const free = (port: number): boolean => !this.#held.has(port) && !this.#strangers.has(port) && !avoid.has(port);
@@ -339,7 +338,7 @@ export class PortsDouble implements PortLeases {
   }
 
   reserve(process: SlotProcess, port: number): number | undefined {
-    const owner = portOwner(process);
+    const owner = processKey(process);
     const isTaken = this.holder(port) !== undefined && this.holder(port) !== owner;
     this.leased.push(isTaken ? "-" : `${port} ${owner}`);
     if (isTaken) return undefined;
@@ -358,7 +357,7 @@ export class PortsDouble implements PortLeases {
   }
 
   release(slot: string, process?: ProcessRef): void {
-    const owner = process === undefined ? undefined : portOwner({ ...process, slot });
+    const owner = process === undefined ? undefined : processKey({ ...process, slot });
     for (const [port, holder] of this.#held) {
       if (owner === undefined ? holder.startsWith(`${slot}/`) : holder === owner) this.#held.delete(port);
     }

@@ -182,7 +182,7 @@ describe("an error that has no end", () => {
     });
     await using open = openProvider(
       { baseUrl: `http://127.0.0.1:${engine.port}/v1`, retries: 1 },
-      { errorPatienceMs: 20 },
+      { errorTimeoutMs: 20 },
     );
     assert.equal(await answerOf(ask(open.provider)), "{}");
     assert.deepEqual(open.outcomes, ["503", "retry", "200"]);

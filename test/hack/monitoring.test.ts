@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { z } from "zod";
-import { troubleTypes } from "../../src/api/conditions.ts";
+import { abnormalTypes } from "../../src/api/conditions.ts";
 import { errorTable } from "../../src/api/errors.ts";
 import { allMetrics } from "../../hack/generate/metrics.ts";
 import { figure, grafanaJson, graph } from "../../hack/monitoring/dashboard.ts";
@@ -87,7 +87,7 @@ describe("alerts", () => {
 
   it("ask a person about every condition that is for one", async () => {
     const { expr } = (await rulesOf("alerts")).find(({ alert }) => alert === "BerthNeedsPerson") ?? {};
-    assert.equal(/type=~"([^"]+)"/.exec(expr ?? "")?.[1], troubleTypes.join("|"));
+    assert.equal(/type=~"([^"]+)"/.exec(expr ?? "")?.[1], abnormalTypes.join("|"));
   });
 
   it("ask for metrics that there are", async () => {

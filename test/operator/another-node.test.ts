@@ -64,8 +64,9 @@ describe("an operator that starts on another node of the cluster", () => {
   });
 });
 
-it("a gateway, which knows no runtime, says of each engine what its runtime says: whether a boot ends it", () => {
+it("a gateway, which knows no runtime, knows of each engine whether it outlives a boot: a Pod does", () => {
   const names = { pid: { pid: 1 }, containerId: { containerId: "c" }, podName: { podName: "p" } } as const;
-  for (const { identity, endsWithBoot } of Object.values(traitsOfKind))
-    assert.equal(outlivesBoot(names[identity]), !endsWithBoot, identity);
+  for (const { kind, identity } of Object.values(traitsOfKind))
+    assert.equal(outlivesBoot(names[identity]), kind === "kubernetes", kind);
+  assert.equal(outlivesBoot({}), false, "an engine that was published without a name");
 });

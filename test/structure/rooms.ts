@@ -15,11 +15,11 @@ export interface Rooms {
 export const rooms: Readonly<Record<string, Rooms>> = {
   operator: {
     arrows: {
-      top: ["act", "report", "groups", "pulls"],
-      act: ["plan", "ports"],
+      top: ["act", "report", "groups", "pulls", "ports"],
+      act: ["plan"],
       report: ["observe"],
       groups: ["plan"],
-      observe: ["plan", "ports"],
+      observe: ["plan"],
       pulls: [],
       plan: [],
       ports: [],

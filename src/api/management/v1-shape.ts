@@ -13,7 +13,8 @@ export interface V1About {
   readonly gives: string | readonly string[];
   readonly errors?: "messages";
   /** The field of a JSON body with the main input, and its allowed kinds. */
-  readonly asks?: { readonly field: string; readonly kinds: readonly Kind[]; readonly isRequired: boolean } | undefined;
+  readonly inputRule?:
+    { readonly field: string; readonly kinds: readonly Kind[]; readonly isRequired: boolean } | undefined;
 }
 
 const kinds = {
@@ -25,7 +26,7 @@ type Kind = keyof typeof kinds;
 
 /** The route as the OpenAPI document and the reference page show it. */
 export function v1Shape({ method, path, about }: { method: "GET" | "POST"; path: string; about: V1About }): RouteShape {
-  const { summary, takes, gives, errors, asks } = about;
+  const { summary, takes, gives, errors, inputRule } = about;
   return {
     method,
     path,
@@ -34,19 +35,19 @@ export function v1Shape({ method, path, about }: { method: "GET" | "POST"; path:
     summary,
     ...(takes === undefined
       ? {}
-      : { body: takes === "application/json" ? bodyOf(asks, gives) : upload, bodyType: takes }),
+      : { body: takes === "application/json" ? bodyOf(inputRule, gives) : upload, bodyType: takes }),
     ...(errors === undefined ? {} : { errors }),
     answers: { 200: { type: gives } },
   };
 }
 
 const model = z.string().min(1).describe("A slot, <slot>:<ref>, a ref or a provider's model");
-function bodyOf(asks: V1About["asks"], gives: V1About["gives"]): z.ZodObject {
+function bodyOf(inputRule: V1About["inputRule"], gives: V1About["gives"]): z.ZodObject {
   const streams = [gives].flat().includes("application/json") && [gives].flat().includes("text/event-stream");
   const stream = streams ? { stream: z.boolean().nullish() } : {};
-  if (asks === undefined) return z.looseObject({ model, ...stream });
-  const field = z.union(asks.kinds.map((kind) => kinds[kind]));
-  return z.looseObject({ model, ...stream, [asks.field]: asks.isRequired ? field : field.optional() });
+  if (inputRule === undefined) return z.looseObject({ model, ...stream });
+  const field = z.union(inputRule.kinds.map((kind) => kinds[kind]));
+  return z.looseObject({ model, ...stream, [inputRule.field]: inputRule.isRequired ? field : field.optional() });
 }
 const upload = z
   .looseObject({

@@ -1,4 +1,4 @@
-import { troubleTypes } from "../conditions.ts";
+import { abnormalTypes } from "../conditions.ts";
 import { genAiBuckets, type Metric } from "./metric.ts";
 
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
@@ -169,7 +169,7 @@ export const gatewayMetrics = {
     type: "gauge",
     labels: ["kind", "name", "type", "status", "reason"],
     unit: "1",
-    help: `1 for each present condition of a slot, model, upstream or group. A person must act on these with status True: ${troubleTypes.join(", ")}`,
+    help: `1 for each present condition of a slot, model, upstream or group. A person must act on these with status True: ${abnormalTypes.join(", ")}`,
     bound: "resources × condition types",
   },
   refusals: {

@@ -7,7 +7,7 @@ import type { SlotStatus } from "../../api/status.ts";
 import { isAvailable } from "../../api/states.ts";
 import type { OperatorLiveness } from "../../store/store.ts";
 import type { KnownSlot } from "../routing/index.ts";
-import { failureWords } from "./failure-words.ts";
+import { failureMessage } from "./failure-messages.ts";
 import { failureOfRef } from "./swap-progress.ts";
 
 export interface Endpoint {
@@ -121,7 +121,7 @@ function failed(slot: string, status: SlotStatus, now: number, role?: ProcessRol
   const reopensInMs = reopensAt === undefined ? undefined : reopensAt - now;
   const isNear = reopensInMs !== undefined && reopensInMs <= nearRetryMs;
   const reason = stalled?.reason ?? status.lastError?.reason ?? "Failed";
-  const message = failureWords(reason);
+  const message = failureMessage(reason);
   const details = { slot, state: status.state, reason, message, next_retry_at: status.nextRetryAt ?? null };
   // Beside a serving process, a failure without a next attempt is being retried now.
   const waitSeconds = role === undefined ? undefined : retrySeconds;

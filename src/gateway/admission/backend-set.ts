@@ -199,7 +199,7 @@ export class BackendSet {
     return backend;
   }
 
-  /** An engine's silence begins with its first request, not with the last byte of an earlier time. */
+  /** The idle time of an engine begins with its first request, not with the last byte of an earlier time. */
   #occupy(backend: Backend): void {
     backend.inFlight += 1;
     if (backend.inFlight === 1) backend.lastByteAt = this.#now();

@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import type { OnRequest } from "../../api/on-request.ts";
 import type { SlotStatus } from "../../api/status.ts";
-import { failureWords } from "./failure-words.ts";
+import { failureMessage } from "./failure-messages.ts";
 
 /** The step of a slot for a request that waits for one of its models, in words for the client. */
 export function swapProgress(ref: string, status: SlotStatus | undefined): { readonly doing: string } | undefined {
@@ -44,7 +44,7 @@ export function failureOfRef(
   const reopensInMs = Date.parse(failed.retryAt) - now;
   if (reopensInMs <= 0) return undefined;
   const { reason, failures, isStalled, retryAt } = failed;
-  const message = failureWords(reason);
+  const message = failureMessage(reason);
   const failure = new ApiError("slot.failed", {
     message: `slot ${slot} could not load ${ref}: ${message}`,
     details: { slot, ref, state: "error", reason, message, next_retry_at: retryAt },

@@ -82,7 +82,7 @@ class Upload implements Transcription {
   readonly #boundary = `berth-${randomBytes(16).toString("hex")}`;
   readonly #known = Promise.withResolvers<void>();
   readonly #broken = new AbortController();
-  readonly #silence: NodeJS.Timeout;
+  readonly #idleTimer: NodeJS.Timeout;
   #size = 0;
   #part: MultipartPart | undefined;
   readonly #names = new PartNames();
@@ -95,9 +95,9 @@ class Upload implements Transcription {
   #writing: Promise<void> | undefined;
 
   constructor(request: IncomingMessage, boundary: string, limits: UploadLimits) {
-    const { bodyLimitBytes, spoolDir, spooled, silenceMs: patienceMs = idleTimeoutMs } = limits;
+    const { bodyLimitBytes, spoolDir, spooled, idleTimeoutMs: timeoutMs = idleTimeoutMs } = limits;
     this.#request = request;
-    this.#silence = setTimeout(() => this.#fail(tooSlow()), patienceMs).unref();
+    this.#idleTimer = setTimeout(() => this.#fail(tooSlow()), timeoutMs).unref();
     this.#limitBytes = bodyLimitBytes;
     this.#spool = new Spool({ dir: spoolDir, memoryBytes: spoolMemoryBytes, disk: spooled });
     this.#parser = new MultipartParser(boundary, {
@@ -139,7 +139,7 @@ class Upload implements Transcription {
   }
 
   readonly #onChunk = (chunk: Buffer): void => {
-    this.#silence.refresh();
+    this.#idleTimer.refresh();
     try {
       this.#size += chunk.length;
       if (this.#size > this.#limitBytes) throw tooLarge(this.#limitBytes);
@@ -196,8 +196,8 @@ class Upload implements Transcription {
       () => {
         if (chunk !== undefined) release(chunk);
         this.#writing = undefined;
-        // A slow disk does not count as the sender's silence.
-        if (!this.#isOver) this.#silence.refresh();
+        // The sender is not idle while a slow disk is waited for.
+        if (!this.#isOver) this.#idleTimer.refresh();
         this.#request.resume();
       },
       (error: unknown) => this.#fail(error),
@@ -220,7 +220,7 @@ class Upload implements Transcription {
   }
 
   #stopListening(): void {
-    clearTimeout(this.#silence);
+    clearTimeout(this.#idleTimer);
     this.#request.off("data", this.#onChunk);
     this.#request.off("end", this.#onEnd);
     this.#request.off("close", this.#onClose);

@@ -12,5 +12,5 @@ export interface UploadLimits {
   /** The directory for the unread part of uploads. */
   readonly spoolDir: string;
   /** How long its sender may send nothing, at any stage of the upload; half a minute by default. */
-  readonly silenceMs?: number;
+  readonly idleTimeoutMs?: number;
 }

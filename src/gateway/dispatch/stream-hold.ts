@@ -3,7 +3,7 @@ import type { WaitPlace } from "../admission/admission.ts";
 import type { Answer } from "../relay/answer.ts";
 
 export interface HoldTimes {
-  /** Milliseconds of silence first, so that an early failure keeps its status. */
+  /** Milliseconds before the first comment, so that an early failure keeps its status. */
   readonly firstCommentMs: number;
   /** Milliseconds between two comments. */
   readonly everyMs: number;

@@ -55,7 +55,7 @@ export class Traffic {
     traffic.inFlight += 1;
     traffic.lastRequestAt = now;
     if (traffic.inFlight === 1) {
-      // An engine's silence begins with its first request, not with the last answer of an earlier time.
+      // The idle time of an engine begins with its first request, not with the last answer of an earlier time.
       traffic.lastByteAt = traffic.lastRequestAt;
       this.#onEdge(slot);
     }

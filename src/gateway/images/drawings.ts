@@ -9,7 +9,7 @@ import { callEngine } from "./engine-http.ts";
 import { loadWorkflows, type Workflows } from "./workflows.ts";
 
 /** A reader of a slot's record does not wait for a busy engine. */
-const patienceMs = 1000;
+const listTimeoutMs = 1000;
 const listLimitBytes = 1024 * 1024;
 
 /** A ready engine of that slot until it is disposed; undefined: none is ready. */
@@ -71,7 +71,7 @@ async function checkpointsOf(endpoint: Endpoint): Promise<readonly unknown[] | u
       method: "GET",
       path: "/models/checkpoints",
       signal: stop.signal,
-      timeoutMs: patienceMs,
+      timeoutMs: listTimeoutMs,
       limitBytes: listLimitBytes,
     },
   ).then(
@@ -81,7 +81,7 @@ async function checkpointsOf(endpoint: Endpoint): Promise<readonly unknown[] | u
   try {
     const list = await Promise.race([
       reading,
-      delay(patienceMs, undefined, { signal: stop.signal }).catch(() => undefined),
+      delay(listTimeoutMs, undefined, { signal: stop.signal }).catch(() => undefined),
     ]);
     return Array.isArray(list) ? list : undefined;
   } finally {

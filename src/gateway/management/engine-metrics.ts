@@ -95,7 +95,7 @@ async function answerOf(engine: ScrapedEngine, size: { readonly chars: number },
   return await scrape(engine.endpoint, Math.min(engineMs, left));
 }
 
-/** Adds what the engine tells. The reason why that is nothing, or not all; undefined: it is all there. */
+/** Adds the engine's series to the families. Returns why series are missing; undefined: all were added. */
 async function add(
   engine: ScrapedEngine,
   page: string,

@@ -39,11 +39,11 @@ function view({ hardware }: ManagementContext): HardwareView {
 /** Without an operator, and with a paused one, nobody answers: that is reported at once. */
 async function untilAnswered(
   { hardware, operator, operatorLiveness, stopping }: ManagementContext,
-  patienceMs: number,
+  timeoutMs: number,
   { raw: client }: FastifyRequest,
 ): Promise<void> {
   if (operatorLiveness() !== "live" || operator()?.isPaused === true) return;
   const watch = watchOperator((onChange) => hardware.watch(onChange));
   const isOver = (): boolean => hardware.pending() === undefined || operatorLiveness() !== "live";
-  await waitUntil(isOver, { watch, patienceMs, client, stopping });
+  await waitUntil(isOver, { watch, timeoutMs, client, stopping });
 }

@@ -7,7 +7,7 @@ import type { ManagementContext } from "./context.ts";
 import { waitUntil, watchOperator } from "./wait.ts";
 
 /** A directory on a slow disk takes long to read. */
-const patienceMs = 60_000;
+const timeoutMs = 60_000;
 
 type Wanted<Task extends ModelTask = ModelTask> = Task extends ModelTask
   ? Omit<Task, "schema" | "id" | "requestedAt">
@@ -35,7 +35,7 @@ export async function askOperator(
   const answer = (): ModelTaskAnswer | undefined => modelTasks.answers().find(({ answers }) => answers === id);
   const watch = watchOperator((onChange) => modelTasks.watch(onChange));
   const isOver = (): boolean => answer() !== undefined || operatorLiveness() !== "live";
-  await waitUntil(isOver, { watch, patienceMs, client, stopping });
+  await waitUntil(isOver, { watch, timeoutMs, client, stopping });
   const found = answer();
   if (found === undefined && mayWait) return undefined;
   await modelTasks.remove(id);

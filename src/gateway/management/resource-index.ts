@@ -1,5 +1,5 @@
 import type { Kind } from "../../api/names.ts";
-import { troublesIn, type Condition } from "../../api/conditions.ts";
+import { abnormalConditions, type Condition } from "../../api/conditions.ts";
 import { resourceKey } from "../../api/resource-status.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import { slotConditions } from "../routing/slot-conditions.ts";
@@ -77,9 +77,9 @@ export class ResourceIndex {
   }
 
   /** The conditions that need a person. */
-  *troubles(): Generator<UnhealthyResource, void, undefined> {
+  *unhealthy(): Generator<UnhealthyResource, void, undefined> {
     for (const { kind, name, conditions } of this.all())
-      for (const condition of troublesIn(conditions)) yield { kind, name, condition };
+      for (const condition of abnormalConditions(conditions)) yield { kind, name, condition };
   }
 
   #lostBy({ name, spec }: UpstreamView): LostRef[] {

@@ -245,14 +245,14 @@ async function answered(
   { isSeen, watch, isKnown = false }: Confirmation,
 ): Promise<SlotDetail> {
   // A slot that was just written is known once the operator has read it: within seconds.
-  const patienceMs = query.wait === undefined ? 2000 : query.timeout * 1000;
+  const timeoutMs = query.wait === undefined ? 2000 : query.timeout * 1000;
   const isOver =
     query.wait === undefined
       ? (slot: KnownSlot | undefined) => slot !== undefined
       : (slot: KnownSlot | undefined) => (slot === undefined ? isKnown : isSeen(slot) && settled(slot));
   await waitForOperator(() => isOver(context.index().slots.get(name)), {
     watch,
-    patienceMs,
+    timeoutMs,
     client,
     stopping: context.stopping,
     liveness: context.operatorLiveness,

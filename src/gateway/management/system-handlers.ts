@@ -110,9 +110,9 @@ interface ConditionCount {
 }
 
 /** The number of resources per condition. No names, places or messages: the route is public. */
-function countTroubles({ resources }: ManagementContext): ConditionCount[] {
+function countUnhealthy({ resources }: ManagementContext): ConditionCount[] {
   const counts = new Map<string, ConditionCount>();
-  for (const { kind, condition } of resources.troubles()) {
+  for (const { kind, condition } of resources.unhealthy()) {
     const { type, reason } = condition;
     const key = `${kind} ${type} ${reason}`;
     const known = counts.get(key);
@@ -133,7 +133,7 @@ export async function health(context: ManagementContext): Promise<Health> {
     ({ bavail, bsize }) => bavail * bsize,
     () => null,
   );
-  const counts = countTroubles(context);
+  const counts = countUnhealthy(context);
   const word = (isOk: boolean): "ok" | "degraded" => (isOk ? "ok" : "degraded");
   const checks = {
     store: { status: word(reasons.length === 0), reasons },

@@ -1,4 +1,4 @@
-import { troublesIn } from "../../api/conditions.ts";
+import { abnormalConditions } from "../../api/conditions.ts";
 import type { UpstreamRow } from "../../api/management/views.ts";
 import type { ManagementContext } from "./context.ts";
 
@@ -10,7 +10,7 @@ export function upstreamViews({
   const views = new Map(upstreams.views().map((view) => [view.name, view]));
   return [...resources.upstreams()].map(([name, { file, conditions }]) => {
     const view = views.get(name);
-    const [trouble] = troublesIn(conditions);
+    const [trouble] = abnormalConditions(conditions);
     return {
       name,
       spec: view?.spec ?? null,

@@ -29,18 +29,18 @@ export async function waitUntil(
   isOver: () => boolean,
   options: {
     readonly watch: (onChange: () => void) => Disposable;
-    readonly patienceMs: number;
+    readonly timeoutMs: number;
     /** The client of the wait: it may have disconnected already. */
     readonly client: Pick<IncomingMessage, "socket">;
     /** Aborted when the gateway stops: the waiting client gets the present state. */
     readonly stopping: AbortSignal;
   },
 ): Promise<void> {
-  const { watch, patienceMs, client, stopping } = options;
+  const { watch, timeoutMs, client, stopping } = options;
   if (client.socket.destroyed || stopping.aborted || isOver()) return;
   const over = Promise.withResolvers<void>();
   const end = (): void => over.resolve();
-  const timer = setTimeout(end, patienceMs);
+  const timer = setTimeout(end, timeoutMs);
   client.socket.once("close", end);
   stopping.addEventListener("abort", end, { once: true });
   using _watching = watch(() => {
@@ -73,7 +73,7 @@ export async function waitForOperator(
   await waitUntil(() => isOver() || isLost(), { ...options, watch: watchOperator(watch) });
 }
 
-/** `watch`, and a report at least each second: for a condition that an operator's silence may make true. */
+/** `watch`, with a call of `onChange` each second too: missing heartbeats of an operator may make a condition true. */
 export function watchOperator(watch: (onChange: () => void) => Disposable): (onChange: () => void) => Disposable {
   return (onChange) => {
     const watching = watch(onChange);

@@ -7,7 +7,7 @@ import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
 import type { Translation } from "./translation.ts";
 
 /** text-embeddings-inference has one model without a name: its clients mean the slot that ranks. */
-export function usualReranker(body: Buffer): string | undefined {
+export function defaultReranker(body: Buffer): string | undefined {
   const request = parseJson(body);
   return isRecord(request) && "texts" in request ? "embed" : undefined;
 }

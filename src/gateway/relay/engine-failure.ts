@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import type { ExchangeError } from "../../lib/exchange.ts";
 import { parseJson } from "../../lib/json.ts";
-import { showable, clientMistake, errorIn } from "./client-mistake.ts";
+import { showable, clientError, errorIn } from "./client-error.ts";
 
 /** The client's error when the engine gave no complete answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
@@ -43,7 +43,7 @@ export function engineRefusal(status: number, body: Buffer, request: Buffer | un
     return new ApiError("dispatch.upstream_failed", { message: "the engine refused Berth's own key" });
   if (status < 400) return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
   const upstream = parseJson(body);
-  const mistake = clientMistake(status, upstream);
+  const mistake = clientError(status, upstream);
   if (mistake !== undefined) return mistake;
   if (status >= 500) return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
   return new ApiError("dispatch.rejected", {

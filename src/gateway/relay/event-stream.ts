@@ -8,7 +8,7 @@ const doneMark = Buffer.from("[DONE]");
 const finishMark = Buffer.from('"finish_reason"');
 const errorMark = Buffer.from('"error"');
 /** No client could read an event longer than this. */
-const usualLimitBytes = 4 * 1024 * 1024;
+const defaultLimitBytes = 4 * 1024 * 1024;
 const eventEnd = Buffer.from("\n\n");
 
 /** The engine's bytes are no event stream. */
@@ -43,7 +43,7 @@ export class EventStream {
     this.#rename = options.rename;
     this.#needsRole = options.isChat;
     this.#endMark = options.endMark;
-    this.#eventLimitBytes = options.eventLimitBytes ?? usualLimitBytes;
+    this.#eventLimitBytes = options.eventLimitBytes ?? defaultLimitBytes;
   }
 
   /** The answer is complete, and no event was cut off. */

@@ -16,7 +16,7 @@ import type { ModelRename } from "./rename.ts";
 /** The rest of a longer error of an engine is not read. */
 const errorLimitBytes = 65_536;
 /** An error that takes longer is reported with the bytes so far. */
-const errorPatienceMs = 10_000;
+const errorTimeoutMs = 10_000;
 
 const nothing = Buffer.alloc(0);
 type Mode = "head" | "whole" | "error" | "events" | "bytes";
@@ -42,7 +42,7 @@ export class Relay implements ExchangeEvents {
   readonly #budget: BufferBudget;
   #error: GatheredBytes | undefined;
   #kept: KeptAnswer | undefined;
-  #patience: NodeJS.Timeout | undefined;
+  #errorTimer: NodeJS.Timeout | undefined;
   #events: EventStream | undefined;
   readonly #meter = new AnswerMeter();
   #isSettled = false;
@@ -75,7 +75,7 @@ export class Relay implements ExchangeEvents {
     this.#status = answer.status;
     if (answer.status >= 300) {
       this.#mode = "error";
-      this.#patience = setTimeout(() => this.#endError(), errorPatienceMs).unref();
+      this.#errorTimer = setTimeout(() => this.#endError(), errorTimeoutMs).unref();
       return;
     }
     this.#body = undefined;
@@ -294,7 +294,7 @@ export class Relay implements ExchangeEvents {
     this.#isSettled = true;
     this.#body = undefined;
     this.#kept?.end();
-    clearTimeout(this.#patience);
+    clearTimeout(this.#errorTimer);
     this.#sender.onSettled(this.#meter.usage);
   }
 }

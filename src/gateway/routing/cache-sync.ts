@@ -136,10 +136,10 @@ class SyncWaiter implements UnresolvedRequest {
   }
 }
 
-function notPublished({ model, pinned }: ModelRequest): ApiError {
+function notPublished({ model, fixedSlot }: ModelRequest): ApiError {
   return new ApiError("slot.not_ready", {
     message: "no operator has published its slots yet",
-    details: { slot: pinned?.slot ?? model.slice(0, 200), state: "offline", reason: "NotPublished" },
+    details: { slot: fixedSlot?.slot ?? model.slice(0, 200), state: "offline", reason: "NotPublished" },
     headers: { "retry-after": "2" },
   });
 }

@@ -48,11 +48,11 @@ export function meansReranker({ name, spec, status }: KnownSlot, value: string):
 /** The part of a request that decides its target. */
 export interface ModelRequest {
   readonly model: string;
-  readonly pinned?: Pinned;
+  readonly fixedSlot?: FixedSlot;
 }
 
 /** A slot that serves a route under any model name. */
-export interface Pinned {
+export interface FixedSlot {
   readonly slot: string;
   /** Except for models of providers with this capability that no slot takes precedence over. */
   readonly unless?: SlotCapability;
@@ -61,11 +61,11 @@ export interface Pinned {
 /** Throws ApiError as `resolve`. */
 export function resolveWanted(
   index: ResolutionIndex,
-  { model, pinned }: ModelRequest,
+  { model, fixedSlot }: ModelRequest,
   inFlight: (slot: string) => number,
 ): Target {
-  if (pinned === undefined) return resolve(index, model, inFlight);
-  const { slot, unless } = pinned;
+  if (fixedSlot === undefined) return resolve(index, model, inFlight);
+  const { slot, unless } = fixedSlot;
   const upstream = unless === undefined || isLocal(index, model) ? undefined : index.upstreamRefs.get(model);
   if (unless === undefined || upstream?.spec.capabilities.includes(unless) !== true)
     return resolve(index, slot, inFlight);

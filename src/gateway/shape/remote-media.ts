@@ -30,7 +30,7 @@ function mayNameAddress(body: Buffer): boolean {
   return body.includes("\\u00") && escapedAscii.test(body.toString("latin1"));
 }
 
-/** Where the first address stands: parts of a content are looked at, texts and arguments of tools are not. */
+/** The path of the first address: parts of a content are searched, texts and arguments of tools are not. */
 function addressIn(value: unknown, path: Path): Path | undefined {
   if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) {

@@ -4,7 +4,7 @@ import type { Mask } from "./mask.ts";
 /** The rest of a longer error of a provider is not read. */
 const limitBytes = 65_536;
 /** Of an error that takes longer, the received part is reported. */
-export const errorPatienceMs = 10_000;
+export const defaultErrorTimeoutMs = 10_000;
 
 /** A provider's error that is being received, bounded in size and time. */
 export class BegunRefusal {
@@ -17,12 +17,12 @@ export class BegunRefusal {
   /** Calls `onEnough` once when no more of the error should be read; never after `end`. */
   constructor(
     head: { readonly status: number; readonly retryAfter: string | string[] | undefined },
-    patienceMs: number,
+    timeoutMs: number,
     onEnough: () => void,
   ) {
     this.#status = head.status;
     this.#retryAfter = soundRetryAfter(head.retryAfter);
-    this.#timer = setTimeout(onEnough, patienceMs);
+    this.#timer = setTimeout(onEnough, timeoutMs);
   }
 
   /** True: no more of the error should be read. */

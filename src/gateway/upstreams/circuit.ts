@@ -28,7 +28,7 @@ export class Circuit {
   }
 
   /** A permit for one request, which must be settled; or the milliseconds until the next attempt is useful. */
-  admit(): Permit | number {
+  admit(): CircuitPermit | number {
     if (this.#state === "halfOpen") return this.#options.openMs;
     if (this.#state === "open") {
       const left = this.#until - this.#now();
@@ -38,7 +38,7 @@ export class Circuit {
     return this.#permit(this.#epoch);
   }
 
-  #permit(epoch: number): Permit {
+  #permit(epoch: number): CircuitPermit {
     let isSettled = false;
     const settle = (act: () => void): void => {
       if (isSettled) return;
@@ -89,7 +89,7 @@ export interface CircuitOptions {
 }
 
 /** Settled once: the first call counts. */
-export interface Permit {
+export interface CircuitPermit {
   succeed(): void;
   fail(): void;
   /** The client disconnected before the outcome. */

@@ -1,4 +1,4 @@
-import { Circuit, type CircuitState, type Permit } from "./circuit.ts";
+import { Circuit, type CircuitState, type CircuitPermit } from "./circuit.ts";
 import type { Outcome } from "./provider-failure.ts";
 
 /** The provider itself has answered, so it is up. */
@@ -7,17 +7,17 @@ function isStatus(outcome: Outcome): boolean {
 }
 
 /** The permit of one request, to be settled once. */
-export interface Leave {
+export interface Permit {
   succeed(): void;
-  /** `outcome`: why there is no answer. `print` identifies the body; undefined: unknown. */
-  fail(outcome: Outcome, print: () => string | undefined): void;
+  /** `outcome`: why there is no answer. `fingerprint` identifies the body; undefined: unknown. */
+  fail(outcome: Outcome, fingerprint: () => string | undefined): void;
   /** The client disconnected before the outcome. */
   abandon(): void;
 }
 
-/** The request must not be sent now. */
-export interface Pause {
-  readonly ms: number;
+/** A circuit is open: the request must not be sent now. */
+export interface Rejection {
+  readonly retryAfterMs: number;
   /** The subject of the failures: the provider, or one of its models in that way. */
   readonly of: "provider" | { readonly outcome: Outcome };
 }
@@ -27,14 +27,14 @@ const downOutcomes: ReadonlySet<Outcome> = new Set(["unreachable", "502", "503",
 
 const providerOptions = { failures: 5, openMs: 10_000, maxOpenMs: 300_000 };
 const modelOptions = { failures: 5, openMs: 10_000, maxOpenMs: 60_000 };
-/** The limit of failing models; beyond it the one with the oldest failure is forgotten. */
+/** The limit of failing models; beyond it the model with the oldest failure is forgotten. */
 const modelLimit = 200;
 
-/** The failures of one model of one kind. */
-interface Trouble {
+/** The circuit of one model for one kind of failure. */
+interface ModelCircuit {
   readonly circuit: Circuit;
   /** The bodies that failed since the last success: the same body sent again proves nothing new. */
-  readonly prints: Set<string>;
+  readonly fingerprints: Set<string>;
 }
 
 /**
@@ -44,7 +44,7 @@ interface Trouble {
 export class Circuits {
   readonly #now: () => number;
   #provider: Circuit;
-  readonly #models = new Map<string, Map<Outcome, Trouble>>();
+  readonly #models = new Map<string, Map<Outcome, ModelCircuit>>();
 
   constructor(now: () => number) {
     this.#now = now;
@@ -58,8 +58,8 @@ export class Circuits {
   /** Models that get no requests now, or only one. */
   get pausedModels(): number {
     let count = 0;
-    for (const troubles of this.#models.values()) {
-      if ([...troubles.values()].some(({ circuit }) => circuit.state !== "closed")) count += 1;
+    for (const circuits of this.#models.values()) {
+      if ([...circuits.values()].some(({ circuit }) => circuit.state !== "closed")) count += 1;
     }
     return count;
   }
@@ -70,79 +70,79 @@ export class Circuits {
     this.#models.clear();
   }
 
-  admit(model: string): Leave | Pause {
-    const whole = this.#provider.admit();
-    if (typeof whole === "number") return { ms: whole, of: "provider" };
-    const permits = new Map<Outcome, Permit>();
+  admit(model: string): Permit | Rejection {
+    const provider = this.#provider.admit();
+    if (typeof provider === "number") return { retryAfterMs: provider, of: "provider" };
+    const permits = new Map<Outcome, CircuitPermit>();
     for (const [outcome, { circuit }] of this.#models.get(model) ?? []) {
       const permit = circuit.admit();
       if (typeof permit !== "number") {
         permits.set(outcome, permit);
         continue;
       }
-      whole.abandon();
-      for (const given of permits.values()) given.abandon();
-      return { ms: permit, of: { outcome } };
+      provider.abandon();
+      for (const admitted of permits.values()) admitted.abandon();
+      return { retryAfterMs: permit, of: { outcome } };
     }
-    return this.#leave(model, whole, permits);
+    return this.#permit(model, provider, permits);
   }
 
-  #leave(model: string, whole: Permit, permits: ReadonlyMap<Outcome, Permit>): Leave {
+  #permit(model: string, provider: CircuitPermit, permits: ReadonlyMap<Outcome, CircuitPermit>): Permit {
     const abandonAll = (): void => {
       for (const permit of permits.values()) permit.abandon();
     };
     return {
       succeed: () => {
-        whole.succeed();
+        provider.succeed();
         for (const permit of permits.values()) permit.succeed();
         this.#forget(model);
       },
-      fail: (outcome, print) => {
-        if (downOutcomes.has(outcome)) whole.fail();
+      fail: (outcome, fingerprint) => {
+        if (downOutcomes.has(outcome)) provider.fail();
         else {
-          if (isStatus(outcome)) whole.succeed();
-          else whole.abandon();
-          this.#failed(model, outcome, print(), permits.get(outcome));
+          if (isStatus(outcome)) provider.succeed();
+          else provider.abandon();
+          this.#failed(model, outcome, fingerprint(), permits.get(outcome));
         }
         abandonAll();
       },
       abandon: () => {
-        whole.abandon();
+        provider.abandon();
         abandonAll();
       },
     };
   }
 
-  #failed(model: string, outcome: Outcome, print: string | undefined, given: Permit | undefined): void {
-    const { circuit, prints } = this.#troubleOf(model, outcome);
+  #failed(model: string, outcome: Outcome, fingerprint: string | undefined, admitted: CircuitPermit | undefined): void {
+    const { circuit, fingerprints } = this.#circuitOf(model, outcome);
     const isTrial = circuit.state !== "closed";
-    if (print !== undefined && !isTrial) {
-      if (prints.has(print)) return;
-      prints.add(print);
+    if (fingerprint !== undefined && !isTrial) {
+      if (fingerprints.has(fingerprint)) return;
+      fingerprints.add(fingerprint);
     }
-    const permit = given ?? circuit.admit();
+    const permit = admitted ?? circuit.admit();
     if (typeof permit !== "number") permit.fail();
   }
 
-  #troubleOf(model: string, outcome: Outcome): Trouble {
-    const troubles = this.#models.get(model) ?? new Map<Outcome, Trouble>();
+  #circuitOf(model: string, outcome: Outcome): ModelCircuit {
+    const circuits = this.#models.get(model) ?? new Map<Outcome, ModelCircuit>();
     this.#models.delete(model);
-    this.#models.set(model, troubles);
+    this.#models.set(model, circuits);
     const [oldest] = this.#models.keys();
     if (this.#models.size > modelLimit && oldest !== undefined) this.#models.delete(oldest);
-    let trouble = troubles.get(outcome);
-    if (trouble === undefined) {
-      trouble = { circuit: new Circuit(modelOptions, this.#now), prints: new Set() };
-      troubles.set(outcome, trouble);
+    let modelCircuit = circuits.get(outcome);
+    if (modelCircuit === undefined) {
+      modelCircuit = { circuit: new Circuit(modelOptions, this.#now), fingerprints: new Set() };
+      circuits.set(outcome, modelCircuit);
     }
-    return trouble;
+    return modelCircuit;
   }
 
   /** After a success only open circuits keep counting. */
   #forget(model: string): void {
-    const troubles = this.#models.get(model);
-    if (troubles === undefined) return;
-    for (const [outcome, { circuit }] of troubles) if (circuit.state === "closed") troubles.delete(outcome);
-    if (troubles.size === 0) this.#models.delete(model);
+    const circuits = this.#models.get(model);
+    if (circuits === undefined) return;
+    for (const [outcome, { circuit }] of circuits) if (circuit.state === "closed") circuits.delete(outcome);
+    if (circuits.size === 0) this.#models.delete(model);
   }
 }

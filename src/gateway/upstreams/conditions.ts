@@ -23,7 +23,7 @@ export function upstreamConditions(options: {
   const { view, published, lost, before, now } = options;
   if (view === undefined) return published?.conditions ?? [];
   const manifest = published?.conditions ?? [];
-  const halt = personsTrouble(view);
+  const halt = terminalFault(view);
   const failing = failingOf(view, halt !== undefined);
   const stalled = claimOf(manifest, "Stalled") ?? (halt === undefined ? undefined : claim("Stalled", "True", halt));
   const conflict = claimOf(manifest, "NameConflict") ?? conflictOf(lost);
@@ -60,21 +60,21 @@ function isSame(a: Condition, b: Condition): boolean {
   return a.type === b.type && a.status === b.status && a.reason === b.reason && a.message === b.message;
 }
 
-interface Words {
+interface Cause {
   readonly reason: string;
   readonly message: string;
 }
 
-const serving: Words = { reason: "Serving", message: "requests are sent to it" };
+const serving: Cause = { reason: "Serving", message: "requests are sent to it" };
 
 /** A fault that a person must mend before any request can succeed. */
-function personsTrouble({ problems: { key, refused, address } }: UpstreamView): Words | undefined {
+function terminalFault({ problems: { key, refused, address } }: UpstreamView): Cause | undefined {
   if (key !== undefined) return { reason: "NoKey", message: key };
   if (address !== undefined) return { reason: "AddressRefused", message: address };
   return refused === undefined ? undefined : { reason: "KeyRefused", message: refused };
 }
 
-function failingOf({ circuit, pausedModels, problems }: UpstreamView, isHalted: boolean): Words | undefined {
+function failingOf({ circuit, pausedModels, problems }: UpstreamView, isHalted: boolean): Cause | undefined {
   if (circuit !== "closed") {
     const message = "it keeps failing: it is tried again after a pause, by one request, or by `berth upstream check`";
     return { reason: "CircuitOpen", message };
@@ -104,7 +104,7 @@ function claimOf(conditions: readonly Condition[], type: ConditionClaim["type"])
 function claim(
   type: ConditionClaim["type"],
   status: ConditionClaim["status"],
-  { reason, message }: Words,
+  { reason, message }: Cause,
 ): ConditionClaim {
   return { type, status, reason, message };
 }

@@ -11,8 +11,8 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import { toApiError } from "../http/answer.ts";
 import type { QueuedClient, SlotQueue } from "../admission/slot-queue.ts";
 import type { HeldClient } from "../dispatch/stream-hold.ts";
-import type { Leave } from "./circuits.ts";
-import { BegunRefusal, errorPatienceMs } from "./begun-refusal.ts";
+import type { Permit } from "./circuits.ts";
+import { BegunRefusal, defaultErrorTimeoutMs } from "./begun-refusal.ts";
 import { Mask, StreamMask } from "./mask.ts";
 import { OutgoingBody } from "./provider-body.ts";
 import { connectionFailure, isRetried, refusalFailure, type Outcome } from "./provider-failure.ts";
@@ -25,7 +25,7 @@ export interface CallingProvider {
   readonly options: ProviderOptions;
   readonly queue: SlotQueue<ProviderCall>;
   /** The permit for a request to that model now, or the error. */
-  admit(model: string): Leave | ApiError;
+  admit(model: string): Permit | ApiError;
   /** The error of a full queue. */
   overloaded(): ApiError;
   /** The place of a waiting request, as it may be reported. */
@@ -59,7 +59,7 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
   #tries = 0;
   #triedAt = 0;
   #failedAt: number | undefined;
-  #permit: Leave | undefined;
+  #permit: Permit | undefined;
   /** The exchange of this attempt. */
   #exchange: Exchange | undefined;
   #isAnswering = false;
@@ -166,9 +166,9 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
     this.#failedAt = undefined;
     this.#permit = permit;
     this.#refusal = undefined;
-    const silenceMs = spec.timeoutSeconds * 1000;
+    const timeoutMs = spec.timeoutSeconds * 1000;
     const { requestId, trace, body } = request;
-    const timeouts = { firstByteMs: silenceMs, idleMs: silenceMs };
+    const timeouts = { firstByteMs: timeoutMs, idleMs: timeoutMs };
     this.#exchange = transport.send({ ...request, body: body.sent }, { requestId, trace, timeouts }, this);
   }
 
@@ -176,8 +176,8 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
   onHead({ status, contentType, contentLength, retryAfter, contentEncoding = "identity" }: ResponseHead): void {
     if (this.#isSettled) return;
     if (status >= 300) {
-      const patienceMs = this.#provider.options.errorPatienceMs ?? errorPatienceMs;
-      this.#refusal = new BegunRefusal({ status, retryAfter }, patienceMs, () => this.#endRefusal());
+      const errorTimeoutMs = this.#provider.options.errorTimeoutMs ?? defaultErrorTimeoutMs;
+      this.#refusal = new BegunRefusal({ status, retryAfter }, errorTimeoutMs, () => this.#endRefusal());
       return;
     }
     this.#permit?.succeed();

@@ -37,5 +37,5 @@ export interface ProviderOptions {
   /** Milliseconds before the first retry; doubled for each further one. */
   readonly backoffMs?: number;
   /** The time limit of reading a provider's error; default: ten seconds. */
-  readonly errorPatienceMs?: number;
+  readonly errorTimeoutMs?: number;
 }

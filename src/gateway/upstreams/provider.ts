@@ -8,7 +8,7 @@ import type { WaitPlace } from "../admission/admission.ts";
 import { SlotQueue } from "../admission/slot-queue.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { CircuitState } from "./circuit.ts";
-import { Circuits, type Leave } from "./circuits.ts";
+import { Circuits, type Permit } from "./circuits.ts";
 import { InnerAddress } from "../../lib/inner-addresses.ts";
 import { Mask } from "./mask.ts";
 import { ProviderCall, type CallingProvider } from "./provider-call.ts";
@@ -73,11 +73,11 @@ export class Provider implements CallingProvider {
   }
 
   /** The permit for a request to that model now, or the error. */
-  admit(model: string): Leave | ApiError {
+  admit(model: string): Permit | ApiError {
     const admitted = this.circuits.admit(model);
-    if (!("ms" in admitted)) return admitted;
+    if (!("retryAfterMs" in admitted)) return admitted;
     const { name } = this.options;
-    const headers = { "retry-after": String(Math.ceil(admitted.ms / 1000)) };
+    const headers = { "retry-after": String(Math.ceil(admitted.retryAfterMs / 1000)) };
     const message =
       admitted.of === "provider"
         ? `upstream ${name} keeps failing; it is tried again after a pause`

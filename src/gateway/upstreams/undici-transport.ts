@@ -55,10 +55,10 @@ export class UndiciTransport implements Transport {
 
 /** One request under way. Events end with `abort`, as of every exchange. */
 class UndiciExchange implements Exchange, Dispatcher.DispatchHandler {
-  /** Undefined once it is over. */
+  /** Undefined once the exchange has ended. */
   #events: ExchangeEvents | undefined;
   #controller: Dispatcher.DispatchController | undefined;
-  /** How a failure that comes now is to be called. */
+  /** The phase of the exchange, which names the kind of a failure. */
   #phase: "connect" | "closed" | "broken" = "connect";
   #isPaused = false;
 
@@ -140,7 +140,7 @@ class UndiciExchange implements Exchange, Dispatcher.DispatchHandler {
   }
 }
 
-/** Of a header that stands there once. */
+/** The value of a header that occurs once; undefined: absent or repeated. */
 function one(value: string | string[] | undefined): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
@@ -170,18 +170,18 @@ function bodyOf({ body, contentType = "application/json" }: ExchangeRequest, to:
   };
 }
 
-/** Fails the exchange where no chunk comes for `silenceMs` while one is wanted, and where the upload itself fails. */
-async function* chunks(body: AsyncIterable<Buffer>, to: UndiciExchange, silenceMs: number): AsyncGenerator<Buffer> {
-  const onSilence = (): void => {
+/** Fails the exchange where no chunk comes for `idleTimeoutMs` while one is wanted, and where the upload itself fails. */
+async function* chunks(body: AsyncIterable<Buffer>, to: UndiciExchange, idleTimeoutMs: number): AsyncGenerator<Buffer> {
+  const onIdle = (): void => {
     to.fail(new ApiError("dispatch.invalid_request", { message: "the upload stood still for too long" }));
   };
-  let timer = setTimeout(onSilence, silenceMs);
+  let timer = setTimeout(onIdle, idleTimeoutMs);
   try {
     for await (const chunk of body) {
       clearTimeout(timer);
       // undici keeps what the system has not taken yet.
       yield Buffer.from(chunk);
-      timer = setTimeout(onSilence, silenceMs);
+      timer = setTimeout(onIdle, idleTimeoutMs);
     }
   } catch (error) {
     to.fail(error instanceof Error ? error : new Error(String(error)));

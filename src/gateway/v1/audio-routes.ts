@@ -41,7 +41,7 @@ export function audioRoutes(stateDir: string, spooled: BufferBudget): readonly V
       method: "GET",
       path: "/v1/audio/voices",
       about: { summary: "The voices that speech can have", gives: "application/json" },
-      spellings: [],
+      aliasPaths: [],
       errors: plainErrors,
       read: (request) => Promise.resolve(new VoicesRequest(modelOf(request))),
     },
@@ -60,7 +60,7 @@ function uploadRoute(path: UploadPath, summary: string, places: UploadPlaces): V
       takes: "multipart/form-data",
       gives: ["application/json", "text/event-stream", "text/plain", "text/vtt", "application/x-subrip"],
     },
-    spellings: [],
+    aliasPaths: [],
     errors: plainErrors,
     read: async (request, { bodyBytes, charge }) => {
       const limits = { bodyLimitBytes: bodyBytes, charge, ...places };

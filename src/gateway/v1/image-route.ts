@@ -12,7 +12,7 @@ import type { KnownSlot } from "../routing/index.ts";
 import type { ScannedBody } from "../../lib/json-scan.ts";
 import { plainErrors } from "../http/error-form.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
-import type { Pinned } from "../routing/resolve.ts";
+import type { FixedSlot } from "../routing/resolve.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import { checkJsonType } from "./json-route.ts";
 import { readModel, withModel } from "./request-model.ts";
@@ -27,9 +27,9 @@ export function imageRoute(cache: ImageCache, drawings: Drawings): V1Route {
       summary: "Images drawn from a text",
       takes: "application/json",
       gives: "application/json",
-      asks: { field: "prompt", kinds: ["text"], isRequired: true },
+      inputRule: { field: "prompt", kinds: ["text"], isRequired: true },
     },
-    spellings: [],
+    aliasPaths: [],
     errors: plainErrors,
     async read(request, limits) {
       checkJsonType(request);
@@ -49,7 +49,7 @@ const providerFormat: AnswerFormat = {
 class ImageRequest implements V1Request {
   readonly body: Buffer;
   readonly model: string;
-  readonly pinned: Pinned;
+  readonly fixedSlot: FixedSlot;
   readonly isStream: boolean;
   readonly #scanned: ScannedBody;
   readonly #workflows: Workflows;
@@ -66,7 +66,7 @@ class ImageRequest implements V1Request {
     this.#drawings = own.drawings;
     this.#workflows = own.drawings.workflows();
     // A curated name means the same everywhere.
-    this.pinned = { slot: "img", ...(this.#workflows.has(model) ? {} : { unless: "image" }) };
+    this.fixedSlot = { slot: "img", ...(this.#workflows.has(model) ? {} : { unless: "image" }) };
     this.#cache = own.cache;
     this.#charge = own.charge;
   }

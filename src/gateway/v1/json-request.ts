@@ -9,16 +9,16 @@ import type { KnownSlot } from "../routing/index.ts";
 import { checkShapes } from "../shape/check.ts";
 import { checkRemoteMedia } from "../shape/remote-media.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
-import { checkKinds, type Asks } from "./body-kinds.ts";
+import { checkKinds, type InputRule } from "./body-kinds.ts";
 import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
 import { readModel, withModel } from "./request-model.ts";
 import type { BackendRequest, V1Request } from "./route.ts";
 
 interface JsonRequestOptions {
   readonly hasStreams: boolean;
-  readonly asks: Asks | undefined;
+  readonly inputRule: InputRule | undefined;
   readonly isKept: boolean;
-  readonly usualModel: (body: Buffer) => string | undefined;
+  readonly defaultModel: (body: Buffer) => string | undefined;
   readonly target: JsonTarget | JsonTargetOf;
   readonly principal: string;
 }
@@ -40,7 +40,7 @@ export class JsonRequest implements V1Request {
 
   constructor(body: Buffer, charge: Charge, options: JsonRequestOptions) {
     const { hasStreams, isKept, target, principal } = options;
-    const { scanned, model } = readModel(body, options.usualModel);
+    const { scanned, model } = readModel(body, options.defaultModel);
     // Before a model is loaded for a request that its engine would refuse.
     checkKinds(scanned, options);
     this.body = body;

@@ -3,7 +3,7 @@ import { ApiError } from "../../api/errors.ts";
 import { readRequestBody } from "../http/body.ts";
 import { decodeBody } from "../http/content-encoding.ts";
 import { plainErrors, type ErrorForm } from "../http/error-form.ts";
-import type { Asks } from "./body-kinds.ts";
+import type { InputRule } from "./body-kinds.ts";
 import { JsonRequest } from "./json-request.ts";
 import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
 import { noModel } from "./request-model.ts";
@@ -12,16 +12,16 @@ import type { V1Route } from "./route.ts";
 export interface JsonRouteOptions {
   readonly path: string;
   readonly summary: string;
-  readonly spellings?: readonly string[];
+  readonly aliasPaths?: readonly string[];
   readonly errors?: ErrorForm;
   /** False: `stream` has no meaning there. */
   readonly hasStreams?: boolean;
   /** The field with the main input, its allowed kinds, and whether it is required. */
-  readonly asks?: Asks;
+  readonly inputRule?: InputRule;
   /** True: the answer is stored for its client, so that its streams are not shared with other clients. */
   readonly isKept?: boolean;
   /** The default model of a body without one; absent or undefined: that is an error. */
-  readonly usualModel?: (body: Buffer) => string | undefined;
+  readonly defaultModel?: (body: Buffer) => string | undefined;
   /** Content type of a usual answer, for people; default: JSON. */
   readonly gives?: string | readonly string[];
   /** A function is called once per request. Throws ApiError where the backend lacks the route. */
@@ -32,12 +32,12 @@ export interface JsonRouteOptions {
 export function jsonRoute({
   path,
   summary,
-  spellings = [],
+  aliasPaths = [],
   errors = plainErrors,
   hasStreams = true,
-  asks,
+  inputRule,
   isKept = false,
-  usualModel = noModel,
+  defaultModel = noModel,
   gives = hasStreams ? ["application/json", "text/event-stream"] : "application/json",
   target,
 }: JsonRouteOptions): V1Route {
@@ -49,15 +49,15 @@ export function jsonRoute({
       takes: "application/json",
       gives,
       ...(errors.form === undefined ? {} : { errors: errors.form }),
-      asks,
+      inputRule,
     },
-    spellings,
+    aliasPaths,
     errors,
     async read(request, limits, principal) {
       checkJsonType(request);
       let body = await readRequestBody(request, limits);
       if (request.headers["content-encoding"] !== undefined) body = await decodeBody(request, body, limits);
-      return new JsonRequest(body, limits.charge, { hasStreams, asks, isKept, usualModel, target, principal });
+      return new JsonRequest(body, limits.charge, { hasStreams, inputRule, isKept, defaultModel, target, principal });
     },
   };
 }

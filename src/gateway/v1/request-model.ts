@@ -9,7 +9,7 @@ import { quotedName } from "../relay/rename.ts";
 /** Throws ApiError `dispatch.invalid_request` or `dispatch.missing_model`. */
 export function readModel(
   body: Buffer,
-  usualModel: (body: Buffer) => string | undefined = noModel,
+  defaultModel: (body: Buffer) => string | undefined = noModel,
 ): { scanned: ScannedBody; model: string } {
   if (!isUtf8(body)) throw new ApiError("dispatch.invalid_request", { message: "the body is not UTF-8" });
   const scanned = scanBody(body);
@@ -23,8 +23,8 @@ export function readModel(
     throw invalidRequest([{ path: [ambiguous], message: "must occur once, in this spelling" }]);
   if (model === undefined || model === "") {
     const isNone = model === undefined && !hasModel(body);
-    const usual = isNone ? usualModel(body) : undefined;
-    if (usual !== undefined) return { scanned, model: usual };
+    const fallback = isNone ? defaultModel(body) : undefined;
+    if (fallback !== undefined) return { scanned, model: fallback };
     const message = model === undefined && !isNone ? "must be a text" : "is required";
     throw new ApiError("dispatch.missing_model", {
       ...(message === "is required" ? {} : { message: `model ${message}` }),

@@ -20,7 +20,7 @@ export interface V1Route {
   /** For people. */
   readonly about: V1About;
   /** Further paths of the route. */
-  readonly spellings: readonly string[];
+  readonly aliasPaths: readonly string[];
   readonly errors: ErrorForm;
   /**
    * Reads a request until its model is known; `principal` is the client. Rejects with ApiError of the `dispatch.*`

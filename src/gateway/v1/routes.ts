@@ -8,7 +8,7 @@ import { messagesErrors } from "../protocols/messages-errors.ts";
 import type { KeptItems, OwnItems } from "../protocols/kept-items.ts";
 import { ResponsesCount } from "../protocols/input-tokens.ts";
 import { MessagesTranslation } from "../protocols/messages.ts";
-import { RerankTranslation, usualReranker } from "../protocols/rerank.ts";
+import { RerankTranslation, defaultReranker } from "../protocols/rerank.ts";
 import { responsesErrors } from "../protocols/responses-errors.ts";
 import { NumberedResponses } from "../protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../protocols/responses.ts";
@@ -36,21 +36,21 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   jsonRoute({
     path: "/v1/chat/completions",
     summary: "The next message of a chat, whole or as a stream",
-    asks: { field: "messages", kinds: ["list"], isRequired: false },
+    inputRule: { field: "messages", kinds: ["list"], isRequired: false },
     target: chat,
   }),
   jsonRoute({
     path: "/v1/completions",
     summary: "A text continued, whole or as a stream",
     // llama.cpp accepts a map for texts with pictures.
-    asks: { field: "prompt", kinds: ["text", "list", "map"], isRequired: false },
+    inputRule: { field: "prompt", kinds: ["text", "list", "map"], isRequired: false },
     target: completions,
   }),
   jsonRoute({
     path: "/v1/embeddings",
     summary: "Vectors of texts",
     hasStreams: false,
-    asks: { field: "input", kinds: ["text", "list", "map"], isRequired: true },
+    inputRule: { field: "input", kinds: ["text", "list", "map"], isRequired: true },
     // A provider supports `dimensions` itself.
     target: ({ isProvider, body }) =>
       isProvider || !mayAskForLength(body) ? embeddings : { ...embeddings, translation: new ShortVectors() },
@@ -58,16 +58,16 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   jsonRoute({
     path: "/v1/rerank",
     summary: "Documents sorted by how well they answer a query",
-    spellings: ["/v1/rerankings", "/v1/reranking", "/rerank"],
+    aliasPaths: ["/v1/rerankings", "/v1/reranking", "/rerank"],
     hasStreams: false,
-    usualModel: usualReranker,
+    defaultModel: defaultReranker,
     target: () => ({ capability: "rerank", enginePath: "/v1/rerank", translation: new RerankTranslation() }),
   }),
   jsonRoute({
     path: "/v1/responses",
     summary: "The Responses protocol, translated where the engine does not speak it",
     errors: responsesErrors,
-    asks: { field: "input", kinds: ["text", "list"], isRequired: false },
+    inputRule: { field: "input", kinds: ["text", "list"], isRequired: false },
     isKept: true,
     target: (server) =>
       server.speaks("responses")
@@ -110,7 +110,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     path: "/v1/messages",
     summary: "The Messages protocol, translated where the engine does not speak it",
     errors: messagesErrors,
-    asks: { field: "messages", kinds: ["list"], isRequired: false },
+    inputRule: { field: "messages", kinds: ["list"], isRequired: false },
     target: (server) =>
       server.speaks("messages") ? messages : { ...chat, isChat: false, translation: new MessagesTranslation() },
   }),
@@ -141,7 +141,7 @@ export function v1Routes(places: {
 
 /** As the OpenAPI document shows them, further paths too. */
 export function v1Shapes(routes: readonly V1Route[]): RouteShape[] {
-  return routes.flatMap(({ method, path, spellings, about }) =>
-    [path, ...spellings].map((each) => v1Shape({ method, path: each, about })),
+  return routes.flatMap(({ method, path, aliasPaths, about }) =>
+    [path, ...aliasPaths].map((each) => v1Shape({ method, path: each, about })),
   );
 }

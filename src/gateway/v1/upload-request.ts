@@ -40,15 +40,15 @@ export class UploadRequest implements V1Request {
 
   onBroken(listener: (failure: ApiError) => void): void {
     const { broken } = this.#upload;
-    const tell = (): void => {
+    const notify = (): void => {
       listener(
         broken.reason instanceof ApiError
           ? broken.reason
           : new ApiError("dispatch.invalid_request", { message: "the upload broke off" }),
       );
     };
-    if (broken.aborted) tell();
-    else broken.addEventListener("abort", tell, { once: true });
+    if (broken.aborted) notify();
+    else broken.addEventListener("abort", notify, { once: true });
   }
 
   discard(): void {

@@ -15,7 +15,7 @@ export interface ElectionTimes {
   /** A holder that could not renew for this long acts no more. Less than `durationMs`. */
   readonly deadlineMs: number;
   readonly renewMs: number;
-  /** Between two looks of a candidate. */
+  /** The interval at which a candidate reads the lease. */
   readonly pollMs: number;
 }
 

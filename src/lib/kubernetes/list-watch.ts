@@ -11,7 +11,7 @@ import { readObject, type KubeObject } from "./object.ts";
 const firstDelayMs = 100;
 const longestDelayMs = 2000;
 /** The API server ends a watch after this; its bookmarks come about once a minute. */
-const usualWatchSeconds = 50;
+const defaultWatchSeconds = 50;
 /** A watch that is open for longer than it may be, by this part of its time, is hung. */
 const grace = 0.1;
 /**
@@ -41,9 +41,9 @@ export class ListWatch implements AsyncDisposable {
   readonly #synced = Promise.withResolvers<void>();
   #running: Promise<void> = Promise.resolve();
   #version: string | undefined;
-  /** Of all that was heard. */
-  #newest = "1";
-  #heardMs = 0;
+  /** The newest resourceVersion of all lists and events. */
+  #newestVersion = "1";
+  #lastReceivedMs = 0;
   #failures = 0;
   #isSynced = false;
   #isConnected = false;
@@ -84,7 +84,7 @@ export class ListWatch implements AsyncDisposable {
     return this.#isConnected;
   }
 
-  /** How long a watch was open until now, in milliseconds: whoever says nothing meanwhile is silent. */
+  /** How long a watch was open until now, in milliseconds: a publisher without a heartbeat in that time is silent. */
   get connectedMs(): number {
     return this.#earlierMs + (this.#isConnected ? steadyNow() - this.#openedMs : 0);
   }
@@ -107,10 +107,10 @@ export class ListWatch implements AsyncDisposable {
     }
   }
 
-  /** What this process has written, as the API server answered: the watch would say it a moment later. */
+  /** Stores the API server's answer to a write of this process, before the watch delivers it. */
   note(value: unknown): void {
     const object = this.#read(value);
-    if (object !== undefined && this.#cache.put(object)) this.#tell([object.meta.name]);
+    if (object !== undefined && this.#cache.put(object)) this.#notify([object.meta.name]);
   }
 
   /** Applies `keep` to what was read before it began to keep less. */
@@ -151,8 +151,8 @@ export class ListWatch implements AsyncDisposable {
   }
 
   #isStale(): boolean {
-    const { watchSeconds = usualWatchSeconds } = this.#options;
-    return steadyNow() - this.#heardMs > idleWatches * watchSeconds * 1000;
+    const { watchSeconds = defaultWatchSeconds } = this.#options;
+    return steadyNow() - this.#lastReceivedMs > idleWatches * watchSeconds * 1000;
   }
 
   #failed(error: unknown): void {
@@ -173,7 +173,7 @@ export class ListWatch implements AsyncDisposable {
   }
 
   async #list(): Promise<void> {
-    const newest = this.#cache.newest(this.#newest);
+    const newest = this.#cache.newest(this.#newestVersion);
     let found = await this.#pages();
     const isMissing = (): boolean => this.#cache.names().some((name) => !found.objects.has(name));
     // Versions only grow, unless the datastore was restored from a backup.
@@ -188,13 +188,13 @@ export class ListWatch implements AsyncDisposable {
     let changed: readonly string[];
     if (isRestored()) {
       changed = this.#cache.replace(found.objects);
-      this.#newest = found.version;
+      this.#newestVersion = found.version;
     } else changed = this.#merge(found);
     this.#follow(found.version);
-    this.#heardMs = steadyNow();
+    this.#lastReceivedMs = steadyNow();
     this.#isSynced = true;
     this.#synced.resolve();
-    if (changed.length > 0) this.#tell(changed);
+    if (changed.length > 0) this.#notify(changed);
   }
 
   /** The names of the objects of which the list told something new. */
@@ -222,7 +222,7 @@ export class ListWatch implements AsyncDisposable {
   }
 
   async #watch(): Promise<void> {
-    const { client, path, labelSelector, fieldSelector, watchSeconds = usualWatchSeconds } = this.#options;
+    const { client, path, labelSelector, fieldSelector, watchSeconds = defaultWatchSeconds } = this.#options;
     const timeoutSeconds = Math.ceil(watchSeconds * (0.8 + Math.random() * 0.4));
     const hung = AbortSignal.timeout(timeoutSeconds * 1000 + watchSeconds * 1000 * grace);
     const signal = AbortSignal.any([this.#stop.signal, hung]);
@@ -242,7 +242,7 @@ export class ListWatch implements AsyncDisposable {
       this.#isConnected = true;
       for await (const line of lines) {
         this.#event(line);
-        this.#heardMs = steadyNow();
+        this.#lastReceivedMs = steadyNow();
         this.#failures = 0;
       }
       // An end in good order: the next watch begins at once, unless the server ends each of them at once.
@@ -273,13 +273,13 @@ export class ListWatch implements AsyncDisposable {
     const { name, uid, resourceVersion } = object.meta;
     const isNew = type === "DELETED" ? this.#cache.delete(name, uid, resourceVersion) : this.#cache.put(object);
     this.#follow(resourceVersion);
-    if (isNew) this.#tell([name]);
+    if (isNew) this.#notify([name]);
     else this.#counts.stale += 1;
   }
 
   #follow(version: string): void {
     this.#version = version;
-    if (isOlder(this.#newest, version)) this.#newest = version;
+    if (isOlder(this.#newestVersion, version)) this.#newestVersion = version;
   }
 
   #read(value: unknown): KubeObject | undefined {
@@ -288,7 +288,7 @@ export class ListWatch implements AsyncDisposable {
     return object === undefined || keep === undefined ? object : { ...object, value: keep(object.value) };
   }
 
-  #tell(names: readonly string[]): void {
+  #notify(names: readonly string[]): void {
     try {
       this.#options.onChange(names);
     } catch (error) {

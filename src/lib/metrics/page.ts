@@ -25,7 +25,7 @@ const contentTypes = {
 
 /** After this long the page lets other work of the process go first. */
 const sliceMs = 2;
-/** Samples between two looks at the clock. */
+/** Samples between two readings of the clock. */
 const sliceSamples = 32;
 
 export interface RenderedPage {

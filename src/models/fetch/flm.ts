@@ -57,7 +57,7 @@ export class FlmTool {
     return this.#subscribers.add(onChange);
   }
 
-  /** The bytes of a model that was whole when it was looked at last. */
+  /** The bytes of a model that was whole at the last observation. */
   sizeOf(tag: string): number {
     return this.#sizes.get(tag) ?? 0;
   }
@@ -158,13 +158,13 @@ export class FlmTool {
     const total = [...listed.sizes.values()].reduce<number>((sum, size) => sum + (size ?? 0), 0);
     if (total > 0) progress.bytesTotal = total;
     const stalled = new AbortController();
-    let heardAt = performance.now();
+    let lastProgressAt = performance.now();
     const check = async (): Promise<void> => {
       const bytes = await bytesIn(listed);
-      if (bytes !== progress.bytesDone) heardAt = performance.now();
+      if (bytes !== progress.bytesDone) lastProgressAt = performance.now();
       progress.receivedBytes += Math.max(0, bytes - progress.bytesDone);
       progress.bytesDone = bytes;
-      if (performance.now() - heardAt < this.#stallMs) return;
+      if (performance.now() - lastProgressAt < this.#stallMs) return;
       progress.stalls += 1;
       stalled.abort(
         new FetchError("FetchFailed", `\`flm pull ${tag}\` has written nothing for ${this.#stallMs / 1000} s`),

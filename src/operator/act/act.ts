@@ -10,8 +10,7 @@ import type { Gathered } from "../observe/gather.ts";
 import { healthOf, type SlotInput } from "../plan/input.ts";
 import { unreachableReason } from "../plan/unreachable.ts";
 import type { Decision } from "../plan/decision.ts";
-import { isSameProcess, processName, type ProcessRef } from "../../api/process-ref.ts";
-import { portOwner } from "../ports/leases.ts";
+import { isSameProcess, processKey, processName, type ProcessRef } from "../../api/process-ref.ts";
 import type { Dependencies } from "../dependencies.ts";
 
 export interface Acted {
@@ -198,7 +197,7 @@ function lease({ ports }: Dependencies, slot: string, wanted: Extract<Step, { do
   const isLeased = processes.every((process) => ports.reserve(process, process.port) !== undefined);
   if (!isLeased)
     for (const process of processes)
-      if (ports.holder(process.port) === portOwner(process)) ports.release(slot, process);
+      if (ports.holder(process.port) === processKey(process)) ports.release(slot, process);
   return isLeased;
 }
 

@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import { cacheTypesOf, savedContextBytes } from "../../api/context-cost.ts";
 import { duration } from "../../api/duration.ts";
 import type { ModelRecord } from "../../api/model.ts";
-import { processName, type SlotProcess } from "../../api/process-ref.ts";
+import { processKey, processName, type SlotProcess } from "../../api/process-ref.ts";
 import type { SavedContext, SavedPlace } from "../../api/saved-context.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { KeptContext } from "../../api/kept-context.ts";
@@ -17,7 +17,7 @@ import type { Clock } from "../queue.ts";
 import { ContextCalls, type Place } from "./context-calls.ts";
 import { contextKey, imageOf } from "./context-key.ts";
 import { limitsOf } from "./context-limits.ts";
-import { refusalIn, sizeText, textOf } from "./context-words.ts";
+import { refusalIn, sizeText, textOf } from "./context-messages.ts";
 
 /** The time limit of an unload for an engine that saves, and of a start for an engine that reads. */
 const saveLimitMs = 10_000;
@@ -81,7 +81,7 @@ export class EngineContexts {
     try {
       if (model === undefined) throw new Error(`the model ${ref ?? ""} is not known any more`);
       const key = await contextKey(workload, model, await imageOf(this.#runtime, workload));
-      const refusal = this.#refusals.get(keyIn(workload));
+      const refusal = this.#refusals.get(processKey(workload));
       if (refusal?.key === key) return await this.refused(workload, new Error(refusal.message));
       await this.#files.begin(workload, { hash, key, ref: model.ref, isContainer: container !== undefined });
       return workload;
@@ -103,7 +103,7 @@ export class EngineContexts {
       const running = await this.#files.running(process, process.hash);
       const said = running && refusalIn(await this.#outputOf(process));
       if (running === undefined || said === undefined) return;
-      this.#refusals.set(keyIn(process), { key: running.key, message: `the engine before ended for it: ${said}` });
+      this.#refusals.set(processKey(process), { key: running.key, message: `the engine before ended for it: ${said}` });
     });
   }
 
@@ -215,7 +215,7 @@ export class EngineContexts {
       for (const name of names) {
         const ordinal = [...Array(count).keys()].find((each) => processName({ role: "main", ordinal: each }) === name);
         const process = { slot, role: "main", ordinal: ordinal ?? Number(name.split("-")[1]) } as const;
-        if (this.#busy.has(keyIn(process))) continue;
+        if (this.#busy.has(processKey(process))) continue;
         const work =
           ordinal === undefined ? this.#files.end(process) : this.#files.trim(process, limits, this.#clock.now());
         await work.catch((error: unknown) => this.#warn(slot, error));
@@ -260,7 +260,7 @@ export class EngineContexts {
   }
 
   async #during(process: SlotProcess, work: () => Promise<void>): Promise<void> {
-    const key = keyIn(process);
+    const key = processKey(process);
     this.#busy.add(key);
     try {
       await work();
@@ -294,5 +294,3 @@ export class EngineContexts {
     this.#log.warn({ slot, err: error }, `${slot}: its saved context could not be deleted`);
   }
 }
-
-const keyIn = (process: SlotProcess): string => `${process.slot}/${processName(process)}`;

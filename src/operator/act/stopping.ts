@@ -1,4 +1,5 @@
 import { nextConditions, type ConditionClaim } from "../../api/conditions.ts";
+import { endsWithBoot } from "../../api/engine-identity.ts";
 import { transitionLimit, type PublishedSlot } from "../../api/status.ts";
 import type { Runtimes } from "../../runtimes/runtime.ts";
 import type { RuntimeSet } from "../../runtimes/set.ts";
@@ -67,18 +68,21 @@ export function publishedBefore(
   { slots, boot }: Pick<LeaderStore["before"], "slots" | "boot">,
   runtime: Pick<RuntimeSet, "boot" | "kinds" | "traitsOf">,
 ): Map<string, PublishedSlot> {
-  const hasEnded = (slot: PublishedSlot): boolean => boot !== runtime.boot && endsWithBoot(slot, runtime);
+  const hasEnded = (slot: PublishedSlot): boolean => boot !== runtime.boot && isEndedByBoot(slot, runtime);
   return new Map(slots.map((slot) => [slot.name, hasEnded(slot) ? stoppedSlot(slot, restarted) : slot]));
 }
 
-/** Whether none of the slot's engines outlives a boot of this machine; without engines, its runtime says so. */
-function endsWithBoot({ status }: PublishedSlot, runtime: Pick<RuntimeSet, "kinds" | "traitsOf">): boolean {
+/** Whether none of the slot's engines outlives a boot of this machine; without engines, its runtime decides. */
+function isEndedByBoot({ status }: PublishedSlot, runtime: Pick<RuntimeSet, "kinds" | "traitsOf">): boolean {
   const ofEngines = runtime.kinds.filter((kind) => {
     const identity = runtime.traitsOf(kind)?.identity;
     return identity !== undefined && status.processes.some((process) => process[identity] !== undefined);
   });
   const concerned = ofEngines.length > 0 ? ofEngines : runtime.kinds.filter((kind) => kind === status.runtime);
-  return concerned.every((kind) => runtime.traitsOf(kind)?.endsWithBoot !== false);
+  return concerned.every((kind) => {
+    const identity = runtime.traitsOf(kind)?.identity;
+    return identity === undefined || endsWithBoot[identity];
+  });
 }
 
 const reason = "Stopped";

@@ -20,7 +20,7 @@ export interface Admission {
   /** Of loaded slots whose engine is to be replaced. */
   readonly nextGrants: ReadonlyMap<string, NextGrant>;
   /** When time alone changes the answer. */
-  readonly againMs?: number;
+  readonly requeueMs?: number;
 }
 
 /**
@@ -35,7 +35,7 @@ export function admit(members: readonly Member[], rules: GroupRules, before: Ent
   // A preempted slot that is unloaded requests room again, behind the waiting ones.
   if (rules.lentUntil !== undefined) return lentAdmission(members, rules.lentUntil, before, nowMs);
   const placement = place(members, rules, before, nowMs);
-  const { admitted, growing, waiting, leaving, againMs } = placement;
+  const { admitted, growing, waiting, leaving, requeueMs } = placement;
   const first = waiting.find(({ isHopeless }) => !isHopeless)?.member.name;
   const entries = new Map<string, Entry>();
   const waits = new Map(waiting.map((each) => [each.member.name, each]));
@@ -67,7 +67,7 @@ export function admit(members: readonly Member[], rules: GroupRules, before: Ent
     if (!isPresent || next === undefined) continue;
     nextGrants.set(name, { key: next.key, grant: waitingGrant ?? { state: "granted" } });
   }
-  return { entries, grants, nextGrants, ...(againMs === undefined ? {} : { againMs }) };
+  return { entries, grants, nextGrants, ...(requeueMs === undefined ? {} : { requeueMs }) };
 }
 
 /** A loading slot is left to become ready first. A waiting slot keeps its place in the queue. */

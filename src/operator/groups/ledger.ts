@@ -6,11 +6,11 @@ import type { Member } from "./member.ts";
 import type { Grant, LeavingCause } from "../plan/grant.ts";
 import { needKey, type WantedFit } from "../plan/growth.ts";
 
-/** A slot's use of its place, by its own plan: it would start, it occupies one, or neither. */
-export type Use = "asking" | "present" | "none";
+/** A slot's occupancy of a place, by its own plan: the slot requests a place, occupies one, or neither. */
+export type Occupancy = "requesting" | "present" | "none";
 
 /** A slot got its place, after a wait, or must leave it. */
-export type GroupMove =
+export type GroupTransition =
   | { readonly to: "granted"; readonly slot: string; readonly waitedMs: number }
   | { readonly to: "leaving"; readonly slot: string; readonly cause: LeavingCause };
 
@@ -28,11 +28,11 @@ const nothing: Group = { entries: new Map(), grants: new Map(), nextGrants: new 
  * running slots have their places, and the others wait in the published order.
  */
 export class GroupLedger {
-  readonly #uses = new Map<string, Use>();
+  readonly #occupancies = new Map<string, Occupancy>();
   readonly #wanted = new Map<string, WantedFit>();
   readonly #groups = new Map<string, Group>();
-  /** Slots without a plan: since when a group waits for them. */
-  readonly #unread = new Map<string, number>();
+  /** Since when a group waits for the first plan of a slot. */
+  readonly #unplannedSince = new Map<string, number>();
   /** By group: why nothing can be decided yet. */
   readonly #pending = new Map<string, string>();
   /** The status of each group, as it is published. */
@@ -48,17 +48,17 @@ export class GroupLedger {
   }
 
   /** Records the last plan of the slot. */
-  note(slot: string, use: Use, wanted?: WantedFit): void {
-    this.#uses.set(slot, use);
+  record(slot: string, occupancy: Occupancy, wanted?: WantedFit): void {
+    this.#occupancies.set(slot, occupancy);
     if (wanted === undefined) this.#wanted.delete(slot);
     else this.#wanted.set(slot, wanted);
-    this.#unread.delete(slot);
+    this.#unplannedSince.delete(slot);
   }
 
   forget(slot: string): void {
-    this.#uses.delete(slot);
+    this.#occupancies.delete(slot);
     this.#wanted.delete(slot);
-    this.#unread.delete(slot);
+    this.#unplannedSince.delete(slot);
   }
 
   /** The need of the engine that the slot would start, where the published one is another's. */
@@ -69,21 +69,21 @@ export class GroupLedger {
   /** Whether the slot has the memory that it wants. */
   wantedGrantOf(group: string, slot: string): Grant {
     const wanted = this.#wanted.get(slot);
-    if (wanted === undefined || this.#uses.get(slot) !== "present") return this.grantOf(group, slot);
+    if (wanted === undefined || this.#occupancies.get(slot) !== "present") return this.grantOf(group, slot);
     const next = this.#groups.get(group)?.nextGrants.get(slot);
     return next?.key === needKey(wanted) ? next.grant : this.#undecided(group);
   }
 
   /** How long a group has waited for the slot's first plan. */
-  unreadMs(slot: string, nowMs: number): number {
-    const sinceMs = this.#unread.get(slot) ?? nowMs;
-    this.#unread.set(slot, sinceMs);
+  unplannedMs(slot: string, nowMs: number): number {
+    const sinceMs = this.#unplannedSince.get(slot) ?? nowMs;
+    this.#unplannedSince.set(slot, sinceMs);
     return nowMs - sinceMs;
   }
 
   /** Undefined: this operator has made no plan for the slot yet. */
-  useOf(slot: string): Use | undefined {
-    return this.#uses.get(slot);
+  occupancyOf(slot: string): Occupancy | undefined {
+    return this.#occupancies.get(slot);
   }
 
   /** Pending: nothing was decided about the slot yet. */
@@ -122,10 +122,13 @@ export class GroupLedger {
     members: readonly Member[],
     rules: GroupRules,
     nowMs: number,
-  ): { readonly changed: readonly string[]; readonly moves: readonly GroupMove[] } & Pick<Admission, "againMs"> {
+  ): { readonly changed: readonly string[]; readonly transitions: readonly GroupTransition[] } & Pick<
+    Admission,
+    "requeueMs"
+  > {
     const before = this.#groups.get(group) ?? nothing;
     this.#pending.delete(group);
-    const { entries, grants, nextGrants, againMs } = admit(members, rules, before.entries, nowMs);
+    const { entries, grants, nextGrants, requeueMs } = admit(members, rules, before.entries, nowMs);
     const { lentUntil } = rules;
     this.#groups.set(group, { entries, grants, nextGrants, ...(lentUntil === undefined ? {} : { lentUntil }) });
     const answer = (of: Group, slot: string): string => JSON.stringify([of.grants.get(slot), of.nextGrants.get(slot)]);
@@ -133,8 +136,10 @@ export class GroupLedger {
     const changed = members.flatMap(({ name }) =>
       answer(before, name) === answer(now, name) && before.lentUntil === lentUntil ? [] : [name],
     );
-    const moves = [...entries].flatMap(([slot, entry]) => moveOf(slot, before.entries.get(slot), entry, nowMs));
-    return { changed, moves, ...(againMs === undefined ? {} : { againMs }) };
+    const transitions = [...entries].flatMap(([slot, entry]) =>
+      transitionOf(slot, before.entries.get(slot), entry, nowMs),
+    );
+    return { changed, transitions, ...(requeueMs === undefined ? {} : { requeueMs }) };
   }
 
   /** Forgets a group that no slot names any more. Returns the slots that had an answer. */
@@ -150,7 +155,7 @@ export class GroupLedger {
     return this.#statuses.get(group);
   }
 
-  keep(status: GroupStatus): void {
+  recordStatus(status: GroupStatus): void {
     this.#statuses.set(status.name, status);
   }
 
@@ -175,7 +180,7 @@ function restored(
   return [[slot, { state: "granted", sinceMs, readySinceMs: sinceMs, ...next }]];
 }
 
-function moveOf(slot: string, before: Entry | undefined, now: Entry, nowMs: number): readonly GroupMove[] {
+function transitionOf(slot: string, before: Entry | undefined, now: Entry, nowMs: number): readonly GroupTransition[] {
   if (before?.state === now.state) return [];
   if (now.state === "leaving") return [{ to: "leaving", slot, cause: now.cause ?? "idle" }];
   if (now.state !== "granted") return [];

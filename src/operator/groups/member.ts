@@ -9,8 +9,8 @@ export interface Member {
   /** The need is unknown: the slot takes the whole budget. */
   readonly isUnknown?: boolean;
   /** The member's plan would start it now if it had a place. */
-  readonly isAsking: boolean;
-  /** The slot asks only because it was used a short time ago: its client has left. */
+  readonly isRequesting: boolean;
+  /** The slot requests a place only because it was used a short time ago: its client has left. */
   readonly isUnattended?: boolean;
   /** A process of the slot runs, or is being started or stopped: the slot takes a place, granted or not. */
   readonly isPresent: boolean;

@@ -21,7 +21,7 @@ export interface Placement {
   readonly waiting: readonly Waiting[];
   readonly leaving: ReadonlyMap<string, LeavingCause>;
   /** When time alone changes the answer. */
-  readonly againMs?: number;
+  readonly requeueMs?: number;
 }
 
 /**
@@ -98,7 +98,7 @@ export function place(members: readonly Member[], rules: GroupRules, before: Ent
     ...staying.flatMap((each) => [minResidencyMs - readyMs(each), turnMs - readyMs(each)]),
     ...stuck.map((each) => (each.isUnattended === true ? 0 : maxWaitMs - waitedMs(each, before, nowMs))),
   ].filter((ms) => ms > 0);
-  return { ...decided, ...(soonest.length === 0 ? {} : { againMs: Math.min(...soonest) }) };
+  return { ...decided, ...(soonest.length === 0 ? {} : { requeueMs: Math.min(...soonest) }) };
 }
 
 function without(held: Held, name: string): readonly Member[] {

@@ -7,7 +7,7 @@ import type { Done } from "../queue.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import { needKey, type WantedFit } from "../plan/growth.ts";
 import type { Amounts } from "./amounts.ts";
-import type { GroupMove } from "./ledger.ts";
+import type { GroupTransition } from "./ledger.ts";
 import type { Member, NextNeed } from "./member.ts";
 import { capacityOf, needsOf } from "./needs.ts";
 import { groupProblems } from "./problems.ts";
@@ -24,7 +24,7 @@ const unreadLimitMs = 10_000;
 
 /** The result for one group. */
 export interface GroupOutcome extends Done {
-  readonly moves: readonly GroupMove[];
+  readonly transitions: readonly GroupTransition[];
   /** The group has other conditions than before. */
   readonly hasNewProblems: boolean;
 }
@@ -45,21 +45,22 @@ export function reconcileGroup(
   const before = groups.statusOf(group);
   if (names.length === 0 && spec === undefined) {
     for (const slot of groups.drop(group)) enqueue(slot);
-    return { moves: [], hasNewProblems: before !== undefined };
+    return { transitions: [], hasNewProblems: before !== undefined };
   }
   // The running slots must be known before another is started beside them.
-  const unread = names.filter((name) => groups.useOf(name) === undefined);
-  const missing = unread.filter((name) => groups.unreadMs(name, nowMs) < unreadLimitMs);
+  const unread = names.filter((name) => groups.occupancyOf(name) === undefined);
+  const missing = unread.filter((name) => groups.unplannedMs(name, nowMs) < unreadLimitMs);
   if (missing.length > 0) {
     const message = `group ${group} waits until slot ${missing.join(", ")} has been read once`;
-    if (groups.wait(group, message)) for (const name of names) if (groups.useOf(name) === "asking") enqueue(name);
-    const requeueMs = unreadLimitMs - Math.max(...missing.map((name) => groups.unreadMs(name, nowMs)));
-    return { moves: [], hasNewProblems: false, requeueMs };
+    if (groups.wait(group, message))
+      for (const name of names) if (groups.occupancyOf(name) === "requesting") enqueue(name);
+    const requeueMs = unreadLimitMs - Math.max(...missing.map((name) => groups.unplannedMs(name, nowMs)));
+    return { transitions: [], hasNewProblems: false, requeueMs };
   }
   const { capacity, problem } = capacityOf(spec?.budget, dependencies.machine.facts?.());
   const isDeclared = spec !== undefined;
   const members = names.map((name) => memberOf(dependencies, name, { capacity, isDeclared }));
-  const { maxWaitSeconds, minResidencySeconds } = spec ?? usualTimes;
+  const { maxWaitSeconds, minResidencySeconds } = spec ?? defaultTimes;
   const lent = loanOf(dependencies, group);
   const rules = {
     group,
@@ -68,7 +69,7 @@ export function reconcileGroup(
     minResidencyMs: minResidencySeconds * 1000,
     ...(lent === undefined ? {} : { lentUntil: lent.until }),
   };
-  const { changed, moves, againMs } = groups.admit(group, members, rules, nowMs);
+  const { changed, transitions, requeueMs } = groups.admit(group, members, rules, nowMs);
   for (const slot of changed) enqueue(slot);
   const status = groupStatus(
     {
@@ -85,13 +86,13 @@ export function reconcileGroup(
     before,
     clock.now(),
   );
-  groups.keep(status);
+  groups.recordStatus(status);
   const hasNewProblems = JSON.stringify(status.problems) !== JSON.stringify(before?.problems ?? []);
-  const soonest = Math.min(againMs ?? Infinity, lent?.leftMs ?? Infinity);
-  return { moves, hasNewProblems, ...(soonest === Infinity ? {} : { requeueMs: soonest }) };
+  const soonest = Math.min(requeueMs ?? Infinity, lent?.leftMs ?? Infinity);
+  return { transitions, hasNewProblems, ...(soonest === Infinity ? {} : { requeueMs: soonest }) };
 }
 
-const usualTimes = slotGroupSpecSchema.parse({});
+const defaultTimes = slotGroupSpecSchema.parse({});
 
 /** The loan in force. */
 function loanOf(
@@ -126,7 +127,7 @@ function memberOf(
   const slot = published.get(name);
   const spec = source.get("Slot", name)?.spec ?? slot?.spec;
   const status = slot?.status;
-  const use = groups.useOf(name);
+  const occupancy = groups.occupancyOf(name);
   const wanted = groups.wantedBy(name);
   let requests = 0;
   let lastUsedAt = Math.max(at(status?.idleSince), at(status?.readySince));
@@ -135,13 +136,13 @@ function memberOf(
     requests += demand.held + demand.inFlight;
     lastUsedAt = Math.max(lastUsedAt, at(demand.lastRequestAt));
   }
-  const isLoaded = use === "present";
+  const isLoaded = occupancy === "present";
   const ref = status?.model.ref;
   const model = ref === undefined ? undefined : dependencies.models().get(ref);
   return {
     name,
     ...needsOf(wanted === undefined || isLoaded ? status : withFit(status, wanted), budget, machine.facts?.()),
-    isAsking: use === "asking",
+    isRequesting: occupancy === "requesting",
     isUnattended: requests === 0 && spec?.load !== "always" && !isLoadRequested(dependencies, name),
     isPresent: isLoaded || (status?.processes.length ?? 0) > 0,
     isReady: status !== undefined && isAvailable(status.state),

@@ -5,15 +5,15 @@ import type { SlotSpec } from "../../api/slot.ts";
 import type { Demand, SlotStatus } from "../../api/status.ts";
 
 /** The load time of a slot that was never measured. */
-const usualLoadSeconds = 10;
+const defaultLoadSeconds = 10;
 /** The prompt tokens that an engine reads in a second, where no answer has reported the speed. */
-const usualTokensPerSecond = 500;
+const defaultTokensPerSecond = 500;
 
 /** The cost of coming back, of a slot that leaves for another. */
 export type ReturnCost = NonNullable<GroupStatus["members"][number]["cost"]>;
 
 /** The time until an evicted slot is restored: loaded, with the longest conversation in its cache read again. */
-export function secondsOf({ loadSeconds = usualLoadSeconds, contextSeconds = 0 }: ReturnCost = {}): number {
+export function secondsOf({ loadSeconds = defaultLoadSeconds, contextSeconds = 0 }: ReturnCost = {}): number {
   return loadSeconds + contextSeconds;
 }
 
@@ -34,7 +34,7 @@ export function returnCost(facts: CostFacts): ReturnCost {
     .toSorted((one, other) => other.tokens - one.tokens)[0];
   // What a slot keeps over an unload is read from the disk while the slot is loaded, and is part of that time.
   if (longest === undefined || isKept(facts, longest.tokens)) return load;
-  const { tokens, tokensPerSecond = usualTokensPerSecond } = longest;
+  const { tokens, tokensPerSecond = defaultTokensPerSecond } = longest;
   return { ...load, contextTokens: tokens, contextSeconds: tokens / tokensPerSecond };
 }
 
@@ -68,7 +68,7 @@ export function shownCost(cost: ReturnCost, before: ReturnCost | undefined): Ret
 
 /** For people; undefined: the slot has nothing in its cache, as far as is known. */
 export function costText(cost: ReturnCost | undefined): string | undefined {
-  const { loadSeconds = usualLoadSeconds, contextTokens, contextSeconds } = cost ?? {};
+  const { loadSeconds = defaultLoadSeconds, contextTokens, contextSeconds } = cost ?? {};
   if (contextTokens === undefined || contextSeconds === undefined) return undefined;
   const whole = (seconds: number): string => `${Math.round(seconds)} s`;
   const parts = `${whole(loadSeconds)} to load, ${whole(contextSeconds)} to read ${contextTokens} tokens of its cache again`;

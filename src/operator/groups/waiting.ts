@@ -20,7 +20,7 @@ export function heldBy(
   for (const member of members) {
     const entry = before.get(member.name);
     const isGrowing = member.isPresent && member.next !== undefined && entry?.next?.state === "granted";
-    const isStarting = !member.isPresent && member.isAsking && entry?.state === "granted";
+    const isStarting = !member.isPresent && member.isRequesting && entry?.state === "granted";
     const claim = isGrowing ? grown(member) : member;
     if (!(isGrowing || isStarting) || !hasRoom(claim)) continue;
     held.set(member.name, claim);
@@ -46,7 +46,7 @@ export function waitingMembers(
   const waiting = members.filter((member) =>
     member.isPresent
       ? member.next !== undefined && !growing.has(member.name)
-      : member.isAsking && !held.has(member.name),
+      : member.isRequesting && !held.has(member.name),
   );
   return waiting.toSorted((a, b) => {
     const attended = Number(a.isUnattended === true) - Number(b.isUnattended === true);

@@ -14,11 +14,11 @@ export type FirstOutput = (process: Observed) => Promise<string>;
 
 /** The devices that engines report: read once per process, when it is warm. */
 export class ComputeRecords {
-  readonly #firstWords: FirstOutput;
+  readonly #firstOutput: FirstOutput;
   readonly #known = new Map<string, { readonly process: string; readonly compute: Compute | undefined }>();
 
-  constructor(firstWords: FirstOutput) {
-    this.#firstWords = firstWords;
+  constructor(firstOutput: FirstOutput) {
+    this.#firstOutput = firstOutput;
   }
 
   /** For a process that an earlier operator has read, the published report: its log may be gone by now. */
@@ -33,7 +33,7 @@ export class ComputeRecords {
     const identity = nameOfStart(process.id, process.startedAt);
     const known = this.#known.get(slot);
     if (known?.process === identity) return known.compute;
-    const compute = publishedOf(process, before) ?? engine.computeIn(input, await this.#firstWords(process));
+    const compute = publishedOf(process, before) ?? engine.computeIn(input, await this.#firstOutput(process));
     this.#known.set(slot, { process: identity, compute });
     return compute;
   }

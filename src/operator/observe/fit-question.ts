@@ -13,7 +13,7 @@ const mebibyte = 1024 ** 2;
 /** Programs with their libraries, as measured: llama-server on a CPU and with CUDA's, and the embedded engine. */
 const programBytes = { server: 24 * mebibyte, cuda: 500 * mebibyte, embedded: 150 * mebibyte } as const;
 /** The default of llama-server (its README, `--cache-ram`). */
-const usualPromptCache = 8192;
+const defaultPromptCacheMib = 8192;
 /** Flags with a value that do not change the memory. */
 const immaterial: ReadonlySet<string> = new Set(["--host", "--port", "--alias", "--threads", "-t"]);
 
@@ -102,7 +102,7 @@ function material(words: readonly string[]): readonly string[] {
 
 function promptCache({ words, env }: LaunchedModel): number {
   const at = words.findLastIndex((word) => word === "--cache-ram" || word === "-cram");
-  const said = Number((at < 0 ? env["LLAMA_ARG_CACHE_RAM"] : words[at + 1]) ?? usualPromptCache);
+  const said = Number((at < 0 ? env["LLAMA_ARG_CACHE_RAM"] : words[at + 1]) ?? defaultPromptCacheMib);
   return Number.isFinite(said) && said > 0 ? said * mebibyte : 0;
 }
 

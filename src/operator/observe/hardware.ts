@@ -7,7 +7,7 @@ import { Subscribers } from "../../lib/subscribers.ts";
 import type { HardwareStore } from "../../store/state/hardware.ts";
 
 /** Probes the machine. Vendors' programs are run until the signal is aborted; undefined: not at all. */
-export type ProbeHardware = (asking: AbortSignal | undefined) => Promise<HardwareFacts>;
+export type ProbeHardware = (signal: AbortSignal | undefined) => Promise<HardwareFacts>;
 
 export interface KnownHardware extends AsyncDisposable {
   /**
@@ -37,7 +37,7 @@ export async function followHardware(options: {
   published?: Iterable<PublishedSlot>;
   onError: (error: unknown) => void;
   /** The delay before a result that could not be published is written again. */
-  againMs?: number;
+  retryMs?: number;
 }): Promise<KnownHardware> {
   const { store, probe } = options;
   const closing = new AbortController();
@@ -64,7 +64,7 @@ export async function followHardware(options: {
         (error: unknown) => {
           if (signal.aborted) return false;
           options.onError(error);
-          again = setTimeout(start, options.againMs ?? 5000);
+          again = setTimeout(start, options.retryMs ?? 5000);
           again.unref();
           return false;
         },

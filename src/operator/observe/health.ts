@@ -1,6 +1,6 @@
 import { isSameStart, nameOfStart } from "../../api/engine-identity.ts";
 import type { EngineProtocol } from "../../api/names.ts";
-import { isSameProcess, processName, type ProcessRef } from "../../api/process-ref.ts";
+import { isSameProcess, processKey } from "../../api/process-ref.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { PublishedSlot } from "../../api/status.ts";
 import type { Observed } from "../../api/workload.ts";
@@ -47,8 +47,8 @@ interface Warmed {
 const protocolTimeoutMs = 3000;
 
 /** After the first failed warm-up request; twice as long after each further one. */
-const warmUpAgainMs = 250;
-const slowestWarmUpMs = 5000;
+const firstWarmUpBackoffMs = 250;
+const longestWarmUpBackoffMs = 5000;
 
 const unknown: Health = { isHealthy: false, isWarm: false, failures: 0, message: "", listeningAt: undefined };
 
@@ -98,7 +98,7 @@ export class HealthRecords implements Disposable {
     published: PublishedSlot | undefined,
     now: Date,
     /** Only a probe can show the state of the process. */
-    isBlind = false,
+    isUnreachable = false,
   ): Health {
     const key = processKey(process);
     const aged = this.#aged(process, now);
@@ -106,14 +106,14 @@ export class HealthRecords implements Disposable {
     if (lost !== undefined) return lost;
     const { lostMs: _back, ...known } = aged;
     const listening = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
-    const memory = withRest(listening, now);
+    const memory = withWarmUpBackoff(listening, now);
     this.#memory.set(key, memory);
     const isPast = now.getTime() < memory.probedAt || now.getTime() >= nextProbe(memory.probedAt, spec) - earlyMs;
     // A healthy process that is not warm waits for its warm-up request, not for another probe.
     const isDue = memory.isWarm ? isPast : !memory.isHealthy;
-    if (!process.isListening || !(isDue || isBlind)) return memory;
+    if (!process.isListening || !(isDue || isUnreachable)) return memory;
     const isAdopted = memory.probedAt === 0 && wasReady(process, published);
-    return { ...memory, probeDue: { isAdopted, isAwaited: isAdopted || isBlind } };
+    return { ...memory, probeDue: { isAdopted, isAwaited: isAdopted || isUnreachable } };
   }
 
   /** Sends the probe that `stateOf` called due. Resolves with its answer; never rejects. */
@@ -224,7 +224,7 @@ export class HealthRecords implements Disposable {
       if (before?.process !== identity || this.#closing.signal.aborted) return;
       const after = conclude(before, result);
       this.#memory.set(key, after);
-      if (isNews(before, after)) this.#onChange(slot);
+      if (isNotable(before, after)) this.#onChange(slot);
     });
     this.#inProgress.set(key, { process: identity, kind, done });
     return done;
@@ -232,24 +232,21 @@ export class HealthRecords implements Disposable {
 }
 
 /** When a failed warm-up request is sent again: the delay begins with the first observation after it. */
-function withRest(memory: Memory, now: Date): Memory {
+function withWarmUpBackoff(memory: Memory, now: Date): Memory {
   if (memory.isWarm || memory.warmUpFailures === 0) return memory;
-  const restMs = Math.min(slowestWarmUpMs, warmUpAgainMs * 2 ** (memory.warmUpFailures - 1));
+  const backoffMs = Math.min(longestWarmUpBackoffMs, firstWarmUpBackoffMs * 2 ** (memory.warmUpFailures - 1));
   // A time further ahead is from before the clock was set back.
-  if (memory.warmUpAt !== undefined && memory.warmUpAt.getTime() - now.getTime() <= restMs) return memory;
-  return { ...memory, warmUpAt: new Date(now.getTime() + restMs) };
+  if (memory.warmUpAt !== undefined && memory.warmUpAt.getTime() - now.getTime() <= backoffMs) return memory;
+  return { ...memory, warmUpAt: new Date(now.getTime() + backoffMs) };
 }
 
-/** While it loads a failed probe is no news: the slot is reconciled again by itself. */
-function isNews(before: Memory, after: Memory): boolean {
+/** A failed probe during a load is not notable: a loading slot is requeued anyway. */
+function isNotable(before: Memory, after: Memory): boolean {
   if (!after.isWarm) {
     return (after.isHealthy && !before.isHealthy) || after.warmUpFailures !== before.warmUpFailures;
   }
   return !before.isWarm || before.failures !== after.failures;
 }
-
-const processKey = ({ slot, role, ordinal }: Pick<Observed, "slot"> & ProcessRef): string =>
-  `${slot}/${processName({ role, ordinal })}`;
 
 function wasReady(process: Observed, published: PublishedSlot | undefined): boolean {
   const before = published?.status.processes.find((each) => isSameProcess(each, process));

@@ -17,25 +17,25 @@ export async function observe(
   name: string,
   spec: SlotSpec | undefined,
   before: PublishedSlot | undefined,
-): Promise<{ readonly observed: readonly Observed[]; readonly silence?: string }> {
+): Promise<{ readonly observed: readonly Observed[]; readonly runtimeError?: string }> {
   const concerned = runtimesOf(dependencies, spec, before);
   try {
     return { observed: await dependencies.runtime.observe(name, concerned) };
   } catch (error) {
     if (!(error instanceof RuntimeUnavailable)) throw error;
-    return { observed: lastPublished(dependencies, name, before), silence: error.message };
+    return { observed: lastPublished(dependencies, name, before), runtimeError: error.message };
   }
 }
 
-/** A runtime may become unreachable between two calls. */
+/** The answer, or the runtime's error: a runtime may become unreachable between two calls. */
 export async function unlessUnreachable<T extends object>(
   answer: Promise<T>,
-): Promise<T | { readonly silence: string }> {
+): Promise<T | { readonly runtimeError: string }> {
   try {
     return await answer;
   } catch (error) {
     if (!(error instanceof RuntimeUnavailable)) throw error;
-    return { silence: error.message };
+    return { runtimeError: error.message };
   }
 }
 
@@ -57,7 +57,7 @@ function runtimesOf(
   });
 }
 
-/** Of the unreachable runtimes. */
+/** The published processes of the unreachable runtimes. */
 function lastPublished(
   { runtime }: Pick<Dependencies, "runtime">,
   slot: string,

@@ -1,9 +1,8 @@
 import type { ProcessRole } from "../../api/names.ts";
-import { isSameProcess, type ProcessRef } from "../../api/process-ref.ts";
+import { isSameProcess, processKey, type ProcessRef } from "../../api/process-ref.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
 import { everyPortTaken, type EngineRefusal, type Placement } from "../../engines/engine.ts";
-import { portOwner } from "../ports/leases.ts";
 import type { Dependencies } from "../dependencies.ts";
 import type { SlotInput } from "../plan/input.ts";
 
@@ -44,7 +43,7 @@ export function portsOf(
     const { role, ordinal } = process;
     const fixed = role === "main" && ordinal === 0 ? spec.port : undefined;
     const holder = fixed === undefined ? undefined : dependencies.ports.holder(fixed);
-    if (fixed !== undefined && holder !== undefined && holder !== portOwner({ ...process, slot })) {
+    if (fixed !== undefined && holder !== undefined && holder !== processKey({ ...process, slot })) {
       const message = `port ${fixed} is in use by slot ${holder.split("/")[0]} until that one is stopped`;
       return { reason: "PortInUse", message };
     }
@@ -67,7 +66,7 @@ export function unleasedOf(
 ): SlotInput["unleased"] {
   return placed.flatMap(({ port, ...process }) => {
     const isRunning = observed.some((each) => isSameProcess(each, process) && each.phase === "running");
-    const isLeased = port === undefined || leases.holder(port) === portOwner({ ...process, slot });
+    const isLeased = port === undefined || leases.holder(port) === processKey({ ...process, slot });
     return isRunning || isLeased ? [] : [{ ...process, port }];
   });
 }

@@ -48,7 +48,8 @@ function fetchOf({ ref }: ModelRecord, { files, sizeBytes }: NonNullable<ModelRe
   return { ref, files, isOpen: false, ...(sizeBytes === undefined ? {} : { sizeBytes }) };
 }
 
-function isRunning(workload: Workload, observed: readonly Observed[]): boolean {
+/** Whether that very version of the process runs already. */
+export function isRunning(workload: Workload, observed: readonly Observed[]): boolean {
   return observed.some(
     (seen) => isSameProcess(seen, workload) && seen.hash === workload.hash && seen.phase === "running",
   );

@@ -47,7 +47,7 @@ export interface Choice {
   /** Why another model was chosen; absent: the choice stays. */
   readonly reason?: string;
   /** When time alone changes the choice. */
-  readonly againMs?: number;
+  readonly requeueMs?: number;
 }
 
 /** The choice among the models of a slot, for its plan and its status. */
@@ -56,7 +56,7 @@ export interface ModelChoice extends Omit<OnRequest, "failed"> {
   readonly failed: readonly FailedRef[];
   /** Why another model was chosen just now. */
   readonly reason?: string;
-  readonly againMs?: number;
+  readonly requeueMs?: number;
 }
 
 /** A busy model stays for this long at least: else two models that both waited too long would swap unused. */
@@ -77,10 +77,10 @@ export function chooseModel(facts: ChoiceFacts): Choice {
   if (isFailing && serving !== undefined && serving !== chosen && facts.refs.includes(serving))
     return { ref: serving, reason: `${chosen} cannot be loaded, and ${serving} still is` };
   const next = firstWaiting(facts, serving);
-  if (next === undefined) return { ref: chosen, ...again([soonestAttempt(facts)]) };
+  if (next === undefined) return { ref: chosen, ...requeueIn([soonestAttempt(facts)]) };
   const { ref, waitedMs } = next;
   const take = (reason: string): Choice => ({ ref, reason });
-  const stay = (...laterMs: number[]): Choice => ({ ref: chosen, ...again([...laterMs, soonestAttempt(facts)]) });
+  const stay = (...laterMs: number[]): Choice => ({ ref: chosen, ...requeueIn([...laterMs, soonestAttempt(facts)]) });
   if (isFailing) return take(`${ref} is requested, and ${chosen} cannot be loaded`);
   const own = facts.demand.get(chosen) ?? noDemand;
   const isAwaited = own.held > 0 || isOrdered;
@@ -149,7 +149,7 @@ function soonestAttempt({ barredMs, demand }: ChoiceFacts): number {
   return Math.min(Infinity, ...awaited.map(([, ms]) => ms));
 }
 
-function again(ms: readonly number[]): Pick<Choice, "againMs"> {
+function requeueIn(ms: readonly number[]): Pick<Choice, "requeueMs"> {
   const soonest = Math.min(...ms);
-  return soonest === Infinity ? {} : { againMs: Math.max(1, soonest) };
+  return soonest === Infinity ? {} : { requeueMs: Math.max(1, soonest) };
 }

@@ -6,7 +6,7 @@ import type { Decision } from "./decision.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import { memoryReserved, needsStart, noMemory, running, stopAfterUse, wasState } from "./facts.ts";
 import { roomAwaited } from "./growth.ts";
-import { isInTrouble, type ProcessInput } from "./processes.ts";
+import { isUnhealthy, type ProcessInput } from "./processes.ts";
 
 /** The slot was preempted for another one of its group. */
 const preemptedReason = "Preempted";
@@ -16,10 +16,10 @@ const leavingReasons: ReadonlySet<string> = new Set([preemptedReason, lentReason
 const groupPendingReason = "GroupPending";
 const memoryHeldReason = "MemoryHeld";
 
-/** The end of a gateway causes no event. */
-const drainAgainMs = 5000;
+/** A drain is checked again after this time: the end of a gateway causes no event. */
+export const drainRequeueMs = 5000;
 /** A place that the slot keeps causes no event when the group has decided about another need. */
-const undecidedAgainMs = 50;
+const undecidedRequeueMs = 50;
 
 /**
  * When the slot last began to leave for another, milliseconds since the epoch; 0: never, or before the clock was set
@@ -58,7 +58,7 @@ export function preempted(input: SlotInput): Decision | undefined {
   const isReleased = began !== undefined && (isDrained || isHung(input));
   if (isReleased || !observed.some(({ phase }) => phase === "running")) return { ...decision, steps };
   const drain: Step = { do: "drain", reason: message };
-  return { ...decision, steps: [drain, ...steps], requeueMs: drainAgainMs };
+  return { ...decision, steps: [drain, ...steps], requeueMs: drainRequeueMs };
 }
 
 /** The requests in flight get no answer any more: the engine of a slot that stays would be restarted for that. */
@@ -66,7 +66,7 @@ export function isHung(input: SlotInput): boolean {
   const { demand, now, spec } = input;
   const sinceByteMs = now.getTime() - at(demand.lastByteAt ?? demand.lastRequestAt);
   const isOverdue = spec !== undefined && sinceByteMs > spec.probe.hungSeconds * 1000;
-  return isOverdue && running(input).every((process) => isInTrouble(input, process));
+  return isOverdue && running(input).every((process) => isUnhealthy(input, process));
 }
 
 function leavingReason(group: SlotInput["group"]): string {
@@ -92,7 +92,7 @@ export function ungranted(input: ProcessInput): Decision | undefined {
   switch (grant.state) {
     case "granted": {
       const awaited = roomAwaited(input);
-      return awaited && { ...waiting(groupFullReason, awaited.message), requeueMs: undecidedAgainMs };
+      return awaited && { ...waiting(groupFullReason, awaited.message), requeueMs: undecidedRequeueMs };
     }
     case "lent":
       return waiting(lentReason, lentMessage(group.name, grant.until));
@@ -130,10 +130,10 @@ function lentMessage(group: string, until: string): string {
 
 /** How long a driver may take to release the memory of an engine that is gone. */
 const releaseMs = 10_000;
-const releaseAgainMs = 500;
+const releaseRequeueMs = 500;
 
 /** A slot that is being loaded has its memory, or fails, without an event for this slot. */
-const reservedAgainMs = 5000;
+const reservedRequeueMs = 5000;
 
 /**
  * Another slot that is being loaded takes the memory that is free, or the slot has its place in its group, and what another
@@ -143,9 +143,9 @@ export function memoryAwaited(input: SlotInput): Decision | undefined {
   const { group, workloads, freedAt, observed, now } = input;
   if (observed.length > 0 || !isRefusal(workloads)) return undefined;
   if (workloads.reason === memoryReserved && canMove(wasState(input), "offline"))
-    return { ...waiting(memoryHeldReason, workloads.message), requeueMs: reservedAgainMs };
+    return { ...waiting(memoryHeldReason, workloads.message), requeueMs: reservedRequeueMs };
   if (group?.grant.state !== "granted" || freedAt === undefined || workloads.reason !== noMemory) return undefined;
   if (Math.abs(now.getTime() - freedAt.getTime()) > releaseMs) return undefined;
   const message = `another slot has left, and its memory is not free yet: ${workloads.message}`;
-  return { ...waiting(memoryHeldReason, message), requeueMs: releaseAgainMs };
+  return { ...waiting(memoryHeldReason, message), requeueMs: releaseRequeueMs };
 }

@@ -5,7 +5,7 @@ import type { Decision } from "./decision.ts";
 import { doesNotFit, memoryReserved, noMemory, wasState } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
 
-/** The memory for which a slot has its group's word; `undefined`: nothing is known of it. */
+/** The memory that a slot asks its group for. `fit` undefined: the need is unknown. */
 export interface WantedFit {
   readonly fit: Fit | undefined;
 }
@@ -26,11 +26,15 @@ export function isReplacing({ observed, workloads }: Pick<SlotInput, "observed" 
   );
 }
 
-/** The need that the slot's group must know beside the published one; `isAsking`: the slot waits for its place. */
-export function wantedFit(input: SlotInput, known: WantedFit | undefined, isAsking: boolean): WantedFit | undefined {
+/** The need that the slot's group must know beside the published one; `isRequesting`: the slot waits for its place. */
+export function wantedFit(
+  input: SlotInput,
+  known: WantedFit | undefined,
+  isRequesting: boolean,
+): WantedFit | undefined {
   if (input.group === undefined) return undefined;
   const wanted = { fit: input.fit };
-  if (isAsking || isReplacing(input)) return wanted;
+  if (isRequesting || isReplacing(input)) return wanted;
   // Until the status names the new engine's need, and while memory that was granted is not free yet.
   const isLate =
     isRefusal(input.workloads) && (input.workloads.reason === noMemory || input.workloads.reason === memoryReserved);

@@ -131,8 +131,8 @@ export interface SlotInput {
   };
   /** Digests of images that the workloads name without one: recorded before a start. */
   readonly digests: Readonly<Record<string, string>>;
-  /** The runtime is unreachable now, with the reason: `observed` is the last published state. */
-  readonly silence?: string;
+  /** Why the runtime is unreachable now: `observed` is the last published state. Absent: it answers. */
+  readonly runtimeError?: string;
   /** The devices that the main process reports. */
   readonly compute?: Compute;
   /** The memory of its processes, at the last notable change. */

@@ -63,7 +63,7 @@ export function drifted(input: ProcessInput): Decision | undefined {
 }
 
 /** Short intervals at first, then longer ones: a tenth of its loading time so far, within 20 to 200 ms. */
-function reconcileAgainMs(input: SlotInput, process: Observed): number {
+function loadingRequeueMs(input: SlotInput, process: Observed): number {
   return Math.min(200, Math.max(20, (input.now.getTime() - startOf(input, process)) / 10));
 }
 
@@ -99,7 +99,7 @@ export function coming(input: ProcessInput): Decision | undefined {
     reason: state === "starting" ? "Starting" : "Warming",
     message,
     steps: [step],
-    requeueMs: reconcileAgainMs(input, process),
+    requeueMs: loadingRequeueMs(input, process),
   });
   if (!process.isListening) {
     const message = `the ${processName(process)} process does not listen on port ${process.port} yet`;

@@ -32,7 +32,7 @@ export function onRequestOf(input: ChoiceInput, usual: string | undefined): Mode
   const { before, spec, now } = input;
   const known = before?.status.onRequest;
   const failed = failuresInForce(input, refs);
-  const result = (chosen: string, more: Pick<ModelChoice, "reason" | "againMs"> = {}): ModelChoice => ({
+  const result = (chosen: string, more: Pick<ModelChoice, "reason" | "requeueMs"> = {}): ModelChoice => ({
     usual: named,
     refs: [...refs],
     chosen,
@@ -57,10 +57,10 @@ export function onRequestOf(input: ChoiceInput, usual: string | undefined): Mode
     maxWaitMs: (spec?.model.maxWaitSeconds ?? defaultMaxWaitSeconds) * 1000,
     minResidencyMs: (spec?.model.minResidencySeconds ?? defaultMinResidencySeconds) * 1000,
   });
-  const { reason, againMs } = choice;
+  const { reason, requeueMs } = choice;
   return result(choice.ref, {
     ...(reason === undefined ? {} : { reason }),
-    ...(againMs === undefined ? {} : { againMs }),
+    ...(requeueMs === undefined ? {} : { requeueMs }),
   });
 }
 

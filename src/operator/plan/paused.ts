@@ -8,7 +8,7 @@ import type { Decision } from "./decision.ts";
  * The decision of an operator that may not act: the same plan, and the state without it. Pure, and stable: a published
  * failure is not counted again.
  */
-export function whilePaused(input: SlotInput, decided: Decision): Decision {
+export function pausedDecision(input: SlotInput, decided: Decision): Decision {
   const { failure } = decided;
   const acts = decided.steps.some((step) => step.do !== "wait" && !isLearning(step));
   if (failure !== undefined) {

@@ -58,7 +58,7 @@ export function plan(input: SlotInput): Decision & { readonly check: string } {
   const { check, ...judged } = judge(input);
   const { steps, ...decided } = withReplacement(input, unannounced(input, judged));
   const decision = { ...decided, steps: [...learningSteps(input), ...steps], check };
-  const againMs = input.onRequest?.againMs;
+  const againMs = input.onRequest?.requeueMs;
   if (againMs === undefined) return decision;
   return { ...decision, requeueMs: Math.min(decision.requeueMs ?? Infinity, againMs) };
 }

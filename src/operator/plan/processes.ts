@@ -66,12 +66,12 @@ export function answering(slot: SlotInput): readonly Observed[] {
 }
 
 function isAnswering(slot: SlotInput, process: Observed): boolean {
-  if (healthOf(slot, process)?.isWarm !== true || isInTrouble(slot, process)) return false;
+  if (healthOf(slot, process)?.isWarm !== true || isUnhealthy(slot, process)) return false;
   return publishedProcess(slot, process)?.drainingSince === undefined;
 }
 
 /** A process that was ready fails its probes, or its socket is gone. */
-export function isInTrouble(slot: SlotInput, process: Observed): boolean {
+export function isUnhealthy(slot: SlotInput, process: Observed): boolean {
   const health = healthOf(slot, process);
   if (health?.isWarm !== true) return false;
   return health.lostAt !== undefined || (slot.spec !== undefined && health.failures >= slot.spec.probe.failures);

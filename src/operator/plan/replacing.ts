@@ -6,7 +6,7 @@ import { at, requestOf } from "./input.ts";
 import type { Decision } from "./decision.ts";
 import { replacementAwaited } from "./growth.ts";
 import { publishedProcess, start, stop, wasState, wasThere, workloadsOf } from "./facts.ts";
-import { answering, hasReplicas, isInTrouble, isServedByOthers, processInput, type ProcessInput } from "./processes.ts";
+import { answering, hasReplicas, isUnhealthy, isServedByOthers, processInput, type ProcessInput } from "./processes.ts";
 import { specChange } from "./spec-change.ts";
 import { changed, drained, leave, unloadingSince } from "./unloading.ts";
 
@@ -18,7 +18,7 @@ export function mustRestart(input: ProcessInput): Decision | undefined {
   if (workloadsOf(input).length > 0 && replacementAwaited(input.slot) !== undefined) return undefined;
   // The last replica that answered fails its probes: the rule for failing engines ends it, and its successor is the new
   // workload.
-  if (hasReplicas(input) && !isServedByOthers(input) && isInTrouble(input.slot, process)) return undefined;
+  if (hasReplicas(input) && !isServedByOthers(input) && isUnhealthy(input.slot, process)) return undefined;
   const decision = replace(input, process, message);
   if (!decision.steps.some((step) => step.do === "stop")) return decision;
   return { ...decision, steps: [...decision.steps, ...workloadsOf(input).map((workload) => start(workload, message))] };

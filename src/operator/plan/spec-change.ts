@@ -35,9 +35,9 @@ function* changesIn(before: unknown, after: unknown, path: readonly string[]): G
 
 function wordsOf({ path, before, after }: Change, file: string | undefined): string {
   const name = (/\.ya?ml$/.test(file ?? "") ? path : pathToToml(path)).join(".");
-  const isSecret = path.some((part) => namesOnly.has(part));
+  const isNameOnly = path.some((part) => namesOnly.has(part));
   const [from, to] = [shortValue(before), shortValue(after)];
-  return isSecret || from === undefined || to === undefined ? `${name} changed` : `${name} ${from} → ${to}`;
+  return isNameOnly || from === undefined || to === undefined ? `${name} changed` : `${name} ${from} → ${to}`;
 }
 
 /** Undefined for a value that is too long. */

@@ -4,14 +4,11 @@ import { isAvailable } from "../../api/states.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import type { Decision } from "./decision.ts";
 import { stopAfterUse, wasState, workloadsOf } from "./facts.ts";
-import { isHung } from "./group.ts";
+import { drainRequeueMs, isHung } from "./group.ts";
 import { replacementAwaited } from "./growth.ts";
 import type { SlotInput } from "./input.ts";
 import { swappingReason } from "./on-request.ts";
 import { unloadingSince } from "./unloading.ts";
-
-/** The end of a gateway causes no event. */
-const drainAgainMs = 5000;
 
 /**
  * The loaded model leaves for the chosen one. Gateways send no new request once they know; requests in flight are waited
@@ -36,7 +33,7 @@ export function swapping(input: SlotInput): Decision | undefined {
   const isDrained = demand.inFlight === 0 && demand.seenRevision >= (before?.revision ?? 0);
   if (began !== undefined && (isDrained || isHung(input))) return { ...decision, steps };
   const drain: Step = { do: "drain", reason: message };
-  return { ...decision, steps: [drain, ...steps], requeueMs: drainAgainMs };
+  return { ...decision, steps: [drain, ...steps], requeueMs: drainRequeueMs };
 }
 
 function messageOf({ onRequest, held }: SlotInput, loaded: string | undefined): string {

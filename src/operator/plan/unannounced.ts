@@ -3,7 +3,7 @@ import type { Decision } from "./decision.ts";
 import { wasState } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
 
-/** What a process is started from, and never jumps over `starting`. */
+/** The states from which a process is started: `starting` always follows them. */
 const beforeStart: ReadonlySet<SlotState> = new Set(["unloading", "pulling"]);
 
 /**

@@ -11,7 +11,7 @@ const laterRetryMs = 30_000;
  * probe stays in service, and the others report the reason.
  */
 export function runtimeUnreachable(input: SlotInput): Decision | undefined {
-  if (input.silence === undefined) return undefined;
+  if (input.runtimeError === undefined) return undefined;
   if (!input.want.load && input.observed.length === 0) return undefined;
   const isServing =
     input.observed.length > 0 &&
@@ -23,8 +23,8 @@ export function runtimeUnreachable(input: SlotInput): Decision | undefined {
     state: isServing ? "ready" : "error",
     conditionSet: isServing ? "loadedRetrying" : "retrying",
     reason: unreachableReason,
-    message: input.silence,
-    steps: [{ do: "wait", reason: `${input.silence}; it must answer first` }],
+    message: input.runtimeError,
+    steps: [{ do: "wait", reason: `${input.runtimeError}; it must answer first` }],
     requeueMs: 1000,
   };
 }

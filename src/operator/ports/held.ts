@@ -10,7 +10,7 @@ export async function heldPorts(runtime: Runtimes): Promise<readonly HeldPort[]>
       for (const { role, ordinal, port, phase } of await runtime.observe(slot))
         if (phase === "running") held.push({ slot, role, ordinal, port });
     } catch (error) {
-      // Found when its slot is looked at: until then an automatic port passes over it because somebody listens there.
+      // The port is leased when the slot is reconciled; until then no automatic lease takes it, because the engine listens there.
       if (!(error instanceof RuntimeUnavailable)) throw error;
     }
   }

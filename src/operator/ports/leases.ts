@@ -1,14 +1,9 @@
-import { processName, type ProcessRef, type SlotProcess } from "../../api/process-ref.ts";
+import { processKey, type ProcessRef, type SlotProcess } from "../../api/process-ref.ts";
 import type { HeldPort, HostPorts } from "../../runtimes/host-ports.ts";
 
 export interface PortRange {
   readonly first: number;
   readonly last: number;
-}
-
-/** The owner of a port: `primary/main`, `primary/main-1`. */
-export function portOwner(process: SlotProcess): string {
-  return `${process.slot}/${processName(process)}`;
 }
 
 /**
@@ -18,7 +13,7 @@ export function portOwner(process: SlotProcess): string {
 export class PortLeases {
   readonly #range: PortRange;
   readonly #host: HostPorts;
-  /** Owner, as `portOwner` names it, by port. */
+  /** Owner, as `processKey` names it, by port. */
   readonly #held = new Map<number, string>();
 
   constructor(range: PortRange, host: HostPorts) {
@@ -32,7 +27,7 @@ export class PortLeases {
    * Undefined without any.
    */
   reserve(process: SlotProcess, fixed?: number, avoid?: ReadonlySet<number>): number | undefined {
-    const owner = portOwner(process);
+    const owner = processKey(process);
     const port = fixed ?? this.find(process, avoid);
     if (port === undefined) return undefined;
     const holder = this.#held.get(port);
@@ -42,7 +37,7 @@ export class PortLeases {
 
   /** The automatic port that `reserve` would return now. Leases nothing. */
   find(process: SlotProcess, avoid?: ReadonlySet<number>): number | undefined {
-    const owner = portOwner(process);
+    const owner = processKey(process);
     for (const [port, holder] of this.#held) {
       if (holder === owner && !this.#host.isTakenByStranger(port, process)) return port;
     }
@@ -54,14 +49,14 @@ export class PortLeases {
     return undefined;
   }
 
-  /** The holder of the port, as `portOwner` names it. */
+  /** The holder of the port, as `processKey` names it. */
   holder(port: number): string | undefined {
     return this.#held.get(port);
   }
 
   /** Releases one role's port, or all of the slot's. */
   release(slot: string, process?: ProcessRef): void {
-    const owner = process === undefined ? undefined : portOwner({ ...process, slot });
+    const owner = process === undefined ? undefined : processKey({ ...process, slot });
     for (const [port, holder] of this.#held) {
       if (owner === undefined ? holder.startsWith(`${slot}/`) : holder === owner) this.#held.delete(port);
     }

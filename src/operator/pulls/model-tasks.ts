@@ -32,7 +32,7 @@ export interface ModelTasksOptions {
 
 type Outcome = Pick<ModelTaskAnswer, "error" | "freedBytes" | "kept" | "leftovers" | "models">;
 
-const usualKeepMs = 600_000;
+const defaultKeepMs = 600_000;
 
 /** Deletes files of models and scans for them as the API requests: one task after the other, each again after a crash. */
 export class ModelTasks implements AsyncDisposable {
@@ -72,7 +72,7 @@ export class ModelTasks implements AsyncDisposable {
 
   /** Deletes old answers, and comes back when the next one is old enough: no event may happen until then. */
   #sweep(): void {
-    const { tasks, log, keepMs = usualKeepMs } = this.#options;
+    const { tasks, log, keepMs = defaultKeepMs } = this.#options;
     clearTimeout(this.#sweeping);
     if (this.#closing.signal.aborted) return;
     const now = Date.now();

@@ -73,14 +73,14 @@ function countFailures(
   const inForce = failuresInForce(input);
   const error = { reason: decision.reason, message: decision.message.slice(0, 2000), time: input.now.toISOString() };
   if (decision.failure !== undefined) return { count: decision.failure.isSteady ? 1 : inForce + 1, lastError: error };
-  const isNews = isTroubled[decision.conditionSet] && before?.lastError?.message !== error.message;
+  const isNews = hasErrorCause[decision.conditionSet] && before?.lastError?.message !== error.message;
   // An error before the last recovery is history: the transitions have it.
   if (isHistory(input, decision) || isOtherModel(input)) return { count: 0, lastError: undefined };
   return { count: inForce, lastError: isNews ? error : before?.lastError };
 }
 
 /** Condition sets whose cause is an error; the others only keep an earlier one. */
-const isTroubled: Readonly<Record<Decision["conditionSet"], boolean>> = {
+const hasErrorCause: Readonly<Record<Decision["conditionSet"], boolean>> = {
   offline: false,
   paused: false,
   waiting: false,

@@ -4,7 +4,7 @@ import { operatorMetrics as families } from "../../api/metrics/operator.ts";
 import { slotStates } from "../../api/states.ts";
 import type { PublishedSlot } from "../../api/status.ts";
 import { GroupMetrics } from "./group-metrics.ts";
-import type { IllegalMove } from "./illegal-moves.ts";
+import type { IllegalTransition } from "./illegal-transitions.ts";
 import type { WorkQueue } from "../queue.ts";
 import type { MemoryLeft } from "../../lib/memory-left.ts";
 import { hardlyEverMs, mendProcessMetrics } from "../../lib/loop-delays.ts";
@@ -153,7 +153,7 @@ export class OperatorMetrics {
     this.#repairs.add({ slot, reason });
   }
 
-  movedIllegally({ slot }: Pick<IllegalMove, "slot">): void {
+  countIllegalTransition({ slot }: Pick<IllegalTransition, "slot">): void {
     this.#illegal.add({ slot });
   }
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { canMove, type SlotState } from "../../api/states.ts";
 import type { PublishedSlot } from "../../api/status.ts";
-import type { IllegalMoves } from "./illegal-moves.ts";
+import type { IllegalTransitions } from "./illegal-transitions.ts";
 import type { SlotInput } from "../plan/input.ts";
 import type { Outcome } from "./outcome.ts";
 import { summarise } from "./summarise.ts";
@@ -11,7 +11,7 @@ import type { Dependencies } from "../dependencies.ts";
 export interface PublishOptions {
   /** Called with every written status, e.g. for metrics. */
   readonly onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => void;
-  readonly illegalMoves: Pick<IllegalMoves, "note">;
+  readonly illegalTransitions: Pick<IllegalTransitions, "record">;
 }
 
 /** Writes the status once, and only when it differs. Returns the published state. */
@@ -37,10 +37,10 @@ export async function publish(
   }
   const from = before?.status.state ?? "offline";
   if (!canMove(from, decision.state)) {
-    options.illegalMoves.note({ slot: input.name, from, to: decision.state, reason: decision.reason });
+    options.illegalTransitions.record({ slot: input.name, from, to: decision.state, reason: decision.reason });
     // Engines started now are counted with the decided state.
     const between = { ...outcome, started: [] };
-    const error = await publish(dependencies, input, illegalMove(from, decision), between, options);
+    const error = await publish(dependencies, input, illegalTransition(from, decision), between, options);
     return await publish(dependencies, { ...input, before: withErrorOf(before, error) }, decision, outcome, options);
   }
   const after = summarise(input, decision, outcome, dependencies.backoff);
@@ -61,7 +61,7 @@ export async function publish(
  * state that the operator decides (a test checks the table), so the decided state follows at once. Keeping the earlier
  * state instead would publish an engine that may be gone.
  */
-function illegalMove(from: SlotState, { state, message, steps }: Decision): Decision {
+function illegalTransition(from: SlotState, { state, message, steps }: Decision): Decision {
   return {
     state: "error",
     conditionSet: "retrying",

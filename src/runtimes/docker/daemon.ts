@@ -38,9 +38,9 @@ const conflict = 409;
 
 interface DaemonOptions {
   /** The time limit of a request without an answer. */
-  readonly silenceMs?: number;
+  readonly callTimeoutMs?: number;
   /** The same for a read. */
-  readonly briefMs?: number;
+  readonly readTimeoutMs?: number;
   /** Why it cannot be used at all. */
   readonly problem?: string;
 }
@@ -55,24 +55,24 @@ export class Daemon implements Disposable {
   readonly #agent = new BriefAgent({ keepAlive: true, scheduling: "lifo", timeout: 5000 });
   readonly #api: Dockerode;
   readonly #patient: Dockerode;
-  readonly #silenceMs: number;
+  readonly #callTimeoutMs: number;
   readonly #pending = new Set<PendingCall>();
-  #briefMs: number;
+  #readTimeoutMs: number;
   #problem: string | undefined;
   #isHurried = false;
 
   constructor(
     path: string,
-    { silenceMs = 60_000, briefMs = Math.min(silenceMs, 15_000), problem }: DaemonOptions = {},
+    { callTimeoutMs = 60_000, readTimeoutMs = Math.min(callTimeoutMs, 15_000), problem }: DaemonOptions = {},
   ) {
     this.path = path;
     this.#problem = problem;
-    this.#silenceMs = silenceMs;
-    this.#briefMs = briefMs;
+    this.#callTimeoutMs = callTimeoutMs;
+    this.#readTimeoutMs = readTimeoutMs;
     // The types of dockerode have no agent.
     const way = { socketPath: path, agent: this.#agent };
     // The time limit here closes the connection of an abandoned request.
-    this.#api = new Dockerode({ ...way, timeout: silenceMs });
+    this.#api = new Dockerode({ ...way, timeout: callTimeoutMs });
     this.#patient = new Dockerode({ ...way });
   }
 
@@ -80,7 +80,7 @@ export class Daemon implements Disposable {
    * The daemon of `DOCKER_HOST`. An unusable address gives a daemon that never answers and reports the reason: the rest
    * continues.
    */
-  static at(dockerHost = "", options: Pick<DaemonOptions, "briefMs"> = {}): Daemon {
+  static at(dockerHost = "", options: Pick<DaemonOptions, "readTimeoutMs"> = {}): Daemon {
     const path = socketPath(dockerHost);
     return path === undefined ? new Daemon(dockerHost, { problem: elsewhere(dockerHost) }) : new Daemon(path, options);
   }
@@ -91,7 +91,7 @@ export class Daemon implements Disposable {
    */
   limitUnreachableWait(ms: number): void {
     this.#isHurried = true;
-    this.#briefMs = Math.min(this.#briefMs, ms);
+    this.#readTimeoutMs = Math.min(this.#readTimeoutMs, ms);
     const pending = [...this.#pending];
     setTimeout(() => {
       for (const pendingCall of pending) pendingCall.giveUp(tooLate(ms));
@@ -115,7 +115,7 @@ export class Daemon implements Disposable {
     if (this.#problem !== undefined) throw new RuntimeUnavailable(this.#problem);
     try {
       if (wait === "asAborted") return await send(this.#patient);
-      return await this.#within(wait === "brief" ? this.#briefMs : this.#silenceMs, wait, send(this.#api));
+      return await this.#within(wait === "brief" ? this.#readTimeoutMs : this.#callTimeoutMs, wait, send(this.#api));
     } catch (error) {
       throw this.#explain(error);
     }
@@ -126,7 +126,7 @@ export class Daemon implements Disposable {
     const late = new AbortController();
     try {
       return await this.call(
-        (api) => this.#within(this.#briefMs, "brief", open(api, AbortSignal.any([signal, late.signal]))),
+        (api) => this.#within(this.#readTimeoutMs, "brief", open(api, AbortSignal.any([signal, late.signal]))),
         "asAborted",
       );
     } catch (error) {

@@ -1,12 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  compareProcesses,
-  isSameProcess,
-  processName,
-  type ProcessRef,
-  type SlotProcess,
-} from "../../api/process-ref.ts";
+import { compareProcesses, isSameProcess, processKey, processName, type ProcessRef } from "../../api/process-ref.ts";
 import type { Container, Observed, Workload } from "../../api/workload.ts";
 import { aborted } from "../../lib/aborted.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
@@ -65,7 +59,7 @@ class DockerRuntime implements Runtime {
     this.#options = options;
     this.#daemon = Daemon.at(
       options.dockerHost,
-      options.listTimeoutMs === undefined ? {} : { briefMs: options.listTimeoutMs },
+      options.listTimeoutMs === undefined ? {} : { readTimeoutMs: options.listTimeoutMs },
     );
     this.#logs = new LogCopies({
       daemon: this.#daemon,
@@ -76,12 +70,12 @@ class DockerRuntime implements Runtime {
     this.#images = new Images({
       daemon: this.#daemon,
       env: options.env ?? process.env,
-      onSlot: (slot) => this.#tell(slot),
+      onSlot: (slot) => this.#notify(slot),
     });
     this.#view = new ContainerView({
       daemon: this.#daemon,
       instance: options.instance,
-      onSlot: (slot) => this.#tell(slot),
+      onSlot: (slot) => this.#notify(slot),
       onAnswering: () => this.#answering.notify(),
     });
   }
@@ -159,7 +153,7 @@ class DockerRuntime implements Runtime {
           : startRefusal(error, workload.port);
       if (refusal === undefined) throw error;
       this.#refused.set(processKey(workload), refusedStart(workload, refusal));
-      this.#tell(slot);
+      this.#notify(slot);
     }
   }
 
@@ -167,7 +161,7 @@ class DockerRuntime implements Runtime {
     for (const [key, refused] of this.#refused) {
       if (refused.slot !== slot || (process !== undefined && !isSameProcess(refused, process))) continue;
       this.#refused.delete(key);
-      this.#tell(slot);
+      this.#notify(slot);
     }
     const isKnownEmpty = this.#view.lastKnown()?.some(({ label }) => label.slot === slot) === false;
     let found: readonly Inspected[];
@@ -287,12 +281,10 @@ class DockerRuntime implements Runtime {
     this.#keepsName.delete(id);
   }
 
-  #tell(slot: string): void {
+  #notify(slot: string): void {
     if (this.#closing.signal.aborted) return;
     const known = this.#view.lastKnown() ?? [];
     for (const container of known) if (container.label.slot === slot) this.#logs.follow(container);
     this.#subscribers.notify(slot);
   }
 }
-
-const processKey = (process: SlotProcess): string => `${process.slot}.${processName(process)}`;

@@ -26,12 +26,12 @@ const isFetched = new Set(["Verifying Checksum", "Download complete", "Extractin
 export class PullProgress {
   readonly #layers = new Map<string, Layer>();
   readonly #startedAt: number;
-  #heardAt: number;
+  #lastLineAt: number;
   #error: string | undefined;
 
   constructor(startedAt = performance.now()) {
     this.#startedAt = startedAt;
-    this.#heardAt = startedAt;
+    this.#lastLineAt = startedAt;
   }
 
   /** The daemon's error message. */
@@ -42,7 +42,7 @@ export class PullProgress {
   take(text: string, now = performance.now()): void {
     const line = parsed(text);
     if (line === undefined) return;
-    this.#heardAt = now;
+    this.#lastLineAt = now;
     this.#error ??= line.error;
     const { id, status = "", progressDetail } = line;
     if (id === undefined) return;
@@ -66,7 +66,7 @@ export class PullProgress {
 
   /** The time without a line about it. */
   sinceLineMs(now = performance.now()): number {
-    return now - this.#heardAt;
+    return now - this.#lastLineAt;
   }
 
   /** Whether the daemon waits before it continues a layer whose connection broke. */

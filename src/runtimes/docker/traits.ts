@@ -8,7 +8,6 @@ export const dockerTraits: RuntimeTraits = {
   identity: "containerId",
   // Published on loopback (container-options.ts): inside, the engine listens on all addresses.
   addressing: { listenHost: "0.0.0.0", hasOwnNetwork: true, needsHostPort: true },
-  endsWithBoot: true,
   owns({ containerId }, pid) {
     return containerId !== undefined && readFileSync(`/proc/${pid}/cgroup`, "latin1").includes(containerId);
   },

@@ -201,7 +201,7 @@ export class ContainerView {
     this.#isListed = true;
     onUp();
     this.#firstTry.resolve();
-    this.#tellAll();
+    this.#notifyAll();
     this.#onAnswering();
     await ended;
   }
@@ -244,11 +244,11 @@ export class ContainerView {
     const wasUp = this.#down === undefined;
     this.#down = error;
     if (!wasUp) return;
-    this.#tellAll();
+    this.#notifyAll();
     this.#onAnswering();
   }
 
-  #tellAll(): void {
+  #notifyAll(): void {
     for (const slot of new Set([...this.#containers.values()].map(({ label }) => label.slot))) this.#onSlot(slot);
   }
 }

@@ -1,10 +1,4 @@
-import {
-  compareProcesses,
-  isSameProcess,
-  processName,
-  type ProcessRef,
-  type SlotProcess,
-} from "../../api/process-ref.ts";
+import { compareProcesses, isSameProcess, processKey, processName, type ProcessRef } from "../../api/process-ref.ts";
 import type { Container, Observed, Workload } from "../../api/workload.ts";
 import { apiVersion } from "../../api/names.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
@@ -256,5 +250,3 @@ class KubernetesRuntime implements Runtime {
     this.#subscribers.notify(pod.label.slot);
   }
 }
-
-const processKey = (process: SlotProcess): string => `${process.slot}.${processName(process)}`;

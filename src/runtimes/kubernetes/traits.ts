@@ -11,7 +11,6 @@ export const kubernetesTraits: RuntimeTraits = {
   identity: "podName",
   // Each Pod has an address of its own, and no port of a host.
   addressing: { listenHost: "0.0.0.0", hasOwnNetwork: true, needsHostPort: false },
-  endsWithBoot: false,
   isElsewhere: true,
   pullsAfterStart: true,
   inCluster: true,

@@ -7,7 +7,6 @@ export const processTraits: RuntimeTraits = {
   runs: "program",
   identity: "pid",
   addressing: { listenHost: loopbackHost, hasOwnNetwork: false, needsHostPort: true },
-  endsWithBoot: true,
   /** The engine's first process, or one of its group or session: vLLM has several. */
   owns({ pid }, other) {
     if (pid === undefined || pid === other) return pid === other;

@@ -23,11 +23,11 @@ export interface FileSourceOptions {
   /** The resources that the API was asked to remove. */
   readonly removals?: Removals;
   readonly now?: () => Date;
-  /** Between looks without any event. */
+  /** The interval of resyncs without any event. */
   readonly sweepMs?: number;
 }
 
-/** A file that was written this recently may still be half-written: a broken one is looked at again first. */
+/** A file that was written this recently may still be half-written: an invalid one is read again first. */
 const settleMs = 250;
 
 /** The time of day at the start, continued by a clock that nobody sets: ages must not jump with the other. */
@@ -150,12 +150,12 @@ class FileSource implements DesiredSource {
         await this.#list();
       }
     } finally {
-      // In the same step as the last test: a caller either joins a look to come or starts one.
+      // In the same step as the last check: a caller either joins a resync that will still list, or starts one.
       this.#resyncing = undefined;
     }
   }
 
-  /** Takes what was named. False: not all of them are plain files that are known, and nothing was done. */
+  /** Reads the files that events named. False: not all of them are known plain files, and nothing was done. */
   #readNamed(): boolean {
     if (this.#isClosed) return true;
     const files = [...this.#named].map((file) => ({ file, listed: listFile(file), known: this.#declared.file(file) }));
@@ -244,7 +244,7 @@ class FileSource implements DesiredSource {
     setTimeout(() => this.#hint(file), ms).unref();
   }
 
-  /** Removes what a file has not declared for long enough. Returns when to look again. */
+  /** Removes what a file has not declared for long enough. Returns the milliseconds until the next resync. */
   #forgetDropped(file: string, touched: Set<string>): number {
     const entry = this.#declared.file(file);
     if (entry === undefined || entry.dropped.length === 0) return Infinity;
@@ -265,7 +265,7 @@ class FileSource implements DesiredSource {
       // A small local file: blocking for it costs a tenth of a promise, which counts when a thousand have changed.
       text = readFileSync(file, "utf8");
     } catch (error) {
-      // Gone since it was listed: the next look tells.
+      // The file was removed after the listing: the next listing shows that.
       if (errorCode(error) === "ENOENT") return undefined;
       const message = `cannot be read (${errorCode(error) ?? errorMessage(error)})`;
       const diagnostics: Diagnostic[] = [{ reason: "Unreadable", file, message }];

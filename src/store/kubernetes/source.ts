@@ -86,7 +86,7 @@ export class ObjectSource implements DesiredSource {
     return this.#subscribers.add(onKey);
   }
 
-  /** Lists only what no watch follows: without faults the operator's periodic look costs the API server nothing. */
+  /** Lists only what no watch follows: without faults the operator's periodic resync costs the API server nothing. */
   async resync(): Promise<void> {
     await Promise.all([...this.#watches.values()].map((watch) => watch.refresh()));
   }

@@ -72,13 +72,13 @@ export class DiscoveredStore implements AsyncDisposable {
     const known = this.#known.get(file);
     const isSame = known?.models.length === models.length && models.every((name, at) => name === known.models[at]);
     if (isSame && Math.abs(now - Date.parse(known.heardAt)) < againMs) return;
-    const heard: DiscoveredModels = { schema: 1, upstream, heardAt: new Date(now).toISOString(), models };
-    this.#known.set(file, heard);
+    const listing: DiscoveredModels = { schema: 1, upstream, heardAt: new Date(now).toISOString(), models };
+    this.#known.set(file, listing);
     this.#writes
-      .run(() => writeFileAtomic(join(this.#dir, file), JSON.stringify(heard), { fsync: false, mode: 0o640 }))
+      .run(() => writeFileAtomic(join(this.#dir, file), JSON.stringify(listing), { fsync: false, mode: 0o640 }))
       .catch((error: unknown) => {
         // The next list is written again.
-        if (this.#known.get(file) === heard) this.#known.delete(file);
+        if (this.#known.get(file) === listing) this.#known.delete(file);
         this.#options.onError(error);
       });
   }

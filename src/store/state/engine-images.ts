@@ -86,14 +86,14 @@ export class EngineLockFile {
    * For the operator, whose engines may need no image at all: an invalid lock is moved away and reported, and the next
    * pull of an image finds its digest again.
    */
-  static async openAnyway(stateDir: string, tell: (line: string) => void): Promise<EngineLockFile> {
+  static async openAnyway(stateDir: string, report: (line: string) => void): Promise<EngineLockFile> {
     const path = join(stateDir, "engines.lock.yaml");
     try {
       return await EngineLockFile.open(path);
     } catch (error) {
       if (!(error instanceof BadImagesFile)) throw error;
       await setAside(stateDir, path, "engines.lock.yaml");
-      tell(`${error.message}: it was moved to ${join(stateDir, "aside")}; the next pull of each image pins it again`);
+      report(`${error.message}: it was moved to ${join(stateDir, "aside")}; the next pull of each image pins it again`);
       return await EngineLockFile.open(path);
     }
   }

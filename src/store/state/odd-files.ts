@@ -43,14 +43,14 @@ const files = /^(instance|operator\.json|registry\.json|engines\.lock\.yaml|oper
  * reader for ever, a directory cannot be replaced by a file, and a link leads elsewhere. Never rejects: `tell` gets a
  * line for each, and for one that could not be moved.
  */
-export async function clearOddFiles(stateDir: string, tell: (line: string) => void): Promise<void> {
+export async function clearOddFiles(stateDir: string, report: (line: string) => void): Promise<void> {
   const clear = async (name: string, kind: string): Promise<void> => {
     const path = join(stateDir, name);
     try {
       await setAside(stateDir, path, name.replaceAll("/", "."));
-      tell(`${path} is ${kind}: it was moved to ${join(stateDir, "aside")}`);
+      report(`${path} is ${kind}: it was moved to ${join(stateDir, "aside")}`);
     } catch (error) {
-      tell(`${path} is ${kind}, and could not be moved away: ${errorMessage(error)}`);
+      report(`${path} is ${kind}, and could not be moved away: ${errorMessage(error)}`);
     }
   };
   const aside = join(stateDir, "aside");

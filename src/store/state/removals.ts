@@ -49,10 +49,10 @@ export interface Removals extends AsyncDisposable {
 
 export async function openRemovals(stateDir: string): Promise<Removals> {
   const path = directoryOf(stateDir);
-  let tell = (): void => undefined;
+  let notify = (): void => undefined;
   const directory = await JsonDirectory.open<Removal>(path, {
     parse: (value) => removalSchema.safeParse(value).data,
-    onChange: () => tell(),
+    onChange: () => notify(),
     // A read of the manifests scans again whenever one of them is missing.
     sweepMs: 10_000,
   });
@@ -65,7 +65,7 @@ export async function openRemovals(stateDir: string): Promise<Removals> {
       if (tokenIn(file) === removal.token) rmSync(file, { force: true });
     },
     watch: (onChange) => {
-      tell = onChange;
+      notify = onChange;
     },
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };

@@ -27,7 +27,7 @@ export interface AudioSiteOptions {
   readonly path?: string;
   readonly bodyLimitBytes?: number;
   readonly timeouts?: { readonly firstByteMs: number; readonly idleMs: number };
-  readonly silenceMs?: number;
+  readonly idleTimeoutMs?: number;
   /** Waited for before anything goes to the engine, as for a slot that is cold. */
   readonly hold?: () => Promise<void>;
 }
@@ -39,7 +39,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
   const {
     engine,
     path = "/inference",
-    silenceMs,
+    idleTimeoutMs,
     bodyLimitBytes = 1e8,
     timeouts = { firstByteMs: 60_000, idleMs: 60_000 },
   } = options;
@@ -55,7 +55,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
       spoolDir: dir.path,
       charge: new Charge(roomy),
       spooled: roomy,
-      ...(silenceMs !== undefined && { silenceMs }),
+      ...(idleTimeoutMs !== undefined && { idleTimeoutMs }),
     });
     uploads.push(upload);
     try {

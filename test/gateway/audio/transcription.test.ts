@@ -68,7 +68,7 @@ async function withDouble(
   site: {
     bodyLimitBytes?: number;
     hold?: () => Promise<void>;
-    silenceMs?: number;
+    idleTimeoutMs?: number;
     timeouts?: { firstByteMs: number; idleMs: number };
   } = {},
 ): Promise<void> {
@@ -384,7 +384,7 @@ describe("a transcription", () => {
         }
         assert.equal(double.calls.length, 0);
       },
-      { silenceMs: 200, hold: () => held.promise },
+      { idleTimeoutMs: 200, hold: () => held.promise },
     );
     held.resolve();
   });

@@ -291,7 +291,7 @@ export class DispatcherSite {
       method: "POST",
       path: "/v1/chat/completions",
       about: { summary: "", takes: "application/json", gives: "application/json" },
-      spellings: [],
+      aliasPaths: [],
       errors: plainErrors,
       read: async (request): Promise<V1Request> => {
         const { wish, backendRequest } = this.#visitOf(request);

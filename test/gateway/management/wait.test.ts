@@ -20,7 +20,7 @@ it("a client that left before the wait began is not waited for", { timeout: 180_
     socket.destroy();
     await left;
     // What it would be told of never comes.
-    await waitUntil(() => false, { watch: () => nothing, patienceMs: 600_000, client, stopping });
+    await waitUntil(() => false, { watch: () => nothing, timeoutMs: 600_000, client, stopping });
   } finally {
     server.close();
   }
@@ -38,7 +38,7 @@ it("a wait ends with its client, and listens to nothing then", async () => {
       watchers += 1;
       return { [Symbol.dispose]: () => void (watchers -= 1) };
     };
-    const waiting = waitUntil(() => false, { watch, patienceMs: 600_000, client, stopping });
+    const waiting = waitUntil(() => false, { watch, timeoutMs: 600_000, client, stopping });
     assert.equal(watchers, 1);
     socket.destroy();
     await waiting;
@@ -59,7 +59,7 @@ it("a wait for the operator ends once none has lived for the time of grace, not 
       return nothing;
     };
     const client = { socket };
-    const options = { watch, patienceMs: 600_000, client, stopping, liveness: () => liveness.now, graceMs };
+    const options = { watch, timeoutMs: 600_000, client, stopping, liveness: () => liveness.now, graceMs };
     waitForOperator(() => false, options).then(
       () => (isDone = true),
       () => undefined,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Circuit, type Permit } from "../../../src/gateway/upstreams/circuit.ts";
+import { Circuit, type CircuitPermit } from "../../../src/gateway/upstreams/circuit.ts";
 import { fc } from "../../support/fast-check.ts";
 
 const options = { failures: 3, openMs: 1000, maxOpenMs: 4000 };
@@ -9,12 +9,12 @@ const options = { failures: 3, openMs: 1000, maxOpenMs: 4000 };
 function setUp(): {
   circuit: Circuit;
   clock: { ms: number };
-  permit: () => Permit;
+  permit: () => CircuitPermit;
   failTimes: (count: number) => void;
 } {
   const clock = { ms: 0 };
   const circuit = new Circuit(options, () => clock.ms);
-  const permit = (): Permit => {
+  const permit = (): CircuitPermit => {
     const admitted = circuit.admit();
     assert.ok(typeof admitted !== "number", "admitted");
     return admitted;
@@ -123,8 +123,8 @@ describe("circuit", () => {
     fc.assert(
       fc.property(moves, (steps) => {
         const { circuit, clock } = setUp();
-        const under: Permit[] = [];
-        let trial: Permit | undefined;
+        const under: CircuitPermit[] = [];
+        let trial: CircuitPermit | undefined;
         let mayTryAt = 0;
         for (const step of steps) {
           const before = circuit.state;

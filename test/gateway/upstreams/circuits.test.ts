@@ -1,21 +1,21 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Circuits, type Leave } from "../../../src/gateway/upstreams/circuits.ts";
+import { Circuits, type Permit } from "../../../src/gateway/upstreams/circuits.ts";
 
 function setUp() {
   const clock = { ms: 0 };
   const circuits = new Circuits(() => clock.ms);
   let bodies = 0;
-  const leave = (model: string): Leave => {
+  const permit = (model: string): Permit => {
     const admitted = circuits.admit(model);
-    return "ms" in admitted ? assert.fail(`${model} is not asked`) : admitted;
+    return "retryAfterMs" in admitted ? assert.fail(`${model} is not asked`) : admitted;
   };
   /** Each of another body, unless it is named. */
   const fail = (model: string, outcome: string, times: number, print?: string): void => {
-    for (let count = 0; count < times; count += 1) leave(model).fail(outcome, () => print ?? String((bodies += 1)));
+    for (let count = 0; count < times; count += 1) permit(model).fail(outcome, () => print ?? String((bodies += 1)));
   };
-  const succeed = (model: string): void => leave(model).succeed();
-  return { circuits, clock, fail, leave, succeed };
+  const succeed = (model: string): void => permit(model).succeed();
+  return { circuits, clock, fail, permit, succeed };
 }
 
 describe("circuits of a provider", () => {
@@ -23,7 +23,7 @@ describe("circuits of a provider", () => {
     it(`pause a model that keeps failing with ${outcome}, and no other model`, () => {
       const { circuits, fail, succeed } = setUp();
       fail("bad", outcome, 5);
-      assert.deepEqual(circuits.admit("bad"), { ms: 10_000, of: { outcome } });
+      assert.deepEqual(circuits.admit("bad"), { retryAfterMs: 10_000, of: { outcome } });
       succeed("good");
       assert.deepEqual([circuits.state, circuits.pausedModels], ["closed", 1]);
     });
@@ -33,7 +33,7 @@ describe("circuits of a provider", () => {
     it(`pause the provider after ${outcome}, whatever models were requested`, () => {
       const { circuits, fail } = setUp();
       for (const model of ["a", "b", "c", "d", "e"]) fail(model, outcome, 1);
-      assert.deepEqual(circuits.admit("f"), { ms: 10_000, of: "provider" });
+      assert.deepEqual(circuits.admit("f"), { retryAfterMs: 10_000, of: "provider" });
       assert.deepEqual([circuits.state, circuits.pausedModels], ["open", 0]);
     });
   }
@@ -57,17 +57,17 @@ describe("circuits of a provider", () => {
   });
 
   it("let one request for the model try after a while, for a minute at most", () => {
-    const { circuits, clock, fail, leave } = setUp();
+    const { circuits, clock, fail, permit } = setUp();
     fail("m", "500", 5);
-    for (const ms of [10_000, 20_000, 40_000, 60_000, 60_000]) {
-      assert.deepEqual(circuits.admit("m"), { ms, of: { outcome: "500" } });
-      clock.ms += ms;
-      const trial = leave("m");
-      assert.deepEqual(circuits.admit("m"), { ms: 10_000, of: { outcome: "500" } });
+    for (const retryAfterMs of [10_000, 20_000, 40_000, 60_000, 60_000]) {
+      assert.deepEqual(circuits.admit("m"), { retryAfterMs, of: { outcome: "500" } });
+      clock.ms += retryAfterMs;
+      const trial = permit("m");
+      assert.deepEqual(circuits.admit("m"), { retryAfterMs: 10_000, of: { outcome: "500" } });
       trial.fail("500", () => "the same body");
     }
     clock.ms += 60_000;
-    leave("m").succeed();
+    permit("m").succeed();
     assert.equal(circuits.pausedModels, 0);
     fail("m", "500", 4);
     assert.equal(circuits.pausedModels, 0);
@@ -80,7 +80,7 @@ describe("circuits of a provider", () => {
     clock.ms += 10_000;
     fail("m", "500", 1);
     assert.equal(circuits.state, "closed");
-    assert.deepEqual(circuits.admit("m"), { ms: 20_000, of: { outcome: "500" } });
+    assert.deepEqual(circuits.admit("m"), { retryAfterMs: 20_000, of: { outcome: "500" } });
     succeed("other");
   });
 });

@@ -4,7 +4,7 @@ import { admit, type Admission } from "../../../src/operator/groups/admit.ts";
 import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import type { Entries } from "../../../src/operator/groups/entries.ts";
 import type { Member } from "../../../src/operator/groups/member.ts";
-import { asking, busy, gib, loading, member, ready, slots } from "./members.ts";
+import { requesting, busy, gib, loading, member, ready, slots } from "./members.ts";
 
 const rules: GroupRules = { ...slots(1), maxWaitMs: 60_000, minResidencyMs: 30_000 };
 
@@ -22,22 +22,26 @@ function grants(moments: readonly (readonly [atMs: number, ...members: Member[]]
       return `${name} waits for ${grant.holders.join(" ")}${grant.isHopeless ? " in vain" : ""}`;
     return grant.state === "leaving" ? `${name} leaves for ${grant.for ?? "nobody"}` : `${name} has a place`;
   });
-  return `${told.toSorted().join(", ")}${last?.againMs === undefined ? "" : `; again in ${last.againMs / 1000} s`}`;
+  return `${told.toSorted().join(", ")}${last?.requeueMs === undefined ? "" : `; again in ${last.requeueMs / 1000} s`}`;
 }
 
 describe("which slot of a group may be loaded", () => {
   const table: readonly [what: string, told: string, expected: string][] = [
-    ["the first slot with a request has the place", grants([[0, member("a", asking), member("b")]]), "a has a place"],
+    [
+      "the first slot with a request has the place",
+      grants([[0, member("a", requesting), member("b")]]),
+      "a has a place",
+    ],
     [
       "of two slots with requests the first by name has the place, and the other waits",
-      grants([[0, member("b", asking), member("a", asking)]]),
+      grants([[0, member("b", requesting), member("a", requesting)]]),
       "a has a place, b waits for a",
     ],
     [
       "a loading slot does not leave, however long another slot waits",
       grants([
-        [0, member("a", loading), member("b", asking)],
-        [900_000, member("a", loading), member("b", asking)],
+        [0, member("a", loading), member("b", requesting)],
+        [900_000, member("a", loading), member("b", requesting)],
       ]),
       "a has a place, b waits for a",
     ],
@@ -45,7 +49,7 @@ describe("which slot of a group may be loaded", () => {
       "an idle slot stays for its residency",
       grants([
         [0, member("a", ready), member("b")],
-        [10_000, member("a", ready), member("b", asking)],
+        [10_000, member("a", ready), member("b", requesting)],
       ]),
       "a has a place, b waits for a; again in 20 s",
     ],
@@ -53,7 +57,7 @@ describe("which slot of a group may be loaded", () => {
       "then it leaves",
       grants([
         [0, member("a", ready), member("b")],
-        [30_000, member("a", ready), member("b", asking)],
+        [30_000, member("a", ready), member("b", requesting)],
       ]),
       "a leaves for b, b waits for a",
     ],
@@ -61,15 +65,15 @@ describe("which slot of a group may be loaded", () => {
       "a busy slot stays",
       grants([
         [0, member("a", busy), member("b")],
-        [40_000, member("a", busy), member("b", asking)],
+        [40_000, member("a", busy), member("b", requesting)],
       ]),
       "a has a place, b waits for a; again in 60 s",
     ],
     [
       "until the other has waited its bound",
       grants([
-        [0, member("a", busy), member("b", asking)],
-        [60_000, member("a", busy), member("b", asking)],
+        [0, member("a", busy), member("b", requesting)],
+        [60_000, member("a", busy), member("b", requesting)],
       ]),
       "a leaves for b, b waits for a",
     ],
@@ -77,8 +81,8 @@ describe("which slot of a group may be loaded", () => {
       "a slot that has just become ready serves for a while before it leaves, although the next has waited too long",
       grants(
         [
-          [0, member("a", loading), member("b", asking)],
-          [90_000, member("a", busy), member("b", asking)],
+          [0, member("a", loading), member("b", requesting)],
+          [90_000, member("a", busy), member("b", requesting)],
         ],
         { ...rules, minResidencyMs: 0 },
       ),
@@ -87,33 +91,33 @@ describe("which slot of a group may be loaded", () => {
     [
       "an evicted slot with a new request comes behind the waiting slots",
       grants([
-        [0, member("a", ready), member("b", asking), member("c", asking)],
-        [30_000, member("a", ready), member("b", asking), member("c", asking)],
-        [30_100, member("a", { ...ready, isLeaving: true }), member("b", asking), member("c", asking)],
-        [30_200, member("a", asking), member("b", asking), member("c", asking)],
+        [0, member("a", ready), member("b", requesting), member("c", requesting)],
+        [30_000, member("a", ready), member("b", requesting), member("c", requesting)],
+        [30_100, member("a", { ...ready, isLeaving: true }), member("b", requesting), member("c", requesting)],
+        [30_200, member("a", requesting), member("b", requesting), member("c", requesting)],
       ]),
       "a waits for b, b has a place, c waits for b",
     ],
     [
       "an evicted slot that is busy again before the eviction was published stays",
       grants([
-        [0, member("a", ready), member("b", asking)],
-        [30_000, member("a", ready), member("b", asking)],
-        [30_100, member("a", busy), member("b", asking)],
+        [0, member("a", ready), member("b", requesting)],
+        [30_000, member("a", ready), member("b", requesting)],
+        [30_100, member("a", busy), member("b", requesting)],
       ]),
       "a has a place, b waits for a; again in 29.9 s",
     ],
     [
       "a pinned slot never leaves",
       grants([
-        [0, member("a", { ...ready, isPinned: true }), member("b", asking)],
-        [900_000, member("a", { ...ready, isPinned: true }), member("b", asking)],
+        [0, member("a", { ...ready, isPinned: true }), member("b", requesting)],
+        [900_000, member("a", { ...ready, isPinned: true }), member("b", requesting)],
       ]),
       "a has a place, b waits for a",
     ],
     [
       "where always loaded slots have every place, a slot with a request waits in vain",
-      grants([[0, member("a", { ...ready, isAlways: true }), member("b", asking)]]),
+      grants([[0, member("a", { ...ready, isAlways: true }), member("b", requesting)]]),
       "a has a place, b waits for a in vain",
     ],
     [
@@ -126,7 +130,7 @@ describe("which slot of a group may be loaded", () => {
             member("a", { ...ready, priority: 5 }),
             member("b", { ...ready, idleMs: 9 }),
             member("c", ready),
-            member("d", asking),
+            member("d", requesting),
           ],
         ],
         { ...rules, ...slots(3) },
@@ -144,26 +148,26 @@ describe("which slot of a group may be loaded", () => {
     [
       "a slot that failed to load gives its place to the next",
       grants([
-        [0, member("a", asking), member("b", asking)],
-        [1000, member("a", loading), member("b", asking)],
-        [2000, member("a"), member("b", asking)],
+        [0, member("a", requesting), member("b", requesting)],
+        [1000, member("a", loading), member("b", requesting)],
+        [2000, member("a"), member("b", requesting)],
       ]),
       "b has a place",
     ],
     [
       "a slot that no client waits for any more comes behind the others, and no busy slot leaves for it",
       grants([
-        [0, member("a", busy), member("b", asking)],
-        [50_000, member("a", busy), member("b", { ...asking, isUnattended: true }), member("c", asking)],
-        [90_000, member("a", busy), member("b", { ...asking, isUnattended: true }), member("c", asking)],
+        [0, member("a", busy), member("b", requesting)],
+        [50_000, member("a", busy), member("b", { ...requesting, isUnattended: true }), member("c", requesting)],
+        [90_000, member("a", busy), member("b", { ...requesting, isUnattended: true }), member("c", requesting)],
       ]),
       "a has a place, b waits for a, c waits for a; again in 20 s",
     ],
     [
       "a slot that is started anew for an edit keeps its place",
       grants([
-        [0, member("a", ready), member("b", asking)],
-        [1000, member("a", asking), member("b", asking)],
+        [0, member("a", ready), member("b", requesting)],
+        [1000, member("a", requesting), member("b", requesting)],
       ]),
       "a has a place, b waits for a",
     ],
@@ -183,7 +187,18 @@ describe("room by bytes", () => {
   const table: readonly [what: string, told: string, expected: string][] = [
     [
       "as many are loaded as fit, whatever their number",
-      grants([[0, sized("a", 8, asking), sized("b", 8, asking), sized("c", 8, asking), sized("d", 1, asking)]], memory),
+      grants(
+        [
+          [
+            0,
+            sized("a", 8, requesting),
+            sized("b", 8, requesting),
+            sized("c", 8, requesting),
+            sized("d", 1, requesting),
+          ],
+        ],
+        memory,
+      ),
       "a has a place, b has a place, c has a place, d waits for a b c",
     ],
     [
@@ -195,7 +210,7 @@ describe("room by bytes", () => {
             sized("a", 4, { ...ready, idleMs: 60_000 }),
             sized("b", 4, { ...ready, idleMs: 60_000 }),
             sized("c", 12, { ...ready, idleMs: 50_000 }),
-            sized("d", 14, asking),
+            sized("d", 14, requesting),
           ],
         ],
         memory,
@@ -210,7 +225,7 @@ describe("room by bytes", () => {
             0,
             sized("a", 12, { ...ready, cost: { loadSeconds: 90 } }),
             sized("b", 12, { ...ready, idleMs: 40_000, cost: { loadSeconds: 5 } }),
-            sized("c", 12, asking),
+            sized("c", 12, requesting),
           ],
         ],
         memory,
@@ -219,23 +234,23 @@ describe("room by bytes", () => {
     ],
     [
       "two leave for a larger one, and none before both can",
-      grants([[0, sized("a", 12, ready), sized("b", 12, busy), sized("c", 20, asking)]], memory),
+      grants([[0, sized("a", 12, ready), sized("b", 12, busy), sized("c", 20, requesting)]], memory),
       "a has a place, b has a place, c waits for a b; again in 5 s",
     ],
     [
       "a small slot that fits beside the first waiting one goes before it",
-      grants([[0, sized("a", 12, busy), sized("b", 20, asking), sized("c", 4, asking)]], memory),
+      grants([[0, sized("a", 12, busy), sized("b", 20, requesting), sized("c", 4, requesting)]], memory),
       "a has a place, b waits for a c, c has a place; again in 5 s",
     ],
     [
       "one that would be in its way does not",
-      grants([[0, sized("a", 12, busy), sized("b", 20, asking), sized("c", 6, asking)]], memory),
+      grants([[0, sized("a", 12, busy), sized("b", 20, requesting), sized("c", 6, requesting)]], memory),
       "a has a place, b waits for a, c waits for a; again in 5 s",
     ],
     [
       "a slot that can never fit beside always loaded slots waits in vain, and delays no other slot",
       grants(
-        [[0, sized("a", 12, { ...ready, isAlways: true }), sized("b", 20, asking), sized("c", 12, asking)]],
+        [[0, sized("a", 12, { ...ready, isAlways: true }), sized("b", 20, requesting), sized("c", 12, requesting)]],
         memory,
       ),
       "a has a place, b waits for a c in vain, c has a place",
@@ -247,7 +262,7 @@ describe("room by bytes", () => {
     ],
     [
       "room is not granted before what leaves is gone",
-      grants([[0, sized("a", 20, { ...ready, isLeaving: true }), sized("b", 20, asking)]], memory),
+      grants([[0, sized("a", 20, { ...ready, isLeaving: true }), sized("b", 20, requesting)]], memory),
       "a leaves for b, b waits for a",
     ],
   ];
@@ -255,15 +270,15 @@ describe("room by bytes", () => {
 
   it("names the slots with their memory, the slots that stay, and the slots that still load", () => {
     assert.deepEqual(
-      said(sized("a", 12, { ...ready, isPinned: true }), sized("b", 8, loading), sized("c", 10, asking)),
+      said(sized("a", 12, { ...ready, isPinned: true }), sized("b", 8, loading), sized("c", 10, requesting)),
       [
         "group gpu is full: it needs 10.0 GiB, and of 24.0 GiB of memory a holds 12.0 GiB (is pinned, and leaves only when it is idle for its own idle time) and b holds 8.0 GiB (still loads)",
       ],
     );
-    assert.deepEqual(said(sized("a", 30, asking)), [
+    assert.deepEqual(said(sized("a", 30, requesting)), [
       "group gpu has too little for it: it needs 30.0 GiB, and the group has 24.0 GiB of memory",
     ]);
-    assert.deepEqual(said(sized("a", 20, { ...ready, isAlways: true }), sized("b", 20, asking)), [
+    assert.deepEqual(said(sized("a", 20, { ...ready, isAlways: true }), sized("b", 20, requesting)), [
       "group gpu is full: it needs 20.0 GiB, and of 24.0 GiB of memory a holds 20.0 GiB (is always loaded); always loaded slots never leave",
     ]);
   });

@@ -18,7 +18,7 @@ export function member(name: string, more: Partial<Member> = {}): Member {
   return {
     name,
     needs: new Map([["slots", 1]]),
-    isAsking: false,
+    isRequesting: false,
     isPresent: false,
     isReady: false,
     isLeaving: false,
@@ -31,7 +31,7 @@ export function member(name: string, more: Partial<Member> = {}): Member {
   };
 }
 
-export const asking = { isAsking: true } as const;
+export const requesting = { isRequesting: true } as const;
 export const loading = { isPresent: true } as const;
 export const ready = { isPresent: true, isReady: true } as const;
 export const busy = { ...ready, isBusy: true } as const;

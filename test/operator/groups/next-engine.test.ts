@@ -6,7 +6,7 @@ import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import { amountOf, exceeded } from "../../../src/operator/groups/amounts.ts";
 import type { Entries } from "../../../src/operator/groups/entries.ts";
 import { grown, type Member } from "../../../src/operator/groups/member.ts";
-import { asking, gib, member, ready } from "./members.ts";
+import { requesting, gib, member, ready } from "./members.ts";
 
 const rules: GroupRules = { group: "gpu", capacity: gib(20), maxWaitMs: 30_000, minResidencyMs: 0 };
 
@@ -23,14 +23,19 @@ describe("the next engine of a loaded slot", () => {
     const first = admit([loaded("a", 10, 16), busy], rules, new Map(), 0);
     assert.deepEqual(first.entries.get("a")?.next, { state: "waiting", sinceMs: 0 });
     const second = admit(
-      [loaded("a", 10, 16), busy, member("c", { ...asking, needs: gib(2) })],
+      [loaded("a", 10, 16), busy, member("c", { ...requesting, needs: gib(2) })],
       rules,
       first.entries,
       1000,
     );
     // c fits now, but not beside a as it will be when b has left.
     const third = admit(
-      [loaded("a", 10, 16), busy, member("c", { ...asking, needs: gib(2) }), member("d", { ...asking, needs: gib(9) })],
+      [
+        loaded("a", 10, 16),
+        busy,
+        member("c", { ...requesting, needs: gib(2) }),
+        member("d", { ...requesting, needs: gib(9) }),
+      ],
       rules,
       second.entries,
       2000,
@@ -44,7 +49,7 @@ describe("the next engine of a loaded slot", () => {
     const before = admit([loaded("a", 10, 16), member("c", { needs: gib(6) })], rules, new Map(), 0);
     assert.deepEqual(before.nextGrants.get("a"), { key: "16", grant: { state: "granted" } });
     const after = admit(
-      [loaded("a", 10, 16), member("c", { ...asking, needs: gib(6) })],
+      [loaded("a", 10, 16), member("c", { ...requesting, needs: gib(6) })],
       rules,
       before.entries,
       40_000,
@@ -55,7 +60,7 @@ describe("the next engine of a loaded slot", () => {
   it("is not granted to a slot that the same decision tells to leave", () => {
     // a grows into what is free; c waits longest by name only after a, and a alone could make room for it.
     const { grants, nextGrants } = admit(
-      [loaded("a", 4, 6), member("c", { ...asking, needs: gib(18) })],
+      [loaded("a", 4, 6), member("c", { ...requesting, needs: gib(18) })],
       rules,
       new Map(),
       40_000,
@@ -88,7 +93,7 @@ describe("the next engine of a loaded slot", () => {
 interface Slot {
   size: number;
   next: number | undefined;
-  state: "offline" | "asking" | "loading" | "ready" | "leaving";
+  state: "offline" | "requesting" | "loading" | "ready" | "leaving";
   isBusy: boolean;
 }
 
@@ -116,12 +121,12 @@ describe("a group whose slots are swapped and loaded in any order", () => {
           slots.map(({ size, next, state, isBusy }, at) =>
             member(`s${at}`, {
               needs: gib(size),
-              isAsking: state === "asking",
+              isRequesting: state === "requesting",
               isPresent: state === "loading" || state === "ready" || state === "leaving",
               isReady: state === "ready" || state === "leaving",
               isLeaving: state === "leaving",
               isBusy,
-              ...(next === undefined || state === "offline" || state === "asking"
+              ...(next === undefined || state === "offline" || state === "requesting"
                 ? {}
                 : { next: { key: `${next}`, needs: gib(next) } }),
             }),
@@ -132,7 +137,7 @@ describe("a group whose slots are swapped and loaded in any order", () => {
           if (slot === undefined) continue;
           const name = `s${each.index}`;
           const isPresent = slot.state === "ready" || slot.state === "loading";
-          if (each.do === "ask" && slot.state === "offline") slot.state = "asking";
+          if (each.do === "ask" && slot.state === "offline") slot.state = "requesting";
           if (each.do === "busy" && slot.state === "ready") slot.isBusy = true;
           if (each.do === "rest") slot.isBusy = false;
           if (each.do === "pass") nowMs += each.ms;
@@ -148,7 +153,7 @@ describe("a group whose slots are swapped and loaded in any order", () => {
           check(members(), admission);
           for (const [at, { name: each }] of members().entries()) {
             const [state, to] = [slots[at], admission.grants.get(each)?.state];
-            if (state?.state === "asking" && to === "granted") state.state = "loading";
+            if (state?.state === "requesting" && to === "granted") state.state = "loading";
             if (state?.state === "ready" && to === "leaving") state.state = "leaving";
           }
         }

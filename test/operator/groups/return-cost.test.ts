@@ -7,7 +7,7 @@ import type { Member } from "../../../src/operator/groups/member.ts";
 import { returnCost, shownCost, type CostFacts } from "../../../src/operator/groups/return-cost.ts";
 import { custom, Site } from "../site.ts";
 import { perToken } from "../../support/context-cost.ts";
-import { asking, member, ready, slots } from "./members.ts";
+import { requesting, member, ready, slots } from "./members.ts";
 
 const loaded = { lastLoad: { startedAt: "2026-01-01T00:00:00.000Z", startSeconds: 3, warmSeconds: 1 }, decisions: {} };
 const keeping = { keepContext: { value: "on", reason: "the spec" } };
@@ -77,7 +77,7 @@ describe("the cost of coming back", () => {
 describe("a group", () => {
   const rules: GroupRules = { ...slots(2), maxWaitMs: 60_000, minResidencyMs: 0 };
   const leaving = (...members: readonly Member[]): string => {
-    const told = [...admit([...members, member("new", asking)], rules, new Map(), 0).grants];
+    const told = [...admit([...members, member("new", requesting)], rules, new Map(), 0).grants];
     return told.flatMap(([name, { state }]) => (state === "leaving" ? [name] : [])).join();
   };
 

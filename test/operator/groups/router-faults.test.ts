@@ -5,7 +5,7 @@ import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import type { Entries } from "../../../src/operator/groups/entries.ts";
 import type { Member } from "../../../src/operator/groups/member.ts";
 import { custom, Site } from "../site.ts";
-import { asking, busy, loading, member, ready, slots } from "./members.ts";
+import { requesting, busy, loading, member, ready, slots } from "./members.ts";
 
 const rules: GroupRules = { ...slots(2), maxWaitMs: 60_000, minResidencyMs: 0 };
 
@@ -28,7 +28,7 @@ function after(
 describe("faults of llama.cpp's router that a group does not have", () => {
   it("one of two waiting slots starves: here each gets the place in its turn, also beside a client that never pauses", () => {
     const one: GroupRules = { ...rules, ...slots(1) };
-    const wait = [member("b", asking), member("c", asking)];
+    const wait = [member("b", requesting), member("c", requesting)];
     const first = after(
       [
         [0, member("a", busy), ...wait],
@@ -49,10 +49,10 @@ describe("faults of llama.cpp's router that a group does not have", () => {
       [
         [0, member("a", busy), ...wait],
         [60_000, member("a", busy), ...wait],
-        [61_000, member("a", asking), ...wait],
-        [70_000, member("a", asking), member("b", busy), member("c", asking)],
-        [140_000, member("a", asking), member("b", busy), member("c", asking)],
-        [141_000, member("a", asking), member("b", asking), member("c", asking)],
+        [61_000, member("a", requesting), ...wait],
+        [70_000, member("a", requesting), member("b", busy), member("c", requesting)],
+        [140_000, member("a", requesting), member("b", busy), member("c", requesting)],
+        [141_000, member("a", requesting), member("b", requesting), member("c", requesting)],
       ],
       one,
     );
@@ -62,10 +62,10 @@ describe("faults of llama.cpp's router that a group does not have", () => {
   it("the most recently requested model is evicted: here neither a slot with a new grant nor a slot with a request leaves", () => {
     const told = after([
       [0, member("a", { ...ready, idleMs: 900_000 }), member("b", { ...busy, idleMs: 0 }), member("c")],
-      [1000, member("a", { ...ready, idleMs: 901_000 }), member("b", { ...busy, idleMs: 0 }), member("c", asking)],
-      [2000, member("b", { ...busy, idleMs: 0 }), member("c", asking), member("a")],
+      [1000, member("a", { ...ready, idleMs: 901_000 }), member("b", { ...busy, idleMs: 0 }), member("c", requesting)],
+      [2000, member("b", { ...busy, idleMs: 0 }), member("c", requesting), member("a")],
       // c has its room and has not begun to load; d wants room, too.
-      [2001, member("b", { ...busy, idleMs: 0 }), member("c", asking), member("d", asking)],
+      [2001, member("b", { ...busy, idleMs: 0 }), member("c", requesting), member("d", requesting)],
     ]);
     assert.deepEqual([told.get("b"), told.get("c"), told.get("d")], ["granted", "granted", "waiting"]);
   });
@@ -73,23 +73,23 @@ describe("faults of llama.cpp's router that a group does not have", () => {
   it("a loading model is killed by the next request: here a loading slot never leaves, however long another waits", () => {
     const loads = [member("a", loading), member("b", loading)];
     const told = after([
-      [0, ...loads, member("c", asking)],
-      [3_600_000, ...loads, member("c", asking)],
+      [0, ...loads, member("c", requesting)],
+      [3_600_000, ...loads, member("c", requesting)],
     ]);
     assert.deepEqual([...told.values()], ["granted", "granted", "waiting"]);
   });
 
   it("a client that has left while it waited costs a running model its place: here the model stays", () => {
     const one: GroupRules = { ...rules, ...slots(1) };
-    const left = { ...asking, isUnattended: true };
+    const left = { ...requesting, isUnattended: true };
     const moments = [
-      [0, member("a", busy), member("b", asking)],
+      [0, member("a", busy), member("b", requesting)],
       [1000, member("a", busy), member("b", left)],
       [5000, member("a", { ...ready, idleMs: 10 }), member("b", left)],
     ] as const;
     assert.deepEqual([...after(moments, one).values()], ["granted", "waiting"]);
     // Another client asks for it: now the idle one leaves.
-    const again = after([...moments, [6000, member("a", { ...ready, idleMs: 1010 }), member("b", asking)]], one);
+    const again = after([...moments, [6000, member("a", { ...ready, idleMs: 1010 }), member("b", requesting)]], one);
     assert.deepEqual([...again.values()], ["leaving", "waiting"]);
     // Room that is free is its own all the same.
     assert.equal(after([...moments, [6000, member("a"), member("b", left)]], one).get("b"), "granted");
@@ -99,12 +99,12 @@ describe("faults of llama.cpp's router that a group does not have", () => {
     const one: GroupRules = { ...rules, ...slots(1) };
     const told = after(
       [
-        [0, member("a", asking), member("b", asking), member("c", asking)],
-        [1000, member("a", loading), member("b", asking), member("c", asking)],
+        [0, member("a", requesting), member("b", requesting), member("c", requesting)],
+        [1000, member("a", loading), member("b", requesting), member("c", requesting)],
         // a backs off and asks for nothing; b fails as well.
-        [2000, member("a"), member("b", asking), member("c", asking)],
-        [3000, member("a"), member("b", loading), member("c", asking)],
-        [4000, member("a"), member("b"), member("c", asking)],
+        [2000, member("a"), member("b", requesting), member("c", requesting)],
+        [3000, member("a"), member("b", loading), member("c", requesting)],
+        [4000, member("a"), member("b"), member("c", requesting)],
       ],
       one,
     );

@@ -74,7 +74,7 @@ export function simulate(
   const last = due.at(-1)?.at ?? 0;
   let next = 0;
   const isBusy = ({ waiting, inFlight }: State): boolean => waiting.length + inFlight.length > 0;
-  const isAsking = (slot: State, now: number): boolean =>
+  const isRequesting = (slot: State, now: number): boolean =>
     slot.state === "offline" && slot.waiting.length > 0 && slot.retryAt <= now;
   for (let now = 0; now <= last + patienceMs; now += stepMs) {
     for (; (due[next]?.at ?? Infinity) <= now; next += 1) {
@@ -103,7 +103,7 @@ export function simulate(
     const members = states.map((slot) =>
       member(slot.name, {
         needs: slot.needs,
-        isAsking: isAsking(slot, now),
+        isRequesting: isRequesting(slot, now),
         isPresent: slot.state !== "offline",
         isReady: slot.state === "ready",
         isLeaving: slot.state === "leaving",
@@ -126,7 +126,7 @@ export function simulate(
         if (isBusy(slot) && !isLate) problems.push(`${slot.name} is busy and told to leave at ${now}`);
         Object.assign(slot, { state: "leaving", sinceMs: now });
       }
-      if (grant?.state === "granted" && isAsking(slot, now)) {
+      if (grant?.state === "granted" && isRequesting(slot, now)) {
         Object.assign(slot, { state: "loading", sinceMs: now });
         loads += 1;
       }

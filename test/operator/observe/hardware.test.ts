@@ -34,7 +34,7 @@ async function scene(): Promise<Scene> {
     errors,
     start: async (look, isPaused = false) => {
       const onError = (error: unknown): void => void errors.push(error);
-      return owned.use(await followHardware({ store, probe: look, isPaused, onError, againMs: 20 }));
+      return owned.use(await followHardware({ store, probe: look, isPaused, onError, retryMs: 20 }));
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

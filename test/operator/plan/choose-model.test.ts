@@ -14,7 +14,7 @@ const ready = (ref: string, readyMs: number, wasUsed = true): Residence => ({ ph
 const loading: Residence = { phase: "loading", ref: "a" };
 
 function decide(demand: Readonly<Record<string, ModelDemand>>, more: Partial<ChoiceFacts> = {}): string {
-  const { ref, againMs, reason } = chooseModel({
+  const { ref, requeueMs, reason } = chooseModel({
     refs: ["a", "b", "c"],
     chosen: "a",
     residence: ready("a", 60_000),
@@ -27,7 +27,7 @@ function decide(demand: Readonly<Record<string, ModelDemand>>, more: Partial<Cho
     minResidencyMs: 10_000,
     ...more,
   });
-  return [ref, ...(againMs === undefined ? [] : [`again in ${againMs / 1000} s`]), reason ?? []].flat().join("; ");
+  return [ref, ...(requeueMs === undefined ? [] : [`again in ${requeueMs / 1000} s`]), reason ?? []].flat().join("; ");
 }
 
 describe("which of its models a slot holds", () => {

@@ -40,7 +40,7 @@ const cut = {
   message: "the pull of x was cut",
   isTerminal: false,
 } as const;
-const silence = "the Docker daemon does not answer";
+const runtimeError = "the Docker daemon does not answer";
 const serving: Omit<Partial<SlotInput>, "spec"> = {
   before: ready,
   observed: [observed(container)],
@@ -94,22 +94,22 @@ const table: readonly [string, SlotInput, string][] = [
   ],
   [
     "a daemon that is silent: what answers stays in service",
-    input({ ...serving, silence }),
+    input({ ...serving, runtimeError }),
     "runtimeUnreachable: ready loadedRetrying RuntimeUnavailable [wait]",
   ],
   [
     "a daemon that is silent: what does not answer is not ready, and nothing is stopped",
-    input({ ...serving, silence, health: { main: { ...warm, isHealthy: false, failures: 1 } } }),
+    input({ ...serving, runtimeError, health: { main: { ...warm, isHealthy: false, failures: 1 } } }),
     "runtimeUnreachable: error retrying RuntimeUnavailable [wait]",
   ],
   [
     "a daemon that is silent: nothing is started, and nothing has failed",
-    input({ silence }),
+    input({ runtimeError }),
     "runtimeUnreachable: error retrying RuntimeUnavailable [wait]",
   ],
   [
     "a daemon that is silent is no matter to a slot that is not wanted",
-    input({ silence, spec: { enabled: false } }),
+    input({ runtimeError, spec: { enabled: false } }),
     "notWanted: offline offline Disabled []",
   ],
   [

@@ -27,7 +27,7 @@ test("the page holds every family, and the values of two published statuses", as
     counters: { transitions: { starting: 4 }, restarts: 2 },
   });
   metrics.published(before, undefined);
-  metrics.movedIllegally({ slot: "primary" });
+  metrics.countIllegalTransition({ slot: "primary" });
   metrics.published(
     published({
       lastLoad: { ...lastLoad, warmSeconds: 3 },
@@ -144,7 +144,7 @@ test("a slot that is gone leaves no series behind", async () => {
   const metrics = new OperatorMetrics(() => ({ depth: 0, oldestAgeMs: 0 }));
   const before = published();
   metrics.published(before, undefined);
-  metrics.movedIllegally({ slot: "primary" });
+  metrics.countIllegalTransition({ slot: "primary" });
   metrics.deleted("primary", undefined);
   assert.deepEqual(
     (await page(metrics)).filter((line) => line.includes("primary")),

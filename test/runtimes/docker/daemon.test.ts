@@ -21,7 +21,7 @@ it("a daemon that accepts and does not answer is unavailable for a plain request
   server.listen(path);
   await once(server, "listening");
   try {
-    const daemon = new Daemon(path, { silenceMs: 50 });
+    const daemon = new Daemon(path, { callTimeoutMs: 50 });
     const stream = new AbortController();
     let isOver = false;
     const events = daemon
@@ -80,7 +80,7 @@ it("a lost answer to a query has a shorter time limit than a lost answer to a ch
     response.once("close", () => clearInterval(talking));
     assert.match(asked, /^GET /);
   });
-  const daemon = new Daemon(double.path, { briefMs: 100 });
+  const daemon = new Daemon(double.path, { readTimeoutMs: 100 });
   const isLost = (error: unknown): boolean =>
     error instanceof RuntimeUnavailable && error.message.endsWith("does not answer: no answer for 0.1 s");
   await assert.rejects(
@@ -98,7 +98,7 @@ it("an answer that is cut before its end is a failure, without any time limit of
     response.writeHead(201, { "content-length": 100 }).write("{");
     setImmediate(() => response.destroy());
   });
-  using daemon = new Daemon(double.path, { silenceMs: 200 });
+  using daemon = new Daemon(double.path, { callTimeoutMs: 200 });
   await assert.rejects(
     daemon.call((api) => api.createContainer({ Image: "x" })),
     RuntimeUnavailable,
@@ -164,7 +164,7 @@ it("a stream that does not begin is given up, and its connection with it", async
     open.add(response);
     response.once("close", () => open.delete(response));
   });
-  const daemon = new Daemon(double.path, { briefMs: 100 });
+  const daemon = new Daemon(double.path, { readTimeoutMs: 100 });
   await assert.rejects(
     daemon.stream((api, abortSignal) => api.getEvents({ abortSignal }), new AbortController().signal),
     (error) => error instanceof RuntimeUnavailable && error.message.endsWith("no answer for 0.1 s"),

@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { SlotState } from "../../api/states.ts";
 
-export interface IllegalMove {
+export interface IllegalTransition {
   readonly slot: string;
   readonly from: SlotState;
   readonly to: SlotState;
@@ -10,19 +10,19 @@ export interface IllegalMove {
 }
 
 /** Transitions that the table of states forbids: each is counted, and logged once per slot and pair of states. */
-export class IllegalMoves {
+export class IllegalTransitions {
   readonly #log: Logger;
-  readonly #onMove: (move: IllegalMove) => void;
+  readonly #onTransition: (transition: IllegalTransition) => void;
   readonly #logged = new Map<string, Set<string>>();
 
-  constructor(log: Logger, onMove: (move: IllegalMove) => void) {
+  constructor(log: Logger, onTransition: (transition: IllegalTransition) => void) {
     this.#log = log;
-    this.#onMove = onMove;
+    this.#onTransition = onTransition;
   }
 
-  note(move: IllegalMove): void {
-    const { slot, from, to, reason } = move;
-    this.#onMove(move);
+  record(transition: IllegalTransition): void {
+    const { slot, from, to, reason } = transition;
+    this.#onTransition(transition);
     const logged = this.#logged.get(slot) ?? new Set();
     this.#logged.set(slot, logged);
     if (logged.has(`${from} ${to}`)) return;

@@ -5,7 +5,7 @@ import { canMove, slotStates, type SlotState } from "../../../src/api/states.ts"
 import type { PublishedSlot } from "../../../src/api/status.ts";
 import { defaultBackoff } from "../../../src/operator/plan/backoff.ts";
 import type { Decision } from "../../../src/operator/plan/decision.ts";
-import { IllegalMoves, type IllegalMove } from "../../../src/operator/report/illegal-moves.ts";
+import { IllegalTransitions, type IllegalTransition } from "../../../src/operator/report/illegal-transitions.ts";
 import type { Outcome } from "../../../src/operator/report/outcome.ts";
 import { publish } from "../../../src/operator/report/publish.ts";
 import { PublishedWriter } from "../../../src/operator/report/written.ts";
@@ -59,7 +59,7 @@ describe("moves that the table of states forbids", () => {
       backoff: defaultBackoff,
     };
     const states: string[] = [];
-    const moves: IllegalMove[] = [];
+    const moves: IllegalTransition[] = [];
     const given = input({ before: published({ state: "pulling" }), observed: [observed()], health: { main: warm } });
     const outcome: Outcome = {
       observed: given.observed,
@@ -81,7 +81,7 @@ describe("moves that the table of states forbids", () => {
     };
     const after = await publish(dependencies, given, ready, outcome, {
       onPublished: (slot) => void states.push(slot.status.state),
-      illegalMoves: { note: (move) => void moves.push(move) },
+      illegalTransitions: { record: (move) => void moves.push(move) },
     });
     assert.deepEqual(states, ["error", "ready"]);
     assert.deepEqual(moves, [{ slot: "primary", from: "pulling", to: "ready", reason: "Loaded" }]);
@@ -92,11 +92,11 @@ describe("moves that the table of states forbids", () => {
     const lines: string[] = [];
     const counted: string[] = [];
     const log = pino({ level: "error" }, { write: (line) => void lines.push(line) });
-    const moves = new IllegalMoves(log, ({ slot, to }) => void counted.push(`${slot} ${to}`));
+    const moves = new IllegalTransitions(log, ({ slot, to }) => void counted.push(`${slot} ${to}`));
     const move = { slot: "a", from: "pulling", to: "ready", reason: "Loaded" } as const;
-    for (const one of [move, move, { ...move, to: "serving" } as const, { ...move, slot: "b" }]) moves.note(one);
+    for (const one of [move, move, { ...move, to: "serving" } as const, { ...move, slot: "b" }]) moves.record(one);
     moves.forget("a");
-    moves.note(move);
+    moves.record(move);
     assert.deepEqual(counted, ["a ready", "a ready", "a serving", "b ready", "a ready"]);
     assert.equal(lines.length, 4);
   });

@@ -48,7 +48,7 @@ const sentences: Readonly<Record<string, string>> = {
 };
 
 /** The sentence for a reason, without the slot's name. */
-export function failureWords(reason: string): string {
+export function failureMessage(reason: string): string {
   return Object.hasOwn(sentences, reason) ? (sentences[reason] ?? unnamed) : unnamed;
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import OpenAI from "openai";
-import { clientMistake } from "../../../src/gateway/relay/client-mistake.ts";
+import { clientError } from "../../../src/gateway/relay/client-error.ts";
 import { engineEventFailure } from "../../../src/gateway/relay/engine-failure.ts";
 import { refusalFailure } from "../../../src/gateway/upstreams/provider-failure.ts";
 import { startGateway } from "../../support/gateway.ts";
@@ -61,7 +61,7 @@ describe("a prompt beyond the context", () => {
   ];
   for (const [engine, status, body] of said) {
     it(`is reported in a single form, with llama.cpp's type and counts, whatever ${engine} says`, () => {
-      const failure = clientMistake(status, body);
+      const failure = clientError(status, body);
       const { details: _details, ...error } = failure?.envelope().error ?? { details: undefined };
       assert.equal(failure?.status, 400);
       assert.deepEqual(error, {
@@ -76,8 +76,7 @@ describe("a prompt beyond the context", () => {
   }
 
   it("is reported without counts where the engine gives none", () => {
-    const { message, familiar } =
-      clientMistake(400, { error: { code: "context_length_exceeded", message: "no" } }) ?? {};
+    const { message, familiar } = clientError(400, { error: { code: "context_length_exceeded", message: "no" } }) ?? {};
     assert.equal(message, "request exceeds the available context size, try increasing it");
     assert.deepEqual(familiar, { openai_code: "context_length_exceeded" });
   });
@@ -85,7 +84,7 @@ describe("a prompt beyond the context", () => {
   it("is not confused with a limit of the answer that is too high", () => {
     const message =
       "'max_tokens' is too large: 900. This model's maximum context length is 512 tokens and your request has 100 input tokens.";
-    assert.equal(clientMistake(400, { error: { message, type: "BadRequestError" } }), undefined);
+    assert.equal(clientError(400, { error: { message, type: "BadRequestError" } }), undefined);
   });
 
   it("is reported in the same form for a provider, and within a stream", () => {
@@ -139,7 +138,7 @@ describe("a client's mistake that an engine reports as its own failure", () => {
   ];
   for (const [message, type, status, told] of mistakes) {
     it(`is 400 with its reason: ${told}`, () => {
-      const failure = clientMistake(status, { error: { code: status, message, type } });
+      const failure = clientError(status, { error: { code: status, message, type } });
       assert.deepEqual([failure?.code, failure?.status, failure?.message], ["dispatch.rejected", 400, told]);
       assert.equal(failure?.details, undefined);
     });
@@ -153,7 +152,7 @@ describe("a client's mistake that an engine reports as its own failure", () => {
     [503, { error: { message: "Loading model", type: "unavailable_error" } }],
     [400, { error: { message: "temperature must be a number", type: "invalid_request_error" } }],
   ] as const)
-    it(`is not ${status} ${JSON.stringify(body)}`, () => assert.equal(clientMistake(status, body), undefined));
+    it(`is not ${status} ${JSON.stringify(body)}`, () => assert.equal(clientError(status, body), undefined));
 
   it("is not tried again by an SDK", async () => {
     const message = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj";

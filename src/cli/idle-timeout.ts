@@ -7,20 +7,20 @@ export class Unresponsive extends Error {
 
 /**
  * Ends a request with `Unresponsive` when its service does not live. An answer may take minutes, while a model computes or a
- * slot loads: after `silentMs` without a byte, `startCheck` sends a request of its own, which must get any answer within the
+ * slot loads: after `idleTimeoutMs` without a byte, `startCheck` sends a request of its own, which must get any answer within the
  * same time again. Ends with the first byte of the answer, or with the request.
  */
-export function watchSilence(request: ClientRequest, startCheck: () => ClientRequest, silentMs: number): void {
+export function watchIdle(request: ClientRequest, startCheck: () => ClientRequest, idleTimeoutMs: number): void {
   let livenessCheck: ClientRequest | undefined;
-  let timer = setTimeout(checkLiveness, silentMs);
+  let timer = setTimeout(checkLiveness, idleTimeoutMs);
   function checkLiveness(): void {
     const check = startCheck();
     livenessCheck = check;
-    timer = setTimeout(() => request.destroy(new Unresponsive()), silentMs);
+    timer = setTimeout(() => request.destroy(new Unresponsive()), idleTimeoutMs);
     check.once("response", (answer) => {
       answer.resume();
       clearTimeout(timer);
-      timer = setTimeout(checkLiveness, silentMs);
+      timer = setTimeout(checkLiveness, idleTimeoutMs);
     });
     // An error here proves nothing: the timer continues.
     check.on("error", () => undefined);

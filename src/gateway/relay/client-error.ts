@@ -16,13 +16,13 @@ interface EngineError {
  * same message for every engine, llama.cpp's, which SDKs recognise; some mistakes `llama-server` reports as its own
  * failures, after which SDKs would repeat the request. Undefined for anything else.
  */
-export function clientMistake(status: number, body: unknown): ApiError | undefined {
+export function clientError(status: number, body: unknown): ApiError | undefined {
   const error = errorIn(body);
   const overflow = overflowOf(error);
   if (overflow !== undefined) return contextExceeded(overflow, status < 500 ? showable(body) : undefined);
   // 502 and above are about the engine's own backend, or its load.
   if (status !== 500 && status !== 501) return undefined;
-  const words = mistakeWords(error);
+  const words = clientMessage(error);
   return words === undefined ? undefined : new ApiError("dispatch.rejected", { message: words });
 }
 
@@ -44,7 +44,7 @@ interface Overflow {
 }
 
 /** Tokens of the prompt and of the context in engines' messages, in this order. */
-const overflowWords: readonly RegExp[] = [
+const overflowMessages: readonly RegExp[] = [
   // llama.cpp, for embeddings and ranking.
   /input \((?<requested>\d+) tokens\) is too large to process.*batch size: (?<size>\d+)/,
   // Embedded engines of earlier versions.
@@ -61,7 +61,7 @@ function overflowOf({ message, type, code, requested, size }: EngineError): Over
   const isNamed = type === "exceed_context_size_error" || code === "context_length_exceeded";
   if (isNamed && typeof requested === "number" && typeof size === "number") return { requested, size };
   const words = (message ?? "").slice(0, 2000);
-  for (const pattern of overflowWords) {
+  for (const pattern of overflowMessages) {
     const found = pattern.exec(words)?.groups;
     const counts = { requested: Number(found?.["requested"]), size: Number(found?.["size"]) };
     // Further tokens beside the prompt, such as `max_tokens`, may be the ones beyond the limit.
@@ -96,7 +96,7 @@ const serverMistakes: readonly { readonly words: RegExp; readonly message?: stri
 /** Error types that mean a client's mistake. */
 const mistakeTypes: ReadonlySet<unknown> = new Set(["invalid_request_error", "not_supported_error"]);
 
-function mistakeWords({ message, type }: EngineError): string | undefined {
+function clientMessage({ message, type }: EngineError): string | undefined {
   const known = serverMistakes.find(({ words }) => words.test(message ?? ""));
   if (known === undefined && !mistakeTypes.has(type)) return undefined;
   return known?.message ?? cleaned(message ?? "the engine refused the request");
