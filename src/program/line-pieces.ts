@@ -1,6 +1,16 @@
 /** The size of a piece, in bytes. */
 export const pieceBytes = 256 * 1024;
 
+/** A line that is made when it is written: many in a row take less time than as many between other work (docs/performance.md). */
+export interface LateLine {
+  /** `put` takes no more bytes. */
+  readonly mostBytes: number;
+  /** Writes the line with its end into memory from `at` on, and returns where it ends. */
+  put(memory: Buffer, at: number): number;
+  /** The same as text. */
+  text(): string;
+}
+
 /**
  * Lines in their order, put together into pieces of memory as they come: lines that wait as texts would be copied by each of V8's
  * young collections. A line is never divided; a line that is larger than a piece is a piece of its own.
@@ -29,11 +39,21 @@ export class LinePieces {
         }
       }
     }
-    if (this.#last === undefined) {
-      this.#last = this.#spare ?? Buffer.allocUnsafeSlow(pieceBytes);
-      this.#spare = undefined;
+    const written = this.#open().write(line, this.#used);
+    this.#used += written;
+    return written;
+  }
+
+  /** The number of the line's bytes; undefined: they are more than `roomBytes`, and the line is not added. */
+  addLate(line: LateLine, roomBytes: number): number | undefined {
+    const { mostBytes } = line;
+    if (mostBytes > pieceBytes) {
+      const text = line.text();
+      return Buffer.byteLength(text) <= roomBytes ? this.add(text) : undefined;
     }
-    const written = this.#last.write(line, this.#used);
+    if (this.#used + mostBytes > pieceBytes) this.#close();
+    const written = line.put(this.#open(), this.#used) - this.#used;
+    if (written > roomBytes) return undefined;
     this.#used += written;
     return written;
   }
@@ -54,6 +74,14 @@ export class LinePieces {
   clear(): void {
     this.#full = [];
     this.#used = 0;
+  }
+
+  #open(): Buffer {
+    if (this.#last === undefined) {
+      this.#last = this.#spare ?? Buffer.allocUnsafeSlow(pieceBytes);
+      this.#spare = undefined;
+    }
+    return this.#last;
   }
 
   #close(): void {

@@ -1,6 +1,6 @@
 import { write, writeSync } from "node:fs";
 import { errorCode } from "../lib/error-code.ts";
-import { LinePieces, pieceBytes } from "./line-pieces.ts";
+import { LinePieces, pieceBytes, type LateLine } from "./line-pieces.ts";
 
 /** After a write, lines that may wait do so for this time, until there are more of them: each write wakes a thread. */
 const pauseMs = 100;
@@ -11,12 +11,6 @@ const lastMs = 1000;
 
 /** Late lines that wait at most: what each of them is made from stays in memory. */
 const lateLimit = 32;
-
-/** A line that is made when it is written: many in a row take half the time of as many between other work (docs/performance.md). */
-export interface LateLine {
-  /** With its end. */
-  text(): string;
-}
 
 export interface LogOutputOptions {
   readonly fd: number;
@@ -71,24 +65,20 @@ export class LogOutput {
     if (this.#late.length === 0) return;
     const lines = this.#late;
     this.#late = [];
-    const texts = lines.map((line) => line.text());
-    let text = "";
-    for (const line of texts) text += line;
-    // Together they are one copy into the piece.
-    if (this.#hasRoom(text)) this.#waitingBytes += this.#waiting.add(text);
-    else for (const line of texts) this.#add(line);
+    if (this.#isGone) return;
+    for (const line of lines) {
+      const bytes = this.#waiting.addLate(line, this.#options.limitBytes - this.#waitingBytes);
+      if (bytes === undefined) this.#lostLines += 1;
+      else this.#waitingBytes += bytes;
+    }
   }
 
   #add(line: string): void {
     if (this.#isGone) return;
-    if (this.#hasRoom(line)) this.#waitingBytes += this.#waiting.add(line);
-    else this.#lostLines += 1;
-  }
-
-  #hasRoom(text: string): boolean {
     const room = this.#options.limitBytes - this.#waitingBytes;
     // At most three bytes for each UTF-16 unit: the exact number costs a pass over the text.
-    return text.length * 3 <= room || Buffer.byteLength(text) <= room;
+    if (line.length * 3 <= room || Buffer.byteLength(line) <= room) this.#waitingBytes += this.#waiting.add(line);
+    else this.#lostLines += 1;
   }
 
   #schedule(): void {

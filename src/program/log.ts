@@ -1,6 +1,7 @@
 import { pino, type Logger } from "pino";
 import { writeUnheld } from "./log-hold.ts";
-import { LogOutput, type LateLine } from "./log-output.ts";
+import type { LateLine } from "./line-pieces.ts";
+import { LogOutput } from "./log-output.ts";
 import { goOnWithoutReaders } from "./lost-output.ts";
 import { parseJson } from "../lib/json.ts";
 import { isRecord } from "../lib/record.ts";

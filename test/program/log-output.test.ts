@@ -2,11 +2,21 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
+import type { LateLine } from "../../src/program/line-pieces.ts";
 import { LogOutput } from "../../src/program/log-output.ts";
 
 /** A line of a hundred bytes. */
 const line = (name: string): string => `${name.padEnd(99, ".")}\n`;
 const turn = (): Promise<void> => Promise.resolve();
+/** Says that it may take three bytes for each UTF-16 unit. */
+const lateLine = (text: string, onMade: () => void = () => undefined): LateLine => ({
+  mostBytes: text.length * 3,
+  put: (memory, at) => {
+    onMade();
+    return at + memory.write(text, at);
+  },
+  text: () => text,
+});
 
 describe("the output of a log", () => {
   let written: string[] = [];
@@ -101,12 +111,7 @@ describe("the output of a log", () => {
 
   it("makes late lines in their order, when they are written or another line follows them", async () => {
     const made: string[] = [];
-    const late = (name: string) => ({
-      text: () => {
-        made.push(name);
-        return line(name);
-      },
-    });
+    const late = (name: string) => lateLine(line(name), () => made.push(name));
     output.writeLate(late("a"));
     assert.deepEqual(made, []);
     await turn();
@@ -130,6 +135,21 @@ describe("the output of a log", () => {
     assert.equal(made.length, 37, "so many requests are kept in memory at most");
   });
 
+  it("writes late lines of any size and alphabet whole, between other lines", async () => {
+    const lines = Array.from({ length: 400 }, (_, nth) => `${nth} ${"aß€😀".repeat((nth * 7919) % 30_000)}\n`);
+    for (const [nth, each] of lines.entries()) {
+      if (nth % 5 === 0) output.write(each, true);
+      else output.writeLate(lateLine(each));
+      if (nth % 3 === 0) continue;
+      await turn();
+      mock.timers.tick(100);
+      for (let done = finish.shift(); done !== undefined; done = finish.shift()) done();
+    }
+    mock.timers.tick(100);
+    // Not `equal`, which would print megabytes.
+    assert.ok(written.join("") === lines.join(""));
+  });
+
   it("writes late lines when the process ends", async () => {
     const last: string[] = [];
     mock.method(fs, "writeSync", (_fd: number, piece: Buffer) => {
@@ -137,7 +157,7 @@ describe("the output of a log", () => {
       return piece.length;
     });
     syncBuiltinESMExports();
-    output.writeLate({ text: () => line("a") });
+    output.writeLate(lateLine(line("a")));
     process.listeners("exit").at(-1)?.(0);
     await turn();
     assert.deepEqual([...written, ...last], [line("a")]);
@@ -146,7 +166,7 @@ describe("the output of a log", () => {
   it("counts late lines that find no room as lost", async () => {
     const onLost = mock.fn();
     const small = new LogOutput({ fd: 1, limitBytes: 150, onLost });
-    for (const name of ["a", "b", "c"]) small.writeLate({ text: () => line(name) });
+    for (const name of ["a", "b", "c"]) small.writeLate(lateLine(line(name)));
     await turn();
     assert.deepEqual(written, [line("a")]);
     finish.shift()?.();

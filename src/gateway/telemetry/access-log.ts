@@ -1,21 +1,7 @@
 import type { Logger } from "pino";
 import type { ApiError } from "../../api/errors.ts";
-import type { RequestRecord } from "./request-record.ts";
-
-/** A request whose answer was sent or has failed, or whose client has disconnected (499). */
-export interface EndedRequest {
-  /** As `requestIdOf` gives it: JSON escapes none of its characters. */
-  readonly requestId: string;
-  readonly path: string;
-  readonly slot: string;
-  readonly code: number;
-  readonly seconds: number;
-  readonly failure: ApiError | undefined;
-  readonly record: RequestRecord;
-}
-
-/** pino's number of the level "info". */
-const info = 30;
+import { AccessLine } from "./access-line.ts";
+import type { EndedRequest } from "./request-record.ts";
 
 /**
  * One line per request, without any text of request or answer; and each internal failure, with its cause. The lines have
@@ -49,80 +35,3 @@ export class AccessLog {
     this.#write(new AccessLine(request, Date.now()));
   }
 }
-
-/** The line of a request. */
-export class AccessLine {
-  readonly #request: EndedRequest;
-  readonly #time: number;
-
-  /** `time`: when it ended, in milliseconds of the wall clock. */
-  constructor(request: EndedRequest, time: number) {
-    this.#request = request;
-    this.#time = time;
-  }
-
-  /** With its end. */
-  text(): string {
-    const { requestId, path, slot, code, seconds, failure, record } = this.#request;
-    const { field, inMessage } = slots.of(slot);
-    const ms = Math.round(seconds * 1000);
-    let line = `${beginOf(this.#time)}${requestId}"${field}${code},"ms":${ms}${fieldsOf(record)}`;
-    if (failure !== undefined) line += `,"failure":"${failure.code}"`;
-    // No request id, no path of ours and no error code has a character that JSON escapes.
-    return `${line},"msg":"${path}${inMessage}${code}${failure === undefined ? "" : ` ${failure.code}`}"}\n`;
-  }
-}
-
-let begin = { time: -1, text: "" };
-
-/** Requests that end together end in the same millisecond, and a large number is the dearest part of a line. */
-function beginOf(time: number): string {
-  if (begin.time !== time)
-    begin = { time, text: `{"level":${info},"time":${time},"component":"gateway","requestId":"` };
-  return begin.text;
-}
-
-/** Unknown fields are left out. */
-function fieldsOf({ requestedModel, isStream, heldMs, queuedMs, firstTokenMs, engine }: RequestRecord): string {
-  let fields = requestedModel === "" ? "" : requestedModels.of(requestedModel);
-  if (isStream) fields += ',"stream":true';
-  if (heldMs >= 1) fields += `,"heldMs":${Math.round(heldMs)}`;
-  if (queuedMs >= 1) fields += `,"queuedMs":${Math.round(queuedMs)}`;
-  if (firstTokenMs > 0) fields += `,"firstTokenMs":${Math.round(firstTokenMs)}`;
-  if (engine === undefined) return fields;
-  fields += `${resolved.of(engine.model)}${Math.round(engine.ms)}`;
-  if (engine.tokensIn !== undefined) fields += `,"tokensIn":${engine.tokensIn}`;
-  if (engine.tokensOut !== undefined) fields += `,"tokensOut":${engine.tokensOut}`;
-  return fields;
-}
-
-/** Clients choose the names of models freely: at this number all are made again. */
-const nameLimit = 256;
-
-/** What lines say of a slot or model, by its name. */
-class NameTexts<T> {
-  readonly #texts = new Map<string, T>();
-  readonly #make: (quoted: string) => T;
-
-  /** `make` gets the name in JSON. */
-  constructor(make: (quoted: string) => T) {
-    this.#make = make;
-  }
-
-  of(name: string): T {
-    let text = this.#texts.get(name);
-    if (text === undefined) {
-      if (this.#texts.size >= nameLimit) this.#texts.clear();
-      text = this.#make(JSON.stringify(name));
-      this.#texts.set(name, text);
-    }
-    return text;
-  }
-}
-
-const slots = new NameTexts((quoted) => ({
-  field: `,"slot":${quoted},"status":`,
-  inMessage: ` ${quoted.slice(1, -1)} `,
-}));
-const requestedModels = new NameTexts((quoted) => `,"asked":${quoted}`);
-const resolved = new NameTexts((quoted) => `,"resolved":${quoted},"engineMs":`);

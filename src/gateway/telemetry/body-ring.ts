@@ -23,7 +23,8 @@ export class BodyRing {
     const at = this.#end % capacity;
     // A body stays in one piece.
     const from = at + length > capacity ? this.#end - at + capacity : this.#end;
-    body.copy(this.#bytes, from % capacity, 0, length);
+    // `copy` does the same with more checks.
+    this.#bytes.set(length === body.length ? body : body.subarray(0, length), from % capacity);
     this.#end = from + length;
     return { from, length };
   }

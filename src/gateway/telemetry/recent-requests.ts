@@ -1,5 +1,5 @@
 import { maskedText } from "../../api/masked-text.ts";
-import type { EndedRequest } from "./access-log.ts";
+import type { EndedRequest } from "./request-record.ts";
 import { BodyRing, type KeptBody } from "./body-ring.ts";
 
 /** One request that has ended. */

@@ -1,3 +1,4 @@
+import type { ApiError } from "../../api/errors.ts";
 import type { KeptBody } from "./body-ring.ts";
 
 /** Where an engine listens. */
@@ -34,6 +35,18 @@ export class RequestRecord {
   firstTokenMs = 0;
   /** Undefined: no engine answered. */
   engine: EngineFigures | undefined;
+}
+
+/** A request whose answer was sent or has failed, or whose client has disconnected (499). */
+export interface EndedRequest {
+  /** As `requestIdOf` gives it. */
+  readonly requestId: string;
+  readonly path: string;
+  readonly slot: string;
+  readonly code: number;
+  readonly seconds: number;
+  readonly failure: ApiError | undefined;
+  readonly record: RequestRecord;
 }
 
 const nameChars = 200;

@@ -69,7 +69,7 @@ export interface Sampling {
 /** A request's own spans, in its client's trace or in a new one. */
 export function ownTrace(headers: Headers, sampling: Sampling): RequestTrace {
   const client = readTraceparent(headers["traceparent"]);
-  if (client === undefined) return sampling.choose() ? withSpans(undefined, undefined) : unsampledTrace();
+  if (client === undefined) return sampling.choose() ? withSpans(undefined, undefined) : unsampled.next();
   const isChosen = (client.flags & sampledFlag) !== 0 && sampling.chooseOfClient();
   return isChosen ? withSpans(client, readTracestate(headers["tracestate"])) : passed(client, headers);
 }
@@ -87,17 +87,57 @@ function withSpans(client: ClientTrace | undefined, tracestate: string | undefin
   };
 }
 
+/** No receiver gets a span of it. It is passed on so that an engine with traces of its own does not begin one. */
+class UnsampledTrace implements RequestTrace {
+  readonly traceparent: string;
+  readonly tracestate = undefined;
+  readonly isSampled = false;
+
+  constructor(traceparent: string) {
+    this.traceparent = traceparent;
+  }
+
+  get traceId(): string {
+    return this.traceparent.slice(3, 35);
+  }
+}
+
+/** The low eight bits of each number in hexadecimal, as the end of a trace's identifier and the beginning of its span's. */
+const lowPairs = Array.from({ length: 256 }, (_, low) => {
+  const digits = low.toString(16).padStart(2, "0");
+  return `${digits}-${digits}`;
+});
+
 /**
- * No receiver gets a span of it. It is passed on so that an engine with traces of its own does not begin one. Its
- * identifiers are random texts with a number behind them: nearly every request has them, and random bytes cost more.
+ * Traces without spans, which nearly every request has. Their identifiers are random texts with a number of 24 bits, which costs
+ * less than random bytes; at the end of the numbers the texts are new.
  */
-function unsampledTrace(): RequestTrace {
-  if (unsampled.count === 0) unsampled = { count: 0, trace: randomHex(13), span: randomHex(5) };
-  const number = (0x1000000 | unsampled.count).toString(16).slice(1);
-  unsampled.count = (unsampled.count + 1) & 0xffffff;
-  const traceId = unsampled.trace + number;
-  const traceparent = `00-${traceId}-${unsampled.span}${number}-00`;
-  return { traceId, isSampled: false, traceparent, tracestate: undefined };
+export class UnsampledTraces {
+  #number: number;
+  #random = { trace: "", span: "" };
+  /** The header before and after the low bits of the number. */
+  #before = "";
+  #after = "";
+
+  /** `first`: the first number. */
+  constructor(first = 0) {
+    this.#number = first;
+  }
+
+  next(): RequestTrace {
+    const low = this.#number & 0xff;
+    if (low === 0 || this.#before === "") this.#begin();
+    this.#number = (this.#number + 1) & 0xffffff;
+    return new UnsampledTrace(`${this.#before}${lowPairs[low]}${this.#after}`);
+  }
+
+  /** What the next numbers have in common. */
+  #begin(): void {
+    if (this.#number === 0 || this.#before === "") this.#random = { trace: randomHex(13), span: randomHex(5) };
+    const high = (this.#number >>> 8).toString(16).padStart(4, "0");
+    this.#before = `00-${this.#random.trace}${high}`;
+    this.#after = `${high}${this.#random.span}-00`;
+  }
 }
 
 /** Asked for in bulk: three small requests cost more than the rest of a trace. */
@@ -113,8 +153,7 @@ function randomHex(bytes: number): string {
   return pool.toString("hex", used - bytes, used);
 }
 
-/** The next number, and what identifiers begin with. */
-let unsampled = { count: 0, trace: "", span: "" };
+const unsampled = new UnsampledTraces();
 
 function traceparentOf({ traceId, spanId, flags }: ClientTrace): string {
   return `00-${traceId}-${spanId}-${flags < 16 ? "0" : ""}${flags.toString(16)}`;

@@ -1,8 +1,7 @@
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { genAi, operationOf } from "./gen-ai.ts";
 import { OtlpExporter, type LateSpans, type OtlpOptions } from "./otlp-exporter.ts";
-import type { EndedRequest } from "./access-log.ts";
-import type { EngineEndpoint } from "./request-record.ts";
+import type { EndedRequest, EngineEndpoint } from "./request-record.ts";
 import { ownTrace, type RequestTrace } from "./trace-context.ts";
 import { TraceSampler } from "./trace-sampler.ts";
 

@@ -2,9 +2,9 @@
 import { createServer } from "node:http";
 import { openSync } from "node:fs";
 import { pino } from "pino";
-import { AccessLog, type EndedRequest } from "../../../src/gateway/telemetry/access-log.ts";
+import { AccessLog } from "../../../src/gateway/telemetry/access-log.ts";
 import { RecentRequests } from "../../../src/gateway/telemetry/recent-requests.ts";
-import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
+import { RequestRecord, type EndedRequest } from "../../../src/gateway/telemetry/request-record.ts";
 import { Traces } from "../../../src/gateway/telemetry/traces.ts";
 import { LogOutput } from "../../../src/program/log-output.ts";
 import { listen } from "../../support/listen.ts";

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { pino } from "pino";
 import { z } from "zod";
 import { ApiError } from "../../../src/api/errors.ts";
+import { AccessLine } from "../../../src/gateway/telemetry/access-line.ts";
 import { AccessLog } from "../../../src/gateway/telemetry/access-log.ts";
 import { RequestRecord, shortName } from "../../../src/gateway/telemetry/request-record.ts";
 import { startGateway } from "../../support/gateway.ts";
@@ -111,6 +112,81 @@ describe("the access log", () => {
       failure: "dispatch.upstream_failed",
       msg: "/v1/chat/completions upstream \\ 502 dispatch.upstream_failed",
     });
+  });
+
+  it("has lines of JSON whatever a request's id is", () => {
+    const ids = [
+      'a"b\\',
+      "\n\r\t\0\u007f",
+      "\u2028\u2029",
+      "\ud800",
+      "a\udc00\ud83d",
+      "é€😀",
+      `"${"x".repeat(10_000)}\ud800`,
+      "",
+    ];
+    for (const requestId of [...ids, ids.join("").repeat(3)]) {
+      const ended = {
+        requestId,
+        path: "/v1/embeddings",
+        slot: "primary",
+        code: 200,
+        seconds: 0.01,
+        failure: undefined,
+      };
+      const text = new AccessLine({ ...ended, record: new RequestRecord() }, 1_764_216_000_123).text();
+      assert.match(text, /^[^\n]*\n$/);
+      assert.deepEqual(JSON.parse(text), {
+        level: 30,
+        time: 1_764_216_000_123,
+        component: "gateway",
+        requestId,
+        slot: "primary",
+        status: 200,
+        ms: 10,
+        msg: "/v1/embeddings primary 200",
+      });
+    }
+  });
+
+  it("has the time of each line at any setting of the clock", () => {
+    const ended = {
+      requestId: "1",
+      path: "/v1/embeddings",
+      slot: "primary",
+      code: 200,
+      seconds: 0,
+      failure: undefined,
+    };
+    const seconds = [0, 999, 1000, 1001, 1000, 999_999, 1_764_216_000_000, 1_764_216_000_009, 1_764_216_000_120, 7];
+    for (const time of [...seconds, 1_764_216_000_999, 1_764_216_001_000, 1_764_215_999_999, 10_000_000_000_001]) {
+      const text = new AccessLine({ ...ended, record: new RequestRecord() }, time).text();
+      assert.ok(text.startsWith(`{"level":30,"time":${time},"component":`), text);
+    }
+  });
+
+  it("has the fields of its own request where requests of many kinds end in turn", () => {
+    const fields = z.object({ slot: z.string(), asked: z.string().optional(), resolved: z.string().optional() });
+    for (let nth = 0; nth < 2000; nth += 1) {
+      const record = new RequestRecord();
+      // Names with spaces, which could be taken for two.
+      const [slot, asked, resolved] = [
+        ["a", "a b"][nth % 2] ?? "",
+        `b ${nth % 300}`,
+        nth % 3 === 0 ? undefined : "c d",
+      ];
+      record.requestedModel = asked;
+      if (resolved !== undefined)
+        record.engine = { startedAt: 0, ms: nth, model: resolved, tokensIn: nth, tokensOut: undefined };
+      const ended = { requestId: String(nth), path: "/v1/embeddings", code: 200, seconds: nth, failure: undefined };
+      const line = new AccessLine({ ...ended, slot, record }, nth);
+      assert.deepEqual(fields.parse(JSON.parse(line.text())), {
+        slot,
+        asked,
+        ...(resolved !== undefined && { resolved }),
+      });
+      assert.ok(Buffer.byteLength(line.text()) <= line.mostBytes);
+    }
   });
 
   it("is empty where only warnings are logged", () => {

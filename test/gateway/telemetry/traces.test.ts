@@ -10,6 +10,7 @@ import {
   passedTrace,
   readTraceparent,
   readTracestate,
+  UnsampledTraces,
 } from "../../../src/gateway/telemetry/trace-context.ts";
 import { OtlpExporter } from "../../../src/gateway/telemetry/otlp-exporter.ts";
 import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
@@ -148,6 +149,20 @@ describe("traceparent", () => {
     for (const header of headers) assert.match(header, /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
     assert.equal(new Set(headers.map((header) => header.slice(3, 35))).size, 500, "traces");
     assert.equal(new Set(headers.map((header) => header.slice(36, 52))).size, 500, "spans");
+  });
+
+  it("of requests that are not sampled differ where their numbers end and begin again", () => {
+    for (const first of [2 ** 24 - 300, 2 ** 24 - 1, 0xff, 0x1ff_ff]) {
+      const unsampled = new UnsampledTraces(first);
+      const traces = Array.from({ length: 1000 }, () => unsampled.next());
+      for (const { traceparent, isSampled } of traces) {
+        assert.equal(isSampled, false);
+        assert.deepEqual(readTraceparent(traceparent)?.flags, 0, traceparent);
+      }
+      assert.equal(new Set(traces.map((trace) => trace.traceId)).size, 1000, "traces");
+      assert.equal(new Set(traces.map(({ traceparent }) => traceparent.slice(36, 52))).size, 1000, "spans");
+      for (const { traceId: own, traceparent } of traces) assert.ok(traceparent.startsWith(`00-${own}-`));
+    }
   });
 
   it("has its tracestate beside it, as far as the standard allows", () => {

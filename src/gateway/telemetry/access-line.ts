@@ -1,0 +1,156 @@
+import type { EndedRequest } from "./request-record.ts";
+import { escapedUnitBytes, numberBytes, putDigits, putNumber, putPart, putText } from "./line-bytes.ts";
+
+/** pino's number of the level "info". */
+const info = 30;
+
+/** The line of a request in the access log. */
+export class AccessLine {
+  readonly #request: EndedRequest;
+  readonly #time: number;
+  readonly #kind: LineKind;
+
+  /** `time`: when it ended, in milliseconds of the wall clock. */
+  constructor(request: EndedRequest, time: number) {
+    this.#request = request;
+    this.#time = time;
+    this.#kind = kindOf(request);
+  }
+
+  /** `put` takes no more bytes. */
+  get mostBytes(): number {
+    return this.#kind.mostBytes + this.#request.requestId.length * escapedUnitBytes;
+  }
+
+  /** Writes the line with its end into memory, and returns where it ends. Unknown fields are left out. */
+  put(memory: Buffer, at: number): number {
+    const { requestId, seconds, record } = this.#request;
+    const { heldMs, queuedMs, firstTokenMs, engine } = record;
+    const { slotPart, requestPart, enginePart, endPart } = this.#kind;
+    let end = putText(memory, putPart(memory, at, begin.of(this.#time)), requestId);
+    end = putNumber(memory, putPart(memory, end, slotPart), Math.round(seconds * 1000));
+    end = putPart(memory, end, requestPart);
+    if (heldMs >= 1) end = putNumber(memory, putPart(memory, end, heldPart), Math.round(heldMs));
+    if (queuedMs >= 1) end = putNumber(memory, putPart(memory, end, queuedPart), Math.round(queuedMs));
+    if (firstTokenMs > 0) end = putNumber(memory, putPart(memory, end, firstTokenPart), Math.round(firstTokenMs));
+    if (engine !== undefined) {
+      const { ms, tokensIn, tokensOut } = engine;
+      end = putNumber(memory, putPart(memory, end, enginePart), Math.round(ms));
+      if (tokensIn !== undefined) end = putNumber(memory, putPart(memory, end, tokensInPart), tokensIn);
+      if (tokensOut !== undefined) end = putNumber(memory, putPart(memory, end, tokensOutPart), tokensOut);
+    }
+    return putPart(memory, end, endPart);
+  }
+
+  /** The same as text. */
+  text(): string {
+    const memory = Buffer.allocUnsafe(this.mostBytes);
+    return memory.toString("utf8", 0, this.put(memory, 0));
+  }
+}
+
+const heldPart = Buffer.from(',"heldMs":');
+const queuedPart = Buffer.from(',"queuedMs":');
+const firstTokenPart = Buffer.from(',"firstTokenMs":');
+const tokensInPart = Buffer.from(',"tokensIn":');
+const tokensOutPart = Buffer.from(',"tokensOut":');
+/** The most bytes of these with their numbers, and of the numbers of `ms` and `engineMs`. */
+const figuresBytes = 7 * (firstTokenPart.length + numberBytes);
+
+/** A line up to its request's id. */
+class Begin {
+  #time = -1;
+  #second = -1;
+  #part = Buffer.alloc(0);
+  /** Where the last three digits of the time begin. */
+  #msAt = 0;
+
+  of(time: number): Buffer {
+    // Requests that end together end in the same millisecond, and a large number is the dearest part of a line.
+    if (time === this.#time) return this.#part;
+    const second = Math.trunc(time / 1000);
+    if (second === this.#second && second > 0) putDigits(this.#part, this.#msAt, time - second * 1000, 3);
+    else {
+      const untilTime = `{"level":${info},"time":${time}`;
+      this.#part = Buffer.from(`${untilTime},"component":"gateway","requestId":"`);
+      this.#msAt = untilTime.length - 3;
+      this.#second = second;
+    }
+    this.#time = time;
+    return this.#part;
+  }
+}
+
+const begin = new Begin();
+const beginBytes = new Begin().of(0).length + numberBytes;
+
+/** What lines of one kind have in common. */
+interface KindFields {
+  readonly path: string;
+  readonly slot: string;
+  readonly code: number;
+  readonly failure: string | undefined;
+  readonly requestedModel: string;
+  readonly isStream: boolean;
+  /** Undefined: no engine answered. */
+  readonly model: string | undefined;
+}
+
+interface LineKind extends KindFields {
+  /** From the request's id to `ms`. */
+  readonly slotPart: Buffer;
+  /** After `ms`. */
+  readonly requestPart: Buffer;
+  /** To `engineMs`. */
+  readonly enginePart: Buffer;
+  readonly endPart: Buffer;
+  /** Of a line without its request's id. */
+  readonly mostBytes: number;
+}
+
+/** Clients choose the names of models freely: at this number all kinds are made again. */
+const kindLimit = 256;
+const kinds = new Map<string, LineKind>();
+let last: LineKind | undefined;
+
+function kindOf(request: EndedRequest): LineKind {
+  // Most requests are of the same kind as the one before.
+  if (last !== undefined && isOf(last, request)) return last;
+  const { path, slot, code, failure, record } = request;
+  const { requestedModel, isStream, engine } = record;
+  const key = `${path} ${slot} ${code} ${failure?.code} ${isStream} ${engine?.model} ${requestedModel}`;
+  last = kinds.get(key);
+  // Spaces in names could make the keys of two kinds the same.
+  if (last === undefined || !isOf(last, request)) {
+    if (kinds.size >= kindLimit) kinds.clear();
+    last = newKind({ path, slot, code, failure: failure?.code, requestedModel, isStream, model: engine?.model });
+    kinds.set(key, last);
+  }
+  return last;
+}
+
+function isOf(kind: LineKind, { path, slot, code, failure, record }: EndedRequest): boolean {
+  return (
+    kind.path === path &&
+    kind.slot === slot &&
+    kind.code === code &&
+    kind.failure === failure?.code &&
+    kind.requestedModel === record.requestedModel &&
+    kind.isStream === record.isStream &&
+    kind.model === record.engine?.model
+  );
+}
+
+function newKind(fields: KindFields): LineKind {
+  const { path, slot, code, failure, requestedModel, isStream, model } = fields;
+  const slotPart = Buffer.from(`","slot":${JSON.stringify(slot)},"status":${code},"ms":`);
+  const asked = requestedModel === "" ? "" : `,"asked":${JSON.stringify(requestedModel)}`;
+  const requestPart = Buffer.from(isStream ? `${asked},"stream":true` : asked);
+  const enginePart = Buffer.from(model === undefined ? "" : `,"resolved":${JSON.stringify(model)},"engineMs":`);
+  const failed = failure === undefined ? "" : `,"failure":${JSON.stringify(failure)}`;
+  const message = `${path} ${slot} ${code}${failure === undefined ? "" : ` ${failure}`}`;
+  const endPart = Buffer.from(`${failed},"msg":${JSON.stringify(message)}}\n`);
+  const parts = { slotPart, requestPart, enginePart, endPart };
+  const partsBytes = Object.values(parts).reduce((bytes, part) => bytes + part.length, 0);
+  return { ...fields, ...parts, mostBytes: beginBytes + partsBytes + figuresBytes };
+}
