@@ -10,26 +10,25 @@ export function requestHandlers({ recent }: ManagementContext): Pick<Handlers, "
   };
 }
 
-function viewOfRequest({ endedAt, ended, body }: RecentRequest): RequestView {
-  const { requestId, path, slot, code, seconds, failure, record } = ended;
-  const { engine, firstTokenMs } = record;
+function viewOfRequest(request: RecentRequest): RequestView {
+  const { endedAt, requestId, path, requestedModel, resolvedModel, firstTokenMs, engineMs, body } = request;
   return {
     id: requestId,
     ended_at: new Date(endedAt).toISOString(),
     route: path,
-    slot,
-    model: record.requestedModel,
-    resolved: engine?.model ?? null,
-    stream: record.isStream,
-    status: code,
-    error: failure?.code ?? null,
-    ms: Math.round(seconds * 1000),
-    held_ms: Math.round(record.heldMs),
-    queued_ms: Math.round(record.queuedMs),
+    slot: request.slot,
+    model: requestedModel,
+    resolved: resolvedModel ?? null,
+    stream: request.isStream,
+    status: request.code,
+    error: request.error ?? null,
+    ms: Math.round(request.ms),
+    held_ms: Math.round(request.heldMs),
+    queued_ms: Math.round(request.queuedMs),
     first_token_ms: firstTokenMs === 0 ? null : Math.round(firstTokenMs),
-    engine_ms: engine === undefined ? null : Math.round(engine.ms),
-    tokens_in: engine?.tokensIn ?? null,
-    tokens_out: engine?.tokensOut ?? null,
+    engine_ms: engineMs === undefined ? null : Math.round(engineMs),
+    tokens_in: request.tokensIn ?? null,
+    tokens_out: request.tokensOut ?? null,
     ...(body === undefined ? {} : { body }),
   };
 }

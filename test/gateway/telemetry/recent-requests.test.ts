@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { z } from "zod";
 import { maskedText } from "../../../src/api/masked-text.ts";
 import { requestViewSchema, type RequestView } from "../../../src/api/management/request-routes.ts";
@@ -70,7 +72,28 @@ describe("the list of requests", () => {
     // 4 MiB hold 64 KiB of each of the last bodies, of which 16 KiB are shown.
     assert.equal(bodies.length, 64);
     for (const [nth, body] of bodies.entries()) assert.equal(body, `${2999 - nth} xxx`.padEnd(16_384, "x"));
-    assert.equal(kept[0]?.ended.requestId, "2999");
+    assert.equal(kept[0]?.requestId, "2999");
+  });
+
+  it("keeps no object of a request, which would end in V8's old space", async () => {
+    const recent = new RecentRequests({ keepsBodies: true });
+    const add = (): WeakRef<RequestRecord> => {
+      const record = new RequestRecord();
+      record.body = recent.keepBody(Buffer.from("{}"));
+      recent.add({ requestId: "1", path: "/v1/x", slot: "primary", code: 200, seconds: 1, failure: undefined, record });
+      return new WeakRef(record);
+    };
+    const records = Array.from({ length: 10 }, add);
+    setFlagsFromString("--expose-gc");
+    const collect: () => void = runInNewContext("gc");
+    // A WeakRef keeps its object to the end of the turn.
+    await new Promise((resolve) => setImmediate(resolve));
+    collect();
+    assert.deepEqual(
+      records.map((record) => record.deref()),
+      records.map(() => undefined),
+    );
+    assert.equal(recent.list(20).length, 10);
   });
 });
 
