@@ -1,12 +1,10 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
-import { http2Preface, http2Refusal } from "../lib/http1/http2-refusal.ts";
-import { createServer, STATUS_CODES } from "../lib/node-http.ts";
+import { createServer } from "../lib/node-http.ts";
 import { didYouMean } from "../api/nearest.ts";
 import { allowedMethods, methodNotAllowed } from "./http/allowed-methods.ts";
-import { newRequestId, requestIdOf, sendError } from "./http/answer.ts";
+import { requestIdOf, sendError } from "./http/answer.ts";
 import type { Gate } from "./auth/gate.ts";
 import { guardRoutes, type GuardedRoute } from "./auth/hook.ts";
 import { discard } from "./http/body.ts";
@@ -16,6 +14,7 @@ import type { ConnectionLimiter } from "./http/connection-limit.ts";
 import { managementFailure } from "./http/disk-failure.ts";
 import type { Dispatcher } from "./dispatch/dispatcher.ts";
 import { takeJsonOnly } from "./http/json-bodies.ts";
+import { refuseBytes } from "./http/refused-bytes.ts";
 import type { ManagementContext } from "./management/context.ts";
 import { registerRoutes } from "./management/routes.ts";
 import { leadToEnginePages } from "./pages/engine-redirect.ts";
@@ -194,32 +193,4 @@ function notFound(routes: readonly GuardedRoute[], method: string, url: string):
   const meant = [`/v1${tail}`, tail].find((each) => allowedMethods(routes, each).length > 0);
   const message = `there is nothing at ${path.slice(0, 200)}${didYouMean(meant)}`;
   return new ApiError("system.not_found", { message });
-}
-
-/** A request that Node's parser refuses never becomes a request object: the envelope is written directly. */
-function refuseBytes(error: Error & { code?: string }, socket: Socket | import("node:stream").Duplex): void {
-  if (!socket.writable || ("bytesWritten" in socket && socket.bytesWritten > 0)) {
-    socket.destroy();
-    return;
-  }
-  if (error.code === http2Preface) {
-    socket.end(http2Refusal("HTTP/2 is not supported: send HTTP/1.1"));
-    // Further bytes of the client must not reset the connection before it has read the answer.
-    socket.resume();
-    return;
-  }
-  const isLarge = error.code === "HPE_HEADER_OVERFLOW";
-  const isSlow = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
-  const status = isLarge ? 431 : isSlow ? 408 : 400;
-  const message = isLarge
-    ? "the request's headers are too large"
-    : isSlow
-      ? "the request came too slowly"
-      : "the request is no valid HTTP";
-  const failure = new ApiError("dispatch.invalid_request", { status, message });
-  const body = JSON.stringify(failure.envelope());
-  socket.end(
-    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Bad Request"}\r\ncontent-type: application/json; charset=utf-8\r\n` +
-      `content-length: ${Buffer.byteLength(body)}\r\nx-content-type-options: nosniff\r\ncontent-security-policy: sandbox\r\nconnection: close\r\nx-request-id: ${newRequestId()}\r\n\r\n${body}`,
-  );
 }

@@ -100,7 +100,8 @@ function clientOf({ socket, headers }: IncomingMessage): string {
 function engineOf({ backend }: UnqueuedLease, { spec }: KnownSlot): PageEngine {
   const { firstByte, idle } = spec.timeoutSeconds;
   const { host, port, bearer } = backend.endpoint;
-  return { host, port, bearer, timeoutMs: Math.max(firstByte, idle) * 1000 };
+  const seconds = firstByte === 0 || idle === 0 ? 0 : Math.max(firstByte, idle);
+  return { host, port, bearer, timeoutMs: seconds * 1000 };
 }
 
 /** No engine of the slot is loaded. A page loads none: a forgotten tab would keep it loaded. */

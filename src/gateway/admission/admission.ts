@@ -63,7 +63,7 @@ export class Admission {
 
   /** The queue of a slot's process, or of one of its models. Cheap after the first call. */
   waitQueueOf(slot: string, role: ProcessRole, ref?: string): WaitQueue {
-    const key = ref === undefined ? queueKey(slot, role) : `${queueKey(slot, role)} ref ${ref}`;
+    const key = queueKey(slot, role, ref);
     let waitQueue = this.#waitQueues.get(key);
     if (waitQueue === undefined) {
       waitQueue = new WaitQueue(
@@ -141,28 +141,22 @@ export class Admission {
 
   /** Applies the present published state, for one slot or all. */
   refresh(slot?: string): void {
-    for (const [key, waitQueue] of this.#waitQueues) {
-      if (slot !== undefined && waitQueue.slot !== slot) continue;
+    for (const waitQueue of slot === undefined ? this.#waitQueues.values() : this.#queuesOf(slot)) {
       this.#update(waitQueue);
-      if (this.#isObsolete(waitQueue)) this.#forget(key, waitQueue);
+      if (this.#isObsolete(waitQueue)) this.#forget(waitQueue);
     }
   }
 
   /** The number of waiting requests: for a slot to load, or in the queue. */
   counts(slot: string): { held: number; queued: number } {
     const counts = { held: 0, queued: 0 };
-    for (const role of processRoles) addCallers(counts, this.#waitQueues.get(queueKey(slot, role)));
-    for (const waitQueue of this.queuesByRef(slot)) addCallers(counts, waitQueue);
+    for (const { queue } of this.#queuesOf(slot)) counts[queue.gate === "open" ? "queued" : "held"] += queue.callers;
     return counts;
   }
 
   /** The backends of a slot that are ready or have requests, by role. */
   *backends(slot: string): Generator<{ readonly role: ProcessRole; readonly backend: Backend }, void, undefined> {
-    for (const role of processRoles) {
-      const waitQueue = this.#waitQueues.get(queueKey(slot, role));
-      if (waitQueue !== undefined) for (const backend of waitQueue.backends.all()) yield { role, backend };
-    }
-    for (const { role, backends } of this.queuesByRef(slot))
+    for (const { role, backends } of this.#queuesOf(slot))
       for (const backend of backends.all()) yield { role, backend };
   }
 
@@ -174,6 +168,15 @@ export class Admission {
     this.#pools.close();
   }
 
+  /** The queues of a slot's processes, and of its models. */
+  *#queuesOf(slot: string): Generator<WaitQueue, void, undefined> {
+    for (const role of processRoles) {
+      const waitQueue = this.#waitQueues.get(queueKey(slot, role));
+      if (waitQueue !== undefined) yield waitQueue;
+    }
+    yield* this.queuesByRef(slot);
+  }
+
   /** Whether the queue is that of a model that requests may not choose any more, and has no request. */
   #isObsolete({ slot, ref, queue, backends }: WaitQueue): boolean {
     if (ref === undefined || queue.waiting > 0) return false;
@@ -182,9 +185,9 @@ export class Admission {
   }
 
   /** A request that is about to be repeated may still have the queue: it is refused there, because nothing wakes it. */
-  #forget(key: string, waitQueue: WaitQueue): void {
-    const { slot, ref } = waitQueue;
-    this.#waitQueues.delete(key);
+  #forget(waitQueue: WaitQueue): void {
+    const { slot, role, ref } = waitQueue;
+    this.#waitQueues.delete(queueKey(slot, role, ref));
     const others = this.queuesByRef(slot).filter((each) => each !== waitQueue);
     if (others.length === 0) this.#byRef.delete(slot);
     else this.#byRef.set(slot, others);
@@ -220,8 +223,9 @@ export class Admission {
     waitQueue.change(availability, limitsOf(known, holdMs), now);
   }
 
+  /** Also without a deadline: a gate that is open now may be shut, and the waiting requests then have one. */
   #arm(deadline: number): void {
-    if (this.#timer !== undefined || deadline === Infinity) return;
+    if (this.#timer !== undefined) return;
     this.#timer = setTimeout(
       () => {
         this.#timer = undefined;
@@ -239,17 +243,13 @@ export class Admission {
       next = Math.min(next, waitQueue.queue.expire(this.#now()));
       if (waitQueue.queue.waiting > 0) next = Math.min(next, this.#now() + recheckMs);
     }
-    this.#arm(next);
+    if (next !== Infinity) this.#arm(next);
   }
 }
 
-function queueKey(slot: string, role: ProcessRole): string {
-  return role === "main" ? slot : `${slot} ${role}`;
+function queueKey(slot: string, role: ProcessRole, ref?: string): string {
+  const key = role === "main" ? slot : `${slot} ${role}`;
+  return ref === undefined ? key : `${key} ref ${ref}`;
 }
 
 const noQueues: readonly WaitQueue[] = [];
-
-function addCallers(counts: { held: number; queued: number }, waitQueue: WaitQueue | undefined): void {
-  if (waitQueue === undefined) return;
-  counts[waitQueue.queue.gate === "open" ? "queued" : "held"] += waitQueue.queue.callers;
-}

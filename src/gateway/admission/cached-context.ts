@@ -2,6 +2,7 @@
 const rememberedAnswers = 8;
 /** The time of a shorter prompt says little about the speed of reading. */
 const leastPromptTokens = 128;
+const leastPromptMs = 1;
 
 /** Tokens as an engine counted them in one answer, and the time that it took to read those that were not in its cache. */
 interface AnswerTokens {
@@ -29,7 +30,8 @@ export class CachedContext {
     if (input === undefined || tokensOut === undefined) return;
     this.#answers[this.#next] = input + tokensOut;
     this.#next = (this.#next + 1) % rememberedAnswers;
-    if (promptTokens >= leastPromptTokens && promptMs > 0) this.#tokensPerSecond = (promptTokens * 1000) / promptMs;
+    if (promptTokens >= leastPromptTokens && promptMs >= leastPromptMs)
+      this.#tokensPerSecond = (promptTokens * 1000) / promptMs;
   }
 
   get figure(): ContextFigure | undefined {

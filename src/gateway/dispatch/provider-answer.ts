@@ -55,6 +55,7 @@ export function answerFromProvider(
       requestId,
       trace: call.trace,
       client: principal.client,
+      answer: call.answer,
       onWaited: (waitMs) => {
         metrics.waited(call.slot, { waitMs, holdMs: 0 });
         call.onWaited(waitMs, 0);

@@ -1,3 +1,4 @@
+import { ownEntry } from "../../lib/record.ts";
 import { isAvailable, type SlotState } from "../../api/states.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { OtherDemand } from "../../store/store.ts";
@@ -5,6 +6,8 @@ import type { KnownSlot } from "../routing/index.ts";
 
 /** `serving` ends this long after the last request (DECISIONS 20). */
 const servingTailMs = 2000;
+/** The demand is published this often in any case. */
+const heartbeatMs = 1000;
 
 export interface SlotTraffic {
   inFlight: number;
@@ -44,8 +47,8 @@ export class Traffic {
   elsewhere(slot: string): { readonly inFlight: number; readonly held: number } {
     const sum = { inFlight: 0, held: 0 };
     for (const { slots } of this.#others?.list() ?? []) {
-      sum.inFlight += slots[slot]?.inFlight ?? 0;
-      sum.held += slots[slot]?.held ?? 0;
+      sum.inFlight += ownEntry(slots, slot)?.inFlight ?? 0;
+      sum.held += ownEntry(slots, slot)?.held ?? 0;
     }
     return sum;
   }
@@ -84,11 +87,15 @@ export class Traffic {
     if (traffic.held === 0) this.#onEdge(slot);
   }
 
-  /** A request that could not be served counts as demand too. */
-  requested(slot: string): void {
+  /**
+   * A request that could not be served counts as demand too. Of many that follow each other the first one is an edge:
+   * otherwise a client that repeats a refused request would have the demand written as often.
+   */
+  requested(slot: string, now = steadyNow()): void {
     const traffic = this.of(slot);
-    traffic.lastRequestAt = steadyNow();
-    this.#onEdge(slot);
+    const before = traffic.lastRequestAt;
+    traffic.lastRequestAt = now;
+    if (before === 0 || now - before >= heartbeatMs) this.#onEdge(slot);
   }
 
   entries(): IterableIterator<[string, SlotTraffic]> {

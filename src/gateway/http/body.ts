@@ -5,8 +5,8 @@ import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { release } from "../../lib/release.ts";
 import type { Charge } from "../admission/charge.ts";
 
-/** How long the gateway reads a refused upload, so that its sender reads the answer. */
-const lingerMs = 10_000;
+/** How long the gateway reads what it has refused, so that its sender reads the answer. */
+export const lingerMs = 10_000;
 /** A sender that sends nothing for this long within its body is gone, or an attacker. */
 export const idleTimeoutMs = 30_000;
 /**

@@ -29,8 +29,8 @@ export class Cors {
       "x-content-type-options": "nosniff",
       "content-security-policy": "sandbox",
       "access-control-allow-methods": "GET, HEAD, POST, OPTIONS",
-      // SDKs send their own headers, which change with every release.
-      "access-control-allow-headers": wanted ?? "authorization, content-type",
+      // SDKs send their own headers, which change with every release. A proxy's word is no page's to give.
+      "access-control-allow-headers": wanted?.replaceAll(/\bx-forwarded-[\w-]+/gi, "") ?? "authorization, content-type",
       "access-control-max-age": "600",
     });
     response.end();

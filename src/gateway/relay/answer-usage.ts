@@ -18,6 +18,8 @@ const deltaMark = Buffer.from('delta"');
 const usageChars = 512;
 const nearStart = 1024;
 const nearEnd = 4096;
+/** A larger number is no count, and would spoil counters and the demand that is published. */
+const mostCount = 1e9;
 const inputCount = /"(?:prompt|input)_tokens"\s*:\s*(\d+)/;
 const outputCount = /"(?:completion|output)_tokens"\s*:\s*(\d+)/;
 /** Of llama.cpp: prompt tokens without those that it had in its cache, those, and the answer's. */
@@ -56,8 +58,8 @@ function usageIn(bytes: Buffer): number {
 }
 
 function numberIn(pattern: RegExp, text: string): number | undefined {
-  const digits = pattern.exec(text)?.[1];
-  return digits === undefined ? undefined : Number(digits);
+  const found = Number(pattern.exec(text)?.[1]);
+  return found <= mostCount ? found : undefined;
 }
 
 /** Counts the tokens of one answer as it passes by. */

@@ -163,7 +163,8 @@ export class Relay implements ExchangeEvents {
       this.#sink.begin(this.#status, { "content-type": this.#type, "content-length": length });
     } catch (error) {
       if (!(error instanceof HeldAnswer)) throw error;
-      this.#fail("the engine answered a stream's request with something else");
+      const message = "the engine answered a stream's request with something else";
+      this.#giveUp(new ApiError("dispatch.upstream_failed", { message }));
     }
   }
 
@@ -202,14 +203,7 @@ export class Relay implements ExchangeEvents {
         this.#type = translation.contentType ?? this.#type;
       }
     } catch (error) {
-      sink.refuse(
-        error instanceof ApiError
-          ? error
-          : new ApiError("dispatch.upstream_failed", {
-              message: "the engine's answer has another shape",
-              cause: error,
-            }),
-      );
+      sink.refuse(unfitAnswer(error));
       return;
     }
     this.#begin(body.length);
@@ -232,12 +226,7 @@ export class Relay implements ExchangeEvents {
       if (bytes !== undefined) this.#write(bytes);
       if (events.error !== undefined) failure = engineEventFailure(events.error);
     } catch (error) {
-      if (error instanceof ApiError) failure = error;
-      else if (error instanceof StreamGarbage)
-        failure = new ApiError("dispatch.upstream_failed", {
-          message: `the engine's answer is broken: ${error.message}`,
-        });
-      else throw error;
+      failure = unfitAnswer(error);
     }
     if (failure !== undefined) this.#giveUp(failure);
   }
@@ -246,13 +235,8 @@ export class Relay implements ExchangeEvents {
     try {
       this.#sink.end(this.#format.translation?.stream?.end());
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      this.#refuse(error);
+      this.#refuse(unfitAnswer(error));
     }
-  }
-
-  #fail(message: string): void {
-    this.#giveUp(new ApiError("dispatch.upstream_failed", { message }));
   }
 
   /** The rest of the answer is not needed. */
@@ -297,4 +281,14 @@ export class Relay implements ExchangeEvents {
     clearTimeout(this.#errorTimer);
     this.#sender.onSettled(this.#meter.usage);
   }
+}
+
+/**
+ * The client's error for an answer that cannot be read or translated, whatever the error: an answer of one engine must not
+ * end the gateway.
+ */
+function unfitAnswer(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  const how = error instanceof StreamGarbage ? `is broken: ${error.message}` : "has another shape";
+  return new ApiError("dispatch.upstream_failed", { message: `the engine's answer ${how}`, cause: error });
 }

@@ -61,13 +61,19 @@ export function buildIndex(
     if (!slot.spec.enabled) continue;
     const ref = slot.status?.model.ref ?? slot.spec.model.default;
     const { rerank } = slot.spec.model;
-    for (const owned of refsOf(slot, ref)) owners.set(owned, [...(owners.get(owned) ?? []), slot]);
-    if (rerank !== undefined) rerankers.set(rerank, [...(rerankers.get(rerank) ?? []), slot]);
+    for (const owned of refsOf(slot, ref)) append(owners, owned, slot);
+    if (rerank !== undefined) append(rerankers, rerank, slot);
   }
   const registry = published.registry();
   const models = new Map(registry.models.map((model) => [model.ref, model]));
   const resources = new Map(registry.resources?.map((resource) => [resourceKey(resource), resource]));
   return { slots, aliases, owners, rerankers, models, upstreamRefs, resources };
+}
+
+function append(slots: Map<string, KnownSlot[]>, key: string, slot: KnownSlot): void {
+  const known = slots.get(key);
+  if (known === undefined) slots.set(key, [slot]);
+  else known.push(slot);
 }
 
 /** The slot's model; of a slot whose model requests choose, all of them. */
@@ -80,17 +86,30 @@ function refsOf({ status }: KnownSlot, held: string | undefined): ReadonlySet<st
  * under this ref or another one of the same files.
  */
 export function holdersOf(index: ResolutionIndex, model: ModelRecord): readonly KnownSlot[] {
-  const files = new Set(model.files);
-  return [...index.slots.values()].filter(({ spec, status }) => {
-    if (!spec.enabled) return false;
+  let byNeed = holders.get(index);
+  if (byNeed === undefined) holders.set(index, (byNeed = slotsByNeed(index)));
+  const found = new Set([model.ref, ...model.files].flatMap((need) => byNeed.get(need) ?? []));
+  return found.size < 2 ? [...found] : [...index.slots.values()].filter((slot) => found.has(slot));
+}
+
+/** Of each index once: lists ask for the holders of every model. */
+const holders = new WeakMap<ResolutionIndex, ReadonlyMap<string, readonly KnownSlot[]>>();
+
+/** The enabled slots by each ref, and by each absolute path of a file, that they need. */
+function slotsByNeed({ slots, models }: ResolutionIndex): ReadonlyMap<string, readonly KnownSlot[]> {
+  const byNeed = new Map<string, KnownSlot[]>();
+  for (const slot of slots.values()) {
+    const { spec, status } = slot;
+    if (!spec.enabled) continue;
     const { default: declared, rerank, projector, onRequest } = spec.model;
-    const refs = [status?.model.ref ?? declared, rerank, projector, ...onRequest].filter((ref) => ref !== undefined);
-    if (refs.includes(model.ref) || (projector !== undefined && files.has(projector))) return true;
-    return refs.some((ref) => {
-      const held = index.models.get(ref);
-      return held?.files.some((file) => files.has(file)) === true || files.has(held?.projectorPath ?? "");
-    });
-  });
+    const refs = [status?.model.ref ?? declared, rerank, projector, ...onRequest];
+    const held = refs.flatMap((ref) => models.get(ref ?? "") ?? []);
+    const files = held.flatMap((model) => [...model.files, model.projectorPath]);
+    for (const need of new Set([...refs, ...files])) {
+      if (need !== undefined) append(byNeed, need, slot);
+    }
+  }
+  return byNeed;
 }
 
 /** Built-in slots in the specification's order, then custom slots by name. */

@@ -78,7 +78,10 @@ export abstract class ExpressionReader {
       if (part === undefined) return { kind: "sequence", of };
       let written = this.at - from;
       this.skip();
+      let repetitions = 0;
       for (let times = this.#quantifier(); times !== undefined; times = this.#quantifier()) {
+        repetitions += 1;
+        if (repetitions > depthLimit) throw new UnfitShape(`repeats one part in more than ${depthLimit} ways`);
         // Nested repetitions multiply: `a{9}{9}` is 81 times as long as `a`.
         written *= Number.isFinite(times.max) ? times.max : times.min + 1;
         this.#copies += written;

@@ -1,3 +1,4 @@
+import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { soundRetryAfter, type Refusal } from "./provider-failure.ts";
 import type { Mask } from "./mask.ts";
 
@@ -11,8 +12,7 @@ export class BegunRefusal {
   readonly #status: number;
   readonly #retryAfter: string | undefined;
   readonly #timer: NodeJS.Timeout;
-  #chunks: Buffer[] = [];
-  #size = 0;
+  readonly #body = new GatheredBytes();
 
   /** Calls `onEnough` once when no more of the error should be read; never after `end`. */
   constructor(
@@ -27,16 +27,14 @@ export class BegunRefusal {
 
   /** True: no more of the error should be read. */
   add(chunk: Buffer): boolean {
-    this.#chunks.push(chunk);
-    this.#size += chunk.length;
-    return this.#size >= limitBytes;
+    this.#body.add(chunk);
+    return this.#body.size >= limitBytes;
   }
 
   /** Returns the part of the error that was received. */
   end(mask: Mask): Refusal {
     clearTimeout(this.#timer);
-    const body = mask.bytes(Buffer.concat(this.#chunks));
-    return { status: this.#status, retryAfter: this.#retryAfter, body };
+    return { status: this.#status, retryAfter: this.#retryAfter, body: mask.bytes(this.#body.take()) };
   }
 
   /** Ends the wait for the rest of an error that is not needed any more. */

@@ -48,7 +48,6 @@ export interface CallingProvider {
 export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, QueuedClient {
   denseIndex = -1;
   readonly client: string;
-  readonly hasBegun = false;
   readonly #provider: CallingProvider;
   readonly #events: ExchangeEvents;
   readonly #queuePlace: QueuePlace<ProviderCall>;
@@ -92,6 +91,10 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
   get attempt(): { readonly startedAt: number; readonly ms: number } | undefined {
     if (this.#tries === 0) return undefined;
     return { startedAt: this.#triedAt, ms: (this.#failedAt ?? steadyNow()) - this.#triedAt };
+  }
+
+  get hasBegun(): boolean {
+    return this.#request?.answer?.hasBegun === true;
   }
 
   /** In the queue for one of `maxConcurrent`. */
@@ -155,7 +158,6 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
   #try(last?: ApiError): void {
     const [request, transport] = [this.#request, this.#transport];
     if (this.#isSettled || request === undefined || transport === undefined) return;
-    const { spec } = this.#provider.options;
     const permit = this.#provider.admit(request.model);
     if (permit instanceof ApiError) {
       this.#fail(last ?? permit, "circuit_open");
@@ -166,7 +168,7 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
     this.#failedAt = undefined;
     this.#permit = permit;
     this.#refusal = undefined;
-    const timeoutMs = spec.timeoutSeconds * 1000;
+    const timeoutMs = this.#provider.options.spec.timeoutSeconds * 1000;
     const { requestId, trace, body } = request;
     const timeouts = { firstByteMs: timeoutMs, idleMs: timeoutMs };
     this.#exchange = transport.send({ ...request, body: body.sent }, { requestId, trace, timeouts }, this);
@@ -189,12 +191,10 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
       return;
     }
     this.#mask = new StreamMask(new Mask(this.#key, "answers"));
-    const headers = new Mask(this.#key, "errors");
-    const masked = (value: string | undefined): string | undefined =>
-      value === undefined ? value : headers.text(value);
     if (this.#isPaused) this.#exchange?.pause();
-    const head = { contentType: masked(contentType), contentLength: masked(contentLength) };
-    this.#events.onHead({ status, ...head, isKeptAlive: true });
+    const type = contentType === undefined ? undefined : new Mask(this.#key, "errors").text(contentType);
+    // The length is the number of bytes that follow: a key of digits is not hidden in it.
+    this.#events.onHead({ status, contentType: type, contentLength, isKeptAlive: true });
   }
 
   onData(chunk: Buffer): void {
@@ -228,9 +228,10 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
       this.#fail(toApiError(error), "aborted");
       return;
     }
-    const { name } = this.#provider.options;
-    const { failure, outcome, isRetried } = connectionFailure(name, error, this.#isAnswering);
-    if (outcome !== "shortage") this.#permit?.fail(outcome, () => this.#request?.body.print);
+    const { failure, outcome, isRetried } = connectionFailure(this.#provider.options.name, error, this.#isAnswering);
+    // Nothing was sent: the next attempt needs the permit, which may be the only one.
+    if (outcome === "shortage") this.#permit?.abandon();
+    else this.#permit?.fail(outcome, () => this.#request?.body.print);
     this.#failOrRetry(failure, outcome, isRetried);
   }
 

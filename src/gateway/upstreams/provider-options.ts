@@ -15,6 +15,8 @@ export interface ProviderRequest extends ExchangeRequest {
   readonly trace?: PassedTrace | undefined;
   /** The client: clients take turns where `maxConcurrent` bounds them. */
   readonly client?: string;
+  /** Whether the client has received the beginning of its stream. */
+  readonly answer?: { readonly hasBegun: boolean };
   /** The wait for one of `maxConcurrent` has ended, in any way, after so many milliseconds. */
   readonly onWaited?: (ms: number) => void;
 }

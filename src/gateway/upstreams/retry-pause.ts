@@ -6,7 +6,8 @@ export function retryPauseMs(tries: number, backoffMs: number): number {
   return Math.min(longestPauseMs, backoffMs * 2 ** (tries - 1)) * (0.5 + Math.random() / 2);
 }
 
-/** The pause that a `retry-after` header in seconds requests; 0 without one. */
-export function requestedPauseMs(retryAfter: string | undefined): number {
-  return /^\d+$/.test(retryAfter ?? "") ? Number(retryAfter) * 1000 : 0;
+/** The pause that a `retry-after` header requests, in seconds or until a date; 0 without one. */
+export function requestedPauseMs(retryAfter = ""): number {
+  const ms = /^\d+$/.test(retryAfter) ? Number(retryAfter) * 1000 : Date.parse(retryAfter) - Date.now();
+  return ms > 0 ? ms : 0;
 }

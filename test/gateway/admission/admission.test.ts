@@ -184,6 +184,20 @@ describe("Admission", () => {
     assert.deepEqual(guest.told, ["slot.not_ready"]);
   });
 
+  it("refuses at that time too where the request waits at a loaded slot, for any time, and the slot is unloaded", () => {
+    const endless = { ...max(1, 2), timeoutSeconds: { firstByte: 0 } };
+    const { enter, publish } = site({ port: 8081, spec: endless });
+    const [inside, waiting] = [new Guest("a"), new Guest("b")];
+    enter(inside);
+    enter(waiting);
+    mock.timers.tick(3_600_000);
+    publish({ state: "starting", spec: endless });
+    mock.timers.tick(9000);
+    assert.deepEqual(waiting.told, []);
+    mock.timers.tick(1000);
+    assert.deepEqual(waiting.told, ["slot.not_ready"]);
+  });
+
   it("sees a change without an event within a second", () => {
     const { enter, change } = site(away);
     const guest = new Guest();

@@ -29,6 +29,20 @@ describe("the tokens in an engine's cache, as a gateway reports them to the oper
     await until("the demand has changed", () => gateway.demand("primary")?.context?.tokens === 15);
   });
 
+  it("are not spoilt by counts that are none", async () => {
+    const figures = { prompt_n: 3000, prompt_ms: 0.000001, predicted_n: 96 };
+    const answers = [answer(3000, 96, figures), answer(1e20, 1)];
+    await using engine = await scriptedEngine((response) => json(response, answers.shift() ?? answer(10, 5)));
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    for (let count = 0; count < 3; count += 1)
+      await (await gateway.post("/v1/chat/completions", { model: "primary", messages })).text();
+    await until("the answers were counted", async () => {
+      return (await gateway.metric('berth_tokens_total{slot="primary",direction="in"}')) === 3010;
+    });
+    await until("the demand is told", () => gateway.demand("primary")?.context !== undefined);
+    assert.deepEqual(gateway.demand("primary")?.context, { tokens: 3096 });
+  });
+
   it("are none after the engine was started again, and none by embeddings", async () => {
     await using engine = await scriptedEngine((response) => json(response, answer(300, 96)));
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });

@@ -186,6 +186,23 @@ describe("Relay of an event stream", () => {
     });
   }
 
+  it("that cannot be written again is the engine's failure, and no exception of the gateway", () => {
+    const deep = site({ isChat: true });
+    deep.head("text/event-stream");
+    deep.data(`data: {"x":${"[".repeat(200_000)}${"]".repeat(200_000)},"choices":[{"delta":{}}]}\n\n`);
+    const odd = (): never => {
+      throw new RangeError("Maximum call stack size exceeded");
+    };
+    const last = site({ translation: { answer: odd, stream: { push: (bytes) => bytes, end: odd } } });
+    last.head("text/event-stream");
+    last.data(done);
+    last.relay.onEnd();
+    for (const { sink, log } of [deep, last]) {
+      assert.deepEqual([sink.failure?.code, log.at(-1)], ["dispatch.upstream_failed", "settled"]);
+      assert.equal(sink.failure?.message, "the engine's answer has another shape");
+    }
+  });
+
   it("lets the engine wait for its reader, once, and then continues", () => {
     const { sink, log, head, data } = site({}, 10);
     head("text/event-stream");

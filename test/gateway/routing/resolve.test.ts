@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
-import { buildIndex, slotsInOrder, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
+import {
+  buildIndex,
+  holdersOf,
+  slotsInOrder,
+  type KnownSlot,
+  type ResolutionIndex,
+} from "../../../src/gateway/routing/index.ts";
 import { meansReranker, resolve } from "../../../src/gateway/routing/resolve.ts";
 import type { UpstreamModel } from "../../../src/gateway/upstreams/catalog.ts";
 import { modelRecord, publishedSlot, type SlotSketch } from "../../support/gateway.ts";
@@ -224,5 +230,55 @@ describe("the model of a slot's second process", () => {
       meansReranker(slot, value),
     );
     assert.deepEqual(meant, ["ranker", "embed:ranker"]);
+  });
+});
+
+describe("the holders of a model", () => {
+  const registry = [
+    { ...modelRecord("big"), files: ["/m/big-1.gguf", "/m/big-2.gguf"], projectorPath: "/m/eyes.gguf" },
+    { ...modelRecord("same"), files: ["/m/big-1.gguf"] },
+    { ...modelRecord("eyes"), files: ["/m/eyes.gguf"] },
+    { ...modelRecord("ranker"), files: ["/m/ranker.gguf"] },
+    { ...modelRecord("next"), files: ["/m/next.gguf"] },
+    { ...modelRecord("free"), files: ["/m/free.gguf"] },
+  ];
+  const slots = {
+    zeta: holding("big"),
+    alpha: { spec: { engine: "llama", model: { default: "same", rerank: "ranker", onRequest: ["same", "next"] } } },
+    off: { spec: { engine: "llama", enabled: false, model: { default: "free" } } },
+    seeing: { spec: { engine: "llama", model: { default: "gone", projector: "/m/free.gguf" } } },
+  } satisfies Readonly<Record<string, SlotSketch>>;
+  const known = buildIndex(
+    {
+      slots: () => Object.entries(slots).map(([name, sketch]) => publishedSlot(name, sketch, 1)),
+      registry: () => ({ schema: 1, models: registry, upstreams: [] }),
+    },
+    new Map(),
+  );
+
+  it("are the enabled slots that need one of its files, in the order of the slots", () => {
+    const names = registry.map((model) => [model.ref, holdersOf(known, model).map(({ name }) => name)]);
+    assert.deepEqual(Object.fromEntries(names), {
+      big: ["zeta", "alpha"],
+      same: ["zeta", "alpha"],
+      eyes: ["zeta"],
+      ranker: ["alpha"],
+      next: ["alpha"],
+      free: ["seeing"],
+    });
+  });
+
+  it("are found without walking through all slots for each of a thousand models", () => {
+    let walks = 0;
+    class Counted extends Map<string, KnownSlot> {
+      override values(): MapIterator<KnownSlot> {
+        walks += 1;
+        return super.values();
+      }
+    }
+    const counted = { ...known, slots: new Counted(known.slots) };
+    const models = Array.from({ length: 1000 }, (_, at) => ({ ...modelRecord(`m${at}`), files: [`/m/${at}.gguf`] }));
+    assert.equal(models.flatMap((model) => holdersOf(counted, model)).length, 0);
+    assert.equal(walks, 1);
   });
 });

@@ -52,6 +52,7 @@ describe("grammars that an engine would not survive", () => {
     ["a left recursion", 'root ::= root "a" | "b"', /entangled|ways/],
     ["a huge repetition", `root ::= "${"a".repeat(1000)}"{1000}`, /repeats too much/],
     ["a repetition of repetitions", 'root ::= "a"{99}{99}{99}{99}{99}', /repeats too much/],
+    ["20,000 repetitions of one part", `root ::= "a"${"?".repeat(20_000)}`, /repeats one part in more than 64 ways/],
     ["a text that is no grammar", "root ::= }", /cannot be read/],
   ] satisfies [string, string, RegExp][]) {
     it(`refuses ${what}`, () => assert.match(grammar(text), why));

@@ -192,6 +192,17 @@ describe("a provider that fails", () => {
     assert.equal(double.posts.length, 1);
   });
 
+  it("gets no request before the date in its Retry-After", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    const date = new Date(Date.now() + 120_000).toUTCString();
+    double.fail(status(503, { "retry-after": date }));
+    assert.deepEqual((await failureOf(ask(open.provider))).headers, { "retry-after": date });
+    assert.equal(double.posts.length, 1);
+    double.fail(status(503, { "retry-after": new Date(0).toUTCString() }));
+    await answerOf(ask(open.provider));
+  });
+
   it("keeps its 429 and its Retry-After", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
@@ -272,6 +283,30 @@ describe("a provider that fails", () => {
     await answerOf(ask(open.provider));
   });
 
+  it("keeps its single trial when this process lacks a descriptor for it", async () => {
+    await using double = await startProvider();
+    const { port } = new URL(double.baseUrl);
+    let isShort = false;
+    await using open = openProvider(
+      { baseUrl: `http://localhost:${port}/v1`, retries: 1 },
+      {
+        lookup: (_name, _options, done) => {
+          const error = isShort ? Object.assign(new Error("no more files"), { code: "EMFILE" }) : null;
+          isShort = false;
+          done(error, [{ address: "127.0.0.1", family: 4 }]);
+        },
+      },
+    );
+    double.fail(...Array.from({ length: 5 }, () => status(503, { connection: "close" })));
+    for (let index = 0; index < 3; index++) await failureOf(ask(open.provider));
+    assert.equal(open.provider.state, "open");
+    open.clock.ms = 10_000;
+    isShort = true;
+    await answerOf(ask(open.provider));
+    assert.ok(open.outcomes.includes("shortage"));
+    assert.equal(open.provider.state, "closed");
+  });
+
   it("gets no request either after five refused connections", async () => {
     await using open = openProvider({ baseUrl: `http://127.0.0.1:${await freePort()}/v1`, retries: 0 });
     for (let index = 0; index < 5; index++) await failureOf(ask(open.provider));
@@ -347,6 +382,16 @@ describe("a provider's key", () => {
       assert.equal(everything.includes("sk-live"), false, everything);
     });
   }
+
+  it("of a few digits leaves the length of an answer as it is", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, ...bearer }, { env: { ACME_KEY: "1234" } });
+    const headers = { "content-type": "application/json", "content-length": "1234" };
+    double.fail(status(200, headers, JSON.stringify("x".repeat(1232))));
+    const asked = ask(open.provider);
+    await answerOf(asked);
+    assert.equal(asked.head?.contentLength, "1234");
+  });
 
   it("appears in no event of a stream", async () => {
     await using double = await startProvider();
@@ -428,6 +473,21 @@ describe("clients of a provider with maxConcurrent", () => {
     await Promise.all([...many, few].map(answerOf));
     const order = double.posts.map(({ body }) => /(many|few)\d/.exec(body)?.[0]);
     assert.deepEqual(order, ["many0", "many1", "few1", "many2", "many3"]);
+  });
+
+  it("keep the place of a stream that has begun, when the queue is full", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, maxConcurrent: 1 });
+    double.fail({ kind: "hang" });
+    const first = ask(open.provider, { client: "many" });
+    await until("it is there", () => double.posts.length === 1);
+    const waiting = Array.from({ length: 64 }, (_, nth) =>
+      ask(open.provider, { client: "many", answer: { hasBegun: nth === 63 } }),
+    );
+    const few = ask(open.provider, { client: "few" });
+    assert.equal((await failureOf(waiting[62] ?? assert.fail())).code, "slot.overloaded");
+    first.exchange.abort();
+    await Promise.all([few, ...waiting.filter((_, nth) => nth !== 62)].map(answerOf));
   });
 
   it("take no place with a request that is aborted before its turn, or at its turn", async () => {

@@ -1,0 +1,37 @@
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { ApiError } from "../../api/errors.ts";
+import { http2Preface, http2Refusal } from "../../lib/http1/http2-refusal.ts";
+import { STATUS_CODES } from "../../lib/node-http.ts";
+import { newRequestId } from "./answer.ts";
+import { lingerMs } from "./body.ts";
+
+/** A request that Node's parser refuses never becomes a request object: the envelope is written directly. */
+export function refuseBytes(error: Error & { code?: string }, socket: Socket | Duplex, ms = lingerMs): void {
+  if (!socket.writable || ("bytesWritten" in socket && socket.bytesWritten > 0)) {
+    socket.destroy();
+    return;
+  }
+  socket.end(error.code === http2Preface ? http2Refusal("HTTP/2 is not supported: send HTTP/1.1") : refusalOf(error));
+  // Further bytes of the client must not reset the connection before it has read the answer. Node has no limit for the
+  // connection any more: a client that does not close it would keep it for ever.
+  socket.resume();
+  const limit = setTimeout(() => socket.destroy(), ms);
+  limit.unref();
+  socket.once("close", () => clearTimeout(limit));
+}
+
+function refusalOf({ code }: Error & { code?: string }): string {
+  const [status, message] = faults[code ?? ""] ?? [400, "the request is no valid HTTP"];
+  const body = JSON.stringify(new ApiError("dispatch.invalid_request", { status, message }).envelope());
+  return (
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Bad Request"}\r\ncontent-type: application/json; charset=utf-8\r\n` +
+    `content-length: ${Buffer.byteLength(body)}\r\nx-content-type-options: nosniff\r\ncontent-security-policy: sandbox\r\nconnection: close\r\nx-request-id: ${newRequestId()}\r\n\r\n${body}`
+  );
+}
+
+/** By the code of Node's error. */
+const faults: Readonly<Record<string, readonly [status: number, message: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, "the request's headers are too large"],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "the request came too slowly"],
+};
