@@ -36,8 +36,10 @@ const asPerson = { accept: "text/html" };
 describe("an engine's own page", () => {
   it("has a port of its own, to which the API redirects, and which serves nothing else", async () => {
     await using it = await site();
-    const led = await fetch(`${it.gateway.url}/upstream/primary/?a=b`, { redirect: "manual" });
-    assert.deepEqual([led.status, led.headers.get("location")], [307, `${it.url}/upstream/primary/?a=b`]);
+    for (const path of ["/upstream/primary/?a=b", "/upstream/primary?a=b", "/upstream/%70rimary/?a=b"]) {
+      const led = await fetch(`${it.gateway.url}${path}`, { redirect: "manual" });
+      assert.deepEqual([led.status, led.headers.get("location")], [307, `${it.url}/upstream/primary/?a=b`], path);
+    }
     const page = await fetch(`${it.url}/upstream/primary/?a=b`);
     assert.match(await page.text(), /An engine's page/);
     assert.equal(page.headers.get("content-security-policy"), "script-src 'unsafe-inline', frame-ancestors 'self'");
@@ -73,6 +75,7 @@ describe("an engine's own page", () => {
       headers: {
         "content-type": "text/plain",
         authorization: "Bearer svc_mine.secret",
+        "x-api-key": "svc_mine.secret",
         cookie: "session=mine; berth.primary.a=1; berth.other.a=2",
         "x-forwarded-for": "10.0.0.1",
         "x-forwarded-email": "me",
@@ -88,7 +91,7 @@ describe("an engine's own page", () => {
     assert.equal(headers.host, `127.0.0.1:${it.engine.port}`);
     assert.equal(headers.origin, `http://127.0.0.1:${it.engine.port}`);
     assert.equal(headers["x-custom"], "kept");
-    for (const name of ["x-forwarded-for", "x-forwarded-email", "referer"])
+    for (const name of ["x-api-key", "x-forwarded-for", "x-forwarded-email", "referer"])
       assert.equal(headers[name], undefined, name);
   });
 
@@ -152,9 +155,15 @@ describe("an engine's own page", () => {
     assert.equal((await fetch(`${it.url}/upstream/gone/`)).status, 404);
     const cut = await fetch(`${it.url}/upstream/primary/cut`);
     await assert.rejects(cut.text());
+    await it.gateway.publish("primary", { port: it.engine.port, spec: { timeoutSeconds: { firstByte: 0, idle: 1 } } });
+    const patient = new AbortController();
+    const endless = fetch(`${it.url}/upstream/primary/hang`, { signal: patient.signal });
+    await until("the engine has it", () => it.engine.calls.at(-1)?.url === "/hang");
     await it.gateway.publish("primary", { port: it.engine.port, spec: { timeoutSeconds: { firstByte: 1, idle: 1 } } });
     const late = await fetch(`${it.url}/upstream/primary/hang`);
     assert.equal((await envelopeOf(late)).error.code, "dispatch.upstream_timeout");
+    patient.abort();
+    await assert.rejects(endless, { name: "AbortError" });
     await it.engine[Symbol.asyncDispose]();
     const dead = await fetch(`${it.url}/upstream/primary/`);
     assert.equal((await envelopeOf(dead)).error.code, "dispatch.upstream_unavailable");
@@ -172,6 +181,25 @@ describe("an engine's own page", () => {
       () => 413,
     );
     assert.equal(cut, 413);
+  });
+
+  it("reads the rest of a body that it refuses, so that the browser gets the reason and its next page", async () => {
+    await using it = await site({ SVC_BODY_LIMIT: "1000" });
+    const { host } = new URL(it.url);
+    const bytes = 20_000_000;
+    const lines = [
+      `POST /upstream/primary/echo HTTP/1.1`,
+      `host: ${host}`,
+      "accept: text/html",
+      `content-length: ${bytes}`,
+    ];
+    const next = `GET /upstream/primary/ HTTP/1.1\r\nhost: ${host}\r\n\r\n`;
+    const { status, body } = await rawExchange(it.url, `${lines.join("\r\n")}\r\n\r\n${"x".repeat(bytes)}${next}`, {
+      isEnough: (text) => text.includes("An engine's page<"),
+      timeoutMs: 20_000,
+    });
+    assert.equal(status, 413);
+    assert.match(body, /HTTP\/1\.1 200 OK/);
   });
 
   it("counts as work of its slot while a request of it is in flight", async () => {
@@ -333,6 +361,12 @@ describe("an engine's WebSocket", () => {
       const line = `berth_engine_page_requests_total{slot="${slot}",code="${code}"}`;
       await until(`${slot} ${code} is counted`, async () => (await it.gateway.metric(line)) === 1);
     }
+  });
+
+  it("is refused where the engine's answer leads to another server, and others are opened", async () => {
+    await using it = await site();
+    assert.equal(await handshake(it.url, "/upstream/primary/away"), "502");
+    assert.equal(await handshake(it.url, "/upstream/primary/ws"), "101");
   });
 
   it("ends soon after its token was revoked, and with the gateway", async () => {

@@ -90,6 +90,9 @@ describe("requests of real clients", () => {
     await using gateway = await startGateway();
     const response = await fetch(`${gateway.url}/v1/models`, { method: "HEAD" });
     assert.deepEqual([response.status, await response.text()], [200, ""]);
+    // These may be without an end.
+    for (const path of ["/api/events", "/models/sse", "/api/slots/primary/logs?follow=1"])
+      assert.equal((await fetch(`${gateway.url}${path}`, { method: "HEAD" })).status, 405, path);
   });
 
   it("with too much or too little of /v1 get an error that suggests the right URL", async () => {
@@ -180,6 +183,16 @@ describe("pages of other origins", () => {
     assert.equal(allowed.status, 204);
     assert.equal(allowed.headers.get("access-control-allow-origin"), origin);
     assert.equal(allowed.headers.get("access-control-allow-headers"), "authorization,x-stainless-os");
+    const named = {
+      ...preflight.headers,
+      "access-control-request-headers": "content-type,x-forwarded-email,X-Forwarded-For",
+    };
+    const posing = await fetch(`${gateway.url}/v1/chat/completions`, { ...preflight, headers: named });
+    assert.doesNotMatch(
+      posing.headers.get("access-control-allow-headers") ?? "",
+      /forwarded/i,
+      "the proxy alone names a user",
+    );
     const answered = await gateway.post("/v1/chat/completions", chat, {
       headers: { "content-type": "application/json", origin },
     });

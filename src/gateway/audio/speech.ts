@@ -5,29 +5,14 @@ import { encodeRequest, parseAnswer, parseRequest } from "../protocols/json.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
 import { parseJson } from "../../lib/json.ts";
 
-const contentTypes = {
-  mp3: "audio/mpeg",
-  wav: "audio/wav",
-  opus: "audio/opus",
-  flac: "audio/flac",
-  pcm: "audio/pcm",
-} as const;
-
-/** A checked request for speech. */
-export interface SpeechRequest {
-  /** The body for the engine, with all defaults explicit; `model` is the client's. */
-  readonly body: Buffer;
-  /** The content type of the answer. */
-  readonly contentType: string;
-}
-
+const formats: readonly unknown[] = ["mp3", "wav", "opus", "flac", "pcm"];
 const voiceLimit = 500;
 
 /**
  * Checks a request for `/v1/audio/speech` and makes its defaults explicit, such as mp3. Fields that only some engines
  * know (`instructions`, `lang_code`) are kept. Throws ApiError `dispatch.invalid_request`, naming the field.
  */
-export function speechRequest(body: Buffer): SpeechRequest {
+export function speechRequest(body: Buffer): Buffer {
   const fields = parseRequest(body);
   const { input, voice } = fields;
   const format = fields["response_format"] ?? "mp3";
@@ -35,14 +20,12 @@ export function speechRequest(body: Buffer): SpeechRequest {
   if (typeof input !== "string" || input.trim() === "") throw invalid("input", "must be the text to speak");
   if (typeof voice !== "string" || voice.trim() === "" || voice.length > voiceLimit)
     throw invalid("voice", "must be the name of a voice; GET /v1/audio/voices lists them");
-  if (typeof format !== "string" || !isFormat(format))
-    throw invalid("response_format", `must be one of ${Object.keys(contentTypes).join(", ")}`);
+  if (!formats.includes(format)) throw invalid("response_format", `must be one of ${formats.join(", ")}`);
   if (typeof speed !== "number" || !(speed >= 0.25 && speed <= 4))
     throw invalid("speed", "must be a number from 0.25 to 4");
   if ((fields["stream_format"] ?? "audio") !== "audio")
     throw invalid("stream_format", "must be audio: the engines here send no events");
-  const explicit = { ...fields, response_format: format, speed };
-  return { body: encodeRequest(explicit), contentType: contentTypes[format] };
+  return encodeRequest({ ...fields, response_format: format, speed });
 }
 
 /** Speech is bytes; JSON with a success status is a disguised failure of the engine. */
@@ -110,10 +93,6 @@ function messageOf(detail: unknown): string | undefined {
   if (!isRecord(first) || typeof first["msg"] !== "string") return undefined;
   const path = Array.isArray(first["loc"]) ? first["loc"].filter((part) => part !== "body").join(".") : "";
   return path === "" ? first["msg"] : `${path}: ${first["msg"]}`;
-}
-
-function isFormat(format: string): format is keyof typeof contentTypes {
-  return Object.hasOwn(contentTypes, format);
 }
 
 function invalid(field: string, message: string): ApiError {

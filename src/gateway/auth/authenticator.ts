@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { ApiError, type ApiErrorOptions, type ErrorCode } from "../../api/errors.ts";
 import { isGranted, type Identity, type ScopeClass } from "../../api/scopes.ts";
 import { parseToken, type PresentedToken, type TokenRecord } from "../../api/token.ts";
@@ -83,10 +83,10 @@ export class Authenticator {
    */
   mayStill(request: IncomingMessage, wanted: ScopeClass): boolean {
     if (!this.#options.isEnabled || wanted === "public") return true;
-    const bearer = bearerOf(request.headers.authorization ?? "");
+    const given = tokenTextOf(request.headers);
     // A trusted proxy named the user for this request.
-    if (bearer === undefined) return true;
-    const token = parseToken(bearer);
+    if (given === undefined) return true;
+    const token = parseToken(given);
     try {
       const record = token === undefined ? undefined : this.#options.verify(token);
       return record !== undefined && isGranted(record.scope, wanted);
@@ -102,10 +102,9 @@ export class Authenticator {
   }
 
   #callerOf(request: IncomingMessage): Identity | ApiError {
-    const { authorization } = request.headers;
-    const bearer = authorization === undefined ? undefined : bearerOf(authorization);
-    if (bearer !== undefined) {
-      const token = parseToken(bearer);
+    const given = tokenTextOf(request.headers);
+    if (given !== undefined) {
+      const token = parseToken(given);
       const record = token === undefined ? undefined : this.#options.verify(token);
       if (record === undefined) {
         const isUnconfirmed = token !== undefined && this.#options.isUnconfirmed?.(token) === true;
@@ -113,11 +112,11 @@ export class Authenticator {
       }
       return { identity: record.label, scope: record.scope, source: "token", tokenId: record.id };
     }
-    const user = request.headers["x-forwarded-email"];
+    const { authorization, "x-api-key": key, "x-forwarded-email": user } = request.headers;
     if (typeof user === "string" && userPattern.test(user) && this.isTrusted(request)) {
       return { identity: user, scope: "admin", source: "proxy" };
     }
-    if (authorization !== undefined) return this.#failed(request);
+    if (authorization !== undefined || key !== undefined) return this.#failed(request);
     return this.#refusal("auth.required", request, { headers: { "www-authenticate": "Bearer" } });
   }
 
@@ -151,9 +150,13 @@ export class Authenticator {
   }
 }
 
-/** The text after `Bearer`; undefined for another scheme. */
-function bearerOf(authorization: string): string | undefined {
-  return /^bearer(?: |$)/i.test(authorization) ? authorization.slice(7).trim() : undefined;
+/**
+ * The text after `Bearer`, or a token in `x-api-key`, where clients of Anthropic's API have it; undefined for another
+ * scheme or key.
+ */
+function tokenTextOf({ authorization, "x-api-key": key }: IncomingHttpHeaders): string | undefined {
+  if (authorization !== undefined && /^bearer(?: |$)/i.test(authorization)) return authorization.slice(7).trim();
+  return typeof key === "string" && key.startsWith("svc_") ? key : undefined;
 }
 
 /** The answer does not wait for an unread body, unless the body is small enough to have arrived. */

@@ -1,15 +1,13 @@
 import type { FastifyRequest } from "fastify";
 import { ApiError } from "../../api/errors.ts";
 import { jsonValue, type Setting } from "../../api/management/views.ts";
-import { slotNameSchema } from "../../api/names.ts";
-import { invalidRequest } from "../../api/problems.ts";
 import { shownSettings } from "../../api/shown-settings.ts";
 import { tokenOwner } from "../../api/token.ts";
 import type { Handlers } from "./api-server.ts";
 import { configProblems } from "./config-problems.ts";
 import type { ManagementContext } from "./context.ts";
 import { guardAddress, guardKeySource } from "./exec-fields.ts";
-import { readManifest } from "./manifest-body.ts";
+import { checkName, readManifest } from "./manifest-body.ts";
 import { upstreamViews } from "./upstream-views.ts";
 import { checkProvider } from "../upstreams/check.ts";
 
@@ -121,13 +119,6 @@ function callerOf({ identity }: FastifyRequest): string {
 function settingsOf({ config, configOrigins }: ManagementContext): Record<string, Setting> {
   const shown = Object.entries(shownSettings(config, configOrigins));
   return Object.fromEntries(shown.map(([name, setting]) => [name, { ...setting, value: jsonValue(setting.value) }]));
-}
-
-function checkName(name: string): void {
-  const parsed = slotNameSchema.safeParse(name);
-  if (!parsed.success) {
-    throw invalidRequest([{ path: ["name"], message: parsed.error.issues[0]?.message ?? "is no name of an upstream" }]);
-  }
 }
 
 function noUpstream(name: string): ApiError {

@@ -97,7 +97,7 @@ function refuseBody(body: unknown): void {
 
 function isEvents({ answers }: RouteShape): boolean {
   return Object.values(answers).some(
-    (answer) => answer !== "nothing" && !("safeParse" in answer) && answer.type === "text/event-stream",
+    (answer) => answer !== "nothing" && !("safeParse" in answer) && [answer.type].flat().includes("text/event-stream"),
   );
 }
 

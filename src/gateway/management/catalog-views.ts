@@ -2,16 +2,15 @@ import type { CatalogEntry } from "../../api/catalog.ts";
 import type { CatalogView } from "../../api/management/views.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { hostFit } from "../../models/fit/host-fit.ts";
-import type { ShapeCache } from "../../models/fit/shape-cache.ts";
 import { benchmarkOfModel } from "./benchmark-views.ts";
 import type { ManagementContext } from "./context.ts";
+import { shapes } from "./slot-fit.ts";
 
 /** The curated models, each with a verdict for this machine. */
-export async function catalogViews(context: ManagementContext, shapes: ShapeCache): Promise<CatalogView[]> {
+export async function catalogViews(context: ManagementContext): Promise<CatalogView[]> {
   const { models } = context.index();
   const views: CatalogView[] = [];
-  for (const entry of await context.catalog())
-    views.push(await catalogView(entry, models.get(refOf(entry)), context, shapes));
+  for (const entry of await context.catalog()) views.push(await catalogView(entry, models.get(refOf(entry)), context));
   return views;
 }
 
@@ -23,7 +22,6 @@ async function catalogView(
   entry: CatalogEntry,
   record: ModelRecord | undefined,
   { hardware, index }: ManagementContext,
-  shapes: ShapeCache,
 ): Promise<CatalogView> {
   const { spec, catalog } = entry;
   const isHere = record?.state === "available" && record.path !== undefined;

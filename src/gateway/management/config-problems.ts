@@ -1,5 +1,4 @@
 import { relative } from "node:path";
-import { ShapeCache } from "../../models/fit/shape-cache.ts";
 import { slotRefusal } from "../../models/fit/slot-fit.ts";
 import type { Diagnostic } from "../../store/store.ts";
 import type { ManagementContext } from "./context.ts";
@@ -16,8 +15,6 @@ interface DiagnosticView {
   path?: (string | number)[];
   message: string;
 }
-
-const shapes = new ShapeCache();
 
 /** The problems of manifests by file name, or of the configuration directory, also of models that cannot fit this machine. */
 export async function configProblems(
@@ -36,7 +33,7 @@ async function unfitSlots(
   context: ManagementContext,
   from: Parameters<ManagementContext["manifests"]["slotsIn"]>[0],
 ): Promise<Problem[]> {
-  const facts = fitFacts(context, shapes);
+  const facts = fitFacts(context);
   const problems: Problem[] = [];
   for (const { name, spec, ...place } of await context.manifests.slotsIn(from)) {
     const refusal = await slotRefusal(name, spec, facts);

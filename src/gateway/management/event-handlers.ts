@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { resourceKey } from "../../api/resource-status.ts";
 import { isRecord } from "../../lib/record.ts";
 import { slotsInOrder } from "../routing/index.ts";
 import type { Resource } from "./resource-index.ts";
@@ -18,45 +17,50 @@ const behindLimitBytes = 1024 * 1024;
 /** How long it may take to read its buffer before it is disconnected. */
 const resyncPatienceMs = 5000;
 
+/** One of the things whose changes are told. */
+interface Item {
+  /** The fields that tell it from the others, and that its removal names. */
+  readonly id: Readonly<Record<string, string>>;
+  readonly data: object;
+}
+
 /** `GET /api/events`: a snapshot, then every change, as long as the client stays. */
 export function eventHandlers(context: ManagementContext): Pick<Handlers, "events"> & Disposable {
   const feed = new ChangeFeed(randomBytes(4).toString("hex"));
-  let known: readonly string[] = [];
-  let knownGroups: readonly string[] = [];
-  let knownPulls: readonly string[] = [];
   const problems = (): readonly unknown[] => context.operator()?.problems ?? [];
+  let resources: readonly Resource[] = [];
+  /** The published items of each event, by key. */
+  const known = new Map<string, ReadonlyMap<string, Item>>();
+  const publishAll = (event: string, items: readonly Item[]): void => {
+    const now = new Map(items.map((item) => [`${event} ${Object.values(item.id).join(" ")}`, item]));
+    for (const [key, { data }] of now) feed.publish(event, key, data);
+    for (const [key, { id }] of known.get(event) ?? [])
+      if (!now.has(key)) feed.forget(event, key, { ...id, removed: true });
+    known.set(event, now);
+  };
   const poll = (): void => {
     const view = viewOf(context);
-    for (const slot of view.index.slots.values()) {
+    const slots = [...view.index.slots.values()].map((slot) => {
       // Values that change continuously are no event.
       const { uptime_seconds: _up, memory_bytes: _memory, ...data } = slotView(slot, view);
-      feed.publish("slot", slot.name, data);
-    }
-    for (const name of known) if (!view.index.slots.has(name)) feed.forget("slot", name, { name, removed: true });
-    known = [...view.index.slots.keys()];
-    publishResources();
-    const pulls = pullViews(context);
-    for (const pull of pulls) feed.publish("pull", `:pull ${pull.id}`, pull);
-    for (const id of knownPulls) {
-      if (!pulls.some((pull) => pull.id === id)) feed.forget("pull", `:pull ${id}`, { id, removed: true });
-    }
-    knownPulls = pulls.map(({ id }) => id);
-    const groups = groupViews(context);
-    for (const group of groups) feed.publish("group", `:group ${group.name}`, group);
-    for (const name of knownGroups) {
-      if (!groups.some((group) => group.name === name)) feed.forget("group", `:group ${name}`, { name, removed: true });
-    }
-    knownGroups = groups.map(({ name }) => name);
+      return { id: { name: slot.name }, data };
+    });
+    resources = [...context.resources.others()];
+    publishAll("slot", slots);
+    publishAll(
+      "condition",
+      resources.map((data) => ({ id: { kind: data.kind, name: data.name }, data })),
+    );
+    publishAll(
+      "pull",
+      pullViews(context).map((data) => ({ id: { id: data.id }, data })),
+    );
+    publishAll(
+      "group",
+      groupViews(context).map((data) => ({ id: { name: data.name }, data })),
+    );
     feed.publish("config", ":config", { problems: problems() });
   };
-  let published: ReadonlyMap<string, Resource> = new Map();
-  function publishResources(): void {
-    const now = new Map([...context.resources.others()].map((resource) => [resourceKey(resource), resource]));
-    for (const [key, resource] of now) feed.publish("condition", key, resource);
-    for (const [key, { kind, name }] of published)
-      if (!now.has(key)) feed.forget("condition", key, { kind, name, removed: true });
-    published = now;
-  }
   const pollIfFollowed = (): void => {
     if (feed.readers > 0) poll();
   };
@@ -98,7 +102,7 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       if (missed === undefined) {
         const view = viewOf(context);
         const slots = slotsInOrder(view.index).map((slot) => slotView(slot, view));
-        const conditions = [...published.values()].filter((resource) => isAdmin || isForReaders("condition", resource));
+        const conditions = resources.filter((resource) => isAdmin || isForReaders("condition", resource));
         send({
           id: feed.lastId,
           event: "snapshot",

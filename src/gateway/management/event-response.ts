@@ -18,21 +18,26 @@ interface OpenEvents {
 }
 
 /**
- * Turns a reply into a stream of server-sent events; `left` is aborted when the client has disconnected, has lost its
- * right, or the gateway stops: the caller ends the stream then.
+ * Turns a reply into a stream of server-sent events, with a comment every 15 s: proxies do not time out, and a client that
+ * has vanished is noticed. `left` is aborted when the client has disconnected, has lost its right, or the gateway stops: the
+ * caller ends the stream then.
  */
 export function openEvents(reply: FastifyReply, { authenticator, stopping }: EventContext): OpenEvents {
   reply.hijack();
   const { raw, request } = reply;
   const gone = new AbortController();
   const { scope } = request.routeOptions.config;
-  const timer = setInterval(() => {
+  const recheck = setInterval(() => {
     if (scope !== undefined && authenticator.mayStill(request.raw, scope)) return;
     gone.abort();
     raw.end();
   }, recheckMs).unref();
+  const heartbeat = setInterval(() => {
+    if (!raw.writableEnded) raw.write(": still here\n\n");
+  }, heartbeatMs);
   const leave = (): void => {
-    clearInterval(timer);
+    clearInterval(recheck);
+    clearInterval(heartbeat);
     stopping.removeEventListener("abort", leave);
     gone.abort();
   };
@@ -51,12 +56,8 @@ export function openEvents(reply: FastifyReply, { authenticator, stopping }: Eve
   return { response: raw, left: gone.signal };
 }
 
-/** Keeps the stream open until `left` is aborted, with a comment every 15 s against the time-outs of proxies; then ends it. */
+/** Keeps the stream open until `left` is aborted; then ends it. */
 export async function stayOpen({ response, left }: OpenEvents): Promise<void> {
-  const heartbeat = setInterval(() => {
-    if (!response.writableEnded) response.write(": still here\n\n");
-  }, heartbeatMs);
   if (!left.aborted) await once(left, "abort");
-  clearInterval(heartbeat);
   if (!response.writableEnded) response.end();
 }

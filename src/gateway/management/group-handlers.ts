@@ -2,14 +2,12 @@ import { dirname } from "node:path";
 import { ApiError } from "../../api/errors.ts";
 import type { GroupStatus } from "../../api/group-status.ts";
 import type { GroupView } from "../../api/management/group-routes.ts";
-import { slotNameSchema } from "../../api/names.ts";
 import { didYouMean, nearest } from "../../api/nearest.ts";
-import { invalidRequest } from "../../api/problems.ts";
 import { resourceKey } from "../../api/resource-status.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { emptiedDirectories } from "./emptied-directories.ts";
-import { readManifest } from "./manifest-body.ts";
+import { checkName, readManifest } from "./manifest-body.ts";
 
 type GroupHandlers = Pick<
   Handlers,
@@ -104,10 +102,4 @@ function groupNamed(context: ManagementContext, name: string): GroupView {
   throw new ApiError("system.not_found", {
     message: `no group is called "${name.slice(0, 64)}"${didYouMean(near)}: declare it in groups/, or name it in a slot`,
   });
-}
-
-function checkName(name: string): void {
-  const parsed = slotNameSchema.safeParse(name);
-  if (!parsed.success)
-    throw invalidRequest([{ path: ["name"], message: parsed.error.issues[0]?.message ?? "is no name of a group" }]);
 }

@@ -1,8 +1,8 @@
 import { labelsSchema } from "../../api/management/parts.ts";
 import { modelRules, modelSpecSchema } from "../../api/model.ts";
-import { apiVersion, type Kind } from "../../api/names.ts";
+import { apiVersion, slotNameSchema, type Kind } from "../../api/names.ts";
 import { ApiError } from "../../api/errors.ts";
-import { problemsOf, type Problem } from "../../api/problems.ts";
+import { invalidRequest, problemsOf, type Problem } from "../../api/problems.ts";
 import { completeSlot, slotRules, slotSpecSchema } from "../../api/slot.ts";
 import { slotGroupRules, slotGroupSpecSchema } from "../../api/slot-group.ts";
 import { upstreamRules, upstreamSpecSchema } from "../../api/upstream.ts";
@@ -13,6 +13,13 @@ export interface WrittenManifest {
   /** The client's own fields, without defaults. */
   readonly spec: Readonly<Record<string, unknown>>;
   readonly labels: Readonly<Record<string, string>> | undefined;
+}
+
+/** Throws ApiError `dispatch.invalid_request` for a text that is no name of a slot, a group or an upstream. */
+export function checkName(name: string): void {
+  const { error } = slotNameSchema.safeParse(name);
+  if (error !== undefined)
+    throw invalidRequest([{ path: ["name"], message: error.issues[0]?.message ?? "is no name" }]);
 }
 
 /**

@@ -2,7 +2,6 @@ import { ApiError } from "../../api/errors.ts";
 import { didYouMean, nearest } from "../../api/nearest.ts";
 import type { ModelView } from "../../api/management/views.ts";
 import { notFound as nothingCalled } from "../routing/resolve.ts";
-import { ShapeCache } from "../../models/fit/shape-cache.ts";
 import type { Handlers } from "./api-server.ts";
 import { catalogViews } from "./catalog-views.ts";
 import { viewOf, type ManagementContext } from "./context.ts";
@@ -16,11 +15,10 @@ type ModelHandlers = Pick<
 
 /** Handlers of models: the registry, and the list of `/v1`. */
 export function modelHandlers(context: ManagementContext): ModelHandlers {
-  const shapes = new ShapeCache();
   return {
     listModels: () => ({ object: "list", data: modelViews(context.index()) }),
     getModel: ({ params: { ref = "" } }) => modelNamed(context, ref),
-    modelCatalog: async () => ({ object: "list", data: await catalogViews(context, shapes) }),
+    modelCatalog: async () => ({ object: "list", data: await catalogViews(context) }),
     cachedImage: async ({ params: { name = "" }, reply }) => {
       const image = await context.images.open(name);
       if (image === undefined) throw new ApiError("system.not_found", { message: "there is no such image any more" });

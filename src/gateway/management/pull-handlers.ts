@@ -7,10 +7,11 @@ import type { PullBody, PullView } from "../../api/management/pull-views.ts";
 import type { ModelRecord, WantedFile } from "../../api/model.ts";
 import { modelRefSchema } from "../../api/names.ts";
 import { didYouMean, nearest } from "../../api/nearest.ts";
-import { invalidRequest, type Problem } from "../../api/problems.ts";
+import { invalidRequest } from "../../api/problems.ts";
 import type { PullRequest, PullStatus } from "../../api/pull.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
 import { isInnerHost } from "../../lib/inner-addresses.ts";
+import { Serial } from "../../lib/serial.ts";
 import { FetchError } from "../../models/fetch/fetch-error.ts";
 import { parseSource } from "../../models/fetch/source.ts";
 import { licensesOf, licenseText } from "../../models/licenses.ts";
@@ -38,6 +39,8 @@ interface Wanted {
 export function pullHandlers(context: ManagementContext): PullHandlers {
   const { pulls, config } = context;
   const isTrusted = config.apiExec || config.authEnabled;
+  /** What is begun counts the pulls before it. */
+  const beginnings = new Serial();
   const put = async (wanted: Wanted, id: string, action: PullRequest["action"]): Promise<PullView> => {
     const { ref, sizeBytes, isDeclared = false } = wanted;
     const request: PullRequest = {
@@ -93,14 +96,16 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
   return {
     pullModel: async ({ body }) => {
       const wanted = await wantedBy(context, body, isTrusted);
-      const running = statuses(context).find(
-        ({ ref, files, endedAt }) =>
-          endedAt === undefined && ref === wanted.ref && canonicalJson(files) === canonicalJson(wanted.files),
-      );
-      if (running !== undefined && running.isForSlot !== true) return pullView(running);
-      // A request that pauses the pull and one that runs it would end each other's attempts for ever.
-      const known = running === undefined ? undefined : pulls.request(running.id);
-      return known === undefined ? await begin(wanted, "run") : await change(known.id, "run");
+      return await beginnings.run(async () => {
+        const running = statuses(context).find(
+          ({ ref, files, endedAt }) =>
+            endedAt === undefined && ref === wanted.ref && canonicalJson(files) === canonicalJson(wanted.files),
+        );
+        if (running !== undefined && running.isForSlot !== true) return pullView(running);
+        // A request that pauses the pull and one that runs it would end each other's attempts for ever.
+        const known = running === undefined ? undefined : pulls.request(running.id);
+        return known === undefined ? await begin(wanted, "run") : await change(known.id, "run");
+      });
     },
     verifyModel: async ({ body: { model: ref } }) => {
       const record = context.index().models.get(ref);
@@ -117,7 +122,7 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
         const message = `${ref} was not fetched by Berth, and no manifest names the sha256 of its files: no checksum is known`;
         throw new ApiError("dispatch.invalid_request", { status: 409, message });
       }
-      return await begin({ ref, files }, "verify");
+      return await beginnings.run(async () => await begin({ ref, files }, "verify"));
     },
     listPulls: () => ({ object: "list", data: [...pullViews(context)] }),
     getPull: ({ params: { id = "" } }) => pullView(pullNamed(context, id)),
@@ -172,9 +177,7 @@ async function wantedBy(context: ManagementContext, body: PullBody, isTrusted: b
   );
   await checkLicense(context, wanted, isAccepted);
   const name = ref ?? refIn(names[0] ?? "");
-  if (!modelRefSchema.safeParse(name).success) {
-    throw unfit([{ path: ["ref"], message: `"${name.slice(0, 100)}" is no ref: give one` }]);
-  }
+  if (!modelRefSchema.safeParse(name).success) throw unfit(["ref"], `"${name.slice(0, 100)}" is no ref: give one`);
   const known = context.index().models.get(name);
   const isOther = known !== undefined && canonicalJson(known.fetch?.files ?? []) !== canonicalJson(wanted);
   if (known?.origin === "manifest" && isOther) {
@@ -235,13 +238,9 @@ function whyNot({ ref, state, message, source }: ModelRecord): string {
 }
 
 /** A body of the right shape, with a text in it that names nothing to fetch. */
-function unfit([problem]: readonly [Problem]): ApiError {
-  const { path, message } = problem;
-  return new ApiError("dispatch.invalid_request", {
-    status: 422,
-    message: `${path.join(".")}: ${message}`,
-    details: { path, message },
-  });
+function unfit(path: readonly string[], message: string): ApiError {
+  const details = { path: [...path], message };
+  return new ApiError("dispatch.invalid_request", { status: 422, message: `${path.join(".")}: ${message}`, details });
 }
 
 /** The file's name. Throws ApiError for a source that may not be fetched over this API. */
@@ -250,10 +249,10 @@ function checked(context: ManagementContext, file: WantedFile, path: readonly st
     const source = parseSource(file.source);
     if (source.scheme === "hf") return file.as ?? source.fileName;
     if (source.scheme !== "https")
-      throw unfit([{ path: [...path], message: "is fetched from hf:// and https:// only: declare others in models/" }]);
+      throw unfit(path, "is fetched from hf:// and https:// only: declare others in models/");
     if (isTrusted || !isInnerHost(source.url.hostname)) return file.as ?? source.fileName;
   } catch (error) {
-    if (error instanceof FetchError) throw unfit([{ path: [...path], message: error.message }]);
+    if (error instanceof FetchError) throw unfit(path, error.message);
     throw error;
   }
   throw new ApiError("auth.forbidden", {
@@ -278,7 +277,7 @@ const codes: Readonly<Record<string, ErrorCode>> = {
 /** A pull as the API shows it. */
 export function pullView(status: PullStatus): PullView {
   const { bytesDone, bytesTotal, bytesPerSecond, error } = status;
-  const left = bytesTotal === undefined ? undefined : bytesTotal - bytesDone;
+  const left = bytesTotal === undefined ? undefined : Math.max(0, bytesTotal - bytesDone);
   const isMoving = status.state === "running" && bytesPerSecond !== undefined && bytesPerSecond > 0;
   return {
     id: status.id,

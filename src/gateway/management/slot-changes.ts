@@ -3,15 +3,14 @@ import type { IncomingMessage } from "node:http";
 import type { FastifyReply } from "fastify";
 import { ApiError } from "../../api/errors.ts";
 import type { SlotDetail } from "../../api/management/views.ts";
-import { isBuiltin, slotNameSchema } from "../../api/names.ts";
+import { isBuiltin } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import type { RequestKind } from "../../api/status.ts";
-import { ShapeCache } from "../../models/fit/shape-cache.ts";
 import { invalidSpec } from "../admission/availability.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { slotNamed, viewOf, type ManagementContext } from "./context.ts";
 import { guardExecFields } from "./exec-fields.ts";
-import { readManifest } from "./manifest-body.ts";
+import { checkName, readManifest } from "./manifest-body.ts";
 import { checkSwap, checkWork } from "./slot-checks.ts";
 import { checkFit } from "./slot-fit.ts";
 import { slotDetail } from "./views.ts";
@@ -35,9 +34,6 @@ interface Confirmation {
   readonly isKnown?: boolean;
   readonly watch: (onChange: () => void) => Disposable;
 }
-
-/** Shapes of models that were written into slots lately. */
-const shapes = new ShapeCache();
 
 /** Sends the operator a request that is no spec, and answers with the slot's state after it. */
 export async function changeSlot(
@@ -69,7 +65,7 @@ export async function changeSlot(
     });
   }
   if (kind === "swap-model" && model !== undefined) {
-    await checkFit(context, shapes, name, { ...slot.spec, model: { ...slot.spec.model, default: model } });
+    await checkFit(context, name, { ...slot.spec, model: { ...slot.spec.model, default: model } });
   }
   if (write === true && model !== undefined) {
     await context.writer.set("Slot", name, ["model", "default"], model);
@@ -138,7 +134,7 @@ export async function createSlot(
   if (name === undefined) throw invalidRequest([{ path: ["name"], message: "is required" }]);
   checkName(name);
   checkWork(context, name, spec);
-  await checkFit(context, shapes, name, spec);
+  await checkFit(context, name, spec);
   const known = context.index().slots.get(name);
   if (known?.published?.file !== undefined)
     throw new ApiError("slot.already_exists", { message: `a slot is called ${name} already` });
@@ -158,7 +154,7 @@ export async function putSlot(
   checkName(name);
   const { spec, labels } = readManifest("Slot", body, name);
   checkWork(context, name, spec);
-  await checkFit(context, shapes, name, spec);
+  await checkFit(context, name, spec);
   const known = context.index().slots.get(name);
   const before = known?.published;
   guardExecFields(
@@ -186,7 +182,7 @@ export async function putSlotText(
   const { published, spec: before } = slotNamed(context, name);
   const spec = await writer.specOf("Slot", name, text);
   checkWork(context, name, spec);
-  await checkFit(context, shapes, name, spec);
+  await checkFit(context, name, spec);
   guardExecFields(spec, { ...before }, { isAllowed: config.apiExec, file: published?.file ?? `slots/${name}.toml` });
   await writer.writeSource("Slot", name, { text, hash });
   return await written(context, name, await writer.specHash("Slot", name), query, client);
@@ -269,11 +265,4 @@ async function answered(
     });
   }
   return slotDetail(slot, viewOf(context));
-}
-
-function checkName(name: string): void {
-  const parsed = slotNameSchema.safeParse(name);
-  if (parsed.success) return;
-  const [issue] = parsed.error.issues;
-  throw invalidRequest([{ path: ["name"], message: issue?.message ?? "is no name of a slot" }]);
 }

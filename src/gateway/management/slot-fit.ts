@@ -1,8 +1,11 @@
 import { ApiError } from "../../api/errors.ts";
 import { slotSpecSchema } from "../../api/slot.ts";
-import type { ShapeCache } from "../../models/fit/shape-cache.ts";
+import { ShapeCache } from "../../models/fit/shape-cache.ts";
 import { slotRefusal, type FitFacts } from "../../models/fit/slot-fit.ts";
 import type { ManagementContext } from "./context.ts";
+
+/** Shapes of the models that the management API judged lately. */
+export const shapes = new ShapeCache();
 
 type FitContext = Pick<ManagementContext, "index" | "hardware">;
 
@@ -12,12 +15,11 @@ type FitContext = Pick<ManagementContext, "index" | "hardware">;
  */
 export async function checkFit(
   context: FitContext,
-  shapes: ShapeCache,
   name: string,
   written: Readonly<Record<string, unknown>>,
 ): Promise<void> {
   const { data } = slotSpecSchema.safeParse(written);
-  const refusal = data === undefined ? undefined : await slotRefusal(name, data, fitFacts(context, shapes));
+  const refusal = data === undefined ? undefined : await slotRefusal(name, data, fitFacts(context));
   if (refusal === undefined) return;
   const { model, message, device, needBytes, budgetBytes } = refusal;
   throw new ApiError("config.fit", {
@@ -27,6 +29,6 @@ export async function checkFit(
 }
 
 /** The facts by which the service judges now. */
-export function fitFacts({ index, hardware }: FitContext, shapes: ShapeCache): FitFacts {
+export function fitFacts({ index, hardware }: FitContext): FitFacts {
   return { models: index().models, machine: hardware.found()?.hardware, shapes };
 }

@@ -9,6 +9,7 @@ import type { Handlers } from "./api-server.ts";
 import { viewOf, type ManagementContext } from "./context.ts";
 import { docsPage } from "./docs-page.ts";
 import { EngineMetrics } from "./engine-metrics.ts";
+import { secondsSince } from "./views.ts";
 import { existsSync } from "node:fs";
 
 type SystemHandlers = Pick<
@@ -47,8 +48,8 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       const slots = slotsInOrder(index).map((slot) => ({ name: slot.name, state: traffic.stateOf(slot) }));
       const counts: Partial<Record<SlotState, number>> = {};
       for (const { state } of slots) counts[state] = (counts[state] ?? 0) + 1;
-      const uptime = Math.floor((Date.now() - startedAt) / 1000);
-      return { name: "berth", version, uptime_seconds: uptime, ready: context.isReady(), slots, counts };
+      const uptime_seconds = secondsSince(startedAt);
+      return { name: "berth", version, uptime_seconds, ready: context.isReady(), slots, counts };
     },
     health: async () => await health(context),
     metrics: async ({ request, reply }) => {

@@ -65,13 +65,17 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
     memory: isOperatorLost ? null : measuredOf(status?.memory),
     fit: fitOf(status?.fit),
     context: status?.context ?? null,
-    uptime_seconds:
-      status?.readySince === undefined ? null : Math.floor((Date.now() - Date.parse(status.readySince)) / 1000),
+    uptime_seconds: status?.readySince === undefined ? null : secondsSince(Date.parse(status.readySince)),
     processes: status?.processes ?? [],
     decisions: status?.decisions ?? {},
     file: published?.file ?? null,
     aliases: status?.aliases ?? [],
   };
+}
+
+/** Whole seconds; 0 where the clock was set back since. */
+export function secondsSince(ms: number): number {
+  return Math.max(0, Math.floor((Date.now() - ms) / 1000));
 }
 
 /** A slot with its history, for one slot only. `isMasked`: for a caller below admin. */
@@ -171,9 +175,8 @@ function detailOf(step: Step, now: number): string {
 
 /** Every model of the registry, then declared models that were never valid. */
 export function modelViews(index: ResolutionIndex): ModelView[] {
-  const neverValid = [...index.resources.values()].filter(
-    ({ kind, name }) => kind === "Model" && recordOf(index, name) === undefined,
-  );
+  const recorded = namesWithRecord(index);
+  const neverValid = [...index.resources.values()].filter(({ kind, name }) => kind === "Model" && !recorded.has(name));
   return [...[...index.models.values()].map((model) => modelView(model, index)), ...neverValid.map(nothingOf)];
 }
 
@@ -182,15 +185,13 @@ export function modelViewNamed(index: ResolutionIndex, ref: string): ModelView |
   const model = index.models.get(ref);
   if (model !== undefined) return modelView(model, index);
   const resource = index.resources.get(resourceKey({ kind: "Model", name: ref }));
-  return resource === undefined || recordOf(index, ref) !== undefined ? undefined : nothingOf(resource);
+  return resource === undefined || namesWithRecord(index).has(ref) ? undefined : nothingOf(resource);
 }
 
-/** The record of a Model; undefined: none. */
-function recordOf({ models }: ResolutionIndex, name: string): ModelRecord | undefined {
-  const named = models.get(name);
-  // A file of that ref is the subject of a broken manifest of that name, too.
-  if (named !== undefined) return named;
-  return [...models.values()].find((model) => model.origin === "manifest" && model.name === name);
+/** The names of Models that have a record. A file is the subject of a broken manifest that has its ref as a name, too. */
+function namesWithRecord({ models }: ResolutionIndex): ReadonlySet<string> {
+  const declared = [...models.values()].flatMap(({ origin, name }) => (origin === "manifest" ? (name ?? []) : []));
+  return new Set([...models.keys(), ...declared]);
 }
 
 /** The view of a Model whose manifest gives no record. */

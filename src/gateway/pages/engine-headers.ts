@@ -7,7 +7,7 @@ export interface PageEngine {
   readonly port: number;
   /** The secret that the engine requires; no browser sees it. */
   readonly bearer?: string | undefined;
-  /** Milliseconds without a byte after which the engine counts as hanging. */
+  /** Milliseconds without a byte after which the engine counts as hanging; 0: never. */
   readonly timeoutMs: number;
 }
 
@@ -19,7 +19,7 @@ const ofConnection = new Set(
 );
 /** Headers by which a client describes itself to the gateway: credentials, addresses, and the browser's page. */
 const ofGateway =
-  /^(?:authorization|cookie|host|origin|referer|forwarded|x-forwarded-.*|x-real-ip|via|expect|sec-fetch-.*)$/;
+  /^(?:authorization|x-api-key|cookie|host|origin|referer|forwarded|x-forwarded-.*|x-real-ip|via|expect|sec-fetch-.*)$/;
 /**
  * Headers that an engine must not set for the gateway's address: who else may read it, passwords to ask for, other
  * addresses and rules for the whole host.

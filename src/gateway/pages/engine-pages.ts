@@ -5,6 +5,7 @@ import { ApiError } from "../../api/errors.ts";
 import { createServer, request as openRequest } from "../../lib/node-http.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { requestIdOf, toApiError } from "../http/answer.ts";
+import { discard } from "../http/body.ts";
 import { headersForBrowser, headersForEngine, pagePath, type PageEngine } from "./engine-headers.ts";
 import { refusePage, refuseUpgrade } from "./engine-refusal.ts";
 
@@ -137,8 +138,7 @@ export class EnginePages implements AsyncDisposable {
   }
 
   #ended({ request, requestId, began, failure }: PageRequest, code: number): void {
-    const name = slotOf(request);
-    const slot = name !== undefined && this.#options.slots.includes(name) ? name : undefined;
+    const slot = this.#options.slots.find((each) => each === slotOf(request));
     this.#options.onEnd({ requestId, slot, code, seconds: (steadyNow() - began) / 1000, failure });
   }
 
@@ -184,18 +184,18 @@ export class EnginePages implements AsyncDisposable {
     let bytes = 0;
     request.on("data", (part: Buffer) => {
       bytes += part.length;
-      if (bytes <= this.#options.bodyLimitBytes) return;
+      if (bytes <= this.#options.bodyLimitBytes || engineRequest.destroyed) return;
       request.unpipe(engineRequest);
       engineRequest.destroy();
       refuse(new ApiError("dispatch.payload_too_large"));
+      discard(request);
     });
     request.pipe(engineRequest);
   }
 
   #upgrade(pageRequest: PageRequest, { socket, head }: { socket: Duplex; head: Buffer }, refuse: Refuse): void {
     const { request } = pageRequest;
-    const isWebSocket = request.headers.upgrade?.toLowerCase() === "websocket";
-    const place = isWebSocket ? this.#placeOf(request) : undefined;
+    const place = request.headers.upgrade?.toLowerCase() === "websocket" ? this.#placeOf(request) : undefined;
     if (place === undefined)
       throw new ApiError("dispatch.invalid_request", {
         message: "only a WebSocket below /upstream/SLOT/ is opened here",
@@ -217,7 +217,14 @@ export class EnginePages implements AsyncDisposable {
       refuse(new ApiError("dispatch.upstream_failed", { message }));
     });
     engineRequest.on("upgrade", (answer, other: Duplex, first: Buffer) => {
-      const named = headersForBrowser(answer.rawHeaders, slot, engine, path);
+      let named: readonly string[];
+      try {
+        named = headersForBrowser(answer.rawHeaders, slot, engine, path);
+      } catch (error) {
+        other.destroy();
+        refuse(failureOf(slot, error));
+        return;
+      }
       let lines = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n";
       for (let at = 0; at < named.length; at += 2) lines += `${named[at]}: ${named[at + 1]}\r\n`;
       socket.write(`${lines}\r\n`);

@@ -15,7 +15,7 @@ export function leadToEnginePages(
       const host = hostOf(request);
       if (!enginePages.includes(slot) || host === undefined)
         throw new ApiError("system.not_found", { message: "SVC_ENGINE_PAGES does not name this slot" });
-      const rest = request.url.slice(pagePath(slot).length) || "";
+      const rest = request.url.replace(/^\/upstream\/[^/?]+\/?/, "");
       return await reply.redirect(`http://${host}:${enginePagesPort}${pagePath(slot)}${rest}`, 307);
     });
 }

@@ -1,6 +1,7 @@
 import { chatChunkSchema, type ChatChunk } from "./chat-format.ts";
 import { ApiError } from "../../api/errors.ts";
 import { parseJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
 import { engineEventFailure } from "../relay/engine-failure.ts";
 
 /**
@@ -10,7 +11,7 @@ import { engineEventFailure } from "../relay/engine-failure.ts";
 export function readChatChunk(json: string): ChatChunk {
   const value = parseJson(json);
   if (value === undefined) throw failed("the engine's answer is broken: an event is not JSON");
-  if (typeof value === "object" && value !== null && "error" in value) throw engineEventFailure(json);
+  if (isRecord(value) && (value["error"] ?? null) !== null) throw engineEventFailure(json);
   const chunk = chatChunkSchema.safeParse(value).data;
   if (chunk === undefined) throw failed("the engine's answer is broken: an event is no chat chunk");
   return chunk;

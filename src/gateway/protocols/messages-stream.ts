@@ -56,7 +56,7 @@ export class MessagesStream extends ChatStream {
       this.#delta({ type: "text_delta", text });
     }
     for (const call of delta.tool_calls ?? []) {
-      this.#call(call.index, call.id ?? undefined, call.function?.name ?? "", call.function?.arguments ?? "");
+      this.#call(call.index, call.id || undefined, call.function?.name ?? "", call.function?.arguments ?? "");
     }
   }
 

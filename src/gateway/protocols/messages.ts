@@ -37,7 +37,7 @@ export class MessagesTranslation implements Translation {
     const text = message.content ?? message.refusal ?? "";
     const calls = (message.tool_calls ?? []).map((call, at, { length }) => ({
       type: "tool_use",
-      id: call.id ?? `${id}_${at}`,
+      id: call.id || `${id}_${at}`,
       name: call.function.name,
       input: inputOf(call.function.arguments, finish === "length" && at === length - 1),
     }));

@@ -72,7 +72,7 @@ export class ResponsesStream extends ChatStream {
       this.#openItem(undefined);
       const name = this.#counted(called?.name ?? "");
       this.#count(id?.length ?? 0);
-      this.#call(index).add(id ?? undefined, name, this.#counted(called?.arguments ?? ""));
+      this.#call(index).add(id || undefined, name, this.#counted(called?.arguments ?? ""));
     }
   }
 

@@ -63,7 +63,7 @@ export class ResponsesTranslation implements Translation {
       ...calls.map(({ id, function: called }, at) => {
         const own = newId();
         const status = at === calls.length - 1 ? last : "completed";
-        return callItem(`fc_${own}`, status, { ...called, callId: id ?? `call_${own}` });
+        return callItem(`fc_${own}`, status, { ...called, callId: id || `call_${own}` });
       }),
     ];
     for (const item of output) this.#keep(item);

@@ -32,7 +32,7 @@ export function audioRoutes(stateDir: string, spooled: BufferBudget): readonly V
         accept: "*/*",
         endMark: speechEnd,
         // The accepted fields and defaults of a provider are its own.
-        translation: { ...speechAnswers, request: (body) => (isProvider ? body : speechRequest(body).body) },
+        translation: { ...speechAnswers, request: (body) => (isProvider ? body : speechRequest(body)) },
       }),
     }),
     uploadRoute("/v1/audio/transcriptions", "What is said in a recording", places),

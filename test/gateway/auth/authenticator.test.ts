@@ -89,6 +89,16 @@ describe("authenticator", () => {
       [{ "x-forwarded-email": "ada", authorization: `Bearer ${good}` }, byToken],
       [{ "x-forwarded-email": "ada", authorization: `Bearer ${bad}` }, invalid],
       [{ "x-forwarded-email": "ada", authorization: "Bearer" }, invalid],
+      [{ "x-api-key": good }, byToken],
+      [{ "x-api-key": bad }, invalid],
+      [{ "x-api-key": `${good}, ${good}` }, invalid],
+      [{ "x-api-key": "sk-ant-something" }, invalid],
+      [{ "x-api-key": bad, authorization: `Bearer ${good}` }, byToken],
+      [{ "x-api-key": good, authorization: `Bearer ${bad}` }, invalid],
+      [{ "x-api-key": good, authorization: "Basic YWRhOnNlY3JldA==" }, byToken],
+      [{ "x-forwarded-email": "ada", "x-api-key": good }, byToken],
+      [{ "x-forwarded-email": "ada", "x-api-key": bad }, invalid],
+      [{ "x-forwarded-email": "ada", "x-api-key": "none" }, byProxy],
       [{ "x-forwarded-email": "" }, required],
       [{ "x-forwarded-email": "eve, ada" }, required],
       [{ "x-forwarded-email": "ada\u0000" }, required],
@@ -120,6 +130,17 @@ describe("authenticator", () => {
         authenticator({ trustedProxies }).check(request({ "x-forwarded-email": "ada" }, peer), "admin");
       assert.deepEqual(isBelieved ? check() : refusal(check), isBelieved ? byProxy : required, `${peer}`);
     }
+  });
+
+  it("lets a caller go on as long as its token is valid, whichever header has it", () => {
+    for (const [headers, mayStill] of [
+      [{ authorization: `Bearer ${good}` }, true],
+      [{ "x-api-key": good }, true],
+      [{ authorization: `Bearer ${bad}` }, false],
+      [{ "x-api-key": bad }, false],
+      [{ "x-forwarded-email": "ada" }, true],
+    ] as const)
+      assert.equal(authenticator().mayStill(request(headers), "read"), mayStill, JSON.stringify(headers));
   });
 
   it("refuses routes that a scope does not grant", () => {

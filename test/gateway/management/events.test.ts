@@ -215,15 +215,18 @@ describe("events", () => {
     mock.timers.enable({ apis: ["setInterval"] });
     try {
       await using gateway = await startGateway({ slots: { primary: {} } });
-      using reader = await followEvents(gateway.url);
-      await reader.find("snapshot");
+      using events = await followEvents(gateway.url);
+      await events.find("snapshot");
+      using models = await followEvents(gateway.url, "/models/sse");
+      using log = await followEvents(gateway.url, "/api/slots/primary/logs?follow=1");
+      const readers = [events, models, log];
       mock.timers.tick(14_999);
-      assert.equal(reader.comments(), 0);
+      assert.ok(readers.every((reader) => reader.comments() === 0));
       for (let count = 1; count <= 3; count += 1) {
         mock.timers.tick(count === 1 ? 1 : 15_000);
-        await until("a comment", () => reader.comments() === count);
+        await until("a comment", () => readers.every((reader) => reader.comments() === count));
       }
-      assert.ok(reader.events.every(({ event }) => event !== "message"));
+      assert.ok(events.events.every(({ event }) => event !== "message"));
     } finally {
       mock.timers.reset();
     }

@@ -85,6 +85,17 @@ it("the hundred-and-first pull that has not ended is refused, and another reques
   assert.equal(again.status, 202, await again.text());
 });
 
+it("requests of the same moment count each other, and two for one model are one pull", async () => {
+  await using gateway = await startGateway({});
+  const pull = async (name: string): Promise<Response> =>
+    await gateway.post("/api/models/pull", { source: `hf://o/r/${name}.gguf` });
+  const twins = await Promise.all([pull("twin"), pull("twin")]);
+  const [one, other] = await Promise.all(twins.map(async (answer): Promise<unknown> => await answer.json()));
+  assert.deepEqual(one, other);
+  const answers = await Promise.all(Array.from({ length: 110 }, async (_, at) => (await pull(`m${at}`)).status));
+  assert.equal(answers.filter((status) => status === 202).length, 99);
+});
+
 async function send(gateway: TestGateway, method: string, path: string): Promise<Response> {
   return await fetch(new URL(path, gateway.url), { method });
 }
@@ -117,6 +128,14 @@ it("a pull that slots need cannot be cancelled, and the refusal names those slot
     [409, "p, q need a: pause the pull, or have the slots hold another model"],
   );
   assert.deepEqual(error.details, { ref: "a", slots: ["p", "q"] });
+});
+
+it("a pull that brings more bytes than were announced is over at once, not in the past", async () => {
+  const larger = { ...slotPull, bytesDone: 300, bytesTotal: 200, bytesPerSecond: 10 };
+  await using gateway = await startGateway({ onStart: published([larger]) });
+  const pull: unknown = await (await send(gateway, "GET", "/api/pulls/slot-a")).json();
+  assert.ok(isRecord(pull));
+  assert.deepEqual([pull["bytes_done"], pull["bytes_total"], pull["eta_seconds"]], [300, 200, 0]);
 });
 
 it("a check can be cancelled, and neither paused nor resumed", async () => {

@@ -259,6 +259,14 @@ describe("a slot's memory", () => {
   });
 });
 
+it("a slot that became ready at a later time than the clock has now is ready for no time", async () => {
+  const readySince = new Date(Date.now() + 3600_000).toISOString();
+  await using gateway = await startGateway({ slots: { primary: { state: "ready", status: { readySince } } } });
+  const slot: unknown = await (await send(gateway, "GET", "/api/slots/primary")).json();
+  assert.ok(isRecord(slot));
+  assert.equal(slot["uptime_seconds"], 0);
+});
+
 it("a slot shows its engine's devices and memory, and null where they are unknown", async () => {
   const compute = {
     devices: ["CUDA0"],

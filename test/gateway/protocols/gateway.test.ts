@@ -343,6 +343,23 @@ describe("Responses", () => {
     assert.deepEqual(messagesOf(engine.seen.at(-1)?.body), [question, { role: "assistant", content: "hel" }]);
   });
 
+  it("may carry the token where each SDK has it", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startProtected({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } });
+    const ask = async (credentials: { apiKey: string } | { authToken: string; apiKey: null }): Promise<string> =>
+      (
+        await new Anthropic({ ...credentials, baseURL: gateway.url, maxRetries: 0 }).messages.create({
+          model: "primary",
+          max_tokens: 9,
+          messages: [{ role: "user", content: "hi" }],
+        })
+      ).type;
+    const token = await gateway.token("v1-only");
+    assert.equal(await ask({ apiKey: token }), "message");
+    assert.equal(await ask({ authToken: token, apiKey: null }), "message");
+    assert.equal((await rejectionOf(ask({ apiKey: `${token}x` }), Anthropic.APIError)).status, 401);
+  });
+
   it("keep nothing with store: false, and give no client the items of another", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startProtected({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } });

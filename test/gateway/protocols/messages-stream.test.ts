@@ -150,6 +150,20 @@ describe("a chat stream as Messages events", () => {
     assert.deepEqual(types, ["message_start", "ping", "message_delta", "message_stop"]);
   });
 
+  it("has an id of its own for each call to which the engine gave an empty one", () => {
+    const calls = [0, 1].map((index) => ({ index, id: "", function: { name: "read", arguments: "{}" } }));
+    const sent = chunk({ tool_calls: calls }, "tool_calls") + done;
+    assert.deepEqual(
+      [...translate(sent).matchAll(/"tool_use","id":"(\w*)"/g)].map(([, id]) => id),
+      ["msg_1_0", "msg_1_1"],
+    );
+  });
+
+  it("takes an engine's error of null for none", () => {
+    const sent = `data: ${JSON.stringify({ ...head, error: null, choices: [{ delta: { content: "x" }, finish_reason: "stop" }] })}\n\n`;
+    assert.match(translate(sent + done), /"text":"x"/);
+  });
+
   it("sends no bytes for half an event", () => {
     const { stream } = open();
     assert.equal(stream.push(Buffer.from("data: {")), undefined);

@@ -268,11 +268,13 @@ describe("a chat engine's answer as a Message", () => {
   }
 
   it("has calls of tools after the text", () => {
-    const answer = answerOf({ content: "wait", tool_calls: [call('{"a":1}'), { ...call(""), id: undefined }] });
+    const calls = [call('{"a":1}'), { ...call(""), id: undefined }, { ...call(""), id: "" }];
+    const answer = answerOf({ content: "wait", tool_calls: calls });
     assert.deepEqual(answer["content"], [
       { type: "text", text: "wait" },
       { type: "tool_use", id: "c1", name: "read", input: { a: 1 } },
       { type: "tool_use", id: "msg_1_1", name: "read", input: {} },
+      { type: "tool_use", id: "msg_1_2", name: "read", input: {} },
     ]);
   });
 

@@ -362,6 +362,19 @@ describe("a chat engine's answer as a response", () => {
     assert.equal(second.status, "incomplete");
   });
 
+  it("has an id of its own for each call to which the engine gave an empty one, whole and as a stream", () => {
+    const calls = [0, 1].map((index) => ({ index, id: "", function: { name: "city", arguments: "{}" } }));
+    const streamed = new ResponsesTranslation(nothingKept);
+    streamed.request(encode({ ...base, input: "hello", stream: true }));
+    const delta = { tool_calls: calls };
+    const sent = `data: ${JSON.stringify({ choices: [{ delta, finish_reason: "tool_calls" }] })}\n\ndata: [DONE]\n\n`;
+    for (const text of [
+      JSON.stringify(answerOf(chat({ tool_calls: calls }))),
+      String(streamed.stream.push(Buffer.from(sent))),
+    ])
+      assert.equal(new Set(text.match(/"call_id":"call_[0-9a-f]{32}"/g)).size, 2, text);
+  });
+
   it("is the engine's failure where it is no chat", () => {
     for (const body of [{}, { choices: [] }, "no"])
       assert.equal(
