@@ -162,7 +162,7 @@ export const slotSpecSchema = z.strictObject({
     .describe("Changes of each request's body"),
   group: z
     .string()
-    .min(1)
+    .regex(/^[^/]{1,64}$/, "at most 64 characters, without a slash")
     .optional()
     .describe("The SlotGroup whose budget the slot shares; without one of that name, the memory of its device"),
   priority: z.int().min(-1000).max(1000).default(0).describe("Within a group: the lowest is unloaded first"),

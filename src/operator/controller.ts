@@ -43,16 +43,18 @@ export class Controller implements AsyncDisposable {
   readonly #dependencies: Dependencies;
   readonly #registry: ModelRegistry;
   readonly #log: Logger;
-  readonly #metrics: OperatorMetrics;
   readonly #isPaused: boolean;
   readonly #pullRequests: Pick<PullRequests, "watch" | "sync"> | undefined;
-  readonly #queue: WorkQueue;
   readonly #stack = new AsyncDisposableStack();
   readonly #closing = new AbortController();
   readonly #problemLog: DeduplicatedLog;
   readonly #illegalTransitions: IllegalTransitions;
   readonly #sync: RegistrySync;
   readonly #groups: GroupSync;
+  readonly metrics: OperatorMetrics;
+  readonly queue: WorkQueue;
+  /** Without them every slot would seem to name an unknown model. */
+  #areModelsKnown = false;
 
   constructor(options: {
     dependencies: Dependencies;
@@ -71,9 +73,7 @@ export class Controller implements AsyncDisposable {
     this.#registry = options.registry;
     this.#log = options.log;
     this.#problemLog = new DeduplicatedLog(options.log);
-    this.#illegalTransitions = new IllegalTransitions(options.log, (move) =>
-      this.#metrics.countIllegalTransition(move),
-    );
+    this.#illegalTransitions = new IllegalTransitions(options.log, (move) => this.metrics.countIllegalTransition(move));
     this.#sync = new RegistrySync({
       ...options,
       resources: options.resources ?? [],
@@ -83,14 +83,14 @@ export class Controller implements AsyncDisposable {
     this.#groups = new GroupSync({
       ...options,
       problemLog: this.#problemLog,
-      metrics: () => this.#metrics.groups,
+      metrics: () => this.metrics.groups,
       enqueue: (slot) => this.#enqueue(slot),
-      enqueueGroup: (group) => this.#queue.add(`${groupPrefix}${group}`),
-      onNewProblems: () => this.#queue.add(registryKey),
+      enqueueGroup: (group) => this.queue.add(`${groupPrefix}${group}`),
+      onNewProblems: () => this.queue.add(registryKey),
     });
     this.#isPaused = options.isPaused;
     this.#pullRequests = options.pullRequests;
-    this.#queue = new WorkQueue({
+    this.queue = new WorkQueue({
       clock: options.dependencies.clock,
       backoff: options.dependencies.backoff,
       work: (key) => this.#work(key),
@@ -100,15 +100,7 @@ export class Controller implements AsyncDisposable {
           `${key}: reconcile failed, next try in ${duration(Math.ceil(retryMs / 1000))}`,
         ),
     });
-    this.#metrics = options.metrics(() => this.#queue);
-  }
-
-  get metrics(): OperatorMetrics {
-    return this.#metrics;
-  }
-
-  get queue(): WorkQueue {
-    return this.#queue;
+    this.metrics = options.metrics(() => this.queue);
   }
 
   /**
@@ -119,21 +111,22 @@ export class Controller implements AsyncDisposable {
     const { source, demand, requests, runtime, health, memory, machine } = this.#dependencies;
     const seeded = this.#seedConflicts();
     await this.#sync.sync();
+    this.#areModelsKnown = true;
     const slots = await this.#allSlots();
     if (this.#closing.signal.aborted) return;
     this.#stack.use(
       source.watch((kind, name) => {
         if (kind === "Slot") this.#slotChanged(name);
-        else this.#queue.add(registryKey);
-        if (kind === "SlotGroup") this.#queue.add(`${groupPrefix}${name}`);
+        else this.queue.add(registryKey);
+        if (kind === "SlotGroup") this.queue.add(`${groupPrefix}${name}`);
       }),
     );
-    this.#stack.use(this.#registry.watch(() => this.#queue.add(registryKey)));
+    this.#stack.use(this.#registry.watch(() => this.queue.add(registryKey)));
     this.#stack.use(demand.watch((names) => names.forEach((name) => this.#enqueue(name))));
     this.#stack.use(requests.watch((name) => this.#enqueue(name)));
     this.#stack.use(this.#groups.watch());
     if (this.#pullRequests !== undefined) {
-      const onKey = (key: string): void => this.#queue.add(key);
+      const onKey = (key: string): void => this.queue.add(key);
       this.#stack.use(this.#pullRequests.watch(onKey, (slot) => this.#enqueue(slot)));
     }
     const watching = await runtime.watch((name) => this.#enqueue(name));
@@ -142,19 +135,19 @@ export class Controller implements AsyncDisposable {
     this.#stack.use(health.watch((name) => this.#enqueue(name)));
     if (!this.#isPaused) this.#stack.use(memory.watch((name) => this.#enqueue(name)));
     // The placement of a slot may change now: a slot that could not run waits for no other event.
-    const onMoved = (): void => source.list("Slot").forEach(({ name }) => this.#queue.addResync(`Slot/${name}`));
+    const onMoved = (): void => source.list("Slot").forEach(({ name }) => this.queue.addResync(`Slot/${name}`));
     this.#stack.use(machine.watch(onMoved));
     this.#stack.use(runtime.watchAnswering(onMoved));
     // A change before the watch caused no notification.
     const declared = source.list("Slot").map(({ name }) => name);
     for (const name of new Set([...seeded, ...slots, ...declared])) this.#slotChanged(name);
-    this.#queue.add(registryKey);
+    this.queue.add(registryKey);
     this.#groups.enqueueAll();
     // Not until the queue is empty: with many loading slots, or one whose runtime hangs, that may never be.
-    await this.#queue.passed();
+    await this.queue.passed();
     this.#dependencies.missingModels.started();
+    await this.#sweep();
     if (this.#closing.signal.aborted) return;
-    if (!this.#isPaused) await this.#sweep();
     const timer = setInterval(
       () => void this.resync().catch((error: unknown) => this.#log.error({ err: error }, "resync failed")),
       resyncMs,
@@ -163,20 +156,22 @@ export class Controller implements AsyncDisposable {
     this.#stack.defer(() => clearInterval(timer));
   }
 
-  /** Has deleted files of the published state written again. */
+  /** Has deleted files of the published state written again. Nothing before `start` has read the models. */
   restore(): void {
+    if (!this.#areModelsKnown) return;
     const { written, published } = this.#dependencies;
     for (const name of written.markDeleted(published.keys())) this.#enqueue(name);
-    if (!this.#sync.isThere()) this.#queue.add(registryKey);
+    if (!this.#sync.isThere()) this.queue.add(registryKey);
   }
 
-  /** Enqueues everything, in case an event was lost. */
+  /** Enqueues everything, in case an event was lost. Nothing before `start`, which does so itself, has read the models. */
   async resync(): Promise<void> {
+    if (!this.#areModelsKnown) return;
     await this.#dependencies.source.resync();
-    this.#queue.add(registryKey);
-    if (!this.#isPaused) await this.#sweep();
+    this.queue.add(registryKey);
+    await this.#sweep();
     this.#groups.enqueueAll();
-    for (const name of await this.#allSlots()) this.#queue.addResync(`Slot/${name}`);
+    for (const name of await this.#allSlots()) this.queue.addResync(`Slot/${name}`);
   }
 
   /** Acts no more, not even in a running reconcile: an engine that is being stopped is left to the next operator. */
@@ -184,11 +179,12 @@ export class Controller implements AsyncDisposable {
     this.#closing.abort();
     this.#dependencies.health[Symbol.dispose]();
     await this.#stack.disposeAsync();
-    await this.#queue.stop();
+    await this.queue.stop();
   }
 
   /** Saved contexts by the specs in force: the manifest's, or the last published spec. */
   async #sweep(): Promise<void> {
+    if (this.#isPaused || this.#closing.signal.aborted) return;
     const { source, published, contexts } = this.#dependencies;
     await contexts.sweep((slot) => {
       const known = published.get(slot);
@@ -197,7 +193,7 @@ export class Controller implements AsyncDisposable {
   }
 
   #enqueue(slot: string): void {
-    this.#queue.add(`Slot/${slot}`);
+    this.queue.add(`Slot/${slot}`);
   }
 
   /** Declared, built in, published by an earlier operator, or running without any of these. */
@@ -242,11 +238,11 @@ export class Controller implements AsyncDisposable {
     try {
       const done = await this.#reconcile(kind, key);
       const outcome = done.requeueMs === undefined ? "success" : "requeue";
-      this.#metrics.reconciled(kind, outcome, (performance.now() - began) / 1000);
+      this.metrics.reconciled(kind, outcome, (performance.now() - began) / 1000);
       return done;
     } catch (error) {
       if (this.#closing.signal.aborted) return {};
-      this.#metrics.reconciled(kind, "error", (performance.now() - began) / 1000);
+      this.metrics.reconciled(kind, "error", (performance.now() - began) / 1000);
       throw error;
     }
   }
@@ -269,9 +265,9 @@ export class Controller implements AsyncDisposable {
       isPaused: this.#isPaused,
       signal: this.#closing.signal,
       illegalTransitions: this.#illegalTransitions,
-      onRepaired: (reason) => this.#metrics.repaired(name, reason),
+      onRepaired: (reason) => this.metrics.repaired(name, reason),
       onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => {
-        this.#metrics.published(after, before);
+        this.metrics.published(after, before);
         this.#noteMemory(name, after);
         // The model's weights are in memory by now.
         if (!this.#isPaused && after.status.state === "ready" && before?.status.state !== "ready")
@@ -280,9 +276,9 @@ export class Controller implements AsyncDisposable {
     });
     // The slot's place in its group may be free, or wanted; the group decides by the present state.
     for (const group of new Set([desired?.spec?.group, last?.spec.group]))
-      if (group !== undefined) this.#queue.add(`${groupPrefix}${group}`);
+      if (group !== undefined) this.queue.add(`${groupPrefix}${group}`);
     if (last !== undefined && !this.#dependencies.published.has(name)) {
-      this.#metrics.deleted(name, last);
+      this.metrics.deleted(name, last);
       this.#illegalTransitions.forget(name);
       this.#noteMemory(name, undefined);
     }

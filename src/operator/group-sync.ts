@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { GroupStatus } from "../api/group-status.ts";
+import { Serial } from "../lib/serial.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { reconcileGroup } from "./groups/reconcile.ts";
 import { describeOrigin } from "../store/origin.ts";
@@ -23,6 +24,8 @@ interface GroupSyncOptions {
 /** Decides about groups, and tells of them: published status, metrics, log. */
 export class GroupSync {
   readonly #options: GroupSyncOptions;
+  /** Of two writes at once the older one could be the last. */
+  readonly #writes = new Serial();
   #published: readonly GroupStatus[] | undefined;
 
   constructor(options: GroupSyncOptions) {
@@ -62,7 +65,7 @@ export class GroupSync {
     // A gateway may have lent it anew since that loan was read.
     if (loan !== undefined && Date.parse(loan.until) <= clock.now().getTime())
       await groupStore.endLoan(group, loan.until);
-    await this.#publish();
+    await this.#writes.run(() => this.#publish());
     return done;
   }
 
@@ -78,6 +81,8 @@ export class GroupSync {
 function linesOf(status: GroupStatus | undefined, { source }: Pick<Dependencies, "source">): readonly string[] {
   if (status === undefined) return [];
   const { name, isDeclared, members, problems } = status;
+  const lines = problems.map(({ reason, message }) => `group ${name}: ${reason}: ${message}`);
+  if (isDeclared || members.length === 0) return lines;
   // In an order that does not change: each other line would be logged anew.
   const slots = members.map(({ slot }) => slot).toSorted();
   const named = slots.map((slot) => {
@@ -86,8 +91,5 @@ function linesOf(status: GroupStatus | undefined, { source }: Pick<Dependencies,
   });
   const advice = `give it a budget in groups/${name}.toml, a SlotGroup (docs/groups.md), or take the group out of these slots`;
   const undeclared = `no file declares group ${name}: its slots share the memory of their devices: ${named.join(", ")}; ${advice}`;
-  return [
-    ...(isDeclared || members.length === 0 ? [] : [undeclared]),
-    ...problems.map(({ reason, message }) => `group ${name}: ${reason}: ${message}`),
-  ];
+  return [undeclared, ...lines];
 }

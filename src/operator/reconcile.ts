@@ -4,6 +4,7 @@ import { withTranslated } from "../api/names.ts";
 import { capabilitiesOf } from "../engines/engine.ts";
 import { act, actFailed, nothing, probe, type Acted } from "./act/act.ts";
 import { gather, type Gathered } from "./observe/gather.ts";
+import { runtimesOf } from "./observe/observation.ts";
 import { modelsToFetch } from "./observe/preparation.ts";
 import type { SlotInput } from "./plan/input.ts";
 import type { Occupancy } from "./groups/ledger.ts";
@@ -198,10 +199,10 @@ async function outcomeOf(
 /** With a runtime that became unreachable meanwhile the earlier observation stays. */
 async function observeAgain(
   dependencies: Dependencies,
-  { name, runtime, observed }: SlotInput,
+  { name, runtime, observed, spec, before }: SlotInput,
 ): Promise<SlotInput["observed"]> {
   try {
-    return await dependencies.runtime.observe(name, [runtime]);
+    return await dependencies.runtime.observe(name, [runtime, ...runtimesOf(dependencies, spec, before)]);
   } catch (error) {
     if (!(error instanceof RuntimeUnavailable)) throw error;
     return observed;

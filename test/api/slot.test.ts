@@ -107,6 +107,8 @@ describe("slot spec", () => {
     ["a number for a variable", { env: { A: 1 } }, /env\.A/],
     ["a secret by value", { env: { A: { value: "x" } } }, /env\.A/],
     ["a negative time", { stopSeconds: -1 }, /stopSeconds/],
+    ["a group that no address can name", { group: "gpu/0" }, /group: at most 64/],
+    ["a group with a long name", { group: "g".repeat(65) }, /group: at most 64/],
     ["an empty alias", { aliases: [""] }, /aliases\.0/],
     ["a function as JSON", { request: { set: { a: undefined } } }, /request\.set\.a/],
   ];

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { unreachableReason, runtimeUnreachableUntil } from "../../src/operator/plan/unreachable.ts";
-import { epoch, input, later, published } from "./fixture.ts";
+import { onRequestOf } from "../../src/operator/plan/on-request.ts";
+import { loadOf } from "../../src/operator/report/load-times.ts";
+import { epoch, input, later, observed, published } from "./fixture.ts";
 import { custom, Site } from "./site.ts";
 
 const hours = 6 * 3_600_000;
@@ -118,4 +120,29 @@ test("requests for a slot whose runtime is unreachable are not refused for the h
     nextRetryAt: later(hours / 1000 + 10).toISOString(),
   });
   assert.deepEqual(runtimeUnreachableUntil(input({ before, now: epoch })), later(30));
+});
+
+test("a model that could not be loaded before the clock was set back is loaded when it is requested", () => {
+  const [at, retryAt] = [later(3600).toISOString(), later(3900).toISOString()];
+  const failed = [{ ref: "big", reason: "Exited", message: "", failures: 1, at, retryAt, isStalled: false }];
+  const onRequest = { usual: "tiny", refs: ["tiny", "big"], chosen: "tiny", since: epoch.toISOString(), failed };
+  const refs = new Map([["big", { held: 1, inFlight: 0, waitingSince: later(99) }]]);
+  const given = input({ spec: { model: { default: "tiny", onRequest: ["big"] } }, observed: [observed()] });
+  const demand = { ...given.demand, held: 1, byRef: { refs, unattributed: { held: 0, inFlight: 0 } } };
+  const choice = onRequestOf({ ...given, before: published({ onRequest }), demand }, "tiny");
+  assert.deepEqual([choice?.chosen, choice?.failed], ["big", []]);
+});
+
+test("no load has taken less than no time where the clock was set back during its pull", () => {
+  const transition = { from: "offline", to: "pulling", reason: "Pulling", message: "" } as const;
+  const { status } = published({ state: "pulling", transitions: [{ ...transition, at: later(3600).toISOString() }] });
+  const decision = {
+    state: "starting",
+    conditionSet: "progressing",
+    reason: "Starting",
+    message: "",
+    steps: [],
+  } as const;
+  const load = loadOf(input(), status, decision, { started: [{ role: "main", ordinal: 0 }] });
+  assert.equal(load?.lastLoad?.pullSeconds, 0);
 });

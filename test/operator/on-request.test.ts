@@ -296,4 +296,13 @@ describe("a slot whose model requests choose", () => {
     assert.deepEqual(sum.byRef?.refs.get("big"), { held: 3, inFlight: 1, waitingSince: new Date(since(9)) });
     assert.deepEqual(sum.byRef?.unattributed, { held: 1, inFlight: 1 });
   });
+
+  it("finds no demand for a slot called like something that every object has", async () => {
+    const { demandOf } = await import("../../src/operator/observe/demand.ts");
+    const now = new Date();
+    const heartbeat = now.toISOString();
+    const gateway = { schema: 1 as const, gateway: "g", pid: 1, bootId: "b", heartbeat, slots: {} };
+    const { held, inFlight } = demandOf([gateway], "constructor", now, undefined);
+    assert.deepEqual({ held, inFlight }, { held: 0, inFlight: 0 });
+  });
 });

@@ -62,6 +62,20 @@ test("two slots that both lack memory do not wake each other", async () => {
   assert.deepEqual([starts(site), site.condition("third", "Stalled")], [1, "True/OutOfMemory"]);
 });
 
+test("a clock that is set back loads a slot that lacked memory once more, not again and again", async () => {
+  await using site = new Site();
+  await crowded(site);
+  await site.advance(60);
+  await site.request("other", "unload");
+  await site.advance(60);
+  const before = starts(site);
+  site.clock.set(-6 * 3_600_000);
+  site.publisher.isClockSetBack = true;
+  await site.controller.resync();
+  await site.advance(900);
+  assert.deepEqual([starts(site) - before, site.condition("big", "Stalled")], [1, "True/OutOfMemory"]);
+});
+
 test("an engine that was ready and then ran out starts again, as after any crash", async () => {
   await using site = new Site();
   Object.assign(site.runtime.manner("big"), { crashAfterMs: 120_000, lastWords: words });

@@ -22,7 +22,8 @@ const base: Readonly<Record<Slot, SlotSpecInput>> = {
 type Event =
   | { readonly do: "edit"; readonly slot: Slot; readonly spec: SlotSpecInput; readonly disturbs: boolean }
   | { readonly do: "delete" | "break"; readonly slot: Slot }
-  | { readonly do: "kill" | "lose"; readonly slot: Slot; readonly process: string }
+  /** `isTold`: its runtime tells of it at once. */
+  | { readonly do: "kill" | "lose"; readonly slot: Slot; readonly process: string; readonly isTold: boolean }
   | { readonly do: "behave"; readonly slot: Slot; readonly manner: Partial<Manner> }
   | { readonly do: "request"; readonly slot: Slot; readonly kind: "restart" | "load" | "unload" }
   | { readonly do: "demand"; readonly slot: Slot; readonly held: number; readonly inFlight: number }
@@ -62,6 +63,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
     do: fc.constantFrom("kill" as const, "lose" as const),
     slot,
     process: fc.constantFrom("main", "main-1", "rerank"),
+    isTold: fc.boolean(),
   }),
   fc.record({ do: fc.constant("behave" as const), slot, manner }),
   fc.record({
@@ -116,10 +118,10 @@ class Course {
         if (this.specs.has(event.slot)) site.source.break(event.slot);
         break;
       case "kill":
-        site.runtime.kill(event.slot, event.process);
+        site.runtime.kill(event.slot, event.process, event.isTold);
         break;
       case "lose":
-        site.runtime.lose(event.slot, event.process);
+        site.runtime.lose(event.slot, event.process, event.isTold);
         break;
       case "behave":
         Object.assign(site.runtime.manner(event.slot), event.manner);

@@ -66,6 +66,8 @@ export class Site implements AsyncDisposable {
   fit: Dependencies["fit"] = { estimate: async () => ({}), beforeFetch: (_input, unprepared) => unprepared };
   /** What was done to learn what decisions depend on, in order. */
   readonly learned: string[] = [];
+  /** The files of models have been read. */
+  reading: Promise<void> = Promise.resolve();
   /** What is asked of whoever fetches models; by default nothing can be fetched. */
   pulls: Dependencies["pulls"] = {
     preparation: async ({ ref }) => ({ state: "absent", message: `${ref} is absent` }),
@@ -203,7 +205,10 @@ export class Site implements AsyncDisposable {
       dependencies,
       models: records,
       registry: {
-        records: async () => [...this.models.values()],
+        records: async () => {
+          await this.reading;
+          return [...this.models.values()];
+        },
         watch: (onChange) => {
           this.#onModels = onChange;
           return { [Symbol.dispose]: () => undefined };

@@ -7,6 +7,7 @@ import { runtimeKinds } from "../../src/api/names.ts";
 import { RuntimeUnavailable } from "../../src/runtimes/runtime-unavailable.ts";
 import { RuntimeSet } from "../../src/runtimes/set.ts";
 import { siteWithPods } from "./pods-site.ts";
+import { custom } from "./site.ts";
 
 const image = { engine: "custom", image: "x:1", model: { default: "m" } } as const;
 
@@ -58,6 +59,35 @@ describe("a runtime that only the registry knows", () => {
     Object.assign(pods, { isAnswering: () => true });
     await site.advance(5);
     assert.deepEqual([site.condition("a", "Ready"), site.runtime.deeds], ["True/Loaded", []]);
+  });
+
+  it("keeps the place of an engine that it cannot stop now: the slot does not start elsewhere beside it", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    await site.start();
+    site.source.save("a", { ...image, runtime: "kubernetes" });
+    await site.advance(5);
+    const { observe, remove } = { observe: pods.observe.bind(pods), remove: pods.remove.bind(pods) };
+    let isUp = true;
+    const unlessDown = (): void => {
+      if (!isUp) throw new RuntimeUnavailable("the cluster does not answer");
+    };
+    pods.observe = async (slot) => {
+      unlessDown();
+      return await observe(slot);
+    };
+    pods.remove = async () => {
+      isUp = false;
+      unlessDown();
+    };
+    Object.assign(pods, { isAnswering: () => isUp });
+    site.source.save("a", custom({ runtime: "process" }));
+    await site.advance(20);
+    assert.deepEqual([pods.running("a"), site.runtime.deeds], [["main"], []]);
+    pods.remove = remove;
+    isUp = true;
+    await site.advance(20);
+    assert.deepEqual([pods.running("a"), site.runtime.running("a"), site.state("a")], [[], ["main"], "ready"]);
   });
 
   it("publishes the digest that its engine's machine tells of an image without one", async () => {

@@ -37,7 +37,10 @@ export function evictions(
   if (!fits(without(useful), capacity)) return undefined;
   if (useful.length <= exhaustiveLimit) return cheapest(useful, (gone) => fits(without(gone), capacity));
   let gone: readonly Member[] = [];
-  for (const member of useful) if (!fits(without(gone), capacity)) gone = [...gone, member];
+  for (const member of useful) {
+    if (fits(without(gone), capacity)) break;
+    gone = [...gone, member];
+  }
   for (const member of gone.toReversed()) {
     const fewer = gone.filter((each) => each !== member);
     if (fits(without(fewer), capacity)) gone = fewer;

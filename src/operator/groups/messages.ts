@@ -4,13 +4,8 @@ import type { Member } from "./member.ts";
 
 /** The resource of a budget of `slots`. */
 export const slotsResource = "slots";
-/** The resource of a budget of `memoryBytes`. */
+/** The resource of a budget of `memoryBytes`. Messages name it so, as they name a device. */
 export const memoryResource = "memory";
-
-/** A resource for people, after "of". */
-function resourceText(resource: string): string {
-  return resource === memoryResource ? "memory" : resource;
-}
 
 /** Why a holder keeps its place; empty: until the end of its requests. */
 function remark({ isAlways, isPinned, isLeaving, isReady, startupSeconds }: Member): string {
@@ -55,7 +50,7 @@ export function overBudgetMessage(group: string, held: readonly Member[], capaci
   if (resource === undefined) return undefined;
   const [sum, most] = [sumOf(held, resource), amountOf(capacity, resource)];
   if (resource === slotsResource) return `group ${group} holds ${sum} slots, and its budget is ${most}`;
-  return `group ${group} holds ${byteText(sum)} of ${resourceText(resource)}, and its budget is ${byteText(most)}`;
+  return `group ${group} holds ${byteText(sum)} of ${resource}, and its budget is ${byteText(most)}`;
 }
 
 function bytesMessage(
@@ -68,8 +63,7 @@ function bytesMessage(
 ): string {
   const need = amountOf(waiter.needs, resource);
   const most = amountOf(capacity, resource);
-  const what = resourceText(resource);
-  const whole = `${byteText(most)} of ${what}`;
+  const whole = `${byteText(most)} of ${resource}`;
   if (need > most)
     return `group ${group} has too little for it: it needs ${byteText(need)}, and the group has ${whole}`;
   const held = holders.map((holder) => {

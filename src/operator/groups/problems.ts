@@ -2,7 +2,7 @@ import type { GroupStatus } from "../../api/group-status.ts";
 import { byteText } from "../../api/byte-text.ts";
 import { amountOf, exceeded, sumOf, type Amounts } from "./amounts.ts";
 import { isMovable, type Member } from "./member.ts";
-import { memoryResource, slotsResource } from "./messages.ts";
+import { slotsResource } from "./messages.ts";
 
 /** The problems of a group that a person should mend. */
 export function groupProblems({
@@ -40,9 +40,8 @@ function tooSmall(group: string, resource: string, fixed: readonly Member[], cap
   const need = sumOf(fixed, resource);
   const isSlots = resource === slotsResource;
   const names = fixed.filter(({ needs }) => amountOf(needs, resource) > 0).map(({ name }) => name);
-  const of = resource === memoryResource ? "memory" : resource;
   const sums = isSlots
     ? `${need} slots; its budget is ${most}`
-    : `${byteText(need)} of ${of}; its budget is ${byteText(most)}`;
+    : `${byteText(need)} of ${resource}; its budget is ${byteText(most)}`;
   return `the slots of group ${group} that never leave for another (${names.join(", ")}: pinned, or always loaded) need ${sums}`;
 }

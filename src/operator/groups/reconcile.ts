@@ -1,6 +1,7 @@
 import { slotGroupSpecSchema } from "../../api/slot-group.ts";
 import { isAvailable } from "../../api/states.ts";
 import type { Dependencies } from "../dependencies.ts";
+import { ownEntry } from "../../lib/record.ts";
 import { preemption } from "../plan/group.ts";
 import { at } from "../plan/input.ts";
 import type { Done } from "../queue.ts";
@@ -131,7 +132,7 @@ function memberOf(
   const wanted = groups.wantedBy(name);
   let requests = 0;
   let lastUsedAt = Math.max(at(status?.idleSince), at(status?.readySince));
-  const demands = demand.list().flatMap(({ slots }) => slots[name] ?? []);
+  const demands = demand.list().flatMap(({ slots }) => ownEntry(slots, name) ?? []);
   for (const demand of demands) {
     requests += demand.held + demand.inFlight;
     lastUsedAt = Math.max(lastUsedAt, at(demand.lastRequestAt));

@@ -27,10 +27,9 @@ export function groupStatus(facts: GroupFacts, before: GroupStatus | undefined, 
     .filter((member) => member.isPresent || entries.get(member.name)?.state === "granted")
     .map((member) => (entries.get(member.name)?.next?.state === "granted" ? grown(member) : member));
   const order = [...entries].flatMap(([slot, { state }]) => (state === "waiting" ? [slot] : []));
-  const place = (member: Member): number => {
-    const at = order.indexOf(member.name);
-    return at < 0 ? Infinity : at;
-  };
+  const places = new Map(order.map((slot, index) => [slot, index]));
+  const place = (member: Member): number => places.get(member.name) ?? Infinity;
+  const published = new Map(before?.members.map((member) => [member.slot, member]));
   const sorted = members.toSorted((one, other) => {
     const [left, right] = [place(one), place(other)];
     return left === right ? (one.name < other.name ? -1 : 1) : left - right;
@@ -41,7 +40,7 @@ export function groupStatus(facts: GroupFacts, before: GroupStatus | undefined, 
     budget: [...capacity].map(([resource, total]) => ({ resource, total, used: sumOf(holding, resource) })),
     members: sorted.map((member) => {
       const state = stateOf(member, entries);
-      const known = before?.members.find(({ slot }) => slot === member.name);
+      const known = published.get(member.name);
       const own = grants(member.name);
       const grant = own.state === "waiting" ? own : (nextGrants(member.name) ?? own);
       const isNextWaiting = entries.get(member.name)?.next?.state === "waiting";

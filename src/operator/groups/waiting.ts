@@ -42,7 +42,8 @@ export function waitingMembers(
   const order = [...before].flatMap(([name, { state, next }]) =>
     state === "waiting" || next?.state === "waiting" ? [name] : [],
   );
-  const place = ({ name }: Member): number => (order.includes(name) ? order.indexOf(name) : Infinity);
+  const places = new Map(order.map((name, index) => [name, index]));
+  const place = ({ name }: Member): number => places.get(name) ?? Infinity;
   const waiting = members.filter((member) =>
     member.isPresent
       ? member.next !== undefined && !growing.has(member.name)

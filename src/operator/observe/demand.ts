@@ -1,5 +1,6 @@
 import { processName } from "../../api/process-ref.ts";
 import type { Demand } from "../../api/status.ts";
+import { ownEntry } from "../../lib/record.ts";
 import { isFromAhead, type SlotDemand } from "../plan/input.ts";
 
 /** Demand for an earlier slot of that name is no demand for this one, which exists since `since`. */
@@ -15,7 +16,7 @@ export function demandOf(gateways: readonly Demand[], name: string, now: Date, s
   let lastRequestAt: Date | undefined;
   let lastByteAt: Date | undefined;
   for (const gateway of gateways) {
-    const slot = gateway.slots[name];
+    const slot = ownEntry(gateway.slots, name);
     seenRevision = Math.min(seenRevision, slot?.seenRevision ?? 0);
     if (slot === undefined) continue;
     held += slot.held;

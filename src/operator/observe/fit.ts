@@ -229,11 +229,11 @@ export class FitRecords {
   }
 }
 
-/** The identity of the program, so that a figure of another version is not used. */
+/** The identity of the program, so that a figure of another version is not used; "" where it is gone. */
 async function stampOf({ host }: SlotInputs): Promise<string> {
   if (host.llamaServer === undefined) return host.embedded?.join(" ") ?? "";
-  const { size, mtimeMs } = await stat(host.llamaServer);
-  return `${host.llamaServer} ${size} ${mtimeMs}`;
+  const found = await stat(host.llamaServer).catch(() => undefined);
+  return found === undefined ? "" : `${host.llamaServer} ${found.size} ${found.mtimeMs}`;
 }
 
 /** The memory of its own engine, which is released before the next one starts. */

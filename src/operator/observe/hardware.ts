@@ -2,27 +2,21 @@ import { isDeepStrictEqual } from "node:util";
 import type { Cpu, HardwareFacts } from "../../api/hardware.ts";
 import type { PublishedSlot } from "../../api/status.ts";
 import { devicesBehind, devicesOf, type Devices } from "../../engines/placement.ts";
+import { backoffMs, defaultBackoff } from "../plan/backoff.ts";
+import type { Machine } from "../plan/placing.ts";
 import { withSuggestions } from "../../engines/suggestion.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { HardwareStore } from "../../store/state/hardware.ts";
 
+/** Each attempt runs vendors' programs, and logs why it has failed. */
+const longestRetryMs = 60_000;
+
 /** Probes the machine. Vendors' programs are run until the signal is aborted; undefined: not at all. */
 export type ProbeHardware = (signal: AbortSignal | undefined) => Promise<HardwareFacts>;
 
-export interface KnownHardware extends AsyncDisposable {
-  /**
-   * The devices that decide an automatic backend. Of a running slot: those at the time when it last did not run, so
-   * that a driver that is loaded meanwhile restarts no engine (DECISIONS 2).
-   */
-  devicesFor(slot: string, isRunning: boolean): Devices;
-  /** Bytes that engines may use of this machine's memory, and of its largest GPU; undefined: not known. */
-  memory(): { readonly hostBytes: number | undefined; readonly gpuBytes: number | undefined };
-  /** Cores that engines may compute on; undefined: not known. */
-  cores(): { readonly count: number; readonly what: string } | undefined;
+export interface KnownHardware extends Required<Machine>, AsyncDisposable {
   /** As of the last probe; facts of vendors' programs are missing until these were first run. */
   facts(): HardwareFacts;
-  /** Calls `onChange` when a probe has found other devices. */
-  watch(onChange: () => void): Disposable;
 }
 
 /**
@@ -36,7 +30,7 @@ export async function followHardware(options: {
   /** The state of an earlier operator: running engines keep their backend. */
   published?: Iterable<PublishedSlot>;
   onError: (error: unknown) => void;
-  /** The delay before a result that could not be published is written again. */
+  /** The delay before a result that could not be published is written again; longer after each further failure. */
   retryMs?: number;
 }): Promise<KnownHardware> {
   const { store, probe } = options;
@@ -46,6 +40,7 @@ export async function followHardware(options: {
   const subscribers = new Subscribers<[]>();
   let running: Promise<void> | undefined;
   let again: NodeJS.Timeout | undefined;
+  let failures = 0;
   const probeOnce = async (): Promise<void> => {
     // The token of the request before the probe: a request during the probe is answered by another one.
     const answers = store.pending()?.token ?? store.found()?.answers;
@@ -60,12 +55,16 @@ export async function followHardware(options: {
     clearTimeout(again);
     running ??= probeOnce()
       .then(
-        () => true,
+        () => {
+          failures = 0;
+          return true;
+        },
         (error: unknown) => {
           if (signal.aborted) return false;
           options.onError(error);
-          again = setTimeout(start, options.retryMs ?? 5000);
-          again.unref();
+          failures += 1;
+          const retry = { ...defaultBackoff, firstMs: options.retryMs ?? 5000, limitMs: longestRetryMs };
+          again = setTimeout(start, backoffMs(failures, retry)).unref();
           return false;
         },
       )

@@ -43,7 +43,7 @@ export async function unlessUnreachable<T extends object>(
  * The runtimes that concern the slot: its present one, and those of its processes. If one of them is unreachable,
  * nothing is known about the slot.
  */
-function runtimesOf(
+export function runtimesOf(
   { runtime, defaultRuntime }: Dependencies,
   spec: SlotSpec | undefined,
   before: PublishedSlot | undefined,

@@ -40,7 +40,8 @@ export const httpProbe: Probe = async (probe) => {
     return await send(probe);
   } catch (error) {
     const isLate = error instanceof ExchangeError && error.phase === "timeout";
-    const message = isLate ? `${path} did not answer within ${timeoutMs} ms` : `${path}: ${errorMessage(error)}`;
+    const place = shown(path);
+    const message = isLate ? `${place} did not answer within ${timeoutMs} ms` : `${place}: ${errorMessage(error)}`;
     return { outcome: "failed", message };
   }
 };
@@ -59,7 +60,7 @@ async function send({ host, port, path, timeoutMs, body, form, bearer, signal }:
     { timeoutMs, signal, limitBytes: answerLimitBytes, isCut: true },
   );
   if (status >= 200 && status < 300) return { outcome: "healthy" };
-  const message = `${path} answered ${status}: ${oneLine(text.toString())}`;
+  const message = `${shown(path)} answered ${status}: ${oneLine(text.toString())}`;
   return status === 503 ? { outcome: "loading", message } : { outcome: "failed", message, status };
 }
 
@@ -79,6 +80,11 @@ async function encoded(
     };
   }
   return { payload: body === undefined ? undefined : Buffer.from(JSON.stringify(body)), type: "application/json" };
+}
+
+/** Messages are published: a query may hold a variable of the manifest, such as a key. */
+function shown(path: string): string {
+  return path.replace(/\?.*$/s, "");
 }
 
 function oneLine(text: string): string {

@@ -76,8 +76,10 @@ export function failuresInForce(input: SlotInput): number {
   if (before === undefined || before.specHash !== input.specHash || isOtherModel(input)) return 0;
   const requestedAt = Math.max(at(requestOf(input, "restart")?.requestedAt), at(requestOf(input, "load")?.requestedAt));
   const failedAt = at(before.status.lastError?.time);
-  if (before.status.lastError?.reason === memoryReason && at(input.freedAt) > failedAt) return 0;
-  return requestedAt > failedAt || failedAt > input.now.getTime() ? 0 : before.status.failures;
+  const now = input.now.getTime();
+  const freedAt = at(input.freedAt);
+  if (before.status.lastError?.reason === memoryReason && freedAt > failedAt && freedAt <= now) return 0;
+  return requestedAt > failedAt || failedAt > now ? 0 : before.status.failures;
 }
 
 /** Another model than the one that is published was chosen just now: the slot's failures are not its own. */

@@ -117,7 +117,7 @@ function waiting(reason: string, message: string): Decision {
 /** The group is lent: no request loads the slot, and gateways refuse its requests. */
 export function lent(input: SlotInput): Decision | undefined {
   const { group, want, observed, spec } = input;
-  if (group?.grant.state !== "lent" || observed.length > 0) return undefined;
+  if (group?.grant.state !== "lent" || observed.length > 0 || !canMove(wasState(input), "offline")) return undefined;
   if (!want.load && want.reason !== "ScaledToZero") return undefined;
   const message = lentMessage(group.name, group.grant.until);
   if (spec?.load === "always") return waiting(lentReason, message);
@@ -141,8 +141,8 @@ const reservedRequeueMs = 5000;
  */
 export function memoryAwaited(input: SlotInput): Decision | undefined {
   const { group, workloads, freedAt, observed, now } = input;
-  if (observed.length > 0 || !isRefusal(workloads)) return undefined;
-  if (workloads.reason === memoryReserved && canMove(wasState(input), "offline"))
+  if (observed.length > 0 || !isRefusal(workloads) || !canMove(wasState(input), "offline")) return undefined;
+  if (workloads.reason === memoryReserved)
     return { ...waiting(memoryHeldReason, workloads.message), requeueMs: reservedRequeueMs };
   if (group?.grant.state !== "granted" || freedAt === undefined || workloads.reason !== noMemory) return undefined;
   if (Math.abs(now.getTime() - freedAt.getTime()) > releaseMs) return undefined;

@@ -120,11 +120,16 @@ function demandOf({ demand, now }: ChoiceInput, chosen: string): ReadonlyMap<str
   return found.set(chosen, { held: held + unattributed.held, inFlight: inFlight + unattributed.inFlight, waitedMs });
 }
 
-/** Failures from before an edit, or before a person asked to load or restart the slot, count no more. */
-function failuresInForce({ before, specHash, requests }: ChoiceInput, refs: readonly string[]): readonly FailedRef[] {
+/** Failures from before an edit, a clock that was set back, or a request to load or restart the slot, count no more. */
+function failuresInForce(
+  { before, specHash, requests, now }: ChoiceInput,
+  refs: readonly string[],
+): readonly FailedRef[] {
   const failed = before?.status.onRequest?.failed ?? [];
   if (failed.length === 0 || before?.specHash !== specHash) return [];
   const requested = [requestOf({ requests }, "restart"), requestOf({ requests }, "load")];
   const requestedAt = Math.max(...requested.map((request) => at(request?.requestedAt)));
-  return failed.filter((each) => refs.includes(each.ref) && at(each.at) >= requestedAt);
+  return failed.filter(
+    (each) => refs.includes(each.ref) && at(each.at) >= requestedAt && !isFromAhead(at(each.at), now),
+  );
 }

@@ -10,7 +10,10 @@ import { backendOf, podBackend, type Devices } from "../../engines/placement.ts"
 
 /** The facts of the machine for the choice of a backend and a size. */
 export interface Machine {
-  /** The devices of the machine; for a running slot, those at the time of its placement. */
+  /**
+   * The devices that decide an automatic backend. Of a running slot: those at the time when it last did not run, so
+   * that a driver that is loaded meanwhile restarts no engine (DECISIONS 2).
+   */
   devicesFor(slot: string, isRunning: boolean): Devices;
   /** Bytes that engines may use of this machine's memory, and of its largest GPU; absent, undefined: not known. */
   memory?(): NonNullable<Placement["memory"]>;

@@ -1,6 +1,6 @@
 import { stepProcess, type Step } from "../../api/plan.ts";
 import type { ProcessRef } from "../../api/process-ref.ts";
-import { isAvailable } from "../../api/states.ts";
+import { canMove, isAvailable } from "../../api/states.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import type { Observed } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
@@ -18,6 +18,8 @@ export function notWanted(input: SlotInput): Decision | undefined {
   if (want.load) return undefined;
   const { reason, message } = want;
   if (input.observed.length > 0) return leave(input, input.observed, reason, message);
+  // Its engine has vanished: gateways that send to it learn that first, as of every slot that leaves.
+  if (!canMove(wasState(input), "offline")) return { ...leave(input, [], reason, message), requeueMs: 0 };
   const isDeleted = reason === "Deleted" && { isDeleted: true as const };
   return { state: "offline", conditionSet: "offline", reason, message, steps: [], ...isDeleted };
 }

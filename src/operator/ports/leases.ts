@@ -21,21 +21,20 @@ export class PortLeases {
     this.#host = host;
   }
 
-  /**
-   * The port of that role. With `fixed`: that one, unless another holds it. Without: the one it holds, or the lowest
-   * free one of the range that is not in `avoid`. A foreign listener on a held automatic port makes its holder move.
-   * Undefined without any.
-   */
-  reserve(process: SlotProcess, fixed?: number, avoid?: ReadonlySet<number>): number | undefined {
+  /** Leases that port to the process, in place of the one that it holds; undefined when another holds it. */
+  reserve(process: SlotProcess, port: number): number | undefined {
     const owner = processKey(process);
-    const port = fixed ?? this.find(process, avoid);
-    if (port === undefined) return undefined;
     const holder = this.#held.get(port);
     if (holder !== undefined && holder !== owner) return undefined;
-    return this.#give(owner, port);
+    for (const [other, each] of this.#held) if (each === owner) this.#held.delete(other);
+    this.#held.set(port, owner);
+    return port;
   }
 
-  /** The automatic port that `reserve` would return now. Leases nothing. */
+  /**
+   * The port that the process holds, or the lowest free one of the range that is not in `avoid`; undefined without any.
+   * A foreign listener on a held port makes its holder move. Leases nothing.
+   */
   find(process: SlotProcess, avoid?: ReadonlySet<number>): number | undefined {
     const owner = processKey(process);
     for (const [port, holder] of this.#held) {
@@ -60,12 +59,6 @@ export class PortLeases {
     for (const [port, holder] of this.#held) {
       if (owner === undefined ? holder.startsWith(`${slot}/`) : holder === owner) this.#held.delete(port);
     }
-  }
-
-  #give(owner: string, port: number): number {
-    for (const [other, holder] of this.#held) if (holder === owner) this.#held.delete(other);
-    this.#held.set(port, owner);
-    return port;
   }
 }
 

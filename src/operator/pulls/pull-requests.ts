@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { PullRequest, PullStatus } from "../../api/pull.ts";
 import { sha256 } from "../../lib/canonical.ts";
+import { FailureLog } from "../../lib/failure-log.ts";
 import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { FetchError } from "../../models/fetch/fetch-error.ts";
@@ -42,12 +43,19 @@ export class PullRequests implements AsyncDisposable {
   /** Models whose files are being read. */
   readonly #checks = new Map<string, Check>();
   readonly #closing = new AbortController();
+  readonly #failureLog: FailureLog;
   #timer: NodeJS.Timeout | undefined;
   #publishing: Promise<void> = Promise.resolve();
 
   constructor(options: PullRequestsOptions) {
+    const { log, store } = options;
     this.#options = options;
-    for (const status of options.store.published())
+    this.#failureLog = new FailureLog({
+      onFailing: (error) => log.error({ err: error }, "the state of pulls cannot be published; trying again"),
+      onEnd: () => log.info("the state of pulls is published again"),
+    });
+    // The last one to end is published first.
+    for (const status of store.published().toReversed())
       if (status.endedAt !== undefined) this.#ended.set(status.id, status);
   }
 
@@ -80,7 +88,9 @@ export class PullRequests implements AsyncDisposable {
     if (request === undefined || isPaused) return {};
     // A slot's pull has the same id each time.
     if (request.id.startsWith(slotPrefix)) this.#ended.delete(request.id);
-    await this.#handle(request, key);
+    // Its file could not be deleted when it ended.
+    if (this.#ended.has(request.id)) await store.remove(request.id);
+    else await this.#handle(request, key);
     this.#schedule();
     return {};
   }
@@ -111,16 +121,15 @@ export class PullRequests implements AsyncDisposable {
         return;
       case "pause":
         // The request joins first: only a job can be paused, and there may be none yet.
-        if ((await pulls.join(model, { requester, attempt: request.requestedAt })) !== "there")
-          pulls.pause(model, requester);
+        if ((await pulls.join(model, { requester, attempt: request.requestedAt })) === "there")
+          await this.#complete(request, model);
+        else pulls.pause(model, requester);
         return;
       case "run": {
         pulls.resume(model);
         const answer = await pulls.join(model, { requester, attempt: request.requestedAt });
         if (answer === "there") {
-          const bytesTotal = pulls.sizeOf(model);
-          log.info(`model ${request.ref} was fetched`);
-          await this.#end(request, { state: "completed", bytesDone: bytesTotal, bytesTotal, stalls: 0 });
+          await this.#complete(request, model);
           return;
         }
         const { job } = answer;
@@ -143,6 +152,13 @@ export class PullRequests implements AsyncDisposable {
     }
   }
 
+  async #complete(request: PullRequest, model: WantedModel): Promise<void> {
+    const { pulls, log } = this.#options;
+    const bytesTotal = pulls.sizeOf(model);
+    log.info(`model ${request.ref} was fetched`);
+    await this.#end(request, { state: "completed", bytesDone: bytesTotal, bytesTotal, stalls: 0 });
+  }
+
   async #cancel(request: PullRequest, requester: string): Promise<void> {
     const check = this.#checks.get(request.id);
     if (check === undefined) await this.#options.pulls.cancel(modelOf(request), requester);
@@ -161,26 +177,30 @@ export class PullRequests implements AsyncDisposable {
     const progress = { ...newProgress(), speed: new Speed() };
     const cancelling = new AbortController();
     const signal = AbortSignal.any([this.#closing.signal, cancelling.signal]);
-    const check = async (): Promise<void> => {
+    /** Undefined: the next operator begins again, unless the check was cancelled. */
+    const check = async (): Promise<Counts | undefined> => {
       try {
         await pulls.verify(request, progress, signal);
         const { bytesDone } = progress;
-        await this.#end(request, { state: "completed", bytesDone, bytesTotal: bytesDone, stalls: 0 });
+        return { state: "completed", bytesDone, bytesTotal: bytesDone, stalls: 0 };
       } catch (error) {
-        // The next operator begins again, unless the check was cancelled.
-        if (signal.aborted) return;
+        if (signal.aborted) return undefined;
         const message = errorMessage(error);
         log.error(message);
         const reason = error instanceof FetchError ? error.reason : "Unreadable";
-        await this.#end(request, { ...amountOf(progress), stalls: 0, state: "failed", error: { reason, message } });
-      } finally {
-        this.#checks.delete(request.id);
+        return { ...amountOf(progress), stalls: 0, state: "failed", error: { reason, message } };
       }
     };
-    this.#checks.set(request.id, { progress, cancelling, done: check() });
+    const done = check()
+      .then(async (counts) => {
+        if (counts !== undefined) await this.#end(request, counts);
+      })
+      .catch((error: unknown) => log.error({ err: error }, `the ended check of ${request.ref} cannot be deleted`))
+      .finally(() => void this.#checks.delete(request.id));
+    this.#checks.set(request.id, { progress, cancelling, done });
   }
 
-  async #end(request: PullRequest, counts: Pick<PullStatus, "state" | "bytesDone" | "stalls"> & Partial<PullStatus>) {
+  async #end(request: PullRequest, counts: Counts): Promise<void> {
     const { id, ref, files, requestedAt } = request;
     this.#ended.set(id, { ...counts, id, ref, files, requestedAt, endedAt: new Date().toISOString() });
     for (const oldest of this.#ended.keys()) {
@@ -198,6 +218,7 @@ export class PullRequests implements AsyncDisposable {
   }
 
   #schedule(): void {
+    if (this.#closing.signal.aborted) return;
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       void this.#publish();
@@ -205,12 +226,13 @@ export class PullRequests implements AsyncDisposable {
   }
 
   async #publish(): Promise<void> {
-    const { store, log } = this.#options;
+    const { store } = this.#options;
     const publish = async (): Promise<void> => {
       try {
         await store.publish(this.#statuses());
+        this.#failureLog.succeeded();
       } catch (error) {
-        log.error({ err: error }, "the state of pulls cannot be published; trying again");
+        this.#failureLog.failed(error);
         this.#schedule();
       }
     };

@@ -91,8 +91,9 @@ export class GroupMetrics {
       this.#lent.remove({ group });
       this.#waits.remove({ group });
     }
+    const left = new Set(after?.members.map(({ slot }) => slot));
     for (const { slot } of members) {
-      if (after?.members.some((member) => member.slot === slot) === true) continue;
+      if (left.has(slot)) continue;
       this.#grants.remove({ group, slot });
       for (const reason of leavingCauses) this.#evictions.remove({ group, slot, reason });
     }

@@ -8,21 +8,20 @@ export function loadOf(
   input: SlotInput,
   before: SlotStatus,
   decision: Decision,
-  outcome: Outcome,
+  outcome: Pick<Outcome, "started">,
 ): Pick<SlotStatus, "lastLoad"> | undefined {
-  const { now } = input;
+  const seconds = (fromMs: number): number => Math.max(0, Math.round(input.now.getTime() - fromMs) / 1000);
   if (outcome.started.length > 0 && decision.state === "starting") {
     const pulledAt =
       before.state === "pulling" ? before.transitions.findLast(({ to }) => to === "pulling")?.at : undefined;
-    const pull = pulledAt === undefined ? {} : { pullSeconds: (now.getTime() - at(pulledAt)) / 1000 };
+    const pull = pulledAt === undefined ? {} : { pullSeconds: seconds(at(pulledAt)) };
     const { ref } = input.held;
-    const loaded = { startedAt: now.toISOString(), ...(ref === undefined ? {} : { ref }), ...pull };
+    const loaded = { startedAt: input.now.toISOString(), ...(ref === undefined ? {} : { ref }), ...pull };
     return { lastLoad: { ...loaded, ...previousOf(before.lastLoad, ref) } };
   }
   const load = before.lastLoad;
   if (load === undefined) return undefined;
   const startedAt = at(load.startedAt);
-  const seconds = (fromMs: number): number => Math.max(0, Math.round(now.getTime() - fromMs) / 1000);
   if (decision.state === "warming" && load.startSeconds === undefined) {
     return { lastLoad: { ...load, startSeconds: seconds(startedAt) } };
   }

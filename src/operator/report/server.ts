@@ -9,11 +9,17 @@ export interface OperatorServer extends AsyncDisposable {
   readonly port: number;
 }
 
-/** The facts that a command needs to act on this instance and to reach it. No secret: every local user may read it, in a Pod every one who reaches the Pod. */
+/**
+ * The facts that a command needs to act on this instance and to reach it. No secret: every local user may read it, in a
+ * Pod every one who reaches the Pod; no page of another site, which would have to rebind its name to this address.
+ */
 export type OperatorPlaces = Pick<Config, "configDir" | "stateDir" | "modelsDir" | "host" | "port" | "authEnabled"> & {
   /** The address of the page itself; absent: loopback. */
   readonly operatorHost?: string;
 };
+
+/** A Host that no page of another site has. */
+const ownHost = /^(?:localhost|[\d.]+|\[[\da-f:.]+\])(?::\d+)?$/i;
 
 const notRenewed =
   "leadership was not renewed in time: nothing is started or stopped until it is; the log has the reason\n";
@@ -48,6 +54,8 @@ export async function serveOperator(options: {
           ({ type, body }) => send(200, type, body),
           (error: unknown) => send(500, "text/plain", `${String(error)}\n`),
         );
+    } else if (path === "/instance" && !ownHost.test(request.headers.host ?? "")) {
+      send(403, "text/plain", "ask by address, as in http://127.0.0.1\n");
     } else if (path === "/instance") {
       const { configDir, stateDir, modelsDir, host, port, authEnabled } = options.places;
       const places = { name: "berth", configDir, stateDir, modelsDir, host, port, authEnabled };

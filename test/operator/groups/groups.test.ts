@@ -371,3 +371,27 @@ describe("a group with a single place", () => {
     assert.deepEqual([site.state("a"), site.state("b")], ["ready", "offline"]);
   });
 });
+
+it("the status of groups is written once at a time: an older one never replaces a newer one", async () => {
+  await using site = new Site();
+  for (const group of ["gpu", "npu"]) {
+    site.source.group(group, { budget: { slots: 1 } });
+    site.source.save(`on-${group}`, custom({ group }));
+  }
+  const publish = site.groupStore.publish.bind(site.groupStore);
+  let [now, most] = [0, 0];
+  site.groupStore.publish = async (groups) => {
+    now += 1;
+    most = Math.max(most, now);
+    await new Promise((resolve) => setImmediate(resolve));
+    await publish(groups);
+    now -= 1;
+  };
+  await site.start();
+  await site.advance(5);
+  assert.equal(most, 1);
+  assert.deepEqual(
+    site.groupStore.published().map(({ members }) => members.map(({ state }) => state)),
+    [["loaded"], ["loaded"]],
+  );
+});

@@ -19,7 +19,12 @@ const gib = 1024 ** 3;
 const mebibyte = 1024 ** 2;
 const now = new Date("2026-01-01T12:00:00Z");
 
-type Change = { flags?: string; backend?: "cpu" | "cuda"; spill?: "allow" | "forbid" } & Partial<FitRequest>;
+type Change = {
+  flags?: string;
+  backend?: "cpu" | "cuda";
+  spill?: "allow" | "forbid";
+  server?: string;
+} & Partial<FitRequest>;
 
 interface Site extends AsyncDisposable {
   readonly asked: string[][];
@@ -106,7 +111,7 @@ async function site(print: (args: readonly string[]) => string | undefined = () 
         learned = await learning.learn({ name: "primary", now: at, unlearned }, learned);
       }
     },
-    async read({ flags = "--ctx-size 4096 --parallel 1", backend = "cuda", spill, ...request } = {}) {
+    async read({ flags = "--ctx-size 4096 --parallel 1", backend = "cuda", spill, server = model, ...request } = {}) {
       const spec = completeSlot(
         "primary",
         slotSpecSchema.parse({ backend, model: { default: "dense", ...(spill === undefined ? {} : { spill }) } }),
@@ -138,7 +143,7 @@ async function site(print: (args: readonly string[]) => string | undefined = () 
         model: { ...record, files: [model], capabilities: [], created: 0, state: "available", architecture: "llama" },
         rerankModel: undefined,
         // A file that is there: its size and time are part of what figures are kept by.
-        host: { llamaServer: model, embedded: undefined },
+        host: { llamaServer: server, embedded: undefined },
         placement: { ...runningIn("process"), backend, images: {}, lock: {} },
       };
       return await records.estimate({
@@ -171,6 +176,12 @@ describe("the memory that a slot needs", () => {
       fit?.devices.map(({ id }) => id),
       ["0000:01:00.0", "host"],
     );
+  });
+
+  it("is known also while the engine's program is gone: its start tells that", async () => {
+    await using place = await site();
+    const { fit } = await place.read({ backend: "cpu", server: "/gone/llama-server" });
+    assert.equal(fit?.stage, "header");
   });
 
   it("refuses a start that no GPU here can hold, and says what would fit", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
 import type { HardwareFacts } from "../../../src/api/hardware.ts";
 import { withSuggestions } from "../../../src/engines/suggestion.ts";
 import { followHardware, type ProbeHardware } from "../../../src/operator/observe/hardware.ts";
@@ -114,6 +114,27 @@ describe("the operator's probe of the hardware", () => {
     await rm(directory);
     await using again = await openHardwareStore(documentsInFiles(at.stateDir));
     await until("it is published", () => again.found());
+  });
+
+  it("that cannot be published for long is tried again less and less often", async () => {
+    await using at = await scene();
+    at.store.publish = async () => await Promise.reject(new Error("no space left"));
+    const turns = async (): Promise<void> => {
+      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+    };
+    const errors: number[] = [];
+    mock.timers.enable({ apis: ["setTimeout"] });
+    try {
+      await at.start(async () => pcFacts);
+      for (const ms of [0, 22, 22, 22, 22]) {
+        mock.timers.tick(ms);
+        await turns();
+        errors.push(at.errors.length);
+      }
+    } finally {
+      mock.timers.reset();
+    }
+    assert.deepEqual(errors, [1, 2, 2, 3, 3]);
   });
 
   it("that ends after the operator's own end is not published", async () => {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { SlotProcess } from "../../../src/api/process-ref.ts";
-import { openPortLeases } from "../../../src/operator/ports/leases.ts";
+import { openPortLeases, type PortLeases } from "../../../src/operator/ports/leases.ts";
 import { hostPorts } from "../../../src/runtimes/process/host-ports.ts";
 import { freePorts } from "../../support/ports.ts";
 import { until } from "../../support/until.ts";
@@ -13,6 +13,12 @@ import { ProcessSite } from "../../runtimes/process/site.ts";
 
 const main = (slot: string, ordinal = 0): SlotProcess => ({ slot, role: "main", ordinal });
 const rerank = (slot: string): SlotProcess => ({ slot, role: "rerank", ordinal: 0 });
+
+/** The automatic port of the process. */
+function lease(leases: PortLeases, process: SlotProcess, avoid?: ReadonlySet<number>): number | undefined {
+  const port = leases.find(process, avoid);
+  return port === undefined ? undefined : leases.reserve(process, port);
+}
 
 class State implements Disposable {
   readonly dir = mkdtempSync(join(tmpdir(), "berth-ports-"));
@@ -39,16 +45,16 @@ test("each role gets a port of its own, the same at every call, until none is le
   using state = new State();
   const { first, last } = await freePorts(3);
   const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  assert.equal(leases.reserve(main("a")), first);
-  assert.equal(leases.reserve(rerank("a")), first + 1);
-  assert.equal(leases.reserve(main("a")), first);
-  assert.equal(leases.reserve(main("b")), last);
-  assert.equal(leases.reserve(main("c")), undefined);
+  assert.equal(lease(leases, main("a")), first);
+  assert.equal(lease(leases, rerank("a")), first + 1);
+  assert.equal(lease(leases, main("a")), first);
+  assert.equal(lease(leases, main("b")), last);
+  assert.equal(lease(leases, main("c")), undefined);
   leases.release("a", { role: "rerank", ordinal: 0 });
-  assert.equal(leases.reserve(main("c")), first + 1);
+  assert.equal(lease(leases, main("c")), first + 1);
   leases.release("a");
-  assert.equal(leases.reserve(main("d")), first);
-  assert.equal(leases.reserve(main("c")), first + 1);
+  assert.equal(lease(leases, main("d")), first);
+  assert.equal(lease(leases, main("c")), first + 1);
 });
 
 test("to find a port leases none", async () => {
@@ -64,21 +70,21 @@ test("releasing a slot keeps the ports of a slot whose name has the same beginni
   using state = new State();
   const { first, last } = await freePorts(2);
   const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  leases.reserve(main("a"));
-  assert.equal(leases.reserve(main("a-2")), last);
+  lease(leases, main("a"));
+  assert.equal(lease(leases, main("a-2")), last);
   leases.release("a");
-  assert.equal(leases.reserve(main("a-2")), last);
+  assert.equal(lease(leases, main("a-2")), last);
 });
 
 test("a fixed port is given unless another holds it, and moves its holder there", async () => {
   using state = new State();
   const { first, last } = await freePorts(2);
   const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  assert.equal(leases.reserve(main("a")), first);
+  assert.equal(lease(leases, main("a")), first);
   assert.equal(leases.reserve(main("b"), first), undefined);
   assert.equal(leases.reserve(main("a"), last), last);
   assert.equal(leases.reserve(main("b"), first), first);
-  assert.equal(leases.reserve(main("c")), undefined);
+  assert.equal(lease(leases, main("c")), undefined);
 });
 
 for (const host of ["127.0.0.1", "0.0.0.0", "::"]) {
@@ -87,7 +93,7 @@ for (const host of ["127.0.0.1", "0.0.0.0", "::"]) {
     const { first, last } = await freePorts(2);
     const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
     const server = await listen(first, host);
-    assert.equal(leases.reserve(main("a")), last);
+    assert.equal(lease(leases, main("a")), last);
     await close(server);
   });
 }
@@ -96,9 +102,9 @@ test("a foreign program that listens on a leased automatic port makes its holder
   using state = new State();
   const { first, last } = await freePorts(2);
   const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  assert.equal(leases.reserve(main("a")), first);
+  assert.equal(lease(leases, main("a")), first);
   const server = await listen(first);
-  assert.equal(leases.reserve(main("a")), last);
+  assert.equal(lease(leases, main("a")), last);
   await close(server);
 });
 
@@ -112,10 +118,10 @@ test("engines keep their ports across a restart, running or not, and their own l
   await until("one has crashed", async () => (await before.observe("crashed"))[0]?.phase === "exited");
   await before[Symbol.asyncDispose]();
   const leases = await openPortLeases(hostPorts(join(site.stateDir, "processes")), { first, last });
-  assert.equal(leases.reserve(main("running")), last);
-  assert.equal(leases.reserve(main("crashed")), first + 1);
-  assert.equal(leases.reserve(main("new")), first);
-  assert.equal(leases.reserve(main("too-late")), undefined);
+  assert.equal(lease(leases, main("running")), last);
+  assert.equal(lease(leases, main("crashed")), first + 1);
+  assert.equal(lease(leases, main("new")), first);
+  assert.equal(lease(leases, main("too-late")), undefined);
 });
 
 test("a port outside a changed range stays with what runs on it only", async () => {
@@ -128,8 +134,8 @@ test("a port outside a changed range stays with what runs on it only", async () 
   await until("one has crashed", async () => (await before.observe("crashed"))[0]?.phase === "exited");
   await before[Symbol.asyncDispose]();
   const leases = await openPortLeases(hostPorts(join(site.stateDir, "processes")), { first: last, last });
-  assert.equal(leases.reserve(main("running")), first);
-  assert.equal(leases.reserve(main("crashed")), last);
+  assert.equal(lease(leases, main("running")), first);
+  assert.equal(lease(leases, main("crashed")), last);
 });
 
 test("an automatic port leaves out the given ports, and a port in use names its holder", async () => {
@@ -137,9 +143,9 @@ test("an automatic port leaves out the given ports, and a port in use names its 
   const { first, last } = await freePorts(2);
   const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
   const avoid = new Set([first]);
-  assert.equal(leases.reserve(main("a"), undefined, avoid), last);
-  assert.equal(leases.reserve(main("b"), undefined, avoid), undefined);
-  assert.equal(leases.reserve(main("b"), first, avoid), first);
+  assert.equal(lease(leases, main("a"), avoid), last);
+  assert.equal(lease(leases, main("b"), avoid), undefined);
+  assert.equal(leases.reserve(main("b"), first), first);
   assert.deepEqual(
     [leases.holder(first), leases.holder(last), leases.holder(last + 1)],
     ["b/main", "a/main", undefined],
@@ -150,12 +156,12 @@ test("each replica has a port of its own, and gives back no other", async () => 
   using state = new State();
   const { first, last } = await freePorts(2);
   const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  assert.equal(leases.reserve(main("a")), first);
-  assert.equal(leases.reserve(main("a", 1)), last);
+  assert.equal(lease(leases, main("a")), first);
+  assert.equal(lease(leases, main("a", 1)), last);
   assert.equal(leases.holder(last), "a/main-1");
   leases.release("a", { role: "main", ordinal: 1 });
   assert.deepEqual([leases.holder(first), leases.holder(last)], ["a/main", undefined]);
-  leases.reserve(main("a", 1));
+  lease(leases, main("a", 1));
   leases.release("a");
   assert.deepEqual([leases.holder(first), leases.holder(last)], [undefined, undefined]);
 });

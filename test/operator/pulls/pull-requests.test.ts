@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { it, mock } from "node:test";
+import type { PullStatus } from "../../../src/api/pull.ts";
+import { PullRequests } from "../../../src/operator/pulls/pull-requests.ts";
 import { until } from "../../support/until.ts";
 import { pullSite } from "./site.ts";
 
@@ -70,4 +72,88 @@ it("a pull that is listed just before it begins is fetched all the same", async 
   assert.deepEqual(at.pulls.list(), []);
   await joining;
   await until("it is fetched", () => at.refs().join() === "a", 20_000);
+});
+
+it("pulls that have ended keep their order under the next operator: the last one first", async () => {
+  await using at = await pullSite();
+  for (const ref of ["a", "b"]) {
+    await at.put(`check-${ref}`, "verify", { ref });
+    (await until(`the files of ${ref} are being read`, () => at.checks.get(ref))).end();
+    await at.status(`the check of ${ref} has ended`, ({ id, state }) => id === `check-${ref}` && state === "completed");
+  }
+  await at.handled[Symbol.asyncDispose]();
+  const { promise, resolve } = Promise.withResolvers<readonly PullStatus[]>();
+  at.requests.publish = async (pulls) => resolve(pulls);
+  await using next = new PullRequests(at.options);
+  using _watching = next.watch(
+    () => undefined,
+    () => undefined,
+  );
+  assert.deepEqual(
+    (await promise).map(({ id }) => id),
+    ["check-b", "check-a"],
+  );
+});
+
+it("a check that has ended stays completed where its request cannot be deleted, and the next operator deletes it", async () => {
+  await using at = await pullSite();
+  const remove = at.requests.remove.bind(at.requests);
+  at.requests.remove = async () => await Promise.reject(new Error("read-only file system"));
+  await at.put("check", "verify");
+  (await until("the files are being read", () => at.checks.get("a"))).end();
+  await until("its end is logged", () => at.lines.find((line) => line.includes("read-only file system")));
+  const ended = at.requests.published().map(({ id, state }) => [id, state]);
+  assert.deepEqual(ended, [["check", "completed"]]);
+  await at.handled[Symbol.asyncDispose]();
+  at.requests.remove = remove;
+  await using next = new PullRequests(at.options);
+  await next.sync("Pull/check");
+  assert.deepEqual([at.requests.request("check"), at.checks.size], [undefined, 0]);
+});
+
+it("a state of pulls that cannot be published is logged once, not at each attempt", async () => {
+  await using at = await pullSite();
+  let attempts = 0;
+  const publish = at.requests.publish.bind(at.requests);
+  at.requests.publish = async () => {
+    attempts += 1;
+    throw new Error("no space left");
+  };
+  await at.put("person", "pause");
+  await until("it is tried again", () => attempts >= 2, 20_000);
+  at.requests.publish = publish;
+  await until("it is published", () => at.lines.find((line) => line.includes("is published again")), 20_000);
+  assert.equal(at.lines.filter((line) => line.includes("no space left")).length, 1);
+});
+
+it("a state of pulls that could not be published is left to the next operator once this one ends", async () => {
+  await using at = await pullSite();
+  let attempts = 0;
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  const { promise: failure, reject: fail } = Promise.withResolvers<void>();
+  at.requests.publish = async () => {
+    attempts += 1;
+    begin();
+    await failure;
+  };
+  await at.put("person", "pause");
+  await begun;
+  const closed = at.handled[Symbol.asyncDispose]();
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    fail(new Error("no space left"));
+    await closed;
+    mock.timers.tick(60_000);
+  } finally {
+    mock.timers.reset();
+  }
+  assert.equal(attempts, 1);
+});
+
+it("a pull that is paused when its model is there already has completed", async () => {
+  await using at = await pullSite();
+  at.pulls.isThere = async () => true;
+  await at.put("person", "pause");
+  await at.status("it has completed", ({ id, state }) => id === "person" && state === "completed");
+  await until("its request is gone", () => at.requests.request("person") === undefined);
 });

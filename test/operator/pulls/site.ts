@@ -53,9 +53,11 @@ export async function pullSite() {
   }
   const pulls = stack.use(new Pulls({ store, fetch, fileThread, onError }));
   const requests = stack.use(await openPullStore(documentsInFiles(directory.path)));
-  const log = pino({ level: "silent" });
+  const lines: string[] = [];
+  const log = pino({ level: "info" }, { write: (line) => void lines.push(line) });
   const shapes = { watch: () => ({ [Symbol.dispose]: () => undefined }) };
-  const handled = stack.use(new PullRequests({ store: requests, pulls, shapes, log, isPaused: false }));
+  const options = { store: requests, pulls, shapes, log, isPaused: false };
+  const handled = stack.use(new PullRequests(options));
   let syncing: Promise<unknown> = Promise.resolve();
   const onKey = (key: string): void => void (syncing = syncing.then(async () => await handled.sync(key)));
   stack.use(handled.watch(onKey, () => undefined));
@@ -65,6 +67,11 @@ export async function pullSite() {
     store,
     pulls,
     requests,
+    /** Of an operator's part that carries out requests, and that of this one. */
+    options,
+    handled,
+    /** Of the log. */
+    lines,
     refs: (): string[] => [...running.keys()].map(({ ref }) => ref).toSorted(),
     running,
     checks,

@@ -11,6 +11,10 @@ import { publish } from "../../../src/operator/report/publish.ts";
 import { PublishedWriter } from "../../../src/operator/report/written.ts";
 import { PublisherDouble } from "../../doubles/state.ts";
 import { input, observed, published, warm } from "../fixture.ts";
+import type { SlotInput } from "../../../src/operator/plan/input.ts";
+import { plan } from "../../../src/operator/plan/plan.ts";
+import type { SlotSpecInput } from "../../../src/api/slot.ts";
+import { later } from "../fixture.ts";
 import { custom, Site } from "../site.ts";
 
 /** What an operator with a fault could have left behind: another state than that of the engine. */
@@ -47,6 +51,46 @@ describe("moves that the table of states forbids", () => {
         );
       }
       if (from === "pulling") assert.deepEqual(states, ["starting", "ready"]);
+    });
+  }
+
+  for (const isPaused of [false, true]) {
+    const who = isPaused ? "a paused operator" : "an operator";
+    it(`are not decided where ${who} finds that the engine of a slot has vanished, which was disabled meanwhile`, async () => {
+      await using site = new Site();
+      site.source.save("a", custom());
+      await site.start();
+      await site.advance(5);
+      await site.end();
+      site.runtime.lose("a");
+      site.source.save("a", custom({ enabled: false }));
+      await site.start({ isPaused });
+      await site.advance(5);
+      assert.deepEqual(site.states("a").slice(-3), ["ready", "unloading", "offline"]);
+    });
+  }
+
+  const group = { name: "gpu", grant: { state: "lent", until: later(3600).toISOString() } } as const;
+  const noMemory = { reason: "NoMemory", message: "the GPU has too little free" } as const;
+  const onDemand: SlotSpecInput = { model: { default: "tiny" }, load: "onDemand", idleSeconds: 10 };
+  const without: Readonly<Record<string, Partial<Omit<SlotInput, "spec">> & { spec?: SlotSpecInput }>> = {
+    "disabled slot": { spec: { enabled: false }, workloads: [] },
+    "idle slot": { spec: onDemand, workloads: [] },
+    "idle slot of a lent group": { spec: onDemand, workloads: [], group },
+    "slot of a lent group": { group },
+    "slot whose memory is not free yet": {
+      group: { name: "gpu", grant: { state: "granted" } },
+      workloads: noMemory,
+      freedAt: later(99),
+    },
+  };
+  for (const [what, given] of Object.entries(without)) {
+    it(`are not decided for a ${what} without an engine, in no state`, () => {
+      // The other two are the gateway's.
+      for (const from of slotStates.filter((each) => each !== "serving" && each !== "idle")) {
+        const { state } = plan(input({ ...given, before: published({ state: from }) }));
+        assert.ok(canMove(from, state), `${from} → ${state}`);
+      }
     });
   }
 

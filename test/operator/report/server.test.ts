@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
 import { connect, constants } from "node:http2";
 import { it } from "node:test";
 import { MetricPage } from "../../../src/lib/metrics/page.ts";
@@ -69,4 +70,23 @@ it("connections that the system cannot give end nothing", async () => {
   const server = await serverBehind(url);
   for (let failed = 0; failed < 3; failed++) server.emit("error", new Error("accept ENFILE"));
   assert.equal((await fetch(url)).status, 200);
+});
+
+it("a page of another site that has rebound its name to the operator's address learns no directories", async () => {
+  await using served = await serveOperator({
+    port: 0,
+    metrics: () => new MetricPage(),
+    state: () => "ready",
+    lease: () => undefined,
+    places,
+  });
+  const status = async (host: string): Promise<number | undefined> => {
+    const request = get({ host: "127.0.0.1", port: served.port, path: "/instance", headers: { host }, agent: false });
+    const [answer]: IncomingMessage[] = await once(request, "response");
+    answer?.resume();
+    return answer?.statusCode;
+  };
+  const own = [`127.0.0.1:${served.port}`, `localhost:${served.port}`, `[::1]:${served.port}`, "127.0.0.1"];
+  assert.deepEqual(await Promise.all(own.map(status)), [200, 200, 200, 200]);
+  assert.deepEqual(await Promise.all([`rebound.example:${served.port}`, "1.example"].map(status)), [403, 403]);
 });
