@@ -3,9 +3,10 @@ import type { Compute } from "../api/compute.ts";
 const mebibyte = 1024 ** 2;
 
 /**
- * The line where llama.cpp begins to load weights: earlier lines belong to an attempt to fit, or to an earlier start.
+ * The line where llama.cpp begins to load weights: earlier lines belong to an attempt to fit, or to an earlier start. Without
+ * the limit a long line would be searched once for each of its words.
  */
-const beginning = /load_tensors: loading model tensors|offload(?:ing|ed) \d+.* layers to GPU/;
+const beginning = /load_tensors: loading model tensors|offload(?:ing|ed) \d+.{0,64} layers to GPU/;
 const offloaded = /offloaded (\d+)\/(\d+) layers to GPU/;
 const layers = /print_info: n_layer +(?:= *)(\d+)/;
 /** A name begins a word and has an end: a log may hold a megabyte without a blank. */

@@ -21,7 +21,7 @@ export function explainStart(
   if (code === "EACCES" && "syscall" in error && error.syscall === "listen") {
     return `port ${port} needs privileges; set ${portName} to a port above 1023`;
   }
-  if (code === "EADDRNOTAVAIL") {
+  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND" || code === "EAI_AGAIN") {
     const setting = portName === "SVC_PORT" ? `SVC_HOST=${config.host}` : `SVC_OPERATOR_HOST=${config.operatorHost}`;
     return `${setting} is not an address of this machine`;
   }
@@ -31,7 +31,8 @@ export function explainStart(
     const back = code === "EROFS" ? "" : `, or make this one yours: sudo chown -R "$USER" '${stateDir}'`;
     return `no permission to write ${path ?? stateDir}; ${next}${back}`;
   }
-  if (code === "ENOSPC") return `no space left for ${path ?? stateDir}`;
+  if (code === "ENOSPC" || code === "EDQUOT")
+    return `no space left for ${path ?? stateDir}; make room there, or set SVC_STATE_DIR to a directory of another disk`;
   if (error.name === "LockHeld") {
     if (error.message.startsWith("Lease "))
       return `another operator leads in this namespace: ${error.message}; each installation needs a namespace of its own`;

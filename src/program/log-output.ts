@@ -38,6 +38,8 @@ export class LogOutput {
   #isWriting = false;
   #pause: NodeJS.Timeout | undefined;
   #isGone = false;
+  /** The last write has failed: lost lines are reported once one succeeds. */
+  #hasFailed = false;
   /** A waiting line may not wait for the end of a pause. */
   #isUrgent = false;
 
@@ -101,14 +103,16 @@ export class LogOutput {
     if (piece === undefined) {
       this.#isWriting = false;
       const lost = this.#lostLines;
+      if (lost === 0 || this.#hasFailed) return;
       this.#lostLines = 0;
-      if (lost > 0) this.#options.onLost(lost);
+      this.#options.onLost(lost);
     } else this.#write(piece);
   }
 
   #write(piece: Buffer): void {
     write(this.#options.fd, piece, (error, written) => {
       if (error === null) {
+        this.#hasFailed = false;
         this.#waitingBytes -= written;
         if (written < piece.length) {
           this.#write(piece.subarray(written));
@@ -121,6 +125,7 @@ export class LogOutput {
       else if (["EIO", "EPIPE", "EBADF"].includes(errorCode(error) ?? "")) this.#giveUp();
       else {
         // A full disk may have room for the next write.
+        this.#hasFailed = true;
         this.#waitingBytes -= piece.length;
         this.#lostLines += piece.toString("latin1").split("\n").length - 1;
         setTimeout(() => this.#next(), retryMs);

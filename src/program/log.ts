@@ -44,23 +44,43 @@ export function openServiceLog(options: { level: string; component: string; env:
   const output = new LogOutput({
     fd: 1,
     limitBytes: waitingBytes,
-    onLost: (lines) => log.warn(`${lines} lines of this log are lost: its output was not read for a while`),
+    onLost: (lines) =>
+      log.warn(`${lines} lines of this log are lost: its output was not read for a while, or its disk was full`),
   });
   const putText = (line: string, mayWait: boolean): void => writeUnheld(() => output.write(readable(line), mayWait));
   const log: Logger = pino(base, { write: (line) => (asText ? putText(line, false) : output.write(line)) });
   return { log, write: (line) => (asText ? putText(line.text(), true) : output.writeLate(line)) };
 }
 
-/** `12:00:01 info  operator  primary: starting: …`; a line that is not pino's stays unchanged. */
+/**
+ * `12:00:01 info  operator  primary: starting: …`; a line that is not pino's stays unchanged. What engines and clients have
+ * said neither commands the terminal nor looks like a line of its own.
+ */
 export function readable(line: string): string {
   const entry = parseJson(line);
   if (!isRecord(entry)) return line;
-  const { time, level, component, msg, err } = entry;
+  const { time, level, component, msg, err, requestId } = entry;
   const clock = new Date(typeof time === "number" ? time : Date.now()).toTimeString().slice(0, 8);
   const name = typeof level === "number" ? (names[level] ?? String(level)) : "info";
   const cause =
     typeof err === "object" && err !== null && "message" in err && typeof err.message === "string"
       ? ` (${err.message})`
       : "";
-  return `${clock} ${name.padEnd(5)} ${String(component).padEnd(8)} ${typeof msg === "string" ? msg : ""}${cause}\n`;
+  // A client that reports a failure names its request.
+  const of = cause !== "" && typeof requestId === "string" ? ` requestId=${requestId}` : "";
+  const text = `${typeof msg === "string" ? msg : ""}${cause}${of}`;
+  return `${clock} ${name.padEnd(5)} ${String(component).padEnd(8)} ${shown(text)}\n`;
+}
+
+/** Control characters escaped, and further lines indented. */
+function shown(text: string): string {
+  return (
+    text
+      // oxlint-disable-next-line no-control-regex -- escaping control characters is the purpose
+      .replaceAll(/[\u0000-\u0009\u000B-\u001F\u007F-\u009F]/g, (character) => {
+        const code = character.charCodeAt(0).toString(16).padStart(4, "0");
+        return `\\u${code}`;
+      })
+      .replaceAll("\n", "\n  ")
+  );
 }

@@ -40,15 +40,16 @@ export async function openRuntimes(
     async open(signal) {
       // Imported only here, since its client is large.
       const { openDockerRuntime } = await import("./docker/docker.ts");
-      const places = { stateDir, configDir, modelsDir };
-      const how = {
+      return await openDockerRuntime({
+        stateDir,
+        configDir,
+        modelsDir,
         instance,
         dockerHost,
         allowsHostMounts: allowHostMounts,
         signal,
         ...(listTimeoutMs === undefined ? {} : { listTimeoutMs }),
-      };
-      return await openDockerRuntime({ ...places, ...how });
+      });
     },
   };
   const isStoreInCluster = config.store === "kubernetes";

@@ -41,6 +41,8 @@ export function startFailure(error: unknown, workload: Workload): string | undef
       return `${program} may not be executed${workingDir === undefined ? "" : `, or its working directory ${workingDir} not be entered`}`;
     case "ENOEXEC":
       return `${program} is not a program for this machine`;
+    case "E2BIG":
+      return `${program} cannot be started: an argument or a variable is larger than 128 KiB, or all together are too large`;
     // The program's file is being written at this moment: it is being replaced.
     case "ETXTBSY":
       return undefined;

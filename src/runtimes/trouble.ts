@@ -27,16 +27,22 @@ export function isOutOfMemory(text: string): boolean {
  * The line with the cause among an engine's last lines. llama.cpp logs the cause first and then every function that
  * failed: its first error of the last failure, or the one about memory. Of a Node program that threw, the error, which
  * stands before the stack and the version. Else the last line; "" where that is a line of llama.cpp without an error,
- * and `isKilled`: a killed program has logged nothing about it.
+ * and `isKilled`: a killed program has logged nothing about it. Without colours and other control characters.
  */
 export function causeLine(lines: readonly string[], isKilled = false): string {
-  const said = lines.filter((line) => line !== "");
+  const said = lines.map(plain).filter((line) => line !== "");
   const failure = lastFailure(said);
   if (failure !== undefined) return failure;
   const last = said.at(-1) ?? "";
   if (isKilled && levelled.test(last)) return "";
   if (!/^Node\.js v\d/.test(last)) return last;
   return said.findLast((line) => /^(Uncaught )?[A-Za-z]*Error\b.*:/.test(line)) ?? last;
+}
+
+/** The line goes into conditions and terminals. */
+function plain(line: string): string {
+  // oxlint-disable-next-line no-control-regex -- removing control characters is the purpose
+  return line.replaceAll(/\u001B\[[0-9;?]*[A-Za-z]|[\u0000-\u001F\u007F-\u009F]/g, "").trim();
 }
 
 function lastFailure(lines: readonly string[]): string | undefined {

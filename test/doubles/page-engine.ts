@@ -62,6 +62,13 @@ export async function startPageEngine(options: PageEngineOptions = {}): Promise<
   server.on("upgrade", (request: IncomingMessage, socket: Duplex) => {
     note(request);
     socket.on("error", () => socket.destroy());
+    if (request.url === "/away") {
+      const location = "location: http://evil.example/";
+      socket
+        .resume()
+        .end(`HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n${location}\r\n\r\n`);
+      return;
+    }
     if (request.url !== "/ws") {
       socket.end("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
       return;

@@ -158,9 +158,9 @@ export class RuntimeDouble implements Runtime, Runtimes {
   }
 
   /** It is gone with all that was known of it, as after a reboot. */
-  lose(slot: string, process = "main"): void {
+  lose(slot: string, process = "main", isTold = true): void {
     this.#engines.delete(`${slot}/${process}`);
-    this.#tell(slot);
+    if (isTold) this.#tell(slot);
   }
 
   async observe(slot: string): Promise<readonly Observed[]> {

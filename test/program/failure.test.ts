@@ -15,10 +15,11 @@ const cases = [
     failure: { code: "EADDRINUSE", syscall: "listen" },
     line: "port 8080 is taken; stop that program or set SVC_PORT to another port",
   },
-  {
-    failure: { code: "EADDRNOTAVAIL", syscall: "listen" },
-    line: "SVC_HOST=10.1.2.3 is not an address of this machine",
-  },
+  ...[
+    { code: "EADDRNOTAVAIL", syscall: "listen" },
+    { code: "ENOTFOUND", syscall: "getaddrinfo" },
+    { code: "EAI_AGAIN", syscall: "getaddrinfo" },
+  ].map((failure) => ({ failure, line: "SVC_HOST=10.1.2.3 is not an address of this machine" })),
   {
     failure: { code: "EACCES", syscall: "listen" },
     line: "port 8080 needs privileges; set SVC_PORT to a port above 1023",
@@ -33,7 +34,10 @@ const cases = [
     failure: { code: "EROFS" },
     line: "no permission to write /srv/my state; set SVC_STATE_DIR to a directory you own",
   },
-  { failure: { code: "ENOSPC" }, line: "no space left for /srv/my state" },
+  ...["ENOSPC", "EDQUOT"].map((code) => ({
+    failure: { code },
+    line: "no space left for /srv/my state; make room there, or set SVC_STATE_DIR to a directory of another disk",
+  })),
 ];
 
 describe("explainStart", () => {

@@ -163,6 +163,30 @@ describe("the output of a log", () => {
     assert.deepEqual([...written, ...last], [line("a")]);
   });
 
+  it("reports the lines that a full disk has lost once it can be written again, and all of them", async () => {
+    const onLost = mock.fn();
+    const full = Object.assign(new Error("full"), { code: "ENOSPC" });
+    let isFull = true;
+    mock.method(fs, "write", (_fd: number, piece: Buffer, done: (error: Error | null, written: number) => void) =>
+      isFull ? done(full, 0) : done(null, piece.length),
+    );
+    syncBuiltinESMExports();
+    const onDisk = new LogOutput({ fd: 1, limitBytes: 1_000_000, onLost });
+    for (const name of ["a", "b"]) {
+      onDisk.write(line(name));
+      await turn();
+      mock.timers.tick(100);
+    }
+    assert.equal(onLost.mock.callCount(), 0);
+    isFull = false;
+    onDisk.write(line("c"));
+    await turn();
+    assert.deepEqual(
+      onLost.mock.calls.map((call) => call.arguments),
+      [[2]],
+    );
+  });
+
   it("counts late lines that find no room as lost", async () => {
     const onLost = mock.fn();
     const small = new LogOutput({ fd: 1, limitBytes: 150, onLost });

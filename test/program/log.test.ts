@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, it } from "node:test";
+import { readable } from "../../src/program/log.ts";
 import { until } from "../support/until.ts";
 
 const source = JSON.stringify(new URL("../../src/program/log.ts", import.meta.url).href);
@@ -41,6 +42,24 @@ describe("the log of a service", () => {
       }
     });
   }
+
+  it("in text neither commands the terminal nor holds a forged line", () => {
+    const msg = "an engine said \u001B[2J\u009B31m\n12:00:00 info  operator primary is ready\u0000";
+    const said = readable(JSON.stringify({ time: 0, level: 30, component: "operator", msg })).slice(9);
+    assert.equal(
+      said,
+      "info  operator an engine said \\u001b[2J\\u009b31m\n  12:00:00 info  operator primary is ready\\u0000\n",
+    );
+  });
+
+  it("in text names the request of a failure, and of no other line", () => {
+    const entry = { time: 0, level: 50, component: "gateway", requestId: "ab-1", msg: "request failed" };
+    assert.equal(
+      readable(JSON.stringify({ ...entry, err: { message: "no such file" } })).slice(9),
+      "error gateway  request failed (no such file) requestId=ab-1\n",
+    );
+    assert.equal(readable(JSON.stringify(entry)).slice(9), "error gateway  request failed\n");
+  });
 
   it("says its last line also where the process ends at once", async () => {
     const program = `

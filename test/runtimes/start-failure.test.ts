@@ -14,6 +14,14 @@ for (const code of ["ETXTBSY", "EAGAIN", "ENOMEM", "EMFILE", "ENFILE"]) {
   });
 }
 
+it("names the limit of arguments and variables", async () => {
+  await using site = new ProcessSite();
+  assert.match(
+    startFailure(failed("E2BIG"), site.workload(8081)) ?? "",
+    /an argument or a variable is larger than 128 KiB/,
+  );
+});
+
 it("says why a secret is missing, unless it could not be read for a temporary reason", async () => {
   await using site = new ProcessSite();
   const workload = site.workload(8081);

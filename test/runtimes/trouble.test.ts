@@ -45,6 +45,10 @@ describe("the words of a llama-server that ended on an H100", () => {
   });
 });
 
+it("the cause holds no colours, and nothing else that commands a terminal", () => {
+  assert.equal(causeLine(["\u001B[31merror: \u009B2Jno model\u001B[0m\r", "\u001B[0m"]), "error: 2Jno model");
+});
+
 describe("memory that ran out", () => {
   for (const text of [
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",

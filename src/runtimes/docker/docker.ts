@@ -20,7 +20,7 @@ import { labelFilter, labelsFor, nameFor } from "./label.ts";
 import { Listeners } from "./listening.ts";
 import { LogCopies } from "./log-copy.ts";
 import type { DockerRuntimeOptions } from "./docker-options.ts";
-import { refusePrivilegedMounts, type MountGuard } from "./privileged-mounts.ts";
+import { refuseDisks, refusePrivilegedMounts, type MountGuard } from "./privileged-mounts.ts";
 import { dockerTraits } from "./traits.ts";
 import { refuseContextPlace, refusedStart, startRefusal, type RefusedStart } from "./start-refusal.ts";
 import { ContainerView } from "./view.ts";
@@ -214,8 +214,8 @@ class DockerRuntime implements Runtime {
     const label = labelFilter(this.#options.instance, slot);
     const listed = await this.#daemon.call((api) => api.listContainers({ all: true, filters: { label } }), "brief");
     await Promise.all(listed.map(({ Id: id }) => this.#view.refresh(id)));
-    const ids = new Set(listed.map(({ Id: id }) => id));
-    const found = (this.#view.lastKnown() ?? []).filter(({ id }) => ids.has(id));
+    // Also where the view is not up: the daemon may list containers and report no events. It lists the newest first.
+    const found = listed.toReversed().flatMap(({ Id: id }) => this.#view.get(id) ?? []);
     // Not by the daemon's filter: containers of earlier versions have no label for their ordinal.
     return process === undefined ? found : found.filter((each) => isSameProcess(each.label, process));
   }
@@ -226,6 +226,7 @@ class DockerRuntime implements Runtime {
     const models = facts.modelDirectories.map((source) => ({ source, target: source, readOnly: true }));
     if (allowsHostMounts !== true) {
       await refusePrivilegedMounts([...container.mounts, ...models], await this.#mountGuard(container));
+      await refuseDisks(container.devices);
     }
     const { env, bearer } = await givenTo(workload);
     const id = await makeContainer(this.#daemon, nameFor(workload, instance), (name) =>

@@ -2,6 +2,7 @@ import { readdir, readlink, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Container } from "../../api/workload.ts";
 import { BadWorkload } from "../start-failure.ts";
+import { isWithin } from "../within.ts";
 import type { Daemon } from "./daemon.ts";
 
 /** Facts of this machine that a container's settings depend on. */
@@ -72,7 +73,5 @@ async function placesOf(file: string): Promise<readonly string[]> {
 
 /** A directory below another needs no mount of its own. */
 function withoutNested(directories: readonly string[]): readonly string[] {
-  return directories
-    .filter((one) => !directories.some((other) => other !== one && one.startsWith(other === "/" ? "/" : `${other}/`)))
-    .toSorted();
+  return directories.filter((one) => !directories.some((other) => other !== one && isWithin(one, other))).toSorted();
 }

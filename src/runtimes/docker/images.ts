@@ -51,8 +51,12 @@ export class Images {
     return { state: "fetching", message, progress: job.progress.read() };
   }
 
-  /** Starts to fetch the image unless it is present, or joins the job of another slot. */
+  /**
+   * Starts to fetch the image unless it is present, or joins the job of another slot. All processes of a slot have one
+   * image: a fetch of an earlier image ends, unless another slot waits for it.
+   */
   async fetch(slot: string, image: string, attempt: string): Promise<void> {
+    await this.#jobs.keepOnly(slot, () => new Set([image]));
     await this.#jobs.join(image, { requester: slot, attempt }, () => this.#inspect(image));
   }
 

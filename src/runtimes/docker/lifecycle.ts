@@ -49,7 +49,8 @@ export async function endContainer(
     const killAt = performance.now() + stopSeconds * 1000;
     while (!isAborted(signal) && performance.now() < killAt) {
       await daemon.settle((api) => api.getContainer(id).kill({ signal: "SIGTERM" }));
-      const left = Math.max(0, killAt - performance.now());
+      // A timer may fire a little early, and the program would get TERM once more.
+      const left = Math.max(0, Math.ceil(killAt - performance.now()) + 1);
       if (await Promise.race([over, pause(isYoung(container) ? Math.min(left, termAgainMs) : left, woken)])) return;
       closing.throwIfAborted();
     }
@@ -83,8 +84,10 @@ function isAborted(signal: AbortSignal | undefined): boolean {
   return signal?.aborted === true;
 }
 
+/** Not where the clock was set back since: an engine takes a second TERM as an order to end at once. */
 function isYoung({ info }: Living): boolean {
-  return Date.now() - Date.parse(info.State.StartedAt) < youngMs;
+  const ageMs = Date.now() - Date.parse(info.State.StartedAt);
+  return ageMs >= 0 && ageMs < youngMs;
 }
 
 /** False after that time, or as soon as `signal` aborts. */

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { isAlive, type Living } from "./inspected.ts";
 
-const listTimeoutMs = 250;
+const intervalMs = 250;
 
 /**
  * Notices the end of containers by their first process. For Podman, whose events may come seconds late; Docker's need
@@ -23,7 +23,7 @@ export class PidWatch {
       if (this.#seen.size <= known.length) return;
       const ids = new Set(known.map(({ id }) => id));
       for (const id of this.#seen.keys()) if (!ids.has(id)) this.#seen.delete(id);
-    }, listTimeoutMs).unref();
+    }, intervalMs).unref();
   }
 
   [Symbol.dispose](): void {

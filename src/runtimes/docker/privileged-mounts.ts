@@ -1,6 +1,8 @@
-import { realpath, stat } from "node:fs/promises";
+import { readdir, realpath, stat } from "node:fs/promises";
+import { join } from "node:path";
 import type { Container } from "../../api/workload.ts";
 import { BadWorkload } from "../start-failure.ts";
+import { isWithin } from "../within.ts";
 
 /** The kernel's own trees: write access, and often read access, gives control of the machine. */
 const kernelTrees = ["/proc", "/sys", "/dev", "/boot"];
@@ -61,12 +63,26 @@ export async function refusePrivilegedMounts(mounts: Container["mounts"], guard:
   }
 }
 
+/**
+ * Throws BadWorkload for a disk among the devices, also one below a directory, of which the daemon passes every device:
+ * the files of the machine are on it. Each device exists.
+ */
+export async function refuseDisks(devices: Container["devices"]): Promise<void> {
+  for (const device of devices) {
+    const found = await stat(device);
+    const entries = found.isDirectory() ? await readdir(device, { recursive: true, withFileTypes: true }) : [];
+    const inside = entries.find((entry) => entry.isBlockDevice());
+    if (!found.isBlockDevice() && inside === undefined) continue;
+    const disk = inside === undefined ? device : join(inside.parentPath, inside.name);
+    throw new BadWorkload(
+      `devices: the disk ${disk} would give the container this machine; ` +
+        "start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it",
+    );
+  }
+}
+
 /** Each path as given and with its links resolved. */
 async function realPaths(paths: readonly string[]): Promise<readonly string[]> {
   const real = await Promise.all(paths.map(async (path) => await realpath(path).catch(() => path)));
   return [...new Set([...paths, ...real])];
-}
-
-function isWithin(path: string, directory: string): boolean {
-  return directory === "/" || path === directory || path.startsWith(`${directory}/`);
 }

@@ -1,8 +1,9 @@
-import { spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { parseJson } from "../../lib/json.ts";
+import { programOutput } from "../../lib/program-output.ts";
+import { isRecord } from "../../lib/record.ts";
 
 /** The daemon's credentials for a registry. */
 export type RegistryAuth =
@@ -11,6 +12,9 @@ export type RegistryAuth =
 
 /** Docker Hub's name in the configuration file, for historical reasons. */
 const hub = "https://index.docker.io/v1/";
+
+/** A credential helper may wait for a person, or leave a program behind that keeps its output open. */
+const helperMs = 10_000;
 
 /** The registry of a reference: its first part if that looks like a host, else Docker Hub. */
 export function registryOf(image: string): string {
@@ -71,20 +75,10 @@ async function askHelper(
   signal: AbortSignal | undefined,
 ): Promise<RegistryAuth | undefined> {
   if (!/^[\w.-]+$/.test(name)) return undefined;
-  return await new Promise((resolve) => {
-    const child = spawn(`docker-credential-${name}`, ["get"], {
-      env,
-      stdio: ["pipe", "pipe", "ignore"],
-      timeout: 10_000,
-      ...(signal === undefined ? {} : { signal }),
-    });
-    let said = "";
-    child.stdout.on("data", (chunk: Buffer) => (said += chunk.toString()));
-    child.stdin.on("error", () => undefined);
-    child.once("error", () => resolve(undefined));
-    child.once("close", (code) => resolve(code === 0 ? parseHelper(said, registry) : undefined));
-    child.stdin.end(registry);
-  });
+  const limit = AbortSignal.timeout(helperMs);
+  const options = { env, input: registry, signal: signal === undefined ? limit : AbortSignal.any([signal, limit]) };
+  const said = await programOutput(`docker-credential-${name}`, ["get"], options).catch(() => "");
+  return parseHelper(said, registry);
 }
 
 function parseHelper(said: string, serveraddress: string): RegistryAuth | undefined {
@@ -97,18 +91,12 @@ function parseHelper(said: string, serveraddress: string): RegistryAuth | undefi
     : { username, password: secret, serveraddress };
 }
 
-function memberOf(value: unknown, key: string): unknown {
-  return typeof value === "object" && value !== null
-    ? new Map<string, unknown>(Object.entries(value)).get(key)
-    : undefined;
-}
-
 function objectIn(value: unknown, key: string): object | undefined {
-  const found = memberOf(value, key);
-  return typeof found === "object" && found !== null ? found : undefined;
+  const found = isRecord(value) ? value[key] : undefined;
+  return isRecord(found) ? found : undefined;
 }
 
 function textIn(value: unknown, key: string): string | undefined {
-  const found = memberOf(value, key);
+  const found = isRecord(value) ? value[key] : undefined;
   return typeof found === "string" && found !== "" ? found : undefined;
 }

@@ -83,10 +83,15 @@ export class ContainerView {
     return this.#isListed ? [...this.#containers.values()] : undefined;
   }
 
+  /** As it was inspected last; undefined: it is gone, or not ours. */
+  get(id: string): Inspected | undefined {
+    return this.#containers.get(id);
+  }
+
   async close(): Promise<void> {
-    this.#pidWatch?.[Symbol.dispose]();
     this.#closing.abort();
     await this.#loop;
+    this.#pidWatch?.[Symbol.dispose]();
     // The last inspections may fail: the caller has more to close.
     await Promise.allSettled([...this.#inspections.values()].map(({ running }) => running));
   }
@@ -153,13 +158,12 @@ export class ContainerView {
     const { signal } = this.#closing;
     let waitMs = firstRetryMs;
     while (!signal.aborted) {
+      const beganMs = performance.now();
       try {
         // For this attempt alone: where the list fails, the stream of events must not stay open beside the next one.
         const trying = new AbortController();
         try {
-          await this.#listen(AbortSignal.any([signal, trying.signal]), () => {
-            waitMs = firstRetryMs;
-          });
+          await this.#listen(AbortSignal.any([signal, trying.signal]));
         } finally {
           trying.abort();
         }
@@ -171,6 +175,8 @@ export class ContainerView {
         );
       }
       this.#firstTry.resolve();
+      // Not for every answer: a daemon that ends each stream at once would be listed twenty times a second.
+      if (performance.now() - beganMs > slowestRetryMs) waitMs = firstRetryMs;
       await delay(waitMs, undefined, { signal }).catch(() => undefined);
       waitMs = Math.min(slowestRetryMs, waitMs * 2);
     }
@@ -178,7 +184,7 @@ export class ContainerView {
   }
 
   /** Resolves when the daemon ends the stream. */
-  async #listen(signal: AbortSignal, onUp: () => void): Promise<void> {
+  async #listen(signal: AbortSignal): Promise<void> {
     const filters = { type: ["container" as const], label: labelFilter(this.#instance) };
     const stream = await this.#daemon.stream((api, abortSignal) => api.getEvents({ filters, abortSignal }), signal);
     const cutter = new LineCutter();
@@ -199,7 +205,6 @@ export class ContainerView {
     }
     this.#down = undefined;
     this.#isListed = true;
-    onUp();
     this.#firstTry.resolve();
     this.#notifyAll();
     this.#onAnswering();

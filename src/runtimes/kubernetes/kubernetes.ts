@@ -182,7 +182,7 @@ class KubernetesRuntime implements Runtime {
     return seen;
   }
 
-  /** As the API server has it now. Throws BadWorkload where the Pod of that name is not ours. */
+  /** As the API server has it now. Throws where the Pod of that name is not ours. */
   async #find(name: string): Promise<Pod | undefined> {
     let object: unknown;
     try {

@@ -22,12 +22,13 @@ const mergeKeys: Readonly<Record<string, string>> = {
 
 /**
  * A strategic merge: maps are merged, null removes a field, the lists above are merged element by element, and
- * `$patch: delete` or `replace` in an element or map does what `kubectl patch` does.
+ * `$patch: delete` or `replace` in an element or map does what `kubectl patch` does: `delete` leaves a map empty.
  */
 export function strategicMerge(base: unknown, patch: unknown, field = ""): unknown {
   if (Array.isArray(patch)) return mergedLists(Array.isArray(base) ? base : [], patch, field);
   if (!isRecord(patch)) return patch;
   const { $patch: directive, ...rest } = patch;
+  if (directive === "delete") return {};
   if (directive === "replace" || !isRecord(base)) return withoutNulls(rest);
   const merged: Record<string, unknown> = { ...base };
   for (const [key, value] of Object.entries(rest)) {
@@ -43,9 +44,12 @@ function mergedLists(base: readonly unknown[], patch: readonly unknown[], field:
   const isReplaced = patch.some((element) => isRecord(element) && element["$patch"] === "replace");
   const merged = isReplaced ? [] : [...base];
   for (const element of patch) {
-    if (!isRecord(element)) continue;
+    if (!isRecord(element) || element[key] === undefined) {
+      // The API server refuses an element without its key, and names the key. A directive alone is no element.
+      if (!isRecord(element) || element["$patch"] === undefined) merged.push(element);
+      continue;
+    }
     const id = element[key];
-    if (id === undefined) continue;
     const at = merged.findIndex((known) => isRecord(known) && known[key] === id);
     if (element["$patch"] === "delete") {
       if (at !== -1) merged.splice(at, 1);

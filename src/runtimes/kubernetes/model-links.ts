@@ -1,6 +1,7 @@
 import { realpath } from "node:fs/promises";
 import type { Container } from "../../api/workload.ts";
 import { BadWorkload } from "../start-failure.ts";
+import { isWithin } from "../within.ts";
 import type { ModelVolume } from "./pod-volumes.ts";
 
 /**
@@ -17,7 +18,7 @@ export async function refuseOutsideLinks(
   for (const file of modelFiles) {
     // A file that cannot be read here is the engine's to report.
     const target = await realpath(file).catch(() => file);
-    if (places.some((place) => target.startsWith(`${place}/`))) continue;
+    if (places.some((place) => isWithin(target, place))) continue;
     throw new BadWorkload(
       `the model file ${file} is a link to ${target}, which Pods do not see: put the file itself into ` +
         `${models.directory}, or mount its directory at the same path with the slot's mounts`,

@@ -74,7 +74,7 @@ function exitFrom(pod: Pod, { exitCode, signal, reason, message = "", finishedAt
   const code = exitCode;
   const byNumber = signal === undefined || signal === 0 ? exitCode - firstSignalCode : signal;
   const name = Object.entries(constants.signals).find(([, number]) => number === byNumber)?.[0];
-  const telling = causeLine(message.split("\n"), name !== undefined);
+  const telling = causeLine(message.split(/[\r\n]/), name !== undefined);
   const said = telling === "" ? "" : `: ${telling}`;
   if (reason === "OOMKilled") {
     const bytes = pod.spec.containers.find((each) => each.name === engineContainer)?.resources?.limits?.["memory"];

@@ -2,6 +2,7 @@ import { posix } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "../../lib/record.ts";
 import { BadWorkload } from "../start-failure.ts";
+import { isWithin } from "../within.ts";
 import { isPodName } from "./pod-label.ts";
 import type { ModelVolume } from "./pod-volumes.ts";
 
@@ -20,6 +21,10 @@ const guardedTrees = [
   "/var/lib/docker",
   "/var/lib/containers",
   "/var/lib/etcd",
+  // The administrator's keys: of microk8s, k0s, minikube.
+  "/var/snap",
+  "/var/lib/k0s",
+  "/var/lib/minikube",
 ];
 
 /** Files that the node itself executes or trusts: reading them is common (drivers, certificates), writing is control. */
@@ -189,8 +194,4 @@ function records(value: unknown): readonly Readonly<Record<string, unknown>>[] {
 /** As the kubelet finds it: `/./etc` and, from the root, `etc` are `/etc`. */
 function plainPath(path: string): string {
   return posix.normalize(`/${path}`).replace(/(?<=.)\/$/, "");
-}
-
-function isWithin(path: string, directory: string): boolean {
-  return directory === "/" || path === directory || path.startsWith(`${directory}/`);
 }

@@ -2,6 +2,7 @@ import type { V1Volume, V1VolumeMount } from "@kubernetes/client-node";
 import type { Container } from "../../api/workload.ts";
 import type { Written } from "../../lib/kubernetes/written.ts";
 import { BadWorkload } from "../start-failure.ts";
+import { isWithin } from "../within.ts";
 
 /** The volume that holds the models: the operator's own models directory, at the same path in every engine. */
 export interface ModelVolume {
@@ -65,8 +66,4 @@ function notThere(file: string, models: ModelVolume | undefined): string {
     `the model file ${file} is not in ${models.directory}, the only directory of models that Pods see: ` +
     "move it there, or mount its directory with the slot's mounts"
   );
-}
-
-function isWithin(path: string, directory: string): boolean {
-  return path === directory || path.startsWith(directory.endsWith("/") ? directory : `${directory}/`);
 }

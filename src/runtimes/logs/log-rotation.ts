@@ -68,8 +68,8 @@ function catchUp(log: number, copy: number, from: number, limit: number): number
   while (position < limit) {
     const length = readSync(log, buffer, 0, buffer.length, position);
     if (length === 0) break;
-    writeSync(copy, buffer, 0, length);
-    position += length;
+    // A nearly full disk takes a part; the rest is read again.
+    position += writeSync(copy, buffer, 0, length);
   }
   return position;
 }

@@ -26,7 +26,7 @@ const tailBytes = 8 * 1024 * 1024;
 /** The part of a log's end that identifies its copy. */
 const comparedBytes = 4096;
 /** Events of the file system are hints; this is the interval of reads without one. */
-const listTimeoutMs = 1000;
+const intervalMs = 1000;
 /** The operator needs less than this between the two steps of a rotation, on a busy machine too. */
 const cutMs = 2000;
 
@@ -60,7 +60,7 @@ export async function* tailLogs(stateDir: string, slot: string, options: TailOpt
   const { signal } = options;
   const wakeup = new Wakeup();
   const closeWatcher = watchFiles(join(stateDir, "logs"), `${slot}.`, wakeup.wake);
-  const timer = setInterval(wakeup.wake, listTimeoutMs);
+  const timer = setInterval(wakeup.wake, intervalMs);
   signal?.addEventListener("abort", wakeup.wake);
   try {
     while (options.signal?.aborted !== true) {

@@ -97,13 +97,15 @@ export class EngineGroup {
 
   /**
    * TERM to each, KILL to the rest after `stopSeconds` or on abort. Resolves once a scan finds none; rejects when one
-   * is still there 30 s after KILL, when `closing` aborts, and when `check` throws: the next operator may have started
-   * the slot's next engine by then, which carries the same label.
+   * is still there 30 s after KILL, when only those are left that this user may not signal, when `closing` aborts, and
+   * when `check` throws: the next operator may have started the slot's next engine by then, which carries the same label.
    */
   async end({ stopSeconds, signal }: RemoveOptions, closing: AbortSignal, check?: () => void): Promise<void> {
     const woken = signal === undefined ? closing : AbortSignal.any([signal, closing]);
     const killAt = performance.now() + stopSeconds * 1000;
     const signalled = new Set<string>();
+    /** Programs that have changed their user, as sudo does. */
+    const refused = new Set<string>();
     let giveUpAt: number | undefined;
     let waitMs = firstPollMs;
     // The engine itself gets its signal at once, before the scan.
@@ -112,17 +114,24 @@ export class EngineGroup {
     while (members.length > 0) {
       closing.throwIfAborted();
       check?.();
+      if (members.every((member) => refused.has(identityOf(member))))
+        throw new Error(
+          `${this.#named(members)} runs as another user, and may not be ended by this one: end it as root, and start the ` +
+            "engine without sudo or the like",
+        );
       const now = performance.now();
       if (signal?.aborted === true || now >= killAt) {
         giveUpAt ??= now + killedMs;
-        if (now > giveUpAt) throw new Error(this.#survivors(members));
-        for (const member of members) send(member, "SIGKILL");
+        if (now > giveUpAt)
+          throw new Error(`${this.#named(members)} is still there ${killedMs / 1000} s after SIGKILL`);
+        for (const member of members) if (!send(member, "SIGKILL")) refused.add(identityOf(member));
       } else {
         for (const member of members) {
+          const identity = identityOf(member);
           // Children forked meanwhile get it too.
-          if (signalled.has(`${member.pid} ${member.startTime}`)) continue;
-          signalled.add(`${member.pid} ${member.startTime}`);
-          send(member, "SIGTERM");
+          if (signalled.has(identity)) continue;
+          signalled.add(identity);
+          if (!send(member, "SIGTERM")) refused.add(identity);
           // A stopped process gets TERM only once it runs again.
           send(member, "SIGCONT");
         }
@@ -140,20 +149,29 @@ export class EngineGroup {
     return trust.mayEnd(label, pid, record);
   }
 
-  #survivors(members: readonly ProcEntry[]): string {
+  #named(members: readonly ProcEntry[]): string {
     const pids = members.map(({ pid }) => pid).join(", ");
-    return `${this.#identity.slot} (${processName(this.#identity)}): process ${pids} is still there ${killedMs / 1000} s after SIGKILL`;
+    return `${this.#identity.slot} (${processName(this.#identity)}): process ${pids}`;
   }
 }
 
-/** Between the scan and the signal a pid could be reused: its start time is read once more. */
-function send({ pid, startTime }: ProcEntry, signal: NodeJS.Signals): void {
-  if (startTimeOf(pid) !== startTime) return;
+function identityOf({ pid, startTime }: ProcEntry): string {
+  return `${pid} ${startTime}`;
+}
+
+/**
+ * False where this user may not signal it. Between the scan and the signal a pid could be reused: its start time is read
+ * once more.
+ */
+function send({ pid, startTime }: ProcEntry, signal: NodeJS.Signals): boolean {
+  if (startTimeOf(pid) !== startTime) return true;
   try {
     process.kill(pid, signal);
   } catch (error) {
+    if (errorCode(error) === "EPERM") return false;
     if (errorCode(error) !== "ESRCH") throw error;
   }
+  return true;
 }
 
 /** Ends early when `signal` aborts; once it has aborted, it is a plain wait. */

@@ -42,7 +42,7 @@ export async function lastLine(
     const lines = buffer
       .toString()
       .split(/[\r\n]/)
-      .map((line) => plain(textOf(line)));
+      .map(textOf);
     return causeLine(lines, isKilled).slice(0, hintLength);
   } catch {
     // The hint is optional; the exit itself must be reported.
@@ -50,10 +50,4 @@ export async function lastLine(
   } finally {
     await file.close();
   }
-}
-
-/** Without colours and other control sequences: the line goes into conditions and terminals. */
-function plain(line: string): string {
-  // oxlint-disable-next-line no-control-regex -- removing control characters is the purpose
-  return line.replaceAll(/\u001B\[[0-9;?]*[A-Za-z]|[\u0000-\u001F\u007F]/g, "").trim();
 }

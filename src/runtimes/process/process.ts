@@ -12,7 +12,7 @@ import { environmentFor, startChild, type Given, type StartedChild } from "./chi
 import { EngineGroup } from "./engine-group.ts";
 import { observed } from "./observed.ts";
 import { exitOf, lastLine, type Ended } from "./exits.ts";
-import { labelFor, Trust } from "./label.ts";
+import { labelFor, Trust, type Label } from "./label.ts";
 import { logFile } from "../logs/logs.ts";
 import { listenersOn } from "./listeners.ts";
 import { LogCap } from "./log-cap.ts";
@@ -112,17 +112,17 @@ class ProcessRuntime implements Runtime {
     // The rest of a crashed engine would keep its memory and its port.
     await this.#groupOf(workload).end({ stopSeconds: 0 }, this.#closing.signal, this.#options.check);
     await this.#logs.rotate(workload);
-    const start = randomUUID();
+    const label = labelFor(workload, this.#options.instance, randomUUID());
     const base: Omit<ProcessRecord, keyof StartedChild> = {
       schema: 1,
-      ...labelFor(workload, this.#options.instance, start),
+      ...label,
       bootId: bootId(),
       pidNamespace: pidNamespace(),
       startedAt: new Date().toISOString(),
     };
     let child: StartedChild & Pick<Given, "bearer">;
     try {
-      child = await this.#start(workload, start);
+      child = await this.#start(workload, label);
     } catch (error) {
       const message = startFailure(error, workload);
       if (message === undefined) throw error;
@@ -162,10 +162,9 @@ class ProcessRuntime implements Runtime {
     await this.#records.settled();
   }
 
-  async #start(workload: Workload, start: string): Promise<StartedChild & Pick<Given, "bearer">> {
-    const { instance, inherited, engineUser } = this.#options;
+  async #start(workload: Workload, label: Label): Promise<StartedChild & Pick<Given, "bearer">> {
+    const { inherited, engineUser } = this.#options;
     const user = await findUser(engineUser);
-    const label = labelFor(workload, instance, start);
     const { env, ...bearer } = await environmentFor(workload, inherited ?? process.env, label, user);
     const logPath = logFile(this.#options.stateDir, workload);
     this.#options.check?.();

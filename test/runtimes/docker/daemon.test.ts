@@ -172,6 +172,38 @@ it("a stream that does not begin is given up, and its connection with it", async
   await until("the connection is closed", () => double.asked.length === 1 && open.size === 0);
 });
 
+it("a container is ended also where the daemon lists it, and reports no events", async () => {
+  await using directory = await tempDir();
+  const left = new Set(["c1"]);
+  await using double = await startDockerDaemon((asked, response) => {
+    if (asked === "GET /events") return say(response, 500, { message: "no events today" });
+    if (asked === "GET /containers/json")
+      return say(
+        response,
+        200,
+        [...left].map((Id) => ({ Id })),
+      );
+    if (asked === "DELETE /containers/c1") left.delete("c1");
+    if (asked !== "GET /containers/c1/json") return say(response, 200, []);
+    if (!left.has("c1")) return say(response, 404, { message: "no such container" });
+    const Labels = { "dev.berth.instance": "i", "dev.berth.slot": "primary", "dev.berth.role": "main" };
+    say(response, 200, { Id: "c1", Config: { Labels }, State: { Running: true, StartedAt: "2026-01-01T00:00:00Z" } });
+  });
+  const runtime = await openDockerRuntime({
+    stateDir: directory.path,
+    instance: "i",
+    dockerHost: `unix://${double.path}`,
+  });
+  try {
+    assert.equal(runtime.isAnswering?.(), false);
+    await runtime.remove("primary", undefined, { stopSeconds: 0 });
+    assert.ok(double.asked.includes("POST /containers/c1/kill"));
+    assert.equal(left.size, 0);
+  } finally {
+    await runtime[Symbol.asyncDispose]();
+  }
+});
+
 it("a remote daemon, or an invalid DOCKER_HOST, counts as unreachable, with the reason", async () => {
   await using directory = await tempDir();
   for (const dockerHost of ["tcp://10.0.0.1:2375", "garbage"]) {

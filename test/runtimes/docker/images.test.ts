@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
+import type { ServerResponse } from "node:http";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it, mock } from "node:test";
@@ -113,6 +114,30 @@ it("an image that is absent right after its fetch is not fetched again at once",
   } finally {
     await images.close();
     await daemon[Symbol.asyncDispose]();
+  }
+});
+
+it("the fetch of an image ends when the slot needs another, unless a further slot waits for it", async () => {
+  const open = new Set<ServerResponse>();
+  await using daemon = await startDockerDaemon((asked, response) => {
+    if (asked !== "POST /images/create") return say(response, 404, { message: "no such image" });
+    open.add(response.writeHead(200));
+    response.flushHeaders();
+    response.once("close", () => open.delete(response));
+  });
+  const images = new Images({ daemon: new Daemon(daemon.path), env: {}, onSlot: () => undefined });
+  try {
+    for (const slot of ["a", "b"]) await prepare(images, slot, image, "edit 1");
+    await until("it is fetched", () => open.size === 1);
+    await prepare(images, "a", `${image}-2`, "edit 2");
+    await until("the second is fetched too", () => pulls(daemon) === 2);
+    assert.equal(open.size, 2);
+    await prepare(images, "a", `${image}-3`, "edit 3");
+    await until("the third is fetched", () => pulls(daemon) === 3);
+    await until("the second is not any more", () => open.size === 2);
+    assert.equal((await images.preparation("b", image, "edit 1")).state, "fetching");
+  } finally {
+    await images.close();
   }
 });
 

@@ -12,11 +12,11 @@ it("the last output of a container does not include the output of the container 
   const label = { instance: "i", slot: "primary", role: "main", ordinal: 0, hash: "h", port: 8081, name: "n" } as const;
   const times = { StartedAt: "2026-01-01T00:00:10.5Z", FinishedAt: "2026-01-01T00:00:12Z" };
   const State = { ...times, Status: "exited", Running: false, Paused: false, Restarting: false, OOMKilled: false };
-  const container = { label, info: { State: { ...State, Dead: false, Pid: 0, ExitCode: 1, Error: "" } } };
+  const info = (ExitCode: number) => ({ State: { ...State, Dead: false, Pid: 0, ExitCode, Error: "" } });
   const file = containerLogFile(directory.path, label);
   const words = async (...lines: string[]): Promise<string> => {
     await writeFile(file, lines.map((line) => `${line}\n`).join(""));
-    return await lastWords(directory.path, container);
+    return await lastWords(directory.path, { label, info: info(1) });
   };
   const before = "2026-01-01T00:00:01.000000001Z stdout model loaded";
   assert.equal(await words(before), "");
@@ -26,4 +26,8 @@ it("the last output of a container does not include the output of the container 
   );
   // Podman's stamps.
   assert.equal(await words(before, "2026-01-01T00:00:10Z stdout at once"), "at once");
+  // A killed engine could not log its end.
+  const idle = "0.10.000.000 I srv  update_slots: all slots are idle";
+  assert.equal(await words(`2026-01-01T00:00:11Z stdout ${idle}`), idle);
+  assert.equal(await lastWords(directory.path, { label, info: info(137) }), "");
 });

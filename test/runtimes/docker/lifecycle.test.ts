@@ -11,9 +11,12 @@ import { later } from "../../support/later.ts";
 /** Long enough ago that it needs TERM but once. */
 const StartedAt = "2020-01-01T00:00:00Z";
 
-function running(): Living {
+function running(startedAt = StartedAt): Living {
   const State = { Status: "running", Running: true, Paused: false, Restarting: false, OOMKilled: false, Dead: false };
-  return { id: "c1", info: { State: { ...State, Pid: 1, ExitCode: 0, Error: "", StartedAt, FinishedAt: StartedAt } } };
+  return {
+    id: "c1",
+    info: { State: { ...State, Pid: 1, ExitCode: 0, Error: "", StartedAt: startedAt, FinishedAt: StartedAt } },
+  };
 }
 
 /** Of a runtime that stays. */
@@ -38,6 +41,25 @@ it("a container's end is waited for again when the daemon cuts the wait", async 
   await endContainer(new Daemon(daemon.path), running(), { stopSeconds: 5 }, open);
   assert.equal(waits, 2);
   assert.equal(daemon.asked.filter((what) => what === "POST /containers/c1/kill").length, 1);
+});
+
+it("a container gets one TERM, also where the clock was set back since its start", async () => {
+  const signals: (string | null)[] = [];
+  let waiting: ServerResponse | undefined;
+  await using daemon = await startDockerDaemon((asked, response, request) => {
+    if (asked === "POST /containers/c1/wait") {
+      waiting = response;
+      return;
+    }
+    const signal = new URL(request.url ?? "", "http://docker").searchParams.get("signal");
+    signals.push(signal);
+    if (signal === "SIGKILL" && waiting !== undefined) say(waiting, 200, { StatusCode: 0 });
+    response.writeHead(204).end();
+  });
+  const ahead = new Date(Date.now() + 3_600_000).toISOString();
+  // Longer than a young container waits for its next TERM.
+  await endContainer(new Daemon(daemon.path), running(ahead), { stopSeconds: 0.8 }, open);
+  assert.deepEqual(signals, ["SIGTERM", "SIGKILL"]);
 });
 
 it("a daemon that stops answering while a container is ended is reported at once", async () => {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { refusePrivilegedMounts } from "../../../src/runtimes/docker/privileged-mounts.ts";
+import { refuseDisks, refusePrivilegedMounts } from "../../../src/runtimes/docker/privileged-mounts.ts";
 import { BadWorkload } from "../../../src/runtimes/start-failure.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -59,5 +59,22 @@ describe("a mount of the manifest", () => {
     } finally {
       server.close();
     }
+  });
+});
+
+describe("a device of the manifest", () => {
+  it("is no disk, by itself or in a directory", async (context) => {
+    await using directory = await tempDir();
+    const disk = (await readdir("/dev", { withFileTypes: true })).find((entry) => entry.isBlockDevice());
+    await refuseDisks(["/dev/null", directory.path]);
+    if (disk === undefined) return context.skip("there is no disk in /dev");
+    const path = join("/dev", disk.name);
+    const link = join(directory.path, "link");
+    await symlink(path, link);
+    for (const device of [path, link, "/dev/"])
+      await assert.rejects(refuseDisks(["/dev/null", device]), {
+        name: "BadWorkload",
+        message: /^devices: the disk \S+ would give the container this machine; .*SVC_ALLOW_HOST_MOUNTS=1/,
+      });
   });
 });

@@ -32,6 +32,28 @@ describe("the view of containers", () => {
     await until("the last one too", () => open.size === 0);
   });
 
+  it("lists less and less often where the daemon ends each stream of events at once", async () => {
+    let tries = 0;
+    await using daemon = await startDockerDaemon((asked, response) => {
+      if (asked !== "GET /events") return say(response, 200, []);
+      tries += 1;
+      response.writeHead(200).end();
+    });
+    const began = performance.now();
+    const view = new ContainerView({
+      daemon: new Daemon(daemon.path),
+      instance: "i",
+      onSlot: () => undefined,
+      onAnswering: () => undefined,
+    });
+    try {
+      await until("several tries", () => tries >= 6);
+      assert.ok(performance.now() - began > 1000);
+    } finally {
+      await view.close();
+    }
+  });
+
   it("lists the other containers where the daemon cannot inspect one", async () => {
     await using site = await containersOf("i");
     const { view, known, broken } = site;

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
 import { DaemonRefusal } from "../../../src/runtimes/docker/daemon.ts";
 import { FrameCutter, nanoseconds } from "../../../src/runtimes/docker/frames.ts";
 import { labelIn, labelsFor, nameFor } from "../../../src/runtimes/docker/label.ts";
@@ -11,7 +12,9 @@ import { registryAuth, registryOf } from "../../../src/runtimes/docker/registry-
 import { socketPath } from "../../../src/runtimes/docker/socket.ts";
 import { refuseContextPlace, startRefusal } from "../../../src/runtimes/docker/start-refusal.ts";
 import { workload } from "../../operator/fixture.ts";
+import { later } from "../../support/later.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { until } from "../../support/until.ts";
 
 describe("a start that is refused", () => {
   const table: readonly [said: string, status: number, reason: string | undefined, message: RegExp][] = [
@@ -269,6 +272,27 @@ describe("credentials of registries", () => {
       serveraddress: "r.example",
     });
   });
+});
+
+it("a credential helper that leaves a program behind, with its output, has a time limit all the same", async () => {
+  await using directory = await tempDir();
+  const pidFile = join(directory.path, "pid");
+  const script = `#!/bin/sh\nsleep 600 &\necho $! >${pidFile}.new\nmv ${pidFile}.new ${pidFile}\n`;
+  await writeFile(join(directory.path, "docker-credential-slow"), script, { mode: 0o755 });
+  await writeFile(join(directory.path, "config.json"), JSON.stringify({ credsStore: "slow" }));
+  const env = { DOCKER_CONFIG: directory.path, PATH: `${directory.path}:${process.env["PATH"] ?? ""}` };
+  const limit = new AbortController();
+  mock.method(AbortSignal, "timeout", () => limit.signal);
+  try {
+    const asked = later(registryAuth("ghcr.io/a", env));
+    await until("it has left a program", () => existsSync(pidFile));
+    limit.abort(new Error("its time is over"));
+    assert.equal(await asked, undefined);
+    const pid = (await readFile(pidFile, "utf8")).trim();
+    await until("that program has ended too", () => !existsSync(`/proc/${pid}`));
+  } finally {
+    mock.restoreAll();
+  }
 });
 
 describe("labels and names", () => {

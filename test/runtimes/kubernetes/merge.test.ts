@@ -52,6 +52,17 @@ const merges: readonly [title: string, patch: unknown, expected: unknown][] = [
     { spec: { volumes: [{ $patch: "delete", name: "tmp" }] } },
     { spec: { ...pod.spec, volumes: [] } },
   ],
+  ["a map is emptied as kubectl patch does", { spec: { $patch: "delete", containers: [] } }, { spec: {} }],
+  [
+    "a list is replaced by a directive alone",
+    { spec: { volumes: [{ $patch: "replace" }, { name: "a" }] } },
+    { spec: { ...pod.spec, volumes: [{ name: "a" }] } },
+  ],
+  [
+    "an element without its key is left to the API server to refuse",
+    { spec: { volumes: [{ emptyDir: {} }, "tmp"] } },
+    { spec: { ...pod.spec, volumes: [...pod.spec.volumes, { emptyDir: {} }, "tmp"] } },
+  ],
   [
     "a map is replaced as kubectl patch does",
     { spec: { containers: [{ name: "engine", $patch: "replace", image: "z" }] } },

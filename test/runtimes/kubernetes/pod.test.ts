@@ -225,6 +225,13 @@ describe("the Pod of a workload", () => {
       { container: { mounts: [mount("//var/lib//kubelet/pods/")] } },
       /because of \/var\/lib\/kubelet,/,
     ],
+    ...["/var/snap/microk8s/current/credentials", "/var/lib/k0s/pki", "/var/lib/minikube/certs"].map(
+      (path): (typeof reaches)[number] => [
+        `the keys of the cluster at ${path}`,
+        { container: { mounts: [mount(path)] } },
+        /because of \/var\/(snap|lib\/k0s|lib\/minikube),/,
+      ],
+    ),
     [
       "a path with two meanings",
       { container: { mounts: [mount("/srv/../etc")] } },

@@ -18,6 +18,29 @@ it("a log that is rotated twice at a time is kept", async () => {
   assert.equal(await readFile(path, "utf8"), "");
 });
 
+it("no byte is left out where the disk takes only a part of a write", async ({ mock }) => {
+  await using directory = await tempDir();
+  const path = join(directory.path, "primary.main.log");
+  await writeFile(path, "a line\n".repeat(100));
+  const rename = fs.renameSync;
+  mock.method(fs, "renameSync", (from: string, to: string) => {
+    rename(from, to);
+    fs.appendFileSync(path, "late\n");
+  });
+  const write = fs.writeSync;
+  mock.method(fs, "writeSync", (file: number, bytes: Buffer, at: number, length: number) =>
+    write(file, bytes, at, Math.ceil(length / 2)),
+  );
+  syncBuiltinESMExports();
+  try {
+    await rotateLog(path, 500);
+  } finally {
+    mock.restoreAll();
+    syncBuiltinESMExports();
+  }
+  assert.equal(await readFile(rotatedFile(path), "utf8"), `${"a line\n".repeat(100)}late\n`);
+});
+
 it("a line that comes while the copy is put in its place is in the copy", async ({ mock }) => {
   await using directory = await tempDir();
   const path = join(directory.path, "primary.main.log");
