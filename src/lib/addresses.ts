@@ -22,15 +22,22 @@ export class AddressSet {
 }
 
 /**
- * One spelling per peer: without zone, and an IPv4 address that a dual-stack socket shows as IPv6 is IPv4 again.
+ * One spelling per peer: without zone, and an IPv4 address that a dual-stack socket or a URL shows as IPv6 is IPv4 again.
  * Undefined for a text that is no address.
  */
 export function canonicalAddress(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const plain = text.split("%", 1)[0] ?? "";
-  const mapped = /^::ffff:(\d{1,3}(?:\.\d{1,3}){3})$/i.exec(plain)?.[1];
-  const address = mapped ?? plain.toLowerCase();
+  const [, mapped, high, low] =
+    /^::ffff:(?:(\d{1,3}(?:\.\d{1,3}){3})|([\da-f]{1,4}):([\da-f]{1,4}))$/i.exec(plain) ?? [];
+  const isHex = high !== undefined && low !== undefined;
+  const address = mapped ?? (isHex ? ipv4Of(high, low) : plain.toLowerCase());
   return isIP(address) === 0 ? undefined : address;
+}
+
+/** The IPv4 address of these two groups of an IPv6 address. */
+function ipv4Of(high: string, low: string): string {
+  return [high, low].flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 0xff]).join(".");
 }
 
 /** The unit of counting: an IPv4 address, or the /64 of one IPv6 customer. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { renameSync, rmSync, writeFileSync } from "node:fs";
-import { open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
+import { open, readdir, realpath, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isNoSpace, namingFile, overwroteInPlace } from "./disk-space.ts";
 
@@ -26,7 +26,8 @@ export async function writeFileAtomic(
   const dir = dirname(path);
   const temporary = temporaryFor(path);
   try {
-    const file = await open(temporary, "wx", options.mode ?? 0o644);
+    // Closed until it is like that file, which may hold a secret.
+    const file = await open(temporary, "wx", options.like === undefined ? (options.mode ?? 0o644) : 0o600);
     try {
       await file.writeFile(content);
       if (options.like !== undefined) await resemble(file, options.like);
@@ -41,6 +42,15 @@ export async function writeFileAtomic(
     throw namingFile(error, path);
   }
   if (options.fsync) await syncDirectory(dir);
+}
+
+/**
+ * Replaces the content of a file that is there, to survive a power cut: a link stays a link, and the file keeps its mode
+ * and owner.
+ */
+export async function rewriteFile(path: string, content: string): Promise<void> {
+  const file = await realpath(path);
+  await writeFileAtomic(file, content, { fsync: true, like: await stat(file) });
 }
 
 /**

@@ -18,7 +18,7 @@ const inner = new AddressSet([
   "fd20:ce::254",
 ]);
 /** IPv4 within IPv6: a translator or tunnel would route to it. */
-const wrapped = /^(?:64:ff9b::|2002:)/i;
+const wrapped = /^(?:64:ff9b:(?::|1:)|2002:)/i;
 
 /** A name resolves to this machine, or to an address that only this machine may reach. */
 export class InnerAddress extends Error {

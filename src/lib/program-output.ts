@@ -1,9 +1,11 @@
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 
 export interface ProgramOptions {
   /** Ends the program; the promise then rejects with the signal's reason. */
   readonly signal: AbortSignal;
   readonly env?: NodeJS.ProcessEnv;
+  /** Its standard input; absent: none. */
+  readonly input?: string;
   /** Its standard output is of no use, however long: the promise resolves with an empty text. */
   readonly ignoresOutput?: boolean;
   readonly uid?: number;
@@ -43,32 +45,39 @@ function killGroup(pid: number | undefined): void {
 export async function programOutput(
   program: string,
   args: readonly string[],
-  { signal, ignoresOutput = false, ...options }: ProgramOptions,
+  { signal, ignoresOutput = false, input, ...options }: ProgramOptions,
 ): Promise<string> {
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const child = spawn(program, [...args], { ...options, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  // Where no descriptor is left for its pipes it has no streams, and reports why in the next turn.
+  const child: ChildProcess = spawn(program, [...args], {
+    ...options,
+    detached: true,
+    stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"],
+  });
+  child.once("error", reject);
+  // It may end without reading it.
+  child.stdin?.on("error", () => undefined).end(input);
   const leave = (reason: unknown): void => {
     killGroup(child.pid);
-    child.stdout.destroy();
-    child.stderr.destroy();
+    child.stdout?.destroy();
+    child.stderr?.destroy();
     child.unref();
     reject(reason);
   };
   const onAbort = (): void => leave(signal.reason);
   const chunks: Buffer[] = [];
   let bytes = 0;
-  child.stdout.on("data", (chunk: Buffer) => {
+  child.stdout?.on("data", (chunk: Buffer) => {
     if (ignoresOutput) return;
     bytes += chunk.length;
     if (bytes > mostBytes) leave(new Error(`${program} prints more than ${mostBytes} bytes`));
     else chunks.push(chunk);
   });
   let failure = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     if (failure.length < mostFailure) failure = `${failure}${text}`.slice(0, mostFailure);
   });
-  child.once("error", reject);
   child.once("close", (code) =>
     code === 0 ? resolve(Buffer.concat(chunks).toString()) : reject(new ProgramFailed(program, code, failure.trim())),
   );

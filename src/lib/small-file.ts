@@ -1,5 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { open } from "node:fs/promises";
+import { errorCode } from "./error-code.ts";
+import { parseJson } from "./json.ts";
 
 /**
  * A file that is refused: a named pipe may never end, and a huge file takes all memory. The message names the reason.
@@ -26,6 +28,16 @@ export function readPlainText(path: string): string {
     return readFileSync(file, "utf8");
   } finally {
     closeSync(file);
+  }
+}
+
+/** The JSON value of such a file; undefined where it is missing, or is not JSON. Throws as `readPlainText` does. */
+export function readPlainJson(path: string): unknown {
+  try {
+    return parseJson(readPlainText(path));
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return undefined;
+    throw error;
   }
 }
 

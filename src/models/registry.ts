@@ -173,12 +173,8 @@ class FileRegistry implements ModelRegistry {
   #gather(): void {
     this.#gathering ??= setTimeout(() => {
       this.#gathering = undefined;
-      this.#notify();
+      this.#subscribers.notify();
     }, gatherMs).unref();
-  }
-
-  #notify(): void {
-    this.#subscribers.notify();
   }
 
   async #sweep(): Promise<void> {
@@ -190,7 +186,7 @@ class FileRegistry implements ModelRegistry {
       // `records` was not called yet, or was called meanwhile and has newer data.
       if (before === undefined || this.#lastState !== before || state === before) return;
       this.#lastState = state;
-      this.#notify();
+      this.#subscribers.notify();
     } finally {
       this.#isSweeping = false;
     }

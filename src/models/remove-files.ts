@@ -1,5 +1,5 @@
 import { lstat, realpath, unlink } from "node:fs/promises";
-import { dirname, sep } from "node:path";
+import { basename, dirname, join, sep } from "node:path";
 import type { KeptFile } from "../api/model-task.ts";
 import type { ModelRecord } from "../api/model.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
@@ -27,8 +27,9 @@ export async function removeFiles({ modelsDir, ref, files, records, isDryRun }: 
 }> {
   const kept: KeptFile[] = [];
   let freedBytes = 0;
+  const users = await usersOf(ref, files, records);
   for (const path of new Set(files)) {
-    const user = userOf(path, ref, files, records);
+    const user = users.get(await placeOf(path));
     const reason = user === undefined ? await refusalOf(path, modelsDir) : `the model ${user} has it, too`;
     if (reason !== undefined) {
       kept.push({ path, reason });
@@ -45,20 +46,27 @@ export async function removeFiles({ modelsDir, ref, files, records, isDryRun }: 
   return { freedBytes, kept };
 }
 
-/** The other model with this file. A removed model that is registered as found by its remaining files does not count. */
-function userOf(
-  path: string,
+/** The other models by the places of their files, and of what these are links to. */
+async function usersOf(
   ref: string,
   files: readonly string[],
   records: readonly ModelRecord[],
-): string | undefined {
+): Promise<ReadonlyMap<string, string>> {
   const own = new Set(files);
-  return records.find(
-    (record) =>
-      record.ref !== ref &&
-      (record.files.includes(path) || record.projectorPath === path) &&
-      (record.origin === "manifest" || record.files.some((file) => !own.has(file))),
-  )?.ref;
+  const users = new Map<string, string>();
+  for (const { ref: user, origin, files: used, projectorPath } of records) {
+    // A removed model that is registered as found by its remaining files does not count.
+    if (user === ref || (origin !== "manifest" && used.every((file) => own.has(file)))) continue;
+    for (const file of projectorPath === undefined ? used : [...used, projectorPath])
+      for (const place of [await placeOf(file), await realpath(file).catch(() => file)])
+        if (!users.has(place)) users.set(place, user);
+  }
+  return users;
+}
+
+/** Where a file lies, without a link on the way to it. */
+async function placeOf(path: string): Promise<string> {
+  return join(await realpath(dirname(path)).catch(() => dirname(path)), basename(path));
 }
 
 async function refusalOf(path: string, modelsDir: string): Promise<string | undefined> {

@@ -2,10 +2,8 @@ import { rmSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
-import { errorCode } from "../lib/error-code.ts";
-import { parseJson } from "../lib/json.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
-import { readPlainText } from "../lib/small-file.ts";
+import { readPlainJson } from "../lib/small-file.ts";
 
 export interface PutOptions {
   /** It also survives a power cut. */
@@ -55,21 +53,11 @@ export function documentsInFiles(stateDir: string): OpenDocuments {
       },
       async deleteIf(name, isSame) {
         // In one turn: a document that another process writes at any other moment stays.
-        const value = parse(jsonIn(fileOf(name)));
+        const value = parse(readPlainJson(fileOf(name)));
         if (value !== undefined && isSame(value)) rmSync(fileOf(name), { force: true });
         await directory.scan();
       },
       [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
     };
   };
-}
-
-/** Undefined without a file, and for one that is not JSON. */
-function jsonIn(file: string): unknown {
-  try {
-    return parseJson(readPlainText(file));
-  } catch (error) {
-    if (errorCode(error) === "ENOENT") return undefined;
-    throw error;
-  }
 }

@@ -27,6 +27,11 @@ export type JudgedSpec =
       readonly problems: readonly FieldProblem[];
     };
 
+/** The message about an invalid slot name. */
+export function notASlotName(name: string): string {
+  return `"${name.slice(0, 64)}" is not a slot name: 1 to 32 lower-case letters, digits and dashes`;
+}
+
 /** `spell`: how the person writes a field's name. */
 export function judgeSpec(
   kind: Kind,

@@ -29,6 +29,7 @@ describe("addresses", () => {
   it("have one spelling", () => {
     assert.equal(canonicalAddress("::ffff:127.0.0.1"), "127.0.0.1");
     assert.equal(canonicalAddress("::FFFF:10.0.0.9"), "10.0.0.9");
+    assert.equal(canonicalAddress("::ffff:c0a8:107"), "192.168.1.7", "as a URL spells it");
     assert.equal(canonicalAddress("fe80::1%eth0"), "fe80::1");
     assert.equal(canonicalAddress("2001:DB8::1"), "2001:db8::1");
     for (const text of [undefined, "", "unknown", "127.0.0.1:80", "[::1]", "1.2.3", "::ffff:999.0.0.1"]) {

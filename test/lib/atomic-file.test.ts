@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { readdirSync, statSync } from "node:fs";
 import { mkdir, open, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { removeLeftovers, writeFileAtomic, writeJsonNow } from "../../src/lib/atomic-file.ts";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { removeLeftovers, rewriteFile, writeFileAtomic, writeJsonNow } from "../../src/lib/atomic-file.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 describe("writeFileAtomic", () => {
@@ -29,6 +31,19 @@ describe("writeFileAtomic", () => {
     await using dir = await tempDir();
     await writeFileAtomic(join(dir.path, "secret"), "x", { fsync: false, mode: 0o600 });
     assert.equal((await stat(join(dir.path, "secret"))).mode & 0o777, 0o600);
+  });
+
+  it("shows the content of a closed file to nobody else, also while it is written", async () => {
+    await using dir = await tempDir();
+    const path = join(dir.path, "secret");
+    await writeFile(path, "x", { mode: 0o600 });
+    const modes = new Set<number>();
+    const writing = rewriteFile(path, "y".repeat(20_000_000));
+    const done = writing.then(() => true);
+    while (!(await Promise.race([done, nextTurn(false)])))
+      for (const name of readdirSync(dir.path)) modes.add(statSync(join(dir.path, name)).mode & 0o777);
+    assert.deepEqual([...modes], [0o600]);
+    assert.equal((await stat(path)).size, 20_000_000);
   });
 
   it("leaves nothing behind when it cannot be", async () => {

@@ -23,6 +23,7 @@ describe("addresses that lead inwards", () => {
       "[::ffff:127.0.0.1]",
       "[fd00:ec2::254]",
       "[64:ff9b::7f00:1]",
+      "[64:ff9b:1::7f00:1]",
       ...["2130706433", "0x7f.1", "0177.0.0.1", "127.1"].map((odd) => new URL(`http://${odd}/`).hostname),
       new URL("http://[::ffff:169.254.169.254]/").hostname,
       ...Object.values(networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address)),

@@ -23,6 +23,17 @@ describe("programOutput", () => {
     await assert.rejects(programOutput("/nothing/here", [], { signal }), { code: "ENOENT" });
   });
 
+  it("rejects where no descriptor is left for its pipes", async () => {
+    const script = `
+      import { openSync } from "node:fs";
+      import { programOutput } from ${JSON.stringify(import.meta.resolve("../../src/lib/program-output.ts"))};
+      const signal = new AbortController().signal;
+      try { for (;;) openSync("/dev/null"); } catch {}
+      await programOutput("/bin/true", [], { signal }).catch(({ code }) => console.log(code));`;
+    const fewFiles = ["-c", 'ulimit -n 64; exec "$0" --input-type=module --eval "$1"', process.execPath, script];
+    assert.equal(await programOutput("/bin/sh", fewFiles, { signal: AbortSignal.timeout(180_000) }), "EMFILE\n");
+  });
+
   it("ends with its signal, and with what prints without end", async () => {
     const ending = new AbortController();
     await using directory = await tempDir();

@@ -96,6 +96,11 @@ const sample: fc.Arbitrary<Sample> = fc
 const cuts = fc.array(fc.nat(), { maxLength: 12 });
 
 describe("ResponseParser", () => {
+  it("ends a response of no bytes at once, however its length is written", () => {
+    for (const length of ["0", "00"])
+      assert.equal(one(`HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n`).ends, 1, length);
+  });
+
   it("gives the same head, bytes and end however a response is split", () => {
     fc.assert(
       fc.property(sample, cuts, ({ wire, body, isKeptAlive, endsByClosing }, at) => {

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { readGguf, type GgufFacts } from "../../src/models/gguf.ts";
-import { GgufError } from "../../src/models/gguf-reader.ts";
+import { GgufError, type GgufValue } from "../../src/models/gguf-reader.ts";
+import { shapeOf } from "../../src/models/fit/shape.ts";
 import { ggufBytes, u32, u64, type GgufSketch } from "../support/gguf.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { fc } from "../support/fast-check.ts";
@@ -55,6 +56,27 @@ describe("the facts of a GGUF file", () => {
       assert.ok(parameters * 4 < length && parameters * 4 > length * 0.9, `${parameters} of ${length} bytes`);
     });
   }
+
+  it("cost no memory for layers that a damaged header makes up", async () => {
+    for (const count of [{ u64: 2n ** 40n }, { u32: 2 ** 32 - 1 }]) {
+      const metadata = { ...llama, "llama.block_count": count, "llama.embedding_length": { u32: 64 } };
+      const facts = await read(ggufBytes({ metadata }));
+      assert.ok("architecture" in facts, JSON.stringify(facts));
+      assert.equal(facts.contextCost, undefined);
+    }
+  });
+
+  it("take no longer for a layer of very many weights", () => {
+    const values = new Map<string, GgufValue>([
+      ["general.architecture", "llama"],
+      ["llama.block_count", 1],
+      ["llama.embedding_length", 64],
+    ]);
+    const weight = { dimensions: [1], type: "F32", elements: 1, bytes: 4, offset: 0 };
+    const tensors = Array.from({ length: 200_000 }, (_, index) => ({ ...weight, name: `blk.0.${index}` }));
+    const [layer] = shapeOf([{ values, tensors, wholeBytes: 1 }]).layers;
+    assert.deepEqual([layer?.bytes, layer?.largestBytes], [800_000, 4]);
+  });
 
   it("name the quantization by the file's own field, else by the type of most weights", async () => {
     const tensors = [

@@ -62,6 +62,17 @@ it("keeps a file that another model has, and counts shared content once", async 
   });
 });
 
+it("keeps a file to which a file of another model is a link, and deletes the link of its own", async () => {
+  await using at = await site(["a.gguf", "sub/x"]);
+  await symlink("../a.gguf", at.path("sub/b.gguf"));
+  await symlink("sub", at.path("other"));
+  const b = record("b", [at.path("other/b.gguf")]);
+  const kept = [{ path: at.path("a.gguf"), reason: "the model b has it, too" }];
+  assert.deepEqual(await at.remove(["a.gguf"], [b]), { freedBytes: 0, kept });
+  assert.deepEqual((await at.remove(["sub/b.gguf"], [record("c", [at.path("a.gguf")])])).kept, []);
+  assert.deepEqual([existsSync(at.path("sub/b.gguf")), existsSync(at.path("a.gguf"))], [false, true]);
+});
+
 it("deletes nothing outside the models directory, of the store, or that is no file", async () => {
   await using at = await site(["a.gguf", "folder/x", ".berth/blobs/sha256-1"]);
   await mkdir(at.path("../elsewhere"));

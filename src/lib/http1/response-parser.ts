@@ -172,7 +172,7 @@ export class ResponseParser {
     if (encoding !== undefined && encoding !== "chunked")
       throw new ProtocolError(`the answer is encoded as ${encoding}`);
     if (length !== undefined && !/^\d{1,15}$/.test(length)) throw new ProtocolError("the answer's length is malformed");
-    if (status === 204 || status === 304 || length === "0") this.#state = "done";
+    if (status === 204 || status === 304 || Number(length) === 0) this.#state = "done";
     else if (encoding === "chunked") this.#state = "chunkSize";
     else if (length === undefined) {
       this.#state = "close";

@@ -1,3 +1,4 @@
+import { errorCode, errorMessage } from "../error-code.ts";
 import { parseJson } from "../json.ts";
 import { isRecord } from "../record.ts";
 
@@ -21,7 +22,9 @@ export class ApiError extends Error {
 /** No answer came: the connection failed, or time ran out. */
 export class ApiUnreachable extends Error {
   constructor(server: string, options: ErrorOptions) {
-    super(`the API server at ${server} does not answer`, options);
+    // Of several addresses that were tried, the error has no message.
+    const why = errorMessage(options.cause) || (errorCode(options.cause) ?? "");
+    super(`the API server at ${server} does not answer: ${why}`, options);
     this.name = "ApiUnreachable";
   }
 }

@@ -118,7 +118,8 @@ export function openApiClient(connection: Connection): ApiClient {
   };
   const refuse = async (answer: IncomingMessage): Promise<never> => {
     const { statusCode = 500, headers } = answer;
-    throw apiErrorOf(statusCode, await textOf(answer), headers["retry-after"]);
+    // The status is an answer, also where the rest of it does not come.
+    throw apiErrorOf(statusCode, await textOf(answer).catch(() => ""), headers["retry-after"]);
   };
   return {
     namespace: connection.namespace,

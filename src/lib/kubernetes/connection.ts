@@ -29,7 +29,7 @@ export class NoConnection extends Error {
   }
 }
 
-type Environment = Readonly<Record<string, string | undefined>>;
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The files that KUBECONFIG names; undefined where it is empty, which names none. */
 export function namedKubeconfig(env: Environment): string | undefined {

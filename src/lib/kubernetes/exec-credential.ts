@@ -1,11 +1,10 @@
-import { execFile } from "node:child_process";
 import { isAbsolute, join } from "node:path";
-import { promisify } from "node:util";
+import { errorMessage } from "../error-code.ts";
 import { parseJson } from "../json.ts";
+import { programOutput } from "../program-output.ts";
 import { isRecord } from "../record.ts";
 import { NoConnection, type Connection } from "./connection.ts";
 
-const run = promisify(execFile);
 const limitMs = 60_000;
 /** A token is replaced this long before it expires. */
 const earlyMs = 30_000;
@@ -34,8 +33,10 @@ export function execCredential(
   let running: Promise<string> | undefined;
   const readHeader = async (): Promise<string> => {
     const env = { ...process.env, ...Object.fromEntries(variables), KUBERNETES_EXEC_INFO: JSON.stringify(info) };
-    const { stdout } = await run(command, args, { env, timeout: limitMs }).catch((error: unknown) => {
-      throw new NoConnection(`${command}, which the kubeconfig names for credentials, failed`, { cause: error });
+    const signal = AbortSignal.timeout(limitMs);
+    const stdout = await programOutput(command, args, { env, signal }).catch((error: unknown) => {
+      const message = `${command}, which the kubeconfig names for credentials, failed: ${errorMessage(error)}`;
+      throw new NoConnection(message, { cause: error });
     });
     const answer = parseJson(stdout);
     const status = isRecord(answer) && isRecord(answer["status"]) ? answer["status"] : {};

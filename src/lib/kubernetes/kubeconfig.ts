@@ -3,10 +3,9 @@ import { dirname, isAbsolute, join, resolve } from "node:path";
 import { parse } from "yaml";
 import { errorCode, errorMessage } from "../error-code.ts";
 import { isRecord } from "../record.ts";
-import { namedKubeconfig, NoConnection, tokenFrom, type Connection } from "./connection.ts";
+import { namedKubeconfig, NoConnection, tokenFrom, type Connection, type Environment } from "./connection.ts";
 import { execCredential } from "./exec-credential.ts";
 
-type Environment = Readonly<Record<string, string | undefined>>;
 type Part = Readonly<Record<string, unknown>>;
 
 /** A named entry, and the directory that its relative paths begin at. */

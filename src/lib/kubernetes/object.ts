@@ -43,6 +43,11 @@ export function readObject(value: unknown): KubeObject | undefined {
   };
 }
 
+/** The items of a list, as the API server answers; none of any other answer. */
+export function itemsOf(list: unknown): readonly unknown[] {
+  return isRecord(list) && Array.isArray(list["items"]) ? list["items"] : [];
+}
+
 /** The members of a map that are texts. */
 export function texts(value: unknown): Readonly<Record<string, string>> {
   if (!isRecord(value)) return {};

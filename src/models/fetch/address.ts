@@ -95,11 +95,12 @@ async function headOf(
   const request = async (method: "HEAD" | "GET", more: Readonly<Record<string, string>>): Promise<TransferHead> => {
     let found: TransferHead | undefined;
     const { connectMs, stallMs, proxies } = network;
-    const request = {
+    const asked = {
       method,
       url,
       proxy: proxies?.(url),
       headers: { ...headers, ...more },
+      lookup,
       connectMs,
       stallMs,
       signal,
@@ -112,7 +113,7 @@ async function headOf(
       onData: () => true,
     };
     try {
-      await transfer({ ...request, ...(lookup === undefined ? {} : { lookup }) }, sink);
+      await transfer(asked, sink);
     } catch (error) {
       if (error instanceof TransferError && error.cause instanceof InnerAddress) {
         throw new FetchError("SourceRefused", `${error.cause.message}, which is not fetched from`, { cause: error });

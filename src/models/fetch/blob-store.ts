@@ -6,6 +6,7 @@ import { pulledModelSchema, type PulledFile, type PulledModel } from "../../api/
 import { removeLeftovers, syncDirectory, syncFile, temporaryFor, writeFileAtomic } from "../../lib/atomic-file.ts";
 import { sha256 as sha256Of } from "../../lib/canonical.ts";
 import { errorCode } from "../../lib/error-code.ts";
+import { readText } from "../../lib/read-text.ts";
 import { readJournal } from "./partial-journal.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { parseJson } from "../../lib/json.ts";
@@ -132,16 +133,12 @@ export class BlobStore {
     for (const name of await readdir(directory)) if (!names.has(name)) await rm(join(directory, name), { force: true });
   }
 
-  /** Syncs installed files to the disk. */
+  /** Syncs installed files to the disk. Rejects with the first error, once all other refs are synced. */
   async sync(): Promise<void> {
-    for (const { isUnsynced, ...model } of this.list()) {
-      if (isUnsynced !== true) continue;
-      for (const { sha256 } of model.files) await syncFile(this.blobPath(sha256));
-      // The ref may have been removed meanwhile, or fetched again.
-      const now = this.find(model.ref);
-      if (now?.pulledAt !== model.pulledAt) continue;
-      await this.#write(model);
-    }
+    const failures: unknown[] = [];
+    for (const { isUnsynced, ...model } of this.list())
+      if (isUnsynced === true) await this.#sync(model).catch((error: unknown) => failures.push(error));
+    if (failures.length > 0) throw failures[0];
   }
 
   /**
@@ -223,6 +220,12 @@ export class BlobStore {
     return freedBytes;
   }
 
+  async #sync(model: Omit<PulledModel, "isUnsynced">): Promise<void> {
+    for (const { sha256 } of model.files) await syncFile(this.blobPath(sha256));
+    // The ref may have been removed meanwhile, or fetched again.
+    if (this.find(model.ref)?.pulledAt === model.pulledAt) await this.#write(model);
+  }
+
   async #write(model: PulledModel): Promise<void> {
     await writeFileAtomic(this.#refPath(model.ref), JSON.stringify(model), { fsync: true });
     this.#models.set(model.ref, model);
@@ -231,7 +234,8 @@ export class BlobStore {
   /** After a reboot, files that were not synced may have lost any part of their content. */
   async #distrust(boot: string): Promise<void> {
     const path = join(this.root, "boot");
-    if ((await readFile(path, "utf8").catch(() => "")) === boot) return;
+    // A record that cannot be read says nothing: no content is deleted for it.
+    if ((await readText(path)) === boot) return;
     for (const { ref, isUnsynced } of this.list()) {
       const gone = isUnsynced === true ? await this.#withdraw(ref) : undefined;
       // Also where another ref may need the content: its size alone would make it trusted.

@@ -189,13 +189,7 @@ export class FlmTool {
     for (const directory of (this.#env["PATH"] ?? "").split(delimiter)) {
       if (directory === "") continue;
       const path = join(directory, "flm");
-      if (
-        await access(path, constants.X_OK).then(
-          () => true,
-          () => false,
-        )
-      )
-        return path;
+      if (await isAccessible(path, constants.X_OK)) return path;
     }
     return undefined;
   }
@@ -234,15 +228,16 @@ export class FlmTool {
       "/opt/fastflowlm/share/flm/model_list.json",
     ];
     for (const path of named === undefined || named === "" ? near : [named])
-      if (
-        await access(path).then(
-          () => true,
-          () => false,
-        )
-      )
-        return path;
+      if (await isAccessible(path, constants.R_OK)) return path;
     return undefined;
   }
+}
+
+async function isAccessible(path: string, mode: number): Promise<boolean> {
+  return await access(path, mode).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function bytesIn({ directory, sizes }: Listed): Promise<number> {

@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { FetchJobs, type FetchFailure, type FetchState } from "../../lib/fetch-jobs.ts";
@@ -90,14 +91,15 @@ export class ModelPulls implements AsyncDisposable {
     return `${ref} ${sha256(canonicalJson([files, isOpen])).slice(0, 16)}`;
   }
 
-  /** Whether all of the model's files are in the store. */
+  /** Whether all of the model's files are in the store, also under the names that engines get. */
   async isThere({ ref, files }: WantedModel): Promise<boolean> {
     const { store, flm } = this.#options;
     const tag = flmTag(files);
     if (tag !== undefined) return (await flm?.observe(tag))?.state === "whole";
     const found = store.find(ref);
     if (found === undefined || !isWanted(found, files)) return false;
-    const present = await Promise.all(found.files.map((file) => store.hasBlob(file)));
+    const blobs = found.files.map((file) => store.hasBlob(file));
+    const present = await Promise.all([...blobs, ...store.pathsOf(found).map(isFile)]);
     return present.every(Boolean);
   }
 
@@ -258,6 +260,10 @@ export class ModelPulls implements AsyncDisposable {
     // A slot does not wait for the sync: after a power cut the store detects lost content, and fetches it again.
     this.#syncing = this.#syncing.then(async () => await store.sync()).catch(onError);
   }
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isFile() === true;
 }
 
 const notPermitted = new Set(["EACCES", "EPERM", "EROFS"]);

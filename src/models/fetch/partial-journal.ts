@@ -60,7 +60,7 @@ export function doneLine(sha256: string): string {
 export async function readJournal(path: string): Promise<Journal | undefined> {
   let text: string;
   try {
-    text = await readFile(path, "latin1");
+    text = await readFile(path, "utf8");
   } catch (error) {
     if (errorCode(error) === "ENOENT") return undefined;
     throw error;

@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import { AddressSet } from "../../lib/addresses.ts";
 import { isInnerHost } from "../../lib/inner-addresses.ts";
 import { FetchError } from "./fetch-error.ts";
+import { decoded } from "./source.ts";
 
 /** An HTTP proxy. */
 export interface Proxy {
@@ -10,7 +11,7 @@ export interface Proxy {
   readonly authorization: string | undefined;
 }
 
-/** The proxy for an address; undefined: it is connected to directly. Throws FetchError for a variable that is no URL. */
+/** The proxy for an address; undefined: it is connected to directly. Throws FetchError for a variable that is no such URL. */
 export type Proxies = (url: URL) => Proxy | undefined;
 
 /**
@@ -38,9 +39,14 @@ function proxyIn(text: string, name: string): Proxy {
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.hostname === "")
     throw new FetchError("SourceRefused", `${name} is no http:// or https:// URL of a proxy`);
   const { username, password } = url;
-  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-  const isOpen = username === "" && password === "";
-  return { url, authorization: isOpen ? undefined : `Basic ${Buffer.from(credentials).toString("base64")}` };
+  if (username === "" && password === "") return { url, authorization: undefined };
+  const credentials = decoded(`${username}:${password}`);
+  if (credentials === undefined)
+    throw new FetchError(
+      "SourceRefused",
+      `${name} has a user or password that cannot be decoded: write a % in it as %25`,
+    );
+  return { url, authorization: `Basic ${Buffer.from(credentials).toString("base64")}` };
 }
 
 /** Whether an entry of `NO_PROXY` names the host: `host`, `.domain`, `host:port`, `10.0.0.0/8` or `*`. */

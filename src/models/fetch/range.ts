@@ -55,6 +55,7 @@ export async function readSpan(options: RangeOptions, range: Range): Promise<voi
     method: "GET" as const,
     url,
     headers: { ...address.headers, ...rangeHeader },
+    lookup,
     proxy: proxies?.(url),
     connectMs,
     stallMs,
@@ -63,17 +64,14 @@ export async function readSpan(options: RangeOptions, range: Range): Promise<voi
   const pauses = new Pauses();
   let failure: Error | undefined;
   try {
-    await transfer(
-      { ...request, ...(lookup === undefined ? {} : { lookup }) },
-      {
-        onHead: (head) => {
-          failure = refusalOf(head, range);
-          return failure === undefined;
-        },
-        room: () => writer.room(),
-        onData: (chunk, flow) => received(chunk, flow, options, range, pauses),
+    await transfer(request, {
+      onHead: (head) => {
+        failure = refusalOf(head, range);
+        return failure === undefined;
       },
-    );
+      room: () => writer.room(),
+      onData: (chunk, flow) => received(chunk, flow, options, range, pauses),
+    });
   } finally {
     pauses.end();
   }

@@ -22,30 +22,28 @@ export function remoteSource(
       const chunks: Buffer[] = [];
       let received = 0;
       let failure: FetchError | undefined;
-      const range = { range: `bytes=${start}-${start + length - 1}` };
-      const timing = { connectMs, stallMs, signal };
       const request = {
         method: "GET" as const,
         url,
+        lookup,
         proxy: proxies?.(url),
-        headers: { ...headers, ...range },
-        ...timing,
+        headers: { ...headers, range: `bytes=${start}-${start + length - 1}` },
+        connectMs,
+        stallMs,
+        signal,
       };
-      await transfer(
-        { ...request, ...(lookup === undefined ? {} : { lookup }) },
-        {
-          onHead: (head) => {
-            // A whole file where a part of it was asked for may be hundreds of gigabytes.
-            if (head.status !== 206) failure = unwilling(url, head);
-            return failure === undefined;
-          },
-          onData: (chunk) => {
-            received += chunk.length;
-            if (received <= length) chunks.push(Buffer.from(chunk));
-            return true;
-          },
+      await transfer(request, {
+        onHead: (head) => {
+          // A whole file where a part of it was asked for may be hundreds of gigabytes.
+          if (head.status !== 206) failure = unwilling(url, head);
+          return failure === undefined;
         },
-      );
+        onData: (chunk) => {
+          received += chunk.length;
+          if (received <= length) chunks.push(Buffer.from(chunk));
+          return true;
+        },
+      });
       if (failure !== undefined) throw failure;
       if (received > length) throw new FetchError("FetchFailed", `${url.host} sends more than was asked for`);
       return Buffer.concat(chunks);

@@ -16,6 +16,7 @@ export type Source =
   | { readonly scheme: "flm"; readonly model: string };
 
 const longestText = 2048;
+/** In bytes: a file system takes 255, and a temporary name has 42 more. */
 const longestFileName = 200;
 const hubName = /^[A-Za-z0-9][\w.-]{0,95}$/;
 const revisionText = /^[\w][\w./-]{0,127}$/;
@@ -49,10 +50,12 @@ export function parseSource(text: string): Source {
   }
 }
 
-/** A name that stays in its directory: one part, not hidden. Throws FetchError. */
+/** A name that stays in its directory: one part, not hidden, and no longer than a file system takes. Throws FetchError. */
 export function safeFileName(name: string, text: string): string {
+  if (Buffer.byteLength(name) > longestFileName)
+    throw refused(text, `names a file by more than ${longestFileName} bytes: name it by \`as\` in a manifest`);
   // oxlint-disable-next-line no-control-regex -- a file name must hold none
-  if (name === "" || name.startsWith(".") || name.length > longestFileName || /[/\\\u0000-\u001f\u007f]/.test(name)) {
+  if (name === "" || name.startsWith(".") || /[/\\\u0000-\u001f\u007f]/.test(name)) {
     throw refused(text, "names no file: the last part of its path must be a plain file name");
   }
   return name;
@@ -103,7 +106,8 @@ function parsedUrl(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined;
 }
 
-function decoded(text: string): string | undefined {
+/** Undefined where a percent sign begins no escape. */
+export function decoded(text: string): string | undefined {
   try {
     return decodeURIComponent(text);
   } catch {

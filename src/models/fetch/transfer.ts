@@ -12,7 +12,7 @@ export interface TransferRequest {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   /** Resolves a host name, or refuses it; absent: the system's resolver. */
-  readonly lookup?: LookupFunction;
+  readonly lookup?: LookupFunction | undefined;
   /** The proxy that connects to the host; absent: this process does. */
   readonly proxy?: Proxy | undefined;
   readonly connectMs: number;

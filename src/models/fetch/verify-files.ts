@@ -1,3 +1,4 @@
+import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";
 import type { BlobStore } from "./blob-store.ts";
 import { FetchError } from "./fetch-error.ts";
@@ -30,7 +31,7 @@ export async function verifyFiles(
   progress: DownloadProgress,
   signal: AbortSignal,
 ): Promise<void> {
-  const checked = [...fetchedFiles(store, ref), ...(await declaredFiles({ ref, files }))];
+  const checked = [...(await fetchedFiles(store, ref)), ...(await declaredFiles({ ref, files }))];
   if (checked.length === 0) throw new FetchError("SourceNotFound", `no checksum of a file of ${ref} is known`);
   progress.bytesTotal = checked.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   for (const { name, path, sha256, sizeBytes, known, remedy } of checked) {
@@ -45,15 +46,15 @@ export async function verifyFiles(
   }
 }
 
-function fetchedFiles(store: BlobStore, ref: string): readonly CheckedFile[] {
-  return (store.find(ref)?.files ?? []).map(({ name, sha256, sizeBytes }) => ({
-    name,
-    path: store.blobPath(sha256),
-    sha256,
-    sizeBytes,
-    known: `had ${sha256} when it was fetched`,
-    remedy: "remove the model with its files, and pull it again",
-  }));
+async function fetchedFiles(store: BlobStore, ref: string): Promise<readonly CheckedFile[]> {
+  const found: CheckedFile[] = [];
+  const remedy = "remove the model with its files, and pull it again";
+  for (const { name, sha256, sizeBytes } of store.find(ref)?.files ?? []) {
+    const path = store.blobPath(sha256);
+    await statusOf(path, ref, remedy);
+    found.push({ name, path, sha256, sizeBytes, known: `had ${sha256} when it was fetched`, remedy });
+  }
+  return found;
 }
 
 async function declaredFiles({ ref, files }: CheckedModel): Promise<readonly CheckedFile[]> {
@@ -64,15 +65,18 @@ async function declaredFiles({ ref, files }: CheckedModel): Promise<readonly Che
     const source = parseSource(text);
     if (source.scheme !== "file") continue;
     const { path } = source;
+    const at = await statusOf(path, ref, "put it there, or correct the manifest");
     // Reading a named pipe would wait for its writer.
-    const at = await stat(path).catch((cause: unknown) => {
-      const what = `${path}, a file of ${ref}, cannot be read`;
-      throw new FetchError("SourceNotFound", `${what}: put it there, or correct the manifest`, { cause });
-    });
     if (!at.isFile()) throw new FetchError("NotAModel", `${path} is no file`);
     const known = `its manifest says ${sha256}`;
     const remedy = "put the right file there, or correct the manifest";
     found.push({ name: path, path, sha256, sizeBytes: at.size, known, remedy });
   }
   return found;
+}
+
+async function statusOf(path: string, ref: string, remedy: string): Promise<Stats> {
+  return await stat(path).catch((cause: unknown) => {
+    throw new FetchError("SourceNotFound", `${path}, a file of ${ref}, cannot be read: ${remedy}`, { cause });
+  });
 }

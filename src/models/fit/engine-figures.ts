@@ -70,8 +70,8 @@ export function printArguments(
   return [...kept, ...batch, "--parallel", String(isShared ? 1 : settings.places), "--fit-print", "on"];
 }
 
-/** Reads a line for each device: name, weights, context and work in MiB. Undefined: the program printed another text. */
-function readPrint(text: string): ReadonlyMap<string, { model: number; context: number; compute: number }> | undefined {
+/** Reads a line for each device: name, weights, context and work in MiB. */
+function readPrint(text: string): ReadonlyMap<string, { model: number; context: number; compute: number }> {
   const found = new Map<string, { model: number; context: number; compute: number }>();
   for (const [, id = "", model, context, compute] of text.matchAll(/^(\S+) (\d+) (\d+) (\d+) *$/gm)) {
     const bytes = (value: string | undefined): number => {
@@ -80,7 +80,7 @@ function readPrint(text: string): ReadonlyMap<string, { model: number; context: 
     };
     found.set(id, { model: bytes(model), context: bytes(context), compute: bytes(compute) });
   }
-  return found.has("Host") ? found : undefined;
+  return found;
 }
 
 /**
@@ -90,13 +90,13 @@ function readPrint(text: string): ReadonlyMap<string, { model: number; context: 
  */
 export function engineEstimate(text: string, shape: ModelShape, settings: FitSettings): Estimate | undefined {
   const printed = readPrint(text);
-  if (printed === undefined) return undefined;
+  const host = printed.get("Host");
+  // The program has printed another text.
+  if (host === undefined) return undefined;
   const known = estimate(shape, settings);
   const answers = logitsOf(shape, { ...settings, isEmbedding: true });
   const work = (said: number, { compute }: DeviceNeed): number =>
     settings.isEmbedding || said > answers + compute ? said : Math.min(said, compute);
-  const host = printed.get("Host");
-  if (host === undefined) return undefined;
   const gpus = [...printed].flatMap(([id, said]) => {
     if (id === "Host") return [];
     const before = known.gpus.find((gpu) => gpu.id === id);

@@ -37,7 +37,8 @@ export function layerOf(tensors: readonly GgufTensor[], keys: Keys, place: Place
   return {
     bytes: sizes.reduce((sum, bytes) => sum + bytes, 0),
     expertBytes: tensors.reduce((sum, { name, bytes = 0 }) => sum + (/_exps\./.test(name) ? bytes : 0), 0),
-    largestBytes: Math.max(0, ...sizes),
+    // A call cannot take a million arguments.
+    largestBytes: sizes.reduce((most, bytes) => Math.max(most, bytes), 0),
     ...(cached === undefined || place.isShared ? {} : { cache: { ...cached, isWindowed: place.isWindowed } }),
     isShared: place.isShared,
     stateWidth: stateOf(parts, keys, place),

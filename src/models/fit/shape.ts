@@ -41,6 +41,8 @@ export class UnknownShape extends Error {
 const repacked: ReadonlySet<string> = new Set(["Q4_0", "Q4_K", "IQ4_NL", "MXFP4"]);
 const full: ReadonlySet<string> = new Set(["F16", "BF16"]);
 const encoders = /bert|^gemma-embedding$|^t5encoder$|^(?:dream|llada|llada-moe|rnd1)$/;
+/** llama.cpp loads no more (LLAMA_MAX_LAYERS). Of a damaged or hostile header, each would take memory. */
+const mostLayers = 512;
 /** Names of tensors that are looked up by row (llama-arch.cpp, LLM_TENSOR_LAYER_INPUT). */
 const lookups = /^(?:token_embd|token_types|position_embd|per_layer_token_embd)\.weight$/;
 
@@ -55,6 +57,7 @@ export function shapeOf(headers: readonly GgufHeader[]): ModelShape {
   const count = keys.number("block_count");
   const width = keys.number("embedding_length");
   if (count === undefined || width === undefined) throw new UnknownShape(`the file lacks the keys of ${architecture}`);
+  if (count > mostLayers) throw new UnknownShape(`the file has ${count} layers; ${mostLayers} are the most`);
   const tensors = headers.flatMap((header) => header.tensors);
   const unknown = tensors.find(({ bytes }) => bytes === undefined);
   if (unknown !== undefined) throw new UnknownShape(`the type of ${unknown.name} is not known to this version`);
@@ -62,8 +65,9 @@ export function shapeOf(headers: readonly GgufHeader[]): ModelShape {
   const others: GgufTensor[] = [];
   for (const tensor of tensors) {
     const index = Number(/^blk\.(\d+)\./.exec(tensor.name)?.[1] ?? -1);
-    if (index < 0) others.push(tensor);
-    else layers.set(index, [...(layers.get(index) ?? []), tensor]);
+    const own = index < 0 ? others : layers.get(index);
+    if (own === undefined) layers.set(index, [tensor]);
+    else own.push(tensor);
   }
   const embedding = others.find(({ name }) => name === "token_embd.weight");
   const output = others.find(({ name }) => name === "output.weight");

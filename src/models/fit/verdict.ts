@@ -88,8 +88,7 @@ function reservedText({ reserved }: Budget): string {
 
 /** `needs 9.2 GiB (weights 4.3 GiB, context 4.0 GiB, work 116 MiB, driver 600 MiB)`. */
 function sumText({ bytes, parts }: Need): string {
+  const [only = { name: "nothing" }] = parts;
   const sum = parts.map((part) => `${part.name} ${byteText(part.bytes)}`).join(", ");
-  return parts.length > 1
-    ? `needs ${byteText(bytes)} (${sum})`
-    : `needs ${byteText(bytes)} (${parts[0]?.name ?? "nothing"})`;
+  return `needs ${byteText(bytes)} (${parts.length > 1 ? sum : only.name})`;
 }

@@ -38,10 +38,13 @@ export class TokenConfirmations {
   }
 }
 
-/** Whether the last gateway of this state directory required credentials; undefined: no gateway has recorded it yet. */
+/**
+ * Whether the last gateway of this state directory required credentials; undefined: no gateway has recorded it yet. False
+ * for a record that cannot be read: a token then counts once a person confirms it.
+ */
 export async function lastAuthMode(stateDir: string): Promise<boolean | undefined> {
-  const text = await readText(modeFile(stateDir)).catch(() => undefined);
-  return text === undefined ? undefined : authModeSchema.safeParse(parseJson(text)).data?.is_enabled;
+  const text = await readText(modeFile(stateDir)).catch(() => "");
+  return text === undefined ? undefined : (authModeSchema.safeParse(parseJson(text)).data?.is_enabled ?? false);
 }
 
 /**

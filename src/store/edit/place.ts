@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { parse, relative } from "node:path";
 import { ApiError } from "../../api/errors.ts";
 import type { Kind } from "../../api/names.ts";
+import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseDocuments } from "../files/documents.ts";
 import { isFullManifest } from "../files/field-place.ts";
@@ -34,7 +35,15 @@ export async function findPlace(configDir: string, kind: Kind, name: string): Pr
       const message = `${relative(configDir, file)} is too large for a manifest: change it by hand`;
       throw new ApiError("config.invalid", { message });
     }
-    const text = await readFile(file, "utf8");
+    let text: string;
+    try {
+      text = await readFile(file, "utf8");
+    } catch (error) {
+      // What it declares under other names concerns no other file.
+      if (parse(file).name !== name || errorCode(error) === "ENOENT") continue;
+      const message = `${relative(configDir, file)} cannot be read (${errorCode(error) ?? errorMessage(error)}): let the user of Berth read it`;
+      throw new ApiError("config.read_only", { message, cause: error });
+    }
     const declarations = readManifests(file, text);
     const index = declarations.findIndex((each) => each.kind === kind && each.name === name);
     const declaration = declarations[index];

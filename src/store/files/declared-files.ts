@@ -3,7 +3,8 @@ import { isDeepStrictEqual } from "node:util";
 import { slotNameSchema, type Kind } from "../../api/names.ts";
 import { describePlace, placeOfField } from "./field-place.ts";
 import type { TextPosition } from "./text-position.ts";
-import { notASlotName, type Declaration } from "./manifest.ts";
+import type { Declaration } from "./manifest.ts";
+import { notASlotName } from "../judged-spec.ts";
 import type { Origin } from "../origin.ts";
 import type { Desired, Diagnostic, SourceProblem } from "../store.ts";
 
@@ -136,7 +137,7 @@ export class DeclaredFiles {
     const spec = incumbent.spec ?? lastGood;
     const isLastGood = incumbent.spec === undefined && lastGood !== undefined;
     const specHash = isLastGood ? (before?.specHash ?? incumbent.specHash) : incumbent.specHash;
-    const desired = {
+    return {
       kind: incumbent.kind,
       name: incumbent.name,
       spec,
@@ -148,7 +149,6 @@ export class DeclaredFiles {
       since: before?.since ?? this.#now(),
       diagnostics: [...incumbent.diagnostics, ...duplicates],
     };
-    return desired;
   }
 
   /** The place of the name in the file; undefined when it is not known (yet). */

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import { access, constants, mkdir, readFile, realpath, rm, stat } from "node:fs/promises";
+import { access, constants, mkdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { diagnosticLine } from "../../api/diagnostic.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { Kind } from "../../api/names.ts";
-import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { rewriteFile, writeFileAtomic } from "../../lib/atomic-file.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { Serial } from "../../lib/serial.ts";
 import { withField } from "../edit/difference.ts";
@@ -79,9 +79,7 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
       const edited = editedText(configDir, found, next(found.spec), labels);
       if (edited === found.text) return false;
       if ((await readFile(found.file, "utf8")) !== found.text) continue;
-      // A link stays a link, and the file keeps its owner.
-      const file = await realpath(found.file);
-      await writeFileAtomic(file, edited, { fsync: true, like: await stat(file) });
+      await rewriteFile(found.file, edited);
       return true;
     }
     throw new ApiError("config.read_only", { message: `another process keeps writing the manifest of ${name}` });
@@ -133,9 +131,7 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
           const message = `${relative(configDir, place.file)} was changed meanwhile: nothing was written`;
           throw new ApiError("config.changed", { message });
         }
-        if (text === place.text) return;
-        const file = await realpath(place.file);
-        await writeFileAtomic(file, text, { fsync: true, like: await stat(file) });
+        if (text !== place.text) await rewriteFile(place.file, text);
       }),
     specHash: async (kind, name) => (await findPlace(configDir, kind, name))?.declaration.specHash,
     remove: (kind, name, { isKnown }) =>
@@ -150,11 +146,7 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
           throw readOnly(`${relative(configDir, found.file)} declares more than ${name}: remove it there`);
         await removals.put(kind, name);
         try {
-          if (rest === undefined) await rm(found.file);
-          else {
-            const file = await realpath(found.file);
-            await writeFileAtomic(file, rest, { fsync: true, like: await stat(file) });
-          }
+          await (rest === undefined ? rm(found.file) : rewriteFile(found.file, rest));
         } catch (error) {
           await removals.withdraw(kind, name);
           throw error;

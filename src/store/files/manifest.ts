@@ -4,7 +4,7 @@ import { apiVersion, kinds, slotNameSchema, type Kind } from "../../api/names.ts
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseDocuments, type ParsedDocument } from "./documents.ts";
-import { judgeSpec } from "../judged-spec.ts";
+import { judgeSpec, notASlotName } from "../judged-spec.ts";
 import { isFullManifest } from "./field-place.ts";
 import { pathToToml, snakeCase } from "./spelling.ts";
 import type { Diagnostic, SpecByKind } from "../store.ts";
@@ -28,10 +28,6 @@ export const directoryOfKind = {
   SlotGroup: "groups",
 } as const satisfies Record<Kind, string>;
 const manifestKeys = ["apiVersion", "kind", "metadata", "spec", "status"] as const;
-/** The message about an invalid slot name. */
-export function notASlotName(name: string): string {
-  return `"${name.slice(0, 64)}" is not a slot name: 1 to 32 lower-case letters, digits and dashes`;
-}
 
 /** Whether a file of that name can declare resources. */
 export function isManifestFile(name: string): boolean {

@@ -35,7 +35,7 @@ export class MissingFiles {
   }
 
   /**
-   * Decides about files that a listing lacks, except those read since (`glanced`); adds the keys to settle to
+   * Decides about files that a listing lacks, except those in `readSince`; adds the keys to settle to
    * `touched`. Returns the held files, and the milliseconds until the next read.
    */
   judge(

@@ -7,7 +7,7 @@ import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import { microTime } from "../../lib/kubernetes/lease-election.ts";
 import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
-import { texts, type KubeObject } from "../../lib/kubernetes/object.ts";
+import { itemsOf, texts, type KubeObject } from "../../lib/kubernetes/object.ts";
 import type { Written } from "../../lib/kubernetes/written.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
@@ -17,13 +17,11 @@ import { demandStore, type OpenDemandRecords } from "../state/demand.ts";
 import { LivenessWatch } from "../state/liveness.ts";
 import type { DemandReport, DemandStore, DemandWriter } from "../store.ts";
 import { follow } from "./followed.ts";
-import { demandAnnotation, gatewayLease, leasesPath, managed, partLabel } from "./names.ts";
+import { demandAnnotation, gatewayLease, leasesPath, managed, partLabel, selectorOf } from "./names.ts";
 import { collectVoidLeases } from "./void-leases.ts";
 
 const labels = { ...managed, [partLabel]: "gateway" } as const;
-export const gatewaysSelector = Object.entries(labels)
-  .map(([name, value]) => `${name}=${value}`)
-  .join(",");
+export const gatewaysSelector = selectorOf(labels);
 
 export function demandIn(annotations: Readonly<Record<string, string>>): unknown {
   return parseJson(annotations[demandAnnotation] ?? "");
@@ -97,8 +95,7 @@ async function listed(client: ApiClient): Promise<readonly { readonly name: stri
   const page = await client.request("GET", leasesPath(client.namespace), {
     query: { labelSelector: gatewaysSelector },
   });
-  const items: readonly unknown[] = isRecord(page) && Array.isArray(page["items"]) ? page["items"] : [];
-  return items.flatMap((item) => {
+  return itemsOf(page).flatMap((item) => {
     if (!isRecord(item) || !isRecord(item["metadata"])) return [];
     const { name, annotations } = item["metadata"];
     return [{ name: String(name), demand: demandIn(texts(annotations)) }];

@@ -1,7 +1,7 @@
 import { apiVersion } from "../../api/names.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
-import { readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
+import { itemsOf, readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { collectionOf, fieldManager, finalizer } from "./names.ts";
 import { hasRecord, isHidden } from "./slot-record.ts";
@@ -39,8 +39,7 @@ export interface FinalizersOptions {
 export async function releaseEndingNamespace(client: ApiClient): Promise<void> {
   if (!(await isEndingNow(client))) return;
   const page = await client.request("GET", collectionOf("Slot", client.namespace));
-  const items: readonly unknown[] = isRecord(page) && Array.isArray(page["items"]) ? page["items"] : [];
-  for (const item of items) {
+  for (const item of itemsOf(page)) {
     const object = readObject(item);
     if (object !== undefined) await remove(client, object);
   }

@@ -6,7 +6,7 @@ import { texts, type KubeObject } from "../../lib/kubernetes/object.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { Documents, DocumentsOptions } from "../documents.ts";
 import { follow } from "./followed.ts";
-import { corePath, managed } from "./names.ts";
+import { corePath, managed, selectorOf } from "./names.ts";
 
 export interface MapsOptions {
   readonly client: ApiClient;
@@ -45,11 +45,10 @@ export class Maps implements AsyncDisposable {
   static async open(options: MapsOptions): Promise<Maps> {
     const maps = new Maps(options);
     const { client, only } = options;
-    const labels = Object.entries(managed).map(([name, value]) => `${name}=${value}`);
     maps.#followed.watch = await follow({
       client,
       path: maps.#collection,
-      ...(only === undefined ? { labelSelector: labels.join(",") } : { fieldSelector: `metadata.name=${only}` }),
+      ...(only === undefined ? { labelSelector: selectorOf(managed) } : { fieldSelector: `metadata.name=${only}` }),
       onError: options.onError,
       onChange: (names) => {
         for (const reader of maps.#readers) if (names.includes(reader.object)) reader.read();

@@ -25,6 +25,13 @@ export const acceptedPrefix = "berth.dev/accepted-";
 export const partOf = { "app.kubernetes.io/part-of": "berth" } as const;
 export const managed = { ...partOf, "app.kubernetes.io/managed-by": fieldManager } as const;
 
+/** Of the objects that have all of these labels. */
+export function selectorOf(labels: Readonly<Record<string, string>>): string {
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(",");
+}
+
 const plurals = {
   Slot: "slots",
   Model: "models",

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import { readLease } from "../../lib/kubernetes/lease-election.ts";
-import { readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
+import { itemsOf, readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { collectionOf, finalizer, operatorLease } from "./names.ts";
 
@@ -125,8 +125,7 @@ async function listed(
 ): Promise<readonly KubeObject[]> {
   // Without the kind there is no Slot.
   const page = await client.request("GET", path, { query }).catch(unlessGone);
-  const items: readonly unknown[] = isRecord(page) && Array.isArray(page["items"]) ? page["items"] : [];
-  return items.flatMap((item) => readObject(item) ?? []);
+  return itemsOf(page).flatMap((item) => readObject(item) ?? []);
 }
 
 function unlessGone(error: unknown): undefined {

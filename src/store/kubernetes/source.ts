@@ -6,7 +6,7 @@ import type { ApiClient } from "../../lib/kubernetes/client.ts";
 import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
 import type { KubeObject } from "../../lib/kubernetes/object.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
-import { judgeSpec } from "../judged-spec.ts";
+import { judgeSpec, notASlotName } from "../judged-spec.ts";
 import { describeOrigin, type Origin } from "../origin.ts";
 import type { Desired, DesiredSource, Diagnostic, SpecByKind } from "../store.ts";
 import { follow } from "./followed.ts";
@@ -147,11 +147,7 @@ export class ObjectSource implements DesiredSource {
       void diagnostics.push({ reason: "InvalidSpec", file, ...(path === undefined ? {} : { path }), message });
     if (value["apiVersion"] !== undefined && value["apiVersion"] !== apiVersion)
       note(["apiVersion"], `must be ${apiVersion}`);
-    if (kind === "Slot" && !slotNameSchema.safeParse(name).success)
-      note(
-        ["metadata", "name"],
-        `"${name.slice(0, 64)}" is not a slot name: 1 to 32 lower-case letters, digits and dashes`,
-      );
+    if (kind === "Slot" && !slotNameSchema.safeParse(name).success) note(["metadata", "name"], notASlotName(name));
     const judged = judgeSpec(kind, name, value["spec"] ?? {});
     for (const { path, message } of judged.problems) note(["spec", ...path], message);
     const isValid = diagnostics.length === 0;

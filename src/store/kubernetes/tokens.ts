@@ -1,4 +1,4 @@
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { CreatedToken, NewToken, TokenView } from "../../api/token.ts";
 import { authModeSchema } from "../../api/token.ts";
@@ -47,7 +47,12 @@ export class SecretTokens extends TokenStore {
     owned?: AsyncDisposable,
   ): Promise<SecretTokens> {
     const tokens = new SecretTokens(stateDir, secrets, onError, owned);
-    await tokens.#copies.run(() => tokens.#copy());
+    try {
+      await tokens.#copies.run(() => tokens.#copy());
+    } catch (error) {
+      await tokens[Symbol.asyncDispose]();
+      throw error;
+    }
     return tokens;
   }
 
@@ -104,8 +109,8 @@ export class SecretTokens extends TokenStore {
       ? (await idsIn(this.path)).filter((id) => entries[`${id}.json`] === undefined)
       : [];
     const ended = await Promise.allSettled(revoked.map((id) => super.revoke(id)));
-    await copyTo(this.path, this.#stateDir, "tokens", ".json", entries);
-    await copyTo(join(this.#stateDir, "auth", "confirmed"), this.#stateDir, "confirmed", ".confirmed", entries);
+    await copyTo(this.#stateDir, "tokens", ".json", entries);
+    await copyTo(this.#stateDir, "confirmed", ".confirmed", entries);
     // Only now: conversations that cannot be deleted keep no token valid.
     const failure = ended.find((each) => each.status === "rejected");
     if (failure !== undefined) throw failure.reason;
@@ -117,16 +122,14 @@ async function idsIn(directory: string): Promise<readonly string[]> {
   return names.flatMap((name) => (name.endsWith(".json") && !name.startsWith(".") ? [name.slice(0, -5)] : []));
 }
 
-/** Makes a directory's files the entries with that ending; the files of tokens keep it. */
+/** Makes the files of `<state>/auth/PART` the entries with that ending; the files of tokens keep it. */
 async function copyTo(
-  directory: string,
   stateDir: string,
   part: "tokens" | "confirmed",
   ending: string,
   entries: Readonly<Record<string, string>>,
 ): Promise<void> {
-  await privateDirectory(stateDir, part);
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const directory = await privateDirectory(stateDir, part);
   const wanted = new Map(
     Object.entries(entries).flatMap(([name, text]) => {
       if (!name.endsWith(ending)) return [];
@@ -153,7 +156,7 @@ export async function openOwnTokens(stateDir: string, openClient: OpenClient): P
   return await SecretTokens.open(stateDir, secrets, () => undefined, stack.move());
 }
 
-/** Whether the last gateway required credentials; undefined: not recorded yet. */
+/** Whether the last gateway required credentials; undefined: not recorded yet. False for a record that makes no sense. */
 export async function lastAuthModeOf(openClient: OpenClient): Promise<boolean | undefined> {
   using client = await openClient();
   await using secrets = await openTokenSecret(client, () => undefined);
@@ -162,7 +165,7 @@ export async function lastAuthModeOf(openClient: OpenClient): Promise<boolean | 
 
 async function authModeIn(secrets: Maps): Promise<boolean | undefined> {
   const text = (await secrets.fresh(tokensSecret))[modeEntry];
-  return text === undefined ? undefined : authModeSchema.safeParse(parseJson(text)).data?.is_enabled;
+  return text === undefined ? undefined : (authModeSchema.safeParse(parseJson(text)).data?.is_enabled ?? false);
 }
 
 export async function noteAuthModeIn(secrets: Maps, isEnabled: boolean): Promise<void> {

@@ -5,7 +5,7 @@ import { parse, parseDocument, stringify } from "yaml";
 import { engineImagesSchema, engineLockSchema, type EngineImages, type EngineLock } from "../../api/engine-images.ts";
 import { problemsOf } from "../../api/problems.ts";
 import { setAside } from "../../lib/aside.ts";
-import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { rewriteFile, writeFileAtomic } from "../../lib/atomic-file.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { Serial } from "../../lib/serial.ts";
 
@@ -49,7 +49,7 @@ export async function pinEngineImages(path: string, lock: EngineLock): Promise<r
   }
   if (pinned.length === 0) return pinned;
   try {
-    await writeFileAtomic(path, document.toString({ lineWidth: 0 }), { fsync: true });
+    await rewriteFile(path, document.toString({ lineWidth: 0 }));
   } catch (error) {
     throw new BadImagesFile(`${path} cannot be written`, "run this as the user that owns it", error);
   }
@@ -109,7 +109,12 @@ export class EngineLockFile {
       const lock = this.#lock;
       if (this.#written === lock) return;
       const head = "# The digest of each image without one, at its first pull. Delete a line to resolve it again.\n";
-      await writeFileAtomic(this.#path, head + stringify({ images: lock }), { fsync: true });
+      const text = head + stringify({ images: lock });
+      // It may be a link into a person's repository.
+      await rewriteFile(this.#path, text).catch(async (error: unknown) => {
+        if (errorCode(error) !== "ENOENT") throw error;
+        await writeFileAtomic(this.#path, text, { fsync: true });
+      });
       this.#written = lock;
     });
   }

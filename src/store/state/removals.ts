@@ -5,10 +5,8 @@ import { join } from "node:path";
 import type { Kind } from "../../api/names.ts";
 import { removalSchema, type Removal } from "../../api/status.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
-import { errorCode } from "../../lib/error-code.ts";
-import { readPlainText } from "../../lib/small-file.ts";
+import { readPlainJson } from "../../lib/small-file.ts";
 import { JsonDirectory } from "../../lib/json-directory.ts";
-import { parseJson } from "../../lib/json.ts";
 
 const directoryOf = (stateDir: string): string => join(stateDir, "requests", "removals");
 /** A name may hold every character of a file's name. */
@@ -62,20 +60,11 @@ export async function openRemovals(stateDir: string): Promise<Removals> {
     forget(removal) {
       const file = join(path, `${fileNameOf(removal)}.json`);
       // In one turn: a record of the API at any other moment stays.
-      if (tokenIn(file) === removal.token) rmSync(file, { force: true });
+      if (removalSchema.safeParse(readPlainJson(file)).data?.token === removal.token) rmSync(file, { force: true });
     },
     watch: (onChange) => {
       notify = onChange;
     },
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
-}
-
-function tokenIn(file: string): string | undefined {
-  try {
-    return removalSchema.safeParse(parseJson(readPlainText(file))).data?.token;
-  } catch (error) {
-    if (errorCode(error) === "ENOENT") return undefined;
-    throw error;
-  }
 }

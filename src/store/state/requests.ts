@@ -3,9 +3,8 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { slotRequestSchema, type SlotRequest } from "../../api/status.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
-import { errorCode } from "../../lib/error-code.ts";
 import { JsonDirectory } from "../../lib/json-directory.ts";
-import { readPlainText } from "../../lib/small-file.ts";
+import { readPlainJson } from "../../lib/small-file.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { RequestStore } from "../store.ts";
 
@@ -41,10 +40,5 @@ export async function openRequestStore(stateDir: string): Promise<RequestStore> 
 
 /** Undefined without a request. */
 function tokenIn(file: string): string | undefined {
-  try {
-    return slotRequestSchema.safeParse(JSON.parse(readPlainText(file))).data?.token;
-  } catch (error) {
-    if (errorCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return slotRequestSchema.safeParse(readPlainJson(file)).data?.token;
 }

@@ -99,6 +99,26 @@ describe("a client of an API server that is asked too much", { concurrency: true
     ]);
   });
 
+  it("says why a server does not answer, and keeps the status of an answer that breaks off", async () => {
+    const server = createServer(certificate, (_asked, answer) => {
+      answer.writeHead(503, { "content-length": 100 });
+      answer.write("over");
+      setImmediate(() => answer.destroy());
+    });
+    const port = await listen(server);
+    await using stack = new AsyncDisposableStack();
+    stack.defer(async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    });
+    const at = { server: `https://127.0.0.1:${port}`, namespace: "home", authorization: async () => undefined };
+    using client = openApiClient({ ...at, tls: { ca: certificate.cert, servername: "hub.test" } });
+    await assert.rejects(client.request("GET", "/a"), { name: "ApiError", status: 503 });
+    using stranger = openApiClient({ ...at, tls: {} });
+    const message = /^the API server at https:\S+ does not answer: self-signed certificate/;
+    await assert.rejects(stranger.request("GET", "/a"), { name: "ApiUnreachable", message });
+  });
+
   it("ends a wait that is aborted", async () => {
     await using site = await refusing(1, "10");
     const stop = new AbortController();

@@ -99,7 +99,11 @@ describe("the connection to an API server", { concurrency: true }, () => {
       [new Set(["Bearer from-program"]), 2],
       "one run for all three",
     );
-    await writeFile(program, "#!/bin/sh\nexit 1\n");
+    await writeFile(program, "#!/bin/sh\necho log in first >&2\nexit 1\n");
+    await assert.rejects(exec.authorization(false), {
+      name: "NoConnection",
+      message: `${program}, which the kubeconfig names for credentials, failed: ${program} ended with 1: log in first`,
+    });
     const failing = await Promise.allSettled([exec.authorization(false), exec.authorization(false)]);
     assert.deepEqual(
       failing.map(({ status }) => status),

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { it } from "node:test";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
 import { FileThread } from "../../../src/models/fetch/file-thread.ts";
 import { hubFrom } from "../../../src/models/fetch/hub.ts";
 import { ModelFetch } from "../../../src/models/fetch/model-fetch.ts";
+import { ModelPulls } from "../../../src/models/fetch/model-pulls.ts";
 import { newProgress, type DownloadProgress } from "../../../src/models/fetch/progress.ts";
 import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
@@ -100,6 +101,49 @@ it("two refs with the same content share a file, which is fetched once and kept 
   assert.deepEqual(await readFile(second), one);
   assert.equal(await hub.store.remove("b"), one.length);
   assert.deepEqual(await readdir(join(hub.store.root, "blobs")), []);
+});
+
+it("what is not synced is deleted after a reboot alone, and not where the record of the boot cannot be read", async () => {
+  await using hub = await site(files);
+  const [path = ""] = await hub.fetch({ ref: "a", sources: hubSources.slice(0, 1) });
+  const [modelsDir, boot] = [dirname(hub.store.root), join(hub.store.root, "boot")];
+  await rm(boot);
+  // A read at its beginning fails, of root too.
+  await symlink("/proc/self/mem", boot);
+  await assert.rejects(BlobStore.open(modelsDir, "this boot"), { code: "EIO" });
+  assert.equal(existsSync(path), true);
+  await rm(boot);
+  await writeFile(boot, "an earlier boot");
+  assert.deepEqual((await BlobStore.open(modelsDir, "this boot")).list(), []);
+  assert.equal(existsSync(path), false);
+});
+
+it("a ref whose content somebody has deleted keeps no other ref from being synced", async () => {
+  await using hub = await site(files);
+  await hub.fetch({ ref: "a", sources: hubSources.slice(0, 1) });
+  await hub.fetch({ ref: "b", sources: hubSources.slice(1, 2) });
+  await rm(hub.store.blobPath(sha256Of(one)));
+  await assert.rejects(hub.store.sync(), { code: "ENOENT" });
+  assert.deepEqual(
+    ["a", "b"].map((ref) => hub.store.find(ref)?.isUnsynced),
+    [true, undefined],
+  );
+});
+
+it("a model without the file that its engine opens is not there", async () => {
+  await using hub = await site(files);
+  const sources = hubSources.slice(0, 1);
+  const [path = ""] = await hub.fetch({ ref: "a", sources });
+  await using fileThread = new FileThread();
+  const fetch = { fetch: () => assert.fail("nothing is fetched"), discard: () => assert.fail("nothing is deleted") };
+  const onError = (error: unknown): void => assert.fail(String(error));
+  await using pulls = new ModelPulls({ store: hub.store, fetch, fileThread, onError });
+  const model = { ref: "a", files: sources.map((source) => ({ source })), isOpen: false };
+  assert.equal(await pulls.isThere(model), true);
+  await rm(path);
+  assert.equal(await pulls.isThere(model), false);
+  await hub.fetch({ ref: "a", sources });
+  assert.equal(await pulls.isThere(model), true, "it was put back");
 });
 
 it("two models that are fetched at once share the source they have in common", async () => {

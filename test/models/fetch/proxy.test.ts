@@ -24,6 +24,14 @@ import { rejectionOf } from "../../support/rejection.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
+it("names the variable whose user or password cannot be decoded, and not its value", () => {
+  const proxies = proxiesFrom({ HTTPS_PROXY: "http://user:100%@proxy.test:3128" });
+  const message = "HTTPS_PROXY has a user or password that cannot be decoded: write a % in it as %25";
+  assert.throws(() => proxies(new URL("https://hub.test/")), { name: "FetchError", message });
+  const written = proxiesFrom({ HTTPS_PROXY: "http://user:100%25@proxy.test:3128" })(new URL("https://hub.test/"));
+  assert.equal(written?.authorization, `Basic ${Buffer.from("user:100%").toString("base64")}`);
+});
+
 const body = randomBytes(5 * 1024 * 1024 + 17);
 const { signal } = new AbortController();
 

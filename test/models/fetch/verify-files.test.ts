@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -43,4 +43,24 @@ it("compares a file of a manifest with the manifest's sha256", async () => {
   const none = await rejectionOf(verify(pathToFileURL(join(directory.path, "d.gguf")).href, other), FetchError);
   assert.equal(none.message, `${join(directory.path, "d.gguf")} is no file`);
   await rejectionOf(verify("file:///nowhere/a.gguf", other), Error);
+});
+
+it("says what to do where a fetched file is gone", async () => {
+  await using directory = await tempDir();
+  const store = await BlobStore.open(directory.path, "this boot");
+  await using fileThread = new FileThread();
+  const body = Buffer.from("GGUF and more");
+  const [path, sha256] = [join(directory.path, "a.gguf"), sha256Of(body)];
+  await writeFile(path, body);
+  await store.addBlob(path, sha256);
+  const file = { source: "https://example.test/a.gguf", name: "a.gguf", sha256, sizeBytes: body.length };
+  await store.install({ schema: 1, ref: "a", files: [file], pulledAt: new Date().toISOString() });
+  await rm(store.blobPath(sha256));
+  const { signal } = new AbortController();
+  const gone = await rejectionOf(
+    verifyFiles({ store, fileThread }, { ref: "a", files: [] }, newProgress(), signal),
+    FetchError,
+  );
+  assert.equal(gone.reason, "SourceNotFound");
+  assert.match(gone.message, /, a file of a, cannot be read: remove the model with its files, and pull it again$/);
 });

@@ -8,6 +8,7 @@ import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseToken, type PresentedToken } from "../../../src/api/token.ts";
+import { lastAuthMode, noteAuthMode } from "../../../src/store/auth/token-confirmations.ts";
 import { TokenStore } from "../../../src/store/auth/tokens.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
@@ -23,6 +24,20 @@ function presented(token: string): PresentedToken {
 const wrong = "A".repeat(43);
 
 describe("token store", { concurrency: true }, () => {
+  it("confirms no token of itself where the record of the last gateway is torn", async () => {
+    await using dir = await tempDir();
+    await using tokens = new TokenStore(dir.path);
+    await noteAuthMode(dir.path, false);
+    const { token } = await tokens.create({ label: "anybody's", scope: "admin" }, { isConfirmed: false });
+    await mkdir(join(dir.path, "auth", "used"));
+    await writeFile(join(dir.path, "auth", "used", "other"), new Date(Date.now() + 60_000).toISOString());
+    await writeFile(join(dir.path, "auth", "mode.json"), "");
+    assert.equal(await lastAuthMode(dir.path), false);
+    await noteAuthMode(dir.path, true);
+    assert.equal(tokens.verify(presented(token)), undefined);
+    assert.equal(await lastAuthMode(dir.path), true);
+  });
+
   it("makes tokens that only their whole text opens", async () => {
     await using dir = await tempDir();
     await using tokens = new TokenStore(dir.path);

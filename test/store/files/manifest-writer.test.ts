@@ -44,6 +44,22 @@ async function refusal(task: Promise<unknown>): Promise<{ code: string; message:
 const spec = { engine: "custom", command: ["run"], idleSeconds: 5 };
 
 describe("a manifest writer", () => {
+  it("names a manifest that cannot be read, and writes the others all the same", async () => {
+    await using at = await site();
+    // A read at its beginning fails, of root too.
+    await symlink("/proc/self/mem", join(at.configDir, "slots", "a.toml"));
+    await at.put("slots/b.toml", 'engine = "custom"', 'command = ["run"]');
+    await at.writer.set("Slot", "b", ["port"], 8085);
+    assert.match(await at.read("slots/b.toml"), /port = 8085/);
+    await at.writer.create("Slot", "c", { spec });
+    assert.match((await at.writer.source("Slot", "c"))?.text ?? "", /idle_seconds = 5/);
+    assert.deepEqual(await refusal(at.writer.set("Slot", "a", ["port"], 8086)), {
+      code: "config.read_only",
+      message: "slots/a.toml cannot be read (EIO): let the user of Berth read it",
+      details: undefined,
+    });
+  });
+
   it("neither makes nor edits a manifest that is too large to be read", async () => {
     await using at = await site();
     const large = { ...spec, env: { KEY: "x".repeat(1024 ** 2) } };

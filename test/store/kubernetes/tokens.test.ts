@@ -3,7 +3,7 @@ import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { tokenOwner } from "../../../src/api/token.ts";
-import { openTokenSecret, SecretTokens } from "../../../src/store/kubernetes/tokens.ts";
+import { openOwnTokens, openTokenSecret, SecretTokens } from "../../../src/store/kubernetes/tokens.ts";
 import { ConversationStore } from "../../../src/store/state/conversations.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -21,6 +21,23 @@ const conversation = {
 };
 
 describe("the copy of tokens in a cluster", () => {
+  it("leaves no connection open where it cannot be made", async () => {
+    await using dir = await tempDir();
+    await writeFile(join(dir.path, "auth"), "no directory");
+    let isEnded = false;
+    const api = new ApiDouble();
+    const end = api[Symbol.dispose].bind(api);
+    api[Symbol.dispose] = () => {
+      isEnded = true;
+      end();
+    };
+    await assert.rejects(
+      openOwnTokens(dir.path, () => Promise.resolve(api)),
+      { code: "EEXIST" },
+    );
+    assert.equal(isEnded, true);
+  });
+
   it("says so where it cannot follow, and replaces a file that is not as the Secret has it", async () => {
     await using dir = await tempDir();
     using api = new ApiDouble();
