@@ -3,7 +3,7 @@
 # modules (hack/cluster). The last line of its standard output is the directory that holds them by name. Kept outside the
 # clone, so that a fresh clone finds it. BERTH_TEST_KUBE or KUBEBUILDER_ASSETS names a directory that has them already.
 set -eu
-cd "$(dirname "$0")/cluster"
+CDPATH='' cd "$(dirname "$0")/cluster"
 
 given=${BERTH_TEST_KUBE:-${KUBEBUILDER_ASSETS:-}}
 if [ -n "$given" ]; then

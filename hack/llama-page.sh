@@ -3,7 +3,7 @@
 # Its sources are in the same archive. The last line of standard output is the folder for `llama-server --path`. Takes
 # about 3 minutes and 1 GB of disk meanwhile; kept outside the clone, 10 MB.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 version=$(sed -n 's/^version=//p' hack/llama-server.sh)
 sha256=$(sed -n 's/^sha256=//p' hack/llama-server.sh)
 cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/berth/llama-page

@@ -1,4 +1,4 @@
-import { readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { lstat, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { errorMessage } from "../src/lib/error-code.ts";
 import { readGguf } from "../src/models/gguf.ts";
@@ -8,8 +8,8 @@ import { exists, Stop } from "./run-stop.ts";
 export function modelPath(given: string): string {
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(given))
     throw new Stop(
-      `MODEL=${given} is an address, and this version downloads no models; fetch the GGUF file with a browser or curl, ` +
-        "then: make run MODEL=/path/to/model.gguf",
+      `MODEL=${given} is an address; give the path of a GGUF file, or run make run without MODEL and, in another terminal, ` +
+        `bin/berth model pull ${given}`,
     );
   return resolve(given);
 }
@@ -31,6 +31,10 @@ export async function useModel(path: string, runDir: string): Promise<void> {
   for (const [name, file] of files) {
     const target = join(runDir, "models", name);
     if (target === file) continue;
+    // An earlier link is replaced; a file may be the only copy of a model.
+    const known = await lstat(target).catch(() => undefined);
+    if (known?.isSymbolicLink() === false)
+      throw new Stop(`${target} is another file of that name; move it away, or give it as MODEL`);
     await rm(target, { force: true });
     await symlink(file, target);
   }

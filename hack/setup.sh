@@ -2,7 +2,7 @@
 # `make setup`: Node 24, the packages and the embedded engine, beside the sources. Says what it does; does nothing
 # when the lockfiles are those of the last time.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 node=node_modules/.bin/node
 stamp=node_modules/.setup
 

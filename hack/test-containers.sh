@@ -4,7 +4,7 @@
 # machine, listen on none of its addresses, and end with this script. Needs root, and Debian's packages (installed where
 # apt is there).
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 engine=$1
 shift
 

@@ -2,7 +2,7 @@
 # `make test-edge`: the proxy's configuration in real servers, Debian's Caddy and nginx, on loopback, with Pebble as the
 # certificate authority of a public name.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin
 
 missing=

@@ -3,7 +3,7 @@
 # namespaces of their own: they meet no other cluster of this machine, listen on none of its addresses, and end with this
 # script. Needs root, and Debian's packages (installed where apt is there).
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 
 fail() {
   echo "make test-k8s: $1" >&2

@@ -2,7 +2,7 @@
 # `make test-monitoring`: rules, dashboards and runbooks against Debian's Prometheus, on loopback. Arguments: node's options
 # for tests and test files instead of all.
 set -eu
-cd "$(dirname "$0")/.."
+CDPATH='' cd "$(dirname "$0")/.."
 
 missing=
 for program in prometheus promtool prometheus-blackbox-exporter curl openssl; do

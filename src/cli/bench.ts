@@ -1,7 +1,7 @@
 import { pieces } from "./chat.ts";
 import { CommandError, type Client } from "./client.ts";
 import type { CommandContext } from "./context.ts";
-import { cell, isRecord, render, type Column, type Format } from "./output.ts";
+import { cell, recordsIn, render, type Column, type Format } from "./output.ts";
 
 export interface BenchOptions {
   readonly levels: readonly number[];
@@ -101,7 +101,7 @@ async function keep(
 
 /** Equal as long as the slot's processes are the same ones, with the same model. */
 function engineOf({ model, processes }: View): string {
-  const starts = Array.isArray(processes) ? processes.filter(isRecord).map(({ startedAt }) => startedAt) : [];
+  const starts = recordsIn(processes).map(({ startedAt }) => startedAt);
   return JSON.stringify([model, starts]);
 }
 

@@ -1,8 +1,8 @@
-import { cell, isRecord } from "./output.ts";
+import { cell, isRecord, recordsIn } from "./output.ts";
 
 /** Tokens per second of one client, as a column of a table has them: `41.5`, or `41.5 (void)`. */
 export function benchmarkCell(last: unknown): string {
-  const level = isRecord(last) ? levelsOf(last)[0] : undefined;
+  const level = isRecord(last) ? recordsIn(last["levels"])[0] : undefined;
   if (level === undefined || !isRecord(last)) return "-";
   const each = cell(level["tokens_per_second_each"] ?? level["tokens_per_second"]);
   return typeof last["changed"] === "string" ? `${each} (void)` : each;
@@ -14,14 +14,10 @@ export function benchmarkLines(last: unknown): string[] {
   const { measured_at: at, model, backend, runtime, changed } = last;
   const of = `${cell(at)} ${cell(model)} on ${cell(backend)}, ${cell(runtime)}`;
   const state = typeof changed === "string" ? `; void: ${cell(changed)}` : "";
-  const lines = levelsOf(last).map((level) => {
+  const lines = recordsIn(last["levels"]).map((level) => {
     const { clients, first_token_ms: first, tokens_per_second_each: each, tokens_per_second: all } = level;
     const name = clients === 1 ? "1 client" : `${cell(clients)} clients`;
     return `  ${name.padEnd(14)}first token ${cell(first)} ms, ${cell(each)} tok/s each, ${cell(all)} tok/s in all`;
   });
   return [`${"last benchmark:".padEnd(20)}${of}${state}`, ...lines];
-}
-
-function levelsOf({ levels }: Readonly<Record<string, unknown>>): Record<string, unknown>[] {
-  return Array.isArray(levels) ? levels.filter(isRecord) : [];
 }

@@ -1,4 +1,4 @@
-import { CommandError, failure, notBerth, type Client } from "./client.ts";
+import { CommandError, failure, notBerth, wholeText, type Client } from "./client.ts";
 import { cell, isRecord } from "./output.ts";
 import { events } from "./slots.ts";
 
@@ -58,7 +58,7 @@ export async function* pieces(
   });
   if (!contentType.startsWith("text/event-stream")) {
     // Some engines answer in one piece, even when a stream was requested.
-    yield* wholeAnswer(client, await textOf(body));
+    yield* wholeAnswer(client, await wholeText(body));
     return;
   }
   const stream = events(body, (comment) => onWaiting(waiting(comment)))[Symbol.asyncIterator]();
@@ -130,17 +130,10 @@ function waiting(comment: string): string {
   return `${name}: ${state}${progress === undefined ? "" : ` ${progress}`}`;
 }
 
-async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = "";
-  for await (const chunk of body) text += decoder.decode(chunk, { stream: true });
-  return text + decoder.decode();
-}
-
-/** All of standard input. Throws CommandError when it is empty. */
-export async function pipedIn(): Promise<string> {
+/** All of standard input. Throws CommandError, with `next` as the remedy, when it is empty. */
+export async function pipedIn(next: string): Promise<string> {
   let text = "";
   for await (const chunk of process.stdin.setEncoding("utf8")) text += String(chunk);
   if (text.trim() !== "") return text;
-  throw new CommandError("usage", "standard input is empty", "pipe a message in, or name it: berth chat SLOT MESSAGE");
+  throw new CommandError("usage", "standard input is empty", next);
 }

@@ -1,10 +1,10 @@
-import { cell, isRecord } from "./output.ts";
+import { cell, isRecord, recordsIn } from "./output.ts";
 
 /** The models that requests may choose, and those that could not be loaded. */
 export function choiceLines(choice: unknown): string[] {
   if (!isRecord(choice)) return [];
   const refs = Array.isArray(choice["refs"]) ? choice["refs"].map(cell) : [];
-  const failed = Array.isArray(choice["failed"]) ? choice["failed"].filter(isRecord) : [];
+  const failed = recordsIn(choice["failed"]);
   return [
     `${"on request:".padEnd(20)}${refs.join(", ")}; chosen is ${cell(choice["chosen"])}`,
     ...failed.map(

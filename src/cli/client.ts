@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { isRecord, printable } from "./output.ts";
+import { isRecord, printable, recordsIn } from "./output.ts";
 import { Unresponsive, watchIdle } from "./idle-timeout.ts";
 
 /** An `import` of the value would load undici with it: 70 ms of CPU in each command (src/lib/node-http.ts). */
@@ -83,7 +83,7 @@ export class Client {
   /** GET of a list: its items. Throws CommandError, also where the answer is no list. */
   async list(path: string): Promise<Record<string, unknown>[]> {
     const answer = await this.get(path);
-    if (isRecord(answer) && Array.isArray(answer["data"])) return answer["data"].filter(isRecord);
+    if (isRecord(answer) && Array.isArray(answer["data"])) return recordsIn(answer["data"]);
     throw notBerth(`${this.#server} answered ${path} with something else than a list`);
   }
 
@@ -224,7 +224,8 @@ export class Client {
   }
 }
 
-async function wholeText(body: AsyncIterable<Uint8Array>): Promise<string> {
+/** A body to its end. */
+export async function wholeText(body: AsyncIterable<Uint8Array>): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
   for await (const chunk of body) text += decoder.decode(chunk, { stream: true });

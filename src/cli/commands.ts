@@ -44,7 +44,7 @@ export function addApiCommands(program: Command, context: CommandContext): void 
       const { chat: pieces, pipedIn } = await import("./chat.ts");
       const { StatusLine } = await import("./terminal.ts");
       using line = new StatusLine(context.screen);
-      const content = message ?? (await pipedIn());
+      const content = message ?? (await pipedIn("pipe a message in, or name it: berth chat SLOT MESSAGE"));
       const request = { model: slot, messages: [{ role: "user", content }], maxTokens } as const;
       for await (const piece of pieces(client, request, (text) => line.show(text))) {
         line[Symbol.dispose]();

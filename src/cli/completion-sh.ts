@@ -4,7 +4,7 @@ import { namesCommand, optionsAt, placed, type CommandTree, type OptionOf, type 
 export function bash(tree: CommandTree): string {
   return `${words(tree)}
 _berth() {
-  local line=\${COMP_LINE:0:COMP_POINT} current reply typed
+  local line=\${COMP_LINE:0:COMP_POINT} current reply typed word words
   read -ra typed <<<"$line"
   case $line in *[[:space:]]) typed+=("") ;; esac
   current=\${typed[\${#typed[@]}-1]}
@@ -12,7 +12,12 @@ _berth() {
     # It is known what may stand there, and no file may. Before bash 4 nobody can say so.
     compopt +o default 2>/dev/null
   fi
-  COMPREPLY=($(compgen -W "$reply" -- "$current"))
+  # Names come from the service: compgen -W would expand them, and run what is written in them.
+  read -r -d "" -a words <<<"$reply"
+  COMPREPLY=()
+  for word in "\${words[@]}"; do
+    case $word in "$current"*) COMPREPLY+=("$(printf %q "$word")") ;; esac
+  done
   # Where a colon separates words, only what follows the last one may be given back.
   case $COMP_WORDBREAKS in *:*)
     for reply in "\${!COMPREPLY[@]}"; do COMPREPLY[reply]=\${COMPREPLY[reply]#"\${current%"\${current##*:}"}"}; done

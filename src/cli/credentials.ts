@@ -15,10 +15,11 @@ export function credentialsFile(env: NodeJS.ProcessEnv): string | undefined {
   return base === undefined ? undefined : join(base, "berth", "credentials.json");
 }
 
-/** The file of earlier versions: among the manifests. */
+/** The file of earlier versions: among the manifests. Undefined too where one directory has both. */
 function formerFile(env: NodeJS.ProcessEnv): string | undefined {
   const base = env["XDG_CONFIG_HOME"] || (env["HOME"] ? join(env["HOME"], ".config") : undefined);
-  return base === undefined ? undefined : join(base, "berth", "credentials.json");
+  const file = base === undefined ? undefined : join(base, "berth", "credentials.json");
+  return file === credentialsFile(env) ? undefined : file;
 }
 
 /** The token for a server, or undefined. Throws CommandError where other users may read the file. */

@@ -1,12 +1,8 @@
 import { CommandError, type Client } from "./client.ts";
 import { fieldLine, named, showDeclared, type DeclaredKind, type Row } from "./declared.ts";
-import { bytes, cell, isRecord, render, type Column, type Format } from "./output.ts";
+import { bytes, cell, isRecord, recordsIn, render, type Column, type Format } from "./output.ts";
 
 const kind: DeclaredKind = { path: "/api/groups", word: "group", command: "group" };
-
-function rowsOf(value: unknown): readonly Row[] {
-  return Array.isArray(value) ? value.filter(isRecord) : [];
-}
 
 /** `3` of slots, `12.0 GiB` of memory or a device. */
 function amount(resource: unknown, value: unknown): string {
@@ -14,7 +10,7 @@ function amount(resource: unknown, value: unknown): string {
 }
 
 function used(row: Row): string {
-  const shares = rowsOf(row["budget"]).map(({ resource, total, used: part }) => {
+  const shares = recordsIn(row["budget"]).map(({ resource, total, used: part }) => {
     const what = resource === "memory" ? "" : ` ${cell(resource)}`;
     return `${amount(resource, part)} of ${amount(resource, total)}${what}`;
   });
@@ -22,13 +18,15 @@ function used(row: Row): string {
 }
 
 function slotsIn(row: Row, ...states: readonly string[]): string {
-  const names = rowsOf(row["members"]).flatMap(({ slot, state }) => (states.includes(cell(state)) ? [cell(slot)] : []));
+  const names = recordsIn(row["members"]).flatMap(({ slot, state }) =>
+    states.includes(cell(state)) ? [cell(slot)] : [],
+  );
   return names.length === 0 ? "-" : names.join(", ");
 }
 
 /** Why a file of the group is not in force. */
 function fault({ conditions }: Row): string | undefined {
-  const stalled = rowsOf(conditions).find(({ type, status }) => type === "Stalled" && status === "True");
+  const stalled = recordsIn(conditions).find(({ type, status }) => type === "Stalled" && status === "True");
   return stalled === undefined ? undefined : cell(stalled["reason"]);
 }
 
@@ -42,7 +40,7 @@ function fileOf(row: Row): unknown {
 function stateOf(row: Row): string {
   const { declared, lent_until: until, problems } = row;
   if (typeof until === "string") return `lent until ${until}`;
-  const [problem] = rowsOf(problems);
+  const [problem] = recordsIn(problems);
   if (problem !== undefined) return cell(problem["reason"]);
   if (declared === true) return "ok";
   return fault(row) ?? "not declared";
@@ -75,10 +73,10 @@ async function groupLines(group: Row): Promise<readonly string[]> {
     ["used", used(group)],
     ["max wait", spec["maxWaitSeconds"] === undefined ? undefined : `${cell(spec["maxWaitSeconds"])} s`],
     ["residency", spec["minResidencySeconds"] === undefined ? undefined : `${cell(spec["minResidencySeconds"])} s`],
-    ...rowsOf(group["problems"]).map(({ message }) => ["problem", message] as const),
+    ...recordsIn(group["problems"]).map(({ message }) => ["problem", message] as const),
   ];
   const { conditionLines } = await import("./conditions.ts");
-  const members = rowsOf(group["members"]).map(memberLine);
+  const members = recordsIn(group["members"]).map(memberLine);
   return [
     ...fields.flatMap(([title, value]) => (value === undefined ? [] : [fieldLine(title, value)])),
     ...conditionLines(group),
@@ -99,11 +97,11 @@ function costOf(cost: unknown): readonly string[] {
 }
 
 function memberLine({ slot, state, since, needs, cost, message }: Row): string {
-  const takes = rowsOf(needs)
+  const takes = recordsIn(needs)
     .filter(({ resource, amount: size }) => resource !== "slots" && size !== 0)
     .map(({ resource, amount: size }) => `${bytes(size)} of ${cell(resource)}`);
   const parts = [`  ${cell(slot).padEnd(16)}${cell(state)} since ${cell(since)}`, ...takes, ...costOf(cost)];
-  return typeof message === "string" ? `${parts.join(", ")}: ${message}` : parts.join(", ");
+  return typeof message === "string" ? `${parts.join(", ")}: ${cell(message)}` : parts.join(", ");
 }
 
 /** `berth lend`: for that many seconds; without a time, ends it. Throws CommandError. */

@@ -1,8 +1,7 @@
-import { bytes, cell, isRecord, renderOne } from "./output.ts";
+import { bytes, cell, isRecord, recordsIn, renderOne } from "./output.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
-const rows = (value: unknown): readonly Row[] => (Array.isArray(value) ? value.filter(isRecord) : []);
 const list = (value: unknown): string => (Array.isArray(value) ? value.map(cell).join(" ") : "");
 const record = (value: unknown): Row => (isRecord(value) ? value : {});
 
@@ -19,12 +18,12 @@ export async function hardwareText(
   const lines = [
     ...part("cpu", cpuLine(record(hardware["cpu"])), isWide ? record(hardware["cpu"]) : {}),
     ...part("memory", memoryLine(record(hardware["memory"])), isWide ? record(hardware["memory"]) : {}),
-    ...several("gpu", rows(hardware["gpus"]), gpuLine, isWide),
+    ...several("gpu", recordsIn(hardware["gpus"]), gpuLine, isWide),
     ...several("npu", isRecord(hardware["npu"]) ? [hardware["npu"]] : [], npuLine, isWide),
-    ...several("disk", rows(hardware["disks"]), diskLine, isWide),
-    ...several("driver", rows(hardware["drivers"]), (row) => driverLine(row, isWide), false),
-    ...several("device", rows(hardware["devices"]), deviceLine, false),
-    ...rows(hardware["problems"]).flatMap((row) => part("problem", evidenceLine(row), {})),
+    ...several("disk", recordsIn(hardware["disks"]), diskLine, isWide),
+    ...several("driver", recordsIn(hardware["drivers"]), (row) => driverLine(row, isWide), false),
+    ...several("device", recordsIn(hardware["devices"]), deviceLine, false),
+    ...recordsIn(hardware["problems"]).flatMap((row) => part("problem", evidenceLine(row), {})),
     "",
     ...suggestions(record(hardware["suggested"]), isWide),
     "",
@@ -34,7 +33,7 @@ export async function hardwareText(
 }
 
 function part(title: string, text: string, { evidence }: Row): string[] {
-  return [`${title.padEnd(10)}${text}`, ...rows(evidence).map((row) => `${"".padEnd(12)}${evidenceLine(row)}`)];
+  return [`${title.padEnd(10)}${text}`, ...recordsIn(evidence).map((row) => `${"".padEnd(12)}${evidenceLine(row)}`)];
 }
 
 function several(title: string, all: readonly Row[], line: (row: Row) => string, isWide: boolean): string[] {
@@ -120,7 +119,7 @@ function suggestions(suggested: Row, isWide: boolean): string[] {
       const why = [cell(row["reason"]), ...obstacles.map((obstacle) => `but ${obstacle}`)].join(", ");
       return [
         `${engine.padEnd(first)}${cell(row["backend"]).padEnd(second)}${why}`,
-        ...(isWide ? rows(row["evidence"]).map((seen) => `${"".padEnd(first)}${evidenceLine(seen)}`) : []),
+        ...(isWide ? recordsIn(row["evidence"]).map((seen) => `${"".padEnd(first)}${evidenceLine(seen)}`) : []),
       ];
     }),
   ];

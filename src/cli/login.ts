@@ -43,7 +43,7 @@ export async function logout(client: Client, env: NodeJS.ProcessEnv): Promise<st
   return `forgot the token of ${client.server} in ${file}; it stays valid until \`berth token revoke\`\n`;
 }
 
-/** A line of a terminal without echo, or all piped input. */
+/** A line of a terminal without echo, or all piped input. Throws CommandError where the person ends it instead. */
 export async function readSecret(
   question: string,
   input: NodeJS.ReadableStream & { readonly isTTY?: boolean },
@@ -58,10 +58,11 @@ export async function readSecret(
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   const lines = createInterface({ input, output: nowhere, terminal: true });
   try {
-    const interrupted = new Promise<string>((_resolve, reject) =>
-      lines.once("SIGINT", () => reject(new CommandError("cancelled", "no token was given", undefined))),
-    );
-    return await Promise.race([lines.question(""), interrupted]);
+    // By Ctrl-C and Ctrl-D.
+    const ended = new Promise<undefined>((resolve) => lines.once("close", () => resolve(undefined)));
+    const typed = await Promise.race([lines.question(""), ended]);
+    if (typed === undefined) throw new CommandError("cancelled", "no token was given", undefined);
+    return typed;
   } finally {
     lines.close();
     output.write("\n");

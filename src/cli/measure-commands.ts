@@ -21,8 +21,8 @@ export function addMeasureCommands(program: Command, context: CommandContext): v
     )
     .argument("<slot>", "slot or model")
     .option("--clients <list>", "clients at once, level by level", levels, [1, 2, 4])
-    .option("--requests <count>", "requests of each client at each level", whole, 3)
-    .option("--max-tokens <count>", "longest answer, in tokens", whole, 64)
+    .option("--requests <count>", "requests of each client at each level", oneOrMore, 3)
+    .option("--max-tokens <count>", "longest answer, in tokens", oneOrMore, 64)
     .addOption(outputOption())
     .action(async (slot: string, options: Shown & { clients: number[]; requests: number; maxTokens: number }) => {
       const { bench: run } = await import("./bench.ts");
@@ -33,6 +33,12 @@ export function addMeasureCommands(program: Command, context: CommandContext): v
     ["berth bench primary", "one, two and four clients"],
     ["berth bench primary --clients 1,8 --requests 10 -o json", "for a program"],
   );
+}
+
+function oneOrMore(text: string): number {
+  const value = whole(text);
+  if (value === 0) throw new InvalidArgumentError("It must be 1 or more.");
+  return value;
 }
 
 /** `1,2,4`. */

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { notBerth, type Client } from "./client.ts";
 import { modelPath } from "./models.ts";
-import { bytes, cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
+import { bytes, cell, isRecord, recordsIn, render, renderOne, type Column, type Format } from "./output.ts";
 
 interface Removal {
   readonly force: boolean;
@@ -31,11 +31,9 @@ function removalPath(ref: string, { force, files }: Removal, isDryRun: boolean):
   return `${modelPath(ref)}${query.length === 0 ? "" : `?${query.join("&")}`}`;
 }
 
-const list = (value: unknown): Record<string, unknown>[] => (Array.isArray(value) ? value.filter(isRecord) : []);
-
 /** Files that stay, each in a line. */
 function keptLines({ kept }: Record<string, unknown>): string {
-  return list(kept)
+  return recordsIn(kept)
     .map(({ path, reason }) => `${cell(path)} stays: ${cell(reason)}\n`)
     .join("");
 }
@@ -67,7 +65,9 @@ export async function scanTable(
   format: Format,
 ): Promise<string> {
   const paths = directories.map((directory) => resolve(directory));
-  const found = list(recordOf(await client.send("POST", "/api/models/scan", { directories: paths, write }))["data"]);
+  const found = recordsIn(
+    recordOf(await client.send("POST", "/api/models/scan", { directories: paths, write }))["data"],
+  );
   const text = await render(found, scanColumns, format, "id");
   if (format !== "table" && format !== "wide") return text;
   const fresh = found.filter(({ state }) => state === "new").length;
@@ -90,7 +90,7 @@ const leftoverColumns: readonly Column[] = [
 export async function collectTable(client: Client, isDryRun: boolean, format: Format): Promise<string> {
   const answer = recordOf(await client.send("POST", "/api/models/gc", { dry_run: isDryRun }));
   if (format === "json" || format === "yaml") return await renderOne(answer, format);
-  const files = list(answer["files"]);
+  const files = recordsIn(answer["files"]);
   const sum = bytes(answer["bytes"]);
   const end = files.length === 0 ? "nothing to delete" : isDryRun ? `${sum} would be free` : `${sum} are free`;
   const table = files.length === 0 ? "" : await render(files, leftoverColumns, format, "path");

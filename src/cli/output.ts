@@ -28,7 +28,7 @@ export async function render(
       return stringify({ object: "list", data: rows });
     }
     case "name":
-      return rows.map((row) => `${String(row[key])}\n`).join("");
+      return rows.map((row) => `${printable(String(row[key]))}\n`).join("");
     case "table":
     case "wide":
       return table(
@@ -48,7 +48,10 @@ export async function renderOne(value: unknown, format: "json" | "yaml"): Promis
 }
 
 function table(rows: readonly Readonly<Record<string, unknown>>[], columns: readonly Column[]): string {
-  const lines = [columns.map(({ title }) => title), ...rows.map((row) => columns.map(({ value }) => value(row)))];
+  const lines = [
+    columns.map(({ title }) => title),
+    ...rows.map((row) => columns.map(({ value }) => printable(value(row)))),
+  ];
   const widths = columns.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
   return lines
     .map((line, row) =>
@@ -85,6 +88,11 @@ export function cell(value: unknown): string {
 /** A plain object as JSON has it: no array, not null. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The plain objects of a list; none where the value is no list. */
+export function recordsIn(value: unknown): Record<string, unknown>[] {
+  return Array.isArray(value) ? value.filter(isRecord) : [];
 }
 
 /** `1.5 GiB`. */

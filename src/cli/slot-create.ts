@@ -54,7 +54,7 @@ function withOptions(
 const tomlStep = "a TOML manifest goes into the slots directory as it is";
 
 async function readSpec(file: string): Promise<Record<string, unknown>> {
-  const text = file === "-" ? await pipedIn() : await readText(file);
+  const text = file === "-" ? await pipedIn("pipe a manifest in, or name its file") : await readText(file);
   const place = file === "-" ? "standard input" : file;
   try {
     const value: unknown = parse(text);

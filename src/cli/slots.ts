@@ -1,16 +1,24 @@
 import { benchmarkCell, benchmarkLines } from "./benchmark.ts";
 import { choiceLines } from "./chosen-model.ts";
 import type { Client } from "./client.ts";
-import { age, bytes, cell, isRecord, printable, render, renderOne, type Column, type Format } from "./output.ts";
+import {
+  age,
+  bytes,
+  cell,
+  isRecord,
+  printable,
+  recordsIn,
+  render,
+  renderOne,
+  type Column,
+  type Format,
+} from "./output.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
 /** A slot's condition of that type, or undefined. */
 export function conditionOf(row: Row, type: string): Record<string, unknown> | undefined {
-  const conditions = row["conditions"];
-  return Array.isArray(conditions)
-    ? conditions.filter(isRecord).find((condition) => condition["type"] === type)
-    : undefined;
+  return recordsIn(row["conditions"]).find((condition) => condition["type"] === type);
 }
 
 function ready(row: Row): string {
@@ -21,7 +29,7 @@ function ready(row: Row): string {
 function lastError(row: Row): string {
   const error = row["last_error"];
   if (!isRecord(error)) return "-";
-  const [line = ""] = cell(error["message"]).split("\n");
+  const line = cell(error["message"]);
   return line.length > 60 ? `${line.slice(0, 59)}…` : line;
 }
 
@@ -85,7 +93,7 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
   lines.push(...computeLines(slot["compute"]), ...deviceLines(slot["memory"]), ...fitLines(slot["fit"]));
   lines.push(...benchmarkLines(slot["last_benchmark"]));
   lines.push(...contextLines(slot["context"]), ...decisionLines(slot["decisions"]));
-  const processes = Array.isArray(slot["processes"]) ? slot["processes"].filter(isRecord) : [];
+  const processes = recordsIn(slot["processes"]);
   for (const process of processes) {
     const { containerId } = process;
     if (typeof containerId !== "string") continue;
@@ -93,17 +101,14 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
     lines.push(`${title.padEnd(20)}${cell(containerId).slice(0, 12)}`);
   }
   if (processes.length > 1) lines.push(...processLines(processes));
-  const conditions = Array.isArray(slot["conditions"]) ? slot["conditions"].filter(isRecord) : [];
   lines.push("conditions:");
-  for (const { type, status, reason, message } of conditions) {
+  for (const { type, status, reason, message } of recordsIn(slot["conditions"]))
     lines.push(`  ${cell(type).padEnd(14)}${cell(status).padEnd(9)}${cell(reason).padEnd(22)}${cell(message)}`);
-  }
   const error = slot["last_error"];
   if (isRecord(error))
     lines.push(`last error:         ${cell(error["time"])} ${cell(error["reason"])}: ${cell(error["message"])}`);
-  const transitions = Array.isArray(slot["transitions"]) ? slot["transitions"].filter(isRecord) : [];
   lines.push("transitions:");
-  for (const { at, from, to, message } of transitions.slice(-10))
+  for (const { at, from, to, message } of recordsIn(slot["transitions"]).slice(-10))
     lines.push(`  ${cell(at)}  ${cell(from)} → ${cell(to)}: ${cell(message)}`);
   return `${lines.join("\n")}\n`;
 }
@@ -132,15 +137,15 @@ function computeLines(compute: unknown): string[] {
 }
 
 function deviceLines(memory: unknown): string[] {
-  const devices = isRecord(memory) && Array.isArray(memory["devices"]) ? memory["devices"].filter(isRecord) : [];
+  const devices = recordsIn(isRecord(memory) ? memory["devices"] : undefined);
   return devices.map((device) => `${"GPU memory:".padEnd(20)}${bytes(device["bytes"])} of ${cell(device["id"])}`);
 }
 
 /** The slot's needs of each device by the best figure, then the error of the other figures. */
 function fitLines(fit: unknown): string[] {
   if (!isRecord(fit)) return [];
-  const devices = Array.isArray(fit["devices"]) ? fit["devices"].filter(isRecord) : [];
-  const stages = Array.isArray(fit["stages"]) ? fit["stages"].filter(isRecord) : [];
+  const devices = recordsIn(fit["devices"]);
+  const stages = recordsIn(fit["stages"]);
   const errors = stages.flatMap(({ stage, error_ratio: error }) =>
     typeof error === "number" ? [`${cell(stage)} ${error < 0 ? "" : "+"}${(error * 100).toFixed(1)} %`] : [],
   );
@@ -179,8 +184,8 @@ export async function slotPlan(client: Client, name: string, format: Format): Pr
 async function whyNoLog(client: Client, name: string): Promise<string> {
   const slot = await client.one(`/api/slots/${encodeURIComponent(name)}`, "name");
   const { enabled, state, transitions, file } = slot;
-  const all = Array.isArray(transitions) ? transitions.filter(isRecord) : [];
-  const hasStarted = typeof slot["last_load_seconds"] === "number" || all.some(({ to }) => to === "starting");
+  const hasStarted =
+    typeof slot["last_load_seconds"] === "number" || recordsIn(transitions).some(({ to }) => to === "starting");
   if (hasStarted) return `${name} has printed nothing, or its log was removed`;
   const next =
     enabled === false
@@ -216,7 +221,10 @@ export async function* slotLogs(
   }
 }
 
-/** The data of each server-sent event; `onComment` gets the comments, which report progress. */
+/**
+ * The data of each line of server-sent events; `onComment` gets the comments, which report progress. Engines end lines in
+ * LF or CRLF, and leave out the blank after the colon or not.
+ */
 export async function* events(
   body: AsyncIterable<Uint8Array>,
   onComment: (text: string) => void = () => undefined,
@@ -225,10 +233,10 @@ export async function* events(
   let rest = "";
   for await (const chunk of body) {
     rest += decoder.decode(chunk, { stream: true });
-    const parts = rest.split("\n\n");
-    rest = parts.pop() ?? "";
-    for (const line of parts.flatMap((part) => part.split("\n"))) {
-      if (line.startsWith("data: ")) yield line.slice("data: ".length);
+    const lines = rest.split(/\r?\n/);
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      if (line.startsWith("data:")) yield line.slice("data:".length).replace(/^ /, "");
       else if (line.startsWith(":")) onComment(line.slice(1).trim());
     }
   }

@@ -1,5 +1,5 @@
 import { CommandError, type Client } from "./client.ts";
-import { age, cell, isRecord, render, renderOne, type Format } from "./output.ts";
+import { age, cell, isRecord, recordsIn, render, renderOne, type Format } from "./output.ts";
 import { slotColumns } from "./slots.ts";
 
 /** An overview of the service and its slots. */
@@ -19,7 +19,7 @@ export async function statusText(client: Client, format: Format): Promise<string
     if (!isRecord(check) || check["status"] === "ok") continue;
     if (Array.isArray(check["counts"])) {
       const { troubleLines } = await import("./conditions.ts");
-      lines.push(...(await troubleLines(client, check["counts"].filter(isRecord), slots)));
+      lines.push(...(await troubleLines(client, recordsIn(check["counts"]), slots)));
       continue;
     }
     lines.push(`  ${name.replaceAll("_", " ")}: ${cell(check["status"])} ${describe(check)}`);
@@ -32,8 +32,7 @@ export async function statusText(client: Client, format: Format): Promise<string
 async function problems(client: Client): Promise<string[]> {
   try {
     const answer = await client.send("POST", "/api/config/validate");
-    const found = isRecord(answer) ? answer["diagnostics"] : undefined;
-    return (Array.isArray(found) ? found.filter(isRecord) : []).map(({ file, line, column, message }) => {
+    return recordsIn(isRecord(answer) ? answer["diagnostics"] : undefined).map(({ file, line, column, message }) => {
       const place = [file, line, column].filter((part) => part !== undefined && part !== null).map(cell);
       return `    ${place.join(":")}: ${cell(message)}`;
     });

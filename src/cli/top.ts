@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "./client.ts";
 import type { CommandContext } from "./context.ts";
-import { bytes, cell, isRecord, render, type Column } from "./output.ts";
+import { bytes, cell, isRecord, recordsIn, render, type Column } from "./output.ts";
 import { slotColumns } from "./slots.ts";
 
 /** The interval between two samples: rates are over this time. */
@@ -67,7 +67,7 @@ function memoryOf(row: Readonly<Record<string, unknown>>, place: "host" | "gpu")
   const { memory } = row;
   if (!isRecord(memory)) return "-";
   if (place === "host") return typeof memory["host_bytes"] === "number" ? bytes(memory["host_bytes"]) : "-";
-  const devices = Array.isArray(memory["devices"]) ? memory["devices"].filter(isRecord) : [];
+  const devices = recordsIn(memory["devices"]);
   const sum = devices.reduce((total, device) => total + (typeof device["bytes"] === "number" ? device["bytes"] : 0), 0);
   return devices.length === 0 ? "-" : bytes(sum);
 }

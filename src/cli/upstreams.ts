@@ -1,16 +1,16 @@
 import { notBerth, type Client } from "./client.ts";
 import { fieldLine, named, showDeclared, type DeclaredKind, type Row } from "./declared.ts";
-import { cell, isRecord, render, type Column, type Format } from "./output.ts";
+import { cell, isRecord, recordsIn, render, type Column, type Format } from "./output.ts";
 
-const circuits: Readonly<Record<string, string>> = {
-  closed: "serving",
-  open: "paused: it keeps failing",
-  halfOpen: "tried again",
-};
+const circuits = new Map<unknown, string>([
+  ["closed", "serving"],
+  ["open", "paused: it keeps failing"],
+  ["halfOpen", "tried again"],
+]);
 
 function stateOf({ circuit, spec }: Row): string {
   if (spec === null) return "not declared validly";
-  return circuits[String(circuit)] ?? cell(circuit);
+  return circuits.get(circuit) ?? cell(circuit);
 }
 
 function specOf({ spec }: Row): Row {
@@ -50,7 +50,7 @@ async function upstreamLines(upstream: Row): Promise<readonly string[]> {
     ["key", keySource(auth)],
     ["capabilities", Array.isArray(capabilities) ? capabilities.map(cell).join(", ") : capabilities],
     ["models", upstream["models"]],
-    ["declared", Array.isArray(models) ? models.filter(isRecord).map(modelOf).join(", ") : undefined],
+    ["declared", recordsIn(models).map(modelOf).join(", ")],
     ["discovers", isRecord(discover) ? `every ${cell(discover["intervalSeconds"])} s` : "no"],
     ["in flight", upstream["in_flight"]],
     ["queued", upstream["queued"]],

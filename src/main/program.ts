@@ -107,9 +107,9 @@ function addHelp(program: Command): void {
   withExamples(help, ["berth help slot swap", "the same as `berth slot swap --help`"]);
 }
 
-/** An empty variable in a script means no slot, not all of them. */
+/** An empty variable in a script means no slot, not all of them, and no directory rather than the present one. */
 function refuseEmpty(command: Command): void {
-  const names: readonly string[] = ["slot", "ref", "model", "id"];
+  const names: readonly string[] = ["slot", "ref", "model", "id", "directory"];
   for (const [index, argument] of command.registeredArguments.entries()) {
     if (names.includes(argument.name()) && command.args[index] === "")
       command.error(`error: argument '${argument.name()}' is empty`);

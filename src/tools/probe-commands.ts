@@ -64,7 +64,8 @@ async function probeOfOperator(context: ProbeCommandContext): Promise<Readonly<R
       const next = "start an operator there; if one runs, it may be older than this command";
       throw new CommandError(error.code, error.message, next);
     }
-    const why = error.code === "unreachable" ? `nothing answers at ${client.server}` : "no operator has ownProbe yet";
+    const why =
+      error.code === "unreachable" ? `nothing answers at ${client.server}` : "no operator has probed this machine yet";
     context.note(`${why}: this is the command's own probe, as its own user\n`);
     return undefined;
   }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { chmod, writeFile } from "node:fs/promises";
+import { access, chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { promisify } from "node:util";
@@ -84,6 +84,26 @@ describe("completion in bash", () => {
       assert.equal(stdout, `${words}\n`);
     });
   }
+
+  it("runs nothing that a service has put into a name", async () => {
+    await using directory = await tempDir();
+    const made = join(directory.path, "made");
+    const names = `primary\n$(touch\${IFS}${made})\n\`touch\${IFS}${made}\`\n*\n`;
+    const { stdout } = await run(
+      "bash",
+      ["-c", `${script}\nberth() { printf '%s' "$NAMES"; }; _berth; printf '%s\\n' "\${COMPREPLY[@]}"`],
+      {
+        cwd: directory.path,
+        env: { PATH: process.env["PATH"], NAMES: names, COMP_LINE: "berth slot show ", COMP_POINT: "16" },
+      },
+    );
+    await assert.rejects(access(made), { code: "ENOENT" });
+    // As bash itself would quote them.
+    assert.deepEqual(
+      stdout.split("\n").map((word) => word.replaceAll("\\", "")),
+      names.split("\n"),
+    );
+  });
 });
 
 for (const [line, said] of [

@@ -301,6 +301,9 @@ describe("a command that is used wrongly", () => {
     ["proxy", "render", "--http-port", "0"],
     ["proxy", "render", "--https-port", "65536"],
     ["proxy", "render", "--http-port", "443"],
+    // An empty variable in a script: the present directory is none that was named.
+    ["config", "migrate", ""],
+    ["config", "validate", ""],
   ]) {
     it(`exits with 2: berth ${args.join(" ")}`, async () => {
       const { code, stdout, stderr } = await runBerth(args);

@@ -184,6 +184,20 @@ describe("berth probe", () => {
     assert.match(stdout, new RegExp(`^disk +state: .* \\(${directory.path}\\)$`, "m"));
   });
 
+  it("probes by itself where no operator has probed this machine yet, and says so", async () => {
+    await using directory = await tempDir();
+    await using api = await apiDouble({
+      [asking]: (response) => {
+        response.statusCode = 404;
+        response.end(JSON.stringify(failure("system.not_found", "no operator has probed")));
+      },
+    });
+    const env = { SVC_PORT: new URL(api.url).port, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };
+    const { code, stderr } = await runBerth(["probe"], env);
+    const said = "no operator has probed this machine yet: this is the command's own probe, as its own user\n";
+    assert.deepEqual([code, stderr], [0, said]);
+  });
+
   it("takes no other form of output", async () => {
     const { code, stderr } = await runBerth(["probe", "-o", "name"]);
     assert.equal(code, 2);

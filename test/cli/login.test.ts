@@ -68,6 +68,18 @@ describe("berth login", () => {
     assert.equal((await stat(file)).mode & 0o777, 0o600);
   });
 
+  it("keeps a token where one directory is that of data and of configuration", async () => {
+    await using home = await tempDir();
+    await using api = await apiDouble({ "/api/slots": { object: "list", data: [] } });
+    const file = join(home.path, "berth/credentials.json");
+    await mkdir(join(home.path, "berth"));
+    await writeFile(file, JSON.stringify({ schema: 1, servers: { [api.url]: token } }), { mode: 0o600 });
+    const env = { XDG_DATA_HOME: home.path, XDG_CONFIG_HOME: home.path };
+    for (let time = 0; time < 2; time += 1) await runBerth(["--server", api.url, "slot", "list"], env);
+    assert.deepEqual(api.authorizations, [`Bearer ${token}`, `Bearer ${token}`]);
+    assert.deepEqual(JSON.parse(await readFile(file, "utf8")), { schema: 1, servers: { [api.url]: token } });
+  });
+
   it(
     "is not needed where the home directory cannot be read, as for a service that root has started",
     { skip: noOtherUser() ?? false },
@@ -152,3 +164,14 @@ it("a terminal does not show typed text", async () => {
   assert.equal(await typed, "svc_a.b");
   assert.equal(String(output.read()), "Token: \n");
 });
+
+for (const [name, key] of [
+  ["Ctrl-C", "\u0003"],
+  ["Ctrl-D", "\u0004"],
+] as const)
+  it(`${name} in place of a token is no fault of the command's`, async () => {
+    const [input, output] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
+    const typed = readSecret("Token: ", input, output);
+    input.write(key);
+    await assert.rejects(typed, { name: "CommandError", code: "cancelled", message: "no token was given" });
+  });

@@ -88,6 +88,16 @@ describe("berth bench", () => {
     assert.ok((data[0]?.tokens_per_second_each ?? 0) >= 0, stdout);
   });
 
+  it("refuses to measure no request, and answers of no token, before it loads the slot", async () => {
+    await using api = await apiDouble({});
+    for (const option of ["--requests", "--max-tokens"]) {
+      const { code, stderr } = await runBerth(["bench", "primary", option, "0"], { SVC_URL: api.url });
+      assert.equal(code, 2);
+      assert.match(stderr, new RegExp(`${option} .*It must be 1 or more`));
+    }
+    assert.deepEqual(api.asked, []);
+  });
+
   it("refuses a level without a token, and leaves single empty answers out", async () => {
     const empty = stream(chunk({}, "stop").slice(6).trim(), "[DONE]");
     await using api = await apiDouble({

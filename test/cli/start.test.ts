@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
-import { readdir, readFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { z } from "zod";
 import { apiDouble } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
@@ -67,3 +69,13 @@ for (const [args, own] of [
     );
   });
 }
+
+it("bin/berth is found by a path from here, whatever CDPATH a shell has exported", async () => {
+  await using directory = await tempDir();
+  await mkdir(join(directory.path, "bin"));
+  const { stdout } = await promisify(execFile)("bin/berth", ["--version"], {
+    cwd: root,
+    env: { PATH: process.env["PATH"], CDPATH: directory.path },
+  });
+  assert.match(stdout, /^\d+\.\d+\.\d+/);
+});

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { describe, it } from "node:test";
+import { events } from "../../src/cli/slots.ts";
 import { apiDouble, failure, stream } from "../support/api-double.ts";
 import { command } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
@@ -37,6 +38,28 @@ describe("berth chat", () => {
     const ended = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
     assert.deepEqual(ended, { code: 0, stdout: "Hey\n", stderr: "primary: pulling 41%\nprimary: starting\n" });
   });
+
+  for (const [what, lines] of [
+    [
+      "in CRLF",
+      [": waiting", "", `data: ${delta("Hé")}`, "", `data: ${delta("y")}`, "", "data: [DONE]", "", ""].join("\r\n"),
+    ],
+    ["without the blank after a colon", `data:${delta("Hé")}\n\ndata:${delta("y")}\n\ndata:[DONE]\n\n`],
+  ] as const)
+    it(`reads an engine's stream ${what}, wherever it is cut`, async () => {
+      const sent = Buffer.from(lines);
+      for (const size of [1, 7, sent.length]) {
+        const cut = async function* (): AsyncIterable<Uint8Array> {
+          for (let at = 0; at < sent.length; at += size) yield sent.subarray(at, at + size);
+        };
+        assert.deepEqual(await Array.fromAsync(events(cut())), [delta("Hé"), delta("y"), "[DONE]"]);
+      }
+      await using api = await apiDouble({
+        "/v1/chat/completions": (response) =>
+          void response.writeHead(200, { "content-type": "text/event-stream" }).end(lines),
+      });
+      assert.equal((await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url })).stdout, "Héy\n");
+    });
 
   it("sends piped text", async () => {
     await using api = await apiDouble({ "/v1/chat/completions": stream(delta("Hey"), "[DONE]") });
@@ -77,9 +100,21 @@ describe("berth chat", () => {
     child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
     child.stdin.end("\n");
     assert.equal(await new Promise((resolve) => child.once("close", resolve)), 1);
-    assert.match(stderr, /^usage: standard input is empty\n/);
+    assert.equal(stderr, "usage: standard input is empty\npipe a message in, or name it: berth chat SLOT MESSAGE\n");
     assert.equal((await runBerth(["chat", "primary", " "], { SVC_URL: api.url })).code, 2);
     assert.deepEqual(api.asked, []);
+  });
+
+  it("has a remedy of its own for an empty manifest", async () => {
+    const child = spawn(command, ["slot", "create", "coder", "-f", "-"], {
+      env: { PATH: process.env["PATH"] },
+      stdio: ["pipe", "ignore", "pipe"],
+    });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    child.stdin.end();
+    assert.equal(await new Promise((resolve) => child.once("close", resolve)), 1);
+    assert.equal(stderr, "usage: standard input is empty\npipe a manifest in, or name its file\n");
   });
 
   it("fails when the stream ends in an error", async () => {

@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parse } from "yaml";
 import { apiDouble, failure } from "../support/api-double.ts";
+import { groupShow, groupTable } from "../../src/cli/groups.ts";
+import { Client } from "../../src/cli/client.ts";
+import { upstreamTable } from "../../src/cli/upstreams.ts";
 import { runBerth } from "../support/command.ts";
 import { coder, model, primary, slots } from "./fixture.ts";
 
@@ -327,4 +330,39 @@ it("sends the token of SVC_TOKEN", async () => {
   await using api = await apiDouble({ "/api/slots": { object: "list", data: [primary] } });
   await runBerth(["slot", "list"], { SVC_URL: api.url, SVC_TOKEN: "secret" });
   assert.deepEqual(api.authorizations, ["Bearer secret"]);
+});
+
+describe("texts of a service", () => {
+  it("move no cursor, in whatever field they come", async () => {
+    const evil = "a\u001B[2Jb";
+    const group = {
+      name: evil,
+      declared: true,
+      lent_until: evil,
+      members: [{ slot: evil, state: evil, message: evil }],
+    };
+    await using api = await apiDouble({
+      "/api/groups": { object: "list", data: [group, { ...group, name: "gpu", lent_until: null }] },
+      "/api/upstreams": { object: "list", data: [{ name: evil, circuit: evil, spec: {} }] },
+    });
+    const client = new Client({ server: api.url, token: undefined });
+    const texts = await Promise.all([
+      groupTable(client, "wide"),
+      groupTable(client, "name"),
+      groupShow(client, "gpu", "table"),
+      upstreamTable(client, "wide"),
+    ]);
+    for (const text of texts) {
+      assert.ok(!text.includes("\u001B"), JSON.stringify(text));
+      assert.ok(text.includes("a [2Jb"), JSON.stringify(text));
+    }
+  });
+
+  it("are shown where a newer service has a word that this command does not know", async () => {
+    await using api = await apiDouble({
+      "/api/upstreams": { object: "list", data: [{ name: "acme", circuit: "constructor", spec: {} }] },
+    });
+    const text = await upstreamTable(new Client({ server: api.url, token: undefined }), "table");
+    assert.match(text, /^acme +constructor /m);
+  });
 });

@@ -101,7 +101,7 @@ describe("make run", () => {
         ],
         [
           { MODEL: "hf://owner/repo/model.gguf" },
-          /^make run: MODEL=hf:\/\/owner\/repo\/model\.gguf is an address, and this version downloads no models; fetch the GGUF file with a browser or curl, then: make run MODEL=\/path\/to\/model\.gguf\n$/,
+          /^make run: MODEL=hf:\/\/owner\/repo\/model\.gguf is an address; give the path of a GGUF file, or .* bin\/berth model pull hf:\/\/owner\/repo\/model\.gguf\n$/,
         ],
         [{ MODEL: directory.path }, /^make run: MODEL=\S+ is a directory; give the path of a GGUF file\n$/],
         [

@@ -1,12 +1,11 @@
 import { ApiFailure, request } from "../shared/api.ts";
 import { events, type ServerEvent } from "../shared/sse.ts";
 import type { Conversation, Message, ToolCall } from "./model.ts";
-import { sentMessages } from "./turns.ts";
+import { sentMessages, thoughtsOf, type Thinking } from "./turns.ts";
 import { sendingWords, waitWords } from "./wait-words.ts";
 
-interface Delta {
+interface Delta extends Thinking {
   readonly content?: string | null;
-  readonly reasoning_content?: string | null;
   readonly tool_calls?: readonly { index?: number; function?: { name?: string; arguments?: string } }[];
 }
 
@@ -73,7 +72,7 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
     if (delta === undefined) continue;
     beganMs ??= performance.now();
     content += delta.content ?? "";
-    thoughts += delta.reasoning_content ?? "";
+    thoughts += thoughtsOf(delta);
     for (const { index = 0, function: called } of delta.tool_calls ?? []) {
       const known = calls.get(index) ?? { name: "", arguments: "" };
       calls.set(index, {

@@ -1,5 +1,15 @@
 import type { Message, Part } from "./model.ts";
 
+/** What a model thinks, in a piece of its answer: llama.cpp calls it `reasoning_content`, OpenRouter `reasoning`. */
+export interface Thinking {
+  readonly reasoning_content?: string | null;
+  readonly reasoning?: unknown;
+}
+
+export function thoughtsOf({ reasoning_content: content, reasoning }: Thinking): string {
+  return content || (typeof reasoning === "string" ? reasoning : "");
+}
+
 export interface WireMessage {
   readonly role: string;
   readonly content: string | readonly Part[];

@@ -14,7 +14,7 @@ const limitMs = 60_000;
 const pollMs = 200;
 
 /**
- * Writes the CRDs by server-side apply, as `berth`, and resolves once the API server serves them all. Stored objects stay.
+ * Writes the CRDs by server-side apply, and resolves once the API server serves them all. Stored objects stay.
  * Rejects with the API server's error, or with CommandError after a minute without an established kind.
  */
 export async function applyKinds(

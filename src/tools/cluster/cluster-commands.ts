@@ -19,7 +19,7 @@ export function addClusterCommands(program: Command, { env, write }: CommandCont
     .description("delete slots, stop the operator, and remove what would keep other slots from being deleted")
     .option("--selector <labels>", "labels of the slots to delete; absent: none is deleted")
     .option("--deployment <name>", "the operator's Deployment, scaled to 0; absent: none")
-    .option("--seconds <number>", "longest wait for each of the two", whole, 120)
+    .option("--seconds <number>", "longest wait for the slots, for the operator, and for the other slots", whole, 120)
     .action(async (options: { selector?: string; deployment?: string; seconds: number }) => {
       const { releaseCluster } = await import("../../store/open-cluster.ts");
       const { withCluster } = await import("./with-cluster.ts");

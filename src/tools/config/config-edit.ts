@@ -88,7 +88,11 @@ async function fileOf(configDir: string, what: string): Promise<string> {
 /** Resolves with the failure. */
 async function runEditor(env: NodeJS.ProcessEnv, file: string): Promise<CommandError | undefined> {
   const editor = env["VISUAL"] || env["EDITOR"] || "vi";
-  const child = spawn("sh", ["-c", `${editor} "$1"`, "sh", file], { env, stdio: "inherit" });
+  // A Ctrl-C is the editor's: the terminal sends it to this process and to the shell, too, and the edit would be lost.
+  const ignore = (): void => undefined;
+  process.on("SIGINT", ignore);
+  using _restored = { [Symbol.dispose]: () => void process.off("SIGINT", ignore) };
+  const child = spawn("sh", ["-c", `trap : INT; ${editor} "$1"`, "sh", file], { env, stdio: "inherit" });
   const code = await new Promise<number | null>((settle, reject) => {
     child.once("error", reject);
     child.once("exit", settle);

@@ -32,6 +32,8 @@ export async function accessFindings(config: Config, isPasswordInFile: boolean):
           "leave SVC_HOST unset and put a proxy before it",
         ),
   );
+  // In a cluster an Ingress is the proxy.
+  if (config.store === "kubernetes") return findings;
   const { isPrivateName } = await import("../proxy/caddyfile.ts");
   if (!isPrivateName(hostname) && tlsEmail === undefined) {
     findings.push(

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
+import { isIP } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { parseJson } from "../../lib/json.ts";
 import { request as httpRequest } from "../../lib/node-http.ts";
@@ -72,8 +73,9 @@ function isTls(socket: unknown): socket is TLSSocket {
 async function open(target: EdgeTarget, path: string, headers: Record<string, string>): Promise<IncomingMessage> {
   const { url, address, root, isVerifying } = target;
   const isTls = url.protocol === "https:";
+  const name = url.hostname.replace(/^\[|\]$/g, "");
   const options = {
-    host: address?.host ?? url.hostname.replace(/^\[|\]$/g, ""),
+    host: address?.host ?? name,
     port: address?.port ?? Number(url.port || (isTls ? 443 : 80)),
     path,
     headers: { ...headers, host: url.host },
@@ -85,7 +87,8 @@ async function open(target: EdgeTarget, path: string, headers: Record<string, st
       ? httpsRequest(
           {
             ...options,
-            servername: url.hostname,
+            // An address is no name of a server: the certificate is compared with the address itself.
+            servername: isIP(name) === 0 ? name : "",
             rejectUnauthorized: isVerifying,
             ...(root === undefined ? {} : { ca: root }),
           },

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { command } from "../../support/berth.ts";
 import { runBerth, type Ended } from "../../support/command.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -133,6 +136,28 @@ your text is kept in EDIT/primary.toml
       "editor.failed: DIR/editor ended with 3; nothing is saved\nyour text is kept in EDIT/primary.toml\n",
     );
     assert.equal(await readFile(here.file, "utf8"), valid);
+  });
+
+  it("goes on after a Ctrl-C, which is the editor's", async () => {
+    await using here = await site();
+    const editor = join(here.path, "editor");
+    await writeFile(editor, `#!/bin/sh\ntrap '' INT\nkill -INT 0\necho "# more" >>"$1"\n`);
+    await chmod(editor, 0o755);
+    const env = {
+      PATH: process.env["PATH"],
+      SVC_CONFIG_DIR: join(here.path, "config"),
+      EDITOR: editor,
+      TMPDIR: here.path,
+    };
+    // In a process group of its own, as a terminal's foreground has one.
+    const child = spawn(command, ["config", "edit", "primary"], {
+      env: { ...env, SVC_OPERATOR_PORT: "0" },
+      detached: true,
+      stdio: "ignore",
+    });
+    const [code, signal]: readonly unknown[] = await once(child, "exit");
+    assert.deepEqual([code, signal], [0, null]);
+    assert.equal(await readFile(here.file, "utf8"), `${valid}# more\n`);
   });
 
   it("leaves no copy of an unchanged text", async () => {

@@ -12,7 +12,8 @@ after(() => {
 it("where slots are custom resources, `berth doctor` asks for no manifests and for no engine on this machine", async () => {
   await using site = await doctorSite();
   process.env["KUBECONFIG"] = join(site.stateDir, "no-such-file");
-  const said = await site.examine({ SVC_STORE: "kubernetes", SVC_RUNTIME: "auto", SVC_LLAMA_SERVER: "" });
+  const cluster = { SVC_STORE: "kubernetes", SVC_RUNTIME: "auto", SVC_LLAMA_SERVER: "", SVC_AUTH_ENABLED: "1" };
+  const said = await site.examine(cluster);
   assert.match(said, /^ok +configuration: custom resources of the namespace/m);
   assert.match(said, /^ok +engines: run as Pods of the cluster$/m);
   assert.match(

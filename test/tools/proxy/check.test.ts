@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { createServer, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import { describe, it } from "node:test";
 import { checkProxy, type Finding } from "../../../src/tools/proxy/check.ts";
-import type { EdgeTarget } from "../../../src/tools/proxy/edge-client.ts";
+import { askEdge, type EdgeTarget } from "../../../src/tools/proxy/edge-client.ts";
+import { certificate } from "../../support/certificate.ts";
 import { listen } from "../../support/listen.ts";
 
 /** The finding on streams behind a DOUBLE of a proxy, which answers for the service too, over plain HTTP. */
@@ -50,4 +52,20 @@ describe("berth proxy check, of streams", () => {
       assert.deepEqual(await streamsBehind(onEvents), { outcome: "failed", what, detail });
     });
   }
+});
+
+it("a proxy is told the name that is asked for, and never an address as a name", async () => {
+  const told: unknown[] = [];
+  const server = createTlsServer(certificate, (_request, response) => void response.end("{}"));
+  server.on("secureConnection", ({ servername }) => told.push(servername));
+  const port = await listen(server);
+  const address = { host: "127.0.0.1", port };
+  try {
+    for (const name of ["hub.test", "127.0.0.1", "[::1]"])
+      await askEdge({ url: new URL(`https://${name}`), address, root: undefined, isVerifying: false }, "/");
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+  assert.deepEqual(told, ["hub.test", false, false]);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { Message } from "../../../web/chat/model.ts";
-import { afterRetry, sentMessages } from "../../../web/chat/turns.ts";
+import { afterRetry, sentMessages, thoughtsOf } from "../../../web/chat/turns.ts";
 
 const question = (content: string, ...images: string[]): Message => ({
   role: "user",
@@ -58,4 +58,17 @@ it("a retry that fails leaves the better answer", () => {
   ] as const)
     assert.deepEqual(afterRetry([earlier], reply), [expected]);
   assert.deepEqual(afterRetry([], nothing), [nothing]);
+});
+
+it("a model's thoughts are shown under any engine's name for them", () => {
+  for (const [delta, thoughts] of [
+    [{ reasoning_content: "so" }, "so"],
+    [{ reasoning: "so" }, "so"],
+    [{ reasoning_content: null, reasoning: "so" }, "so"],
+    [{ reasoning_content: "", reasoning: "so" }, "so"],
+    [{ reasoning_content: "so", reasoning: "so" }, "so"],
+    [{ reasoning: { effort: "low" } }, ""],
+    [{}, ""],
+  ] as const)
+    assert.equal(thoughtsOf(delta), thoughts);
 });

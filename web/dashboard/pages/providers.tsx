@@ -26,7 +26,8 @@ export function ProvidersPage(): JSX.Element {
         {(all) =>
           all.length === 0 ? (
             <p>
-              None is declared. <code>berth upstream create --help</code> shows how.
+              None is declared. A manifest such as <code>upstreams/acme.yaml</code> in the configuration directory
+              declares one: docs/upstreams.md has an example.
             </p>
           ) : (
             <div class="wide">

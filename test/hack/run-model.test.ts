@@ -1,0 +1,28 @@
+import assert from "node:assert/strict";
+import { mkdir, readFile, readlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { useModel } from "../../hack/run-model.ts";
+import { Stop } from "../../hack/run-stop.ts";
+import { rejectionOf } from "../support/rejection.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+it("MODEL replaces the link of an earlier run, and no file that somebody has put there", async () => {
+  await using directory = await tempDir();
+  const [models, slots] = [join(directory.path, "models"), join(directory.path, "config/slots")];
+  for (const each of [models, slots]) await mkdir(each, { recursive: true });
+  const manifest = join(slots, "primary.toml");
+  await writeFile(manifest, '[model]\ndefault = "tiny"\n');
+  for (const from of ["/one", "/other"]) {
+    await useModel(`${from}/big.gguf`, directory.path);
+    assert.equal(await readlink(join(models, "big.gguf")), `${from}/big.gguf`);
+  }
+  assert.equal(await readFile(manifest, "utf8"), '[model]\ndefault = "big"\n');
+  const own = join(models, "own.gguf");
+  await writeFile(own, "the only copy");
+  const { message } = await rejectionOf(useModel("/other/own.gguf", directory.path), Stop);
+  assert.equal(message, `${own} is another file of that name; move it away, or give it as MODEL`);
+  assert.equal(await readFile(own, "utf8"), "the only copy");
+  await useModel(own, directory.path);
+  assert.equal(await readFile(manifest, "utf8"), '[model]\ndefault = "own"\n');
+});

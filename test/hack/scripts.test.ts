@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdir, readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { tempDir } from "../support/temp-dir.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+it("scripts of hack/ work in the clone, whatever CDPATH a shell has exported", async () => {
+  await using elsewhere = await tempDir();
+  await mkdir(join(elsewhere.path, "hack/cluster"), { recursive: true });
+  const names = (await readdir(join(root, "hack"))).filter((name) => name.endsWith(".sh"));
+  const moved: string[] = [];
+  for (const name of names) {
+    const line = /^.*cd "\$\(dirname "\$0"\)\/.*$/m.exec(await readFile(join(root, "hack", name), "utf8"))?.[0];
+    if (line === undefined) continue;
+    const { stdout } = await promisify(execFile)("sh", ["-c", `${line} && pwd -P`, `hack/${name}`], {
+      cwd: root,
+      env: { PATH: process.env["PATH"], CDPATH: elsewhere.path },
+    });
+    assert.ok(`${stdout.trim()}/`.startsWith(root), `${name}: ${stdout}`);
+    moved.push(name);
+  }
+  assert.ok(moved.length >= 7, moved.join(" "));
+});
+
+it("systemd goes on to start both units, however often that fails", async () => {
+  for (const name of ["gateway", "operator"]) {
+    const unit = await readFile(join(root, `manifests/systemd/berth-${name}.service`), "utf8");
+    assert.match(unit, /^\[Unit\]\n(?:[^[]*\n)?StartLimitIntervalSec=0\n[^]*^Restart=always$/m, name);
+  }
+});
