@@ -28,8 +28,8 @@ export class ChatAnswer implements Answer {
     return this.#delta(delta(piece));
   }
 
-  last({ finishReason }: Finished): object {
-    return this.#delta({}, finishReason);
+  last(finished: Finished): object {
+    return this.#delta({}, endOf(finished));
   }
 
   usage(finished: Finished): object {
@@ -49,17 +49,13 @@ export class ChatAnswer implements Answer {
     return {
       ...this.#head,
       object: "chat.completion",
-      choices: [{ index: 0, message, finish_reason: finished.finishReason }],
+      choices: [{ index: 0, message, ...endOf(finished) }],
       usage: usageOf(finished),
     };
   }
 
-  #delta(change: object, finishReason: string | null = null): object {
-    return {
-      ...this.#head,
-      object: "chat.completion.chunk",
-      choices: [{ index: 0, delta: change, finish_reason: finishReason }],
-    };
+  #delta(change: object, end: object = noEnd): object {
+    return { ...this.#head, object: "chat.completion.chunk", choices: [{ index: 0, delta: change, ...end }] };
   }
 }
 
@@ -101,8 +97,8 @@ export class TextAnswer implements Answer {
     return this.#choice("content" in piece ? piece.content : "");
   }
 
-  last({ finishReason }: Finished): object {
-    return this.#choice("", finishReason);
+  last(finished: Finished): object {
+    return this.#choice("", endOf(finished));
   }
 
   usage(finished: Finished): object {
@@ -111,12 +107,19 @@ export class TextAnswer implements Answer {
 
   whole(pieces: readonly Piece[], finished: Finished): object {
     const text = pieces.map((piece) => ("content" in piece ? piece.content : "")).join("");
-    return { ...this.#choice(text, finished.finishReason), usage: usageOf(finished) };
+    return { ...this.#choice(text, endOf(finished)), usage: usageOf(finished) };
   }
 
-  #choice(text: string, finishReason: string | null = null): object {
-    return { ...this.#head, choices: [{ index: 0, text, logprobs: null, finish_reason: finishReason }] };
+  #choice(text: string, end: object = noEnd): object {
+    return { ...this.#head, choices: [{ index: 0, text, logprobs: null, ...end }] };
   }
+}
+
+const noEnd = { finish_reason: null };
+
+/** Why an answer ended, as fields of its choice; `stop_reason` is vLLM's name for the stop sequence. */
+function endOf({ finishReason, stop }: Finished): object {
+  return { finish_reason: finishReason, ...(stop === undefined ? {} : { stop_reason: stop }) };
 }
 
 const now = (): number => Math.floor(Date.now() / 1000);

@@ -3,7 +3,7 @@ import type { Body } from "./requests.ts";
 
 /** A message in the form of chat templates: OpenAI's, with the arguments of calls parsed. */
 export interface ChatMessage {
-  readonly role: string;
+  readonly role: "system" | "user" | "assistant" | "tool";
   readonly content: string;
   readonly tool_calls?: readonly ToolCall[];
   readonly tool_call_id?: string;
@@ -36,30 +36,46 @@ export function readMessages(body: Body): ChatMessage[] {
   if (!Array.isArray(messages) || messages.length === 0)
     throw new Refusal(400, "messages must be a list of at least one message");
   return messages.map((message: unknown, index) => {
-    if (!isObject(message) || typeof message["role"] !== "string")
-      throw new Refusal(400, `messages[${index}] has no role`);
-    const { role, tool_calls: calls, tool_call_id: id, name } = message;
+    const path = `messages[${index}]`;
+    if (!isObject(message)) throw new Refusal(400, `${path} must be an object`);
+    const { content, tool_calls: calls, tool_call_id: id, name } = message;
+    const role = readRole(message["role"], path);
+    if (role !== "assistant" && (content === undefined || content === null))
+      throw new Refusal(400, `${path}.content is missing`);
+    if (role === "tool" && typeof id !== "string") throw new Refusal(400, `${path}.tool_call_id is missing`);
     return {
-      // A newer name of the same role, which no chat template knows.
-      role: role === "developer" ? "system" : role,
-      content: readContent(message["content"], index),
-      ...(calls === undefined || calls === null
-        ? {}
-        : { tool_calls: readCalls(calls, `messages[${index}].tool_calls`) }),
+      role,
+      content: readContent(content, path),
+      ...(calls === undefined || calls === null ? {} : { tool_calls: readCalls(calls, `${path}.tool_calls`) }),
       ...(typeof id === "string" ? { tool_call_id: id } : {}),
       ...(typeof name === "string" ? { name } : {}),
     };
   });
 }
 
-function readContent(content: unknown, index: number): string {
+function readRole(role: unknown, path: string): ChatMessage["role"] {
+  switch (role) {
+    case "system":
+    case "user":
+    case "assistant":
+    case "tool":
+      return role;
+    // A newer name of the same role, which no chat template knows.
+    case "developer":
+      return "system";
+    default:
+      throw new Refusal(400, `${path}.role must be system, developer, user, assistant or tool`);
+  }
+}
+
+function readContent(content: unknown, path: string): string {
   if (content === null || content === undefined) return "";
   if (typeof content === "string") return content;
-  if (!Array.isArray(content)) throw new Refusal(400, `messages[${index}].content must be a text or a list of parts`);
+  if (!Array.isArray(content)) throw new Refusal(400, `${path}.content must be a text or a list of parts`);
   return content
     .map((part: unknown) => {
       if (isObject(part) && typeof part["text"] === "string") return part["text"];
-      throw new Refusal(400, `messages[${index}] has a part that is not text; this engine reads text only`);
+      throw new Refusal(400, `${path} has a part that is not text; this engine reads text only`);
     })
     .join("");
 }
@@ -71,17 +87,19 @@ function readCalls(value: unknown, path: string): ToolCall[] {
     if (!isObject(call) || !isObject(called) || typeof called["name"] !== "string")
       throw new Refusal(400, `${path}[${index}] names no function`);
     const id = typeof call["id"] === "string" ? call["id"] : `call_${index}`;
-    return { id, type: "function", function: { name: called["name"], arguments: parsed(called["arguments"]) } };
+    const given = callArguments(called["arguments"], `${path}[${index}].function.arguments`);
+    return { id, type: "function", function: { name: called["name"], arguments: given } };
   });
 }
 
-/** Templates expect the arguments as an object; invalid JSON stays a text. */
-function parsed(value: unknown): unknown {
+/** Arguments as a value, as templates expect them. Some engines write an empty text where there are none. */
+function callArguments(value: unknown, path: string): unknown {
   if (typeof value !== "string") return value ?? {};
+  if (value.trim() === "") return {};
   try {
-    return JSON.parse(value);
+    return JSON.parse(value) ?? {};
   } catch {
-    return value;
+    throw new Refusal(400, `${path} is not JSON`);
   }
 }
 

@@ -35,9 +35,15 @@ export async function* generate(
   let text = "";
   let sent = 0;
   let finishReason: Finished["finishReason"] = "length";
+  let stop: string | undefined;
   const stops = sampling.stop;
   const hold = Math.max(0, ...stops.map(({ length }) => length - 1));
-  const finished = (): Finished => ({ finishReason, promptTokens: prompt.length, completionTokens: tokens.length });
+  const finished = (): Finished => ({
+    finishReason,
+    stop,
+    promptTokens: prompt.length,
+    completionTokens: tokens.length,
+  });
   if (limit === 0) return finished();
   // The state of an earlier request is kept as far as the prompts agree: a continued chat is not read again.
   await sequence.adaptStateToTokens(prompt.slice(0, -1), false);
@@ -55,10 +61,11 @@ export async function* generate(
     tokens.push(token);
     window.push(token);
     text = model.detokenize(window, false, before);
-    const stop = firstStop(text, stops, sent - hold);
-    if (stop !== undefined) {
+    const found = firstStop(text, stops, sent - hold);
+    if (found !== undefined) {
       finishReason = "stop";
-      if (stop > sent) yield { content: text.slice(sent, stop) };
+      stop = found.stop;
+      if (found.at > sent) yield { content: text.slice(sent, found.at) };
       return finished();
     }
     // Half a character, or the possible beginning of a stop sequence, waits for the next token.
@@ -118,9 +125,14 @@ function grammarState(model: LlamaModel, grammar: LlamaGrammar | undefined): Seq
   }
 }
 
-function firstStop(text: string, stops: readonly string[], from: number): number | undefined {
-  const found = stops.map((stop) => text.indexOf(stop, Math.max(0, from))).filter((index) => index >= 0);
-  return found.length === 0 ? undefined : Math.min(...found);
+/** The stop sequence that begins first in `text`, and its place; of several at one place, the client's first. */
+function firstStop(text: string, stops: readonly string[], from: number): { at: number; stop: string } | undefined {
+  let first: { at: number; stop: string } | undefined;
+  for (const stop of stops) {
+    const at = text.indexOf(stop, Math.max(0, from));
+    if (at >= 0 && (first === undefined || at < first.at)) first = { at, stop };
+  }
+  return first;
 }
 
 /** Length of the longest end of `text` that begins a stop sequence. */

@@ -13,7 +13,7 @@ import { answerGrammar } from "./grammar.ts";
 import { generate } from "./generation.ts";
 import type { Pieces } from "./pieces.ts";
 import { contextExceeded, Refusal } from "./refusal.ts";
-import type { Sampling } from "./requests.ts";
+import type { PlacedText, Sampling } from "./requests.ts";
 import { Sequences } from "./sequences.ts";
 import { renderChat } from "./template.ts";
 import { chatWithTools } from "./tool-chat.ts";
@@ -34,7 +34,8 @@ export interface LoadedModel {
   readonly layers: number;
   chat(request: ChatRequest, signal: AbortSignal): Pieces;
   complete(prompt: string, sampling: Sampling, format: AnswerFormat | undefined, signal: AbortSignal): Pieces;
-  embed(texts: readonly string[]): Promise<{ vectors: (readonly number[])[]; tokens: number }>;
+  /** Throws Refusal, also for a text that gives the model nothing to read. */
+  embed(texts: readonly PlacedText[]): Promise<{ vectors: (readonly number[])[]; tokens: number }>;
   rerank(query: string, documents: readonly string[]): Promise<{ scores: readonly number[]; tokens: number }>;
 }
 
@@ -134,9 +135,12 @@ async function embeddingModel(model: LlamaModel, options: EngineArguments, conte
     async embed(texts) {
       let tokens = 0;
       const vectors: (readonly number[])[] = [];
-      for (const text of texts) {
+      for (const { text, place } of texts) {
         await checkFits(model, text, contextSize);
         const tokenized = model.tokenize(text);
+        // The library would answer with a vector without numbers.
+        if (tokenized.length === 0)
+          throw new Refusal(400, `${place} is empty, or has no text that this model can read`);
         // With the tokens that begin and end the text.
         if (tokenized.length + 2 > contextSize) throw contextExceeded(tokenized.length + 2, contextSize);
         tokens += tokenized.length;

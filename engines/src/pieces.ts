@@ -7,6 +7,8 @@ export type Piece =
 
 export interface Finished {
   readonly finishReason: "stop" | "length" | "tool_calls";
+  /** The stop sequence that ended the answer. */
+  readonly stop: string | undefined;
   readonly promptTokens: number;
   readonly completionTokens: number;
 }

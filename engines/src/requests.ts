@@ -46,7 +46,7 @@ export function readSampling(body: Body): Sampling {
       number(body, "max_completion_tokens", 0, 1e9) ??
       number(body, "max_tokens", 0, 1e9) ??
       number(body, "n_predict", -1, 1e9),
-    temperature: number(body, "temperature", 0, 100) ?? 0.8,
+    temperature: number(body, "temperature", 0, 2) ?? 0.8,
     topP: number(body, "top_p", 0, 1) ?? 0.95,
     topK: number(body, "top_k", -1, 1e9),
     minP: number(body, "min_p", 0, 1) ?? 0.05,
@@ -92,6 +92,17 @@ function readStop(value: unknown): string[] {
       return item;
     })
     .filter((item) => item !== "");
+}
+
+/** A text of a request, and its place there, such as `input[1]`. */
+export interface PlacedText {
+  readonly text: string;
+  readonly place: string;
+}
+
+/** As `readTexts`, with the place of each text. */
+export function readPlacedTexts(value: unknown, key: string): PlacedText[] {
+  return readTexts(value, key).map((text, index) => ({ text, place: Array.isArray(value) ? `${key}[${index}]` : key }));
 }
 
 /** A text, or a list of them. Throws Refusal for anything else, and for an empty list. */

@@ -4,7 +4,7 @@ import { readFormat, readMessages, readToolUse } from "./chat-request.ts";
 import type { LoadedModel } from "./llama.ts";
 import type { Piece, Pieces } from "./pieces.ts";
 import { Refusal } from "./refusal.ts";
-import { readSampling, readTexts, type Body, type Sampling } from "./requests.ts";
+import { readPlacedTexts, readSampling, readTexts, type Body, type Sampling } from "./requests.ts";
 
 export interface Post {
   readonly model: LoadedModel;
@@ -37,8 +37,8 @@ export async function answerPost({ model, alias, path, body, response, signal }:
       return await send(response, pieces, sampling, new TextAnswer(name));
     }
     case "/v1/embeddings": {
-      const { vectors, tokens } = await model.embed(readTexts(body["input"], "input"));
-      const isBase64 = body["encoding_format"] === "base64";
+      const isBase64 = isBase64Asked(body);
+      const { vectors, tokens } = await model.embed(readPlacedTexts(body["input"], "input"));
       const data = vectors.map((vector, index) => ({
         object: "embedding",
         index,
@@ -61,6 +61,12 @@ export async function answerPost({ model, alias, path, body, response, signal }:
       if (missing.includes(path)) throw new Refusal(501, `the embedded engine has no ${path}; llama-server does`);
       throw new Refusal(404, `there is no ${path}`);
   }
+}
+
+function isBase64Asked({ encoding_format: format }: Body): boolean {
+  if (format === undefined || format === null || format === "float") return false;
+  if (format === "base64") return true;
+  throw new Refusal(400, "encoding_format must be float or base64");
 }
 
 function topOf({ top_n: top }: Body): number {

@@ -93,21 +93,23 @@ export async function* chatWithTools(
           queue.push({ arguments: { index, text: JSON.stringify(params ?? {}) } });
         }
         queue.end();
-        return result.metadata.stopReason;
+        return result.metadata;
       },
       (error: unknown) => {
         queue.fail(error);
-        return "abort" as const;
+        return { stopReason: "abort" } as const;
       },
     );
   try {
     yield* queue.take();
-    const stopReason = await running;
+    const ended = await running;
     const finishReason: Finished["finishReason"] =
-      stopReason === "maxTokens" ? "length" : ids.size > 0 ? "tool_calls" : "stop";
+      ended.stopReason === "maxTokens" ? "length" : ids.size > 0 ? "tool_calls" : "stop";
+    const isStopped = finishReason === "stop" && ended.stopReason === "customStopTrigger";
+    const stop = isStopped ? ended.customStopTrigger.join("") : undefined;
     // The library may sample one token more than it returns.
     const completionTokens = Math.min(sequence.tokenMeter.usedOutputTokens - before, maxTokens);
-    return { finishReason, promptTokens, completionTokens };
+    return { finishReason, stop, promptTokens, completionTokens };
   } finally {
     // The consumer may have stopped: the sequence is released only when nothing evaluates on it.
     await running;
@@ -183,7 +185,7 @@ export function toHistory(messages: readonly ChatMessage[]): ChatHistoryItem[] {
         if (last?.type !== "model") throw new Refusal(400, "a tool message must follow the call that it answers");
         break;
       default:
-        throw new Refusal(400, `this engine knows no role ${role}`);
+        role satisfies never;
     }
   }
   return history;

@@ -4,6 +4,12 @@ import { ask, choice, events, joined, post, record } from "../support/openai.ts"
 import { startEngine } from "./engine.ts";
 
 const chat = { messages: [{ role: "user", content: "hello" }], max_tokens: 5, temperature: 0 };
+const after = (message: unknown): object => ({ ...chat, messages: [...chat.messages, message] });
+const calling = (text: unknown): object => ({
+  role: "assistant",
+  content: null,
+  tool_calls: [{ id: "call_1", type: "function", function: { name: "clock", arguments: text } }],
+});
 
 test("the embedded engine answers chats and completions", async (t) => {
   await using engine = await startEngine({}, "--ctx-size", "1024", "--parallel", "2");
@@ -102,6 +108,44 @@ test("the embedded engine answers chats and completions", async (t) => {
       /reads text only/,
     ],
     ["no messages", "/v1/chat/completions", {}, 400, /messages must be a list/],
+    ["a temperature out of range", "/v1/chat/completions", { ...chat, temperature: 2.1 }, 400, /from 0 to 2/],
+    [
+      "an unknown role",
+      "/v1/chat/completions",
+      after({ role: "bogus", content: "a" }),
+      400,
+      /^messages\[1\]\.role must be/,
+    ],
+    ["no role", "/v1/chat/completions", after({ content: "a" }), 400, /^messages\[1\]\.role must be/],
+    ["a message that is no object", "/v1/chat/completions", after("a"), 400, /^messages\[1\] must be an object/],
+    [
+      "a question without content",
+      "/v1/chat/completions",
+      after({ role: "user" }),
+      400,
+      /^messages\[1\]\.content is missing/,
+    ],
+    [
+      "a question with content null",
+      "/v1/chat/completions",
+      after({ role: "user", content: null }),
+      400,
+      /^messages\[1\]\.content is missing/,
+    ],
+    [
+      "a result that names no call",
+      "/v1/chat/completions",
+      after({ role: "tool", content: "a" }),
+      400,
+      /^messages\[1\]\.tool_call_id is missing/,
+    ],
+    [
+      "a call with broken arguments",
+      "/v1/chat/completions",
+      after(calling('{"city":')),
+      400,
+      /^messages\[1\]\.tool_calls\[0\]\.function\.arguments is not JSON/,
+    ],
     ["two prompts", "/v1/completions", { prompt: ["a", "b"] }, 400, /one prompt per request/],
     ["a suffix", "/v1/completions", { prompt: "a", suffix: "b" }, 400, /no suffix/],
     ["a penalty out of range", "/v1/completions", { prompt: "a", presence_penalty: 3 }, 400, /from -2 to 2/],
@@ -117,6 +161,14 @@ test("the embedded engine answers chats and completions", async (t) => {
       assert.match(String(record(record(await response.json())["error"])["message"]), message);
     });
   }
+
+  await t.test("a call may have no arguments, an answer no content", async () => {
+    for (const text of ["{}", "", undefined, {}]) {
+      const result = { role: "tool", tool_call_id: "call_1", content: "noon" };
+      await ask(engine.url, "/v1/chat/completions", { ...chat, messages: [...chat.messages, calling(text), result] });
+    }
+    await ask(engine.url, "/v1/chat/completions", after({ role: "assistant", content: null }));
+  });
 
   await t.test("fields with values that request nothing are accepted", async () => {
     await ask(engine.url, "/v1/chat/completions", {

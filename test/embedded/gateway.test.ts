@@ -62,6 +62,15 @@ test("the gateway translates or refuses requests that the embedded engine does n
     assert.deepEqual([chunks[0]?.["type"], chunks.at(-1)?.["type"]], ["message_start", "message_stop"]);
   });
 
+  await t.test("messages name the stop sequence that ended the answer", async () => {
+    const asked = { model: "primary", messages, max_tokens: 200, temperature: 0, stop_sequences: ["never", "weather"] };
+    const end = { stop_reason: "stop_sequence", stop_sequence: "weather" };
+    const whole = await ask(berth.url, "/v1/messages", asked);
+    assert.deepEqual({ stop_reason: whole["stop_reason"], stop_sequence: whole["stop_sequence"] }, end);
+    const { chunks } = await events(await post(berth.url, "/v1/messages", { ...asked, stream: true }));
+    assert.deepEqual(chunks.find(({ type }) => type === "message_delta")?.["delta"], end);
+  });
+
   await t.test("token counts are refused by name", async () => {
     const counted = await post(berth.url, "/v1/messages/count_tokens", { model: "primary", messages });
     assert.equal(counted.status, 501);
@@ -71,6 +80,9 @@ test("the gateway translates or refuses requests that the embedded engine does n
     await berth.state("embed", "ready");
     const embedded = await ask(berth.url, "/v1/embeddings", { model: "embed", input: "hello" });
     assert.equal(list(embedded["data"]).length, 1);
+    const empty = await post(berth.url, "/v1/embeddings", { model: "embed", input: ["a", ""], dimensions: 8 });
+    assert.equal(empty.status, 400);
+    assert.match(await empty.text(), /input\[1\] is empty/);
     const documents = ["one", "again"];
     const ranked = await ask(berth.url, "/v1/rerank", { model: "embed", query: "which", documents, top_n: 1 });
     const [best] = list(ranked["results"]);

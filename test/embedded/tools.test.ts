@@ -151,7 +151,7 @@ test("a model of noise that must call a tool", async (t) => {
     ["a format beside tools", { tools: [clock], response_format: { type: "json_object" } }, /not both/],
     [
       "a result without its call",
-      { tools: [clock], messages: [{ role: "tool", content: "x" }] },
+      { tools: [clock], messages: [{ role: "tool", tool_call_id: "call_1", content: "x" }] },
       /must follow the call/,
     ],
     [

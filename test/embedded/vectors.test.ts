@@ -21,14 +21,31 @@ test("the embedded engine embeds", async (t) => {
     assert.ok(Array.isArray(first) && Math.abs(bytes.readFloatLE(0) - Number(first[0])) < 1e-5);
   });
 
-  await t.test("an input beyond the context is refused", async () => {
-    const response = await post(engine.url, "/v1/embeddings", { input: "the and ".repeat(3000) });
-    assert.equal(response.status, 400);
-    assert.match(
-      String(record(record(await response.json())["error"])["message"]),
-      /^request \(\d+ tokens\) exceeds the available context size/,
-    );
+  await t.test("a blank text has a vector, and null is a form of numbers", async () => {
+    const body = await ask(engine.url, "/v1/embeddings", { input: ["a", " "], encoding_format: null });
+    for (const { embedding } of list(body["data"])) assert.ok(Array.isArray(embedding) && embedding.length === 64);
   });
+
+  const refused: readonly [string, object, RegExp][] = [
+    [
+      "an input beyond the context",
+      { input: "the and ".repeat(3000) },
+      /^request \(\d+ tokens\) exceeds the available context size/,
+    ],
+    ["an empty text", { input: "" }, /^input is empty/],
+    ["an empty text as base64", { input: "", encoding_format: "base64" }, /^input is empty/],
+    ["an empty text in a list, with its place", { input: ["a", "", " "] }, /^input\[1\] is empty/],
+    ["no texts", { input: [] }, /^input is empty/],
+    ["a list of tokens", { input: [1, 2, 3] }, /^input must be a text or a list of texts/],
+    ["an unknown form of numbers", { input: "a", encoding_format: "hex" }, /^encoding_format must be float or base64/],
+  ];
+  for (const [name, asked, message] of refused) {
+    await t.test(`refused: ${name}`, async () => {
+      const response = await post(engine.url, "/v1/embeddings", asked);
+      assert.equal(response.status, 400);
+      assert.match(String(record(record(await response.json())["error"])["message"]), message);
+    });
+  }
 });
 
 test("the embedded engine ranks", async (t) => {
