@@ -223,6 +223,20 @@ describe("EnginePool", () => {
     assert.deepEqual([begun.log, hasty.sockets.length], [["error broken"], 1]);
   });
 
+  it("does not send a request again on which an engine worked for more than a second before it ended", async () => {
+    await using server = await tcpServer((socket, text) => {
+      if (text.split("POST").length === 2) socket.write(ok);
+      // The engine works on it.
+      else setTimeout(() => socket.destroy(), 1100);
+    });
+    const pool = poolTo(server);
+    await ask(pool).over;
+    const second = ask(pool);
+    await second.over;
+    assert.equal(second.error()?.phase, "closed");
+    assert.equal(server.sockets.length, 1);
+  });
+
   it("distinguishes a refused connection, a closed connection, garbage, and half an answer", async () => {
     const refused = ask(new EnginePool({ host: "127.0.0.1", port: await freePort() }));
     await refused.over;

@@ -9,10 +9,17 @@ import {
   type Transport,
   type Upload,
 } from "../exchange.ts";
+import { steadyNow } from "../steady-clock.ts";
 import { Connection } from "./connection.ts";
 
 /** As many as a burst of new streams may need: a connection that must be opened first costs a seventh of a new stream. */
 const idleSocketLimit = 1024;
+
+/**
+ * A kept-alive connection that the engine was closing when the request was sent ends within this. One that ends later was read:
+ * the engine may have worked on the request, or have died of it.
+ */
+const resendLimitMs = 1000;
 
 interface EngineAddress {
   readonly host: string;
@@ -28,7 +35,7 @@ interface EnginePoolEvents {
 
 /**
  * Kept-alive HTTP/1.1 connections to one start of one engine. An own client, since both ends are our own and this path
- * is the hot path. A request is sent again only when a kept-alive socket closed before any byte of an answer.
+ * is the hot path. A request is sent again only when a kept-alive socket closed within a second, before any byte of an answer.
  */
 export class EnginePool implements Transport {
   readonly #host: string;
@@ -145,7 +152,9 @@ class PooledExchange implements Exchange, ExchangeEvents {
   /** Undefined once it is over: then the connection is another's. */
   #connection: Connection | undefined;
   /** Kept only while it may have to be sent again: a stream must not hold its request's body. */
-  #resend: { readonly head: string; readonly body: readonly Buffer[]; readonly timeouts: Timeouts } | undefined;
+  #resend:
+    | { readonly head: string; readonly body: readonly Buffer[]; readonly timeouts: Timeouts; readonly sentAt: number }
+    | undefined;
 
   constructor(pool: EnginePool, events: ExchangeEvents) {
     this.#pool = pool;
@@ -154,7 +163,7 @@ class PooledExchange implements Exchange, ExchangeEvents {
 
   send(head: string, body: readonly Buffer[], { timeouts, isOnce }: SendOptions): this {
     const reused = isOnce === true ? undefined : this.#pool.take();
-    if (reused !== undefined) this.#resend = { head, body, timeouts };
+    if (reused !== undefined) this.#resend = { head, body, timeouts, sentAt: steadyNow() };
     this.#connection = reused ?? this.#pool.open();
     this.#connection.send(head, body, timeouts, this);
     return this;
@@ -205,7 +214,7 @@ class PooledExchange implements Exchange, ExchangeEvents {
     if (phase === "shortage") this.#pool.onShortage();
     const again = this.#resend;
     this.#resend = undefined;
-    if (again === undefined || phase !== "closed") {
+    if (again === undefined || phase !== "closed" || steadyNow() - again.sentAt > resendLimitMs) {
       this.#connection = undefined;
       this.#events.onError(error);
       return;

@@ -1,8 +1,8 @@
-import { connect, type Socket } from "node:net";
 import { atEndOfTurn, type Flushable } from "../end-of-turn.ts";
 import { isShortage } from "../error-code.ts";
 import { ExchangeError, type ExchangeEvents, type ResponseHead, type Timeouts, type Upload } from "../exchange.ts";
 import { longestTimerMs } from "../longest-timer.ts";
+import { EngineSocket } from "./engine-socket.ts";
 import { UploadWriter } from "./upload-writer.ts";
 import { ProtocolError, ResponseParser, type ResponseEvents } from "./response-parser.ts";
 
@@ -15,7 +15,7 @@ const idleSocketMs = 55_000;
 
 /** One socket to an engine, with at most one request in progress. */
 export class Connection implements ResponseEvents, Flushable {
-  readonly #socket: Socket;
+  readonly #socket: EngineSocket;
   readonly #parser: ResponseParser;
   readonly #onGone: (connection: Connection) => void;
   #events: ExchangeEvents | undefined;
@@ -38,9 +38,7 @@ export class Connection implements ResponseEvents, Flushable {
   constructor(host: string, port: number, onGone: (connection: Connection) => void) {
     this.#onGone = onGone;
     this.#parser = new ResponseParser(this);
-    this.#socket = connect({
-      host,
-      port,
+    this.#socket = new EngineSocket({
       noDelay: true,
       onread: {
         buffer: readBuffer,
@@ -52,6 +50,7 @@ export class Connection implements ResponseEvents, Flushable {
         },
       },
     });
+    this.#socket.connect({ host, port });
     this.#arm(connectTimeoutMs, "connect");
     this.#socket.on("connect", () => {
       this.#isConnected = true;
@@ -80,6 +79,7 @@ export class Connection implements ResponseEvents, Flushable {
       this.#isConnected &&
       !this.#isSingleUse &&
       !this.#socket.destroyed &&
+      !this.#socket.isCut &&
       this.#socket.readable &&
       // An answer may arrive before its request was sent completely: the rest of the request then blocks the next one.
       this.#socket.writableLength === 0 &&
@@ -97,7 +97,10 @@ export class Connection implements ResponseEvents, Flushable {
     this.#firstByteMs = timeouts.firstByteMs;
     this.#idleMs = timeouts.idleMs;
     this.#parser.reset();
-    if (this.#isConnected) this.#arm(timeouts.firstByteMs, "timeout");
+    if (this.#isConnected) {
+      this.#socket.reuse();
+      this.#arm(timeouts.firstByteMs, "timeout");
+    }
     let size = 0;
     for (const part of body) size += part.length;
     if (size <= copiedBytes) {
@@ -201,6 +204,7 @@ export class Connection implements ResponseEvents, Flushable {
   }
 
   #ended(): void {
+    if (this.#socket.wasReset) this.#fail(this.#phase(), "the connection was reset");
     try {
       if (this.#events !== undefined && this.#parser.hasBegun) this.#parser.end();
     } catch {
@@ -218,7 +222,7 @@ export class Connection implements ResponseEvents, Flushable {
     for await (const chunk of upload.body) {
       await writer.write(chunk);
       // Also where the engine answers before it has read all: the rest is not needed.
-      if (this.#events === undefined || this.#socket.destroyed) return;
+      if (this.#events === undefined || this.#socket.destroyed || this.#socket.isCut) return;
       if (!this.#parser.hasBegun) this.#arm(this.#idleMs, "timeout");
     }
     writer.end();
