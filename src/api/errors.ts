@@ -69,6 +69,12 @@ const familiarOf: Readonly<Partial<Record<ErrorCode, FamiliarFields>>> = {
   "model.not_loaded": noSuchModel,
 };
 
+/** Headers of every error with the code. SDKs repeat a request after each 5xx that does not forbid it. */
+const headersOf: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, string>>>>> = {
+  "slot.disabled": { "x-should-retry": "false" },
+  "system.not_implemented": { "x-should-retry": "false" },
+};
+
 export interface ErrorEnvelope {
   readonly error: FamiliarFields & {
     readonly code: ErrorCode;
@@ -91,7 +97,7 @@ export interface ApiErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;
   /** Overrides the table's status; only `dispatch.rejected`, which keeps the engine's own status, and 431 need it. */
   readonly status?: number;
-  /** Response headers, e.g. `retry-after`. */
+  /** Response headers, e.g. `retry-after`, beside those of the code. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly cause?: unknown;
   /** Absent: the type that belongs to the status. */
@@ -121,7 +127,7 @@ export class ApiError extends Error {
     this.code = code;
     this.status = options.status ?? errorTable[code][0];
     this.details = options.details;
-    this.headers = options.headers ?? {};
+    this.headers = { ...headersOf[code], ...options.headers };
     this.type = options.type ?? errorType(this.status);
     this.familiar = options.familiar ?? familiarOf[code] ?? {};
   }

@@ -240,6 +240,11 @@ export function slotRules(name: string, spec: ParsedSlotSpec): FieldProblem[] {
   if (spec.load === "always" && spec.pinned && spec.group === undefined) {
     problems.push({ path: ["pinned"], message: "pinned says something only within a group" });
   }
+  for (const [key, value] of Object.entries(spec.request.set)) {
+    if (!isRounded(value)) continue;
+    const message = `holds a whole number beyond ${Number.MAX_SAFE_INTEGER}, which would reach the engine rounded`;
+    problems.push({ path: ["request", "set", key], message });
+  }
   if (new Set(spec.aliases).size !== spec.aliases.length) {
     problems.push({ path: ["aliases"], message: "an alias is listed twice" });
   }
@@ -247,6 +252,12 @@ export function slotRules(name: string, spec: ParsedSlotSpec): FieldProblem[] {
     problems.push({ path: ["aliases"], message: `${name} is already the slot's own name` });
   }
   return problems;
+}
+
+/** Whether a number within the value may be another one than its author wrote. TOML refuses such a number itself. */
+function isRounded(value: unknown): boolean {
+  if (typeof value === "number") return Number.isInteger(value) && !Number.isSafeInteger(value);
+  return typeof value === "object" && value !== null && Object.values(value).some(isRounded);
 }
 
 function capabilityProblems(engine: EngineKind, spec: ParsedSlotSpec): FieldProblem[] {

@@ -99,4 +99,11 @@ describe("errors", () => {
     });
     assert.deepEqual(new ApiError("slot.not_ready").headers, {});
   });
+
+  it("forbid clients to repeat a request that can never succeed", () => {
+    for (const code of ["system.not_implemented", "slot.disabled"] as const) {
+      const error = new ApiError(code, { headers: { "x-a": "1" } });
+      assert.deepEqual(error.headers, { "x-should-retry": "false", "x-a": "1" });
+    }
+  });
 });

@@ -140,6 +140,7 @@ describe("slot rules", () => {
     ["coder", { ...held, load: "onDemand", pinned: true }],
     ["coder", { ...held, pinned: true, group: "gpu0" }],
     ["coder", { ...held, aliases: ["a", "b"] }],
+    ["coder", { ...held, request: { set: { a: [-(2 ** 53) + 1, 0.1, null], b: "18446744073709551615" } } }],
     ["stt", { ...held, capabilities: ["transcription"] }],
     ["stt", { ...held, engine: "npu", capabilities: ["chat", "transcription"] }],
     ["coder", { ...held, capabilities: ["chat", "rerank", "vision"] }],
@@ -182,6 +183,11 @@ describe("slot rules", () => {
     ["coder", { ...held, pinned: true }, "pinned: pinned says something only within a group"],
     ["coder", { ...held, aliases: ["a", "a"] }, "aliases: an alias is listed twice"],
     ["coder", { ...held, aliases: ["coder"] }, "aliases: coder is already the slot's own name"],
+    [
+      "coder",
+      { ...held, request: { set: { a: { b: [2 ** 53] } } } },
+      "request.set.a: holds a whole number beyond 9007199254740991, which would reach the engine rounded",
+    ],
   ];
   for (const [name, spec, problem] of refused) {
     it(`refuse ${name} ${JSON.stringify(spec)}`, () => assert.deepEqual(rules(name, spec), [problem]));

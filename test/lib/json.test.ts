@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { parseJson } from "../../src/lib/json.ts";
+import { mayLoseNumbers, parseExactJson, parseJson } from "../../src/lib/json.ts";
 
 describe("parseJson", () => {
   for (const text of ["null", "false", "0", '""', '{"a":[1]}']) {
@@ -13,4 +13,62 @@ describe("parseJson", () => {
   for (const text of ["", "{", "undefined", "{} {}"]) {
     it(`takes ${JSON.stringify(text)} for none`, () => assert.equal(parseJson(text), undefined));
   }
+});
+
+describe("parseExactJson", () => {
+  const again = (text: string): string => JSON.stringify(parseExactJson(text));
+
+  for (const text of [
+    '{"a":9007199254740993,"b":-12345678901234567890}',
+    "[1e400,-1E+400,1e21,123.45678901234567e300]",
+    `[${"9".repeat(400)}]`,
+    '{"":18446744073709551615,"__proto__":{"a":18446744073709551615},"toJSON":18446744073709551615}',
+    '{"rawJSON":"18446744073709551615","x":{"rawJSON":18446744073709551615}}',
+    '{"a":"18446744073709551615","b":" 1e400"}',
+    '[0.1234567890123456,9007199254740991,null,true,"",1.5,-1]',
+  ]) {
+    it(`keeps ${text.slice(0, 60)}`, () => assert.equal(again(text), text));
+  }
+
+  it("keeps the last of two equal keys, as JSON.parse does", () => {
+    const twice = '{"a":{"b":1},"a":9007199254740993,"c":9007199254740995}';
+    assert.equal(again(twice), '{"a":9007199254740993,"c":9007199254740995}');
+  });
+
+  it("has numbers that a double holds as numbers", () => {
+    assert.deepEqual(parseExactJson('{"a":[1e5,1234567890123456,9007199254740991,1.5e-300]}'), {
+      a: [1e5, 1234567890123456, 9007199254740991, 1.5e-300],
+    });
+  });
+
+  it("has a number by itself as a number", () => {
+    for (const each of ["9007199254740993", " 1e400"]) assert.equal(parseExactJson(each), Number(each));
+  });
+
+  for (const broken of ["", "[9007199254740993", "[9007199254740993,]", "undefined"]) {
+    it(`takes ${JSON.stringify(broken)} for none`, () => assert.equal(parseExactJson(broken), undefined));
+  }
+});
+
+describe("mayLoseNumbers", () => {
+  for (const text of ['{"a":1310456789012345678}', "[1e400]", "[\n-1E5]", "[1.5e+30]", '{"a" : 12345678.1234567e9}']) {
+    it(`finds the number of ${JSON.stringify(text)}`, () => assert.equal(mayLoseNumbers(text), true));
+  }
+
+  for (const text of [
+    '{"a":"id1310456789012345678"}',
+    '["iVBORw0KGgo1e400AAA1E+"]',
+    "[0.1234567890123456789,1e-400]",
+  ]) {
+    it(`finds none in ${text}`, () => assert.equal(mayLoseNumbers(text), false));
+  }
+
+  it("reads a hostile text in time that grows with its length", () => {
+    for (const part of ["1", "1e1", "1.", "123456789012345a", ",1", ":-1.1"]) {
+      const body = `{"a":"x${part.repeat(400_000 / part.length)}"}`;
+      const startedAt = performance.now();
+      mayLoseNumbers(body);
+      assert.ok(performance.now() - startedAt < 2000, part);
+    }
+  });
 });

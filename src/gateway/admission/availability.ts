@@ -161,7 +161,6 @@ function disabled(name: string, status: SlotStatus): ApiError {
   return new ApiError("slot.disabled", {
     message: `slot ${name} is disabled${reason === "NotConfigured" ? ": no manifest configures it" : ""}`,
     details: { slot: name, state: "offline", reason },
-    headers: { "x-should-retry": "false" },
   });
 }
 

@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import { isRecord } from "../../lib/record.ts";
-import { encodeRequest, parseAnswer, parseRequest } from "../protocols/json.ts";
+import { encodeRequest, parseAnswer, parseExactRequest } from "../protocols/json.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
 import { parseJson } from "../../lib/json.ts";
 
@@ -13,7 +13,7 @@ const voiceLimit = 500;
  * know (`instructions`, `lang_code`) are kept. Throws ApiError `dispatch.invalid_request`, naming the field.
  */
 export function speechRequest(body: Buffer): Buffer {
-  const fields = parseRequest(body);
+  const fields = parseExactRequest(body);
   const { input, voice } = fields;
   const format = fields["response_format"] ?? "mp3";
   const speed = fields["speed"] ?? 1;

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { contentSchema, withText } from "./content-parts.ts";
 
 /** The translated part of a chat engine's answers: OpenAI's shapes, and additions of engines. */
 
@@ -24,16 +25,18 @@ export const chatAnswerSchema = z.object({
     .array(
       z.object({
         ...finish,
-        message: z.object({
-          ...reasoning,
-          content: z.string().nullish(),
-          refusal: z.string().nullish(),
-          tool_calls: z
-            .array(
-              z.object({ id: z.string().nullish(), function: z.object({ name: z.string(), arguments: z.string() }) }),
-            )
-            .nullish(),
-        }),
+        message: z
+          .object({
+            ...reasoning,
+            content: contentSchema,
+            refusal: z.string().nullish(),
+            tool_calls: z
+              .array(
+                z.object({ id: z.string().nullish(), function: z.object({ name: z.string(), arguments: z.string() }) }),
+              )
+              .nullish(),
+          })
+          .transform(withText),
       }),
     )
     .min(1),
@@ -50,7 +53,7 @@ export const chatChunkSchema = z.object({
         delta: z
           .object({
             ...reasoning,
-            content: z.string().nullish(),
+            content: contentSchema,
             refusal: z.string().nullish(),
             tool_calls: z
               .array(
@@ -62,6 +65,7 @@ export const chatChunkSchema = z.object({
               )
               .nullish(),
           })
+          .transform(withText)
           .nullish(),
       }),
     )

@@ -5,10 +5,12 @@ import { SseDecoder } from "./sse-decoder.ts";
 
 export type ChatChoice = ChatChunk["choices"][number];
 export type ChatDelta = NonNullable<ChatChoice["delta"]>;
+type ToolCall = NonNullable<ChatDelta["tool_calls"]>[number];
 
 /** A chat engine's stream on its way into the events of another protocol, which a subclass writes. */
 export abstract class ChatStream implements NonNullable<AnswerTranslation["stream"]> {
   readonly #decoder = new SseDecoder();
+  readonly #calls = new CallIndices();
   #out = "";
   /** No event may follow. */
   protected isOver = false;
@@ -36,6 +38,7 @@ export abstract class ChatStream implements NonNullable<AnswerTranslation["strea
   /** Writes the events of the beginning; called again with every chunk. */
   protected abstract begin(id: string): void;
   protected abstract onComment(): void;
+  /** Each call has an index of its own. */
   protected abstract onDelta(delta: ChatDelta, choice: ChatChoice): void;
   /** Writes the events of the end. */
   protected abstract close(): void;
@@ -58,7 +61,8 @@ export abstract class ChatStream implements NonNullable<AnswerTranslation["strea
     if (choice === undefined) return;
     this.finish = choice.finish_reason ?? this.finish;
     const { delta } = choice;
-    this.onDelta(delta ?? {}, choice);
+    for (const call of delta?.tool_calls ?? []) call.index = this.#calls.of(call);
+    this.onDelta(delta ?? emptyDelta, choice);
   }
 
   #close(): void {
@@ -69,5 +73,28 @@ export abstract class ChatStream implements NonNullable<AnswerTranslation["strea
 
   #bytes(): Buffer | undefined {
     return this.#out === "" ? undefined : Buffer.from(this.taken());
+  }
+}
+
+const emptyDelta: ChatDelta = { content: undefined, reasoning_content: undefined };
+
+/**
+ * The index of each tool call of an answer. Some providers, such as Gemini's OpenAI-style API, give each of several calls
+ * the index 0 and an id of its own: a new id is a new call.
+ */
+class CallIndices {
+  /** By the engine's index: the call whose pieces follow. */
+  readonly #calls = new Map<number, { readonly index: number; id: string | undefined }>();
+  #next = 0;
+
+  of({ index, id }: ToolCall): number {
+    let call = this.#calls.get(index);
+    if (call === undefined || (id && call.id !== undefined && call.id !== id)) {
+      call = { index: Math.max(index, this.#next), id: undefined };
+      this.#next = call.index + 1;
+      this.#calls.set(index, call);
+    }
+    call.id ??= id || undefined;
+    return call.index;
   }
 }

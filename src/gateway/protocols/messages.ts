@@ -1,13 +1,13 @@
 import { chatAnswerSchema } from "./chat-format.ts";
 import { ApiError } from "../../api/errors.ts";
 import { messagesRequestSchema } from "./messages-format.ts";
-import { invalidRequest, problemsOf } from "../../api/problems.ts";
-import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
+import { checkRequest, encodeRequest, parseAnswer } from "./json.ts";
 import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
 import { chatRequest } from "./messages-request.ts";
 import { MessagesStream } from "./messages-stream.ts";
 import type { Translation } from "./translation.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseExactJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
 
 /** Anthropic's Messages over an engine with chat completions (DECISIONS 18). */
 export class MessagesTranslation implements Translation {
@@ -16,13 +16,12 @@ export class MessagesTranslation implements Translation {
   #isThinking = false;
 
   request(body: Buffer): Buffer {
-    const parsed = messagesRequestSchema.safeParse(parseRequest(body));
-    if (!parsed.success) throw invalidRequest(problemsOf(parsed.error));
-    const { model, thinking } = parsed.data;
+    const request = checkRequest(messagesRequestSchema, body);
+    const { model, thinking } = request;
     this.#model = model;
     this.#isThinking = thinking?.type === "enabled" || thinking?.type === "adaptive";
     this.stream.expect({ model, isThinking: this.#isThinking });
-    return encodeRequest(chatRequest(parsed.data));
+    return encodeRequest(chatRequest(request));
   }
 
   answer(body: Buffer): Buffer {
@@ -61,8 +60,8 @@ export class MessagesTranslation implements Translation {
 
 /** `mayBeCut`: the answer ended at its limit of tokens, within this call; `stop_reason` reports that to the client. */
 function inputOf(text: string, mayBeCut: boolean): object {
-  const input = text === "" ? {} : parseJson(text);
-  if (typeof input === "object" && input !== null) return input;
+  const input = text === "" ? {} : parseExactJson(text);
+  if (isRecord(input)) return input;
   if (input === undefined && mayBeCut) return {};
   throw new ApiError("dispatch.upstream_failed", { message: "the engine's tool call has no JSON object as input" });
 }

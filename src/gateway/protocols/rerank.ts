@@ -1,9 +1,8 @@
 import { ApiError } from "../../api/errors.ts";
-import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { rerankAnswerSchema, rerankRequestSchema } from "./rerank-format.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
-import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
+import { checkRequest, encodeRequest, parseAnswer } from "./json.ts";
 import type { Translation } from "./translation.ts";
 
 /** text-embeddings-inference has one model without a name: its clients mean the slot that ranks. */
@@ -27,9 +26,8 @@ export class RerankTranslation implements Translation {
   #documents: readonly string[] | undefined;
 
   request(body: Buffer): Buffer {
-    const parsed = rerankRequestSchema.safeParse(parseRequest(body));
-    if (!parsed.success) throw invalidRequest(problemsOf(parsed.error));
-    const { documents, texts, top_n: topN, top_k: topK, query, ...others } = parsed.data;
+    const request = checkRequest(rerankRequestSchema, body);
+    const { documents, texts, top_n: topN, top_k: topK, query, ...others } = request;
     const { return_documents: isReturning, return_text: isTextReturned, raw_scores: _rawScores, ...rest } = others;
     const all = documents ?? texts ?? [];
     this.#isBare = texts !== undefined;

@@ -1,5 +1,5 @@
 import type { ApiError } from "../../api/errors.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseExactJson, parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
 import { errorEvent } from "./responses-errors.ts";
@@ -63,7 +63,7 @@ class NumberedStream implements NonNullable<AnswerTranslation["stream"]> {
   }
 
   #numbered(data: string): string {
-    const event = parseJson(data);
+    const event = parseExactJson(data);
     if (!isRecord(event) || typeof event["type"] !== "string") return `data: ${data}\n\n`;
     const { type } = event;
     const numbers = { sequence_number: this.#sequence++, ...this.#place(type, event) };

@@ -1,8 +1,7 @@
 import { chatAnswerSchema } from "./chat-format.ts";
 import { ApiError } from "../../api/errors.ts";
-import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { responsesRequestSchema } from "./responses-format.ts";
-import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
+import { checkRequest, encodeRequest, parseAnswer } from "./json.ts";
 import type { OwnItems } from "./kept-items.ts";
 import { thoughtsOf } from "./messages-answer.ts";
 import {
@@ -34,11 +33,10 @@ export class ResponsesTranslation implements Translation {
   }
 
   request(body: Buffer): Buffer {
-    const parsed = responsesRequestSchema.safeParse(parseRequest(body));
-    if (!parsed.success) throw invalidRequest(problemsOf(parsed.error));
-    this.#shell.expect(parsed.data);
-    this.#isKept = parsed.data.store !== false;
-    return encodeRequest(chatRequest(parsed.data, this.#kept));
+    const request = checkRequest(responsesRequestSchema, body);
+    this.#shell.expect(request);
+    this.#isKept = request.store !== false;
+    return encodeRequest(chatRequest(request, this.#kept));
   }
 
   answer(body: Buffer): Buffer {

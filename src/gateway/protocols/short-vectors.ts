@@ -1,7 +1,7 @@
-import { ApiError } from "../../api/errors.ts";
-import { embeddingsAnswerSchema } from "./embeddings-format.ts";
 import { invalidRequest } from "../../api/problems.ts";
-import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
+import { failed } from "./chat-chunk.ts";
+import { embeddingsAnswerSchema } from "./embeddings-format.ts";
+import { encodeRequest, parseAnswer, parseExactRequest } from "./json.ts";
 import type { Translation } from "./translation.ts";
 
 const mark = Buffer.from('"dimensions"');
@@ -19,7 +19,7 @@ export class ShortVectors implements Translation {
   #dimensions: number | undefined;
 
   request(body: Buffer): Buffer {
-    const { dimensions, ...rest } = parseRequest(body);
+    const { dimensions, ...rest } = parseExactRequest(body);
     if (dimensions === undefined || dimensions === null) return body;
     if (typeof dimensions !== "number" || !Number.isSafeInteger(dimensions) || dimensions < 1)
       throw invalidRequest([{ path: ["dimensions"], message: "must be a whole number, at least 1" }]);
@@ -31,8 +31,7 @@ export class ShortVectors implements Translation {
     const dimensions = this.#dimensions;
     if (dimensions === undefined) return body;
     const answer = embeddingsAnswerSchema.safeParse(parseAnswer(body)).data;
-    if (answer === undefined)
-      throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer has no vectors" });
+    if (answer === undefined) throw failed("the engine's answer has no vectors");
     const data = answer.data.map((item) => ({ ...item, embedding: shortened(item.embedding, dimensions) }));
     return Buffer.from(JSON.stringify({ ...answer, data }));
   }
@@ -50,6 +49,8 @@ function shortened(vector: string | readonly number[], dimensions: number): stri
 }
 
 function unit(vector: readonly number[], dimensions: number): number[] {
+  // No model has such vectors: a limit of 0 would blame the client.
+  if (vector.length === 0) throw failed("the engine's answer has a vector without numbers");
   if (vector.length < dimensions) {
     const message = `must be at most ${vector.length}, the length of this model's vectors`;
     throw invalidRequest([{ path: ["dimensions"], message }]);

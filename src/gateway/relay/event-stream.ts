@@ -1,5 +1,5 @@
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseExactJson, parseJson } from "../../lib/json.ts";
 import type { ModelRename } from "./rename.ts";
 
 const newline = 0x0a;
@@ -160,12 +160,8 @@ function isBlankOrColon(byte: number | undefined): boolean {
 
 /** The chunk that must come first, made from the engine's own first one; undefined when that has the role already. */
 function roleChunk(json: string): string | undefined {
-  let chunk: unknown;
-  try {
-    chunk = JSON.parse(json);
-  } catch {
-    throw new StreamGarbage("an event is not JSON");
-  }
+  const chunk = parseExactJson(json);
+  if (chunk === undefined) throw new StreamGarbage("an event is not JSON");
   if (typeof chunk !== "object" || chunk === null || !("choices" in chunk) || !Array.isArray(chunk.choices))
     return undefined;
   const [choice]: unknown[] = chunk.choices;

@@ -12,6 +12,7 @@ import { passiveType } from "./passive-type.ts";
 import type { RelayOptions, Sender } from "./relay-options.ts";
 import { KeptAnswer } from "./kept-answer.ts";
 import type { ModelRename } from "./rename.ts";
+import { isWholeJson, notJson } from "./whole-json.ts";
 
 /** The rest of a longer error of an engine is not read. */
 const errorLimitBytes = 65_536;
@@ -201,7 +202,7 @@ export class Relay implements ExchangeEvents {
       if (translation !== undefined) {
         body = translation.answer(body);
         this.#type = translation.contentType ?? this.#type;
-      }
+      } else if (!isWholeJson(body)) throw new ApiError("dispatch.upstream_failed", { message: notJson });
     } catch (error) {
       sink.refuse(unfitAnswer(error));
       return;

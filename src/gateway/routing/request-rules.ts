@@ -1,6 +1,5 @@
 import type { SlotSpec } from "../../api/slot.ts";
-import { encodeRequest } from "../protocols/json.ts";
-import { parseJson } from "../../lib/json.ts";
+import { encodeRequest, exactValue } from "../protocols/json.ts";
 import { isRecord } from "../../lib/record.ts";
 
 /**
@@ -29,6 +28,6 @@ function folded(name: string): string {
 }
 
 function objectOf(body: Buffer): Map<string, unknown> | undefined {
-  const parsed = parseJson(body);
+  const parsed = exactValue(body);
   return isRecord(parsed) ? new Map(Object.entries(parsed)) : undefined;
 }

@@ -92,6 +92,7 @@ describe(`POST ${translations}`, () => {
     const response = await upload(gateway, [model, file], translations);
     const { error } = await envelopeOf(response);
     assert.deepEqual([response.status, error.code], [501, "system.not_implemented"]);
+    assert.equal(response.headers.get("x-should-retry"), "false");
     assert.match(error.message, /^slot stt has no \/v1\/audio\/translations/);
   });
 

@@ -460,6 +460,7 @@ describe("counts of tokens", () => {
     for (const path of ["/v1/chat/completions/input_tokens", "/v1/responses/input_tokens"]) {
       const response = await gateway.post(path, { ...chat, input: "hello" });
       assert.equal(response.status, 501);
+      assert.equal(response.headers.get("x-should-retry"), "false");
       const { error } = await envelopeOf(response);
       assert.deepEqual(
         [error.code, error.message],

@@ -159,6 +159,36 @@ describe("a chat stream as Messages events", () => {
     );
   });
 
+  it("keeps calls apart where the engine gives each of them the index 0 and an id of its own", () => {
+    const piece = (id: string | undefined, text: string): string =>
+      chunk({
+        tool_calls: [{ index: 0, id, function: { name: id === undefined ? undefined : `f_${id}`, arguments: text } }],
+      });
+    const sent = [piece("a", '{"x":'), piece(undefined, "1}"), piece("b", "{}"), chunk({}, "tool_calls"), done];
+    const text = translate(sent.join(""));
+    assert.deepEqual(
+      [...text.matchAll(/"id":"(\w)","name":"(\w*)"|"partial_json":"(.*?)"\}/g)].map(
+        ([, id, , json]) => id ?? json,
+      ),
+      ["a", '{\\"x\\":', "1}", "b", "{}"],
+    );
+  });
+
+  it("has the text and the thoughts of content that is a list of parts", () => {
+    const thinking = { type: "thinking", thinking: [{ type: "text", text: "hm" }] };
+    const sent = chunk({ content: [thinking] }) + chunk({ content: [{ type: "reference", reference_ids: [1] }] });
+    const text = translate(`${sent}${chunk({ content: [{ type: "text", text: "x" }] }, "stop")}${done}`, {
+      thinking: { type: "adaptive" },
+    });
+    assert.deepEqual(
+      [...text.matchAll(/"(thinking|text)":"(\w+)"/g)].map(([, kind, part]) => [kind, part]),
+      [
+        ["thinking", "hm"],
+        ["text", "x"],
+      ],
+    );
+  });
+
   it("takes an engine's error of null for none", () => {
     const sent = `data: ${JSON.stringify({ ...head, error: null, choices: [{ delta: { content: "x" }, finish_reason: "stop" }] })}\n\n`;
     assert.match(translate(sent + done), /"text":"x"/);

@@ -315,6 +315,18 @@ describe("a chat engine's answer as a Message", () => {
     assert.deepEqual(answerOf(message, {}, {}, { thinking: { type: "disabled" } })["content"], [text]);
   });
 
+  it("has the text and the thoughts of content that is a list of parts", () => {
+    const content = [
+      { type: "thinking", thinking: "hm" },
+      { type: "text", text: "x" },
+      { type: "text", text: "y" },
+    ];
+    assert.deepEqual(answerOf({ content }, {}, {}, { thinking: { type: "adaptive" } })["content"], [
+      { type: "thinking", thinking: "hm", signature: "" },
+      { type: "text", text: "xy" },
+    ]);
+  });
+
   it("has no content for an empty answer, and a text for a refusal", () => {
     assert.deepEqual(answerOf({ content: "" })["content"], []);
     assert.deepEqual(answerOf({ content: null, refusal: "no" })["content"], [{ type: "text", text: "no" }]);

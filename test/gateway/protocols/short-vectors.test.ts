@@ -3,15 +3,27 @@ import { it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { ShortVectors } from "../../../src/gateway/protocols/short-vectors.ts";
 
+function shorten(embedding: string | readonly number[], dimensions: number): unknown {
+  const vectors = new ShortVectors();
+  vectors.request(Buffer.from(JSON.stringify({ model: "embed", input: "x", dimensions })));
+  return JSON.parse(vectors.answer(Buffer.from(JSON.stringify({ data: [{ index: 0, embedding }] }))).toString());
+}
+
 it("more dimensions than a vector has are the client's mistake, however many, also in base64", () => {
   const vector = Buffer.from(new Float32Array([3, 4]).buffer).toString("base64");
-  const answer = Buffer.from(JSON.stringify({ data: [{ index: 0, embedding: vector }] }));
   for (const dimensions of [3, 1_000_000_000, Number.MAX_SAFE_INTEGER]) {
-    const vectors = new ShortVectors();
-    vectors.request(Buffer.from(JSON.stringify({ model: "embed", input: "x", encoding_format: "base64", dimensions })));
     assert.throws(
-      () => vectors.answer(answer),
+      () => shorten(vector, dimensions),
       (error) => error instanceof ApiError && error.status === 400 && error.message.includes("must be at most 2"),
+    );
+  }
+});
+
+it("a vector without numbers is the engine's failure, as numbers and as base64", () => {
+  for (const vector of [[], "", "AAA="]) {
+    assert.throws(
+      () => shorten(vector, 8),
+      (error) => error instanceof ApiError && error.status === 502 && error.message.includes("without numbers"),
     );
   }
 });

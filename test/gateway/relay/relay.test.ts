@@ -82,6 +82,27 @@ describe("Relay of JSON", () => {
     assert.deepEqual(sink.calls, ["refuse dispatch.upstream_failed"]);
   });
 
+  for (const text of ['{"choices":[{"mess', "<html>busy</html>", "", "{", "[1,2"]) {
+    it(`takes ${JSON.stringify(text)} for the engine's failure`, () => {
+      const { relay, sink, head, data } = site();
+      head("application/json");
+      data(text);
+      relay.onEnd();
+      assert.deepEqual(sink.calls, ["refuse dispatch.upstream_failed"]);
+      assert.equal(sink.failure?.message, "the engine's answer is not JSON");
+    });
+  }
+
+  for (const text of ['\n{"a":1}\r\n', "[]", " 1 ", '"text"']) {
+    it(`passes ${JSON.stringify(text)} on`, () => {
+      const { relay, sink, head, data } = site();
+      head("application/json");
+      data(text);
+      relay.onEnd();
+      assert.equal(sink.text, text);
+    });
+  }
+
   it("relays a large answer in pieces, and loses no byte", () => {
     const { relay, sink, head, data } = site();
     const piece = "x".repeat(3 * 1024 * 1024);
