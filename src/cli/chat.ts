@@ -38,7 +38,7 @@ export async function* chat(
 
 /**
  * The pieces of one answer. While the slot is not ready, `onWaiting` gets its state. Throws CommandError when the
- * stream ends in an error.
+ * stream ends in an error, or with neither a finish reason nor `[DONE]`.
  */
 export async function* pieces(
   client: Client,
@@ -62,15 +62,25 @@ export async function* pieces(
     return;
   }
   const stream = events(body, (comment) => onWaiting(waiting(comment)))[Symbol.asyncIterator]();
+  let isFinished = false;
   for (;;) {
     const next = await stream.next();
-    if (next.done === true) return;
+    if (next.done === true) {
+      if (isFinished) return;
+      throw new CommandError(
+        "unreachable",
+        `the answer is cut: ${client.server} ended the stream within it`,
+        "try again: the service, or a proxy before it, may have been stopped or restarted",
+      );
+    }
     if (next.value === "[DONE]") break;
     const chunk = client.parsed(next.value);
     if (!isRecord(chunk)) continue;
     const { error } = chunk;
     if (isRecord(error)) throw await failed(model, error);
-    yield* piecesOf(choiceOf(chunk)["delta"]);
+    const choice = choiceOf(chunk);
+    isFinished ||= typeof choice["finish_reason"] === "string";
+    yield* piecesOf(choice["delta"]);
   }
   // Read to its end: the service would count a cut connection as a client that left.
   await ended(stream);

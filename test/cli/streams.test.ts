@@ -125,6 +125,24 @@ describe("berth chat", () => {
     assert.deepEqual(ended, { code: 1, stdout: "He", stderr });
   });
 
+  it("fails when the stream ends within the answer, and prints what has come", async () => {
+    const unfinished = JSON.stringify({ choices: [{ delta: { content: "y" }, finish_reason: null }] });
+    for (const events of [[delta("He"), unfinished], []]) {
+      await using api = await apiDouble({ "/v1/chat/completions": stream(...events) });
+      const ended = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
+      const next = "try again: the service, or a proxy before it, may have been stopped or restarted";
+      const stderr = `unreachable: the answer is cut: ${api.url} ended the stream within it\n${next}\n`;
+      assert.deepEqual(ended, { code: 1, stdout: events.length === 0 ? "" : "Hey", stderr });
+    }
+  });
+
+  it("takes a finish reason for the end, where an engine sends no [DONE]", async () => {
+    const last = JSON.stringify({ choices: [{ delta: {}, finish_reason: "length" }] });
+    await using api = await apiDouble({ "/v1/chat/completions": stream(delta("Hey"), last) });
+    const ended = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
+    assert.deepEqual(ended, { code: 0, stdout: "Hey\n", stderr: "" });
+  });
+
   it("fails when the connection breaks", async () => {
     await using api = await apiDouble({
       "/v1/chat/completions": (response) => {

@@ -37,13 +37,27 @@ export async function installEmbedded(options: {
       await copyFile(join(embeddedInClone, file), join(target, file));
     await cp(join(embeddedInClone, "src"), join(target, "src"), { recursive: true });
   }
+  return await installInto(target, library, onLine);
+}
+
+/**
+ * Installs the packages that `target`/package.json and its lockfile name, and `library` of llama.cpp. A right version
+ * counts as installed only with the right hash: a run that was killed may have left a package that nobody checked.
+ */
+export async function installInto(target: string, library: string, onLine: (line: string) => void): Promise<number> {
+  const platformPackage = `@node-llama-cpp/${library}`;
   const version = await versionOf(join(target, "package.json"), ["dependencies", "node-llama-cpp"]);
   const modules = join(target, "node_modules");
   const installed = await versionOf(join(modules, "node-llama-cpp", "package.json"), ["version"]);
-  const installedLibrary = await versionOf(join(modules, "@node-llama-cpp", library, "package.json"), ["version"]);
+  const installedLibrary = await versionOf(join(modules, platformPackage, "package.json"), ["version"]);
   if (installed === version && installedLibrary === version) {
-    onLine(`the embedded engine (llama.cpp through node-llama-cpp ${version ?? "?"}) is installed`);
-    return 0;
+    const flaw = await integrityProblem(target, platformPackage);
+    if (flaw === undefined) {
+      onLine(`the embedded engine (llama.cpp through node-llama-cpp ${version ?? "?"}) is installed`);
+      return 0;
+    }
+    await removePackage(target, platformPackage);
+    onLine(`${flaw}; it was removed, and is installed again`);
   }
   onLine(`installing the embedded engine (node-llama-cpp ${version ?? "?"}, CPU build, about 85 MB) into ${target}`);
   const quiet = [
@@ -54,7 +68,6 @@ export async function installEmbedded(options: {
     "--fetch-timeout=60000",
     "--fetch-retries=1",
   ];
-  const platformPackage = `@node-llama-cpp/${library}`;
   const code =
     (await npm(["install", "--no-save", ...quiet], target, onLine)) ||
     (await npm(
