@@ -104,7 +104,7 @@ async function makeDirectory(path: string): Promise<void> {
 
 /** Another user who made it first, as in /tmp, could run a `command` as this user. */
 async function refuseForeign(directory: string): Promise<void> {
-  const found = await distrust(directory, { depth: 2 });
+  const found = distrust(directory, { depth: 2 });
   if (found === undefined) return;
   throw new Stop(`${directory} is not safe: ${found.reason}; ${found.next}`);
 }

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { renameSync, rmSync, writeFileSync } from "node:fs";
-import { open, readdir, realpath, rename, rm, stat, type FileHandle } from "node:fs/promises";
+import { mkdir, open, readdir, realpath, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isNoSpace, namingFile, overwroteInPlace } from "./disk-space.ts";
+import { errorCode } from "./error-code.ts";
 
 export interface AtomicWriteOptions {
   /** True: the file survives a power cut once the promise resolves. False: only a crash of this process. */
@@ -42,6 +43,21 @@ export async function writeFileAtomic(
     throw namingFile(error, path);
   }
   if (options.fsync) await syncDirectory(dir);
+}
+
+/** The same in a directory that was made before; it is made again where somebody has deleted it since. */
+export async function writeInKeptDirectory(
+  path: string,
+  content: string | Uint8Array,
+  options: AtomicWriteOptions,
+): Promise<void> {
+  try {
+    await writeFileAtomic(path, content, options);
+  } catch (error) {
+    if (errorCode(error) !== "ENOENT") throw error;
+    await mkdir(dirname(path), { recursive: true });
+    await writeFileAtomic(path, content, options);
+  }
 }
 
 /**
@@ -97,10 +113,14 @@ export async function syncDirectory(dir: string): Promise<void> {
   }
 }
 
-/** Removes temporary files of crashed writers that are older than a minute. */
-export async function removeLeftovers(dir: string): Promise<void> {
+/**
+ * Removes temporary files of crashed writers that are older than a minute. `isShared`: other programs write there, too,
+ * and only names as of `temporaryFor` are Berth's.
+ */
+export async function removeLeftovers(dir: string, { isShared = false } = {}): Promise<void> {
+  const pattern = isShared ? /^\..+\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$/ : /^\..*\.tmp$/;
   for (const name of await readdir(dir)) {
-    if (!name.startsWith(".") || !name.endsWith(".tmp")) continue;
+    if (!pattern.test(name)) continue;
     const path = join(dir, name);
     const status = await stat(path).catch(() => undefined);
     if (status?.isFile() === true && Date.now() - status.mtimeMs > 60_000) await rm(path, { force: true });

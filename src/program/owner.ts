@@ -26,8 +26,8 @@ export async function ownerToActAs(path: string): Promise<Owner | undefined> {
  * Programs that it starts get the user's home.
  */
 export async function become(owner: Owner, env: NodeJS.ProcessEnv): Promise<void> {
-  const account = await accountOf(owner.uid);
-  const gid = await takeGroups(account, owner);
+  const account = accountOf(owner.uid);
+  const gid = takeGroups(account, owner);
   process.setgid?.(gid);
   process.setuid?.(owner.uid);
   env["HOME"] = account?.home ?? "/";
@@ -42,7 +42,7 @@ export async function become(owner: Owner, env: NodeJS.ProcessEnv): Promise<void
 export async function actAs(owner: Owner): Promise<Disposable> {
   const groups = process.getgroups?.() ?? [];
   const ownGid = process.getegid?.() ?? 0;
-  const gid = await takeGroups(await accountOf(owner.uid), owner);
+  const gid = takeGroups(accountOf(owner.uid), owner);
   process.setegid?.(gid);
   process.seteuid?.(owner.uid);
   return {
@@ -56,9 +56,9 @@ export async function actAs(owner: Owner): Promise<Disposable> {
 
 /**
  * A user with a name gets its groups, such as that of the container engine's socket; any other user only the
- * directory's. Resolves with the primary group.
+ * directory's. Returns the primary group.
  */
-async function takeGroups(account: Account | undefined, owner: Owner): Promise<number> {
-  process.setgroups?.(account === undefined ? [owner.gid] : await groupsOf(account));
+function takeGroups(account: Account | undefined, owner: Owner): number {
+  process.setgroups?.(account === undefined ? [owner.gid] : groupsOf(account));
   return account?.gid ?? owner.gid;
 }

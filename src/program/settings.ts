@@ -89,16 +89,16 @@ export async function checkConfigDir(configDir: string): Promise<void> {
   await refuseForeign("configuration", configDir, configTrust);
 }
 
-/** Manifests and berth.toml name programs. */
-const configTrust = {
-  depth: 2,
-  entries: /^(slots|models|upstreams|groups)(\/[^/]+\.(toml|ya?ml))?$|^berth\.toml$/,
-} as const;
+/**
+ * Manifests and berth.toml name programs. A manifest is judged where it is read (`store/files/manifest-text.ts`): only its
+ * own resource is refused then, and all others run.
+ */
+const configTrust = { depth: 1, entries: /^(slots|models|upstreams|groups|berth\.toml)$/ } as const;
 /** `auth/tokens` and `requests/removals` are two levels down. */
 export const stateTrust = { depth: 2 } as const;
 
 async function refuseForeign(what: string, directory: string, trust: TrustOptions): Promise<void> {
-  const found = await distrust(directory, trust);
+  const found = distrust(directory, trust);
   if (found !== undefined)
     throw new SettingsError([`the ${what} directory ${directory} is not safe: ${found.reason}; ${found.next}`]);
 }

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { writeInKeptDirectory } from "../lib/atomic-file.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { readPlainJson } from "../lib/small-file.ts";
 
@@ -10,6 +10,8 @@ export interface PutOptions {
   readonly isLasting: boolean;
   /** Of a file; absent: for all to read. */
   readonly mode?: number;
+  /** This process alone publishes it: where somebody deletes the file, it is written again. */
+  readonly isKept?: boolean;
 }
 
 /** JSON documents by name, as every store keeps them: files of a directory, or entries of an object of an API server. */
@@ -37,17 +39,34 @@ export type OpenDocuments = <T>(set: string, options: DocumentsOptions<T>) => Pr
 export function documentsInFiles(stateDir: string): OpenDocuments {
   return async (set, { parse, onChange }) => {
     const path = join(stateDir, set);
-    const directory = await JsonDirectory.open(path, { parse, onChange });
     const fileOf = (name: string): string => join(path, `${name}.json`);
+    const kept = new Map<string, () => Promise<void>>();
+    const directory = await JsonDirectory.open(path, {
+      parse,
+      onChange(names) {
+        onChange(names);
+        // Where that fails, the next change is written as always.
+        for (const name of names)
+          if (directory.get(name) === undefined)
+            void kept
+              .get(name)?.()
+              .catch(() => undefined);
+      },
+    });
+    const write = async (name: string, value: unknown, { isLasting, mode }: PutOptions): Promise<void> => {
+      const options = { fsync: isLasting, ...(mode === undefined ? {} : { mode }) };
+      await writeInKeptDirectory(fileOf(name), JSON.stringify(value), options);
+      await directory.scan();
+    };
     return {
       get: (name) => directory.get(name),
       values: () => directory.values(),
-      async put(name, value, { isLasting, mode }) {
-        const options = { fsync: isLasting, ...(mode === undefined ? {} : { mode }) };
-        await writeFileAtomic(fileOf(name), JSON.stringify(value), options);
-        await directory.scan();
+      async put(name, value, options) {
+        if (options.isKept === true) kept.set(name, () => write(name, value, options));
+        await write(name, value, options);
       },
       async delete(name) {
+        kept.delete(name);
         await rm(fileOf(name), { force: true });
         await directory.scan();
       },
@@ -57,7 +76,10 @@ export function documentsInFiles(stateDir: string): OpenDocuments {
         if (value !== undefined && isSame(value)) rmSync(fileOf(name), { force: true });
         await directory.scan();
       },
-      [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+      [Symbol.asyncDispose]() {
+        kept.clear();
+        return directory[Symbol.asyncDispose]();
+      },
     };
   };
 }

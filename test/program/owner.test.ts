@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { chmod, chown, lchown, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { runBerth, type Ended } from "../support/command.ts";
 import { noOtherUser, otherUser, twoUsersDir } from "../support/other-user.ts";
@@ -240,4 +240,23 @@ describe("directories that somebody else may change", { concurrency: 2 }, () => 
       assert.match(doctor.stdout, /^fail {2}(settings|state|models): .*open may be written by everybody/m);
     });
   }
+
+  it("stop none where only a manifest is open: the check and the doctor name it", async () => {
+    await using directory = await tempDir();
+    const file = join(directory.path, "config/slots/a.toml");
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, '[model]\ndefault = "m"\n');
+    await chmod(file, 0o666);
+    const env = {
+      HOME: directory.path,
+      SVC_CONFIG_DIR: join(directory.path, "config"),
+      SVC_STATE_DIR: join(directory.path, "state"),
+    };
+    const why = `${file}: is not read: ${file} may be written by everybody (mode 666); check what it holds, then chmod go-w ${file}`;
+    assert.equal((await runBerth(["token", "list"], env)).code, 0);
+    const checked = await runBerth(["config", "validate"], env);
+    assert.deepEqual([checked.code, checked.stdout], [1, `${why}\n`]);
+    const doctor = await runBerth(["doctor"], env);
+    assert.ok(doctor.stdout.includes(`fail  manifests: ${why}\n`), doctor.stdout);
+  });
 });

@@ -11,6 +11,7 @@ const plain = [
   "store/files/declared-slots.ts",
   "store/files/listing.ts",
   "store/files/manifest-limit.ts",
+  "store/files/manifest-text.ts",
   "store/files/manifest.ts",
   "store/files/migrate.ts",
   "store/files/spelling.ts",

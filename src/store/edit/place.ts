@@ -1,13 +1,13 @@
-import { readFile } from "node:fs/promises";
 import { parse, relative } from "node:path";
 import { ApiError } from "../../api/errors.ts";
 import type { Kind } from "../../api/names.ts";
-import { errorCode, errorMessage } from "../../lib/error-code.ts";
+import { errorCode } from "../../lib/error-code.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseDocuments } from "../files/documents.ts";
 import { isFullManifest } from "../files/field-place.ts";
 import { listManifests } from "../files/listing.ts";
 import { manifestLimitBytes } from "../files/manifest-limit.ts";
+import { readManifestText, UntrustedManifest, whyUnread } from "../files/manifest-text.ts";
 import { directoryOfKind, readManifests, type Declaration } from "../files/manifest.ts";
 import { differences, type FieldChange } from "./difference.ts";
 
@@ -37,11 +37,12 @@ export async function findPlace(configDir: string, kind: Kind, name: string): Pr
     }
     let text: string;
     try {
-      text = await readFile(file, "utf8");
+      text = readManifestText(file);
     } catch (error) {
       // What it declares under other names concerns no other file.
       if (parse(file).name !== name || errorCode(error) === "ENOENT") continue;
-      const message = `${relative(configDir, file)} cannot be read (${errorCode(error) ?? errorMessage(error)}): let the user of Berth read it`;
+      const remedy = error instanceof UntrustedManifest ? "" : ": let the user of Berth read it";
+      const message = `${relative(configDir, file)} ${whyUnread(error)}${remedy}`;
       throw new ApiError("config.read_only", { message, cause: error });
     }
     const declarations = readManifests(file, text);

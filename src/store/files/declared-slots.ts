@@ -1,8 +1,7 @@
 import type { SlotSpec } from "../../api/slot.ts";
-import { readSmallText } from "../../lib/small-file.ts";
 import { placeOfField } from "./field-place.ts";
 import { listManifests } from "./listing.ts";
-import { manifestLimitBytes } from "./manifest-limit.ts";
+import { manifestTextOrNothing } from "./manifest-text.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
 import type { TextPosition } from "./text-position.ts";
 
@@ -25,12 +24,12 @@ export function slotsInTexts(files: Readonly<Record<string, string>>): readonly 
   );
 }
 
-/** The same of a configuration directory. A file that cannot be read is left out. */
+/** The same of a configuration directory. A file that is not read is left out. */
 export async function slotsInDirectory(configDir: string): Promise<readonly DeclaredSlot[]> {
   const { files } = await listManifests(configDir, [directoryOfKind.Slot]);
   const slots: DeclaredSlot[] = [];
   for (const file of files.keys()) {
-    const text = await readSmallText(file, manifestLimitBytes).catch(() => undefined);
+    const text = manifestTextOrNothing(file);
     if (text !== undefined) slots.push(...slotsInTexts({ [file]: text }));
   }
   return slots;

@@ -1,19 +1,20 @@
 import { resourceKey } from "../../api/resource-status.ts";
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Kind } from "../../api/names.ts";
 import type { PublishedRegistry, PublishedSlot } from "../../api/status.ts";
-import { errorCode, errorMessage } from "../../lib/error-code.ts";
-import { refuseLargeFile } from "../../lib/small-file.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
+import type { Distrust } from "../../lib/trusted-path.ts";
 import { DeclaredFiles, type FileEntry } from "./declared-files.ts";
 import { DirectoryWatch } from "./directory-watch.ts";
-import { listFile, listManifests, youngMs, type ListedFile } from "./listing.ts";
-import { manifestLimitBytes } from "./manifest-limit.ts";
-import { directoryOfKind, readManifests } from "./manifest.ts";
+import { listFile, listManifests, youngMs, type ListedFile, type Listing } from "./listing.ts";
+import { readFileEntry } from "./file-read.ts";
+import { directoryOfKind } from "./manifest.ts";
+import { problemsOf, unsafeDirectories } from "./manifest-text.ts";
 import { MissingFiles, removalMs } from "./missing-files.ts";
 import { declarationsBefore } from "./published-declarations.ts";
 import type { Removals } from "../state/removals.ts";
-import type { Desired, DesiredSource, Diagnostic, SourceProblem } from "../store.ts";
+import type { Desired, DesiredSource, SourceProblem } from "../store.ts";
 
 export interface FileSourceOptions {
   readonly configDir: string;
@@ -56,6 +57,8 @@ class FileSource implements DesiredSource {
   readonly #watch = new DirectoryWatch((path) => this.#hint(path));
   readonly #stack = new AsyncDisposableStack();
   #problems: readonly SourceProblem[] = [];
+  /** Directories in which another user may make or remove files. */
+  #unsafe: ReadonlyMap<string, Distrust> = new Map();
   #resyncing: Promise<void> | undefined;
   #isDirty = false;
   /** Known files that events have named since they were read. */
@@ -161,6 +164,7 @@ class FileSource implements DesiredSource {
     const files = [...this.#named].map((file) => ({ file, listed: listFile(file), known: this.#declared.file(file) }));
     this.#named.clear();
     if (files.some(({ listed, known }) => listed === undefined || known?.missedAt !== undefined)) return false;
+    if (unsafeDirectories(new Set(files.map(({ file }) => dirname(file)))).size > 0) return false;
     for (const { file } of files) this.#readSince.add(file);
     const touched = new Set<string>();
     let laterMs = Infinity;
@@ -178,6 +182,7 @@ class FileSource implements DesiredSource {
     const readSince = new Set<string>();
     this.#readSince = readSince;
     const listing = await listManifests(this.#configDir, Object.values(directoryOfKind));
+    this.#unsafe = unsafeDirectories(listing.directories.keys());
     // After the listing: whatever it lacks at the API's word was recorded before.
     if ([...this.#declared.files().keys()].some((file) => !listing.files.has(file))) await this.#removals?.scan();
     if (!this.#isClosed) this.#watch.follow(listing.watched);
@@ -192,9 +197,9 @@ class FileSource implements DesiredSource {
       } else this.#take(file, listed, known, touched);
       laterMs = Math.min(laterMs, this.#forgetDropped(file, touched));
     }
-    const missing = this.#missing.judge(listing, readSince, touched);
+    const missing = this.#missing.judge(withoutProof(listing, this.#unsafe), readSince, touched);
     laterMs = Math.min(laterMs, missing.laterMs);
-    this.#problems = [...listing.problems, ...missing.problems];
+    this.#problems = [...listing.problems, ...problemsOf(this.#unsafe), ...missing.problems];
     if (Number.isFinite(laterMs)) this.#resyncIn(laterMs);
     this.#settle(touched);
   }
@@ -209,7 +214,7 @@ class FileSource implements DesiredSource {
   /** Reads a file that is new or another, and glances at it again where it may be another soon. */
   #take(file: string, listed: ListedFile, known: FileEntry | undefined, touched: Set<string>): void {
     const { stamp, isYoung } = listed;
-    const read = this.#read(file, listed.sizeBytes, known);
+    const read = readFileEntry(file, known, this.#unsafe.get(dirname(file)));
     if (read === undefined) return;
     if (isYoung) this.#readNamedIn(file, youngMs + 5);
     if (read.text !== undefined && read.declarations.some(({ diagnostics }) => diagnostics.length > 0)) {
@@ -253,37 +258,6 @@ class FileSource implements DesiredSource {
     if (dropped.length < entry.dropped.length) this.#declared.replace(file, { ...entry, dropped }, touched);
     return Math.min(...dropped.map(({ at }) => removalMs - (now - at) + 5));
   }
-
-  #read(
-    file: string,
-    sizeBytes: number,
-    known: FileEntry | undefined,
-  ): Pick<FileEntry, "text" | "declarations"> | undefined {
-    let text: string;
-    try {
-      refuseLargeFile(sizeBytes, manifestLimitBytes);
-      // A small local file: blocking for it costs a tenth of a promise, which counts when a thousand have changed.
-      text = readFileSync(file, "utf8");
-    } catch (error) {
-      // The file was removed after the listing: the next listing shows that.
-      if (errorCode(error) === "ENOENT") return undefined;
-      const message = `cannot be read (${errorCode(error) ?? errorMessage(error)})`;
-      const diagnostics: Diagnostic[] = [{ reason: "Unreadable", file, message }];
-      const before = known?.declarations ?? [];
-      const declarations = before.length > 0 ? before : readManifests(file, "");
-      return { text: undefined, declarations: declarations.map((declaration) => ({ ...declaration, diagnostics })) };
-    }
-    if (known?.text === text) return { text, declarations: known.declarations };
-    const declarations = readManifests(file, text);
-    const [only] = declarations;
-    // A text that does not parse says nothing of which resources it declares: those it declared before keep it.
-    const isUnparsed =
-      declarations.length === 1 && only?.spec === undefined && only?.diagnostics[0]?.path === undefined;
-    const before = known?.declarations ?? [];
-    if (!isUnparsed || before.length === 0) return { text, declarations };
-    const diagnostics = only?.diagnostics ?? [];
-    return { text, declarations: before.map((declaration) => ({ ...declaration, spec: undefined, diagnostics })) };
-  }
 }
 
 /** How long ago it was written; 0 also where that was since it was listed, between which and now it was read. */
@@ -291,4 +265,13 @@ function ageOf(file: string, listed: ListedFile): number {
   const now = statSync(file, { throwIfNoEntry: false });
   if (now?.mtimeMs !== listed.mtimeMs || now.size !== listed.sizeBytes) return 0;
   return Math.abs(Date.now() - now.mtimeMs);
+}
+
+/** A file that another user may have removed is no deletion. */
+function withoutProof(listing: Listing, unsafe: ReadonlyMap<string, Distrust>): Listing {
+  if (unsafe.size === 0) return listing;
+  const directories = [...listing.directories].map(([path, each]) => {
+    return [path, unsafe.has(path) ? { ...each, isConclusive: false } : each] as const;
+  });
+  return { ...listing, directories: new Map(directories) };
 }

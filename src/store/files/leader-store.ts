@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { everySecond } from "../../lib/pulse.ts";
 import { documentsInFiles } from "../documents.ts";
 import { ContextFiles } from "../state/context-files.ts";
@@ -9,6 +10,7 @@ import { openHardwareStore } from "../state/hardware.ts";
 import { hasInstance, openInstance, restoreInstance, restoreInstanceToStay } from "../state/instance.ts";
 import { openModelTaskStore } from "../state/model-tasks.ts";
 import { openPullStore } from "../state/pulls.ts";
+import { clearLeftovers } from "../state/leftovers.ts";
 import { readOperator, readRegistry } from "../state/published.ts";
 import { openPublisher } from "../state/publisher.ts";
 import { openRemovals } from "../state/removals.ts";
@@ -17,6 +19,7 @@ import { keepReserve } from "../state/reserve.ts";
 import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
 import type { Lease } from "../store.ts";
 import { openFileSource } from "./file-source.ts";
+import { directoryOfKind } from "./manifest.ts";
 
 /** The store of the operator that leads. `lease`: nothing is published once it is lost. */
 export async function openLeaderStore(config: StoreConfig, lease: Lease, options: LeaderOptions): Promise<LeaderStore> {
@@ -33,6 +36,10 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
     async inputs(): Promise<OperatorInputs> {
       await using stack = new AsyncDisposableStack();
       await keepReserve(stateDir);
+      await clearLeftovers(
+        stateDir,
+        Object.values(directoryOfKind).map((name) => join(configDir, name)),
+      );
       stack.use(everySecond(() => hasInstance(stateDir) || void keepInstance(stateDir, instance, lease)));
       const removals = stack.use(await openRemovals(stateDir));
       const seedRegistry = registry === undefined ? {} : { seedRegistry: registry };

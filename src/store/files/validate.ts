@@ -1,12 +1,12 @@
 import { dirname, join } from "node:path";
 import { loadConfig } from "../../api/config.ts";
-import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { readSmallText } from "../../lib/small-file.ts";
 import { parseBerthToml, readBerthToml } from "./berth-toml.ts";
 import { parseDocuments } from "./documents.ts";
 import { listManifests } from "./listing.ts";
 import { manifestLimitBytes } from "./manifest-limit.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
+import { problemsOf, readManifestText, unsafeDirectories, whyUnread } from "./manifest-text.ts";
 import { describePlace, placeOfField } from "./field-place.ts";
 import type { TextPosition } from "./text-position.ts";
 import { camelCase } from "./spelling.ts";
@@ -16,10 +16,23 @@ import type { SlotSpec } from "../../api/slot.ts";
 /** Texts by path that are checked as if they were saved. */
 type Edits = ReadonlyMap<string, string>;
 
+export interface ValidateOptions {
+  readonly edits?: Edits;
+  /**
+   * The directory is no service's, such as a checkout in a pipeline: who may write there is not judged. Default: it is
+   * judged as the operator does.
+   */
+  readonly isElsewhere?: boolean;
+}
+
 /** Every problem of a configuration directory, without a running service. Empty: the directory is valid. */
-export async function validateDirectory(configDir: string, edits: Edits = new Map()): Promise<readonly Diagnostic[]> {
+export async function validateDirectory(
+  configDir: string,
+  { edits = new Map(), isElsewhere = false }: ValidateOptions = {},
+): Promise<readonly Diagnostic[]> {
   const listing = await listManifests(configDir, Object.values(directoryOfKind));
-  const diagnostics: Diagnostic[] = listing.problems.map(({ message, file }) => ({
+  const unsafe = isElsewhere ? [] : problemsOf(unsafeDirectories(listing.directories.keys()));
+  const diagnostics: Diagnostic[] = [...listing.problems, ...unsafe].map(({ message, file }) => ({
     reason: "Unreadable",
     file: file ?? configDir,
     message,
@@ -30,10 +43,9 @@ export async function validateDirectory(configDir: string, edits: Edits = new Ma
   for (const file of new Set([...listing.files.keys(), ...manifests])) {
     let text = edits.get(file);
     try {
-      text ??= await readSmallText(file, manifestLimitBytes);
+      text ??= isElsewhere ? await readSmallText(file, manifestLimitBytes) : readManifestText(file);
     } catch (error) {
-      const message = `cannot be read (${errorCode(error) ?? errorMessage(error)})`;
-      diagnostics.push({ reason: "Unreadable", file, message });
+      diagnostics.push({ reason: "Unreadable", file, message: whyUnread(error) });
       continue;
     }
     const found = readManifests(file, text);

@@ -1,4 +1,4 @@
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { knownPart } from "../../api/known-part.ts";
 import { demandSchema, type Demand } from "../../api/status.ts";
@@ -90,6 +90,18 @@ export async function hasLiveGateway(stateDir: string): Promise<boolean | undefi
   }
 }
 
+/** Many times the age at which demand is void. */
+const voidDemandMs = 60_000;
+
+/** Removes files of killed gateways, at the start of an operator and of a gateway; a live gateway writes its own every second. */
+export async function removeVoidDemand(dir: string): Promise<void> {
+  for (const file of await readdir(dir)) {
+    const path = join(dir, file);
+    const found = await stat(path).catch(() => undefined);
+    if (found?.isFile() === true && Date.now() - found.mtimeMs > voidDemandMs) await rm(path, { force: true });
+  }
+}
+
 /** Counts and times alone: the operator may be another user. */
 const demandMode = 0o644;
 
@@ -97,6 +109,8 @@ const demandMode = 0o644;
 export async function openDemandWriter(stateDir: string, gateway: string): Promise<DemandWriter> {
   const directory = join(stateDir, "demand");
   await mkdir(directory, { recursive: true });
+  // Where another user owns them, the operator removes them.
+  await removeVoidDemand(directory).catch(() => undefined);
   const path = join(directory, `${gateway}.json`);
   const writes = new Serial();
   let beat = 0;

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { discoveredModelsSchema, type DiscoveredModels } from "../../api/discovered-models.ts";
-import { removeLeftovers, writeFileAtomic } from "../../lib/atomic-file.ts";
+import { removeLeftovers, writeInKeptDirectory } from "../../lib/atomic-file.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { Serial } from "../../lib/serial.ts";
@@ -75,7 +75,7 @@ export class DiscoveredStore implements AsyncDisposable {
     const listing: DiscoveredModels = { schema: 1, upstream, heardAt: new Date(now).toISOString(), models };
     this.#known.set(file, listing);
     this.#writes
-      .run(() => writeFileAtomic(join(this.#dir, file), JSON.stringify(listing), { fsync: false, mode: 0o640 }))
+      .run(() => writeInKeptDirectory(join(this.#dir, file), JSON.stringify(listing), { fsync: false, mode: 0o640 }))
       .catch((error: unknown) => {
         // The next list is written again.
         if (this.#known.get(file) === listing) this.#known.delete(file);

@@ -47,7 +47,8 @@ export async function openGroupStore(open: OpenDocuments): Promise<GroupStore> {
       const value = documents.get(statusName);
       return value !== undefined && "groups" in value ? value.groups : [];
     },
-    publish: (groups) => documents.put(statusName, { schema: 1, groups: [...groups] }, { isLasting: false }),
+    publish: (groups) =>
+      documents.put(statusName, { schema: 1, groups: [...groups] }, { isLasting: false, isKept: true }),
     watch: (onChange) => subscribers.add(onChange),
     [Symbol.asyncDispose]: () => documents[Symbol.asyncDispose](),
   };

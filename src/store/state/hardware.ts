@@ -36,7 +36,8 @@ export async function openHardwareStore(open: OpenDocuments): Promise<HardwareSt
       return request !== undefined && "token" in request && request.token !== found()?.answers ? request : undefined;
     },
     requestProbe: (request) => documents.put("request", probeRequestSchema.parse(request), { isLasting: false }),
-    publish: (value) => documents.put("found", publishedHardwareSchema.parse(value), { isLasting: false }),
+    publish: (value) =>
+      documents.put("found", publishedHardwareSchema.parse(value), { isLasting: false, isKept: true }),
     watch: (onChange) => subscribers.add(onChange),
     [Symbol.asyncDispose]: () => documents[Symbol.asyncDispose](),
   };

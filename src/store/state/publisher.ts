@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync, statSync } from "node:fs";
-import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { slotNameSchema } from "../../api/names.ts";
 import { once, readPublishedSlot, type OnUnknown } from "../../api/published-slot.ts";
@@ -11,6 +11,7 @@ import { isNoSpace } from "../../lib/disk-space.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { readPlainText, UnfitFile } from "../../lib/small-file.ts";
 import type { Publisher } from "../store.ts";
+import { removeVoidDemand } from "./demand.ts";
 import { keepReserve } from "./reserve.ts";
 
 export interface PublisherOptions {
@@ -122,19 +123,7 @@ function filesIn(directory: string): readonly string[] {
   }
 }
 
-/** Files of killed gateways: no other process removes them, and a live gateway writes its own every second. */
-async function removeVoidDemand(dir: string): Promise<void> {
-  for (const file of await readdir(dir)) {
-    const path = join(dir, file);
-    const found = await stat(path).catch(() => undefined);
-    if (found?.isFile() === true && Date.now() - found.mtimeMs > voidDemandMs) await rm(path, { force: true });
-  }
-}
-
 const youngMs = 100;
-
-/** Many times the age at which demand is void. */
-const voidDemandMs = 60_000;
 
 /** Synchronous: once at the start, a thousand small files take a tenth of the time of asynchronous reads. */
 function readSlot(path: string, onUnknown: OnUnknown): PublishedSlot | undefined {

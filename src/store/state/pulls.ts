@@ -44,7 +44,7 @@ export async function openPullStore(open: OpenDocuments): Promise<PullStore> {
       const value = documents.get(statusName);
       return value !== undefined && "pulls" in value ? value.pulls : [];
     },
-    publish: (pulls) => documents.put(statusName, { schema: 1, pulls: [...pulls] }, { isLasting: false }),
+    publish: (pulls) => documents.put(statusName, { schema: 1, pulls: [...pulls] }, { isLasting: false, isKept: true }),
     watch: (onChange) => subscribers.add(onChange),
     [Symbol.asyncDispose]: () => documents[Symbol.asyncDispose](),
   };

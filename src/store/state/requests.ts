@@ -1,8 +1,7 @@
 import { rmSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { slotRequestSchema, type SlotRequest } from "../../api/status.ts";
-import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { writeInKeptDirectory } from "../../lib/atomic-file.ts";
 import { JsonDirectory } from "../../lib/json-directory.ts";
 import { readPlainJson } from "../../lib/small-file.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
@@ -11,7 +10,6 @@ import type { RequestStore } from "../store.ts";
 /** Restart, load, unload and swap requests, one file per slot and kind; they survive a power cut. */
 export async function openRequestStore(stateDir: string): Promise<RequestStore> {
   const path = join(stateDir, "requests");
-  await mkdir(path, { recursive: true });
   const subscribers = new Subscribers<[slot: string]>();
   const directory = await JsonDirectory.open<SlotRequest>(path, {
     parse: (value) => slotRequestSchema.safeParse(value).data,
@@ -24,7 +22,7 @@ export async function openRequestStore(stateDir: string): Promise<RequestStore> 
   return {
     list: (slot) => [...directory.values()].map(([, request]) => request).filter((request) => request.slot === slot),
     async put(request) {
-      await writeFileAtomic(fileOf(request), JSON.stringify(slotRequestSchema.parse(request)), { fsync: true });
+      await writeInKeptDirectory(fileOf(request), JSON.stringify(slotRequestSchema.parse(request)), { fsync: true });
       await directory.scan();
     },
     async remove(slot, kind, token) {

@@ -26,7 +26,7 @@ export function addConfigCommands(program: Command, { env, write, note, exit }: 
         const { takeConfigDir } = await import("../../program/settings.ts");
         await takeConfigDir(env, checked);
       }
-      const found = await validateConfig(checked);
+      const found = await validateConfig(checked, directory !== undefined);
       const problems = directory === undefined && found.length === 0 ? await unfitSlots(env, checked) : found;
       for (const warning of await configWarnings(checked)) note(`${warning}\n`);
       write(problems.length === 0 ? `${checked}: valid\n` : problems.map((line) => `${line}\n`).join(""));

@@ -106,7 +106,7 @@ async function runEditor(env: NodeJS.ProcessEnv, file: string): Promise<CommandE
 async function problemsOf(configDir: string, file: string, text: string): Promise<string[]> {
   const { validateDirectory } = await import("../../store/files/validate.ts");
   const before = new Set((await validateDirectory(configDir)).map(diagnosticLine));
-  const after = await validateDirectory(configDir, new Map([[file, text]]));
+  const after = await validateDirectory(configDir, { edits: new Map([[file, text]]) });
   return after.filter((found) => found.file === file || !before.has(diagnosticLine(found))).map(diagnosticLine);
 }
 

@@ -73,6 +73,7 @@ async function moveFormerBackups(configDir: string, stateDir: string | undefined
 async function changesIn(configDir: string): Promise<Change[]> {
   const { listManifests } = await import("../../store/files/listing.ts");
   const { manifestLimitBytes } = await import("../../store/files/manifest-limit.ts");
+  const { readManifestText, UntrustedManifest } = await import("../../store/files/manifest-text.ts");
   const { directoryOfKind } = await import("../../store/files/manifest.ts");
   const { migrated } = await import("../../store/files/migrate.ts");
   const listing = await listManifests(configDir, Object.values(directoryOfKind));
@@ -85,8 +86,12 @@ async function changesIn(configDir: string): Promise<Change[]> {
     );
   const settings = join(configDir, "berth.toml");
   const changes: Change[] = [];
+  const read = async (file: string): Promise<string> =>
+    file === settings ? await readSmallText(file, manifestLimitBytes) : readManifestText(file);
   for (const file of [...(existsSync(settings) ? [settings] : []), ...listing.files.keys()]) {
-    const before = await readSmallText(file, manifestLimitBytes).catch((error: unknown): never => {
+    const before = await read(file).catch((error: unknown): never => {
+      if (error instanceof UntrustedManifest)
+        throw new CommandError("config.unreadable", `${relative(configDir, file)} ${error.message}`, undefined);
       const next = "no service reads it either: make it smaller, or move it away";
       if (!(error instanceof UnfitFile)) throw error;
       throw new CommandError("config.unreadable", `${relative(configDir, file)}: ${error.message}`, next);

@@ -13,8 +13,11 @@ export function configDirOf(env: NodeJS.ProcessEnv): string {
   return withAbsolutePaths(env)["SVC_CONFIG_DIR"] || defaultConfigDir(placesOf(env)) || ".";
 }
 
-/** `berth config validate`: problems one per line as `file:line:column: path: message`. Empty: valid. */
-export async function validateConfig(directory: string): Promise<readonly string[]> {
+/**
+ * `berth config validate`: problems one per line as `file:line:column: path: message`. Empty: valid. `isElsewhere`: the
+ * directory is no service's.
+ */
+export async function validateConfig(directory: string, isElsewhere = false): Promise<readonly string[]> {
   const parts = ["slots", "models", "upstreams", "groups", "berth.toml"];
   if (!parts.some((part) => existsSync(join(directory, part)))) {
     return [
@@ -22,7 +25,7 @@ export async function validateConfig(directory: string): Promise<readonly string
     ];
   }
   const { validateDirectory } = await import("../../store/files/validate.ts");
-  return (await validateDirectory(directory)).map(diagnosticLine);
+  return (await validateDirectory(directory, { isElsewhere })).map(diagnosticLine);
 }
 
 /** Slots of the service's own directory whose models cannot fit this machine, one per line as of `validateConfig`. */

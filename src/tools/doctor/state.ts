@@ -37,8 +37,8 @@ async function unsafeFinding({
   stateDir,
   modelsDir,
 }: Pick<Places, "stateDir" | "modelsDir">): Promise<Finding | undefined> {
-  const ofState = await distrust(stateDir, stateTrust);
-  const found = ofState ?? (await distrust(modelsDir));
+  const ofState = distrust(stateDir, stateTrust);
+  const found = ofState ?? distrust(modelsDir);
   if (found === undefined) return undefined;
   const why = "everybody who writes there may create tokens and run programs";
   return fail(ofState === undefined ? "models" : "state", `${found.reason}: ${why}`, found.next);

@@ -167,9 +167,7 @@ describe("a chat stream as Messages events", () => {
     const sent = [piece("a", '{"x":'), piece(undefined, "1}"), piece("b", "{}"), chunk({}, "tool_calls"), done];
     const text = translate(sent.join(""));
     assert.deepEqual(
-      [...text.matchAll(/"id":"(\w)","name":"(\w*)"|"partial_json":"(.*?)"\}/g)].map(
-        ([, id, , json]) => id ?? json,
-      ),
+      [...text.matchAll(/"id":"(\w)","name":"(\w*)"|"partial_json":"(.*?)"\}/g)].map(([, id, , json]) => id ?? json),
       ["a", '{\\"x\\":', "1}", "b", "{}"],
     );
   });

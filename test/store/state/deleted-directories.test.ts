@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { describe, it } from "node:test";
+import { documentsInFiles } from "../../../src/store/documents.ts";
+import { openDemandWriter } from "../../../src/store/state/demand.ts";
+import { DiscoveredStore } from "../../../src/store/state/discovered.ts";
+import { openGroupStore } from "../../../src/store/state/groups.ts";
+import { clearLeftovers } from "../../../src/store/state/leftovers.ts";
+import { openPullStore } from "../../../src/store/state/pulls.ts";
+import { openRequestStore } from "../../../src/store/state/requests.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { until } from "../../support/until.ts";
+
+const requestedAt = "2026-01-01T00:00:00.000Z";
+
+describe("a directory of the state that somebody deletes while it is in use", { concurrency: true }, () => {
+  it("is made again by the next request", async () => {
+    await using state = await tempDir();
+    await using operator = await openRequestStore(state.path);
+    await using gateway = await openRequestStore(state.path);
+    await rm(join(state.path, "requests"), { recursive: true });
+    const request = { schema: 1, slot: "a", kind: "restart", token: "t", specHash: "h", requestedAt } as const;
+    await gateway.put(request);
+    assert.deepEqual(gateway.list("a"), [request]);
+    await until("the operator sees it", () => operator.list("a").length === 1);
+  });
+
+  it("is made again with what the operator publishes there, and by the next loan", async () => {
+    await using state = await tempDir();
+    await using operator = await openGroupStore(documentsInFiles(state.path));
+    await using gateway = await openGroupStore(documentsInFiles(state.path));
+    await operator.publish([]);
+    const status = join(state.path, "groups/status.json");
+    const published = await readFile(status, "utf8");
+    await rm(dirname(status), { recursive: true });
+    await until("it is published again", () => existsSync(status));
+    assert.equal(await readFile(status, "utf8"), published);
+    await rm(dirname(status), { recursive: true });
+    await gateway.lend({ schema: 1, group: "gpu", until: requestedAt, requestedAt });
+    assert.equal(gateway.loan("gpu")?.until, requestedAt);
+  });
+
+  it("is not made again by a store that is closed", async () => {
+    await using state = await tempDir();
+    const operator = await openPullStore(documentsInFiles(state.path));
+    await operator.publish([]);
+    await operator[Symbol.asyncDispose]();
+    await using reader = await openPullStore(documentsInFiles(state.path));
+    await rm(join(state.path, "pulls/status.json"));
+    await using other = await openPullStore(documentsInFiles(state.path));
+    assert.deepEqual([reader.published(), other.published()], [[], []]);
+    assert.deepEqual(await readdir(join(state.path, "pulls")), []);
+  });
+
+  it("is made again for the lists of providers", async () => {
+    await using state = await tempDir();
+    const failures: unknown[] = [];
+    const store = await DiscoveredStore.open(state.path, { onError: (error) => failures.push(error) });
+    await rm(join(state.path, "discovered"), { recursive: true });
+    store.keep("u", "https://u.example.com", ["m"]);
+    await store[Symbol.asyncDispose]();
+    assert.deepEqual([failures, (await readdir(join(state.path, "discovered"))).length], [[], 1]);
+  });
+});
+
+describe("files of processes that were killed", { concurrency: true }, () => {
+  const long = new Date(Date.now() - 120_000);
+  const old = async (path: string): Promise<void> => {
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, "");
+    await utimes(path, long, long);
+  };
+
+  it("that are temporary are removed in each directory, and other programs' in the configuration stay", async () => {
+    await using directory = await tempDir();
+    const left = ".a.json.01234567-89ab-cdef-0123-456789abcdef.tmp";
+    const state = ["groups", "hardware", "model-tasks", "pulls", "requests/removals", "contexts/a"];
+    for (const name of state) for (const file of [left, "a.json"]) await old(join(directory.path, name, file));
+    const slots = join(directory.path, "config/slots");
+    for (const file of [left, ".mine.tmp", "a.toml"]) await old(join(slots, file));
+    await clearLeftovers(directory.path, [slots, join(directory.path, "config/none")]);
+    for (const name of state) assert.deepEqual(await readdir(join(directory.path, name)), ["a.json"], name);
+    assert.deepEqual((await readdir(slots)).toSorted(), [".mine.tmp", "a.toml"]);
+  });
+
+  it("that hold the demand of a gateway are removed by the next gateway", async () => {
+    await using state = await tempDir();
+    await old(join(state.path, "demand/killed.json"));
+    await writeFile(join(state.path, "demand/live.json"), "");
+    await using _gateway = await openDemandWriter(state.path, "next");
+    assert.deepEqual(await readdir(join(state.path, "demand")), ["live.json"]);
+  });
+});
