@@ -56,7 +56,7 @@ export async function programOutput(
     stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"],
   });
   child.once("error", reject);
-  // It may end without reading it.
+  // The program may end without reading its input.
   child.stdin?.on("error", () => undefined).end(input);
   const leave = (reason: unknown): void => {
     killGroup(child.pid);

@@ -17,9 +17,9 @@ const behindLimitBytes = 1024 * 1024;
 /** How long it may take to read its buffer before it is disconnected. */
 const resyncPatienceMs = 5000;
 
-/** One of the things whose changes are told. */
+/** A slot, model, provider or group whose changes are events. */
 interface Item {
-  /** The fields that tell it from the others, and that its removal names. */
+  /** The fields that distinguish the item from others, and that the event of its removal has. */
   readonly id: Readonly<Record<string, string>>;
   readonly data: object;
 }

@@ -39,7 +39,7 @@ interface Wanted {
 export function pullHandlers(context: ManagementContext): PullHandlers {
   const { pulls, config } = context;
   const isTrusted = config.apiExec || config.authEnabled;
-  /** What is begun counts the pulls before it. */
+  /** Pulls begin one after the other, so that each counts the pulls before it. */
   const beginnings = new Serial();
   const put = async (wanted: Wanted, id: string, action: PullRequest["action"]): Promise<PullView> => {
     const { ref, sizeBytes, isDeclared = false } = wanted;

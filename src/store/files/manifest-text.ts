@@ -52,7 +52,7 @@ export function whyUnread(error: unknown): string {
   return `cannot be read (${errorCode(error) ?? errorMessage(error)})`;
 }
 
-/** Those of the directories in which another user could make, replace or remove a file. */
+/** The directories in which another user could make, replace or remove a file, each with the reason. */
 export function unsafeDirectories(directories: Iterable<string>): ReadonlyMap<string, Distrust> {
   const unsafe = new Map<string, Distrust>();
   for (const directory of directories) {

@@ -110,7 +110,7 @@ export class EngineLockFile {
       if (this.#written === lock) return;
       const head = "# The digest of each image without one, at its first pull. Delete a line to resolve it again.\n";
       const text = head + stringify({ images: lock });
-      // It may be a link into a person's repository.
+      // The lock file may be a link into a person's repository.
       await rewriteFile(this.#path, text).catch(async (error: unknown) => {
         if (errorCode(error) !== "ENOENT") throw error;
         await writeFileAtomic(this.#path, text, { fsync: true });
