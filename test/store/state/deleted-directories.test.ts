@@ -15,6 +15,9 @@ import { until } from "../../support/until.ts";
 
 const requestedAt = "2026-01-01T00:00:00.000Z";
 
+/** A store that publishes meanwhile may put a file into the directory between its emptying and its removal. */
+const removal = { recursive: true, maxRetries: 20, retryDelay: 5 };
+
 describe("a directory of the state that somebody deletes while it is in use", { concurrency: true }, () => {
   it("is made again by the next request", async () => {
     await using state = await tempDir();
@@ -34,10 +37,10 @@ describe("a directory of the state that somebody deletes while it is in use", { 
     await operator.publish([]);
     const status = join(state.path, "groups/status.json");
     const published = await readFile(status, "utf8");
-    await rm(dirname(status), { recursive: true });
+    await rm(dirname(status), removal);
     await until("it is published again", () => existsSync(status));
     assert.equal(await readFile(status, "utf8"), published);
-    await rm(dirname(status), { recursive: true });
+    await rm(dirname(status), removal);
     await gateway.lend({ schema: 1, group: "gpu", until: requestedAt, requestedAt });
     assert.equal(gateway.loan("gpu")?.until, requestedAt);
   });
