@@ -235,7 +235,7 @@ export class Dispatcher {
     const ended = { requestId, path: route.path, slot, code, seconds, failure, record };
     this.#options.log.closed(ended);
     this.#options.recent?.add(ended);
-    if (trace?.spans !== undefined) this.#options.traces?.ended({ ...ended, trace });
+    if (trace?.spans !== undefined) this.#options.traces?.ended(ended, trace.spans);
   }
 }
 

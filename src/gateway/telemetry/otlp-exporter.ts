@@ -1,5 +1,7 @@
+import { request } from "undici";
 import { errorMessage } from "../../lib/error-code.ts";
 import { conventions } from "./gen-ai.ts";
+import { putPart } from "./line-bytes.ts";
 
 export interface OtlpOptions {
   /** The base address of the receiver: spans go to `/v1/traces` below it. */
@@ -13,26 +15,34 @@ export interface OtlpOptions {
   readonly everyMs?: number;
 }
 
-/** The spans of a request, which are made together with those of others: that takes less time (docs/performance.md). */
-export interface LateSpans {
-  /** Each is a span as OTLP has it in JSON. */
-  spans(): readonly string[];
+/** The spans of a request. */
+export interface SpanWriter {
+  readonly count: number;
+  /** `put` takes no more bytes. */
+  readonly mostBytes: number;
+  /** Writes each span as OTLP has it in JSON, with a comma behind it, into memory, and returns where they end. */
+  put(memory: Buffer, at: number): number;
 }
 
-/** Requests whose spans are made together, at most. */
-const lateLimit = 32;
 /** Spans that wait while the receiver does not answer; later ones are dropped. */
 const waitingLimit = 2048;
-const batchSize = 512;
-const patienceMs = 10_000;
+const batchSpans = 512;
+const batchBytes = 384 * 1024;
+const exportTimeoutMs = 10_000;
 
-/** Sends spans in batches. What a receiver does not take is dropped: a request never waits for it. */
+/**
+ * Sends spans in batches. What a receiver does not take is dropped: a request never waits for it. A span is bytes of its batch
+ * from the start: objects and texts that wait for a batch are work for V8's collector, which costs more than making them.
+ */
 export class OtlpExporter implements AsyncDisposable {
   readonly #options: OtlpOptions;
   readonly #url: string;
-  #waiting: string[] = [];
-  /** Their spans come after those above. */
-  #late: LateSpans[] = [];
+  readonly #envelope: Envelope;
+  /** The batch that takes spans. */
+  #open: Batch | undefined;
+  /** Full ones, the oldest first. */
+  readonly #full: Batch[] = [];
+  #spare: Batch | undefined;
   #timer: NodeJS.Timeout | undefined;
   #sending: Promise<void> | undefined;
   #isFailing = false;
@@ -42,85 +52,142 @@ export class OtlpExporter implements AsyncDisposable {
   constructor(options: OtlpOptions) {
     this.#options = options;
     this.#url = `${options.endpoint.replace(/\/$/, "")}/v1/traces`;
+    this.#envelope = envelopeOf(options);
   }
 
   /** Whether spans of another request are taken: otherwise they need not be made. */
   get hasRoom(): boolean {
-    return this.#waiting.length < waitingLimit;
+    return this.#full.reduce((spans, { count }) => spans + count, this.#open?.count ?? 0) < waitingLimit;
   }
 
-  add(request: LateSpans): void {
-    this.#late.push(request);
+  add(spans: SpanWriter): void {
+    if (this.#open?.hasRoomFor(spans) === false) this.#close(this.#open);
+    this.#open ??= this.#newBatch(spans);
+    this.#open.add(spans);
     this.#timer ??= setTimeout(() => this.#flush(), this.#options.everyMs ?? 2000).unref();
-    if (this.#late.length < lateLimit) return;
-    this.#makeLate();
-    if (this.#waiting.length >= batchSize) this.#flush();
-  }
-
-  #makeLate(): void {
-    const requests = this.#late;
-    this.#late = [];
-    for (const request of requests) for (const span of request.spans()) this.#waiting.push(span);
+    if (this.#open.count >= batchSpans) this.#close(this.#open);
+    if (this.#full.length > 0) this.#flush();
   }
 
   /** Sends all spans that wait, batch after batch, for as long as one request may take; ends at the first failure. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#endsAt = performance.now() + patienceMs;
+    this.#endsAt = performance.now() + exportTimeoutMs;
     await this.#sending;
     do {
       this.#flush();
       await this.#sending;
     } while (this.#hasSpans && !this.#isFailing && performance.now() < this.#endsAt);
     clearTimeout(this.#timer);
-    this.#waiting = [];
-    this.#late = [];
+    this.#full.length = 0;
+    this.#open = undefined;
   }
 
   get #hasSpans(): boolean {
-    return this.#waiting.length + this.#late.length > 0;
+    return this.#open !== undefined || this.#full.length > 0;
   }
 
+  #newBatch(spans: SpanWriter): Batch {
+    const spare = this.#spare;
+    this.#spare = undefined;
+    if (spare?.hasRoomFor(spans) === true) return spare;
+    return new Batch(this.#envelope, spans.mostBytes);
+  }
+
+  #close(batch: Batch): void {
+    this.#full.push(batch);
+    this.#open = undefined;
+  }
+
+  /** Sends the oldest spans, unless others are being sent: those that wait then fill their batch meanwhile. */
   #flush(): void {
+    if (this.#sending !== undefined) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#makeLate();
-    if (this.#sending !== undefined || this.#waiting.length === 0) return;
-    const batch = this.#waiting.splice(0, batchSize);
+    if (this.#full.length === 0 && this.#open !== undefined) this.#close(this.#open);
+    const batch = this.#full.shift();
+    if (batch === undefined) return;
     this.#sending = this.#send(batch).finally(() => {
       this.#sending = undefined;
-      if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), 0).unref();
+      batch.clear();
+      this.#spare = batch;
+      if (this.#hasSpans) this.#timer ??= setTimeout(() => this.#flush(), 0).unref();
     });
   }
 
-  async #send(spans: readonly string[]): Promise<void> {
-    const { version, instance } = this.#options;
-    const attribute = (key: string, stringValue: string): unknown => ({ key, value: { stringValue } });
-    const resource = {
-      attributes: [
-        attribute("service.name", "berth-gateway"),
-        attribute("service.version", version),
-        attribute("service.instance.id", instance),
-      ],
-    };
-    const scope = { name: "berth", version, attributes: [attribute("berth.gen_ai.conventions", conventions)] };
-    const [before, after] = JSON.stringify({
-      resourceSpans: [{ resource, scopeSpans: [{ scope, spans: [0] }] }],
-    }).split('"spans":[0]');
-    const body = `${before}"spans":[${spans.join(",")}]${after}`;
+  async #send(batch: Batch): Promise<void> {
     try {
-      const response = await fetch(this.#url, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body,
-        signal: AbortSignal.timeout(Math.ceil(Math.max(1, Math.min(patienceMs, this.#endsAt - performance.now())))),
-        redirect: "error",
-      });
-      await response.arrayBuffer();
-      if (!response.ok) throw new Error(`${this.#url} answered ${response.status}`);
+      const signal = AbortSignal.timeout(
+        Math.ceil(Math.max(1, Math.min(exportTimeoutMs, this.#endsAt - performance.now()))),
+      );
+      const headers = { "content-type": "application/json" };
+      const { statusCode, body } = await request(this.#url, { method: "POST", headers, body: batch.body(), signal });
+      await body.dump();
+      if (statusCode < 200 || statusCode > 299) throw new Error(`${this.#url} answered ${statusCode}`);
       this.#isFailing = false;
     } catch (error) {
       if (!this.#isFailing) this.#options.onFailing(errorMessage(error));
       this.#isFailing = true;
     }
   }
+}
+
+/** The body of one request to the receiver, while it is made. */
+class Batch {
+  readonly #envelope: Envelope;
+  readonly #memory: Buffer<ArrayBuffer>;
+  #length: number;
+  #count = 0;
+
+  /** `mostBytes`: of the largest request so far; there is room for it. */
+  constructor(envelope: Envelope, mostBytes: number) {
+    const { before, after } = envelope;
+    this.#envelope = envelope;
+    this.#memory = Buffer.allocUnsafeSlow(Math.max(batchBytes, before.length + mostBytes + after.length));
+    this.#length = putPart(this.#memory, 0, before);
+  }
+
+  /** The number of its spans. */
+  get count(): number {
+    return this.#count;
+  }
+
+  hasRoomFor({ mostBytes }: SpanWriter): boolean {
+    return this.#length + mostBytes + this.#envelope.after.length <= this.#memory.length;
+  }
+
+  add(spans: SpanWriter): void {
+    this.#length = spans.put(this.#memory, this.#length);
+    this.#count += spans.count;
+  }
+
+  /** With spans alone: the end takes the place of the last one's comma. */
+  body(): Buffer<ArrayBuffer> {
+    return this.#memory.subarray(0, putPart(this.#memory, this.#length - 1, this.#envelope.after));
+  }
+
+  clear(): void {
+    this.#length = this.#envelope.before.length;
+    this.#count = 0;
+  }
+}
+
+/** The text around the spans of a batch. */
+interface Envelope {
+  readonly before: Buffer;
+  readonly after: Buffer;
+}
+
+function envelopeOf({ version, instance }: OtlpOptions): Envelope {
+  const attribute = (key: string, stringValue: string): unknown => ({ key, value: { stringValue } });
+  const resource = {
+    attributes: [
+      attribute("service.name", "berth-gateway"),
+      attribute("service.version", version),
+      attribute("service.instance.id", instance),
+    ],
+  };
+  const scope = { name: "berth", version, attributes: [attribute("berth.gen_ai.conventions", conventions)] };
+  const text = JSON.stringify({ resourceSpans: [{ resource, scopeSpans: [{ scope, spans: [0] }] }] });
+  const [before = "", after = ""] = text.split('"spans":[0]');
+  return { before: Buffer.from(`${before}"spans":[`), after: Buffer.from(`]${after}`) };
 }

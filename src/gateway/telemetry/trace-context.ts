@@ -42,8 +42,17 @@ export interface RequestTrace extends PassedTrace {
   readonly traceId: string;
   /** A receiver has spans of it, or will have. */
   readonly isSampled: boolean;
-  /** The spans of this gateway; undefined: it sends none, and passes the client's trace on. */
-  readonly spans?: { readonly server: string; readonly engine: string; readonly parent: string | undefined };
+  /** Undefined: this gateway sends no span of its own, and passes the client's trace on. */
+  readonly spans?: SpanIds;
+}
+
+/** The identifiers of this gateway's spans. */
+export interface SpanIds {
+  readonly traceId: string;
+  readonly server: string;
+  readonly engine: string;
+  /** The client's span. */
+  readonly parent: string | undefined;
 }
 
 /** The trace to pass on where this gateway sends no spans of its own. */
@@ -83,7 +92,7 @@ function withSpans(client: ClientTrace | undefined, tracestate: string | undefin
     isSampled: true,
     traceparent: traceparentOf({ traceId, spanId: engine, flags }),
     tracestate,
-    spans: { server: randomHex(8), engine, parent: client?.spanId },
+    spans: { traceId, server: randomHex(8), engine, parent: client?.spanId },
   };
 }
 

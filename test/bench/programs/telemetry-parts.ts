@@ -57,9 +57,15 @@ const parts: Record<string, (nth: number) => void> = {
     request.record.body = shown.keepBody(body);
     shown.add(request);
   },
-  "traces of a tenth": (nth) => tenth.ended({ ...ended(nth), trace: tenth.begin({}) }),
-  "traces of all": (nth) => all.ended({ ...ended(nth), trace: all.begin({}) }),
+  "traces of a tenth": (nth) => trace(tenth, nth),
+  "traces of all": (nth) => trace(all, nth),
 };
+
+function trace(by: Traces, nth: number): void {
+  const { spans } = by.begin({});
+  const request = ended(nth);
+  if (spans !== undefined) by.ended(request, spans);
+}
 
 async function round(part: (nth: number) => void): Promise<number> {
   const before = process.cpuUsage();

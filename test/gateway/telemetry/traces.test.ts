@@ -11,11 +11,12 @@ import {
   readTraceparent,
   readTracestate,
   UnsampledTraces,
+  type SpanIds,
 } from "../../../src/gateway/telemetry/trace-context.ts";
 import { OtlpExporter } from "../../../src/gateway/telemetry/otlp-exporter.ts";
-import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
+import { RequestRecord, type EndedRequest } from "../../../src/gateway/telemetry/request-record.ts";
 import { TraceSampler } from "../../../src/gateway/telemetry/trace-sampler.ts";
-import { spansOf } from "../../../src/gateway/telemetry/traces.ts";
+import { RequestSpans } from "../../../src/gateway/telemetry/request-spans.ts";
 import { startProvider } from "../../doubles/provider.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { json, sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
@@ -101,6 +102,17 @@ const valueOf = (span: Span | undefined, key: string): string | undefined => {
   const value = span?.attributes.find((each) => each.key === key)?.value;
   return value === undefined ? undefined : "stringValue" in value ? value.stringValue : value.intValue;
 };
+
+/** Of a request that has ended 10 s after the start of the steady clock. */
+function spansOf(request: EndedRequest, ids: SpanIds | undefined, wallMs = 1_700_000_000_000): Span[] {
+  assert.ok(ids !== undefined, "it is not sampled");
+  const spans = new RequestSpans(request, ids, { now: 10_000, wallMs });
+  const memory = Buffer.alloc(spans.mostBytes);
+  const text = memory.toString("utf8", 0, spans.put(memory, 0));
+  const found = z.array(spanSchema).parse(JSON.parse(`[${text.replace(/,$/, "")}]`));
+  assert.equal(found.length, spans.count);
+  return found;
+}
 
 describe("traceparent", () => {
   it("is read as the standard says", () => {
@@ -256,8 +268,7 @@ describe("traces", () => {
     record.engine = { startedAt: 9_500, ms: 400, model: "m", tokensIn: undefined, tokensOut: undefined };
     const trace = ownTrace({ traceparent: sampled }, new TraceSampler(1));
     const ended = { path: "/v1/chat/completions", slot: "primary", requestId: "1", code: 200, seconds: 1 };
-    const texts = spansOf({ ...ended, trace, failure: undefined, record }, 10_000, 1_700_000_000_000);
-    const spans = texts.map((text) => spanSchema.parse(JSON.parse(text)));
+    const spans = spansOf({ ...ended, failure: undefined, record }, trace.spans);
     assert.deepEqual(
       spans.map(({ name, startTimeUnixNano: from, endTimeUnixNano: to }) => [name, from.slice(7, 13), to.slice(7, 13)]),
       [
@@ -266,6 +277,40 @@ describe("traces", () => {
         ["chat primary", "999500", "999900"],
       ],
     );
+  });
+
+  it("are whole and within their bound whatever their names are, and whatever the clock says", () => {
+    const ids = ownTrace({ traceparent: sampled }, new TraceSampler(1)).spans;
+    for (const name of ['"'.repeat(200), "\u0000".repeat(200), "\ud800".repeat(200), "模".repeat(200), ""])
+      for (const wallMs of [1_700_000_000_000, 1_700_000_000_000.25, 1_767_225_599_999.75]) {
+        const record = new RequestRecord();
+        Object.assign(record, { requestedModel: name, heldMs: 1.5, queuedMs: 1e-7, waitEndedAt: 9_000 });
+        const endpoint = { host: "2001:db8::1", port: 65_535 };
+        const most = Number.MAX_SAFE_INTEGER;
+        record.engine = { startedAt: 9_000.123, ms: 1e3, model: name, endpoint, tokensIn: most, tokensOut: most };
+        const failure = new ApiError("dispatch.upstream_failed", { message: name });
+        const ended = { path: "/v1/audio/transcriptions", slot: "s".repeat(64), requestId: `"${name}`, seconds: 1 };
+        const [server, hold, queue, engine] = spansOf({ ...ended, code: 502, failure, record }, ids, wallMs);
+        assert.equal(valueOf(server, "berth.request_id"), `"${name}`);
+        assert.equal(valueOf(engine, "gen_ai.usage.output_tokens"), String(most));
+        assert.equal(valueOf(engine, "gen_ai.request.model"), name === "" ? undefined : name);
+        const [from = 0n, ...times] = [hold, queue, engine].flatMap((span) => [
+          BigInt(span?.startTimeUnixNano ?? 0),
+          BigInt(span?.endTimeUnixNano ?? 0),
+        ]);
+        for (const [nth, later] of [1_500_000n, 1_500_000n, 1_500_000n, 1_623_000n, 1_001_623_000n].entries())
+          assert.ok((times[nth] ?? 0n) - from - later <= 1000n, `time ${nth}`);
+      }
+  });
+
+  it("have a time also where the clock was never set", () => {
+    const ids = ownTrace({}, new TraceSampler(1)).spans;
+    assert.ok(ids !== undefined);
+    const ended = { path: "/v1/models", slot: "s", requestId: "1", seconds: 1, code: 200, failure: undefined };
+    const spans = new RequestSpans({ ...ended, record: new RequestRecord() }, ids, { now: 1000, wallMs: 61_000 });
+    const memory = Buffer.alloc(spans.mostBytes);
+    const text = memory.toString("utf8", 0, spans.put(memory, 0));
+    assert.match(text, /"startTimeUnixNano":"60000000000","endTimeUnixNano":"61000000000"/);
   });
 
   it("name the error of a request that failed, and begin a trace of their own", async () => {
@@ -286,8 +331,7 @@ describe("traces", () => {
       record.engine = { startedAt: 9_500, ms: 400, model: "m", tokensIn: undefined, tokensOut: undefined };
       const trace = ownTrace({}, new TraceSampler(1));
       const ended = { path: "/v1/chat/completions", slot: "primary", requestId: "1", seconds: 1, code, failure };
-      const texts = spansOf({ ...ended, trace, record }, 10_000, 1_700_000_000_000);
-      const spans = texts.map((text) => spanSchema.parse(JSON.parse(text)));
+      const spans = spansOf({ ...ended, record }, trace.spans);
       return [2, 3].map((kind) => spans.find((span) => span.kind === kind)?.status.code);
     };
     assert.deepEqual(statuses(200), [0, 0]);
@@ -385,7 +429,9 @@ it("at its end the exporter sends every span that it holds, and a receiver that 
   const at = "1767225600000000000";
   const text = JSON.stringify({ ...span, startTimeUnixNano: at, endTimeUnixNano: at });
   const add = (exporter: OtlpExporter): void => {
-    for (let request = 0; request < 325; request += 1) exporter.add({ spans: () => [text, text, text, text] });
+    const four = Buffer.from(`${text},`.repeat(4));
+    const spans = { count: 4, mostBytes: four.length, put: (memory: Buffer, at: number) => at + four.copy(memory, at) };
+    for (let request = 0; request < 325; request += 1) exporter.add(spans);
   };
   const whole = opened();
   add(whole);
@@ -397,4 +443,55 @@ it("at its end the exporter sends every span that it holds, and a receiver that 
   await lost[Symbol.asyncDispose]();
   assert.deepEqual(received.slice(3), [512, 512]);
   assert.equal(failures.length, 1);
+});
+
+describe("a receiver that does not answer", () => {
+  const one = Buffer.from(
+    `${JSON.stringify({
+      traceId,
+      spanId: parent,
+      name: "x".repeat(700),
+      kind: 2,
+      startTimeUnixNano: "1767225600000000000",
+      endTimeUnixNano: "1767225600000000000",
+      attributes: [],
+      status: { code: 0 },
+    })},`,
+  );
+  const span = { count: 1, mostBytes: one.length, put: (memory: Buffer, at: number) => at + one.copy(memory, at) };
+
+  it("makes spans wait in few batches, of which it gets each whole, and no more wait than the limit", async () => {
+    const received: number[] = [];
+    const held: (() => void)[] = [];
+    const server = createServer((request, response) => {
+      void textOf(request).then((body) => {
+        received.push(exportSchema.parse(JSON.parse(body)).resourceSpans[0]?.scopeSpans[0]?.spans.length ?? 0);
+        held.push(() => void response.end("{}"));
+      });
+    });
+    const endpoint = `http://127.0.0.1:${await listen(server)}`;
+    using stack = new DisposableStack();
+    stack.defer(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    await using exporter = new OtlpExporter({
+      endpoint,
+      version: "0",
+      instance: "0",
+      everyMs: 1,
+      onFailing: assert.fail,
+    });
+    exporter.add(span);
+    await until("the first is on its way", () => received.length === 1);
+    let taken = 0;
+    for (; exporter.hasRoom; taken += 1) exporter.add(span);
+    assert.equal(taken, 2048);
+    await until("the receiver has all of them", () => {
+      for (const answer of held.splice(0)) answer();
+      return received.reduce((sum, count) => sum + count, 0) === 1 + taken;
+    });
+    assert.ok(received.length <= 7, `batches: ${received.join(", ")}`);
+    assert.ok(exporter.hasRoom);
+  });
 });
