@@ -23,7 +23,7 @@ export interface DrainTime {
 
 const pollMs = 20;
 /** How long the gateway's last answers may take to be sent. */
-const lastWordsMs = 1000;
+const lastAnswersMs = 1000;
 
 /**
  * Lets requests end within the time. The remaining ones get an error: no client gets an empty answer. Then every
@@ -40,10 +40,10 @@ export async function drain(drained: Drained, time: DrainTime): Promise<void> {
   deadline.abort();
   const count = dispatcher.refuseAll(stopping());
   if (count > 0) log.warn(`${count} requests did not end within the time to stop, and were answered with 503`);
-  await until(isQuiet, lastWordsMs);
+  await until(isQuiet, lastAnswersMs);
   // Answers of this turn are sent at its end.
   await new Promise((resolve) => setImmediate(resolve));
-  const cut = setTimeout(() => app.server.closeAllConnections(), lastWordsMs);
+  const cut = setTimeout(() => app.server.closeAllConnections(), lastAnswersMs);
   await Promise.all([app.fastify.close(), listeners.close()]);
   clearTimeout(cut);
 }

@@ -17,7 +17,7 @@ export interface Manner {
   /** It ends by itself this long after each start. */
   crashAfterMs: number | undefined;
   /** What it says of that. */
-  lastWords?: string;
+  lastOutput?: string;
   /** It cannot be started at all; nor can, whatever this says, the program /nope. */
   cannotStart: boolean;
   /** Why, where no program was tried, as where its image cannot be fetched. */
@@ -242,7 +242,7 @@ export class RuntimeDouble implements Runtime, Runtimes {
         this.#end(slot, process, {
           reason: "Exited",
           code: 1,
-          message: ["exited with code 1", this.manner(slot).lastWords].filter(Boolean).join(": "),
+          message: ["exited with code 1", this.manner(slot).lastOutput].filter(Boolean).join(": "),
           at: now,
         });
         this.#tell(slot);

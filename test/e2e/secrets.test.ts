@@ -108,7 +108,7 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
   }
   assert.ok(closed.some((path) => path.endsWith("coder.main.log")) && closed.length >= 2, closed.join());
   for (const { path, text, mode } of await filesOf(berth.stateDir)) {
-    if (!text.includes(lastWords)) continue;
+    if (!text.includes(lastOutput)) continue;
     closed.push(path);
     assert.equal(mode & 0o007, 0, `others may read in ${path} what an engine said last`);
   }
@@ -161,21 +161,21 @@ async function partsOf({ stateDir }: RunningBerth): Promise<readonly number[]> {
 }
 
 /** What an engine says before it ends: whatever it knows. */
-const lastWords = "canary-last-words-0013";
+const lastOutput = "canary-last-words-0013";
 
 /** Makes it say that and end; no client without credentials sees it. */
 async function crashes(berth: RunningBerth, endpoint: string): Promise<void> {
   const post = (path: string, body: string): Promise<unknown> =>
     fetch(new URL(path, endpoint), { method: "POST", body }).then((answer) => answer.text());
-  await post("/double/log", lastWords);
+  await post("/double/log", lastOutput);
   await post("/double/exit", "3").catch(() => undefined);
   await until("its end is published", async () => {
     const slot = await readPublished(berth.stateDir, "coder");
-    return slot?.status.lastError?.message.includes(lastWords) === true;
+    return slot?.status.lastError?.message.includes(lastOutput) === true;
   });
   for (const path of ["/api/status", "/api/health/system", "/metrics", "/v1/models", "/", "/api/slots/coder"]) {
     const answer = await (await fetch(new URL(path, berth.url))).text();
-    assert.ok(answer !== "" && !answer.includes(lastWords), path);
+    assert.ok(answer !== "" && !answer.includes(lastOutput), path);
   }
 }
 

@@ -7,7 +7,7 @@ const words =
 
 /** `big` is refused memory each time that it loads; `other` is loaded beside it. */
 async function crowded(site: Site): Promise<void> {
-  Object.assign(site.runtime.manner("big"), { crashAfterMs: 100, loadMs: 5000, lastWords: words });
+  Object.assign(site.runtime.manner("big"), { crashAfterMs: 100, loadMs: 5000, lastOutput: words });
   site.source.save("other", custom());
   await site.start();
   await site.advance(5);
@@ -55,7 +55,7 @@ for (const [what, change] of [
 
 test("two slots that both lack memory do not wake each other", async () => {
   await using site = new Site();
-  Object.assign(site.runtime.manner("third"), { crashAfterMs: 100, loadMs: 5000, lastWords: words });
+  Object.assign(site.runtime.manner("third"), { crashAfterMs: 100, loadMs: 5000, lastOutput: words });
   await crowded(site);
   site.source.save("third", custom());
   await site.advance(900);
@@ -78,7 +78,7 @@ test("a clock that is set back loads a slot that lacked memory once more, not ag
 
 test("an engine that was ready and then ran out starts again, as after any crash", async () => {
   await using site = new Site();
-  Object.assign(site.runtime.manner("big"), { crashAfterMs: 120_000, lastWords: words });
+  Object.assign(site.runtime.manner("big"), { crashAfterMs: 120_000, lastOutput: words });
   site.source.save("big", custom());
   await site.start();
   await site.advance(130);

@@ -29,7 +29,7 @@ export const rooms: Readonly<Record<string, Rooms>> = {
   gateway: {
     arrows: {
       top: ["v1", "management", "dispatch", "pages"],
-      v1: ["audio", "images", "routing", "shape"],
+      v1: ["audio", "images", "routing", "body-checks"],
       management: ["auth", "routing", "upstreams"],
       dispatch: ["telemetry"],
       telemetry: ["routing"],
@@ -43,7 +43,7 @@ export const rooms: Readonly<Record<string, Rooms>> = {
       admission: [],
       http: [],
       pages: ["http"],
-      shape: [],
+      "body-checks": [],
     },
     types: {
       v1: ["upstreams"],

@@ -114,11 +114,11 @@ const isOutOfReach = (error: unknown): boolean =>
   error instanceof ApiFailure && (error.status === 0 || (error.status >= 502 && error.code === "unknown"));
 
 /** Milliseconds after which a server that says nothing counts as out of reach. */
-const patienceMs = 30_000;
+const requestTimeoutMs = 30_000;
 
 const readModels = oneAtATime(async () => {
   // Without `available` built-in slots that nobody has configured are listed, too.
-  const found = await list<V1Model>("/v1/models?available=1", { signal: AbortSignal.timeout(patienceMs) });
+  const found = await list<V1Model>("/v1/models?available=1", { signal: AbortSignal.timeout(requestTimeoutMs) });
   models.value = found.map(withDefaults);
   hasModels.value = models.value.some(canChat);
   if (current.value.model !== "") return;
@@ -136,7 +136,9 @@ function withDefaults(model: V1Model): V1Model {
 export const canChat = ({ berth }: V1Model): boolean =>
   berth.capabilities.includes("chat") || berth.capabilities.includes("image");
 
-const heads = new FreshReading(() => list<Summary>("/api/conversations", { signal: AbortSignal.timeout(patienceMs) }));
+const heads = new FreshReading(() =>
+  list<Summary>("/api/conversations", { signal: AbortSignal.timeout(requestTimeoutMs) }),
+);
 
 async function readConversations(): Promise<void> {
   const kept = await heads.latest();

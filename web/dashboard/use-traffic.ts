@@ -6,7 +6,7 @@ import { readingOf, trafficOf, withReading, type Reading, type Traffic } from ".
 const restMs = 2000;
 /** A reading that takes long costs its server much: the rest after it is so many times as long. */
 const restPerReading = 5;
-const patienceMs = 20_000;
+const requestTimeoutMs = 20_000;
 
 /** What the gateway answers just now, as long as the page is shown: one reading after the other, never two at once. */
 export function useTraffic(): Traffic {
@@ -17,7 +17,7 @@ export function useTraffic(): Traffic {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const read = async (): Promise<void> => {
       if (document.hidden || needsToken.value) return;
-      const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(patienceMs)]);
+      const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(requestTimeoutMs)]);
       const text = await (await request("/api/metrics", { signal })).text();
       if (stop.signal.aborted) return;
       readings = withReading(readings, readingOf(text, performance.now()));

@@ -10,7 +10,7 @@ const heardMs = 5000;
 export const share = signal<Share>({ events: true, log: true });
 let own: ShownWindow = { id: crypto.getRandomValues(new Uint32Array(2)).join("-"), hasLog: false, usedAt: Date.now() };
 let channel: BroadcastChannel | undefined;
-const others = new Map<string, { readonly window: ShownWindow; readonly heardAt: number }>();
+const others = new Map<string, { readonly window: ShownWindow; readonly seenAt: number }>();
 const changes = new EventTarget();
 
 /** Has the windows of this browser divide its connections among them. Once for the page. */
@@ -64,14 +64,14 @@ function tell(said: Said): void {
 }
 
 function hear(said: Said): void {
-  if ("here" in said) others.set(said.here.id, { window: said.here, heardAt: Date.now() });
+  if ("here" in said) others.set(said.here.id, { window: said.here, seenAt: Date.now() });
   else if ("gone" in said) others.delete(said.gone);
   else if (!document.hidden) tell({ here: own });
   divide();
 }
 
 function divide(): void {
-  for (const [id, { heardAt }] of others) if (Date.now() - heardAt > 3 * heardMs) others.delete(id);
+  for (const [id, { seenAt }] of others) if (Date.now() - seenAt > 3 * heardMs) others.delete(id);
   const now = shareOf(
     own,
     [...others.values()].map(({ window }) => window),

@@ -10,7 +10,7 @@ import { engineEventFailure, engineRefusal, exchangeFailure } from "./engine-fai
 import { EventStream, StreamGarbage } from "./event-stream.ts";
 import { passiveType } from "./passive-type.ts";
 import type { RelayOptions, Sender } from "./relay-options.ts";
-import { KeptAnswer } from "./kept-answer.ts";
+import { BufferedAnswer } from "./buffered-answer.ts";
 import type { ModelRename } from "./rename.ts";
 import { isWholeJson, notJson } from "./whole-json.ts";
 
@@ -42,7 +42,7 @@ export class Relay implements ExchangeEvents {
   #type = "";
   readonly #budget: BufferBudget;
   #error: GatheredBytes | undefined;
-  #kept: KeptAnswer | undefined;
+  #buffered: BufferedAnswer | undefined;
   #errorTimer: NodeJS.Timeout | undefined;
   #events: EventStream | undefined;
   readonly #meter = new AnswerMeter();
@@ -172,11 +172,11 @@ export class Relay implements ExchangeEvents {
   /** Keeps a whole answer. One that is too large is relayed in pieces, or refused where it must be translated. */
   #keep(chunk: Buffer): void {
     const isTranslated = this.#format.translation !== undefined;
-    this.#kept ??= new KeptAnswer(this.#budget, { isTranslated });
-    const failure = this.#kept.add(chunk);
+    this.#buffered ??= new BufferedAnswer(this.#budget, { isTranslated });
+    const failure = this.#buffered.add(chunk);
     if (failure === undefined) return;
     if (isTranslated) this.#giveUp(failure);
-    else this.#giveUpWhole(this.#kept);
+    else this.#giveUpWhole(this.#buffered);
   }
 
   /** The engine's error is reported, although more of it may come. */
@@ -197,7 +197,7 @@ export class Relay implements ExchangeEvents {
   #answerWhole(): void {
     const { translation } = this.#format;
     const sink = this.#sink;
-    let body = this.#rename.whole(this.#meter.whole(this.#kept?.take() ?? nothing));
+    let body = this.#rename.whole(this.#meter.whole(this.#buffered?.take() ?? nothing));
     try {
       if (translation !== undefined) {
         body = translation.answer(body);
@@ -209,7 +209,7 @@ export class Relay implements ExchangeEvents {
     }
     this.#begin(body.length);
     // From here on the sink counts the bytes that it keeps.
-    this.#kept?.end();
+    this.#buffered?.end();
     if (!this.#isSettled) sink.end(body);
   }
 
@@ -261,24 +261,24 @@ export class Relay implements ExchangeEvents {
 
   #drained(): void {
     this.#isPaused = false;
-    this.#kept?.end();
+    this.#buffered?.end();
     this.#exchange?.resume();
   }
 
-  #giveUpWhole(kept: KeptAnswer): void {
+  #giveUpWhole(answer: BufferedAnswer): void {
     this.#mode = "bytes";
     this.#begin();
     if (this.#isSettled) return;
-    this.#write(this.#rename.whole(kept.take()));
+    this.#write(this.#rename.whole(answer.take()));
     // With a slow reader the bytes stay here until it drains.
-    if (!this.#isPaused) kept.end();
+    if (!this.#isPaused) answer.end();
   }
 
   #settle(): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#body = undefined;
-    this.#kept?.end();
+    this.#buffered?.end();
     clearTimeout(this.#errorTimer);
     this.#sender.onSettled(this.#meter.usage);
   }

@@ -6,8 +6,8 @@ import type { Prompt } from "../admission/prefix-hashes.ts";
 import type { Translation } from "../protocols/translation.ts";
 import { applyRules } from "../routing/request-rules.ts";
 import type { KnownSlot } from "../routing/index.ts";
-import { checkShapes } from "../shape/check.ts";
-import { checkRemoteMedia } from "../shape/remote-media.ts";
+import { checkConstraints } from "../body-checks/constraints.ts";
+import { checkRemoteMedia } from "../body-checks/remote-media.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import { checkKinds, type InputRule } from "./body-kinds.ts";
 import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
@@ -54,7 +54,7 @@ export class JsonRequest implements V1Request {
   }
 
   forSlot(slot: KnownSlot): BackendRequest {
-    if (!this.#isChecked) checkShapes(this.body, this.#scanned.shaping);
+    if (!this.#isChecked) checkConstraints(this.body, this.#scanned.shaping);
     this.#isChecked = true;
     const target =
       typeof this.#target !== "function"

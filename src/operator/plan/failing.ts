@@ -14,7 +14,7 @@ import {
 } from "./facts.ts";
 import { at, healthOf } from "./input.ts";
 import { loaded } from "./loading.ts";
-import { isOutOfMemory } from "../../runtimes/trouble.ts";
+import { isOutOfMemory } from "../../runtimes/exit-cause.ts";
 import { unreachableReason } from "./unreachable.ts";
 import { leave } from "./unloading.ts";
 import { isSameProcess, processName } from "../../api/process-ref.ts";

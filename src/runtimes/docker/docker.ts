@@ -13,7 +13,7 @@ import { Daemon, DaemonRefusal } from "./daemon.ts";
 import { Images } from "./images.ts";
 import { gpuDriver, hostFacts } from "./host-facts.ts";
 import { driftOf, inForce, isAlive, observed, type Inspected } from "./inspected.ts";
-import { lastWords } from "./last-words.ts";
+import { lastOutput } from "./last-output.ts";
 import { endContainer, makeContainer } from "./lifecycle.ts";
 import { Network } from "./network.ts";
 import { labelFilter, labelsFor, nameFor } from "./label.ts";
@@ -201,7 +201,7 @@ class DockerRuntime implements Runtime {
     let said = "";
     if (!isAlive(container)) {
       await this.#logs.drained(container.id, drainMs);
-      said = await lastWords(this.#options.stateDir, container);
+      said = await lastOutput(this.#options.stateDir, container);
     }
     const seen = observed(container, said, this.#listeningEngines);
     if (seen.drift?.reason !== "Renamed" || !this.#keepsName.has(container.id)) return seen;

@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 import type { Exit, Observed, PodExit } from "../../api/workload.ts";
-import { causeLine } from "../trouble.ts";
+import { causeLine } from "../exit-cause.ts";
 import type { ContainerStatus, Pod, Terminated } from "./pod-object.ts";
 import { engineContainer } from "./pod.ts";
 import { pullExit, pullReasons } from "./pull-failure.ts";

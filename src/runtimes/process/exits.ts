@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import type { Exit } from "../../api/workload.ts";
-import { causeLine } from "../trouble.ts";
+import { causeLine } from "../exit-cause.ts";
 
 /** How a child ended, as its parent learns it; `undefined` for a process with another parent. */
 export type Ended = { readonly code: number | null; readonly signal: NodeJS.Signals | null } | undefined;

@@ -59,7 +59,7 @@ export function clusterStore(config: StoreConfig, given?: OpenClient): Store {
       const { operatorLease } = await import("./names.ts");
       const view = await withClient((client) => readLease(client, operatorLease));
       const record = recordOf(view);
-      return record && { record, liveness: view?.holder !== undefined && view.isFresh(new Date()) ? "live" : "silent" };
+      return record && { record, liveness: view?.holder !== undefined && view.isFresh(new Date()) ? "live" : "stale" };
     },
     async hasLiveGateway() {
       const { hasLiveGatewayLease } = await import("./demand.ts");

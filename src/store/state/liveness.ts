@@ -15,10 +15,10 @@ export interface Heartbeat {
 }
 
 /**
- * `live`: a recent heartbeat. `silent`: none recently, and the state was published since this machine booted, or while
+ * `live`: a recent heartbeat. `stale`: none recently, and the state was published since this machine booted, or while
  * this reader watched. `unproven`: neither is shown; the state may describe engines that a reboot has ended.
  */
-export type Liveness = "live" | "silent" | "unproven";
+export type Liveness = "live" | "stale" | "unproven";
 
 export interface Clocks {
   /** Wall clock. */
@@ -61,10 +61,10 @@ export class LivenessWatch {
 
   of(name: string, { heartbeat, bootId: boot }: Heartbeat): Liveness {
     const atMs = this.#heard.get(name)?.atMs;
-    if (atMs !== undefined) return this.#elapsedMs() - atMs < heartbeatTtlMs ? "live" : "silent";
+    if (atMs !== undefined) return this.#elapsedMs() - atMs < heartbeatTtlMs ? "live" : "stale";
     if (boot !== bootId()) return "unproven";
     // A timestamp in the future counts as stale by its distance from now: a clock set back must not keep a dead
     // publisher alive.
-    return Math.abs(this.#now() - Date.parse(heartbeat)) < heartbeatTtlMs ? "live" : "silent";
+    return Math.abs(this.#now() - Date.parse(heartbeat)) < heartbeatTtlMs ? "live" : "stale";
   }
 }

@@ -28,7 +28,7 @@ export interface LockOptions {
   /** The interval at which the holder touches the lock. */
   readonly beatMs: number;
   /** How long a holder that can only be judged by its touches is watched before it counts as gone. */
-  readonly patienceMs: number;
+  readonly staleAfterMs: number;
   /**
    * Called once when the lock is gone or another's, as after its directory was deleted: it excludes nobody any more.
    */
@@ -37,7 +37,7 @@ export interface LockOptions {
   readonly expired?: LockSight;
 }
 
-export const usualLock: LockOptions = { beatMs: 1000, patienceMs: 5000 };
+export const usualLock: LockOptions = { beatMs: 1000, staleAfterMs: 5000 };
 
 /** The number of missed touches before a lock is expired. */
 const missedBeats = 3;
@@ -68,7 +68,7 @@ export interface LockSight {
 /**
  * Takes the lock until disposed or until this process ends in any way: a lock whose holder (pid, start time and boot
  * id) is gone is taken over. A holder in another pid namespace, as in another container over the same directory, cannot
- * be observed: it is gone once it has not touched the lock for `patienceMs`. Of several takers exactly one wins.
+ * be observed: it is gone once it has not touched the lock for `staleAfterMs`. Of several takers exactly one wins.
  * Rejects with `LockHeld`.
  */
 export async function acquireLock(path: string, options: LockOptions = usualLock): Promise<HeldLock> {
@@ -188,9 +188,9 @@ function isExpired(path: string, text: string, { expired }: LockOptions): boolea
   return text === expired?.text && lockSight(path)?.touchedMs === expired.touchedMs;
 }
 
-async function guard(path: string, stale: string, { beatMs, patienceMs }: LockOptions): Promise<AsyncDisposable> {
+async function guard(path: string, stale: string, { beatMs, staleAfterMs }: LockOptions): Promise<AsyncDisposable> {
   try {
-    return await acquireLock(`${path}.${sha256(stale).slice(0, 12)}`, { beatMs, patienceMs });
+    return await acquireLock(`${path}.${sha256(stale).slice(0, 12)}`, { beatMs, staleAfterMs });
   } catch (error) {
     // The process that replaces the stale lock is about to hold it.
     throw error instanceof LockHeld ? new LockHeld(path, error.pid) : error;
@@ -259,10 +259,10 @@ function touched(path: string, own: string): boolean {
   }
 }
 
-async function isTouched(path: string, { beatMs, patienceMs }: LockOptions): Promise<boolean> {
+async function isTouched(path: string, { beatMs, staleAfterMs }: LockOptions): Promise<boolean> {
   const timeOf = async (): Promise<number | undefined> => (await stat(path).catch(() => undefined))?.mtimeMs;
   const before = await timeOf();
-  const until = performance.now() + patienceMs;
+  const until = performance.now() + staleAfterMs;
   while (performance.now() < until) {
     await delay(Math.min(100, beatMs));
     const now = await timeOf();

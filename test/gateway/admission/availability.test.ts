@@ -155,7 +155,7 @@ describe("availabilityOf", () => {
       { operator: "unproven" },
       8080,
     ],
-    ["the operator is lost: the engine may still be there", { port: 8081 }, { operator: "silent" }, 8081],
+    ["the operator is lost: the engine may still be there", { port: 8081 }, { operator: "stale" }, 8081],
     ["no operator has said anything: the engine may still be there", { port: 8081 }, { operator: "absent" }, 8081],
     ["it failed, and is tried again in 10 s", failing(1, 10_000), {}, ["shut", "slot.failed", "Exited", "after 10"]],
     ["it failed, and is tried again in more", failing(1, 10_001), {}, ["closed", "slot.failed", "Exited", "after 11"]],

@@ -29,4 +29,26 @@ describe("a connection whose bytes are refused", () => {
       server.close();
     });
   }
+
+  it("makes no request, although its client completes the header after the answer", async () => {
+    const requests: unknown[] = [];
+    using stack = new DisposableStack();
+    const server = createServer({ headersTimeout: 50, requestTimeout: 0, connectionsCheckingInterval: 10 });
+    server.on("request", (request) => void requests.push(request.url));
+    server.on("clientError", (error, socket) => refuseBytes(error, socket));
+    const accepted = once(server, "connection");
+    const port = await listen(server);
+    stack.defer(() => void server.close());
+    stack.defer(() => server.closeAllConnections());
+    const client = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    stack.defer(() => void client.destroy());
+    client.write("POST /paid HTTP/1.1\r\nhost: a\r\ncontent-length: 0");
+    const [socket]: Socket[] = await accepted;
+    assert.ok(socket !== undefined);
+    assert.match(await textOf(client), /^HTTP\/1\.1 408 /);
+    const closed = once(socket, "close", { signal: AbortSignal.timeout(10_000) });
+    client.end("\r\n\r\n");
+    await closed;
+    assert.deepEqual(requests, []);
+  });
 });

@@ -31,7 +31,7 @@ async function askDyingOperator(mayWait: boolean) {
     await waited.promise;
     mock.timers.tick(5000);
     assert.equal(watchers, 1, "a live operator is waited for");
-    liveness = "silent";
+    liveness = "stale";
     mock.timers.tick(5000);
     return { answer: await answer.catch((error: unknown) => error), watchers, tasks: [...tasks.values()] };
   } finally {

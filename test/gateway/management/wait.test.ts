@@ -50,8 +50,8 @@ it("a wait ends with its client, and listens to nothing then", async () => {
 
 it("a wait for the operator ends once none has lived for the time of grace, not before", async () => {
   const socket = new Socket();
-  const wait = (graceMs: number): { liveness: { now: "live" | "silent" }; look: () => void; done: () => boolean } => {
-    const liveness: { now: "live" | "silent" } = { now: "live" };
+  const wait = (graceMs: number): { liveness: { now: "live" | "stale" }; look: () => void; done: () => boolean } => {
+    const liveness: { now: "live" | "stale" } = { now: "live" };
     let look = (): void => undefined;
     let isDone = false;
     const watch = (onChange: () => void): Disposable => {
@@ -73,7 +73,7 @@ it("a wait for the operator ends once none has lived for the time of grace, not 
     return waits.map((each) => each.done());
   };
   assert.deepEqual(await looked(), [false, false]);
-  for (const { liveness } of waits) liveness.now = "silent";
+  for (const { liveness } of waits) liveness.now = "stale";
   assert.deepEqual(await looked(), [true, false]);
   socket.destroy();
   await new Promise((resolve) => setImmediate(resolve));

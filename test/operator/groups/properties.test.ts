@@ -26,7 +26,7 @@ const arbitrary = fc.record({
     fc.record({
       at: fc.integer({ min: 0, max: 600_000 }),
       slot: fc.nat(4),
-      patienceMs: fc.constantFrom(Infinity, Infinity, 10_000),
+      giveUpAfterMs: fc.constantFrom(Infinity, Infinity, 10_000),
     }),
     { maxLength: 120, size: "max" },
   ),

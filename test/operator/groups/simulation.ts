@@ -19,7 +19,7 @@ export interface SimulatedRequest {
   readonly at: number;
   readonly slot: number;
   /** Its client leaves if it has waited for this long. */
-  readonly patienceMs?: number;
+  readonly giveUpAfterMs?: number;
 }
 
 export interface Run {
@@ -48,7 +48,7 @@ interface State extends SimulatedSlot {
 export const stepMs = 500;
 const backOffMs = 5000;
 /** Long after the last request all have been answered, or never will be. */
-const patienceMs = 3_000_000;
+const settleMs = 3_000_000;
 
 /** Runs a group in simulated time: its slots load, answer and unload as `admit()` says. */
 export function simulate(
@@ -76,10 +76,10 @@ export function simulate(
   const isBusy = ({ waiting, inFlight }: State): boolean => waiting.length + inFlight.length > 0;
   const isRequesting = (slot: State, now: number): boolean =>
     slot.state === "offline" && slot.waiting.length > 0 && slot.retryAt <= now;
-  for (let now = 0; now <= last + patienceMs; now += stepMs) {
+  for (let now = 0; now <= last + settleMs; now += stepMs) {
     for (; (due[next]?.at ?? Infinity) <= now; next += 1) {
       const request = due[next];
-      states[request?.slot ?? 0]?.waiting.push({ since: now, until: now + (request?.patienceMs ?? Infinity) });
+      states[request?.slot ?? 0]?.waiting.push({ since: now, until: now + (request?.giveUpAfterMs ?? Infinity) });
     }
     for (const slot of states) {
       const staying = slot.waiting.filter(({ until }) => until > now);

@@ -61,7 +61,7 @@ describe("a lock", () => {
       const path = join(dir.path, "state", "operator.lock");
       await mkdir(dirname(path));
       let losses = 0;
-      await using _lock = await acquireLock(path, { beatMs: 5, patienceMs: 60_000, onLost: () => (losses += 1) });
+      await using _lock = await acquireLock(path, { beatMs: 5, staleAfterMs: 60_000, onLost: () => (losses += 1) });
       await change(path);
       await until("that is told", () => losses > 0);
       assert.equal(losses, 1);
@@ -72,7 +72,7 @@ describe("a lock", () => {
   it("is not lost by a copy of it in its place", async () => {
     await using dir = await tempDir();
     const path = join(dir.path, "operator.lock");
-    await using _lock = await acquireLock(path, { beatMs: 5, patienceMs: 60_000, onLost: assert.fail });
+    await using _lock = await acquireLock(path, { beatMs: 5, staleAfterMs: 60_000, onLost: assert.fail });
     await copyFile(path, `${path}.copy`);
     await utimes(`${path}.copy`, 1, 1);
     await rename(`${path}.copy`, path);
@@ -90,7 +90,7 @@ describe("a lock", () => {
     using stack = new DisposableStack();
     stack.defer(() => clearInterval(touches));
     await assert.rejects(
-      acquireLock(path, { beatMs: 20, patienceMs: 60_000 }),
+      acquireLock(path, { beatMs: 20, staleAfterMs: 60_000 }),
       (error) => error instanceof LockHeld && error.pid === 1,
     );
     assert.equal(await readFile(path, "utf8"), foreign);
@@ -101,7 +101,7 @@ describe("a lock", () => {
     const path = join(dir.path, "operator.lock");
     await writeFile(path, foreign);
     const takers = await Promise.allSettled(
-      Array.from({ length: 8 }, () => acquireLock(path, { beatMs: 20, patienceMs: 100 })),
+      Array.from({ length: 8 }, () => acquireLock(path, { beatMs: 20, staleAfterMs: 100 })),
     );
     const winners = takers.filter((taker) => taker.status === "fulfilled");
     assert.equal(winners.length, 1);
@@ -112,7 +112,7 @@ describe("a lock", () => {
   it("is touched while it is held, and says in which pid namespace", async () => {
     await using dir = await tempDir();
     const path = join(dir.path, "operator.lock");
-    await using _lock = await acquireLock(path, { beatMs: 10, patienceMs: 1000 });
+    await using _lock = await acquireLock(path, { beatMs: 10, staleAfterMs: 1000 });
     assert.match(await readFile(path, "utf8"), /"pidNamespace":"pid:\[\d+\]"/);
     const { mtimeMs } = await stat(path);
     await until("it is touched", async () => (await stat(path)).mtimeMs > mtimeMs);
@@ -157,7 +157,7 @@ describe("a lock", () => {
     let nowMs = 0;
     let losses = 0;
     t.mock.method(performance, "now", () => nowMs);
-    await using held = await acquireLock(path, { beatMs: 60_000, patienceMs: 5000, onLost: () => (losses += 1) });
+    await using held = await acquireLock(path, { beatMs: 60_000, staleAfterMs: 5000, onLost: () => (losses += 1) });
     await rm(path);
     await writeFile(path, "another's");
     assert.equal(held.isHeld(), true, "it was looked at a moment ago");

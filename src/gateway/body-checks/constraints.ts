@@ -2,7 +2,7 @@ import { invalidRequest } from "../../api/problems.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { ScannedField } from "../../lib/json-scan.ts";
 import { CheckBudget } from "./expansion.ts";
-import { UnfitShape } from "./expression.ts";
+import { UnfitConstraint } from "./expression.ts";
 import { checkField } from "./schema.ts";
 
 /** A tool's description may be long; fields that constrain answers are shorter. */
@@ -12,18 +12,18 @@ const sizeLimit = 1024 * 1024;
  * Refuses grammars and schemas that would end an engine, or keep it busy for minutes: one request must not take it from
  * all other clients. Costs nothing for a body without such a field. Throws ApiError `dispatch.invalid_request`.
  */
-export function checkShapes(body: Buffer, fields: readonly ScannedField[]): void {
+export function checkConstraints(body: Buffer, fields: readonly ScannedField[]): void {
   if (fields.length === 0) return;
   const budget = new CheckBudget();
   const known = new Set<string>();
   for (const { name, start, end } of fields) {
     try {
-      if (known.has(name)) throw new UnfitShape("must occur once");
+      if (known.has(name)) throw new UnfitConstraint("must occur once");
       known.add(name);
-      if (end - start > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} bytes`);
+      if (end - start > sizeLimit) throw new UnfitConstraint(`is longer than ${sizeLimit} bytes`);
       checkField(name, parseJson(body.subarray(start, end)), budget);
     } catch (error) {
-      if (!(error instanceof UnfitShape)) throw error;
+      if (!(error instanceof UnfitConstraint)) throw error;
       throw invalidRequest([{ path: [name], message: error.message }]);
     }
   }

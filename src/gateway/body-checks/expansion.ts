@@ -1,4 +1,4 @@
-import { UnfitShape, type Expression } from "./expression.ts";
+import { UnfitConstraint, type Expression } from "./expression.ts";
 
 /**
  * How many alternatives llama.cpp follows at one place: it holds each in memory, and tries every token of its
@@ -18,7 +18,7 @@ export function tooWide(ways: number): boolean {
   return ways > wayLimit;
 }
 
-export const widening = new UnfitShape(`leaves more than ${wayLimit} ways open at one place`);
+export const widening = new UnfitConstraint(`leaves more than ${wayLimit} ways open at one place`);
 
 type RuleExpansions = (name: string) => Expansion;
 
@@ -28,11 +28,11 @@ export class CheckBudget {
 
   take(): void {
     this.#left -= 1;
-    if (this.#left < 0) throw new UnfitShape("is too entangled");
+    if (this.#left < 0) throw new UnfitConstraint("is too entangled");
   }
 }
 
-/** Throws UnfitShape once the number is used up. */
+/** Throws UnfitConstraint once the number is used up. */
 export class Measure {
   readonly #ofRule: RuleExpansions;
   readonly #budget: CheckBudget;
@@ -64,7 +64,7 @@ export class Measure {
 }
 
 /**
- * Throws UnfitShape for an expression with too many open alternatives at any place. `after`: alternatives after it that
+ * Throws UnfitConstraint for an expression with too many open alternatives at any place. `after`: alternatives after it that
  * match nothing.
  */
 export function checkParts(

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
-import { checkShapes } from "../../../src/gateway/shape/check.ts";
+import { checkConstraints } from "../../../src/gateway/body-checks/constraints.ts";
 import { scanBody } from "../../../src/lib/json-scan.ts";
 import { cpuMs } from "../../support/cpu-time.ts";
 
@@ -11,7 +11,7 @@ function said(body: string): string {
   const scanned = scanBody(bytes);
   assert.ok(scanned !== undefined);
   try {
-    checkShapes(bytes, scanned.shaping);
+    checkConstraints(bytes, scanned.shaping);
     return "";
   } catch (error) {
     assert.ok(error instanceof ApiError && error.code === "dispatch.invalid_request");

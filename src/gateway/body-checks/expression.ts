@@ -7,8 +7,8 @@ export type Expression =
   | { readonly kind: "repeat"; readonly of: Expression; readonly min: number; readonly max: number };
 
 /** The text is invalid, or too large to be checked. */
-export class UnfitShape extends Error {
-  override readonly name = "UnfitShape";
+export class UnfitConstraint extends Error {
+  override readonly name = "UnfitConstraint";
 }
 
 /** Nested groups: llama.cpp parses them by recursion, and crashes at the end of its stack. */
@@ -41,7 +41,7 @@ export abstract class ExpressionReader {
       this.skip();
       of.push(this.#sequence());
       if (of.length > alternativeLimit)
-        throw new UnfitShape(`has more than ${alternativeLimit} alternatives in one place`);
+        throw new UnfitConstraint(`has more than ${alternativeLimit} alternatives in one place`);
     }
     const [only] = of;
     return of.length === 1 && only !== undefined ? only : { kind: "either", of };
@@ -50,7 +50,7 @@ export abstract class ExpressionReader {
   /** The content of a group after its opening parenthesis. */
   protected group(): Expression {
     this.#depth += 1;
-    if (this.#depth > depthLimit) throw new UnfitShape(`has groups nested deeper than ${depthLimit}`);
+    if (this.#depth > depthLimit) throw new UnfitConstraint(`has groups nested deeper than ${depthLimit}`);
     this.skip();
     const inner = this.either();
     if (this.text[this.at] !== ")") throw this.unreadable();
@@ -66,8 +66,8 @@ export abstract class ExpressionReader {
     return found;
   }
 
-  protected unreadable(): UnfitShape {
-    return new UnfitShape(`cannot be read at character ${this.at}`);
+  protected unreadable(): UnfitConstraint {
+    return new UnfitConstraint(`cannot be read at character ${this.at}`);
   }
 
   #sequence(): Expression {
@@ -81,11 +81,11 @@ export abstract class ExpressionReader {
       let repetitions = 0;
       for (let times = this.#quantifier(); times !== undefined; times = this.#quantifier()) {
         repetitions += 1;
-        if (repetitions > depthLimit) throw new UnfitShape(`repeats one part in more than ${depthLimit} ways`);
+        if (repetitions > depthLimit) throw new UnfitConstraint(`repeats one part in more than ${depthLimit} ways`);
         // Nested repetitions multiply: `a{9}{9}` is 81 times as long as `a`.
         written *= Number.isFinite(times.max) ? times.max : times.min + 1;
         this.#copies += written;
-        if (this.#copies > copyLimit) throw new UnfitShape("repeats too much too often");
+        if (this.#copies > copyLimit) throw new UnfitConstraint("repeats too much too often");
         part = { kind: "repeat", of: part, ...times };
         this.skip();
       }

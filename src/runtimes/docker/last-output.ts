@@ -7,7 +7,7 @@ import type { Inspected, Living } from "./inspected.ts";
 const killedCode = 137;
 
 /** The last output of an ended container, shown beside its exit code; "" without output since its start. */
-export async function lastWords(
+export async function lastOutput(
   stateDir: string,
   { label, info }: Pick<Inspected, "label"> & Pick<Living, "info">,
 ): Promise<string> {

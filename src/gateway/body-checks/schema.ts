@@ -1,6 +1,6 @@
 import { isRecord } from "../../lib/record.ts";
 import { tooWide, widening, type CheckBudget } from "./expansion.ts";
-import { UnfitShape } from "./expression.ts";
+import { UnfitConstraint } from "./expression.ts";
 import { checkGrammar } from "./grammar.ts";
 import { checkPattern } from "./pattern.ts";
 
@@ -31,12 +31,12 @@ export class FieldCheck {
     this.#budget = budget;
   }
 
-  /** Throws UnfitShape. `root`: the schema that references refer to. */
+  /** Throws UnfitConstraint. `root`: the schema that references refer to. */
   check(value: unknown, root: unknown, depth = 0): void {
-    if (depth > depthLimit) throw new UnfitShape(`is nested deeper than ${depthLimit} levels`);
+    if (depth > depthLimit) throw new UnfitConstraint(`is nested deeper than ${depthLimit} levels`);
     if (typeof value !== "object" || value === null) return;
     this.#parts += 1;
-    if (this.#parts > partLimit) throw new UnfitShape(`has more than ${partLimit} objects and lists`);
+    if (this.#parts > partLimit) throw new UnfitConstraint(`has more than ${partLimit} objects and lists`);
     if (Array.isArray(value)) {
       for (const one of value) this.check(one, root, depth + 1);
       return;
@@ -45,9 +45,9 @@ export class FieldCheck {
     const { properties, pattern } = value;
     if (isRecord(properties)) {
       const count = Object.keys(properties).length;
-      if (count > propertyLimit) throw new UnfitShape(`has an object of more than ${propertyLimit} properties`);
+      if (count > propertyLimit) throw new UnfitConstraint(`has an object of more than ${propertyLimit} properties`);
       this.#followers += count * count;
-      if (this.#followers > followerLimit) throw new UnfitShape("has too many objects of many properties");
+      if (this.#followers > followerLimit) throw new UnfitConstraint("has too many objects of many properties");
     }
     if (typeof pattern === "string") checkPattern(pattern, this.#budget);
     for (const name of counted) {
@@ -55,7 +55,7 @@ export class FieldCheck {
       // A count below zero must not lower the sum.
       if (typeof count === "number") this.#copies += Math.max(0, Math.min(count, ownCopyLimit));
     }
-    if (this.#copies > copyLimit) throw new UnfitShape("repeats too much too often");
+    if (this.#copies > copyLimit) throw new UnfitConstraint("repeats too much too often");
     for (const [key, one] of Object.entries(value)) {
       const isRoot = roots.has(key) && isRecord(one);
       this.check(one, isRoot ? one : root, depth + 1);
@@ -75,10 +75,11 @@ class Ways {
     this.#root = root;
   }
 
-  /** Throws UnfitShape. */
+  /** Throws UnfitConstraint. */
   of(schema: unknown, depth = 0): number {
     if (!isRecord(schema)) return 1;
-    if (depth > referenceLimit) throw new UnfitShape(`has references that lead on more than ${referenceLimit} times`);
+    if (depth > referenceLimit)
+      throw new UnfitConstraint(`has references that lead on more than ${referenceLimit} times`);
     const known = this.#known.get(schema);
     if (known !== undefined) return known;
     // A recursive reference: llama.cpp refuses it as a recursion that matches nothing.
@@ -116,9 +117,9 @@ class Ways {
 /** A sampler's window in tokens; llama.cpp allocates 8 bytes or more for each, for every request. */
 const windowLimit = 1_048_576;
 
-/** Throws UnfitShape for the value of a field that constrains answers. */
+/** Throws UnfitConstraint for the value of a field that constrains answers. */
 export function checkField(name: string, value: unknown, budget: CheckBudget): void {
-  if (name === "chat_parser") throw new UnfitShape("is not for clients");
+  if (name === "chat_parser") throw new UnfitConstraint("is not for clients");
   else if (name.endsWith("_last_n")) checkWindow(value);
   else if (name === "grammar" && typeof value === "string") checkGrammar(value, budget);
   else if (name === "grammar_triggers") checkTriggers(value, budget);
@@ -127,7 +128,7 @@ export function checkField(name: string, value: unknown, budget: CheckBudget): v
 }
 
 function checkWindow(value: unknown): void {
-  if (typeof value === "number" && value > windowLimit) throw new UnfitShape(`is more than ${windowLimit}`);
+  if (typeof value === "number" && value > windowLimit) throw new UnfitConstraint(`is more than ${windowLimit}`);
 }
 
 /** Some are regular expressions, whose groups llama-server parses by recursion too. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
-import { checkRemoteMedia } from "../../../src/gateway/shape/remote-media.ts";
+import { checkRemoteMedia } from "../../../src/gateway/body-checks/remote-media.ts";
 
 /** The place that a refusal names, "" where the body is let through. */
 function refusedAt(body: string): string {

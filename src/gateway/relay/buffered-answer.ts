@@ -11,8 +11,8 @@ const translatedLimitBytes = 16 * 1024 * 1024;
 /** Up to this size an answer costs no more than the buffers of its connections. */
 const uncountedBytes = 65_536;
 
-/** An answer that is kept until its end, bounded and charged to the budget. */
-export class KeptAnswer {
+/** An answer that is buffered until its end, bounded and charged to the budget. */
+export class BufferedAnswer {
   readonly #gathered = new GatheredBytes();
   readonly #charge: Charge;
   readonly #limitBytes: number;

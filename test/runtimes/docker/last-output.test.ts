@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
-import { lastWords } from "../../../src/runtimes/docker/last-words.ts";
+import { lastOutput } from "../../../src/runtimes/docker/last-output.ts";
 import { containerLogFile } from "../../../src/runtimes/logs/logs.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -16,7 +16,7 @@ it("the last output of a container does not include the output of the container 
   const file = containerLogFile(directory.path, label);
   const words = async (...lines: string[]): Promise<string> => {
     await writeFile(file, lines.map((line) => `${line}\n`).join(""));
-    return await lastWords(directory.path, { label, info: info(1) });
+    return await lastOutput(directory.path, { label, info: info(1) });
   };
   const before = "2026-01-01T00:00:01.000000001Z stdout model loaded";
   assert.equal(await words(before), "");
@@ -29,5 +29,5 @@ it("the last output of a container does not include the output of the container 
   // A killed engine could not log its end.
   const idle = "0.10.000.000 I srv  update_slots: all slots are idle";
   assert.equal(await words(`2026-01-01T00:00:11Z stdout ${idle}`), idle);
-  assert.equal(await lastWords(directory.path, { label, info: info(137) }), "");
+  assert.equal(await lastOutput(directory.path, { label, info: info(137) }), "");
 });

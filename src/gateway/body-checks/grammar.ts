@@ -1,5 +1,5 @@
 import { checkParts, Measure, tooWide, widening, type Expansion, type CheckBudget } from "./expansion.ts";
-import { ExpressionReader, UnfitShape, type Expression } from "./expression.ts";
+import { ExpressionReader, UnfitConstraint, type Expression } from "./expression.ts";
 
 const sizeLimit = 131_072;
 const ruleLimit = 5000;
@@ -22,7 +22,7 @@ class GrammarReader extends ExpressionReader {
       if (rule === undefined) throw this.unreadable();
       this.skip();
       rules.set(rule, this.either());
-      if (rules.size > ruleLimit) throw new UnfitShape(`has more than ${ruleLimit} rules`);
+      if (rules.size > ruleLimit) throw new UnfitConstraint(`has more than ${ruleLimit} rules`);
     }
     return rules;
   }
@@ -54,11 +54,11 @@ class GrammarReader extends ExpressionReader {
 }
 
 /**
- * Throws UnfitShape for a grammar that llama.cpp does not survive: it parses by recursion and follows all alternatives
+ * Throws UnfitConstraint for a grammar that llama.cpp does not survive: it parses by recursion and follows all alternatives
  * at once.
  */
 export function checkGrammar(text: string, budget: CheckBudget): void {
-  if (text.length > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} characters`);
+  if (text.length > sizeLimit) throw new UnfitConstraint(`is longer than ${sizeLimit} characters`);
   const rules = new GrammarReader(text).rules();
   const found = new Map<string, Expansion>();
   const none: Expansion = { empty: 0, first: 0 };

@@ -1,5 +1,5 @@
 import { checkParts, Measure, type CheckBudget } from "./expansion.ts";
-import { ExpressionReader, UnfitShape, type Expression } from "./expression.ts";
+import { ExpressionReader, UnfitConstraint, type Expression } from "./expression.ts";
 
 const sizeLimit = 4096;
 
@@ -28,9 +28,9 @@ class PatternReader extends ExpressionReader {
   }
 }
 
-/** Throws UnfitShape for a pattern whose grammar llama.cpp does not survive. */
+/** Throws UnfitConstraint for a pattern whose grammar llama.cpp does not survive. */
 export function checkPattern(text: string, budget: CheckBudget): void {
-  if (text.length > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} characters`);
+  if (text.length > sizeLimit) throw new UnfitConstraint(`is longer than ${sizeLimit} characters`);
   const measure = new Measure(() => ({ empty: 0, first: 1 }), budget);
   checkParts(new PatternReader(text).whole(), 1, measure, () => undefined);
 }

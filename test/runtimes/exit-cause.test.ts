@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { lastLine } from "../../src/runtimes/process/exits.ts";
-import { causeLine, isOutOfMemory } from "../../src/runtimes/trouble.ts";
+import { causeLine, isOutOfMemory } from "../../src/runtimes/exit-cause.ts";
 
 const recorded = (name: string): string => `test/fixtures/h100/${name}.log`;
 const allocating = (mebibytes: string): string =>
