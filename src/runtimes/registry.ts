@@ -1,11 +1,13 @@
 import { existsSync } from "node:fs";
 import type { Config } from "../api/config.ts";
 import type { PublishedSlot } from "../api/status.ts";
+import { NoConnection } from "../lib/kubernetes/connection.ts";
 import { socketPath } from "./docker/socket.ts";
 import { openProcessRuntime } from "./process/process.ts";
 import { dockerTraits } from "./docker/traits.ts";
 import { isInCluster } from "./kubernetes/in-cluster.ts";
 import { podTraits } from "./kubernetes/traits.ts";
+import { RuntimeUnavailable } from "./runtime-unavailable.ts";
 import { RuntimeSet, type RuntimeEntry } from "./set.ts";
 
 export interface RegistryOptions {
@@ -25,7 +27,7 @@ export interface RegistryOptions {
 export async function openRuntimes(
   config: Config,
   instance: string,
-  published: Iterable<PublishedSlot>,
+  published: Iterable<{ readonly status: Pick<PublishedSlot["status"], "runtime"> }>,
   { listTimeoutMs, check, env = process.env }: RegistryOptions = {},
 ): Promise<RuntimeSet> {
   const { stateDir, configDir, modelsDir, engineUser, dockerHost, allowHostMounts } = config;
@@ -59,7 +61,13 @@ export async function openRuntimes(
     isNamedOnly: !isStoreInCluster,
     async open(signal) {
       const { openPodRuntime } = await import("./kubernetes/open.ts");
-      return await openPodRuntime({ config, instance, env, signal, ...(check === undefined ? {} : { check }) });
+      try {
+        return await openPodRuntime({ config, instance, env, signal, ...(check === undefined ? {} : { check }) });
+      } catch (error) {
+        // A person mends the kubeconfig while the operator runs.
+        if (error instanceof NoConnection) throw new RuntimeUnavailable(error.message, { cause: error });
+        throw error;
+      }
     },
   };
   const mayBe =
@@ -69,8 +77,16 @@ export async function openRuntimes(
   // Preferred first, by `runtime: auto`.
   const entries = isInCluster(config, env) ? [pods, docker] : [docker];
   const set = new RuntimeSet(processes, entries, check);
-  const wanted = new Set<string | undefined>([config.runtime, ...mayBe]);
-  for (const { status } of published) wanted.add(status.runtime);
-  for (const { traits } of entries) if (wanted.has(traits.kind)) await set.need(traits.kind);
+  const named = new Set<string>([config.runtime, ...mayBe]);
+  const earlier = new Set(Array.from(published, ({ status }) => status.runtime));
+  for (const { traits } of entries) {
+    if (named.has(traits.kind)) await set.need(traits.kind);
+    else if (earlier.has(traits.kind)) await set.need(traits.kind).catch(ignoreUnavailable);
+  }
   return set;
+}
+
+/** It concerns the slots that ran there alone, which say so. */
+function ignoreUnavailable(error: unknown): void {
+  if (!(error instanceof RuntimeUnavailable)) throw error;
 }

@@ -37,6 +37,8 @@ export class RuntimeSet implements Runtimes {
   readonly #entries: readonly RuntimeEntry[];
   readonly #open = new Map<RuntimeKind, Promise<Runtime>>();
   readonly #opened: Runtime[];
+  /** Why those that are needed could not be opened. */
+  readonly #unopened = new Map<RuntimeKind, unknown>();
   readonly #first: Runtime;
   readonly #subscribers = new Subscribers<[slot: string]>();
   readonly #answering = new Subscribers<[]>();
@@ -67,6 +69,7 @@ export class RuntimeSet implements Runtimes {
     if (entry === undefined) throw new Error(`there is no runtime ${kind} here`);
     const opening = entry.open(this.#stopWaiting.signal).then(async (runtime) => {
       this.#opened.push(runtime);
+      this.#unopened.delete(kind);
       if (this.#waitLimitMs !== undefined) runtime.limitUnreachableWait?.(this.#waitLimitMs);
       this.#watches.push(await runtime.watch((slot) => this.#subscribers.notify(slot)));
       const watch = runtime.watchAnswering?.(() => this.#answering.notify());
@@ -74,7 +77,10 @@ export class RuntimeSet implements Runtimes {
       return runtime;
     });
     this.#open.set(kind, opening);
-    opening.catch(() => this.#open.delete(kind));
+    opening.catch((error: unknown) => {
+      this.#open.delete(kind);
+      this.#unopened.set(kind, error);
+    });
     return await opening;
   }
 
@@ -167,6 +173,7 @@ export class RuntimeSet implements Runtimes {
     const failures = results.flatMap((result): readonly unknown[] =>
       result.status === "rejected" ? [result.reason] : [],
     );
+    failures.push(...this.#unopened.values());
     const hasFound = results.some((result) => result.status === "fulfilled" && result.value);
     // If anything was found and removed, that was the target: an unreachable runtime does not concern the slot, or
     // reports later that it does.

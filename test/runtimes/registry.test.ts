@@ -38,3 +38,18 @@ describe("what auto may choose", () => {
     await assert.rejects(openRuntimes(config, "test", [], { env }), /cannot be used as a kubeconfig/);
   });
 });
+
+describe("a cluster whose kubeconfig is gone", () => {
+  const reason = { name: "RuntimeUnavailable", message: /cannot be used as a kubeconfig/ };
+
+  it("concerns the slots that ran there alone, and none of its engines counts as ended", async () => {
+    await using directory = await tempDir();
+    const env = { KUBECONFIG: join(directory.path, "kubeconfig") };
+    const published = [{ status: { runtime: "kubernetes" } }] as const;
+    await using runtimes = await openRuntimes(configOf(directory.path, {}), "test", published, { env });
+    await assert.rejects(runtimes.observe("pod", ["kubernetes"]), reason);
+    await assert.rejects(runtimes.remove("pod", undefined, { stopSeconds: 1 }), reason);
+    assert.deepEqual(await runtimes.observe("other", ["process"]), []);
+    assert.deepEqual([await runtimes.list(), runtimes.answers("kubernetes")], [[], false]);
+  });
+});
