@@ -78,7 +78,7 @@ export const configShape = {
     .describe("/api/requests shows the bodies of the last requests to admins, without what looks like a secret"),
   tracesEndpoint: z
     .url({ protocol: /^https?$/ })
-    // No request can be made with them, and the log of that failure would show them.
+    // No request would have them, and the log of its refusal would show them.
     .refine((url) => !URL.parse(url)?.username && !URL.parse(url)?.password, "must hold no user and no password")
     .optional()
     .describe("Base address of an OTLP/HTTP receiver of traces, such as http://127.0.0.1:4318; absent: none"),

@@ -120,12 +120,12 @@ function wholeAnswer(client: Client, text: string): Iterable<Piece> {
 
 async function ended(stream: AsyncIterator<string>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
-  const patience = new Promise<true>((resolve) => {
+  const timeLimit = new Promise<true>((resolve) => {
     timer = setTimeout(() => resolve(true), endMs);
   });
   // A failure after the last event changes nothing.
   const rest = async (): Promise<boolean> => (await stream.next().catch(() => ({ done: true }))).done === true;
-  while (!(await Promise.race([rest(), patience])));
+  while (!(await Promise.race([rest(), timeLimit])));
   clearTimeout(timer);
 }
 

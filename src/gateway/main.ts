@@ -81,7 +81,7 @@ export interface GatewayOptions {
   readonly againAfterMs?: readonly number[];
 }
 
-const discoveryPatienceMs = 5000;
+const discoveryTimeoutMs = 5000;
 
 /** Runs the gateway until closed. Needs no operator: it serves the published state, and reports a missing one. */
 export async function runGateway(config: Config, options: GatewayOptions): Promise<RunningGateway> {
@@ -175,7 +175,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   let isStarted = false;
   /** Not before upstreams have listed their models, so that no client gets "not found" for one; with a time limit. */
   const isReady = (): boolean => {
-    isStarted ||= upstreams.hasTried || steadyNow() - began > discoveryPatienceMs;
+    isStarted ||= upstreams.hasTried || steadyNow() - began > discoveryTimeoutMs;
     return isStarted && drainEndsAt === undefined;
   };
   const authenticator = new Authenticator({

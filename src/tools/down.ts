@@ -4,7 +4,7 @@ import { explainStart } from "../program/failure.ts";
 import { become } from "../program/owner.ts";
 import { readSettings } from "../program/settings.ts";
 
-const patience = { stopSeconds: 30, listTimeoutMs: 15_000 } as const;
+const limits = { stopSeconds: 30, listTimeoutMs: 15_000 } as const;
 
 /**
  * `berth down`: ends every engine of this instance. Throws CommandError, SettingsError. Resolves with the exit code.
@@ -26,7 +26,7 @@ export async function down(options: { env: NodeJS.ProcessEnv }): Promise<number>
 export async function endEngines(config: Config): Promise<readonly string[]> {
   const { stopAllEngines } = await import("../operator/act/down.ts");
   try {
-    return await stopAllEngines(config, patience);
+    return await stopAllEngines(config, limits);
   } catch (error) {
     const line = explainStart(error, config, "SVC_OPERATOR_PORT");
     if (line === undefined) throw error;

@@ -12,7 +12,7 @@ interface ProbeCommandContext extends CommandContext {
 const formats = ["table", "wide", "json", "yaml"] as const;
 
 /** Seconds to wait for the operator's answer. */
-const patienceSeconds = 30;
+const waitSeconds = 30;
 
 /**
  * `berth probe`: requests a probe from the operator through the service; where none runs here, this command probes the
@@ -44,7 +44,7 @@ export function addProbeCommand(program: Command, context: ProbeCommandContext):
 /** The operator's result; undefined where none runs on this machine. Throws CommandError. */
 async function probeOfOperator(context: ProbeCommandContext): Promise<Readonly<Record<string, unknown>> | undefined> {
   const client = await context.client();
-  const path = `/api/hardware/probe?wait=settled&timeout=${patienceSeconds}`;
+  const path = `/api/hardware/probe?wait=settled&timeout=${waitSeconds}`;
   try {
     const answer = await client.send("POST", path);
     if (!isRecord(answer) || !("cpu" in answer))

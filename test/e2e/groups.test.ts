@@ -124,19 +124,24 @@ it("two slots that exclude each other answer every request under alternating loa
   // One after the other, to each slot in turn: each request makes the other slot leave.
   for (let round = 0; round < 3; round++) for (const slot of slots) await ask(slot, round % 2 === 0);
   assert.deepEqual([await moves(berth, "one", "starting"), await moves(berth, "two", "starting")], [3, 3]);
-  // Both at once, without a pause: whoever is loaded is never idle, and leaves for who has waited its bound.
+  // Both at once, without a pause: whoever is loaded is never idle, and leaves for who has waited its bound. A machine that
+  // answers the requests of one slot within that bound gets more of them, until both have had a turn of the other.
+  const loadsOfBoth = async (): Promise<number> =>
+    (await moves(berth, "one", "starting")) + (await moves(berth, "two", "starting"));
+  const mostOfOne = 2000;
   const clients = slots.flatMap((slot) => [0, 1].map((client) => ({ slot, isStreamed: client === 0 })));
   await Promise.all(
     clients.map(async ({ slot, isStreamed }) => {
-      for (let request = 0; request < 25; request++) await ask(slot, isStreamed);
+      for (let request = 0; request < 25 || (request < mostOfOne && (await loadsOfBoth()) < 8); request++)
+        await ask(slot, isStreamed);
     }),
   );
   isOver = true;
   await watching;
   assert.deepEqual([...new Set(answers)], ["200 whole"], `${answers.length} answers`);
-  assert.equal(answers.length, 106);
+  assert.ok(answers.length >= 106);
   assert.deepEqual(together, []);
-  const loads = (await moves(berth, "one", "starting")) + (await moves(berth, "two", "starting"));
+  const loads = await loadsOfBoth();
   const seen = `${answers.length} requests, ${loads} loads, the longest wait ${Math.round(longestMs)} ms, the longest move ${longestMoveMs} ms`;
   process.stdout.write(`# ${seen}\n`);
   // The bound of docs/groups.md with one other slot: max_wait_seconds or the least turn of 5 s, the longest request in
@@ -144,7 +149,7 @@ it("two slots that exclude each other answer every request under alternating loa
   // needs for it while it is busy.
   assert.ok(longestMs <= 5000 + 5000 + 15_000 + 4 * longestMoveMs, seen);
   // Both have their turn, and a turn is more than one request.
-  assert.ok(loads >= 8 && loads < 6 + 100 / 4, seen);
+  assert.ok(loads >= 8 && loads < 6 + (answers.length - 6) / 4, seen);
   assert.equal(await moves(berth, "one", "error"), 0);
   assert.equal(await moves(berth, "two", "error"), 0);
 });

@@ -114,7 +114,7 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
   }
   assert.ok(
     closed.some((path) => path.endsWith("slots/coder.json")),
-    "its last words are published",
+    "its last output is published",
   );
   const defect = "a defect that nobody has caught";
   const told = await runBerth(["status"], { ...berth.env, SVC_URL: berth.url, CRASH_ON_CONNECT: "1" });
@@ -161,7 +161,7 @@ async function partsOf({ stateDir }: RunningBerth): Promise<readonly number[]> {
 }
 
 /** What an engine says before it ends: whatever it knows. */
-const lastOutput = "canary-last-words-0013";
+const lastOutput = "canary-last-output-0013";
 
 /** Makes it say that and end; no client without credentials sees it. */
 async function crashes(berth: RunningBerth, endpoint: string): Promise<void> {

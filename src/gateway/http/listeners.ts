@@ -13,7 +13,7 @@ const socketCount = 8;
 /** Connections that may wait in the kernel, per socket; it takes no more than net.core.somaxconn. */
 const backlog = 4096;
 /** How long another gateway that begins to listen on the same port may take for it. */
-const lockPatienceMs = 2000;
+const lockTimeoutMs = 2000;
 const lockRetryMs = 20;
 
 export interface ListenAddress {
@@ -113,7 +113,7 @@ function handingTo(server: HttpServer, onConnection: (socket: Socket) => void): 
  * a port, and ends with its process. Where it cannot be had, or somebody else keeps it, only that moment is unguarded.
  */
 async function startLock(port: number): Promise<AsyncDisposable | undefined> {
-  const end = steadyNow() + lockPatienceMs;
+  const end = steadyNow() + lockTimeoutMs;
   for (;;) {
     try {
       return await listening(new Server(), { path: `\0berth-listens-${port}` });

@@ -15,7 +15,7 @@ const pollMs = 500;
 /** A reader that is further behind loses events, and gets a new snapshot. */
 const behindLimitBytes = 1024 * 1024;
 /** How long it may take to read its buffer before it is disconnected. */
-const resyncPatienceMs = 5000;
+const resyncTimeoutMs = 5000;
 
 /** A slot, model, provider or group whose changes are events. */
 interface Item {
@@ -93,8 +93,8 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
           return;
         }
         response.end("event: resync\ndata: {}\n\n");
-        const patience = setTimeout(() => response.destroy(), resyncPatienceMs);
-        response.once("close", () => clearTimeout(patience));
+        const timeout = setTimeout(() => response.destroy(), resyncTimeoutMs);
+        response.once("close", () => clearTimeout(timeout));
       };
       poll();
       const lastSeen = request.headers["last-event-id"];

@@ -28,6 +28,6 @@ export interface RelayOptions {
   readonly format: AnswerFormat;
   /** The client's body: when an engine refuses it, invalid JSON decides whose fault that is. */
   readonly body: Buffer | undefined;
-  /** Kept answers are counted here. */
+  /** Buffered answers are counted here. */
   readonly budget: BufferBudget;
 }

@@ -26,7 +26,7 @@ type Mode = "head" | "whole" | "error" | "events" | "bytes";
  * One answer on its way from the engine to the client.
  *
  *   head ─┬─ 2xx event stream ─▶ events   line by line as it comes; a failure is one last event
- *         ├─ 2xx JSON ─────────▶ whole    kept until its end, so that a failure can be reported; large: bytes
+ *         ├─ 2xx JSON ─────────▶ whole    buffered to its end, so that a failure can be reported; large: bytes
  *         ├─ 2xx other ────────▶ bytes    as it comes; a failure destroys the connection
  *         └─ other status ─────▶ error    becomes our envelope
  */
@@ -100,7 +100,7 @@ export class Relay implements ExchangeEvents {
     this.#sender.onByte();
     switch (this.#mode) {
       case "whole":
-        this.#keep(chunk);
+        this.#buffer(chunk);
         return;
       case "error":
         this.#error ??= new GatheredBytes();
@@ -170,7 +170,7 @@ export class Relay implements ExchangeEvents {
   }
 
   /** Keeps a whole answer. One that is too large is relayed in pieces, or refused where it must be translated. */
-  #keep(chunk: Buffer): void {
+  #buffer(chunk: Buffer): void {
     const isTranslated = this.#format.translation !== undefined;
     this.#buffered ??= new BufferedAnswer(this.#budget, { isTranslated });
     const failure = this.#buffered.add(chunk);

@@ -23,7 +23,7 @@ export function putNumber(memory: Buffer, at: number, value: number): number {
   return at + digits;
 }
 
-/** Writes the last digits of a positive integer below 2³⁰, with zeros before it where it has fewer. */
+/** Writes the last digits of an integer from 0 to 2⁵³, with zeros before it where it has fewer. */
 export function putDigits(memory: Buffer, at: number, value: number, digits: number): void {
   let rest = value;
   for (let place = at + digits - 1; place >= at; place -= 1) {

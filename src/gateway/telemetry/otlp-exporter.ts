@@ -1,4 +1,3 @@
-import { request } from "undici";
 import { errorMessage } from "../../lib/error-code.ts";
 import { conventions } from "./gen-ai.ts";
 import { putPart } from "./line-bytes.ts";
@@ -13,6 +12,8 @@ export interface OtlpOptions {
   readonly onFailing: (message: string) => void;
   /** Milliseconds from a span to its sending. */
   readonly everyMs?: number;
+  /** Milliseconds that one sending may take. */
+  readonly timeoutMs?: number;
 }
 
 /** The spans of a request. */
@@ -28,7 +29,7 @@ export interface SpanWriter {
 const waitingLimit = 2048;
 const batchSpans = 512;
 const batchBytes = 384 * 1024;
-const exportTimeoutMs = 10_000;
+const usualTimeoutMs = 10_000;
 
 /**
  * Sends spans in batches. What a receiver does not take is dropped: a request never waits for it. A span is bytes of its batch
@@ -64,14 +65,14 @@ export class OtlpExporter implements AsyncDisposable {
     if (this.#open?.hasRoomFor(spans) === false) this.#close(this.#open);
     this.#open ??= this.#newBatch(spans);
     this.#open.add(spans);
-    this.#timer ??= setTimeout(() => this.#flush(), this.#options.everyMs ?? 2000).unref();
+    if (this.#timer === undefined) this.#flushIn(this.#options.everyMs ?? 2000);
     if (this.#open.count >= batchSpans) this.#close(this.#open);
     if (this.#full.length > 0) this.#flush();
   }
 
   /** Sends all spans that wait, batch after batch, for as long as one request may take; ends at the first failure. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#endsAt = performance.now() + exportTimeoutMs;
+    this.#endsAt = performance.now() + this.#timeoutMs;
     await this.#sending;
     do {
       this.#flush();
@@ -80,6 +81,10 @@ export class OtlpExporter implements AsyncDisposable {
     clearTimeout(this.#timer);
     this.#full.length = 0;
     this.#open = undefined;
+  }
+
+  get #timeoutMs(): number {
+    return this.#options.timeoutMs ?? usualTimeoutMs;
   }
 
   get #hasSpans(): boolean {
@@ -98,6 +103,14 @@ export class OtlpExporter implements AsyncDisposable {
     this.#open = undefined;
   }
 
+  #flushIn(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#flush();
+    }, ms).unref();
+  }
+
   /** Sends the oldest spans, unless others are being sent: those that wait then fill their batch meanwhile. */
   #flush(): void {
     if (this.#sending !== undefined) return;
@@ -108,20 +121,24 @@ export class OtlpExporter implements AsyncDisposable {
     if (batch === undefined) return;
     this.#sending = this.#send(batch).finally(() => {
       this.#sending = undefined;
-      batch.clear();
-      this.#spare = batch;
-      if (this.#hasSpans) this.#timer ??= setTimeout(() => this.#flush(), 0).unref();
+      // A receiver that refuses a batch may not have read all of it: its memory may still be on its way.
+      if (!this.#isFailing) this.#spare = batch.cleared();
+      // Spans are overdue where their timer has fired meanwhile.
+      if (this.#full.length > 0 || (this.#hasSpans && this.#timer === undefined)) this.#flushIn(0);
     });
   }
 
   async #send(batch: Batch): Promise<void> {
     try {
       const signal = AbortSignal.timeout(
-        Math.ceil(Math.max(1, Math.min(exportTimeoutMs, this.#endsAt - performance.now()))),
+        Math.ceil(Math.max(1, Math.min(this.#timeoutMs, this.#endsAt - performance.now()))),
       );
-      const headers = { "content-type": "application/json" };
+      // Loaded only here: a gateway without upstreams has not loaded it.
+      const { request } = await import("undici");
+      const headers = { "content-type": "application/json", "user-agent": `berth-gateway/${this.#options.version}` };
       const { statusCode, body } = await request(this.#url, { method: "POST", headers, body: batch.body(), signal });
       await body.dump();
+      signal.throwIfAborted();
       if (statusCode < 200 || statusCode > 299) throw new Error(`${this.#url} answered ${statusCode}`);
       this.#isFailing = false;
     } catch (error) {
@@ -138,7 +155,7 @@ class Batch {
   #length: number;
   #count = 0;
 
-  /** `mostBytes`: of the largest request so far; there is room for it. */
+  /** `mostBytes`: of its first request, for which there is room in any case. */
   constructor(envelope: Envelope, mostBytes: number) {
     const { before, after } = envelope;
     this.#envelope = envelope;
@@ -165,9 +182,11 @@ class Batch {
     return this.#memory.subarray(0, putPart(this.#memory, this.#length - 1, this.#envelope.after));
   }
 
-  clear(): void {
+  /** Itself, without spans. */
+  cleared(): this {
     this.#length = this.#envelope.before.length;
     this.#count = 0;
+    return this;
   }
 }
 
