@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { loadConfig, type Config } from "../../src/api/config.ts";
@@ -51,5 +52,22 @@ describe("a cluster whose kubeconfig is gone", () => {
     await assert.rejects(runtimes.remove("pod", undefined, { stopSeconds: 1 }), reason);
     assert.deepEqual(await runtimes.observe("other", ["process"]), []);
     assert.deepEqual([await runtimes.list(), runtimes.answers("kubernetes")], [[], false]);
+  });
+
+  it("is tried again with the kubeconfig that is there by then", async () => {
+    await using directory = await tempDir();
+    const env = { KUBECONFIG: join(directory.path, "kubeconfig") };
+    const published = [{ status: { runtime: "kubernetes" } }] as const;
+    await using runtimes = await openRuntimes(configOf(directory.path, {}), "test", published, { env });
+    runtimes.limitUnreachableWait(100);
+    const config = {
+      "current-context": "c",
+      contexts: [{ name: "c", context: { cluster: "k", user: "u" } }],
+      // Nobody listens on this port.
+      clusters: [{ name: "k", cluster: { server: "https://127.0.0.1:1" } }],
+      users: [{ name: "u", user: { token: "t" } }],
+    };
+    await writeFile(env.KUBECONFIG, JSON.stringify(config));
+    await assert.rejects(runtimes.observe("pod", ["kubernetes"]), { name: reason.name, message: /127\.0\.0\.1:1/ });
   });
 });

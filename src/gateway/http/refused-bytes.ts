@@ -15,7 +15,7 @@ export function refuseBytes(error: Error & { code?: string }, socket: Socket | D
   socket.end(error.code === http2Preface ? http2Refusal("HTTP/2 is not supported: send HTTP/1.1") : refusalOf(error));
   // The parser must not make a request of further bytes: the client has been told that there is none.
   socket.removeAllListeners("data").on("data", () => undefined);
-  // Nor may they reset the connection before the client has read the answer. Node has no limit for the
+  // Further bytes must not reset the connection either, before the client has read the answer. Node has no limit for the
   // connection any more: a client that does not close it would keep it for ever.
   socket.resume();
   const limit = setTimeout(() => socket.destroy(), ms);
