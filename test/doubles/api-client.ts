@@ -51,7 +51,8 @@ export class ApiDouble implements ApiClient {
     }
     if (!isRecord(body)) throw new ApiError(400, "BadRequest", "no body");
     const isApplied = query["fieldManager"] !== undefined && query["force"] === true;
-    if (method === "PATCH" && known === undefined && !isApplied) throw new ApiError(404, "NotFound", path);
+    const isUpdate = method === "PUT" || (method === "PATCH" && !isApplied);
+    if (isUpdate && known === undefined) throw new ApiError(404, "NotFound", path);
     if (method === "PATCH" || method === "PUT") refuseOther(path, known, metaOf(body));
     const place = method === "POST" ? `${path}/${String(metaOf(body)["name"])}` : target;
     // A status is one atomic value (the CRDs say so).

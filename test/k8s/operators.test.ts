@@ -151,9 +151,9 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     assert.equal(isAlive(pid), false);
   });
 
-  it("does not keep a namespace that is being deleted", async () => {
+  it("does not keep a namespace that is being deleted, and ends an engine that outlives the Lease", async () => {
     await using at = await openSlotSite(plane);
-    await at.apply("coder", spec);
+    await at.apply("coder", { engine: "custom", command: engineCommand("--ignore-term"), stopSeconds: 40 });
     await using _berth = await startBerth({ env: at.env });
     const pid = await at.pid("coder");
     await plane.kubectl(["delete", "namespace", at.namespace, "--timeout=180s"]);

@@ -41,7 +41,11 @@ describe("writeFileAtomic", () => {
     const writing = rewriteFile(path, "y".repeat(20_000_000));
     const done = writing.then(() => true);
     while (!(await Promise.race([done, nextTurn(false)])))
-      for (const name of readdirSync(dir.path)) modes.add(statSync(join(dir.path, name)).mode & 0o777);
+      for (const name of readdirSync(dir.path)) {
+        // The temporary file may get its name in between.
+        const found = statSync(join(dir.path, name), { throwIfNoEntry: false });
+        if (found !== undefined) modes.add(found.mode & 0o777);
+      }
     assert.deepEqual([...modes], [0o600]);
     assert.equal((await stat(path)).size, 20_000_000);
   });

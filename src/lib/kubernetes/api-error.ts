@@ -9,13 +9,21 @@ export class ApiError extends Error {
   /** `NotFound`, `Conflict`, `Expired`, `Forbidden`, `Invalid` …; empty where the answer has none. */
   readonly reason: string;
   readonly retryAfterSeconds: number | undefined;
+  /** The namespace is gone, or is being deleted: nobody can make an object in it. */
+  readonly isNamespaceEnding: boolean;
 
-  constructor(status: number, reason: string, message: string, retryAfterSeconds?: number) {
+  constructor(
+    status: number,
+    reason: string,
+    message: string,
+    options: { readonly retryAfterSeconds?: number | undefined; readonly isNamespaceEnding?: boolean } = {},
+  ) {
     super(message);
     this.name = "ApiError";
     this.status = status;
     this.reason = reason;
-    this.retryAfterSeconds = retryAfterSeconds;
+    this.retryAfterSeconds = options.retryAfterSeconds;
+    this.isNamespaceEnding = options.isNamespaceEnding === true;
   }
 }
 
@@ -30,10 +38,10 @@ export class ApiUnreachable extends Error {
 }
 
 export function apiErrorOf(status: number, body: string, retryAfter: string | undefined): ApiError {
-  const wait = retryAfterOf(retryAfter);
+  const retryAfterSeconds = retryAfterOf(retryAfter);
   const parsed = parseJson(body);
-  if (isRecord(parsed) && parsed["kind"] === "Status") return statusError(parsed, status, wait);
-  return new ApiError(status, "", body.slice(0, 500) || `HTTP ${status}`, wait);
+  if (isRecord(parsed) && parsed["kind"] === "Status") return statusError(parsed, status, retryAfterSeconds);
+  return new ApiError(status, "", body.slice(0, 500) || `HTTP ${status}`, { retryAfterSeconds });
 }
 
 /** Seconds; undefined without the header, or where it is a date. */
@@ -43,11 +51,29 @@ export function retryAfterOf(header: string | undefined): number | undefined {
 }
 
 /** A `Status` object, as the body of an answer or as the object of an `ERROR` event. */
-export function statusError(value: Readonly<Record<string, unknown>>, fallback = 500, wait?: number): ApiError {
-  const { code, reason, message } = value;
+export function statusError(
+  value: Readonly<Record<string, unknown>>,
+  fallback = 500,
+  retryAfterSeconds?: number,
+): ApiError {
+  const { code, reason, message, details } = value;
   const status = typeof code === "number" ? code : fallback;
   const text = typeof message === "string" && message !== "" ? message : `HTTP ${status}`;
-  return new ApiError(status, typeof reason === "string" ? reason : "", text, wait);
+  return new ApiError(status, typeof reason === "string" ? reason : "", text, {
+    retryAfterSeconds,
+    isNamespaceEnding: tellsOfEndingNamespace(status, details),
+  });
+}
+
+/**
+ * As the API server's NamespaceLifecycle answers who makes an object there
+ * (https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go).
+ */
+function tellsOfEndingNamespace(status: number, details: unknown): boolean {
+  if (!isRecord(details)) return false;
+  if (status === 404) return details["kind"] === "namespaces";
+  const causes: readonly unknown[] = Array.isArray(details["causes"]) ? details["causes"] : [];
+  return status === 403 && causes.some((cause) => isRecord(cause) && cause["reason"] === "NamespaceTerminating");
 }
 
 export function isStatus(error: unknown, ...statuses: readonly number[]): boolean {

@@ -3,7 +3,7 @@ import type { V1Lease } from "@kubernetes/client-node";
 import { isRecord } from "../record.ts";
 import { Serial } from "../serial.ts";
 import { steadyNow } from "../steady-clock.ts";
-import { isStatus } from "./api-error.ts";
+import { ApiError, isStatus } from "./api-error.ts";
 import type { ApiClient, Call } from "./client.ts";
 import { texts } from "./object.ts";
 import type { Written } from "./written.ts";
@@ -124,6 +124,7 @@ export class HeldLease implements AsyncDisposable {
   #version: string;
   #renewedMs: number;
   #isOver = false;
+  #isNamespaceEnding = false;
 
   constructor(candidate: Candidate, held: Term & { version: string; atMs: number; onLost: () => void }) {
     this.#candidate = candidate;
@@ -176,13 +177,26 @@ export class HeldLease implements AsyncDisposable {
 
   async #renew(): Promise<void> {
     if (this.#isOver) return;
+    const atMs = steadyNow();
+    try {
+      await this.#write();
+      this.#isNamespaceEnding = false;
+    } catch (error) {
+      // Nobody can take the Lease there: its last holder holds it without.
+      if (!(error instanceof ApiError && error.isNamespaceEnding)) throw error;
+      if (!this.#isNamespaceEnding) this.#candidate.onError?.(error);
+      this.#isNamespaceEnding = true;
+    }
+    if (!this.#isOver) this.#renewedMs = atMs;
+  }
+
+  async #write(): Promise<void> {
     const { client, name, identity } = this.#candidate;
     const limit = renewalLimit(this.#times);
-    const atMs = steadyNow();
     try {
       this.#version = await write(this.#candidate, { ...this.#term, version: this.#version, limit });
     } catch (error) {
-      if (!isStatus(error, 404, 409)) throw error;
+      if (!isStatus(error, 404, 409) || (error instanceof ApiError && error.isNamespaceEnding)) throw error;
       const found = await findLease(client, name, limit);
       if (found !== undefined && found.holder !== identity) {
         this.#isOver = true;
@@ -192,7 +206,6 @@ export class HeldLease implements AsyncDisposable {
       // Deleted, or changed by a person, and still this holder's.
       this.#version = await write(this.#candidate, { ...this.#term, version: found?.resourceVersion, limit });
     }
-    this.#renewedMs = atMs;
   }
 }
 

@@ -18,7 +18,9 @@ export class Pause {
       if (restMs <= 0) return;
       const seconds = Math.ceil(restMs / 1000);
       if (this.#untilMs > limitMs)
-        throw new ApiError(429, "TooManyRequests", `the API server wants no request for another ${seconds} s`, seconds);
+        throw new ApiError(429, "TooManyRequests", `the API server wants no request for another ${seconds} s`, {
+          retryAfterSeconds: seconds,
+        });
       await delay(restMs, undefined, signal === undefined ? {} : { signal });
     }
   }

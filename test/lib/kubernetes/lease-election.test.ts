@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { it } from "node:test";
-import { ApiUnreachable } from "../../../src/lib/kubernetes/api-error.ts";
+import { ApiUnreachable, statusError } from "../../../src/lib/kubernetes/api-error.ts";
 import type { ApiClient, Call, Method } from "../../../src/lib/kubernetes/client.ts";
 import { acquireLease } from "../../../src/lib/kubernetes/lease-election.ts";
 import { isRecord } from "../../../src/lib/record.ts";
@@ -71,6 +71,46 @@ it("a Lease is released behind a renewal that is on its way", async () => {
   gate.resolve();
   await Promise.all([renewing, released]);
   assert.equal(holderIn(api.get(path)), "");
+});
+
+it("in a namespace that is being deleted its last holder holds it without, until another has taken it in the next", async () => {
+  for (const [code, details] of [
+    [403, { causes: [{ reason: "NamespaceTerminating", field: "metadata.namespace" }] }],
+    [404, { name: "berth", kind: "namespaces" }],
+  ] as const) {
+    using api = new ApiDouble();
+    const errors: unknown[] = [];
+    const lost = Promise.withResolvers<void>();
+    const times = { durationMs: 600, deadlineMs: 400, renewMs: 5, pollMs: 5 };
+    const onError = (error: unknown): void => void errors.push(error);
+    await using lease = await acquireLease({ ...candidate, times, onError, client: api }, { onLost: lost.resolve });
+    let refused = 0;
+    api.before = (method) => {
+      if (method !== "POST") return;
+      refused += 1;
+      throw statusError({ kind: "Status", code, message: "the namespace is ending", details });
+    };
+    api.put(path, undefined);
+    const began = performance.now();
+    await until("the time without a Lease has passed", () => performance.now() - began > 2 * times.deadlineMs);
+    assert.ok(lease.isHeld());
+    assert.ok(refused > 1);
+    assert.deepEqual(errors.map(String), ["ApiError: the namespace is ending"], "it is told once");
+    api.put(path, { spec: { holderIdentity: "another" } });
+    await lost.promise;
+    assert.equal(lease.isHeld(), false);
+  }
+});
+
+it("without rights to make the Lease again its holder acts no more", async () => {
+  using api = new ApiDouble();
+  const times = { durationMs: 200, deadlineMs: 100, renewMs: 5, pollMs: 5 };
+  await using lease = await acquireLease({ ...candidate, times, client: api }, { onLost });
+  api.before = (method) => {
+    if (method === "POST") throw statusError({ kind: "Status", code: 403, message: "no rights", details: {} });
+  };
+  api.put(path, undefined);
+  await until("it is not held", () => !lease.isHeld());
 });
 
 const never = new Promise<never>(() => undefined);
