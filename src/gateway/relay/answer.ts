@@ -5,6 +5,7 @@ import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import { sendError } from "../http/answer.ts";
 import { asChunk } from "./chunk.ts";
+import { endsWithBlankLine, eventsIn } from "./event-lines.ts";
 import { plainErrors, type ErrorForm } from "../http/error-form.ts";
 
 /** The target of a relayed answer: one client, or all readers of a shared stream. */
@@ -38,10 +39,17 @@ interface AnswerOptions {
   readonly log?: FailureLog;
   /** Counts an answer that is sent in one piece until the client has read it. */
   readonly budget?: BufferBudget;
+  /** After which a client that takes nothing is disconnected. */
+  readonly stallMs?: number;
 }
 
 /** The buffer for a slow reader before the engine is paused. */
 const highWaterBytes = 65_536;
+/**
+ * A client that takes none of its bytes for so long is disconnected: it would keep its place at the engine, or memory, for as
+ * long as it likes. Twice nginx's send_timeout, since a person may have stopped the client to look at it.
+ */
+const stallMs = 120_000;
 /** Up to this size one copy costs less than a write in parts. */
 const copiedBytes = 16_384;
 
@@ -52,6 +60,7 @@ export class Answer implements AnswerSink, Flushable {
   readonly #errors: ErrorForm;
   readonly #log: FailureLog | undefined;
   readonly #budget: BufferBudget | undefined;
+  readonly #stallMs: number;
   #isStream = false;
   #isHeld = false;
   #isAnswered = false;
@@ -81,6 +90,7 @@ export class Answer implements AnswerSink, Flushable {
     this.#errors = errors;
     this.#log = options.log;
     this.#budget = options.budget;
+    this.#stallMs = options.stallMs ?? stallMs;
   }
 
   get hasBegun(): boolean {
@@ -159,7 +169,25 @@ export class Answer implements AnswerSink, Flushable {
 
   onDrain(listener: () => void): void {
     if (this.#willFlush) this.#onDrain = listener;
-    else this.#response.once("drain", listener);
+    else this.#awaitDrain(listener);
+  }
+
+  #awaitDrain(listener: () => void): void {
+    this.#limitStall(this.#stallMs);
+    this.#response.once("drain", () => {
+      this.#limitStall(0);
+      listener();
+    });
+  }
+
+  /** Node counts only the time in which the kernel takes no byte, and then destroys the connection. 0: no limit. */
+  #limitStall(ms: number): void {
+    this.#response.socket?.setTimeout(ms);
+  }
+
+  /** Once the client has everything, Node sets the limit of a connection without a request. */
+  #limitLastStall(): void {
+    if (this.#response.writableLength > 0) this.#limitStall(this.#stallMs);
   }
 
   end(bytes?: Buffer): void {
@@ -190,11 +218,14 @@ export class Answer implements AnswerSink, Flushable {
       this.#onDrain = undefined;
       if (onDrain === undefined) return;
       if (hasRoom) onDrain();
-      else response.once("drain", onDrain);
-    } else if (bytes.length === 0) response.end();
+      else this.#awaitDrain(onDrain);
+      return;
+    }
+    if (bytes.length === 0) response.end();
     // Node sends a text in one piece with the head, and a buffer separately.
     else if (bytes.length <= copiedBytes) response.end(bytes.toString("latin1"), "latin1");
     else response.end(bytes);
+    if (this.#isStream || bytes.length > copiedBytes) this.#limitLastStall();
   }
 
   refuse(failure: ApiError, events?: string): void {
@@ -212,6 +243,7 @@ export class Answer implements AnswerSink, Flushable {
       this.#pending.push(last);
       this.#pendingBytes += last.length;
       this.#response.end(this.#taken());
+      this.#limitLastStall();
     }
     // Any other body than an event stream cannot carry an error any more: it must not look complete.
     else this.#cut();
@@ -251,23 +283,6 @@ export class Answer implements AnswerSink, Flushable {
 /** The client was promised a stream, and the engine's answer is not a stream. */
 export class HeldAnswer extends Error {
   override readonly name = "HeldAnswer";
-}
-
-const dataMark = Buffer.from("data: ");
-
-/** The number of events whose data begin in these whole lines. */
-function eventsIn(lines: Buffer): number {
-  let count = 0;
-  for (let at = lines.indexOf(dataMark); at >= 0; at = lines.indexOf(dataMark, at + dataMark.length))
-    if (at === 0 || lines[at - 1] === 0x0a) count += 1;
-  return count;
-}
-
-/** Of whole lines. */
-function endsWithBlankLine(lines: Buffer): boolean {
-  const end = lines.length - 2;
-  const before = lines[end] === 0x0d ? end - 1 : end;
-  return before < 0 || lines[before] === 0x0a;
 }
 
 export function isEventStream(contentType: string): boolean {

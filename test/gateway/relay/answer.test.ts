@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { responsesErrors } from "../../../src/gateway/protocols/responses-errors.ts";
@@ -197,4 +197,73 @@ describe("Answer", () => {
     assert.match(body, /: waiting\n\n[^]*data: x\n\n/);
     assert.doesNotMatch(body, /too/);
   });
+});
+
+/** The kernel takes up to 10 MB for a client on this machine that does not read. */
+const manyBytes = Buffer.alloc(24 * 1024 * 1024, "x");
+
+describe("an Answer whose client does not read", { concurrency: true }, () => {
+  /** Whether it was sent whole when its connection is closed or it is at its end. `reads`: what its client does. */
+  async function isSentWhole(act: (answer: Answer) => void, reads: (socket: Socket) => void): Promise<boolean> {
+    const closed = Promise.withResolvers<boolean>();
+    const server = createServer((_request, response) => {
+      response.once("close", () => closed.resolve(response.writableFinished));
+      act(new Answer(response, "id-1", undefined, { stallMs: 2000 }));
+    });
+    const port = await listen(server);
+    const socket = connect(port, "127.0.0.1");
+    socket.on("error", () => undefined);
+    socket.pause();
+    socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    reads(socket);
+    const isWhole = await closed.promise;
+    socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+    return isWhole;
+  }
+  /** Writes pieces for as long as the client takes them. */
+  const pour = (answer: Answer): void => {
+    let left = manyBytes.length;
+    const next = (): void => {
+      while (left > 0) {
+        left -= 65_536;
+        if (!answer.write(manyBytes.subarray(0, 65_536))) return answer.onDrain(next);
+      }
+      answer.end();
+    };
+    next();
+  };
+  const acts: Readonly<Record<string, (answer: Answer) => void>> = {
+    "within a stream": (answer) => {
+      answer.begin(200, stream);
+      pour(answer);
+    },
+    "of a stream that has ended": (answer) => {
+      answer.begin(200, stream);
+      answer.write(manyBytes);
+      answer.end();
+    },
+    "of a stream that has failed": (answer) => {
+      answer.begin(200, stream);
+      answer.write(manyBytes);
+      answer.refuse(failure);
+    },
+    "of a whole answer": (answer) => {
+      answer.begin(200, { "content-type": "application/json", "content-length": manyBytes.length });
+      answer.end(manyBytes);
+    },
+  };
+  for (const [what, act] of Object.entries(acts)) {
+    it(`is cut, ${what}`, async () => {
+      assert.equal(await isSentWhole(act, () => undefined), false);
+    });
+
+    it(`is not cut where its client is slow, ${what}`, async () => {
+      const reads = (socket: Socket): void => {
+        // Much less than the answer within the limit, and something within each part of it.
+        socket.on("readable", () => void setTimeout(() => socket.read(), 20));
+      };
+      assert.equal(await isSentWhole(act, reads), true);
+    });
+  }
 });
