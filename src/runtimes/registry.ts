@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import type { Config } from "../api/config.ts";
 import type { PublishedSlot } from "../api/status.ts";
-import { NoConnection } from "../lib/kubernetes/connection.ts";
 import { socketPath } from "./docker/socket.ts";
 import { openProcessRuntime } from "./process/process.ts";
 import { dockerTraits } from "./docker/traits.ts";
@@ -61,13 +60,7 @@ export async function openRuntimes(
     isNamedOnly: !isStoreInCluster,
     async open(signal) {
       const { openPodRuntime } = await import("./kubernetes/open.ts");
-      try {
-        return await openPodRuntime({ config, instance, env, signal, ...(check === undefined ? {} : { check }) });
-      } catch (error) {
-        // A person mends the kubeconfig while the operator runs.
-        if (error instanceof NoConnection) throw new RuntimeUnavailable(error.message, { cause: error });
-        throw error;
-      }
+      return await openPodRuntime({ config, instance, env, signal, ...(check === undefined ? {} : { check }) });
     },
   };
   const mayBe =

@@ -1,7 +1,8 @@
 import type { Config } from "../../api/config.ts";
 import { openApiClient } from "../../lib/kubernetes/client.ts";
 import { fencedClient } from "../../lib/kubernetes/fenced-client.ts";
-import { connect } from "../../lib/kubernetes/connection.ts";
+import { connect, NoConnection } from "../../lib/kubernetes/connection.ts";
+import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import type { Runtime } from "../runtime.ts";
 import { openKubernetesRuntime } from "./kubernetes.ts";
 import { modelVolume } from "./in-cluster.ts";
@@ -9,7 +10,10 @@ import { modelVolume } from "./in-cluster.ts";
 /** Nobody's user: what an operator that runs as root gives its engines. */
 const nobody = 65_532;
 
-/** The runtime of the cluster that the environment leads to. Rejects with NoConnection where it leads to none. */
+/**
+ * The runtime of the cluster that the environment leads to. Rejects with RuntimeUnavailable where it leads to none: a
+ * person mends the kubeconfig while the operator runs.
+ */
 export async function openPodRuntime({
   config,
   instance,
@@ -24,10 +28,13 @@ export async function openPodRuntime({
   /** Throws where this operator may not act any more; called right before each write. */
   readonly check?: () => void;
 }): Promise<Runtime> {
+  const connection = await connect(env).catch((error: unknown) => {
+    throw error instanceof NoConnection ? new RuntimeUnavailable(error.message, { cause: error }) : error;
+  });
   const models = modelVolume(config, env);
   const node = env["NODE_NAME"];
   return await openKubernetesRuntime({
-    client: fencedClient(openApiClient(await connect(env)), check),
+    client: fencedClient(openApiClient(connection), check),
     site: {
       instance,
       allowsHostMounts: config.allowHostMounts,
