@@ -106,12 +106,12 @@ describe("the chat page is accessible", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Stop", exact: true }).waitFor();
     await focusIs(page, "Message");
-    assert.equal(await page.title(), "by the keyboard · Berth chat");
+    await until("the tab is called by it", async () => (await page.title()) === "by the keyboard · Berth chat");
     await tabTo(page, "Delete by the keyboard", "Shift+Tab");
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "by the keyboard", exact: true }).waitFor({ state: "detached" });
     await focusIs(page, "Message");
-    assert.equal(await page.title(), "New chat · Berth chat");
+    await until("the tab is called anew", async () => (await page.title()) === "New chat · Berth chat");
     await page.getByRole("button", { name: "Send" }).waitFor();
   });
 });

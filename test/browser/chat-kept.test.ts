@@ -46,7 +46,7 @@ describe("the chat page loses nothing", () => {
     await send(page, "mute", "a question of mine");
     const progress = page.getByRole("status", { name: "Progress" });
     await progress.getByText("waiting for mute …").waitFor();
-    assert.equal(await page.title(), "a question of mine · Berth chat");
+    await until("the tab is called by it", async () => (await page.title()) === "a question of mine · Berth chat");
     await until("it is kept", async () => (await keptMessages("a question of mine")).length === 1);
     await page.reload();
     // The browser has asked whether the page may go.

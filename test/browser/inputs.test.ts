@@ -110,9 +110,12 @@ describe("what a person enters", () => {
     assert.equal(await page.getByRole("alert").count(), 0);
     const title = `half \ufffd ${"😀".repeat(52)}…`;
     await page.getByRole("button", { name: title, exact: true }).waitFor();
-    const kept = record(await (await fetch(`${berth.url}/api/conversations`, { headers })).json());
+    const kept = await until("it is kept", async () => {
+      const found = record(await (await fetch(`${berth.url}/api/conversations`, { headers })).json());
+      return list(found["data"]).length > 0 && list(found["data"]);
+    });
     assert.deepEqual(
-      list(kept["data"]).map((each) => each["title"]),
+      kept.map((each) => each["title"]),
       [title],
     );
   });

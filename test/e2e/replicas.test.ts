@@ -84,6 +84,10 @@ test("two replicas of the real engine behind the real gateway", async (t) => {
       await until("both have answered", () => clients.answers.length > 20);
       process.kill(pids[1] ?? 0, "SIGKILL");
       await until("its end is published", async () => (await processes(berth)).every(({ pid }) => pid !== pids[1]));
+      await until("the gateway has read it", async () => {
+        const { processes: known } = await berth.slot("primary");
+        return Array.isArray(known) && !new RegExp(`"pid":${pids[1]}\\b`).test(JSON.stringify(known));
+      });
       const publishedAt = performance.now();
       const again = await until("both are ready again", async () => {
         const all = ready(await processes(berth));

@@ -72,7 +72,7 @@ describe("a request to a slot whose model requests choose", () => {
     await using gateway = await startGateway({
       slots: { coder: choosing("large", "large", { state: "starting" }) },
       registry,
-      env: { SVC_HOLD_SECONDS: "1" },
+      env: { SVC_HOLD_SECONDS: "3" },
     });
     const answered = gateway.post("/v1/chat/completions", chat("large"));
     await until("it waits", () => gateway.demand("coder")?.held === 1);

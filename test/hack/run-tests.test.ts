@@ -31,7 +31,7 @@ async function run(
     const child = execFile(
       process.execPath,
       args,
-      { cwd: directory.path, env: { ...env, BERTH_TEST_STALL_MS: "100" } },
+      { cwd: directory.path, env: { ...env, BERTH_TEST_STALL_MS: "3000" } },
       (error, stdout, stderr) => resolve({ code: error?.code ?? 0, text: stdout + stderr }),
     );
     let text = "";

@@ -43,9 +43,8 @@ describe("an unexpected entry in the place of a state file", { concurrency: 2 },
       await using berth = await startBerth({ env: { SVC_STATE_DIR: stateDir } });
       await until("the operator is ready", async () => (await fetch(`${berth.operatorUrl}/readyz`)).ok);
       for (const place of places)
-        assert.ok(
+        await until(`${place} is reported`, () =>
           berth.log().includes(`/state/${place} is ${kind}, and no file: it was moved to`),
-          `${place}\n${berth.log()}`,
         );
       const aside = await readdir(join(stateDir, "aside"));
       assert.deepEqual(
@@ -63,7 +62,7 @@ describe("an unexpected entry in the place of a state file", { concurrency: 2 },
       await writeFile(join(stateDir, place), "");
     await using berth = await startBerth({ env: { SVC_STATE_DIR: stateDir } });
     await until("the operator is ready", async () => (await fetch(`${berth.operatorUrl}/readyz`)).ok);
-    assert.match(berth.log(), /state\/slots is no directory: it was moved to/);
+    await until("it is reported", () => /state\/slots is no directory: it was moved to/.test(berth.log()));
   });
 
   it("may be invalid pins of images: engines without an image start all the same", async () => {
@@ -73,9 +72,10 @@ describe("an unexpected entry in the place of a state file", { concurrency: 2 },
     await writeFile(join(stateDir, "engines.lock.yaml"), "\0}{ nonsense");
     await using berth = await startBerth({ env: { SVC_STATE_DIR: stateDir } });
     await until("the operator is ready", async () => (await fetch(`${berth.operatorUrl}/readyz`)).ok);
-    assert.match(
-      berth.log(),
-      /engines\.lock\.yaml: .*: it was moved to \S+\/aside; the next pull of each image pins it again/,
+    await until("they are reported", () =>
+      /engines\.lock\.yaml: .*: it was moved to \S+\/aside; the next pull of each image pins it again/.test(
+        berth.log(),
+      ),
     );
   });
 

@@ -261,13 +261,18 @@ describe("berth serve", () => {
     });
     const answers = async (port: number): Promise<boolean> =>
       (await fetch(`http://127.0.0.1:${port}/livez`).catch(() => undefined))?.ok === true;
+    // By a rename: a file that is empty for a moment would be one without settings.
+    const edit = async (port: string): Promise<void> => {
+      await writeFile(join(berth.configDir, "edited.toml"), settings(port));
+      await rename(join(berth.configDir, "edited.toml"), join(berth.configDir, "berth.toml"));
+    };
     await until("it listens", () => answers(first));
-    await writeFile(join(berth.configDir, "berth.toml"), settings("99999999"));
+    await edit("99999999");
     await until("the problem is told", () =>
       /reload +berth\.toml port must be.*keeps running unchanged/.test(berth.log()),
     );
     assert.ok(await answers(first));
-    await writeFile(join(berth.configDir, "berth.toml"), settings(String(second)));
+    await edit(String(second));
     await until("it listens elsewhere", () => answers(second));
     assert.ok(!(await answers(first)));
     assert.equal(await berth.stop("SIGINT"), 0);

@@ -172,7 +172,7 @@ describe("generate", () => {
   });
 
   it("stops an engine that is slow to confirm that it has begun", async () => {
-    await using double = await startComfyDouble({ fault: "never", answerMs: 200 });
+    await using double = await startComfyDouble({ fault: "never", answerMs: 1000 });
     const client = new AbortController();
     const drawing = later(draw(double, {}, { signal: client.signal }));
     await until("the engine has it", () => double.calls.length === 1);

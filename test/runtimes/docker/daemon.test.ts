@@ -164,10 +164,10 @@ it("a stream that does not begin is given up, and its connection with it", async
     open.add(response);
     response.once("close", () => open.delete(response));
   });
-  const daemon = new Daemon(double.path, { readTimeoutMs: 100 });
+  const daemon = new Daemon(double.path, { readTimeoutMs: 500 });
   await assert.rejects(
     daemon.stream((api, abortSignal) => api.getEvents({ abortSignal }), new AbortController().signal),
-    (error) => error instanceof RuntimeUnavailable && error.message.endsWith("no answer for 0.1 s"),
+    (error) => error instanceof RuntimeUnavailable && error.message.endsWith("no answer for 0.5 s"),
   );
   await until("the connection is closed", () => double.asked.length === 1 && open.size === 0);
 });

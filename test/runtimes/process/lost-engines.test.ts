@@ -71,6 +71,7 @@ describe("a forged label", () => {
     const workload = site.workload(await freePort());
     await runtime.ensure({ ...workload, command: ["sleep", "3600"] });
     const { pid } = await readRecord(site);
+    await until("the engine carries its label", async () => (await site.population()) === 1);
     // All that another engine under SVC_ENGINE_USER can read of this one.
     await using _copy = await openCopy(workload, environmentOf(pid));
     const seen = await only(runtime);

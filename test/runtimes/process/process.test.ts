@@ -78,6 +78,7 @@ describe("process: the engines of this installation", () => {
     await using runtime = await site.open();
     await runtime.ensure(site.workload(await freePort()));
     await runtime.ensure({ ...site.workload(await freePort()), slot: "primary-2" });
+    await until("both carry their labels", async () => (await site.population()) === 2);
     await runtime.remove("primary", undefined, { stopSeconds: 10 });
     assert.deepEqual(await runtime.list(), ["primary-2"]);
     assert.equal(await site.population(), 1);
@@ -273,9 +274,9 @@ describe("process: environment and user", () => {
     const workload = site.command(["sleep", "3600"], 8081);
     await runtime.ensure({ ...workload, env: { ...workload.env, LANG: "de_DE.UTF-8", API_KEY: { file: secret } } });
     const { pid, start } = await readRecord(site);
-    const environment = readFileSync(`/proc/${pid}/environ`, "utf8")
-      .split("\0")
-      .filter((pair) => pair !== "");
+    // Its parent may go on before the kernel has set the new program's environment.
+    const text = await until("it has its environment", () => readFileSync(`/proc/${pid}/environ`, "utf8"));
+    const environment = text.split("\0").filter((pair) => pair !== "");
     const [path] = environment.filter((pair) => pair.startsWith("PATH="));
     assert.equal(path, `PATH=${inherited.PATH}`);
     assert.deepEqual(environment.filter((pair) => pair !== path).toSorted(), [

@@ -461,18 +461,18 @@ describe("files of a configuration directory", { concurrency: true }, () => {
 
   it("reads only the file that was saved, and finds changes of other files at the next full listing", async () => {
     await using elsewhere = await tempDir();
-    const otherName = join(elsewhere.path, "b.toml");
+    const otherName = (name: string): string => join(elsewhere.path, `${name}.toml`);
     await using env = await opened(async (dir) => {
-      for (const name of ["a", "b"]) {
+      for (const name of ["a", "b", "c"]) {
         await writeFile(join(dir, `slots/${name}.toml`), toml("one"));
         await utimes(join(dir, `slots/${name}.toml`), 1, 1);
+        await link(join(dir, `slots/${name}.toml`), otherName(name));
       }
-      await link(join(dir, "slots/b.toml"), otherName);
     }, noSweep);
-    // The look that follows new watches.
-    await env.source.resync();
     // A write through another name of the file gives no event in its directory here.
-    await writeFile(otherName, toml("two"));
+    writeFileSync(otherName("c"), toml("two"));
+    await until("the full listing that follows new watches", () => modelOf(env.source, "c") === "two");
+    await writeFile(otherName("b"), toml("two"));
     await writeFile(env.slot("a.toml"), toml("two"));
     await until("the save", () => modelOf(env.source, "a") === "two");
     assert.equal(modelOf(env.source, "b"), "one");

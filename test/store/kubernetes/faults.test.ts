@@ -117,7 +117,7 @@ describe("the Lease of a gateway", () => {
     let nowMs = 0;
     await killed.write({ sendsBearers: true, slots: {} });
     await living.write({ sendsBearers: true, slots: {} });
-    await using _demand = await openDemandLeases(api, (error) => void errors.push(error), 400);
+    await using _demand = await openDemandLeases(api, (error) => void errors.push(error), 2000);
     const path = "/apis/coordination.k8s.io/v1/namespaces/berth/leases";
     await until("it is deleted", async () => {
       await living.write({ sendsBearers: true, slots: {} });
