@@ -47,9 +47,9 @@ interface AnswerOptions {
 const highWaterBytes = 65_536;
 /**
  * A client that takes none of its bytes for so long is disconnected: it would keep its place at the engine, or memory, for as
- * long as it likes. Twice nginx's send_timeout, since a person may have stopped the client to look at it.
+ * long as it likes. Longer than nginx's send_timeout of a minute: the kernel takes bytes for a slow reader in large steps.
  */
-const stallMs = 120_000;
+const stallMs = 300_000;
 /** Up to this size one copy costs less than a write in parts. */
 const copiedBytes = 16_384;
 
@@ -180,14 +180,22 @@ export class Answer implements AnswerSink, Flushable {
     });
   }
 
-  /** Node counts only the time in which the kernel takes no byte, and then destroys the connection. 0: no limit. */
+  /**
+   * Node counts the time in which the kernel takes no byte of a write and the client sends none, and then destroys the
+   * connection; a write that was taken in part gets the time twice. 0: no limit.
+   */
   #limitStall(ms: number): void {
-    this.#response.socket?.setTimeout(ms);
+    const { socket } = this.#response;
+    if (socket !== null) socket.setTimeout(ms);
+    // Behind another answer on its connection.
+    else this.#response.once("socket", (its: Socket) => void its.setTimeout(ms));
   }
 
-  /** Once the client has everything, Node sets the limit of a connection without a request. */
   #limitLastStall(): void {
-    if (this.#response.writableLength > 0) this.#limitStall(this.#stallMs);
+    if (this.#response.writableLength === 0) return;
+    this.#limitStall(this.#stallMs);
+    // Before Node's own listener, which sets the limit of a connection without a request, or begins the next answer on it.
+    this.#response.prependOnceListener("finish", () => this.#limitStall(0));
   }
 
   end(bytes?: Buffer): void {
@@ -221,11 +229,12 @@ export class Answer implements AnswerSink, Flushable {
       else this.#awaitDrain(onDrain);
       return;
     }
+    const isBehind = response.writableLength > 0;
     if (bytes.length === 0) response.end();
     // Node sends a text in one piece with the head, and a buffer separately.
     else if (bytes.length <= copiedBytes) response.end(bytes.toString("latin1"), "latin1");
     else response.end(bytes);
-    if (this.#isStream || bytes.length > copiedBytes) this.#limitLastStall();
+    if (isBehind || this.#isStream || bytes.length > copiedBytes) this.#limitLastStall();
   }
 
   refuse(failure: ApiError, events?: string): void {

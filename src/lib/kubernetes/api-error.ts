@@ -9,7 +9,7 @@ export class ApiError extends Error {
   /** `NotFound`, `Conflict`, `Expired`, `Forbidden`, `Invalid` …; empty where the answer has none. */
   readonly reason: string;
   readonly retryAfterSeconds: number | undefined;
-  /** The namespace is gone, or is being deleted: nobody can make an object in it. */
+  /** The namespace is being deleted, or is gone: nobody can make an object in it before it is made again. */
   readonly isNamespaceEnding: boolean;
 
   constructor(

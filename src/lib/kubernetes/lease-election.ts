@@ -136,7 +136,10 @@ export class HeldLease implements AsyncDisposable {
     this.#renewing = this.#renewAgain();
   }
 
-  /** False where another may act by now, also while the API server does not answer for too long. */
+  /**
+   * False where another may act by now, also while the API server does not answer for too long. In a namespace that is gone
+   * and made again another may act until the next renewal.
+   */
   isHeld(): boolean {
     return !this.#isOver && steadyNow() - this.#renewedMs < this.#times.deadlineMs;
   }
@@ -182,8 +185,8 @@ export class HeldLease implements AsyncDisposable {
       await this.#write();
       this.#isNamespaceEnding = false;
     } catch (error) {
-      // Nobody can take the Lease there: its last holder holds it without.
-      if (!(error instanceof ApiError && error.isNamespaceEnding)) throw error;
+      // Nobody can take the Lease there: who has held it to the end holds it without.
+      if (!(error instanceof ApiError && error.isNamespaceEnding && this.isHeld())) throw error;
       if (!this.#isNamespaceEnding) this.#candidate.onError?.(error);
       this.#isNamespaceEnding = true;
     }

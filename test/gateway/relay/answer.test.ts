@@ -248,6 +248,11 @@ describe("an Answer whose client does not read", { concurrency: true }, () => {
       answer.write(manyBytes);
       answer.refuse(failure);
     },
+    "of bytes whose end is small": (answer) => {
+      answer.begin(200, { "content-type": "audio/mpeg" });
+      answer.write(manyBytes);
+      setImmediate(() => answer.end(Buffer.from("x")));
+    },
     "of a whole answer": (answer) => {
       answer.begin(200, { "content-type": "application/json", "content-length": manyBytes.length });
       answer.end(manyBytes);
@@ -266,4 +271,72 @@ describe("an Answer whose client does not read", { concurrency: true }, () => {
       assert.equal(await isSentWhole(act, reads), true);
     });
   }
+
+  it("is cut where it stands behind another answer on its connection", async () => {
+    const closed = Promise.withResolvers<boolean>();
+    const first = Promise.withResolvers<Answer>();
+    const server = createServer((request, response) => {
+      const answer = new Answer(response, "id-1", undefined, { stallMs: 2000 });
+      answer.begin(200, stream);
+      if (request.url === "/first") {
+        first.resolve(answer);
+        return;
+      }
+      response.once("close", () => closed.resolve(response.writableFinished));
+      answer.write(manyBytes);
+      answer.end();
+      setImmediate(() => void first.promise.then((before) => before.end(Buffer.from("data: x\n\n"))));
+    });
+    const port = await listen(server);
+    const socket = connect(port, "127.0.0.1");
+    socket.on("error", () => undefined);
+    socket.pause();
+    socket.write("GET /first HTTP/1.1\r\nhost: x\r\n\r\nGET /next HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert.equal(await closed.promise, false);
+    socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  });
+
+  it("leaves no limit behind for the next request on the connection", async () => {
+    const limits: (number | undefined)[] = [];
+    const server = createServer((request, response) => {
+      const { socket } = request;
+      const answer = new Answer(response, "id-1", undefined, { stallMs: 60_000 });
+      answer.begin(200, stream);
+      if (request.url === "/next") {
+        // A pipelined one has its connection once the answer before it is sent.
+        const end = (): void => {
+          limits.push(socket.timeout);
+          answer.end(Buffer.from("data: last\n\n"));
+        };
+        if (response.socket === null) response.once("socket", () => setImmediate(end));
+        else end();
+        return;
+      }
+      answer.write(manyBytes);
+      answer.end();
+      setImmediate(() => void limits.push(socket.timeout));
+    });
+    const port = await listen(server);
+    const head = (path: string): string => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
+    for (const isPipelined of [false, true]) {
+      const socket = connect(port, "127.0.0.1");
+      const ended = Promise.withResolvers<void>();
+      let end = "";
+      let isAsked = isPipelined;
+      socket.on("data", (chunk) => {
+        end = (end + chunk.toString("latin1")).slice(-1000);
+        if (!isAsked && end.endsWith("\r\n0\r\n\r\n")) {
+          isAsked = true;
+          socket.write(head("/next"));
+        }
+        if (end.includes("data: last")) ended.resolve();
+      });
+      socket.write(isPipelined ? head("/first") + head("/next") : head("/first"));
+      await ended.promise;
+      socket.destroy();
+    }
+    assert.deepEqual(limits, [60_000, 0, 60_000, 0]);
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  });
 });

@@ -73,35 +73,61 @@ it("a Lease is released behind a renewal that is on its way", async () => {
   assert.equal(holderIn(api.get(path)), "");
 });
 
-it("in a namespace that is being deleted its last holder holds it without, until another has taken it in the next", async () => {
-  for (const [code, details] of [
-    [403, { causes: [{ reason: "NamespaceTerminating", field: "metadata.namespace" }] }],
-    [404, { name: "berth", kind: "namespaces" }],
-  ] as const) {
+const endings = [
+  [403, { causes: [{ reason: "NamespaceTerminating", field: "metadata.namespace" }] }],
+  [404, { name: "berth", kind: "namespaces" }],
+] as const;
+
+for (const [code, details] of endings) {
+  const refuseNew = (api: ApiDouble, onRefused: () => void = () => undefined): void => {
+    api.before = (method) => {
+      if (method !== "POST") return;
+      onRefused();
+      throw statusError({ kind: "Status", code, message: "the namespace is ending", details });
+    };
+  };
+
+  it(`in a namespace that is being deleted its last holder holds it without, until another has taken it in the next (${code})`, async () => {
     using api = new ApiDouble();
     const errors: unknown[] = [];
     const lost = Promise.withResolvers<void>();
-    const times = { durationMs: 600, deadlineMs: 400, renewMs: 5, pollMs: 5 };
+    const times = { durationMs: 4500, deadlineMs: 3000, renewMs: 5, pollMs: 5 };
     const onError = (error: unknown): void => void errors.push(error);
     await using lease = await acquireLease({ ...candidate, times, onError, client: api }, { onLost: lost.resolve });
     let refused = 0;
-    api.before = (method) => {
-      if (method !== "POST") return;
-      refused += 1;
-      throw statusError({ kind: "Status", code, message: "the namespace is ending", details });
-    };
+    refuseNew(api, () => (refused += 1));
     api.put(path, undefined);
     const began = performance.now();
-    await until("the time without a Lease has passed", () => performance.now() - began > 2 * times.deadlineMs);
-    // A process that was halted holds it again from its next attempt on.
-    await until("it is held", () => lease.isHeld());
+    await until("the time without a Lease has passed", () => performance.now() - began > 1.5 * times.deadlineMs);
+    assert.ok(lease.isHeld());
     assert.ok(refused > 1);
     assert.deepEqual(errors.map(String), ["ApiError: the namespace is ending"], "it is told once");
     api.put(path, { spec: { holderIdentity: "another" } });
     await lost.promise;
     assert.equal(lease.isHeld(), false);
-  }
-});
+  });
+
+  it(`in a namespace that is being deleted nobody leads again who has not led to its end (${code})`, async () => {
+    using api = new ApiDouble();
+    const times = { durationMs: 200, deadlineMs: 100, renewMs: 5, pollMs: 5 };
+    let attempts = 0;
+    let isCutOff = false;
+    const client = clientOf(api, async (_method, _call, send) => {
+      attempts += 1;
+      if (isCutOff) throw new ApiUnreachable(api.server, { cause: new Error("no route") });
+      return await send();
+    });
+    await using lease = await acquireLease({ ...candidate, times, client }, { onLost });
+    isCutOff = true;
+    await until("it is not held", () => !lease.isHeld());
+    refuseNew(api);
+    api.put(path, undefined);
+    isCutOff = false;
+    const before = attempts;
+    await until("it has tried again", () => attempts > before + 10);
+    assert.equal(lease.isHeld(), false);
+  });
+}
 
 it("without rights to make the Lease again its holder acts no more", async () => {
   using api = new ApiDouble();
