@@ -192,7 +192,14 @@ async function listenFailure(wanted: number, address: string): Promise<string | 
 async function greet(running: RunningUp, stopping: AbortSignal): Promise<void> {
   const url = localUrl(host, port);
   const client = new Client({ server: url, token: process.env["SVC_TOKEN"] });
-  const slot = await untilReady(client, stopping);
+  let slot: Record<string, unknown> | undefined;
+  try {
+    slot = await untilReady(client, stopping);
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    process.stdout.write(lockedGreeting(url));
+    return;
+  }
   if (slot === undefined) return;
   // The gateway's log line about the chat would otherwise appear within the chat.
   using stack = new DisposableStack();
@@ -211,18 +218,12 @@ async function greet(running: RunningUp, stopping: AbortSignal): Promise<void> {
     slot["model"] === tinyModel
       ? "\n(The tiny model's weights are noise, so are its words. make run MODEL=/path/to/real.gguf serves a real one.)\n"
       : "";
-  const server = url === localUrl("127.0.0.1", port) ? "" : ` --server ${url}`;
-  const exported = exportLine({ port, operatorPort });
   process.stdout.write(`
 ${noise}
-  API        ${url}/v1
-  dashboard  ${url}/
-  chat       ${url}/chat/
-  config     ${configDir} (edit slots/primary.toml, or add a file, and watch)
-
-Try in another terminal:${exported === undefined ? "" : `\n  ${exported}`}
-  bin/berth${server} status
-  bin/berth${server} chat primary "hello" --max-tokens 40
+${places(url)}
+${inAnotherTerminal()}
+  ${command(url)} status
+  ${command(url)} chat primary "hello" --max-tokens 40
   curl ${url}/v1/chat/completions -H 'content-type: application/json' -d '{"model":"primary","messages":[{"role":"user","content":"hi"}],"max_tokens":40}'
 
 Ctrl-C stops everything.
@@ -230,11 +231,46 @@ Ctrl-C stops everything.
 `);
 }
 
+function places(url: string): string {
+  return `  API        ${url}/v1
+  dashboard  ${url}/
+  chat       ${url}/chat/
+  config     ${configDir} (edit slots/primary.toml, or add a file, and watch)
+`;
+}
+
+function inAnotherTerminal(): string {
+  const exported = exportLine({ port, operatorPort });
+  return `Try in another terminal:${exported === undefined ? "" : `\n  ${exported}`}`;
+}
+
+function command(url: string): string {
+  return `bin/berth${url === localUrl("127.0.0.1", port) ? "" : ` --server ${url}`}`;
+}
+
+/** Tokens are required, and this command has none, or a wrong one: no demonstration. */
+function lockedGreeting(url: string): string {
+  return `
+Berth runs, and requires tokens (SVC_AUTH_ENABLED=1).
+
+${places(url)}
+${inAnotherTerminal()}
+  export SVC_TOKEN=$(bin/berth token create --label me --scope all)
+  ${command(url)} status
+  ${command(url)} chat primary "hello" --max-tokens 40
+
+Ctrl-C stops everything.
+
+`;
+}
+
 /** The slot once it is loaded; undefined when everything stops first. Throws Stop after the time limit. */
 async function untilReady(client: Client, stopping: AbortSignal): Promise<Record<string, unknown> | undefined> {
   const deadline = Date.now() + readySeconds * 1000;
   while (!stopping.aborted) {
-    const slot = await client.get("/api/slots/primary").catch(() => undefined);
+    const slot = await client.get("/api/slots/primary").catch((error: unknown) => {
+      if (error instanceof CommandError && error.code.startsWith("auth.")) throw error;
+    });
     if (isRecord(slot) && ["ready", "serving", "idle"].includes(String(slot["state"]))) return slot;
     if (Date.now() > deadline)
       throw new Stop(`primary is not ready after ${readySeconds} s; bin/berth slot show primary tells why`);

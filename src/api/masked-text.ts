@@ -11,10 +11,14 @@ const prefixed =
   "|AIza[\\w-]{30,}|ASIA[0-9A-Z]{16})";
 export const secretText = new RegExp(`^${prefixed}`);
 
+/** The end of an escaped character of JSON or of an address is not part of the word after it. */
+const afterEscape = String.raw`(?<=\\[bfnrt]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})`;
 /** No part of these is read more than a few times: a text may be as long as a body, and written to take long. */
-const secretWithin = new RegExp(`\\b${prefixed}`, "g");
-const webToken = /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*/g;
-const bearer = /\b(Bearer|Basic)\s+[\w+/=.~-]{8,}/gi;
+const secretWithin = new RegExp(`(?:\\b|${afterEscape})${prefixed}`, "g");
+const webToken = new RegExp(String.raw`(?:(?<![\w-])|${afterEscape})eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*`, "g");
+const bearer = new RegExp(String.raw`(?:\b|${afterEscape})(Bearer|Basic)(?:\s|%20)+[\w+/=.~-]{8,}`, "gi");
+/** The password in an address. */
+const userinfo = /(:\/\/[^\s/:@"'\\]{0,128}:)[^\s/@"'\\]{1,256}(?=@)/g;
 /** Without its end it is as long as the text. */
 const privateKey =
   /-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g;
@@ -23,6 +27,7 @@ const privateKey =
 export function maskedText(text: string): string {
   return maskedFields(text.replaceAll(privateKey, mask))
     .replaceAll(bearer, `$1 ${mask}`)
+    .replaceAll(userinfo, `$1${mask}`)
     .replaceAll(webToken, mask)
     .replaceAll(secretWithin, mask);
 }

@@ -39,7 +39,8 @@ export async function drain(drained: Drained, time: DrainTime): Promise<void> {
   await until(() => isQuiet() || endNow?.aborted === true, drainSeconds * 1000);
   deadline.abort();
   const count = dispatcher.refuseAll(stopping());
-  if (count > 0) log.warn(`${count} requests did not end within the time to stop, and were answered with 503`);
+  const requests = count === 1 ? "1 request" : `${count} requests`;
+  if (count > 0) log.warn(`${requests} did not end within the time to stop: an error ended them`);
   await until(isQuiet, lastAnswersMs);
   // Answers of this turn are sent at its end.
   await new Promise((resolve) => setImmediate(resolve));

@@ -61,7 +61,7 @@ export async function openEnginePages(
     },
     onEnd: ({ slot = noSlot, ...ended }) => {
       requests.add({ slot, code: String(ended.code) });
-      accessLog.closed({ ...ended, slot, path: "/upstream", record: new RequestRecord() });
+      accessLog.closed({ ...ended, endedAt: Date.now(), slot, path: "/upstream", record: new RequestRecord() });
     },
   });
   metrics.page.read(families.enginePageSockets, () =>

@@ -38,9 +38,26 @@ describe("a text with secrets", () => {
     [`a\n-----BEGIN RSA PRIVATE KEY-----\n${long}\n${long}\n-----END RSA PRIVATE KEY-----\nb`, "a\n***\nb"],
     [String.raw`{"k":"-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\n"}`, String.raw`{"k":"***\n"}`],
     ["-----BEGIN OPENSSH PRIVATE KEY-----\ncut", "***"],
+    ["postgres://me:hunter2@host/db and http://host:80/@x", "postgres://me:***@host/db and http://host:80/@x"],
   ] as const)
     it(`is ${JSON.stringify(masked)} where it was ${JSON.stringify(text.slice(0, 40))}`, () =>
       assert.equal(maskedText(text), masked));
+
+  it("has a key masked after any character, as JSON and addresses have it", () => {
+    const keys = ["sk-proj-", "ghp_", "AKIA", "hf_", "xoxb-", "svc_yn22t8mi.", "AIza"].map((prefix) => prefix + long);
+    keys.push(`eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.${long}`, `Bearer ${long}`);
+    for (const key of keys)
+      for (const before of ["", " ", "\n", "\t", "\r", "\f", "\u201c", "\u00a0", "😀", "é"]) {
+        const shown = (text: string): void => assert.ok(!maskedText(text).includes(long), text);
+        for (let depth = 0; depth < 3; depth += 1) {
+          const text = within(depth, { content: `my key:${before}${key}` });
+          shown(text);
+          // As Python's `json` writes it.
+          shown(text.replaceAll(/[^\x20-\x7e]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`));
+        }
+        shown(encodeURIComponent(`my key:${before}${key}`));
+      }
+  });
 
   it("leaves what only looks a little like it", () => {
     for (const text of [

@@ -53,6 +53,21 @@ describe("make run", () => {
     }
   });
 
+  it("says how to get a token where tokens are required", async () => {
+    await using directory = await tempDir();
+    await using run = await makeRun(directory.path, { SVC_AUTH_ENABLED: "1" });
+    await until("it greets", () => run.text().includes(greeting));
+    assert.match(run.text(), /Berth runs, and requires tokens \(SVC_AUTH_ENABLED=1\)/);
+    const tries = run.text().split("Try in another terminal:\n")[1]?.split("\n\n")[0] ?? "";
+    const [ports = "", token = "", status = "", chat = ""] = tries.split("\n").map((line) => line.trim());
+    assert.match(await shell(`${ports}; ${token}; ${status}`), /^berth \S+/);
+    await until("it is loaded", async () =>
+      /^primary +(?:ready|idle)/m.test(await shell(`${ports}; ${token}; ${status}`)),
+    );
+    assert.match(await shell(`${ports}; ${token}; ${chat}`), /\S/);
+    assert.equal(await run.interrupt(), 0);
+  });
+
   it("serves a given model, and keeps the rest of a person's manifest", async () => {
     await using directory = await tempDir();
     const model = join(directory.path, "mine, größer.gguf");

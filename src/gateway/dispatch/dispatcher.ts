@@ -232,7 +232,7 @@ export class Dispatcher {
     this.#options.metrics.ended(route.path, slot, code, seconds);
     if (failure !== undefined) this.#options.metrics.failed(slot, failure, answer.isAnswered);
     const { record, trace } = call;
-    const ended = { requestId, path: route.path, slot, code, seconds, failure, record };
+    const ended = { endedAt: Date.now(), requestId, path: route.path, slot, code, seconds, failure, record };
     this.#options.log.closed(ended);
     this.#options.recent?.add(ended);
     if (trace?.spans !== undefined) this.#options.traces?.ended(ended, trace.spans);

@@ -1,3 +1,4 @@
+import { modelsAsKey, RequestKinds } from "./request-kinds.ts";
 import type { EndedRequest } from "./request-record.ts";
 import { escapedUnitBytes, numberBytes, putDigits, putNumber, putPart, putText } from "./line-bytes.ts";
 
@@ -7,27 +8,22 @@ const info = 30;
 /** The line of a request in the access log. */
 export class AccessLine {
   readonly #request: EndedRequest;
-  readonly #time: number;
-  readonly #kind: LineKind;
 
-  /** `time`: when it ended, in milliseconds of the wall clock. */
-  constructor(request: EndedRequest, time: number) {
+  constructor(request: EndedRequest) {
     this.#request = request;
-    this.#time = time;
-    this.#kind = kindOf(request);
   }
 
   /** `put` takes no more bytes. */
   get mostBytes(): number {
-    return this.#kind.mostBytes + this.#request.requestId.length * escapedUnitBytes;
+    return kinds.of(this.#request).mostBytes + this.#request.requestId.length * escapedUnitBytes;
   }
 
   /** Writes the line with its end into memory, and returns where it ends. Unknown fields are left out. */
   put(memory: Buffer, at: number): number {
-    const { requestId, seconds, record } = this.#request;
+    const { requestId, endedAt, seconds, record } = this.#request;
     const { heldMs, queuedMs, firstTokenMs, engine } = record;
-    const { slotPart, requestPart, enginePart, endPart } = this.#kind;
-    let end = putText(memory, putPart(memory, at, begin.of(this.#time)), requestId);
+    const { slotPart, requestPart, enginePart, endPart } = kinds.of(this.#request);
+    let end = putText(memory, putPart(memory, at, begin.of(endedAt)), requestId);
     end = putNumber(memory, putPart(memory, end, slotPart), Math.round(seconds * 1000));
     end = putPart(memory, end, requestPart);
     if (heldMs >= 1) end = putNumber(memory, putPart(memory, end, heldPart), Math.round(heldMs));
@@ -108,38 +104,20 @@ interface LineKind extends KindFields {
   readonly mostBytes: number;
 }
 
-/** Clients choose the names of models freely: at this number all kinds are made again. */
-const kindLimit = 256;
-const kinds = new Map<string, LineKind>();
-let last: LineKind | undefined;
-
-function kindOf(request: EndedRequest): LineKind {
-  // Most requests are of the same kind as the one before.
-  if (last !== undefined && isOf(last, request)) return last;
-  const { path, slot, code, failure, record } = request;
-  const { requestedModel, isStream, engine } = record;
-  const key = `${path} ${slot} ${code} ${failure?.code} ${isStream} ${engine?.model} ${requestedModel}`;
-  last = kinds.get(key);
-  // Spaces in names could make the keys of two kinds the same.
-  if (last === undefined || !isOf(last, request)) {
-    if (kinds.size >= kindLimit) kinds.clear();
-    last = newKind({ path, slot, code, failure: failure?.code, requestedModel, isStream, model: engine?.model });
-    kinds.set(key, last);
-  }
-  return last;
-}
-
-function isOf(kind: LineKind, { path, slot, code, failure, record }: EndedRequest): boolean {
-  return (
+const kinds = new RequestKinds<LineKind>({
+  isOf: (kind, { path, slot, code, failure, record }) =>
     kind.path === path &&
     kind.slot === slot &&
     kind.code === code &&
     kind.failure === failure?.code &&
     kind.requestedModel === record.requestedModel &&
     kind.isStream === record.isStream &&
-    kind.model === record.engine?.model
-  );
-}
+    kind.model === record.engine?.model,
+  keyOf: ({ path, slot, code, failure, record: { requestedModel, isStream, engine } }) =>
+    `${path}\n${slot}\n${code} ${failure?.code} ${isStream} ${modelsAsKey(requestedModel, engine?.model)}`,
+  make: ({ path, slot, code, failure, record: { requestedModel, isStream, engine } }) =>
+    newKind({ path, slot, code, failure: failure?.code, requestedModel, isStream, model: engine?.model }),
+});
 
 function newKind(fields: KindFields): LineKind {
   const { path, slot, code, failure, requestedModel, isStream, model } = fields;

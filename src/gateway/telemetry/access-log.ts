@@ -32,6 +32,6 @@ export class AccessLog {
   closed(request: EndedRequest): void {
     if (this.#write === undefined) return;
     if (request.code < 400 && request.failure === undefined && this.#part < 1 && Math.random() >= this.#part) return;
-    this.#write(new AccessLine(request, Date.now()));
+    this.#write(new AccessLine(request));
   }
 }

@@ -31,6 +31,8 @@ export interface RecentRequest {
 /** The number of requests that are kept, and of the characters of each body that are shown. */
 const requestLimit = 500;
 const shownCharacters = 16 * 1024;
+/** Requests that wait at most until they are put in their places. */
+const lateLimit = 32;
 /** More than is shown: a secret that begins within the shown part is masked whole if it ends within this. */
 const keptBytes = 64 * 1024;
 
@@ -64,8 +66,10 @@ export class RecentRequests {
     bodyFrom: figures(),
     bodyLength: figures(),
   };
-  /** The number of requests since the start. */
+  /** The number of requests since the start, without those below. */
   #count = 0;
+  /** The newest ones, not yet in their places: many in a row take less time than as many between other work. */
+  readonly #late: EndedRequest[] = [];
 
   constructor({ keepsBodies }: { readonly keepsBodies: boolean }) {
     this.#bodies = keepsBodies ? new BodyRing() : undefined;
@@ -76,7 +80,16 @@ export class RecentRequests {
     return body === undefined ? undefined : this.#bodies?.keep(body, keptBytes);
   }
 
-  add({ requestId, path, slot, code, seconds, failure, record }: EndedRequest): void {
+  add(request: EndedRequest): void {
+    if (this.#late.push(request) >= lateLimit) this.#addLate();
+  }
+
+  #addLate(): void {
+    for (const request of this.#late) this.#put(request);
+    this.#late.length = 0;
+  }
+
+  #put({ endedAt, requestId, path, slot, code, seconds, failure, record }: EndedRequest): void {
     const at = this.#count % requestLimit;
     this.#count += 1;
     const { engine, body } = record;
@@ -88,7 +101,7 @@ export class RecentRequests {
     text.resolvedModel[at] = engine?.model;
     text.error[at] = failure?.code;
     const figure = this.#figures;
-    figure.endedAt[at] = Date.now();
+    figure.endedAt[at] = endedAt;
     figure.code[at] = code;
     figure.isStream[at] = record.isStream ? 1 : 0;
     figure.ms[at] = seconds * 1000;
@@ -104,6 +117,7 @@ export class RecentRequests {
 
   /** The newest first. */
   list(limit: number): readonly RecentRequest[] {
+    this.#addLate();
     const length = Math.min(limit, this.#count, requestLimit);
     return Array.from({ length }, (_, nth) => this.#at((this.#count - 1 - nth) % requestLimit));
   }

@@ -39,6 +39,8 @@ export class RequestRecord {
 
 /** A request whose answer was sent or has failed, or whose client has disconnected (499). */
 export interface EndedRequest {
+  /** Milliseconds of the wall clock. */
+  readonly endedAt: number;
   /** As `requestIdOf` gives it. */
   readonly requestId: string;
   readonly path: string;

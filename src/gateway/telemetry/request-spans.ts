@@ -1,6 +1,7 @@
 import { genAi, operationOf } from "./gen-ai.ts";
 import { escapedUnitBytes, numberBytes, putDigits, putNumber, putPart, putText } from "./line-bytes.ts";
 import type { SpanWriter } from "./otlp-exporter.ts";
+import { modelsAsKey, RequestKinds } from "./request-kinds.ts";
 import type { EndedRequest, EngineEndpoint } from "./request-record.ts";
 import type { SpanIds } from "./trace-context.ts";
 
@@ -27,7 +28,7 @@ export class RequestSpans implements SpanWriter {
     this.#ids = ids;
     this.#now = now;
     this.#epochMs = wallMs - now;
-    this.#kind = kindOf(request);
+    this.#kind = spanKinds.of(request);
     this.#address = engine?.endpoint === undefined ? noBytes : addressOf(engine.endpoint);
     this.count = 1 + Number(heldMs > 0) + Number(queuedMs > 0) + Number(engine !== undefined);
   }
@@ -136,28 +137,14 @@ interface SpanKind extends KindFields {
   readonly mostBytes: number;
 }
 
-/** Clients choose the names in them freely: at this number they are made again. */
-const kindLimit = 256;
-const spanKinds = new Map<string, SpanKind>();
-let last: SpanKind | undefined;
-
-function kindOf({ path, slot, record: { requestedModel, engine } }: EndedRequest): SpanKind {
-  const model = engine?.model;
-  // Most requests are of the same kind as the one before.
-  if (last !== undefined && isOf(last, { path, slot, requestedModel, model })) return last;
-  const key = JSON.stringify([path, slot, requestedModel, model]);
-  last = spanKinds.get(key);
-  if (last === undefined) {
-    if (spanKinds.size >= kindLimit) spanKinds.clear();
-    last = newKind({ path, slot, requestedModel, model });
-    spanKinds.set(key, last);
-  }
-  return last;
-}
-
-function isOf(kind: KindFields, { path, slot, requestedModel, model }: KindFields): boolean {
-  return kind.path === path && kind.slot === slot && kind.requestedModel === requestedModel && kind.model === model;
-}
+const spanKinds = new RequestKinds<SpanKind>({
+  isOf: (kind, { path, slot, record: { requestedModel, engine } }) =>
+    kind.path === path && kind.slot === slot && kind.requestedModel === requestedModel && kind.model === engine?.model,
+  keyOf: ({ path, slot, record: { requestedModel, engine } }) =>
+    `${path}\n${slot}\n${modelsAsKey(requestedModel, engine?.model)}`,
+  make: ({ path, slot, record: { requestedModel, engine } }) =>
+    newKind({ path, slot, requestedModel, model: engine?.model }),
+});
 
 function newKind(fields: KindFields): SpanKind {
   const { path, slot, requestedModel, model } = fields;

@@ -31,6 +31,7 @@ function inWords(said: string, line: string, column: number): string {
     case "unfinished string":
       return "a text does not end: its closing quotes are missing";
     case "illegal character in key":
+      if (/^\s*\[/.test(line) && !line.includes("]")) return 'the "]" of this table\'s name is missing';
       return line.includes("=") ? said : 'this is no `key = value`: the "=" is missing';
     case "invalid value":
       return isAtEnd ? "the value is missing" : "this is no value; texts stand in quotes";

@@ -38,6 +38,7 @@ function ended(nth: number): EndedRequest {
   record.requestedModel = "bench";
   record.engine = { startedAt: performance.now() - 3, ms: 3, model: "fixed", tokensIn: 24, tokensOut: 12 };
   return {
+    endedAt: Date.now(),
     requestId: `0af7651916cd43dd8448eb21${nth}`,
     path: "/v1/chat/completions",
     slot: "bench",

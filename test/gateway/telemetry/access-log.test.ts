@@ -14,7 +14,7 @@ function lines(part: number | undefined, code: number, failure?: ApiError): numb
   let count = 0;
   const log = new AccessLog(pino({ level: "info" }), () => void (count += 1), part);
   const request = { requestId: "1", path: "/v1/chat/completions", slot: "primary", seconds: 1, failure };
-  for (let nth = 0; nth < 400; nth += 1) log.closed({ ...request, code, record: new RequestRecord() });
+  for (let nth = 0; nth < 400; nth += 1) log.closed({ ...request, endedAt: nth, code, record: new RequestRecord() });
   return count;
 }
 
@@ -56,6 +56,7 @@ describe("the access log", () => {
     const record = new RequestRecord();
     record.requestedModel = shortName("x".repeat(100_000));
     new AccessLog(pino({ level: "info" }), (line) => void (text += line.text())).closed({
+      endedAt: Date.now(),
       requestId: "1",
       path: "/v1/chat/completions",
       slot: "none",
@@ -81,6 +82,7 @@ describe("the access log", () => {
     const seen: string[] = [];
     const path = "/v1/chat/completions";
     new AccessLog(pino({ level: "info" }), (line) => void seen.push(line.text())).closed({
+      endedAt: Date.now(),
       requestId: "r-1",
       path,
       slot: "upstream \\",
@@ -134,7 +136,7 @@ describe("the access log", () => {
         seconds: 0.01,
         failure: undefined,
       };
-      const text = new AccessLine({ ...ended, record: new RequestRecord() }, 1_764_216_000_123).text();
+      const text = new AccessLine({ ...ended, endedAt: 1_764_216_000_123, record: new RequestRecord() }).text();
       assert.match(text, /^[^\n]*\n$/);
       assert.deepEqual(JSON.parse(text), {
         level: 30,
@@ -160,7 +162,7 @@ describe("the access log", () => {
     };
     const seconds = [0, 999, 1000, 1001, 1000, 999_999, 1_764_216_000_000, 1_764_216_000_009, 1_764_216_000_120, 7];
     for (const time of [...seconds, 1_764_216_000_999, 1_764_216_001_000, 1_764_215_999_999, 10_000_000_000_001]) {
-      const text = new AccessLine({ ...ended, record: new RequestRecord() }, time).text();
+      const text = new AccessLine({ ...ended, endedAt: time, record: new RequestRecord() }).text();
       assert.ok(text.startsWith(`{"level":30,"time":${time},"component":`), text);
     }
   });
@@ -179,7 +181,7 @@ describe("the access log", () => {
       if (resolved !== undefined)
         record.engine = { startedAt: 0, ms: nth, model: resolved, tokensIn: nth, tokensOut: undefined };
       const ended = { requestId: String(nth), path: "/v1/embeddings", code: 200, seconds: nth, failure: undefined };
-      const line = new AccessLine({ ...ended, slot, record }, nth);
+      const line = new AccessLine({ ...ended, endedAt: nth, slot, record });
       assert.deepEqual(fields.parse(JSON.parse(line.text())), {
         slot,
         asked,
@@ -200,7 +202,7 @@ describe("the access log", () => {
       seconds: 0,
       failure: undefined,
     };
-    log.closed({ ...ended, record: new RequestRecord() });
+    log.closed({ ...ended, endedAt: Date.now(), record: new RequestRecord() });
     assert.deepEqual(seen, []);
   });
 });

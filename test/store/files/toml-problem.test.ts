@@ -12,6 +12,7 @@ describe("the problem of a text, and its place", () => {
     ["a = yes\n", 1, "this is no value; texts stand in quotes"],
     ["a =\nb = 2\n", 1, "the value is missing"],
     ["a = “x”\n", 1, "these are typographic quotes; TOML has only straight ones"],
+    ["[model\na = 1\n", 1, 'the "]" of this table\'s name is missing'],
     ["a = 1\nport 1\n", 2, 'this is no `key = value`: the "=" is missing'],
     ["a = 1\na = 2\n", 2, "this is defined twice"],
     ["a = [1,\n2\nb = 3\n", 3, "a comma or a closing bracket is missing before this"],
