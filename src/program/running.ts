@@ -2,7 +2,8 @@ import { defaultConfigDir, defaultStateDir } from "../api/config.ts";
 import { isRecord } from "../lib/record.ts";
 import { placesOf } from "./settings.ts";
 
-const answerMs = 1000;
+/** An operator on a busy machine took more than one second. */
+const answerMs = 5000;
 const defaultPort = 8079;
 const variables = {
   configDir: "SVC_CONFIG_DIR",
@@ -21,7 +22,7 @@ const variables = {
 export async function followRunning(env: NodeJS.ProcessEnv, note: (text: string) => void): Promise<void> {
   if (env["SVC_CONFIG_DIR"] || env["SVC_STATE_DIR"]) return;
   const port = Number(env["SVC_OPERATOR_PORT"] || defaultPort);
-  const found = await placesAt(port);
+  const found = await placesAt(port, note);
   if (found === undefined) return;
   const own = placesOf(env);
   const isOwn = found["configDir"] === defaultConfigDir(own) && found["stateDir"] === defaultStateDir(own);
@@ -36,14 +37,22 @@ export async function followRunning(env: NodeJS.ProcessEnv, note: (text: string)
   );
 }
 
-async function placesAt(port: number): Promise<Readonly<Record<string, unknown>> | undefined> {
+async function placesAt(
+  port: number,
+  note: (text: string) => void,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
   if (!Number.isInteger(port) || port < 1) return undefined;
   try {
     const url = `http://127.0.0.1:${port}/instance`;
     const response = await fetch(url, { signal: AbortSignal.timeout(answerMs), redirect: "manual" });
     const found: unknown = await response.json();
     return isRecord(found) && found["name"] === "berth" ? found : undefined;
-  } catch {
+  } catch (error) {
+    if (error instanceof Error && error.name === "TimeoutError")
+      note(
+        `127.0.0.1:${port}, where an operator would answer (SVC_OPERATOR_PORT), does not answer for ${answerMs / 1000} s: ` +
+          "acting on this user's own configuration and state\n",
+      );
     return undefined;
   }
 }

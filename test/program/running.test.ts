@@ -8,6 +8,7 @@ import { describe, it } from "node:test";
 import { startBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
 import { noOtherUser, otherUser, twoUsersDir } from "../support/other-user.ts";
+import { listen } from "../support/listen.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
@@ -76,5 +77,19 @@ describe("a command on the machine of a Berth with directories of its own", () =
     const shown = await runBerth(["config", "show"], { HOME: home.path, SVC_OPERATOR_PORT: String(port) });
     server.close();
     assert.deepEqual([shown.code, shown.stderr], [0, ""]);
+  });
+
+  it("does without an operator that does not answer, and says so", async () => {
+    await using home = await tempDir();
+    const server = createServer(() => undefined);
+    const port = await listen(server);
+    const shown = await runBerth(["config", "show"], { HOME: home.path, SVC_OPERATOR_PORT: String(port) });
+    server.closeAllConnections();
+    server.close();
+    assert.equal(shown.code, 0);
+    assert.match(
+      shown.stderr,
+      /^127\.0\.0\.1:\d+, where an operator would answer .* does not answer for 5 s: acting on /,
+    );
   });
 });
