@@ -21,13 +21,13 @@ export class RequestSpans implements SpanWriter {
   readonly #address: Buffer;
   readonly count: number;
 
-  /** `now` by the steady clock is `wallMs` by the wall clock. */
-  constructor(request: EndedRequest, ids: SpanIds, { now, wallMs }: { readonly now: number; readonly wallMs: number }) {
+  /** `now`: the end of the request by the steady clock. */
+  constructor(request: EndedRequest, ids: SpanIds, now: number) {
     const { heldMs, queuedMs, engine } = request.record;
     this.#request = request;
     this.#ids = ids;
     this.#now = now;
-    this.#epochMs = wallMs - now;
+    this.#epochMs = request.endedAt - now;
     this.#kind = spanKinds.of(request);
     this.#address = engine?.endpoint === undefined ? noBytes : addressOf(engine.endpoint);
     this.count = 1 + Number(heldMs > 0) + Number(queuedMs > 0) + Number(engine !== undefined);

@@ -26,7 +26,7 @@ export class Traces implements AsyncDisposable {
 
   ended(request: EndedRequest, ids: SpanIds): void {
     if (!this.#exporter.hasRoom) return;
-    this.#exporter.add(new RequestSpans(request, ids, { now: steadyNow(), wallMs: request.endedAt }));
+    this.#exporter.add(new RequestSpans(request, ids, steadyNow()));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

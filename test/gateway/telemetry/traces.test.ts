@@ -106,7 +106,7 @@ const valueOf = (span: Span | undefined, key: string): string | undefined => {
 /** Of a request that has ended 10 s after the start of the steady clock. */
 function spansOf(request: Omit<EndedRequest, "endedAt">, ids: SpanIds | undefined, wallMs = 1_700_000_000_000): Span[] {
   assert.ok(ids !== undefined, "it is not sampled");
-  const spans = new RequestSpans({ ...request, endedAt: wallMs }, ids, { now: 10_000, wallMs });
+  const spans = new RequestSpans({ ...request, endedAt: wallMs }, ids, 10_000);
   const memory = Buffer.alloc(spans.mostBytes);
   const text = memory.toString("utf8", 0, spans.put(memory, 0));
   const found = z.array(spanSchema).parse(JSON.parse(`[${text.replace(/,$/, "")}]`));
@@ -308,7 +308,7 @@ describe("traces", () => {
     assert.ok(ids !== undefined);
     const ended = { path: "/v1/models", slot: "s", requestId: "1", seconds: 1, code: 200, failure: undefined };
     const request = { ...ended, endedAt: 61_000, record: new RequestRecord() };
-    const spans = new RequestSpans(request, ids, { now: 1000, wallMs: 61_000 });
+    const spans = new RequestSpans(request, ids, 1000);
     const memory = Buffer.alloc(spans.mostBytes);
     const text = memory.toString("utf8", 0, spans.put(memory, 0));
     assert.match(text, /"startTimeUnixNano":"60000000000","endTimeUnixNano":"61000000000"/);
