@@ -85,7 +85,7 @@ export const configShape = {
   tracesPart: part
     .default(0.1)
     .describe(
-      "The part of requests that are traced where the client has not decided, 100 a second at most; 1: all, for a try",
+      "The part of requests that are traced where the client has not decided, 20 a second at most; 1: all, for a try",
     ),
   apiExec: bool.default(false).describe("The API may write fields that run code, such as command"),
   allowedHosts: list.default([]).describe("More Host names that /api and /models accept"),

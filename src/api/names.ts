@@ -16,14 +16,14 @@ export function isBuiltin(name: string): name is BuiltinSlot {
 
 export const slotNameSchema = z
   .string()
-  .regex(/^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/, "1 to 32 lower-case letters, digits and dashes, not at the ends");
+  .regex(/^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/, "must be 1 to 32 lower-case letters, digits and dashes, not at the ends");
 
 /** A registry ref: a possible value of `model`, e.g. `qwen3-4b` or `vendor/model:free`. */
 export const modelRefSchema = z
   .string()
   .regex(
     /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,200}$/,
-    "a letter or digit, then up to 200 of letters, digits and . _ : / @ -",
+    "must be a letter or digit, then up to 200 of letters, digits and . _ : / @ -",
   );
 
 export const engineKinds = ["llama", "npu", "stt", "tts", "image", "custom"] as const;

@@ -40,6 +40,7 @@ function wrongType({ expected, message }: z.core.$ZodIssueInvalidType): string {
   if (received === "undefined") return "is required";
   // What TOML, YAML and JSON parsers make of `1e400` and of `inf`.
   if (received.endsWith("Infinity")) return "must be a finite number, and is beyond the range of numbers";
+  if (expected === "int" && received === "number") return "must be a whole number, and has a fraction";
   const wanted = typeWords[expected];
   const given = typeWords[received];
   if (wanted === undefined) return message;

@@ -81,6 +81,8 @@ export interface Timeouts {
 export interface PassedTrace {
   readonly traceparent: string;
   readonly tracestate: string | undefined;
+  /** Both, as lines of a request's head. */
+  readonly lines: string;
 }
 
 export interface SendOptions {

@@ -10,7 +10,7 @@ const retryMs = 100;
 const lastMs = 1000;
 
 /** Late lines that wait at most: what each of them is made from stays in memory. */
-const lateLimit = 32;
+const lateLimit = 128;
 
 export interface LogOutputOptions {
   readonly fd: number;

@@ -59,7 +59,7 @@ describe("the message about an invalid value", () => {
       ["few", "must have at most 1 item"],
       ["above", "must be more than 0"],
       ["map", "must be a map, and is a list"],
-      ["half", "must be a whole number, and is a number"],
+      ["half", "must be a whole number, and has a fraction"],
     ]);
   });
 

@@ -94,7 +94,7 @@ describe("slot spec", () => {
     ["an unknown engine", { engine: "vllm" }, /engine: /],
     ["a port outside the range", { port: 8080 }, /port: /],
     ["a port beyond the range", { port: 8100 }, /port: /],
-    ["a ref with a space", { model: { default: "a b" } }, /model\.default: a letter or digit/],
+    ["a ref with a space", { model: { default: "a b" } }, /model\.default: must be a letter or digit/],
     ["no parallel requests", { model: { parallel: 0 } }, /model\.parallel/],
     ["a fraction of a context", { model: { contextSize: 1.5 } }, /model\.contextSize/],
     ["no capability at all", { capabilities: [] }, /capabilities/],

@@ -1,13 +1,14 @@
 import { modelsAsKey, RequestKinds } from "./request-kinds.ts";
 import type { EndedRequest } from "./request-record.ts";
-import { escapedUnitBytes, numberBytes, putDigits, putNumber, putPart, putText } from "./line-bytes.ts";
+import { escapedUnitBytes, numberBytes, putDigits, putNumber, putPart, putShort, putText } from "./line-bytes.ts";
 
 /** pino's number of the level "info". */
 const info = 30;
 
-/** The line of a request in the access log. */
+/** The line of a request in the access log: what it has in common with others stands before its figures. */
 export class AccessLine {
   readonly #request: EndedRequest;
+  #kind: LineKind | undefined;
 
   constructor(request: EndedRequest) {
     this.#request = request;
@@ -15,27 +16,27 @@ export class AccessLine {
 
   /** `put` takes no more bytes. */
   get mostBytes(): number {
-    return kinds.of(this.#request).mostBytes + this.#request.requestId.length * escapedUnitBytes;
+    this.#kind ??= kinds.of(this.#request);
+    return this.#kind.mostBytes + this.#request.requestId.length * escapedUnitBytes;
   }
 
   /** Writes the line with its end into memory, and returns where it ends. Unknown fields are left out. */
   put(memory: Buffer, at: number): number {
     const { requestId, endedAt, seconds, record } = this.#request;
     const { heldMs, queuedMs, firstTokenMs, engine } = record;
-    const { slotPart, requestPart, enginePart, endPart } = kinds.of(this.#request);
+    this.#kind ??= kinds.of(this.#request);
     let end = putText(memory, putPart(memory, at, begin.of(endedAt)), requestId);
-    end = putNumber(memory, putPart(memory, end, slotPart), Math.round(seconds * 1000));
-    end = putPart(memory, end, requestPart);
-    if (heldMs >= 1) end = putNumber(memory, putPart(memory, end, heldPart), Math.round(heldMs));
-    if (queuedMs >= 1) end = putNumber(memory, putPart(memory, end, queuedPart), Math.round(queuedMs));
-    if (firstTokenMs > 0) end = putNumber(memory, putPart(memory, end, firstTokenPart), Math.round(firstTokenMs));
+    end = putNumber(memory, putPart(memory, end, this.#kind.part), Math.round(seconds * 1000));
+    if (heldMs >= 1) end = putFigure(memory, end, heldPart, Math.round(heldMs));
+    if (queuedMs >= 1) end = putFigure(memory, end, queuedPart, Math.round(queuedMs));
+    if (firstTokenMs > 0) end = putFigure(memory, end, firstTokenPart, Math.round(firstTokenMs));
     if (engine !== undefined) {
       const { ms, tokensIn, tokensOut } = engine;
-      end = putNumber(memory, putPart(memory, end, enginePart), Math.round(ms));
-      if (tokensIn !== undefined) end = putNumber(memory, putPart(memory, end, tokensInPart), tokensIn);
-      if (tokensOut !== undefined) end = putNumber(memory, putPart(memory, end, tokensOutPart), tokensOut);
+      end = putFigure(memory, end, enginePart, Math.round(ms));
+      if (tokensIn !== undefined) end = putFigure(memory, end, tokensInPart, tokensIn);
+      if (tokensOut !== undefined) end = putFigure(memory, end, tokensOutPart, tokensOut);
     }
-    return putPart(memory, end, endPart);
+    return putShort(memory, end, endPart);
   }
 
   /** The same as text. */
@@ -45,13 +46,19 @@ export class AccessLine {
   }
 }
 
+function putFigure(memory: Buffer, at: number, name: Buffer, value: number): number {
+  return putNumber(memory, putShort(memory, at, name), value);
+}
+
 const heldPart = Buffer.from(',"heldMs":');
 const queuedPart = Buffer.from(',"queuedMs":');
 const firstTokenPart = Buffer.from(',"firstTokenMs":');
+const enginePart = Buffer.from(',"engineMs":');
 const tokensInPart = Buffer.from(',"tokensIn":');
 const tokensOutPart = Buffer.from(',"tokensOut":');
+const endPart = Buffer.from("}\n");
 /** The most bytes of these with their numbers, and of the numbers of `ms` and `engineMs`. */
-const figuresBytes = 7 * (firstTokenPart.length + numberBytes);
+const figuresBytes = 7 * (firstTokenPart.length + numberBytes) + endPart.length;
 
 /** A line up to its request's id. */
 class Begin {
@@ -93,13 +100,8 @@ interface KindFields {
 }
 
 interface LineKind extends KindFields {
-  /** From the request's id to `ms`. */
-  readonly slotPart: Buffer;
-  /** After `ms`. */
-  readonly requestPart: Buffer;
-  /** To `engineMs`. */
-  readonly enginePart: Buffer;
-  readonly endPart: Buffer;
+  /** From the request's id to its figures. */
+  readonly part: Buffer;
   /** Of a line without its request's id. */
   readonly mostBytes: number;
 }
@@ -121,14 +123,12 @@ const kinds = new RequestKinds<LineKind>({
 
 function newKind(fields: KindFields): LineKind {
   const { path, slot, code, failure, requestedModel, isStream, model } = fields;
-  const slotPart = Buffer.from(`","slot":${JSON.stringify(slot)},"status":${code},"ms":`);
   const asked = requestedModel === "" ? "" : `,"asked":${JSON.stringify(requestedModel)}`;
-  const requestPart = Buffer.from(isStream ? `${asked},"stream":true` : asked);
-  const enginePart = Buffer.from(model === undefined ? "" : `,"resolved":${JSON.stringify(model)},"engineMs":`);
+  const stream = isStream ? ',"stream":true' : "";
+  const resolved = model === undefined ? "" : `,"resolved":${JSON.stringify(model)}`;
   const failed = failure === undefined ? "" : `,"failure":${JSON.stringify(failure)}`;
   const message = `${path} ${slot} ${code}${failure === undefined ? "" : ` ${failure}`}`;
-  const endPart = Buffer.from(`${failed},"msg":${JSON.stringify(message)}}\n`);
-  const parts = { slotPart, requestPart, enginePart, endPart };
-  const partsBytes = Object.values(parts).reduce((bytes, part) => bytes + part.length, 0);
-  return { ...fields, ...parts, mostBytes: beginBytes + partsBytes + figuresBytes };
+  const outcome = `"slot":${JSON.stringify(slot)},"status":${code}${asked}${stream}${resolved}${failed}`;
+  const part = Buffer.from(`",${outcome},"msg":${JSON.stringify(message)},"ms":`);
+  return { ...fields, part, mostBytes: beginBytes + part.length + figuresBytes };
 }

@@ -13,21 +13,28 @@ export function putPart(memory: Buffer, at: number, part: Buffer): number {
   return at + part.length;
 }
 
+/** The same for a part of some ten bytes: a loop costs less than a call into native code. */
+export function putShort(memory: Buffer, at: number, part: Buffer): number {
+  for (let nth = 0; nth < part.length; nth += 1) memory[at + nth] = part[nth] ?? 0;
+  return at + part.length;
+}
+
 /** Writes a number as text into memory, which must have room for `numberBytes`, and returns where it ends. */
 export function putNumber(memory: Buffer, at: number, value: number): number {
   // Rare: a number that is large or negative, or has a fraction.
   if (value !== (value & 0x3fff_ffff)) return at + memory.write(String(value), at);
   let digits = 1;
-  for (let rest = value; rest >= 10; rest = Math.trunc(rest / 10)) digits += 1;
+  for (let limit = 10; value >= limit; limit *= 10) digits += 1;
   putDigits(memory, at, value, digits);
   return at + digits;
 }
 
-/** Writes the last digits of an integer from 0 to 2⁵³, with zeros before it where it has fewer. */
+/** Writes the last digits of an integer from 0 to 2³¹ - 1, with zeros before it where it has fewer. */
 export function putDigits(memory: Buffer, at: number, value: number, digits: number): void {
   let rest = value;
   for (let place = at + digits - 1; place >= at; place -= 1) {
-    const tens = Math.trunc(rest / 10);
+    // By whole numbers alone, which take a fraction of the time.
+    const tens = (rest / 10) | 0;
     memory[place] = digit0 + rest - tens * 10;
     rest = tens;
   }

@@ -32,7 +32,7 @@ export interface RecentRequest {
 const requestLimit = 500;
 const shownCharacters = 16 * 1024;
 /** Requests that wait at most until they are put in their places. */
-const lateLimit = 32;
+const lateLimit = 128;
 /** More than is shown: a secret that begins within the shown part is masked whole if it ends within this. */
 const keptBytes = 64 * 1024;
 

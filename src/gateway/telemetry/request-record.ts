@@ -52,8 +52,10 @@ export interface EndedRequest {
 }
 
 const nameChars = 200;
+let lastName = "";
 
-/** A copy: a part of a text keeps the whole text alive. */
+/** A copy: a part of a text keeps the whole text alive. The same text for the same name in a row: it is compared at no cost. */
 export function shortName(name: string): string {
-  return name.length <= nameChars ? name : Buffer.from(name.slice(0, nameChars)).toString();
+  if (name !== lastName) lastName = name.length <= nameChars ? name : Buffer.from(name.slice(0, nameChars)).toString();
+  return lastName;
 }

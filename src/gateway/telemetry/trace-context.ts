@@ -3,6 +3,7 @@ import type { PassedTrace } from "../../lib/exchange.ts";
 
 /** https://www.w3.org/TR/trace-context/#traceparent-header: version, trace, span, flags. Later versions may have more. */
 const pattern = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const parentName = "traceparent: ";
 const sampledFlag = 1;
 /** The trace's identifier is random, as its maker says (level 2 of the standard). */
 const randomFlag = 2;
@@ -64,7 +65,12 @@ export function passedTrace(headers: Headers): RequestTrace | undefined {
 function passed(client: ClientTrace, headers: Headers): RequestTrace {
   const { traceId, flags } = client;
   const isSampled = (flags & sampledFlag) !== 0;
-  return { traceId, isSampled, traceparent: traceparentOf(client), tracestate: readTracestate(headers["tracestate"]) };
+  return { traceId, isSampled, ...withLines(traceparentOf(client), readTracestate(headers["tracestate"])) };
+}
+
+function withLines(traceparent: string, tracestate: string | undefined): PassedTrace {
+  const stateLine = tracestate === undefined ? "" : `tracestate: ${tracestate}\r\n`;
+  return { traceparent, tracestate, lines: `${parentName}${traceparent}\r\n${stateLine}` };
 }
 
 /** Which requests get spans. */
@@ -90,20 +96,23 @@ function withSpans(client: ClientTrace | undefined, tracestate: string | undefin
   return {
     traceId,
     isSampled: true,
-    traceparent: traceparentOf({ traceId, spanId: engine, flags }),
-    tracestate,
+    ...withLines(traceparentOf({ traceId, spanId: engine, flags }), tracestate),
     spans: { traceId, server: randomHex(8), engine, parent: client?.spanId },
   };
 }
 
 /** No receiver gets a span of it. It is passed on so that an engine with traces of its own does not begin one. */
 class UnsampledTrace implements RequestTrace {
-  readonly traceparent: string;
+  readonly lines: string;
   readonly tracestate = undefined;
   readonly isSampled = false;
 
-  constructor(traceparent: string) {
-    this.traceparent = traceparent;
+  constructor(lines: string) {
+    this.lines = lines;
+  }
+
+  get traceparent(): string {
+    return this.lines.slice(parentName.length, -"\r\n".length);
   }
 
   get traceId(): string {
@@ -124,7 +133,7 @@ const lowPairs = Array.from({ length: 256 }, (_, low) => {
 export class UnsampledTraces {
   #number: number;
   #random = { trace: "", span: "" };
-  /** The header before and after the low bits of the number. */
+  /** The line before and after the low bits of the number. */
   #before = "";
   #after = "";
 
@@ -144,8 +153,8 @@ export class UnsampledTraces {
   #begin(): void {
     if (this.#number === 0 || this.#before === "") this.#random = { trace: randomHex(13), span: randomHex(5) };
     const high = (this.#number >>> 8).toString(16).padStart(4, "0");
-    this.#before = `00-${this.#random.trace}${high}`;
-    this.#after = `${high}${this.#random.span}-00`;
+    this.#before = `${parentName}00-${this.#random.trace}${high}`;
+    this.#after = `${high}${this.#random.span}-00\r\n`;
   }
 }
 

@@ -82,10 +82,7 @@ export class EnginePool implements Transport {
   /** Only what an engine needs: credentials, cookies and forwarding headers of clients stay here. */
   #head({ method, path, accept }: ExchangeRequest, { requestId, trace }: SendOptions, bodyLines: string): string {
     let idLine = requestId === undefined ? "" : `x-request-id: ${requestId}\r\n`;
-    if (trace !== undefined) {
-      idLine += `traceparent: ${trace.traceparent}\r\n`;
-      if (trace.tracestate !== undefined) idLine += `tracestate: ${trace.tracestate}\r\n`;
-    }
+    if (trace !== undefined) idLine += trace.lines;
     return `${method} ${path} HTTP/1.1\r\n${this.#hostLine}${bodyLines}${idLine}accept: ${accept}\r\n${this.#bearerLine}\r\n`;
   }
 

@@ -74,7 +74,7 @@ function modelClaims(model: Desired<"Model">, records: ReadonlyMap<string, Model
   const record = ref === undefined ? undefined : records.get(ref);
   if (ref === undefined) {
     const wanted = modelRefSchema.safeParse(model.name).error?.issues[0]?.message ?? "";
-    const message = `${describeOrigin(model.origin)}: "${model.name.slice(0, 200)}" cannot be a model's ref, which is ${wanted}; name another in ref`;
+    const message = `${describeOrigin(model.origin)}: "${model.name.slice(0, 200)}" cannot be a model's ref, which ${wanted}; name another in ref`;
     return stalled("InvalidName", message);
   }
   if (record?.origin === "manifest" && record.name !== model.name) {

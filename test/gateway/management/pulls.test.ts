@@ -47,7 +47,7 @@ it("an invalid pull is refused with the field, and no request reaches the operat
     [{ source: "hf://owner" }, 422, /source: hf:\/\/owner is no hf:\/\/owner\/repo\/file/],
     [{ source: "https://h.test/" }, 422, /source: https:\/\/h\.test\/ names no file/],
     [{ source: "https://user:secret@h.test/a.gguf" }, 422, /source: https:\/\/h\.test holds a password in its URL/],
-    [{ source: "hf://o/r/a.gguf", ref: "no ref!" }, 400, /ref: a letter or digit, then/],
+    [{ source: "hf://o/r/a.gguf", ref: "no ref!" }, 400, /ref: must be a letter or digit, then/],
     [{ source: "hf://o/r/%.gguf", ref: undefined }, 422, /ref: "%" is no ref: give one/],
     [{ source: "hf://o/r/a.gguf", sha256: "12" }, 400, /sha256: 64 lower-case hexadecimal digits/],
     [{ files: [{ source: "hf://o/r/a.gguf" }, { source: "hf://o" }] }, 422, /files\.1: hf:\/\/o is no hf/],

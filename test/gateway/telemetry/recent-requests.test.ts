@@ -85,7 +85,7 @@ describe("the list of requests", () => {
       return new WeakRef(record);
     };
     // A few wait for others.
-    const records = Array.from({ length: 64 }, add);
+    const records = Array.from({ length: 128 }, add);
     setFlagsFromString("--expose-gc");
     const collect: () => void = runInNewContext("gc");
     // A WeakRef keeps its object to the end of the turn.
@@ -95,7 +95,7 @@ describe("the list of requests", () => {
       records.map((record) => record.deref()),
       records.map(() => undefined),
     );
-    assert.equal(recent.list(100).length, 64);
+    assert.equal(recent.list(200).length, 128);
   });
 });
 

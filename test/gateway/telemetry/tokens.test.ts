@@ -154,7 +154,7 @@ describe("a wait for a slot", () => {
         .slice(3)
         .filter((field) => field !== "queuedMs")
         .join(" "),
-      "requestId slot status ms asked stream heldMs firstTokenMs resolved engineMs tokensOut msg",
+      "requestId slot status asked stream resolved msg ms heldMs firstTokenMs engineMs tokensOut",
     );
   });
 });

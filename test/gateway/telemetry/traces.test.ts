@@ -303,15 +303,18 @@ describe("traces", () => {
       }
   });
 
-  it("have a time also where the clock was never set", () => {
+  it("have a time also where the clock was never set, and after 2038", () => {
     const ids = ownTrace({}, new TraceSampler(1)).spans;
     assert.ok(ids !== undefined);
     const ended = { path: "/v1/models", slot: "s", requestId: "1", seconds: 1, code: 200, failure: undefined };
-    const request = { ...ended, endedAt: 61_000, record: new RequestRecord() };
-    const spans = new RequestSpans(request, ids, 1000);
-    const memory = Buffer.alloc(spans.mostBytes);
-    const text = memory.toString("utf8", 0, spans.put(memory, 0));
-    assert.match(text, /"startTimeUnixNano":"60000000000","endTimeUnixNano":"61000000000"/);
+    const textAt = (endedAt: number): string => {
+      const spans = new RequestSpans({ ...ended, endedAt, record: new RequestRecord() }, ids, 1000);
+      const memory = Buffer.alloc(spans.mostBytes);
+      return memory.toString("utf8", 0, spans.put(memory, 0));
+    };
+    assert.match(textAt(61_000), /"startTimeUnixNano":"60000000000","endTimeUnixNano":"61000000000"/);
+    const later = /"startTimeUnixNano":"2147483647500000000","endTimeUnixNano":"2147483648500000000"/;
+    assert.match(textAt(2_147_483_648_500), later);
   });
 
   it("name the error of a request that failed, and begin a trace of their own", async () => {
