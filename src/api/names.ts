@@ -16,7 +16,10 @@ export function isBuiltin(name: string): name is BuiltinSlot {
 
 export const slotNameSchema = z
   .string()
-  .regex(/^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/, "must be 1 to 32 lower-case letters, digits and dashes, not at the ends");
+  .regex(
+    /^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/,
+    "must be 1 to 32 lower-case letters, digits and dashes, not at the ends",
+  );
 
 /** A registry ref: a possible value of `model`, e.g. `qwen3-4b` or `vendor/model:free`. */
 export const modelRefSchema = z
