@@ -1,6 +1,7 @@
 import type { z } from "zod";
 
-/** Messages of the schema library are sentences; our schemas name the wanted value, such as `a whole number`. */
+/** Messages of the schema library are sentences; our schemas name the wanted value, such as `a whole number`,
+ * or say what must be. */
 export function isLibrarys(message: string): boolean {
   return /^[A-Z]/.test(message);
 }

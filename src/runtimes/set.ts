@@ -159,6 +159,10 @@ export class RuntimeSet implements Runtimes {
     await (await this.need(workload.runtime)).fetch?.(workload, attempt);
   }
 
+  async endFetches(slot: string): Promise<void> {
+    for (const runtime of this.#opened) await runtime.endFetches?.(slot);
+  }
+
   async ensure(workload: Workload, options?: StartOptions): Promise<void> {
     this.#check();
     await (await this.need(workload.runtime)).ensure(workload, options);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFile, stat, writeFile } from "node:fs/promises";
+import { readFile, stat, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import Dockerode from "dockerode";
@@ -91,4 +91,26 @@ test("a pull whose connection breaks within a layer", { timeout: 300_000 }, asyn
   assert.equal(restarts, 0);
   const counts = [engine, large, small].map((digest) => asked(digest).join("+"));
   context.diagnostic(`each layer was asked for from these bytes on: ${counts.join(", ")}`);
+});
+
+test("a pull ends when its slot is deleted", { timeout: 120_000 }, async () => {
+  await using directory = await tempDir();
+  const { files, config } = await engineLayers(directory.path, [100_000]);
+  await using registry = await startRegistryDouble();
+  const { image, layers } = await registry.add("berth-test/unwanted:1", files, config);
+  // Docker 20.10 looks at the end of a pull only when more of a layer comes.
+  for (const layer of layers) registry.meet(layer, { cutAt: 100, isSlow: true });
+  await using daemon = isPodman ? undefined : await testDaemon();
+  await daemon?.start();
+  const slot = `engine = "custom"\nimage = "${image}"\n[model]\ndefault = "double"\n`;
+  await using running = await startBerth({
+    env: { SVC_RUNTIME: "docker", DOCKER_HOST: `unix://${daemon?.socketPath ?? testSocket()}` },
+    prepare: async ({ configDir }) => await writeFile(join(configDir, "slots/unwanted.toml"), slot),
+  });
+  const waiting = (): readonly boolean[] =>
+    registry.fetched.filter(({ digest }) => layers.includes(digest)).map(({ hasLeft }) => !hasLeft());
+  await until("its layers are asked for", () => waiting().length === layers.length);
+  assert.ok(waiting().every(Boolean));
+  await unlink(join(running.configDir, "slots/unwanted.toml"));
+  await until("the container engine has left", () => !waiting().includes(true));
 });

@@ -10,6 +10,8 @@ import { listen } from "../support/listen.ts";
 /** One GET of a blob. */
 export interface BlobFetch {
   readonly digest: string;
+  /** Whether the container engine has closed its connection. */
+  readonly hasLeft: () => boolean;
   /** The first byte that was asked for. */
   readonly from: number;
 }
@@ -19,6 +21,8 @@ export interface BlobFault {
   readonly after?: Promise<unknown>;
   /** The connection is closed before this byte of the blob. */
   readonly cutAt?: number;
+  /** From there on it comes byte by byte, and is cut when the container engine has left, or by the end of the double. */
+  readonly isSlow?: boolean;
 }
 
 export interface RegistryDouble extends AsyncDisposable {
@@ -72,14 +76,17 @@ export async function startRegistryDouble(): Promise<RegistryDouble> {
     const headers = { "content-type": "application/octet-stream", "docker-content-digest": digest };
     const length = { "content-length": blob.bytes - from };
     if (incoming.method === "HEAD") return void response.writeHead(200, { ...headers, ...length }).end();
-    fetched.push({ digest, from });
-    const { after, cutAt = blob.bytes } = faults.get(digest)?.shift() ?? {};
+    fetched.push({ digest, from, hasLeft: () => response.destroyed });
+    const { after, cutAt = blob.bytes, isSlow = false } = faults.get(digest)?.shift() ?? {};
     await after;
     const range = { "content-range": `bytes ${from}-${blob.bytes - 1}/${blob.bytes}` };
     response.writeHead(from === 0 ? 200 : 206, { ...headers, ...length, ...(from === 0 ? {} : range) });
     await pipeline(blob.read(from, cutAt), response, { end: cutAt === blob.bytes });
-    if (cutAt < blob.bytes) response.destroy();
-    else endOf(digest).resolve();
+    if (cutAt === blob.bytes) endOf(digest).resolve();
+    else {
+      if (isSlow) await dripped(blob, from + cutAt, response);
+      response.destroy();
+    }
   };
   const serve = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const own = answers.find(({ path }) => path.test(incoming.url ?? ""));
@@ -162,4 +169,14 @@ const manifestType = "application/vnd.oci.image.manifest.v1+json";
 
 function digestOf(body: Buffer): string {
   return `sha256:${createHash("sha256").update(body).digest("hex")}`;
+}
+
+/** Resolves once its reader has left. */
+async function dripped(blob: Blob, from: number, response: ServerResponse): Promise<void> {
+  let at = from;
+  while (!response.destroyed && at < blob.bytes) {
+    for await (const byte of blob.read(at, at + 1)) response.write(byte);
+    at += 1;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
 }

@@ -194,6 +194,10 @@ export class RuntimeDouble implements Runtime, Runtimes {
     this.fetched.push(`${workload.slot} ${workload.container?.image ?? ""} ${attempt}`);
   }
 
+  async endFetches(slot: string): Promise<void> {
+    this.fetched.splice(0, Infinity, ...this.fetched.filter((line) => !line.startsWith(`${slot} `)));
+  }
+
   async list(): Promise<readonly string[]> {
     return [...new Set([...this.#engines.values()].map(({ workload }) => workload.slot))];
   }

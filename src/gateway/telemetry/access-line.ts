@@ -57,7 +57,7 @@ const enginePart = Buffer.from(',"engineMs":');
 const tokensInPart = Buffer.from(',"tokensIn":');
 const tokensOutPart = Buffer.from(',"tokensOut":');
 const endPart = Buffer.from("}\n");
-/** The most bytes of these with their numbers, and of the numbers of `ms` and `engineMs`. */
+/** The most bytes of these with their numbers, of the number of `ms`, and of the end. */
 const figuresBytes = 7 * (firstTokenPart.length + numberBytes) + endPart.length;
 
 /** A line up to its request's id. */

@@ -29,7 +29,7 @@ export function putNumber(memory: Buffer, at: number, value: number): number {
   return at + digits;
 }
 
-/** Writes the last digits of an integer from 0 to 2³¹ - 1, with zeros before it where it has fewer. */
+/** Writes the last digits of an integer from 0 to 2·10¹⁰, with zeros before it where it has fewer. */
 export function putDigits(memory: Buffer, at: number, value: number, digits: number): void {
   let rest = value;
   for (let place = at + digits - 1; place >= at; place -= 1) {

@@ -189,8 +189,8 @@ function putNanos(memory: Buffer, at: number, wallMs: number): number {
   const micros = Math.round(wallMs * 1000);
   const seconds = Math.trunc(micros / 1e6);
   let end = at;
-  // A clock that was never set shows a time soon after 1970; and there are times after 2038.
-  if (seconds < 1e9 || seconds >= 2 ** 31) end = putNumber(memory, at, micros);
+  // A clock that was never set shows a time soon after 1970.
+  if (seconds < 1e9 || seconds >= 1e10) end = putNumber(memory, at, micros);
   else {
     putDigits(memory, at, seconds, 10);
     putDigits(memory, at + 10, micros - seconds * 1e6, 6);

@@ -44,6 +44,15 @@ export function modelsToFetch(
   return records.flatMap((record) => (record.fetch === undefined ? [] : fetchOf(record, record.fetch)));
 }
 
+/**
+ * Whether no engine of the slot needs an image. One that cannot start now still does, and so does one that waits for a request:
+ * Docker keeps nothing of a fetch that ended before its time.
+ */
+export function needsNoImage({ spec, workloads }: Pick<SlotInput, "spec" | "workloads">): boolean {
+  if (spec?.enabled !== true) return true;
+  return !isRefusal(workloads) && workloads.every(({ container }) => container === undefined);
+}
+
 function fetchOf({ ref }: ModelRecord, { files, sizeBytes }: NonNullable<ModelRecord["fetch"]>): WantedModel {
   return { ref, files, isOpen: false, ...(sizeBytes === undefined ? {} : { sizeBytes }) };
 }

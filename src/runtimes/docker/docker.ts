@@ -126,6 +126,10 @@ class DockerRuntime implements Runtime {
     if (container !== undefined) await this.#images.fetch(slot, container.image, attempt);
   }
 
+  async endFetches(slot: string): Promise<void> {
+    await this.#images.endFetches(slot);
+  }
+
   async ensure(workload: Workload): Promise<void> {
     const { slot, container } = workload;
     if (container === undefined) throw new Error(`the workload of ${slot} is no container`);

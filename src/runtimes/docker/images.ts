@@ -60,6 +60,11 @@ export class Images {
     await this.#jobs.join(image, { requester: slot, attempt }, () => this.#inspect(image));
   }
 
+  /** Ends what is being fetched for this slot alone. */
+  async endFetches(slot: string): Promise<void> {
+    await this.#jobs.keepOnly(slot, () => new Set());
+  }
+
   /** Undefined for a missing image, a refusal when the daemon rejects the name or cannot inspect it. */
   async #inspect(image: string): Promise<ImageInspectInfo | DaemonRefusal | undefined> {
     if (!imageReference.test(image)) return new DaemonRefusal(400, "invalid reference format");

@@ -16,7 +16,26 @@ describe("TraceSampler", () => {
     const sampler = new TraceSampler(0.1, () => (now += 1000));
     const count = chosen(sampler, 4000);
     assert.ok(count > 250 && count < 600, `${count} of 4000`);
-    assert.equal(chosen(new TraceSampler(0), 1000), 0);
+    for (const part of [0, 5e-324, 1e-17])
+      assert.equal(chosen(new TraceSampler(part, () => (now += 1000)), 1000), 0, String(part));
+    for (const part of [0.5, 0.9]) {
+      const found = chosen(new TraceSampler(part, () => (now += 1000)), 20_000) / 20_000;
+      assert.ok(Math.abs(found - part) < 0.02, `${found} instead of ${part}`);
+    }
+  });
+
+  it("samples by chance, not each nth", () => {
+    let now = 0;
+    const sampler = new TraceSampler(0.25, () => (now += 1000));
+    const gaps = new Set<number>();
+    let gap = 0;
+    for (let nth = 0; nth < 2000; nth += 1) {
+      gap += 1;
+      if (!sampler.choose()) continue;
+      gaps.add(gap);
+      gap = 0;
+    }
+    assert.ok(gaps.size > 4, [...gaps].join(" "));
   });
 
   it("samples 20 traces a second at most, unless all are configured", () => {

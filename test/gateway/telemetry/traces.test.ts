@@ -167,9 +167,10 @@ describe("traceparent", () => {
     for (const first of [2 ** 24 - 300, 2 ** 24 - 1, 0xff, 0x1ff_ff]) {
       const unsampled = new UnsampledTraces(first);
       const traces = Array.from({ length: 1000 }, () => unsampled.next());
-      for (const { traceparent, isSampled } of traces) {
+      for (const { traceparent, lines, isSampled } of traces) {
         assert.equal(isSampled, false);
         assert.deepEqual(readTraceparent(traceparent)?.flags, 0, traceparent);
+        assert.equal(lines, `traceparent: ${traceparent}\r\n`);
       }
       assert.equal(new Set(traces.map((trace) => trace.traceId)).size, 1000, "traces");
       assert.equal(new Set(traces.map(({ traceparent }) => traceparent.slice(36, 52))).size, 1000, "spans");
@@ -390,6 +391,9 @@ describe("traces", () => {
       env: { SVC_TRACES_ENDPOINT: receiver.url, SVC_TRACES_PART: "0" },
     });
     await (await gateway.post("/v1/chat/completions", chat)).text();
+    const { traceparent = "", accept } = engine.seen[0]?.headers ?? {};
+    assert.match(String(traceparent), /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
+    assert.equal(accept, "application/json");
     const headers = { "content-type": "application/json", traceparent: sampled };
     await (await gateway.post("/v1/chat/completions", chat, { headers })).text();
     await until("the sampled request is there", () => receiver.spans.length >= 2);

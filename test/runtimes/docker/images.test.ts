@@ -117,7 +117,7 @@ it("an image that is absent right after its fetch is not fetched again at once",
   }
 });
 
-it("the fetch of an image ends when the slot needs another, unless a further slot waits for it", async () => {
+it("the fetch of an image ends when the slot needs another or none, unless a further slot waits for it", async () => {
   const open = new Set<ServerResponse>();
   await using daemon = await startDockerDaemon((asked, response) => {
     if (asked !== "POST /images/create") return say(response, 404, { message: "no such image" });
@@ -136,6 +136,11 @@ it("the fetch of an image ends when the slot needs another, unless a further slo
     await until("the third is fetched", () => pulls(daemon) === 3);
     await until("the second is not any more", () => open.size === 2);
     assert.equal((await images.preparation("b", image, "edit 1")).state, "fetching");
+    await images.endFetches("a");
+    await until("the third is not any more", () => open.size === 1);
+    await images.endFetches("b");
+    await until("nothing is fetched", () => open.size === 0);
+    assert.equal((await images.preparation("b", image, "edit 1")).state, "absent");
   } finally {
     await images.close();
   }

@@ -16,15 +16,15 @@ it("demand is written five times a second at most, also while the API server ref
     throw new ApiError(500, "InternalError", "no room");
   };
   await using writer = openDemandLease(api, "g");
-  for (const inFlight of [1, 2, 3]) {
+  for (const inFlight of [1, 2, 3, 4, 5, 6]) {
     const slots = { chat: { held: 0, inFlight, seenRevision: 1, endpoints: [] } };
     await assert.rejects(writer.write({ sendsBearers: true, slots }), /no room/);
   }
   const gaps = triedMs.map((at, index) => Math.round(at - (triedMs[index - 1] ?? -Infinity)));
-  assert.equal(gaps.length, 3);
-  // A late first attempt on a busy machine brings the second one closer, but not all three.
-  const [first = 0, , third = 0] = triedMs;
-  assert.ok(third - first >= 360, `${gaps.join(", ")} ms between the attempts`);
+  assert.equal(gaps.length, 6);
+  // A late first attempt on a busy machine brings the second one closer, but not all of them.
+  const [first = 0] = triedMs;
+  assert.ok((triedMs.at(-1) ?? 0) - first >= 800, `${gaps.join(", ")} ms between the attempts`);
 });
 
 it("a write of demand that gets no answer is given up in time for another one", async () => {
