@@ -1,7 +1,9 @@
 import type { z } from "zod";
 
-/** Messages of the schema library are sentences; our schemas name the wanted value, such as `a whole number`,
- * or say what must be. */
+/**
+ * Messages of the schema library are sentences; our schemas name the wanted value, such as `a whole number`, or say what must
+ * be.
+ */
 export function isLibrarys(message: string): boolean {
   return /^[A-Z]/.test(message);
 }

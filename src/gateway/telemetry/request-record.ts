@@ -54,8 +54,10 @@ export interface EndedRequest {
 const nameChars = 200;
 let lastName = "";
 
-/** A copy: a part of a text keeps the whole text alive. The same text for the same name in a row, where it was not cut: texts that
- * are the same are compared at no cost. */
+/**
+ * A copy: a part of a text keeps the whole text alive. The same text for the same name in a row, where it was not cut: texts that
+ * are the same are compared at no cost.
+ */
 export function shortName(name: string): string {
   if (name !== lastName) lastName = name.length <= nameChars ? name : Buffer.from(name.slice(0, nameChars)).toString();
   return lastName;
