@@ -5,7 +5,7 @@ import { steadyNow } from "./steady-clock.ts";
 export interface LoopDelay {
   readonly name: string;
   readonly help: string;
-  /** Seconds, since the last call; undefined: no sample since. The last delay: undefined before the first sample. */
+  /** Seconds; undefined: there is no sample, for all but the last delay since the last call. */
   readonly read: () => number | undefined;
 }
 
@@ -51,6 +51,7 @@ export const hardlyEverMs = 1_000_000_000;
 /** Nanoseconds. Coarse: each scrape looks at every class of the histogram; the usual one has 45,000, this one 3200. */
 const classes = { lowest: 1000, highest: 1e12, figures: 2 } as const;
 
+/** Nanoseconds. */
 const figures: readonly (readonly [figure: string, help: string, read: (delays: Histogram) => number])[] = [
   ["min", "The least delay", ({ min }) => min],
   ["max", "The longest delay", ({ max }) => max],
