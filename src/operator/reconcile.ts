@@ -5,7 +5,7 @@ import { capabilitiesOf } from "../engines/engine.ts";
 import { act, actFailed, nothing, probe, type Acted } from "./act/act.ts";
 import { gather, type Gathered } from "./observe/gather.ts";
 import { runtimesOf } from "./observe/observation.ts";
-import { modelsToFetch, needsNoImage } from "./observe/preparation.ts";
+import { imagesToFetch, modelsToFetch } from "./observe/preparation.ts";
 import type { SlotInput } from "./plan/input.ts";
 import type { Occupancy } from "./groups/ledger.ts";
 import { wantedFit } from "./plan/growth.ts";
@@ -148,9 +148,10 @@ async function carryOut(
     } else if (decided.steps.some((step) => step.do === "repair")) options.onRepaired?.(decided.reason);
   }
   await publish(dependencies, input, decision, await outcomeOf(dependencies, gathered, acted, decided.steps), options);
-  // A model that the slot holds no more must not be fetched for nobody.
+  // A model or an image that the slot needs no more must not be fetched for nobody.
   await dependencies.pulls.keepOnly(input.name, modelsToFetch(dependencies, input));
-  if (needsNoImage(input)) await dependencies.runtime.endFetches?.(input.name);
+  const images = imagesToFetch(input);
+  if (images !== undefined) await dependencies.runtime.keepFetches?.(input.name, images);
   for (const { kind, token } of settledRequests(input, decision))
     await dependencies.requests.remove(input.name, kind, token);
   // With the setting goes what it saved, also of a built-in slot, which is never deleted.

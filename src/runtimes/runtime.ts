@@ -108,8 +108,8 @@ export interface Runtime extends AsyncDisposable {
    * `preparation` reports it.
    */
   fetch?(workload: Workload, attempt: string): Promise<void>;
-  /** The slot wants nothing fetched: what is being fetched for it alone ends. Resolves once it has. */
-  endFetches?(slot: string): Promise<void>;
+  /** Ends what is being fetched for this slot alone, but for these images. Resolves once it has ended. */
+  keepFetches?(slot: string, images: readonly string[]): Promise<void>;
   /**
    * Runs the workload unless the same hash runs already in that role and ordinal. Resolves once it is started, not once
    * it is healthy. Throws when a different hash still runs: the caller removes first; and NoContextPlace where the

@@ -159,8 +159,8 @@ export class RuntimeSet implements Runtimes {
     await (await this.need(workload.runtime)).fetch?.(workload, attempt);
   }
 
-  async endFetches(slot: string): Promise<void> {
-    for (const runtime of this.#opened) await runtime.endFetches?.(slot);
+  async keepFetches(slot: string, images: readonly string[]): Promise<void> {
+    for (const runtime of this.#opened) await runtime.keepFetches?.(slot, images);
   }
 
   async ensure(workload: Workload, options?: StartOptions): Promise<void> {

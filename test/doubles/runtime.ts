@@ -194,8 +194,10 @@ export class RuntimeDouble implements Runtime, Runtimes {
     this.fetched.push(`${workload.slot} ${workload.container?.image ?? ""} ${attempt}`);
   }
 
-  async endFetches(slot: string): Promise<void> {
-    this.fetched.splice(0, Infinity, ...this.fetched.filter((line) => !line.startsWith(`${slot} `)));
+  async keepFetches(slot: string, images: readonly string[]): Promise<void> {
+    const isKept = (line: string): boolean =>
+      !line.startsWith(`${slot} `) || images.some((image) => line.startsWith(`${slot} ${image} `));
+    this.fetched.splice(0, Infinity, ...this.fetched.filter(isKept));
   }
 
   async list(): Promise<readonly string[]> {

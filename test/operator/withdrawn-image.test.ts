@@ -19,6 +19,10 @@ async function fetching(site: Site, spec: Parameters<Site["source"]["save"]>[1])
 const changes: Readonly<Record<string, (site: Site) => void>> = {
   "is deleted": (site) => site.source.delete("a"),
   "is disabled": (site) => site.source.save("a", { ...byImage, enabled: false }),
+  "needs another that is here": (site) => {
+    site.runtime.prepared = async () => ({ state: "ready" });
+    site.source.save("a", { ...byImage, image: "y:1" });
+  },
   "becomes a process": (site) => site.source.save("a", custom()),
 };
 for (const [what, change] of Object.entries(changes)) {

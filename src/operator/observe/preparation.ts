@@ -45,12 +45,15 @@ export function modelsToFetch(
 }
 
 /**
- * Whether no engine of the slot needs an image. One that cannot start now still does, and so does one that waits for a request:
- * Docker keeps nothing of a fetch that ended before its time.
+ * The images that may be fetched for the slot, also while it waits for a request: Docker keeps nothing of a fetch that ended before
+ * its time. Undefined while a refusal keeps it from starting: they are not known.
  */
-export function needsNoImage({ spec, workloads }: Pick<SlotInput, "spec" | "workloads">): boolean {
-  if (spec?.enabled !== true) return true;
-  return !isRefusal(workloads) && workloads.every(({ container }) => container === undefined);
+export function imagesToFetch({
+  spec,
+  workloads,
+}: Pick<SlotInput, "spec" | "workloads">): readonly string[] | undefined {
+  if (spec?.enabled !== true) return [];
+  return isRefusal(workloads) ? undefined : workloads.flatMap(({ container }) => container?.image ?? []);
 }
 
 function fetchOf({ ref }: ModelRecord, { files, sizeBytes }: NonNullable<ModelRecord["fetch"]>): WantedModel {

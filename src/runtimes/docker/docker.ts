@@ -126,8 +126,8 @@ class DockerRuntime implements Runtime {
     if (container !== undefined) await this.#images.fetch(slot, container.image, attempt);
   }
 
-  async endFetches(slot: string): Promise<void> {
-    await this.#images.endFetches(slot);
+  async keepFetches(slot: string, images: readonly string[]): Promise<void> {
+    await this.#images.keepOnly(slot, images);
   }
 
   async ensure(workload: Workload): Promise<void> {

@@ -51,18 +51,14 @@ export class Images {
     return { state: "fetching", message, progress: job.progress.read() };
   }
 
-  /**
-   * Starts to fetch the image unless it is present, or joins the job of another slot. All processes of a slot have one
-   * image: a fetch of an earlier image ends, unless another slot waits for it.
-   */
+  /** Starts to fetch the image unless it is present, or joins the job of another slot. */
   async fetch(slot: string, image: string, attempt: string): Promise<void> {
-    await this.#jobs.keepOnly(slot, () => new Set([image]));
     await this.#jobs.join(image, { requester: slot, attempt }, () => this.#inspect(image));
   }
 
-  /** Ends what is being fetched for this slot alone. */
-  async endFetches(slot: string): Promise<void> {
-    await this.#jobs.keepOnly(slot, () => new Set());
+  /** Ends what is being fetched for this slot alone, but for these images. */
+  async keepOnly(slot: string, images: readonly string[]): Promise<void> {
+    await this.#jobs.keepOnly(slot, () => new Set(images));
   }
 
   /** Undefined for a missing image, a refusal when the daemon rejects the name or cannot inspect it. */

@@ -134,11 +134,12 @@ it("the fetch of an image ends when the slot needs another or none, unless a fur
     assert.equal(open.size, 2);
     await prepare(images, "a", `${image}-3`, "edit 3");
     await until("the third is fetched", () => pulls(daemon) === 3);
+    await images.keepOnly("a", [`${image}-3`]);
     await until("the second is not any more", () => open.size === 2);
     assert.equal((await images.preparation("b", image, "edit 1")).state, "fetching");
-    await images.endFetches("a");
+    await images.keepOnly("a", []);
     await until("the third is not any more", () => open.size === 1);
-    await images.endFetches("b");
+    await images.keepOnly("b", []);
     await until("nothing is fetched", () => open.size === 0);
     assert.equal((await images.preparation("b", image, "edit 1")).state, "absent");
   } finally {
