@@ -109,8 +109,8 @@ test-pack: setup ## install the npm package into an empty directory and run it (
 bench-setup: ## what the benchmark needs: nginx and wrk, by apt
 	@hack/bench-setup.sh
 
-bench: setup ## measure against nginx and the bars: BARS=chat,streams for some, ARGS=--help
-	@$(RUN) test/bench/main.ts $(if $(BARS),--bars $(BARS)) $(ARGS)
+bench: setup ## measure against nginx and the bars: BARS=chat,streams for some, AGAINST=COMMIT beside it, ARGS=--help
+	@$(RUN) test/bench/main.ts $(if $(BARS),--bars $(BARS)) $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
 
 clean: ## remove what was built and the example run
 	@rm -rf dist .run .cache *.tgz

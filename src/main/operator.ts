@@ -1,6 +1,5 @@
 import { errorMessage } from "../lib/error-code.ts";
 import { keptSuccess } from "../lib/kept-success.ts";
-import { collectGarbage } from "../program/collect-garbage.ts";
 import { findEmbedded } from "../program/embedded.ts";
 import { findCatalog } from "../program/shipped-catalog.ts";
 import { findImages } from "../program/shipped-images.ts";
@@ -83,7 +82,6 @@ export async function operator(options: {
     log.fatal(isHeld && options.stopsEngines !== true ? `${line}; with --standby this one waits for its end` : line);
     return 1;
   }
-  collectGarbage();
   if (!stopping.signal.aborted) notifyParent("ready");
   const kind = await Promise.race([stopped, lost.promise]);
   if (kind === "lost") {

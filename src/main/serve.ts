@@ -1,6 +1,5 @@
 import { fileURLToPath } from "node:url";
 import type { RunningGateway } from "../gateway/main.ts";
-import { collectGarbage } from "../program/collect-garbage.ts";
 import { explainStart } from "../program/failure.ts";
 import { openServiceLog } from "../program/log.ts";
 import { findCatalog } from "../program/shipped-catalog.ts";
@@ -43,7 +42,6 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
     log.fatal(line);
     return 1;
   }
-  collectGarbage();
   notifyParent("ready");
   const kind = await stopped;
   // A `released` message of `berth up` lets another gateway listen at once.

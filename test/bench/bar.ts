@@ -1,3 +1,5 @@
+import type { Pinned } from "./machine/pinned.ts";
+
 /** One line of the table. */
 export interface Result {
   readonly bar: string;
@@ -12,6 +14,8 @@ export interface Bench {
   readonly cores: { readonly proxy: string; readonly others: string };
   /** How often each side of a comparison runs, in turn. */
   readonly rounds: number;
+  /** An earlier commit to measure beside the present one (`AGAINST=COMMIT`), by the bars that can. */
+  readonly against?: Pinned | undefined;
   say(line: string): void;
 }
 

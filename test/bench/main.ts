@@ -4,6 +4,7 @@ import { parseArgs } from "node:util";
 import type { Bench, Result } from "./bar.ts";
 import { bars } from "./bars.ts";
 import { NoiseMeter } from "./machine/cpu.ts";
+import { checkOutPinned, type Pinned } from "./machine/pinned.ts";
 import { runProgram } from "./machine/process.ts";
 import { table, type Measured } from "./table.ts";
 import { errorMessage } from "../../src/lib/error-code.ts";
@@ -17,12 +18,14 @@ const { values: flags } = parseArgs({
     bars: { type: "string", default: "" },
     rounds: { type: "string", default: "3" },
     tries: { type: "string", default: "2" },
+    against: { type: "string", default: "" },
     strict: { type: "boolean", default: false },
   },
 });
 
 if (flags.help === true) {
-  console.log(`make bench [BARS=name,name] [ARGS="--strict --rounds 3 --tries 2"]
+  console.log(`make bench [BARS=name,name] [AGAINST=commit] [ARGS="--strict --rounds 3 --tries 2"]
+  AGAINST     chat and streams also measure this earlier commit of Berth, in turn with the present one
   --rounds N  each side of a comparison runs so often, in turn
   --tries N   a bar during which others took more than ${noiseLimitCores} of a core is measured so often at most
   --strict    exit 1 when a bar is missed
@@ -51,10 +54,21 @@ for (const [program, flag] of [
   process.exit(2);
 }
 
+let against: Pinned | undefined;
+if (flags.against !== "") {
+  console.error(`setting up ${flags.against}, unless an earlier run has`);
+  try {
+    against = await checkOutPinned(flags.against);
+  } catch (error) {
+    console.error(`bench: ${errorMessage(error)}`);
+    process.exit(2);
+  }
+}
 const last = availableParallelism() - 1;
 const bench: Bench = {
   cores: { proxy: String(last), others: "0" },
   rounds: Number(flags.rounds),
+  against,
   say: (line) => console.error(`  ${line}`),
 };
 const measured: Measured[] = [];

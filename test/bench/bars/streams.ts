@@ -9,6 +9,8 @@ const many = 1000;
 interface Rounds {
   readonly berth: StreamsResult[];
   readonly nginx: StreamsResult[];
+  /** Those of an earlier commit; empty unless one is measured. */
+  readonly pinned: StreamsResult[];
 }
 
 /** Many event streams at once: whole, byte-exact, on time and within memory. */
@@ -16,7 +18,7 @@ export const streams: Bar = {
   name: "streams",
   about: "1000 event streams of 64 events at 20 ms, against nginx",
   async run(bench) {
-    await using stage = await openStage({ engine: "streams" });
+    await using stage = await openStage({ engine: "streams", against: bench.against });
     const pid = stage.gateway.pid;
     await compare(bench, stage, 200, 1);
     resetPeak(pid);
@@ -57,11 +59,12 @@ async function calm(bench: Bench, stage: Stage): Promise<Result[]> {
   const share = ((cpuSeconds(stage.nginx.pid) - before) / (performance.now() - began)) * 1000;
   const count = Math.max(20, Math.min(many, Math.round((probe * 0.3) / Math.max(share, 0.01))));
   const rounds = [await compare(bench, stage, count, bench.rounds, 150)];
-  return against(`${count} streams (nginx at 30 % of a core)`, rounds, [2, 2]);
+  const what = `${count} streams (nginx at 30 % of a core)`;
+  return [...against(what, rounds, [2, 2]), ...beside(what, rounds, stage.pinned?.name)];
 }
 
 async function compare(bench: Bench, stage: Stage, count: number, times: number, events = 64): Promise<Rounds> {
-  const rounds: Rounds = { berth: [], nginx: [] };
+  const rounds: Rounds = { berth: [], nginx: [], pinned: [] };
   for (let time = 0; time < times; time++) {
     const nginx = await loadStreams(stage.nginxPort, { streams: count, events, expectModel: "fixed" });
     const berth = await loadStreams(stage.site.gatewayPort, { streams: count, events });
@@ -70,6 +73,10 @@ async function compare(bench: Bench, stage: Stage, count: number, times: number,
     bench.say(`${count} streams: nginx ${delays(nginx.delay)}, berth ${delays(berth.delay)}`);
     rounds.nginx.push(nginx);
     rounds.berth.push(berth);
+    if (stage.pinned === undefined) continue;
+    const pinned = await loadStreams(stage.pinned.site.gatewayPort, { streams: count, events });
+    bench.say(`${count} streams: ${stage.pinned.name} ${delays(pinned.delay)}`);
+    rounds.pinned.push(pinned);
   }
   return rounds;
 }
@@ -95,6 +102,18 @@ function against(
       `berth ${middle(berth, "p50")} / ${middle(berth, "p99")} ms, nginx ${middle(nginx, "p50")} / ${middle(nginx, "p99")} ms`,
     ),
   ];
+}
+
+/** Delays beside those of an earlier commit, by pairs of neighbouring runs. */
+function beside(what: string, rounds: readonly Rounds[], name: string | undefined): Result[] {
+  const pairs = rounds.flatMap(({ berth, pinned }) =>
+    pinned.map(({ delay }, index) => ({ ours: berth[index]?.delay, theirs: delay })),
+  );
+  if (name === undefined || pairs.length === 0) return [];
+  return (["p50", "p99"] as const).map((key) => {
+    const ratios = pairs.map(({ ours, theirs }) => (ours?.[key] ?? Number.NaN) / theirs[key]);
+    return atMost(`${what}: relay delay ${key}, of ${name}'s`, median(ratios), 1.1, "×", range(ratios));
+  });
 }
 
 function delays({ p50, p99 }: Spread): string {

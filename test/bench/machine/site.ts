@@ -9,7 +9,6 @@ import type { PublishedSlot } from "../../../src/api/status.ts";
 import { startProgram, type Started } from "./process.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
-const command = join(root, "bin/berth");
 const engineProgram = join(root, "test/bench/programs/engine.ts");
 
 export interface PartOptions {
@@ -48,6 +47,12 @@ export function engineCommand(...flags: readonly string[]): string[] {
   return [process.execPath, "--disable-warning=ExperimentalWarning", engineProgram, ...flags];
 }
 
+export interface SiteOptions {
+  readonly slotPorts?: number;
+  /** The clone whose Berth runs here; this one unless given. */
+  readonly root?: string;
+}
+
 /** `BENCH_CPU_PROF=DIR`: both parts leave a CPU profile there when they end. */
 function profiling(part: string): string[] {
   const directory = process.env["BENCH_CPU_PROF"];
@@ -55,8 +60,9 @@ function profiling(part: string): string[] {
   return ["--cpu-prof", `--cpu-prof-dir=${directory}`, `--cpu-prof-name=${part}-${Date.now()}.cpuprofile`];
 }
 
-export async function openSite(options: { slotPorts?: number } = {}): Promise<Site> {
+export async function openSite(options: SiteOptions = {}): Promise<Site> {
   await using stack = new AsyncDisposableStack();
+  const command = join(options.root ?? root, "bin/berth");
   const { path: directory } = stack.use(await tempDir());
   const slotsDir = join(directory, "config", "slots");
   const stateDir = join(directory, "state");

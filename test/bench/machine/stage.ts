@@ -1,12 +1,18 @@
 import { join } from "node:path";
 import { nginxEngine, nginxProxy } from "./nginx.ts";
+import type { Pinned } from "./pinned.ts";
 import { listening, startProgram, type Started } from "./process.ts";
 import { engineCommand, openSite, type PartOptions, type Site } from "./site.ts";
 
-/** Berth and nginx side by side before one warm engine, which the slot `bench` runs as model `fixed`. */
-export interface Stage extends AsyncDisposable {
+/** A gateway with a slot `bench`, whose warm engine knows its model as `fixed`. */
+export interface Served {
   readonly site: Site;
   readonly gateway: Started;
+}
+
+/** Berth and nginx side by side before one engine; an earlier commit of Berth beside them has an engine of the same kind. */
+export interface Stage extends AsyncDisposable, Served {
+  readonly pinned?: Served & Pick<Pinned, "name">;
   readonly nginx: Started;
   readonly enginePort: number;
   readonly nginxPort: number;
@@ -18,21 +24,15 @@ export interface StageOptions {
   /** Cores of both proxies and of the engine; absent: all. */
   readonly cores?: { readonly proxy: string; readonly others: string };
   readonly gateway?: PartOptions;
+  /** A commit of Berth to measure beside the present one. */
+  readonly against?: Pinned | undefined;
 }
 
-export async function openStage({ engine, cores, gateway: more = {} }: StageOptions): Promise<Stage> {
+export async function openStage(options: StageOptions): Promise<Stage> {
+  const { cores, against } = options;
   await using stack = new AsyncDisposableStack();
-  const site = stack.use(await openSite({ slotPorts: 1 }));
-  const command =
-    engine === "streams"
-      ? engineCommand()
-      : await nginxEngine(join(site.directory, "engine"), { port: site.enginePort, model: "fixed" });
-  const pinned = cores === undefined ? command : ["taskset", "-c", cores.others, ...command];
-  // Client and engine know the model by different names, as with a real slot.
-  await site.slot("bench", { model: { default: "fixed" }, command: pinned });
-  await site.operator(cores === undefined ? {} : { cores: cores.others });
-  await site.state("bench", "ready");
-  const gateway = await site.gateway(cores === undefined ? more : { ...more, cores: cores.proxy });
+  const { site, gateway } = await serve(stack, options);
+  const pinned = against && { ...(await serve(stack, options, against.root)), name: against.name };
   const nginxPort = site.sparePort;
   const nginx = stack.use(
     startProgram(await nginxProxy(join(site.directory, "nginx"), { port: nginxPort, enginePort: site.enginePort }), {
@@ -45,9 +45,29 @@ export async function openStage({ engine, cores, gateway: more = {} }: StageOpti
   return {
     site,
     gateway,
+    ...(pinned && { pinned }),
     nginx,
     enginePort: site.enginePort,
     nginxPort,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+async function serve(
+  stack: AsyncDisposableStack,
+  { engine, cores, gateway: more = {} }: StageOptions,
+  root?: string,
+): Promise<Served> {
+  const site = stack.use(await openSite({ slotPorts: 1, ...(root !== undefined && { root }) }));
+  const command =
+    engine === "streams"
+      ? engineCommand()
+      : await nginxEngine(join(site.directory, "engine"), { port: site.enginePort, model: "fixed" });
+  const pinned = cores === undefined ? command : ["taskset", "-c", cores.others, ...command];
+  // Client and engine know the model by different names, as with a real slot.
+  await site.slot("bench", { model: { default: "fixed" }, command: pinned });
+  await site.operator(cores === undefined ? {} : { cores: cores.others });
+  await site.state("bench", "ready");
+  const gateway = await site.gateway(cores === undefined ? more : { ...more, cores: cores.proxy });
+  return { site, gateway };
 }
