@@ -2,8 +2,9 @@ import { stat } from "node:fs/promises";
 import type { ContextCost } from "../api/context-cost.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
 import { contextCostIn } from "./fit/context-cost.ts";
-import { readGguf, readHeaders, type GgufFacts } from "./gguf.ts";
+import { readGguf, type GgufFacts } from "./gguf.ts";
 import { GgufError } from "./gguf-reader.ts";
+import { HeaderFiles } from "./header-files.ts";
 
 type Reason = "ModelFileMissing" | "NotAModel" | "TruncatedModel" | "Unreadable";
 
@@ -30,9 +31,11 @@ export class FactCache {
   readonly #known = new Map<string, { readonly stamp: string; readonly found: FileFacts }>();
   /** Of models in several files, by their first file. */
   readonly #costs = new Map<string, KnownCost>();
-  readonly #read: (path: string) => Promise<GgufFacts>;
+  readonly #headers: HeaderFiles;
+  readonly #read: typeof readGguf;
 
-  constructor(read: (path: string) => Promise<GgufFacts> = readGguf) {
+  constructor(headers = new HeaderFiles(), read = readGguf) {
+    this.#headers = headers;
     this.#read = read;
   }
 
@@ -67,7 +70,7 @@ export class FactCache {
     const known = this.#costs.get(first);
     if (known?.stamps === stamps) return known.cost;
     try {
-      const cost = contextCostIn(await readHeaders(paths));
+      const cost = await this.#headers.read(paths, contextCostIn);
       this.#costs.set(first, { stamps, cost });
       return cost;
     } catch {
@@ -87,7 +90,7 @@ export class FactCache {
     if (stamp.isDirectory && !path.endsWith(".gguf")) return { stamp, facts: undefined };
     if (stamp.isDirectory) return { stamp, reason: "NotAModel", message: `${path} is a directory, and no GGUF file` };
     try {
-      return { stamp, facts: await this.#read(path) };
+      return { stamp, facts: await this.#read(path, this.#headers) };
     } catch (error) {
       if (!(error instanceof GgufError)) return unreadable(path, stamp, error);
       // Another format is wrong only under a name that ends in `.gguf`: engines have formats of their own.

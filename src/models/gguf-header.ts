@@ -1,6 +1,6 @@
 import type { ByteSource } from "./byte-source.ts";
-import { GgufError, GgufReader, impossible, type GgufValue } from "./gguf-reader.ts";
-import { tensorTypes } from "./gguf-types.ts";
+import { GgufError, GgufReader, HeaderRoom, impossible, type GgufValue } from "./gguf-reader.ts";
+import { keptKeys, tensorTypes } from "./gguf-types.ts";
 
 export interface GgufTensor {
   readonly name: string;
@@ -23,14 +23,17 @@ export interface GgufHeader {
   readonly wholeBytes: number;
 }
 
-/** No header of a real model has more; a larger count is a damaged file. */
-const limits = { keys: 65_536, tensors: 1_000_000, dimensions: 8 } as const;
+/** No header of a real model has more; a larger count is a damaged file. Dimensions as in ggml (GGML_MAX_DIMS). */
+const limits = { keys: 65_536, tensors: 65_536, dimensions: 4 } as const;
+/** The memory of a tensor beside its name, while it is read; about. */
+const tensorBytes = 256;
 
 /**
- * Reads the header only, in windows: a vocabulary of any size is skipped. Throws GgufError, and the source's errors.
+ * Reads the header only, in windows: a vocabulary of any size is skipped, and so are keys that Berth does not use.
+ * `room` is shared by the headers of one model. Throws GgufError, and the source's errors.
  */
-export async function readGgufHeader(source: ByteSource): Promise<GgufHeader> {
-  const reader = new GgufReader(source);
+export async function readGgufHeader(source: ByteSource, room = new HeaderRoom()): Promise<GgufHeader> {
+  const reader = new GgufReader(source, room);
   if (reader.sizeBytes < 24) throw new GgufError("NotAModel", "is no GGUF file: it is shorter than a header");
   if ((await reader.uint32()) !== magic) {
     throw new GgufError("NotAModel", "is no GGUF file: it does not begin with GGUF");
@@ -43,16 +46,23 @@ export async function readGgufHeader(source: ByteSource): Promise<GgufHeader> {
   if (keys > limits.keys || count > limits.tensors) throw impossible();
   const values = new Map<string, GgufValue>();
   for (let index = 0; index < keys; index++) {
-    const key = await reader.text();
-    const value = await reader.value(await reader.uint32());
-    if (value !== undefined) values.set(key, value);
+    const key = (await reader.text()) ?? "";
+    const isKept = keptKeys.has(key.slice(key.indexOf(".") + 1));
+    const value = await reader.value(await reader.uint32(), isKept);
+    if (!isKept || value === undefined) continue;
+    room.take(2 * key.length + tensorBytes);
+    values.set(key, value);
   }
   const tensors: GgufTensor[] = [];
-  for (let index = 0; index < count; index++) tensors.push(await readTensor(reader));
+  for (let index = 0; index < count; index++) {
+    const tensor = await readTensor(reader);
+    room.take(2 * tensor.name.length + tensorBytes);
+    tensors.push(tensor);
+  }
   const alignment = values.get("general.alignment") ?? 32;
   if (typeof alignment !== "number" || !Number.isInteger(alignment) || alignment < 1) throw impossible();
   const dataStart = Math.ceil(reader.position / alignment) * alignment;
-  const end = Math.max(0, ...chunked(tensors.map(({ offset, bytes = 0 }) => offset + bytes)));
+  const end = tensors.reduce((most, { offset, bytes = 0 }) => Math.max(most, offset + bytes), 0);
   // Without tensors the header alone is a complete file: a vocabulary, or the first of several shards.
   const wholeBytes = end === 0 ? reader.position : dataStart + end;
   if (!Number.isSafeInteger(wholeBytes)) throw impossible();
@@ -68,6 +78,7 @@ const magic = 0x46554747;
 
 async function readTensor(reader: GgufReader): Promise<GgufTensor> {
   const name = await reader.text();
+  if (name === undefined) throw impossible();
   const rank = await reader.uint32();
   if (rank > limits.dimensions) throw impossible();
   const dimensions: number[] = [];
@@ -77,12 +88,4 @@ async function readTensor(reader: GgufReader): Promise<GgufTensor> {
   const type = tensorTypes[await reader.uint32()];
   const bytes = type === undefined ? undefined : Math.ceil(elements / type.blockSize) * type.blockBytes;
   return { name, dimensions, type: type?.name, elements, bytes, offset: await reader.uint64() };
-}
-
-/** The largest number of each thousand: a call cannot take a million arguments. */
-function chunked(numbers: readonly number[]): number[] {
-  const found: number[] = [];
-  for (let start = 0; start < numbers.length; start += 1000)
-    found.push(Math.max(...numbers.slice(start, start + 1000)));
-  return found;
 }

@@ -15,23 +15,37 @@ export class GgufError extends Error {
 /** Only lists of numbers and booleans are kept, and none longer than a model has layers. */
 export type GgufValue = string | number | boolean | readonly number[] | readonly boolean[];
 
-const textLimit = 16 * 1024 * 1024;
-/** A vocabulary is longer, and is skipped. */
-const listLimit = 4096;
+/** Longer texts, such as chat templates, and longer lists, such as vocabularies, are skipped. */
+const mostKept = { textBytes: 1024, items: 4096 } as const;
+/** A header of a real model, with its vocabulary, has less than 32 MiB. Without a limit a sparse file would be read for hours. */
+const headerBytes = 128 * 1024 * 1024;
 
 export function impossible(): GgufError {
   return new GgufError("NotAModel", "has an impossible header: the file is damaged");
 }
 
+/** The memory that the headers of one model may still take. Real models take less than 1 MiB. */
+export class HeaderRoom {
+  #bytes = 4 * 1024 * 1024;
+
+  /** Throws GgufError if there is no room left. */
+  take(bytes: number): void {
+    this.#bytes -= bytes;
+    if (this.#bytes < 0) throw new GgufError("NotAModel", "has a larger header than any model: the file is damaged");
+  }
+}
+
 /** Sequential little-endian reads through a window over the source. */
 export class GgufReader {
   readonly #source: ByteSource;
+  readonly #room: HeaderRoom;
   #window: Buffer = Buffer.alloc(0);
   #start = 0;
   position = 0;
 
-  constructor(source: ByteSource) {
+  constructor(source: ByteSource, room: HeaderRoom) {
     this.#source = source;
+    this.#room = room;
   }
 
   get sizeBytes(): number {
@@ -48,23 +62,32 @@ export class GgufReader {
     return Number(this.#window.readBigUInt64LE(at));
   }
 
-  async text(): Promise<string> {
+  /** A text; undefined for a skipped text. */
+  async text(): Promise<string | undefined> {
     const length = await this.uint64();
-    if (length > textLimit) throw impossible();
+    if (length > mostKept.textBytes) {
+      this.#skip(length);
+      return undefined;
+    }
     const at = await this.#take(length);
     return this.#window.toString("utf8", at, at + length);
   }
 
-  /** A metadata value; undefined for a skipped value. */
-  async value(type: number): Promise<GgufValue | undefined> {
-    if (type === 8) return await this.text();
-    if (type === 9) return await this.#list();
+  /** A metadata value; undefined for a skipped value, as are all with `isKept` false. */
+  async value(type: number, isKept: boolean): Promise<GgufValue | undefined> {
+    if (type === 8) {
+      const text = await this.text();
+      if (!isKept || text === undefined) return undefined;
+      this.#room.take(2 * text.length);
+      return text;
+    }
+    if (type === 9) return await this.#list(isKept);
     const size = scalarBytes[type];
     if (size === undefined) throw new GgufError("NotAModel", `has a value of unknown type ${type}`);
     return scalar(this.#window, await this.#take(size), type);
   }
 
-  async #list(): Promise<readonly number[] | readonly boolean[] | undefined> {
+  async #list(isKept: boolean): Promise<readonly number[] | readonly boolean[] | undefined> {
     const type = await this.uint32();
     const count = await this.uint64();
     const size = scalarBytes[type];
@@ -73,10 +96,11 @@ export class GgufReader {
       return undefined;
     }
     if (size === undefined) throw new GgufError("NotAModel", `has an array of unknown type ${type}`);
-    if (count > listLimit) {
+    if (!isKept || count > mostKept.items) {
       this.#skip(size * count);
       return undefined;
     }
+    this.#room.take(16 * count);
     const at = await this.#take(size * count);
     const items = Array.from({ length: count }, (_, index) => scalar(this.#window, at + index * size, type));
     return type === 7
@@ -110,11 +134,13 @@ export class GgufReader {
   }
 
   #skip(length: number): void {
+    if (this.position + length > headerBytes) throw impossible();
     if (this.position + length > this.sizeBytes) throw ended();
     this.position += length;
   }
 
   async #fill(length: number): Promise<void> {
+    if (this.position + length > headerBytes) throw impossible();
     if (this.position + length > this.sizeBytes) throw ended();
     const wanted = Math.min(Math.max(this.#source.windowBytes, length), this.sizeBytes - this.position);
     this.#window = await this.#source.readRange(this.position, wanted);

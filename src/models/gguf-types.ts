@@ -1,3 +1,46 @@
+/** The keys of a header that Berth uses, without their first part: `general`, `split`, or the architecture. */
+const usedKeys = [
+  "alignment",
+  "architecture",
+  "file_type",
+  "name",
+  "count",
+  "block_count",
+  "context_length",
+  "embedding_length",
+  "expert_used_count",
+  "nextn_predict_layers",
+  "pooling_type",
+  "token_shift_count",
+  "vocab_size",
+  "attention.head_count",
+  "attention.head_count_kv",
+  "attention.key_length",
+  "attention.key_length_mla",
+  "attention.kv_lora_rank",
+  "attention.shared_kv_layers",
+  "attention.sliding_window",
+  "attention.sliding_window_pattern",
+  "attention.value_length",
+  "kda.head_dim",
+  "shortconv.l_cache",
+  "ssm.conv_kernel",
+  "ssm.group_count",
+  "ssm.inner_size",
+  "ssm.state_size",
+  "wkv.head_size",
+  "vision.attention.head_count",
+  "vision.embedding_length",
+  "vision.feed_forward_length",
+  "vision.image_size",
+  "vision.patch_size",
+] as const;
+
+export type UsedKey = (typeof usedKeys)[number];
+
+/** All other keys are skipped. */
+export const keptKeys: ReadonlySet<string> = new Set(usedKeys);
+
 /** `<architecture>.pooling_type`, the values of llama.cpp's `llama_pooling_type`. */
 export const poolings = ["none", "mean", "cls", "last", "rank"] as const;
 

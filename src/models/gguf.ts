@@ -1,9 +1,9 @@
 import type { ContextCost } from "../api/context-cost.ts";
-import { openFileSource } from "./byte-source.ts";
 import { contextCostIn } from "./fit/context-cost.ts";
-import { readGgufHeader, type GgufHeader } from "./gguf-header.ts";
+import type { GgufHeader } from "./gguf-header.ts";
 import { GgufError } from "./gguf-reader.ts";
-import { fileTypes, poolings } from "./gguf-types.ts";
+import { fileTypes, poolings, type UsedKey } from "./gguf-types.ts";
+import { HeaderFiles } from "./header-files.ts";
 
 /** The facts of a GGUF header (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). */
 export interface GgufFacts {
@@ -19,39 +19,28 @@ export interface GgufFacts {
   readonly splitCount: number;
 }
 
-/** Reads the header only, in windows: a vocabulary of any size is skipped. Throws GgufError. */
-export async function readGguf(path: string): Promise<GgufFacts> {
-  await using source = await openFileSource(path);
-  const header = await readGgufHeader(source);
-  const missing = header.wholeBytes - source.sizeBytes;
-  if (missing > 0) {
+/** Reads the header only: a vocabulary of any size is skipped. Rejects with GgufError, and where the file cannot be read. */
+export async function readGguf(path: string, files = new HeaderFiles()): Promise<GgufFacts> {
+  return await files.read([path], ([header]) => {
+    if (header === undefined) throw new Error(`the header of ${path} was not read`);
+    const missing = header.wholeBytes - header.sizeBytes;
+    if (missing <= 0) return factsOf(header);
     throw new GgufError("TruncatedModel", `is incomplete: ${missing} of ${header.wholeBytes} bytes are missing`);
-  }
-  return factsOf(header);
-}
-
-/** The headers of a model's files, in order. Throws GgufError. */
-export async function readHeaders(paths: readonly string[]): Promise<readonly GgufHeader[]> {
-  const headers: GgufHeader[] = [];
-  for (const path of paths) {
-    await using source = await openFileSource(path);
-    headers.push(await readGgufHeader(source));
-  }
-  return headers;
+  });
 }
 
 function factsOf(header: GgufHeader): GgufFacts {
   const { values, tensors } = header;
-  const number = (key: string): number | undefined => {
+  const number = (key: `${string}.${UsedKey}`): number | undefined => {
     const value = values.get(key);
     return typeof value === "number" && Number.isFinite(value) ? value : undefined;
   };
-  const text = (key: string): string | undefined => {
+  const text = (key: `general.${UsedKey}`): string | undefined => {
     const value = values.get(key);
     return typeof value === "string" && value !== "" ? value : undefined;
   };
   const architecture = text("general.architecture");
-  const own = (key: string): number | undefined =>
+  const own = (key: UsedKey): number | undefined =>
     architecture === undefined ? undefined : number(`${architecture}.${key}`);
   let parameters = 0;
   const weights = new Map<string, number>();

@@ -6,6 +6,7 @@ import { modelRefSchema } from "../api/names.ts";
 import { mapLimited } from "../lib/map-limited.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { FactCache, stampOf } from "./facts.ts";
+import type { HeaderFiles } from "./header-files.ts";
 import { Listing, modelFiles, projectorsAmong } from "./model-files.ts";
 import type { FlmTool } from "./fetch/flm.ts";
 import type { CatalogSpecs } from "./catalog-specs.ts";
@@ -30,7 +31,7 @@ export interface ModelRegistry extends AsyncDisposable {
 /** The part of the store of fetched files that the registry reads. */
 export type FetchedModels = Pick<BlobStore, "list" | "pathsOf" | "watch">;
 
-/** Files that are read at once: reads of a cold disk wait for each other otherwise. */
+/** Models whose files are looked at together; their headers are read one after the other. */
 const readsAtOnce = 16;
 /** A file that grows by many writes causes one hint in this time. */
 const gatherMs = 100;
@@ -45,6 +46,7 @@ export interface RegistryOptions {
   readonly catalog?: () => Promise<CatalogSpecs>;
   /** FastFlowLM's own store; absent: its models are not fetched. */
   readonly flm?: Pick<FlmTool, "observe" | "watch">;
+  readonly headers?: HeaderFiles;
   readonly sweepMs?: number;
 }
 
@@ -62,7 +64,7 @@ class FileRegistry implements ModelRegistry {
   readonly #catalog: RegistryOptions["catalog"];
   readonly #flm: RegistryOptions["flm"];
   readonly #watchingFlm: Disposable | undefined;
-  readonly #cache = new FactCache();
+  readonly #cache: FactCache;
   readonly #subscribers = new Subscribers<[]>();
   readonly #sweeper: NodeJS.Timeout;
   readonly #watching: Disposable | undefined;
@@ -74,7 +76,8 @@ class FileRegistry implements ModelRegistry {
   #lastState: string | undefined;
   #isSweeping = false;
 
-  constructor({ modelsDir, fetched, licenses, catalog, flm, sweepMs = 5000 }: RegistryOptions) {
+  constructor({ modelsDir, fetched, licenses, catalog, flm, headers, sweepMs = 5000 }: RegistryOptions) {
+    this.#cache = new FactCache(headers);
     this.#licenses = licenses && (async () => await this.#readLicenses(licenses));
     this.#catalog = catalog;
     this.#flm = flm;

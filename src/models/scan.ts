@@ -8,6 +8,7 @@ import { modelRefSchema } from "../api/names.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
 import { mapLimited } from "../lib/map-limited.ts";
 import { FactCache } from "./facts.ts";
+import type { HeaderFiles } from "./header-files.ts";
 import { modelFiles, projectorsAmong, type ModelFiles } from "./model-files.ts";
 import { fileRecord } from "./record.ts";
 
@@ -25,10 +26,11 @@ const ggmlMagic = 0x67676d6c;
 /** Finds models in directories. A second scan opens only files that were changed since. */
 export class ModelScan {
   readonly #modelsDir: string;
-  readonly #cache = new FactCache();
+  readonly #cache: FactCache;
 
-  constructor(modelsDir: string) {
+  constructor(modelsDir: string, headers?: HeaderFiles) {
     this.#modelsDir = modelsDir;
+    this.#cache = new FactCache(headers);
   }
 
   /**

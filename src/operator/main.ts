@@ -3,8 +3,7 @@ import type { Config } from "../api/config.ts";
 import type { ModelRecord } from "../api/model.ts";
 import { engines } from "../engines/registry.ts";
 import { aborted } from "../lib/aborted.ts";
-import { openModelPulls } from "../models/fetch/open.ts";
-import { openRegistry } from "../models/registry.ts";
+import { openModels } from "./open-models.ts";
 import { openStore } from "../store/open.ts";
 import type { LeaderStore } from "../store/opened-store.ts";
 import type { Lease, SourceProblem } from "../store/store.ts";
@@ -32,8 +31,6 @@ import { OperatorMetrics } from "./report/metrics.ts";
 import { httpProbe } from "./observe/probe.ts";
 import { defaultBackoff } from "./plan/backoff.ts";
 import { systemClock } from "./queue.ts";
-import { catalogSpecsReader } from "../models/catalog-specs.ts";
-import { licensesReader } from "../models/licenses.ts";
 import { ModelScan } from "../models/scan.ts";
 import { ModelTasks } from "./pulls/model-tasks.ts";
 import { PullRequests } from "./pulls/pull-requests.ts";
@@ -118,29 +115,12 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       onError: (error) => log.error({ err: error }, "the hardware could not be published"),
     }),
   );
-  const fetching = stack.use(
-    await openModelPulls({
-      modelsDir: config.modelsDir,
-      boot: runtime.boot,
-      env: options.env,
-      bytesPerSecond: config.pullBandwidth,
-      reserveBytes: config.diskReserve,
-      requested: () => pullStore.requests().filter(({ action }) => action === "run" || action === "pause"),
-      onError: (error) => log.error({ err: error }, "a fetched model may not be on the disk yet"),
-    }),
+  const { headers, fetching, registry } = stack.use(
+    await openModels(config, options, { boot: runtime.boot, pullStore }),
   );
   const { isPaused } = options;
   const pullRequests = stack.use(
     new PullRequests({ store: pullStore, pulls: fetching.pulls, shapes: fetching.shapes, log, isPaused }),
-  );
-  const registry = stack.use(
-    await openRegistry({
-      modelsDir: config.modelsDir,
-      fetched: fetching.store,
-      flm: fetching.flm,
-      licenses: licensesReader(options.catalog),
-      catalog: catalogSpecsReader(options.catalog),
-    }),
   );
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
   const contextFiles = inputs.contextFiles(runtime.boot, () => runtime.engineOwner());
@@ -169,6 +149,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     health: new HealthRecords(httpProbe),
     memory,
     fit: new FitRecords({
+      headers,
       figures: inputs.fitFigures,
       hardware: () => hardware.facts(),
       remote: fetching.shapes,
@@ -275,7 +256,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       pulls,
       flm,
       requests: pullStore,
-      scan: new ModelScan(modelsDir),
+      scan: new ModelScan(modelsDir, headers),
       records,
     };
     stack.use(new ModelTasks({ tasks: modelTasks, ...files, log, isPaused }));

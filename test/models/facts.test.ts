@@ -23,7 +23,7 @@ const facts: GgufFacts = {
 /** A cache whose reader returns the given facts, and counts its calls. */
 function counted(answer: () => GgufFacts = () => facts): { cache: FactCache; reads: string[] } {
   const reads: string[] = [];
-  const cache = new FactCache(async (path) => {
+  const cache = new FactCache(undefined, async (path) => {
     reads.push(path);
     return answer();
   });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { readGguf, type GgufFacts } from "../../src/models/gguf.ts";
+import { HeaderFiles } from "../../src/models/header-files.ts";
 import { GgufError, type GgufValue } from "../../src/models/gguf-reader.ts";
 import { shapeOf } from "../../src/models/fit/shape.ts";
 import { ggufBytes, u32, u64, type GgufSketch } from "../support/gguf.ts";
@@ -119,6 +120,32 @@ describe("the facts of a GGUF file", () => {
     assert.deepEqual([facts.name, facts.contextLength, facts.splitCount], ["Großes Modell", 40_960, 3]);
   });
 
+  it("have no long text, and nothing of keys that are not used", async () => {
+    const numbers = Buffer.concat([u32(9), u32(0), u64(4096n), Buffer.alloc(4096)]);
+    const unused = Array.from({ length: 500 }, (_, index) => [`other.${index}`, { raw: numbers }] as const);
+    const long = { text: "x".repeat(1_000_000) };
+    const metadata = { ...Object.fromEntries(unused), "general.name": long, "a.chat_template": long, ...llama };
+    await using directory = await tempDir();
+    const path = join(directory.path, "model.gguf");
+    await writeFile(path, ggufBytes({ metadata }));
+    const values = await new HeaderFiles().read([path], ([header]) => [...(header?.values ?? [])]);
+    assert.deepEqual(values, [["general.architecture", "llama"]]);
+  });
+
+  it("are bounded for all files of a model together", async () => {
+    await using directory = await tempDir();
+    const numbers = Buffer.concat([u32(9), u32(0), u64(4096n), Buffer.alloc(4096)]);
+    const paths = [1, 2, 3].map((part) => join(directory.path, `${part}.gguf`));
+    const names = Array.from({ length: 30 }, (_, index) => [`a${index}.block_count`, { raw: numbers }] as const);
+    for (const path of paths) await writeFile(path, ggufBytes({ metadata: Object.fromEntries(names) }));
+    const files = new HeaderFiles();
+    assert.equal(await files.read(paths.slice(0, 2), (headers) => headers.length), 2);
+    await assert.rejects(
+      files.read(paths, (headers) => headers.length),
+      /larger header than any model/,
+    );
+  });
+
   it("are not believed where they are absurd", async () => {
     const facts = await read(
       ggufBytes({
@@ -171,8 +198,8 @@ describe("a file that is no model", () => {
     [
       "a list without end",
       ggufBytes({ metadata: { a: { raw: Buffer.concat([u32(9), u32(4), many]) } } }),
-      "TruncatedModel",
-      /ends within its header/,
+      "NotAModel",
+      /impossible header/,
     ],
     [
       "a list of texts without end",
@@ -205,7 +232,25 @@ describe("a file that is no model", () => {
       /impossible header/,
     ],
   ];
-  for (const [what, bytes, reason, message] of refusals) {
+  const numbers = Buffer.concat([u32(9), u32(0), u64(4096n), Buffer.alloc(4096)]);
+  const keys = (count: number): NonNullable<GgufSketch["metadata"]> =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`a${index}.block_count`, { raw: numbers }]));
+  const larger: typeof refusals = [
+    ["lists under many names that are used", ggufBytes({ metadata: keys(200) }), "NotAModel", /larger header than any/],
+    [
+      "more tensors than any model",
+      ggufBytes({ tensors: Array.from({ length: 17_000 }, () => ({ shape: [1], type: 0 })), dataBytes: 4 }),
+      "NotAModel",
+      /larger header than any/,
+    ],
+    [
+      "a header of 200 MiB",
+      ggufBytes({ metadata: { a: { raw: Buffer.concat([u32(9), u32(0), u64(200n * 2n ** 20n), Buffer.alloc(8)]) } } }),
+      "NotAModel",
+      /impossible header/,
+    ],
+  ];
+  for (const [what, bytes, reason, message] of [...refusals, ...larger]) {
     it(`is refused: ${what}`, async () => {
       const found = await read(bytes);
       assert.ok("reason" in found, JSON.stringify(found));

@@ -6,6 +6,7 @@ import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { Serial } from "../../lib/serial.ts";
 import { readGguf } from "../gguf.ts";
 import { GgufError } from "../gguf-reader.ts";
+import type { HeaderFiles } from "../header-files.ts";
 import type { Address, Network } from "./address.ts";
 import type { BlobStore } from "./blob-store.ts";
 import { addressOf, contentOf, download } from "./download.ts";
@@ -27,6 +28,7 @@ export interface ModelFetchOptions {
   /** Less than the disk's own figure in tests. */
   readonly freeBytes?: NonNullable<RoomOptions["freeBytes"]>;
   readonly connections: number;
+  readonly headers?: HeaderFiles;
 }
 
 /** Whether a pull of another model needs that source: both have one partial file. */
@@ -191,7 +193,7 @@ export class ModelFetch {
       signal,
       address,
     });
-    const fault = name.toLowerCase().endsWith(".gguf") ? await faultOf(found.path) : undefined;
+    const fault = name.toLowerCase().endsWith(".gguf") ? await faultOf(found.path, this.#options.headers) : undefined;
     if (fault !== undefined) {
       await rm(directory, { recursive: true, force: true });
       throw new FetchError(fault.reason, `${wanted.source} ${fault.message}. What came was deleted`);
@@ -205,11 +207,14 @@ export class ModelFetch {
 }
 
 /** What is wrong with a whole file that should be GGUF. A header may be newer than what this version reads. */
-async function faultOf(path: string): Promise<Pick<FetchError, "reason" | "message"> | undefined> {
+async function faultOf(
+  path: string,
+  headers: HeaderFiles | undefined,
+): Promise<Pick<FetchError, "reason" | "message"> | undefined> {
   if (!(await isGguf(path)))
     return { reason: "NotAModel", message: "is no GGUF file, as its name says: it does not begin with GGUF" };
   try {
-    await readGguf(path);
+    await readGguf(path, headers);
   } catch (error) {
     if (!(error instanceof GgufError)) throw error;
     if (error.reason !== "TruncatedModel") return undefined;

@@ -1,4 +1,5 @@
 import { BlobStore } from "./blob-store.ts";
+import { HeaderFiles } from "../header-files.ts";
 import { FlmTool } from "./flm.ts";
 import { FileThread } from "./file-thread.ts";
 import { hubFrom } from "./hub.ts";
@@ -19,6 +20,7 @@ export interface ModelPullsConfig {
   /** The number of bytes that must stay free on the disk. */
   readonly reserveBytes: number;
   readonly requested?: NonNullable<ModelPullsOptions["requested"]>;
+  readonly headers?: HeaderFiles;
   readonly onError: (error: unknown) => void;
 }
 
@@ -27,9 +29,9 @@ const connectMs = 15_000;
 /** A connection without a byte for this long is replaced. */
 const stallMs = 30_000;
 const retryMs = 250;
-const headers = { leastBytes: 1024 ** 3, limitMs: 10_000 } as const;
+const read = { leastBytes: 1024 ** 3, limitMs: 10_000 } as const;
 
-interface OpenedPulls extends AsyncDisposable {
+export interface OpenedPulls extends AsyncDisposable {
   readonly store: BlobStore;
   readonly pulls: ModelPulls;
   readonly shapes: RemoteShapes;
@@ -41,13 +43,13 @@ export async function openModelPulls(config: ModelPullsConfig): Promise<OpenedPu
   await using stack = new AsyncDisposableStack();
   const store = await BlobStore.open(config.modelsDir, config.boot);
   const fileThread = stack.use(new FileThread());
-  const { reserveBytes, requested = () => [], onError } = config;
+  const { reserveBytes, requested = () => [], headers = new HeaderFiles(), onError } = config;
   const network = { hub: hubFrom(config.env), proxies: proxiesFrom(config.env), connectMs, stallMs, retryMs };
   const rate = new RateLimit(config.bytesPerSecond);
-  const fetch = new ModelFetch({ store, fileThread, network, rate, reserveBytes, connections });
+  const fetch = new ModelFetch({ store, fileThread, network, rate, reserveBytes, connections, headers });
   const flm = new FlmTool(config.env);
   const pulls = stack.use(new ModelPulls({ store, fetch, fileThread, flm, requested, onError }));
-  const shapes = stack.use(new RemoteShapes({ network, ...headers }));
+  const shapes = stack.use(new RemoteShapes({ network, ...read }));
   const owned = stack.move();
   return { store, pulls, shapes, flm, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

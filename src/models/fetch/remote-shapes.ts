@@ -1,7 +1,9 @@
 import { canonicalJson } from "../../lib/canonical.ts";
+import { Serial } from "../../lib/serial.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { shapeOf, type ModelShape } from "../fit/shape.ts";
 import { readGgufHeader, type GgufHeader } from "../gguf-header.ts";
+import { HeaderRoom } from "../gguf-reader.ts";
 import { isProjector } from "../model-files.ts";
 import { findAddress, type Address, type Network } from "./address.ts";
 import { remoteSource } from "./remote-source.ts";
@@ -27,6 +29,8 @@ export class RemoteShapes implements AsyncDisposable {
   readonly #reading = new Map<string, { readonly requesters: Set<string>; readonly done: Promise<void> }>();
   readonly #subscribers = new Subscribers<[requester: string]>();
   readonly #closing = new AbortController();
+  /** The headers of one model at a time are in memory. */
+  readonly #turns = new Serial();
 
   constructor(options: RemoteShapesOptions) {
     this.#options = options;
@@ -89,9 +93,13 @@ export class RemoteShapes implements AsyncDisposable {
       addresses.push({ ...address, sizeBytes: address.sizeBytes });
     }
     if (addresses.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) < leastBytes) return undefined;
-    const headers: GgufHeader[] = [];
-    for (const address of addresses) headers.push(await readGgufHeader(remoteSource(address, network, signal)));
-    return shapeOf(headers);
+    return await this.#turns.run(async () => {
+      signal.throwIfAborted();
+      const headers: GgufHeader[] = [];
+      const room = new HeaderRoom();
+      for (const address of addresses) headers.push(await readGgufHeader(remoteSource(address, network, signal), room));
+      return shapeOf(headers);
+    });
   }
 }
 

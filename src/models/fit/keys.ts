@@ -1,4 +1,5 @@
 import type { GgufValue } from "../gguf-reader.ts";
+import type { UsedKey } from "../gguf-types.ts";
 
 /** Reads the keys of one architecture. */
 export class Keys {
@@ -10,18 +11,18 @@ export class Keys {
     this.#prefix = architecture;
   }
 
-  value(key: string): GgufValue | undefined {
+  value(key: UsedKey): GgufValue | undefined {
     return this.#values.get(`${this.#prefix}.${key}`);
   }
 
   /** Reads a count: a whole number that is not negative. */
-  number(key: string): number | undefined {
+  number(key: UsedKey): number | undefined {
     const value = this.value(key);
     return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
   }
 
   /** Reads the value of one layer if layers differ, or the value of all layers. */
-  at(key: string, layer: number): number | undefined {
+  at(key: UsedKey, layer: number): number | undefined {
     const value = this.value(key);
     if (!Array.isArray(value)) return this.number(key);
     const item: unknown = value[layer];

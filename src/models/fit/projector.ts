@@ -1,7 +1,6 @@
 import { stat } from "node:fs/promises";
-import { openFileSource } from "../byte-source.ts";
-import { readGgufHeader } from "../gguf-header.ts";
 import { GgufError } from "../gguf-reader.ts";
+import { HeaderFiles } from "../header-files.ts";
 import { Keys } from "./keys.ts";
 
 /** The work buffers of a picture: with flash attention, and without, where every patch is compared with every other one. */
@@ -16,26 +15,29 @@ const most = 64;
 /** The memory of projectors. A header is read again only after its file has changed. */
 export class ProjectorCache {
   readonly #known = new Map<string, Work>();
+  readonly #headers: HeaderFiles;
+
+  constructor(headers = new HeaderFiles()) {
+    this.#headers = headers;
+  }
 
   /** The weights and the work buffer of the projector in that file. Rejects where the file cannot be read. */
   async bytesOf(path: string, hasFlashAttention: boolean): Promise<number> {
     const { size, mtimeMs } = await stat(path);
     const key = `${path} ${size} ${mtimeMs}`;
-    const known = this.#known.get(key) ?? (await workIn(path));
+    const known = this.#known.get(key) ?? (await this.#read(path));
     this.#known.set(key, known);
     for (const [oldest] of this.#known) if (this.#known.size > most) this.#known.delete(oldest);
     return size + (hasFlashAttention ? known.flash : known.whole);
   }
-}
 
-async function workIn(path: string): Promise<Work> {
-  try {
-    await using source = await openFileSource(path);
-    const { values } = await readGgufHeader(source);
-    return workOf(new Keys(values, "clip.vision"));
-  } catch (error) {
-    if (error instanceof GgufError) return { flash: 0, whole: 0 };
-    throw error;
+  async #read(path: string): Promise<Work> {
+    try {
+      return await this.#headers.read([path], ([header]) => workOf(new Keys(header?.values ?? new Map(), "clip")));
+    } catch (error) {
+      if (error instanceof GgufError) return { flash: 0, whole: 0 };
+      throw error;
+    }
   }
 }
 
@@ -44,10 +46,12 @@ async function workIn(path: string): Promise<Work> {
  * `reserve_compute_meta` for encoders of LLaVA's kind; encoders of pictures of any size may take more.
  */
 function workOf(keys: Keys): Work {
-  const [image, patch, width] = ["image_size", "patch_size", "embedding_length"].map((key) => keys.number(key) ?? 0);
-  const heads = keys.number("attention.head_count") ?? 0;
-  const inner = keys.number("feed_forward_length") ?? 0;
-  if (image === undefined || patch === undefined || width === undefined || patch === 0) return { flash: 0, whole: 0 };
+  const image = keys.number("vision.image_size") ?? 0;
+  const patch = keys.number("vision.patch_size") ?? 0;
+  const width = keys.number("vision.embedding_length") ?? 0;
+  const heads = keys.number("vision.attention.head_count") ?? 0;
+  const inner = keys.number("vision.feed_forward_length") ?? 0;
+  if (patch === 0) return { flash: 0, whole: 0 };
   const patches = Math.ceil(image / patch) ** 2 + 1;
   const forward = 4 * width + inner;
   const bytes = (each: number): number => patches * (3 * patch ** 2 + each) * 4;

@@ -6,6 +6,7 @@ import { estimate, type Estimate } from "../../models/fit/estimate.ts";
 import { isBeyondHeader, isBeyondPrint, settingsOf } from "../../models/fit/flags.ts";
 import { declaredRequirement, measuredRequirement } from "../../models/fit/need.ts";
 import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
+import type { HeaderFiles } from "../../models/header-files.ts";
 import { ProjectorCache } from "../../models/fit/projector.ts";
 import { ShapeCache } from "../../models/fit/shape-cache.ts";
 import { specFit } from "../../models/fit/spec-fit.ts";
@@ -58,16 +59,19 @@ export class FitRecords {
   readonly #hardware: () => DeviceFacts;
   readonly #onError: (error: unknown) => void;
   readonly #remote: Pick<RemoteShapes, "known">;
-  readonly #shapes = new ShapeCache();
-  readonly #projectors = new ProjectorCache();
+  readonly #shapes: ShapeCache;
+  readonly #projectors: ProjectorCache;
 
   constructor(options: {
     readonly figures: Pick<FitFigureFile, "get">;
     /** As of the last probe. */
     readonly hardware: () => DeviceFacts;
     readonly remote: Pick<RemoteShapes, "known">;
+    readonly headers?: HeaderFiles;
     readonly onError: (error: unknown) => void;
   }) {
+    this.#shapes = new ShapeCache(options.headers);
+    this.#projectors = new ProjectorCache(options.headers);
     this.#figures = options.figures;
     this.#hardware = options.hardware;
     this.#remote = options.remote;

@@ -1,0 +1,48 @@
+import type { Config } from "../api/config.ts";
+import { catalogSpecsReader } from "../models/catalog-specs.ts";
+import { openModelPulls, type OpenedPulls } from "../models/fetch/open.ts";
+import { HeaderFiles } from "../models/header-files.ts";
+import { licensesReader } from "../models/licenses.ts";
+import { openRegistry, type ModelRegistry } from "../models/registry.ts";
+import type { PullStore } from "../store/state/pulls.ts";
+import type { OperatorOptions } from "./options.ts";
+
+interface OpenedModels extends AsyncDisposable {
+  readonly headers: HeaderFiles;
+  readonly fetching: OpenedPulls;
+  readonly registry: ModelRegistry;
+}
+
+/** Opens the models of this machine and the pulls of further ones. `boot` names this boot of the machine. */
+export async function openModels(
+  { modelsDir, pullBandwidth, diskReserve }: Config,
+  { env, log, catalog }: OperatorOptions,
+  { boot, pullStore }: { readonly boot: string; readonly pullStore: PullStore },
+): Promise<OpenedModels> {
+  await using stack = new AsyncDisposableStack();
+  const headers = new HeaderFiles();
+  const fetching = stack.use(
+    await openModelPulls({
+      modelsDir,
+      boot,
+      env,
+      bytesPerSecond: pullBandwidth,
+      reserveBytes: diskReserve,
+      requested: () => pullStore.requests().filter(({ action }) => action === "run" || action === "pause"),
+      headers,
+      onError: (error) => log.error({ err: error }, "a fetched model may not be on the disk yet"),
+    }),
+  );
+  const registry = stack.use(
+    await openRegistry({
+      modelsDir,
+      fetched: fetching.store,
+      flm: fetching.flm,
+      licenses: licensesReader(catalog),
+      catalog: catalogSpecsReader(catalog),
+      headers,
+    }),
+  );
+  const owned = stack.move();
+  return { headers, fetching, registry, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
