@@ -205,6 +205,8 @@ export const publishedOperatorSchema = z.strictObject({
   /** The number of published slots: with fewer files, some slot exists whose file is missing. Absent: earlier versions. */
   slotCount: z.int().min(0).optional(),
   configDir: z.string(),
+  /** Operators that ended in the last ten minutes without being asked to; absent: none. */
+  unexpectedEnds: z.strictObject({ count: z.int().min(1), lastAt: time }).optional(),
   /** Problems of the configuration that belong to no slot, e.g. SourceEmpty or a file without a valid name. */
   problems: z.array(z.strictObject({ reason: z.string(), message: z.string(), file: z.string().optional() })),
 });

@@ -43,10 +43,14 @@ async function problems(client: Client): Promise<string[]> {
 }
 
 function describe(check: Readonly<Record<string, unknown>>): string {
-  const { reasons, failed, last } = check;
+  const { reasons, failed, last, unexpected_ends: ends } = check;
   if (Array.isArray(reasons))
     return `${[...new Set(reasons.map(cell))].join(", ")}; \`berth config validate\` and the operator's log name the files`;
   if (Array.isArray(failed)) return failed.map(cell).join(", ");
   if (typeof check["free_bytes"] === "number") return `${Math.floor(check["free_bytes"] / 1024 ** 2)} MiB free`;
-  return last === undefined ? "" : `last heartbeat ${cell(last)}`;
+  const often =
+    typeof ends === "number" && ends > 0
+      ? `; operators have ended ${ends} times in the last ten minutes without being asked to: their log says why`
+      : "";
+  return last === undefined ? "" : `last heartbeat ${cell(last)}${often}`;
 }

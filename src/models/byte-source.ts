@@ -9,14 +9,19 @@ export interface ByteSource {
   readRange(start: number, length: number): Promise<Buffer>;
 }
 
-export interface OpenSource extends ByteSource, AsyncDisposable {}
+export interface OpenSource extends ByteSource, AsyncDisposable {
+  /** Differs when the file was replaced or written to. */
+  readonly stamp: string;
+}
 
 /** A file of this machine. Rejects as `open` does. */
 export async function openFileSource(path: string): Promise<OpenSource> {
   const file = await open(path, "r");
   try {
+    const { ino, size, mtimeMs } = await file.stat();
     return {
-      sizeBytes: (await file.stat()).size,
+      sizeBytes: size,
+      stamp: `${ino}:${size}:${mtimeMs}`,
       windowBytes: 256 * 1024,
       async readRange(start, length) {
         const bytes = Buffer.allocUnsafe(length);

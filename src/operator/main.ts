@@ -95,7 +95,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   opened.current = leading;
   const { instance, publisher, before } = leading;
   const inputs = stack.use(await leading.inputs());
-  const { source, demand, requests, modelTasks, engineLock } = inputs;
+  const { source, demand, requests, modelTasks, engineLock, run } = inputs;
   const { hardware: hardwareStore, groups: groupStore, pulls: pullStore } = inputs;
   const runtime = stack.use(await openRuntimes(config, instance, before.slots, { check: () => lease.check() }));
   const published = publishedBefore(before, runtime);
@@ -116,7 +116,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     }),
   );
   const { headers, fetching, registry } = stack.use(
-    await openModels(config, options, { boot: runtime.boot, pullStore }),
+    await openModels(config, options, { boot: runtime.boot, pullStore, run }),
   );
   const { isPaused } = options;
   const pullRequests = stack.use(
@@ -216,7 +216,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   const problemLog = new DeduplicatedLog(log);
   const tellProblems = (): readonly SourceProblem[] => {
     controller.restore();
-    const problems = source.problems();
+    const problems = [...source.problems(), ...run.problems()];
     problemLog.report(
       "Source",
       problems.map(({ reason, message }) => `${reason}: ${message}`),
@@ -238,11 +238,14 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
         isPaused,
         isSettled: state === "ready",
         slotCount: published.size,
+        unexpectedEnds: run.unexpectedEnds(),
         configDir: config.configDir,
         problems: publishedProblems(tellProblems()),
       }),
     }),
   );
+  const running = stack.use(run.begin());
+  options.signal.addEventListener("abort", () => running[Symbol.dispose](), { once: true });
   options.onActing();
   await Promise.race([controller.start(), aborted(options.signal)]);
   if (!options.signal.aborted) {

@@ -1,7 +1,7 @@
 import type { Config } from "../api/config.ts";
 import { catalogSpecsReader } from "../models/catalog-specs.ts";
 import { openModelPulls, type OpenedPulls } from "../models/fetch/open.ts";
-import { HeaderFiles } from "../models/header-files.ts";
+import { HeaderFiles, type ReadJournal } from "../models/header-files.ts";
 import { licensesReader } from "../models/licenses.ts";
 import { openRegistry, type ModelRegistry } from "../models/registry.ts";
 import type { PullStore } from "../store/state/pulls.ts";
@@ -17,10 +17,10 @@ interface OpenedModels extends AsyncDisposable {
 export async function openModels(
   { modelsDir, pullBandwidth, diskReserve }: Config,
   { env, log, catalog }: OperatorOptions,
-  { boot, pullStore }: { readonly boot: string; readonly pullStore: PullStore },
+  { boot, pullStore, run }: { readonly boot: string; readonly pullStore: PullStore; readonly run: ReadJournal },
 ): Promise<OpenedModels> {
   await using stack = new AsyncDisposableStack();
-  const headers = new HeaderFiles();
+  const headers = new HeaderFiles(run);
   const fetching = stack.use(
     await openModelPulls({
       modelsDir,

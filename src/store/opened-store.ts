@@ -15,6 +15,7 @@ import type { HardwareStore } from "./state/hardware.ts";
 import type { Liveness } from "./state/liveness.ts";
 import type { ModelTaskStore } from "./state/model-tasks.ts";
 import type { PullStore } from "./state/pulls.ts";
+import type { RunRecord } from "./state/run-record.ts";
 import type { OpenUpstreams } from "./state/open-upstreams.ts";
 import type {
   DemandStore,
@@ -62,6 +63,7 @@ export interface OperatorInputs extends AsyncDisposable {
   readonly modelTasks: ModelTaskStore;
   readonly engineLock: EngineLockFile;
   readonly fitFigures: FitFigureFile;
+  readonly run: RunRecord;
   /** The saved contexts of engines of that boot. `owner`: their user, where it is not this process's. */
   contextFiles(boot: string, owner: () => Promise<FileOwner | undefined>): ContextFiles;
 }

@@ -290,7 +290,7 @@ ${slotTable}`,
   it("names degraded checks with their reasons", async () => {
     const checks = {
       store: { status: "ok" },
-      operator_heartbeat: { status: "failed", last: "2026-11-21T07:00:00.000Z" },
+      operator_heartbeat: { status: "failed", last: "2026-11-21T07:00:00.000Z", unexpected_ends: 4 },
       disk: { status: "degraded", free_bytes: 5 * 1024 ** 2 + 7 },
       slots: { status: "degraded", failed: ["coder"] },
     };
@@ -299,7 +299,7 @@ ${slotTable}`,
     assert.equal(
       stdout,
       `berth 0.1.0, up 1m15s, degraded
-  operator heartbeat: failed last heartbeat 2026-11-21T07:00:00.000Z
+  operator heartbeat: failed last heartbeat 2026-11-21T07:00:00.000Z; operators have ended 4 times in the last ten minutes without being asked to: their log says why
   disk: degraded 5 MiB free
   slots: degraded coder
 

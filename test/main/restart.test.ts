@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { rm, writeFile } from "node:fs/promises";
+import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { operatorRunSchema } from "../../src/api/operator-run.ts";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { childOf } from "../support/child-of.ts";
@@ -48,8 +50,26 @@ describe("berth up, one part of which was killed and cannot be started again", (
     assert.match(berth.log(), /config\.invalid: berth\.toml port must be/);
     assert.equal(await answer(berth), 200);
     assert.equal(berth.child.exitCode, null);
+    // As if it had ended while it read a model's header.
+    const model = join(berth.modelsDir, "evil.gguf");
+    await writeTinyModel(model);
+    const { ino, size, mtimeMs } = await stat(model);
+    const run = operatorRunSchema.parse(JSON.parse(await readFile(join(berth.stateDir, "run.json"), "utf8")));
+    assert.equal(run.isRunning, true);
+    const reading = { path: model, stamp: `${ino}:${size}:${mtimeMs}` };
+    await writeFile(join(berth.stateDir, "run.json"), JSON.stringify({ ...run, reading }));
     await rm(settings);
     await until("another operator runs", () => operatorPid(berth) !== killed);
+    const health = await until("its end is known", async () => {
+      const text = await (await fetch(`${berth.url}/api/health/system`)).text();
+      return text.includes('"unexpected_ends":1') && text;
+    });
+    assert.match(health, /"reasons":\["ModelSetAside"\]/);
+    const found = await (await fetch(`${berth.url}/api/models/evil`)).text();
+    assert.match(
+      found,
+      /evil\.gguf cannot be read: an operator has ended while it read it; it is read once more in half/,
+    );
     assert.equal(pidOf(await berth.state("coder", "ready", "idle")), before);
     assert.equal(await berth.stop("SIGINT"), 0);
   });

@@ -4,9 +4,11 @@ import { mkdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { promisify } from "node:util";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { FactCache } from "../../src/models/facts.ts";
 import type { GgufFacts } from "../../src/models/gguf.ts";
 import { GgufError } from "../../src/models/gguf-reader.ts";
+import { HeaderFiles, type ReadJournal } from "../../src/models/header-files.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const facts: GgufFacts = {
@@ -40,6 +42,30 @@ describe("facts of files", () => {
     assert.ok("reason" in found);
     assert.deepEqual([found.reason, found.message], ["NotAModel", `${path} is a directory, and no GGUF file`]);
     assert.ok(!("reason" in (await cache.factsOf(directory.path))));
+  });
+
+  it("are those of one file at a time, and a file that is not to be read is tried again later", async () => {
+    await using directory = await tempDir();
+    const paths = ["a.gguf", "b.gguf", "c.gguf"].map((name) => join(directory.path, name));
+    for (const path of paths) await writeTinyModel(path);
+    let reading = 0;
+    let isRefused = true;
+    const journal: ReadJournal = {
+      read(path) {
+        if (isRefused && path === paths[1]) throw new Error("it ended an operator");
+        assert.equal(++reading, 1, "no other file is read meanwhile");
+        return { [Symbol.dispose]: () => (reading -= 1) };
+      },
+    };
+    const cache = new FactCache(new HeaderFiles(journal));
+    const look = async (): Promise<unknown> => {
+      const found = await Promise.all(paths.map(async (path) => await cache.factsOf(path)));
+      return found.map((each) => ("reason" in each ? `${each.reason}: ${each.message}` : each.facts?.name));
+    };
+    assert.deepEqual(await look(), ["tiny", `Unreadable: ${paths[1]} cannot be read: it ended an operator`, "tiny"]);
+    isRefused = false;
+    assert.deepEqual(await look(), ["tiny", "tiny", "tiny"]);
+    assert.equal(reading, 0);
   });
 
   it("are read once, and again when the file is written to or replaced", async () => {

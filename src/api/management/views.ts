@@ -239,23 +239,6 @@ export const statusSchema = z.strictObject({
   counts: z.partialRecord(z.enum(slotStates), count),
 });
 
-const checkStatus = z.enum(["ok", "degraded"]);
-export const healthSchema = z.strictObject({
-  status: checkStatus,
-  checks: z.strictObject({
-    store: z.strictObject({ status: checkStatus, reasons: z.array(z.string()) }),
-    operator_heartbeat: z.strictObject({ status: checkStatus, last: z.iso.datetime().nullable() }),
-    disk: z.strictObject({ status: checkStatus, free_bytes: z.int().min(0).nullable() }),
-    slots: z.strictObject({ status: checkStatus, failed: z.array(z.string()) }),
-    conditions: z
-      .strictObject({
-        status: checkStatus,
-        counts: z.array(z.strictObject({ kind: z.string(), type: z.string(), reason: z.string(), count })),
-      })
-      .describe("The number of resources per condition that needs a person; their records have names and messages"),
-  }),
-});
-
 /** The value as plain JSON. Throws ZodError for anything that JSON cannot hold. */
 export function jsonValue(value: unknown): z.output<typeof json> {
   return json.parse(value);

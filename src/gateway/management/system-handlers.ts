@@ -1,6 +1,7 @@
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { freeBytesMin } from "../../api/hardware.ts";
+import type { Health } from "../../api/management/health-view.ts";
 import { openApiDocument } from "../../api/management/openapi.ts";
 import type { SlotState } from "../../api/states.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
@@ -92,23 +93,10 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
   };
 }
 
-interface Health {
-  status: "ok" | "degraded";
-  checks: {
-    store: { status: "ok" | "degraded"; reasons: string[] };
-    operator_heartbeat: { status: "ok" | "degraded"; last: string | null };
-    disk: { status: "ok" | "degraded"; free_bytes: number | null };
-    slots: { status: "ok" | "degraded"; failed: string[] };
-    conditions: { status: "ok" | "degraded"; counts: ConditionCount[] };
-  };
-}
+/** An operator that has ended so often within ten minutes keeps ending. */
+const keepsEnding = 3;
 
-interface ConditionCount {
-  readonly kind: string;
-  readonly type: string;
-  readonly reason: string;
-  count: number;
-}
+type ConditionCount = Health["checks"]["conditions"]["counts"][number];
 
 /** The number of resources per condition. No names, places or messages: the route is public. */
 function countUnhealthy({ resources }: ManagementContext): ConditionCount[] {
@@ -135,10 +123,15 @@ export async function health(context: ManagementContext): Promise<Health> {
     () => null,
   );
   const counts = countUnhealthy(context);
+  const ends = operator?.unexpectedEnds?.count ?? 0;
   const word = (isOk: boolean): "ok" | "degraded" => (isOk ? "ok" : "degraded");
   const checks = {
     store: { status: word(reasons.length === 0), reasons },
-    operator_heartbeat: { status: word(context.operatorLiveness() === "live"), last: operator?.heartbeat ?? null },
+    operator_heartbeat: {
+      status: word(context.operatorLiveness() === "live" && ends < keepsEnding),
+      last: operator?.heartbeat ?? null,
+      unexpected_ends: ends,
+    },
     disk: { status: word(free !== null && free >= freeBytesMin), free_bytes: free },
     slots: { status: word(failed.length === 0), failed },
     conditions: { status: word(counts.length === 0), counts },

@@ -16,6 +16,7 @@ import { openPublisher } from "../state/publisher.ts";
 import { openRemovals } from "../state/removals.ts";
 import { openRequestStore } from "../state/requests.ts";
 import { keepReserve } from "../state/reserve.ts";
+import { RunRecord } from "../state/run-record.ts";
 import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
 import type { Lease } from "../store.ts";
 import { openFileSource } from "./file-source.ts";
@@ -55,6 +56,7 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
         options.onWarning(`${stateDir}/fit.json cannot be kept: figures of memory are made anew`),
       );
       stack.defer(() => fitFigures.settled());
+      const run = await RunRecord.open(stateDir);
       const owned = stack.move();
       const dispose = { [Symbol.asyncDispose]: () => owned.disposeAsync() };
       const contextFiles: OperatorInputs["contextFiles"] = (boot, owner) => new ContextFiles(stateDir, boot, owner);
@@ -68,6 +70,7 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
         modelTasks,
         engineLock,
         fitFigures,
+        run,
         contextFiles,
         ...dispose,
       };

@@ -13,6 +13,7 @@ import { openGroupStore } from "../state/groups.ts";
 import { openHardwareStore } from "../state/hardware.ts";
 import { openModelTaskStore } from "../state/model-tasks.ts";
 import { openPullStore } from "../state/pulls.ts";
+import { RunRecord } from "../state/run-record.ts";
 import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
 import { LeadershipLost } from "../store.ts";
 import { openCluster, type OpenClient } from "./cluster.ts";
@@ -139,6 +140,7 @@ export async function openClusterLeaderStore(
         options.onWarning(`${stateDir}/fit.json cannot be kept: figures of memory are made anew`),
       );
       parts.defer(() => fitFigures.settled());
+      const run = await RunRecord.open(stateDir);
       const all = parts.move();
       return {
         source,
@@ -150,6 +152,7 @@ export async function openClusterLeaderStore(
         modelTasks,
         engineLock,
         fitFigures,
+        run,
         contextFiles: (boot, owner) => new ContextFiles(stateDir, boot, owner),
         [Symbol.asyncDispose]: () => all.disposeAsync(),
       };

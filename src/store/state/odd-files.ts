@@ -36,7 +36,7 @@ const flat = [
   "slots",
   "upstreams",
 ];
-const files = /^(instance|operator\.json|registry\.json|engines\.lock\.yaml|operator\.lock(\..*)?)$/;
+const files = /^(instance|operator\.json|run\.json|registry\.json|engines\.lock\.yaml|operator\.lock(\..*)?)$/;
 
 /**
  * Moves to `<state>/aside/` a wrong kind of file at the path of a state file or directory: a named pipe would block its

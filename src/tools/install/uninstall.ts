@@ -61,6 +61,7 @@ export const stateParts: readonly string[] = [
   "registry.json",
   "requests",
   "reserve",
+  "run.json",
   "slots",
   "spool",
   "upstreams",

@@ -50,6 +50,22 @@ describe("health", () => {
     assert.equal((await send(gateway, "GET", "/api/health/system")).status, 200);
   });
 
+  it("tells that the operator keeps ending, although one lives", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
+    for (const [count, status] of [
+      [2, "ok"],
+      [3, "degraded"],
+    ] as const) {
+      const lastAt = new Date().toISOString();
+      await gateway.publishOperator({ heartbeat: lastAt, unexpectedEnds: { count, lastAt } });
+      await until(`${count} ends are known`, async () => {
+        const { checks } = await got(gateway, "/api/health/system");
+        const found = isRecord(checks) ? checks["operator_heartbeat"] : undefined;
+        return isRecord(found) && found["unexpected_ends"] === count && found["status"] === status;
+      });
+    }
+  });
+
   it("reports on the store, on slots and on the disk", async () => {
     await using gateway = await startGateway({ slots: { primary: { state: "error" } } });
     await gateway.publishOperator({ problems: [{ reason: "SourceEmpty", message: "nothing there" }] });
