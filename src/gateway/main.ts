@@ -232,6 +232,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     isStrict: options.isStrict === true,
     management: {
       index,
+      refreshModels: () => published.refreshRegistry(),
       operator: () => published.operator(),
       operatorLiveness: () => published.operatorLiveness(),
       traffic,

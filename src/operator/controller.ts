@@ -249,7 +249,7 @@ export class Controller implements AsyncDisposable {
 
   async #reconcile(kind: KeyKind, key: string): Promise<Done> {
     if (kind === "Registry") return await this.#sync.sync();
-    if (kind === "Pull") return (await this.#pullRequests?.sync(key)) ?? {};
+    if (kind === "Pull") return (await this.#pullRequests?.sync(key, () => this.#sync.sync())) ?? {};
     if (kind === "Slot") return await this.#reconcileSlot(key.slice("Slot/".length));
     return await this.#groups.reconcile(key.slice(groupPrefix.length));
   }

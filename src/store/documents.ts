@@ -18,6 +18,8 @@ export interface PutOptions {
 export interface Documents<T> extends AsyncDisposable {
   get(name: string): T | undefined;
   values(): Iterable<readonly [name: string, value: T]>;
+  /** Reads what is stored by now, before the change of it is seen. */
+  refresh(): Promise<void>;
   /** Resolves once it is stored, and `get` gives it. */
   put(name: string, value: T, options: PutOptions): Promise<void>;
   delete(name: string): Promise<void>;
@@ -61,6 +63,7 @@ export function documentsInFiles(stateDir: string): OpenDocuments {
     return {
       get: (name) => directory.get(name),
       values: () => directory.values(),
+      refresh: () => directory.scan(),
       async put(name, value, options) {
         if (options.isKept === true) kept.set(name, () => write(name, value, options));
         await write(name, value, options);

@@ -82,6 +82,8 @@ export interface PublishedStore extends AsyncDisposable {
   slots(): readonly PublishedSlot[];
   slot(name: string): PublishedSlot | undefined;
   registry(): PublishedRegistry;
+  /** Reads the registry as the operator has published it by now. Never rejects: where that fails the last one stays. */
+  refreshRegistry(): Promise<void>;
   operator(): PublishedOperator | undefined;
   /** The liveness of the publishing operator, by this reader's clock; `absent`: none has published yet. */
   operatorLiveness(): OperatorLiveness;

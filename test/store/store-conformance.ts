@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { GatewayStore, LeaderStore, OperatorInputs, Store } from "../../src/store/opened-store.ts";
 import type { Lease, OperatorReport } from "../../src/store/store.ts";
 import type { SlotRequest } from "../../src/api/status.ts";
+import { upstreamSpecSchema } from "../../src/api/upstream.ts";
 import { model } from "../engines/fixture.ts";
 import { until } from "../support/until.ts";
 import { published } from "./published-slot.ts";
@@ -155,6 +156,18 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
       const { slots, registry, boot } = next.store.before;
       assert.deepEqual([slots, registry?.resources, boot], [[published("a")], [], "b"]);
       assert.equal(next.store.instance, instance, "engines carry it");
+    });
+
+    it("is known of models to a gateway that asks, before it is told", async () => {
+      await using under = await open();
+      await using reader = await gateway(under, "g");
+      await using leader = await lead(under);
+      for (let round = 0; round < 5; round++) {
+        const upstreams = [{ name: `u${round}`, spec: upstreamSpecSchema.parse({ baseUrl: "https://u.test" }) }];
+        await leader.store.publisher.writeRegistry({ schema: 1, models: [], upstreams });
+        await reader.published.refreshRegistry();
+        assert.deepEqual(reader.published.registry().upstreams, upstreams);
+      }
     });
 
     it("reaches gateways with thousands of models", async () => {

@@ -33,6 +33,8 @@ import type { ViewContext } from "./views.ts";
 /** Everything that management routes act on. */
 export interface ManagementContext {
   readonly index: () => ResolutionIndex;
+  /** Brings the models of the index up to date: a pull that another gateway shows as completed may be news here. */
+  readonly refreshModels: () => Promise<void>;
   readonly operator: () => PublishedOperator | undefined;
   readonly operatorLiveness: () => OperatorLiveness;
   readonly traffic: Traffic;

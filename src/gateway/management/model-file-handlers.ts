@@ -19,7 +19,7 @@ type FileHandlers = Pick<Handlers, "deleteModel" | "scanModels" | "collectModels
 export function modelFileHandlers(context: ManagementContext): FileHandlers {
   return {
     deleteModel: async ({ params: { ref = "" }, query, request }) => {
-      const view = modelNamed(context, ref);
+      const view = await modelNamed(context, ref);
       const model = context.index().models.get(ref);
       if (view.slots.length > 0 && !query.force) {
         throw new ApiError("model.in_use", {

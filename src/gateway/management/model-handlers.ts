@@ -16,8 +16,11 @@ type ModelHandlers = Pick<
 /** Handlers of models: the registry, and the list of `/v1`. */
 export function modelHandlers(context: ManagementContext): ModelHandlers {
   return {
-    listModels: () => ({ object: "list", data: modelViews(context.index()) }),
-    getModel: ({ params: { ref = "" } }) => modelNamed(context, ref),
+    listModels: async () => {
+      await context.refreshModels();
+      return { object: "list", data: modelViews(context.index()) };
+    },
+    getModel: async ({ params: { ref = "" } }) => await modelNamed(context, ref),
     modelCatalog: async () => ({ object: "list", data: await catalogViews(context) }),
     cachedImage: async ({ params: { name = "" }, reply }) => {
       const image = await context.images.open(name);
@@ -41,10 +44,16 @@ export function modelHandlers(context: ManagementContext): ModelHandlers {
 }
 
 /** Throws ApiError `model.not_found`. */
-export function modelNamed(context: ManagementContext, ref: string): ModelView {
+export async function modelNamed(context: ManagementContext, ref: string): Promise<ModelView> {
+  await refreshIfAbsent(context, ref);
   const view = modelViewNamed(context.index(), ref);
   if (view === undefined) throw notFound(context, ref);
   return view;
+}
+
+/** Reads the published models again where this one is not on the machine: its pull may just have completed. */
+export async function refreshIfAbsent({ index, refreshModels }: ManagementContext, ref: string): Promise<void> {
+  if (index().models.get(ref)?.state !== "available") await refreshModels();
 }
 
 function notFound(context: ManagementContext, ref: string): ApiError {

@@ -11,6 +11,7 @@ import type { KnownSlot } from "../routing/index.ts";
 import { slotNamed, viewOf, type ManagementContext } from "./context.ts";
 import { guardExecFields } from "./exec-fields.ts";
 import { checkName, readManifest } from "./manifest-body.ts";
+import { refreshIfAbsent } from "./model-handlers.ts";
 import { checkSwap, checkWork } from "./slot-checks.ts";
 import { checkFit } from "./slot-fit.ts";
 import { slotDetail } from "./views.ts";
@@ -44,6 +45,7 @@ export async function changeSlot(
   client: IncomingMessage,
 ): Promise<SlotDetail> {
   const slot = slotNamed(context, name);
+  if (model !== undefined) await refreshIfAbsent(context, model);
   if (kind === "swap-model") checkSwap(context, slot, model, reset === true);
   if (write === true && model === undefined)
     throw invalidRequest([{ path: ["write"], message: "needs a model: the manifest already says what it says" }]);

@@ -33,8 +33,6 @@ export interface ModelPullsOptions {
   readonly onError: (error: unknown) => void;
 }
 
-const none: PullAmount = { bytesDone: 0 };
-
 /** Whether a model must be fetched for a slot, and the progress of that pull. */
 export type ModelPreparation =
   | { readonly state: "absent"; readonly message: string }
@@ -139,8 +137,11 @@ export class ModelPulls implements AsyncDisposable {
     const { ref } = model;
     const job = this.#jobs.followed(this.jobKey(model), requester);
     if (job === undefined) {
-      if (await this.isThere(model))
-        return { state: "fetching", message: `the model ${ref} was fetched`, progress: none };
+      if (await this.isThere(model)) {
+        const bytesTotal = this.sizeOf(model);
+        const message = `the model ${ref} was fetched`;
+        return { state: "fetching", message, progress: { bytesDone: bytesTotal, bytesTotal } };
+      }
       return { state: "absent", message: `the model ${ref} is not on this machine` };
     }
     if (job.state === "failed") {

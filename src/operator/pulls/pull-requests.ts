@@ -40,6 +40,8 @@ const publishMs = 500;
 export class PullRequests implements AsyncDisposable {
   readonly #options: PullRequestsOptions;
   readonly #ended = new Map<string, PullStatus>();
+  /** Pulls whose models are in the store, and are not published yet. */
+  readonly #fetched = new Map<string, Counts>();
   /** Models whose files are being read. */
   readonly #checks = new Map<string, Check>();
   readonly #closing = new AbortController();
@@ -81,18 +83,19 @@ export class PullRequests implements AsyncDisposable {
     return key.startsWith(prefix);
   }
 
-  /** Carries out the request as far as is possible now. */
-  async sync(key: string): Promise<Done> {
+  /** Carries out the request as far as is possible now. `publishModels`: a fetched model can be used before its pull has ended. */
+  async sync(key: string, publishModels: PublishModels): Promise<Done> {
     const { store, isPaused } = this.#options;
     const request = store.request(key.slice(prefix.length));
     if (request === undefined || isPaused) return {};
     // A slot's pull has the same id each time.
     if (request.id.startsWith(slotPrefix)) this.#ended.delete(request.id);
     // Its file could not be deleted when it ended.
-    if (this.#ended.has(request.id)) await store.remove(request.id);
-    else await this.#handle(request, key);
+    const hasEnded = this.#ended.has(request.id);
+    if (hasEnded) await store.remove(request.id);
+    const done = hasEnded ? {} : await this.#handle(request, key, publishModels);
     this.#schedule();
-    return {};
+    return done;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -103,60 +106,61 @@ export class PullRequests implements AsyncDisposable {
     await this.#publishing;
   }
 
-  async #handle(request: PullRequest, requester: string): Promise<void> {
+  async #handle(request: PullRequest, requester: string, publishModels: PublishModels): Promise<Done> {
     const { pulls, log, store } = this.#options;
     const model = modelOf(request);
     switch (request.action) {
       case "cancel":
         await this.#cancel(request, requester);
-        return;
+        return {};
       case "remove": {
         const freed = await pulls.remove(model);
         log.info(`model ${request.ref} was removed; ${freed} bytes are free`);
         await store.remove(request.id);
-        return;
+        return {};
       }
       case "verify":
-        this.#verify(request);
-        return;
+        return this.#verify(request);
       case "pause":
         // The request joins first: only a job can be paused, and there may be none yet.
         if ((await pulls.join(model, { requester, attempt: request.requestedAt })) === "there")
-          await this.#complete(request, model);
-        else pulls.pause(model, requester);
-        return;
+          return await this.#complete(request, publishModels);
+        pulls.pause(model, requester);
+        return {};
       case "run": {
         pulls.resume(model);
         const answer = await pulls.join(model, { requester, attempt: request.requestedAt });
-        if (answer === "there") {
-          await this.#complete(request, model);
-          return;
-        }
+        if (answer === "there") return await this.#complete(request, publishModels);
         const { job } = answer;
         if (request.id.startsWith(slotPrefix) && this.#slotsOf(model).length > 0) {
           // The pull goes on for the slots alone, and ends when they leave.
           await pulls.leave(model, requester);
           await store.remove(request.id);
-          return;
+          return {};
         }
-        if (job.state !== "failed") return;
+        if (job.state !== "failed") return {};
         const { reason, message, isTerminal } = job.failure;
         log.warn({ reason }, `model ${request.ref} cannot be fetched: ${message}`);
-        if (!isTerminal) return;
+        if (!isTerminal) return {};
         await pulls.leave(model, requester);
         await this.#end(request, { ...countsOf(job), state: "failed", error: { reason, message } });
-        return;
+        return {};
       }
       default:
-        request.action satisfies never;
+        return request.action satisfies never;
     }
   }
 
-  async #complete(request: PullRequest, model: WantedModel): Promise<void> {
-    const { pulls, log } = this.#options;
-    const bytesTotal = pulls.sizeOf(model);
-    log.info(`model ${request.ref} was fetched`);
-    await this.#end(request, { state: "completed", bytesDone: bytesTotal, bytesTotal, stalls: 0 });
+  async #complete(request: PullRequest, publishModels: PublishModels): Promise<Done> {
+    const bytesTotal = this.#options.pulls.sizeOf(modelOf(request));
+    const counts = { bytesDone: bytesTotal, bytesTotal, stalls: 0 };
+    this.#fetched.set(request.id, { ...counts, state: "running" });
+    this.#schedule();
+    const published = await publishModels();
+    if (published.requeueMs !== undefined) return published;
+    this.#options.log.info(`model ${request.ref} was fetched`);
+    await this.#end(request, { ...counts, state: "completed" });
+    return {};
   }
 
   async #cancel(request: PullRequest, requester: string): Promise<void> {
@@ -171,8 +175,8 @@ export class PullRequests implements AsyncDisposable {
     else await this.#end(request, { state: "cancelled", bytesDone: 0, stalls: 0 });
   }
 
-  #verify(request: PullRequest): void {
-    if (this.#checks.has(request.id)) return;
+  #verify(request: PullRequest): Done {
+    if (this.#checks.has(request.id)) return {};
     const { pulls, log } = this.#options;
     const progress = { ...newProgress(), speed: new Speed() };
     const cancelling = new AbortController();
@@ -198,10 +202,12 @@ export class PullRequests implements AsyncDisposable {
       .catch((error: unknown) => log.error({ err: error }, `the ended check of ${request.ref} cannot be deleted`))
       .finally(() => void this.#checks.delete(request.id));
     this.#checks.set(request.id, { progress, cancelling, done });
+    return {};
   }
 
   async #end(request: PullRequest, counts: Counts): Promise<void> {
     const { id, ref, files, requestedAt } = request;
+    this.#fetched.delete(id);
     this.#ended.set(id, { ...counts, id, ref, files, requestedAt, endedAt: new Date().toISOString() });
     for (const oldest of this.#ended.keys()) {
       if (this.#ended.size <= mostEnded) break;
@@ -226,10 +232,9 @@ export class PullRequests implements AsyncDisposable {
   }
 
   async #publish(): Promise<void> {
-    const { store } = this.#options;
     const publish = async (): Promise<void> => {
       try {
-        await store.publish(this.#statuses());
+        await this.#options.store.publish(this.#statuses());
         this.#failureLog.succeeded();
       } catch (error) {
         this.#failureLog.failed(error);
@@ -257,7 +262,8 @@ export class PullRequests implements AsyncDisposable {
       // What a person has paused of a slot stays the slot's pull for as long as the slot wants it.
       const isForSlot = id.startsWith(slotPrefix) && slotsOf(listed).length > 0;
       const forSlots = isForSlot ? { isForSlot, slots: slotsOf(listed) } : {};
-      return [{ ...countsOf(listed?.job), id, ref, files, ...size, requestedAt, ...forSlots }];
+      const counts = this.#fetched.get(id) ?? countsOf(listed?.job);
+      return [{ ...counts, id, ref, files, ...size, requestedAt, ...forSlots }];
     });
     const needed = [...jobs.values()].flatMap((listed): PullStatus[] => {
       const { key, model, job } = listed;
@@ -280,6 +286,7 @@ function modelOf({ ref, files, sizeBytes, isOpen }: PullRequest): WantedModel {
   return { ref, files, isOpen, ...(sizeBytes === undefined ? {} : { sizeBytes }) };
 }
 
+type PublishModels = () => Promise<Done>;
 type Counts = Pick<PullStatus, "state" | "bytesDone" | "stalls"> &
   Partial<Pick<PullStatus, "bytesTotal" | "bytesPerSecond" | "retryAt" | "error">>;
 

@@ -3,6 +3,7 @@ import { diagnosticLine } from "../../api/diagnostic.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import type { ResourceStatus } from "../../api/resource-status.ts";
 import { FailureLog } from "../../lib/failure-log.ts";
+import { Serial } from "../../lib/serial.ts";
 import type { ModelRegistry } from "../../models/registry.ts";
 import type { DeduplicatedLog } from "./deduplicated-log.ts";
 import type { Done } from "../queue.ts";
@@ -28,6 +29,8 @@ export class RegistrySync {
   #resources: readonly ResourceStatus[];
   #published = "";
   readonly #failureLog: FailureLog;
+  /** An earlier reading must not be published last. */
+  readonly #turns = new Serial();
 
   constructor(options: RegistrySyncOptions) {
     this.#options = options;
@@ -46,7 +49,12 @@ export class RegistrySync {
     return false;
   }
 
-  async sync(): Promise<Done> {
+  /** Reads the models, and publishes them. `requeueMs` where they could not be published. */
+  sync(): Promise<Done> {
+    return this.#turns.run(() => this.#sync());
+  }
+
+  async #sync(): Promise<Done> {
     const { dependencies, registry, models: known, problemLog, enqueue } = this.#options;
     const { source, conflicts } = dependencies;
     const models = source.list("Model");

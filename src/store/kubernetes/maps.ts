@@ -143,6 +143,7 @@ export class Maps implements AsyncDisposable {
       *values() {
         for (const [name, { value }] of entries) if (value !== undefined) yield [name, value];
       },
+      refresh: async () => void (await this.fresh(object)),
       put: async (name, value) => {
         const text = JSON.stringify(value);
         const isLong = Buffer.byteLength(text) > this.#roomBytes(object, name);

@@ -117,6 +117,7 @@ export async function openPublishedObjects(options: PublishedOptions): Promise<P
     slots: () => [...read.values()],
     slot: (name) => read.get(name),
     registry: () => registry.get("registry") ?? emptyRegistry,
+    refreshRegistry: () => registry.refresh().catch(onError),
     operator,
     operatorLiveness: () => {
       const record = operator();

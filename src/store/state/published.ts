@@ -93,6 +93,7 @@ export async function openPublished(
       const registry = top.get("registry");
       return registry !== undefined && "models" in registry ? registry : emptyRegistry;
     },
+    refreshRegistry: () => top.scan(),
     operator,
     operatorLiveness: () => {
       const found = operator();

@@ -8,7 +8,7 @@ import type { PullStatus } from "../../../src/api/pull.ts";
 import { modelRecordSchema } from "../../../src/api/model.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { envelopeOf } from "../../support/envelope.ts";
-import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { modelRecord, startGateway, type TestGateway } from "../../support/gateway.ts";
 
 const licensed = catalogEntrySchema.parse({
   apiVersion: "berth.dev/v1alpha1",
@@ -211,4 +211,25 @@ it("a check takes the checksums that a manifest names, and is refused where none
     [refused.status, error.message],
     [409, "unknown was not fetched by Berth, and no manifest names the sha256 of its files: no checksum is known"],
   );
+});
+
+it("a model whose pull has completed can be used at once by a gateway that was not told of it yet", async () => {
+  await using gateway = await startGateway({ slots: { primary: {} } });
+  const models = [modelRecord("other")];
+  for (let round = 0; round < 5; round++) {
+    const ref = `pulled-${round}`;
+    models.push({ ...modelRecord(ref), state: "missing", reason: "NotFetched" });
+    await gateway.publishRegistry({ models });
+    models.push({ ...modelRecord(ref) });
+    models.splice(-2, 1);
+    await gateway.publishRegistry({ models });
+    const found: unknown = await (await fetch(`${gateway.url}/api/models/${ref}`)).json();
+    assert.equal(isRecord(found) && found["state"], "available");
+    models.push(modelRecord(`also-${round}`));
+    await gateway.publishRegistry({ models });
+    assert.equal((await gateway.post("/api/slots/primary/swap", { model: `also-${round}` })).status, 202);
+    models.push(modelRecord(`third-${round}`));
+    await gateway.publishRegistry({ models });
+    assert.match(await (await fetch(`${gateway.url}/api/models`)).text(), new RegExp(`third-${round}`));
+  }
 });

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { it, mock } from "node:test";
 import type { PullStatus } from "../../../src/api/pull.ts";
 import { PullRequests } from "../../../src/operator/pulls/pull-requests.ts";
@@ -107,7 +109,7 @@ it("a check that has ended stays completed where its request cannot be deleted, 
   await at.handled[Symbol.asyncDispose]();
   at.requests.remove = remove;
   await using next = new PullRequests(at.options);
-  await next.sync("Pull/check");
+  await next.sync("Pull/check", () => at.models.publish());
   assert.deepEqual([at.requests.request("check"), at.checks.size], [undefined, 0]);
 });
 
@@ -156,4 +158,23 @@ it("a pull that is paused when its model is there already has completed", async 
   await at.put("person", "pause");
   await at.status("it has completed", ({ id, state }) => id === "person" && state === "completed");
   await until("its request is gone", () => at.requests.request("person") === undefined);
+});
+
+it("a pull has completed once its model is published, and has all its bytes until then", async () => {
+  await using at = await pullSite();
+  let attempts = 0;
+  at.models.publish = async () => {
+    attempts += 1;
+    const { bytesDone, bytesTotal } = await at.status("it has all its bytes", ({ state }) => state === "running");
+    assert.deepEqual([bytesDone, bytesTotal], [4, 4]);
+    return attempts === 1 ? { requeueMs: 1 } : {};
+  };
+  await writeFile(join(at.store.root, "blobs", "sha256-abc"), "four");
+  const files = [{ source: "hf://o/r/a.gguf", name: "a.gguf", sha256: "abc", sizeBytes: 4 }];
+  await at.store.install({ schema: 1, ref: "a", files, pulledAt: new Date().toISOString() });
+  await at.put("person", "run");
+  await until("it could not be published", () => attempts === 1);
+  assert.notEqual(at.requests.request("person"), undefined);
+  assert.deepEqual(await at.handled.sync("Pull/person", at.models.publish), {});
+  await at.status("the pull has completed", ({ id, state }) => id === "person" && state === "completed");
 });

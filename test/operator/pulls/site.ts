@@ -6,6 +6,7 @@ import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
 import { FileThread } from "../../../src/models/fetch/file-thread.ts";
 import { ModelPulls } from "../../../src/models/fetch/model-pulls.ts";
 import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
+import type { Done } from "../../../src/operator/queue.ts";
 import { PullRequests } from "../../../src/operator/pulls/pull-requests.ts";
 import { documentsInFiles } from "../../../src/store/documents.ts";
 import { openPullStore } from "../../../src/store/state/pulls.ts";
@@ -59,7 +60,10 @@ export async function pullSite() {
   const options = { store: requests, pulls, shapes, log, isPaused: false };
   const handled = stack.use(new PullRequests(options));
   let syncing: Promise<unknown> = Promise.resolve();
-  const onKey = (key: string): void => void (syncing = syncing.then(async () => await handled.sync(key)));
+  /** Called when the models are published. */
+  const models = { publish: async (): Promise<Done> => ({}) };
+  const onKey = (key: string): void =>
+    void (syncing = syncing.then(async () => await handled.sync(key, () => models.publish())));
   stack.use(handled.watch(onKey, () => undefined));
   const owned = stack.move();
   return {
@@ -70,6 +74,7 @@ export async function pullSite() {
     /** Of an operator's part that carries out requests, and that of this one. */
     options,
     handled,
+    models,
     /** Of the log. */
     lines,
     refs: (): string[] => [...running.keys()].map(({ ref }) => ref).toSorted(),
