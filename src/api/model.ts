@@ -40,7 +40,11 @@ export const modelSpecSchema = z.strictObject({
     .describe(
       "Checked when the model is fetched; a change restarts the engine. It is not computed for a file that you put in place yourself",
     ),
-  sizeBytes: z.int().min(0).optional().describe("Checked when given, recorded when not"),
+  sizeBytes: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("The bytes of all its files together, a projector included: checked when given, recorded when not"),
   engines: z.array(z.enum(engineKinds)).optional().describe("Engines that may serve it; absent: all"),
   backends: z.array(z.enum(backends)).optional().describe("Backends that may serve it; not in this version"),
   capabilities: z.array(z.enum(modelCapabilities)).optional().describe("Its capabilities; absent: read from the file"),
@@ -109,6 +113,7 @@ export const modelRecordSchema = z.strictObject({
   /** Every file of the model, absolute, shards in order. */
   files: z.array(z.string()).default([]),
   projectorPath: z.string().optional(),
+  /** Of all its files together. */
   sizeBytes: z.int().min(0).optional(),
   sha256: sha256Schema.optional(),
   /** By path: the SHA-256 that the manifest names for files that are not fetched. */

@@ -211,7 +211,15 @@ async function recordOf(
   const projector = paths.find(isProjector) ?? projectors.get(dirname(first.paths[0] ?? ""));
   // A person may name shards freely; without shard names the listed files are the parts.
   const whole = second === undefined ? first : { ...first, paths: models, shardCount: models.length };
-  return await fileRecord(cache, { ...whole, ref }, projector);
+  const record = await fileRecord(cache, { ...whole, ref }, projector);
+  // Its size is that of all its files, as it is fetched.
+  for (const path of paths.filter(isProjector)) {
+    const found = await cache.factsOf(path);
+    if ("reason" in found && found.reason === "ModelFileMissing")
+      return { ...record, state: "missing", reason: found.reason, message: found.message };
+    record.sizeBytes = (record.sizeBytes ?? 0) + (found.stamp?.sizeBytes ?? 0);
+  }
+  return record;
 }
 
 /** Absolute paths of the `file://` sources. */

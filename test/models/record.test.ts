@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { stat, truncate, writeFile } from "node:fs/promises";
+import { rm, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
@@ -82,6 +82,27 @@ describe("a model with a licence that must be accepted", () => {
         assert.equal((await recordOf({ source }, reader)).reason, isRestricted ? "LicenseNotAccepted" : "NotFetched");
       assert.equal(reads, 2);
     }
+  });
+});
+
+describe("a declared model with a projector", () => {
+  it("has the size of all its files, which is compared with the declared size", async () => {
+    await using directory = await tempDir();
+    const [model, projector] = ["m.gguf", "mmproj-m.gguf"].map((name) => join(directory.path, name));
+    assert.ok(model !== undefined && projector !== undefined);
+    await writeTinyModel(model);
+    await writeFile(projector, ggufBytes());
+    const size = (await stat(model)).size + (await stat(projector)).size;
+    const files = [{ source: `file://${model}` }, { source: `file://${projector}` }];
+    for (const more of [{}, { sizeBytes: size }]) {
+      const { state, sizeBytes, projectorPath } = await declared("m", { files, ...more });
+      assert.deepEqual([state, sizeBytes, projectorPath], ["available", size, projector]);
+    }
+    const short = await declared("m", { files, sizeBytes: size + 1 });
+    assert.deepEqual([short.state, short.reason], ["invalid", "TruncatedModel"]);
+    await rm(projector);
+    const gone = await declared("m", { files });
+    assert.deepEqual([gone.state, gone.reason], ["missing", "ModelFileMissing"]);
   });
 });
 
