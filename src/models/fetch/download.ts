@@ -37,7 +37,8 @@ export interface Downloaded {
   /** The path of the file in the directory; the caller moves the file to its place. */
   readonly path: string;
   readonly sha256: string;
-  readonly sizeBytes: number;
+  /** What was fetched: not what the caller's address had if that has changed meanwhile. */
+  readonly content: Content;
   readonly commit: string | undefined;
 }
 
@@ -70,7 +71,7 @@ export async function download(options: DownloadOptions): Promise<Downloaded> {
       await fetchSpans(options, partial, address, usesRanges);
       const sha256 = await partial.finish();
       if (content.sha256 === undefined || sha256 === content.sha256) {
-        return { path: partial.dataPath, sha256, sizeBytes: content.sizeBytes, commit: address.commit };
+        return { path: partial.dataPath, sha256, content, commit: address.commit };
       }
       if (!partial.isResumed) {
         const message = `${options.text} has the SHA-256 ${sha256}, not ${content.sha256}: what came was deleted`;

@@ -9,7 +9,7 @@ import { GgufError } from "../gguf-reader.ts";
 import type { HeaderFiles } from "../header-files.ts";
 import type { Address, Network } from "./address.ts";
 import type { BlobStore } from "./blob-store.ts";
-import { addressOf, contentOf, download } from "./download.ts";
+import { addressOf, contentOf, download, type DownloadOptions } from "./download.ts";
 import { FetchError } from "./fetch-error.ts";
 import type { FileThread } from "./file-thread.ts";
 import { doneLine, headLine, isSameContent, readJournal, type Content } from "./partial-journal.ts";
@@ -40,6 +40,8 @@ interface Part {
   readonly wanted: WantedFile;
   readonly source: WebSource;
   readonly name: string;
+  /** The facts from the manifest. */
+  readonly expected: DownloadOptions["expected"];
   readonly address: Address;
   readonly content: Content;
 }
@@ -80,6 +82,10 @@ export class ModelFetch {
     for (const part of parts) {
       const file = await this.#once(part, network, within(progress, before, total), signal, claims);
       files.push(file);
+      if (parts.length > 1 && (file.commit !== part.address.commit || file.sizeBytes !== part.content.sizeBytes)) {
+        const message = `${part.wanted.source} has changed while ${model.ref} was fetched: all its files are looked up again`;
+        throw new FetchError("FetchFailed", message);
+      }
       before += file.sizeBytes;
       progress.bytesDone = before;
     }
@@ -110,12 +116,13 @@ export class ModelFetch {
       names.add(name);
       const address = await addressOf({ source, network, signal });
       if (source.scheme === "hf" && address.commit !== undefined) commits.set(repositoryOf(source), address.commit);
-      const isOnly = model.files.length === 1;
+      const sizeBytes = model.files.length === 1 ? model.sizeBytes : undefined;
       const expected = {
         ...(wanted.sha256 === undefined ? {} : { sha256: wanted.sha256 }),
-        ...(isOnly && model.sizeBytes !== undefined ? { sizeBytes: model.sizeBytes } : {}),
+        ...(sizeBytes === undefined ? {} : { sizeBytes }),
       };
-      parts.push({ wanted, source, name, address, content: contentOf({ text: wanted.source, expected }, address) });
+      const content = contentOf({ text: wanted.source, expected }, address);
+      parts.push({ wanted, source, name, expected, address, content });
     }
     const total = totalOf(parts);
     if (model.sizeBytes !== undefined && model.sizeBytes !== total) {
@@ -156,14 +163,13 @@ export class ModelFetch {
     claims: DisposableStack,
   ): Promise<PulledFile> {
     const { store, fileThread, rate, reserveBytes, connections } = this.#options;
-    const { wanted, source, name, address, content } = part;
+    const { wanted, source, name, expected, address, content } = part;
     const { sizeBytes } = content;
-    const { commit } = address;
-    const done = (sha256: string): PulledFile => ({
+    const done = (sha256: string, bytes = sizeBytes, commit = address.commit): PulledFile => ({
       source: wanted.source,
       name,
       sha256,
-      sizeBytes,
+      sizeBytes: bytes,
       ...(commit === undefined ? {} : { commit }),
     });
     const isClaimed = async (sha256: string): Promise<boolean> => {
@@ -178,7 +184,6 @@ export class ModelFetch {
     if (known?.digest !== undefined && isSameContent(known.content, content)) {
       if (await isClaimed(known.digest)) return done(known.digest);
     }
-    const expected = { sizeBytes, ...(wanted.sha256 === undefined ? {} : { sha256: wanted.sha256 }) };
     const found = await download({
       text: wanted.source,
       source,
@@ -200,9 +205,9 @@ export class ModelFetch {
     }
     claims.use(store.claim(found.sha256));
     await store.addBlob(found.path, found.sha256);
-    const text = headLine(content) + doneLine(found.sha256);
+    const text = headLine(found.content) + doneLine(found.sha256);
     await writeFileAtomic(journal, text, { fsync: true, mode: 0o640 });
-    return done(found.sha256);
+    return done(found.sha256, found.content.sizeBytes, found.commit);
   }
 }
 

@@ -15,6 +15,7 @@ export function newProgress(): DownloadProgress {
 /** The progress of one file, counted within the progress of the whole model. */
 export function within(whole: DownloadProgress, before: number, total: number): DownloadProgress {
   const { restarts } = whole;
+  let own: number | undefined;
   return {
     get bytesDone() {
       return whole.bytesDone - before;
@@ -25,8 +26,10 @@ export function within(whole: DownloadProgress, before: number, total: number): 
     get bytesTotal() {
       return total;
     },
-    set bytesTotal(_bytes) {
-      // The size of the whole model is known.
+    set bytesTotal(bytes) {
+      // The first size of the file is a part of the known total. A file that changes meanwhile has another size.
+      if (bytes !== undefined && own !== undefined) whole.bytesTotal = total += bytes - own;
+      own = bytes;
     },
     get receivedBytes() {
       return whole.receivedBytes;

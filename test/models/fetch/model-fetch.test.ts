@@ -13,7 +13,7 @@ import { newProgress, type DownloadProgress } from "../../../src/models/fetch/pr
 import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
 import { writeTinyModel } from "../../../hack/tiny-model.ts";
-import { linkTo, serveFile, sha256Of, startFileServer, type FileServer } from "../../doubles/file-server.ts";
+import { linkTo, rangeOf, serveFile, sha256Of, startFileServer, type FileServer } from "../../doubles/file-server.ts";
 import { rejectionOf } from "../../support/rejection.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { ggufOf, mebibyte } from "./site.ts";
@@ -305,4 +305,46 @@ it("after a power cut nothing is trusted that was not brought to the disk", asyn
     ["kept"],
   );
   assert.deepEqual(await readdir(join(later.root, "blobs")), [`sha256-${sha256Of(one)}`]);
+});
+
+/** Once a part of the body was sent as `m.gguf`, the connection breaks and the hub has another file. */
+function changing(hub: Site, body: Buffer, change: () => void): void {
+  const { behave } = hub.server;
+  let gets = 0;
+  hub.server.behave = (request, response, serve, file) => {
+    if (request.method !== "GET" || request.url !== "/signed/m.gguf" || ++gets > 1)
+      return behave(request, response, serve, file);
+    change();
+    const [from, to] = rangeOf(request, body) ?? [0, body.length];
+    response.writeHead(206, { "content-range": `bytes ${from}-${to - 1}/${body.length}` });
+    return response.write(body.subarray(from, from + mebibyte), () => response.destroy());
+  };
+}
+
+it("a file of the hub that gets another length while it is fetched is fetched again from the beginning", async () => {
+  const [before, after] = [ggufOf(4 * mebibyte), ggufOf(3 * mebibyte + 5)];
+  const changed = { "m.gguf": before };
+  await using hub = await site(changed);
+  changing(hub, before, () => (changed["m.gguf"] = after));
+  const [path = ""] = await hub.fetch({ ref: "m", sources: ["hf://acme/tiny/m.gguf"] });
+  assert.equal(sha256Of(await readFile(path)), sha256Of(after));
+  assert.deepEqual([hub.progress.bytesDone, hub.progress.bytesTotal], [after.length, after.length]);
+  assert.equal(hub.store.find("m")?.files[0]?.sizeBytes, after.length);
+  assert.equal(await hub.store.hasBlob({ sha256: sha256Of(after), sizeBytes: after.length }), true);
+});
+
+it("a changed file of several begins the model again, and a changed file of a declared size is refused", async () => {
+  const [before, after] = [ggufOf(4 * mebibyte), ggufOf(3 * mebibyte + 5)];
+  for (const [sources, sizeBytes, reason] of [
+    [["hf://acme/tiny/m.gguf", "hf://acme/tiny/n.gguf"], undefined, "FetchFailed"],
+    [["hf://acme/tiny/m.gguf"], before.length, "SizeMismatch"],
+  ] as const) {
+    const changed = { "m.gguf": before, "n.gguf": projector };
+    await using hub = await site(changed);
+    changing(hub, before, () => (changed["m.gguf"] = after));
+    const model = { ref: "m", sources: [...sources], ...(sizeBytes === undefined ? {} : { sizeBytes }) };
+    const error = await rejectionOf(hub.fetch(model), FetchError);
+    assert.deepEqual([error.reason, error.isTerminal], [reason, reason === "SizeMismatch"]);
+    if (sizeBytes === undefined) assert.equal((await hub.fetch(model)).length, 2);
+  }
 });
