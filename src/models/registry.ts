@@ -7,7 +7,7 @@ import { mapLimited } from "../lib/map-limited.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { FactCache, stampOf } from "./facts.ts";
 import type { HeaderFiles } from "./header-files.ts";
-import { Listing, modelFiles, projectorsAmong } from "./model-files.ts";
+import { Listing, modelFiles, projectorsAmong, type ModelFiles, type Projectors } from "./model-files.ts";
 import type { FlmTool } from "./fetch/flm.ts";
 import type { CatalogSpecs } from "./catalog-specs.ts";
 import type { Licenses } from "./licenses.ts";
@@ -47,6 +47,8 @@ export interface RegistryOptions {
   /** FastFlowLM's own store; absent: its models are not fetched. */
   readonly flm?: Pick<FlmTool, "observe" | "watch">;
   readonly headers?: HeaderFiles;
+  /** The models that an earlier operator published: their files keep their names. */
+  readonly before?: readonly Pick<ModelRecord, "ref" | "path">[];
   readonly sweepMs?: number;
 }
 
@@ -70,13 +72,16 @@ class FileRegistry implements ModelRegistry {
   readonly #watching: Disposable | undefined;
   #watcher: FSWatcher | undefined;
   #gathering: NodeJS.Timeout | undefined;
+  /** The first file of each ref, as the last `records` has chosen it. */
+  #inForce: ReadonlyMap<string, string | undefined>;
   /** Files outside the models directory that Models name. */
   #elsewhere: readonly string[] = [];
   /** The state that the last `records`, or the sweep after it, has read. */
   #lastState: string | undefined;
   #isSweeping = false;
 
-  constructor({ modelsDir, fetched, licenses, catalog, flm, headers, sweepMs = 5000 }: RegistryOptions) {
+  constructor({ modelsDir, fetched, licenses, catalog, flm, headers, before = [], sweepMs = 5000 }: RegistryOptions) {
+    this.#inForce = new Map(before.map(({ ref, path }) => [ref, path]));
     this.#cache = new FactCache(headers);
     this.#licenses = licenses && (async () => await this.#readLicenses(licenses));
     this.#catalog = catalog;
@@ -132,10 +137,29 @@ class FileRegistry implements ModelRegistry {
       ({ ref, paths }) => modelRefSchema.safeParse(ref).success && !paths.some((path) => claimed.has(path)),
     );
     await add(
-      firsts(free, ({ ref }) => ref),
-      (found) => fileRecord(this.#cache, found, projectors.get(dirname(found.paths[0] ?? ""))),
+      Map.groupBy(free, ({ ref }) => ref),
+      (found) => this.#chosen(found, projectors),
     );
+    this.#inForce = new Map([...records].map(([ref, { path }]) => [ref, path]));
     return [...records.values()];
+  }
+
+  /**
+   * One of the files of one name: the file in force while it is whole, or else the first whole file. A copy elsewhere, or
+   * another way to the same file, changes nothing.
+   */
+  async #chosen(found: readonly ModelFiles[], projectors: Projectors): Promise<ModelRecord> {
+    const rank = ({ ref, paths: [first = ""] }: ModelFiles): number =>
+      first === this.#inForce.get(ref) ? 0 : first.length;
+    const records: ModelRecord[] = [];
+    for (const files of found.toSorted((one, other) => rank(one) - rank(other))) {
+      const record = await fileRecord(this.#cache, files, projectors.get(dirname(files.paths[0] ?? "")));
+      if (record.state === "available") return record;
+      records.push(record);
+    }
+    const [first] = records;
+    if (first === undefined) throw new Error("no file has the name");
+    return first;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -116,7 +116,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
     }),
   );
   const { headers, fetching, registry } = stack.use(
-    await openModels(config, options, { boot: runtime.boot, pullStore, run }),
+    await openModels(config, options, { boot: runtime.boot, before: before.registry, pullStore, run }),
   );
   const { isPaused } = options;
   const pullRequests = stack.use(

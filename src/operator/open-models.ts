@@ -1,4 +1,5 @@
 import type { Config } from "../api/config.ts";
+import type { PublishedRegistry } from "../api/status.ts";
 import { catalogSpecsReader } from "../models/catalog-specs.ts";
 import { openModelPulls, type OpenedPulls } from "../models/fetch/open.ts";
 import { HeaderFiles, type ReadJournal } from "../models/header-files.ts";
@@ -17,7 +18,17 @@ interface OpenedModels extends AsyncDisposable {
 export async function openModels(
   { modelsDir, pullBandwidth, diskReserve }: Config,
   { env, log, catalog }: OperatorOptions,
-  { boot, pullStore, run }: { readonly boot: string; readonly pullStore: PullStore; readonly run: ReadJournal },
+  {
+    boot,
+    before,
+    pullStore,
+    run,
+  }: {
+    readonly boot: string;
+    readonly before: PublishedRegistry | undefined;
+    readonly pullStore: PullStore;
+    readonly run: ReadJournal;
+  },
 ): Promise<OpenedModels> {
   await using stack = new AsyncDisposableStack();
   const headers = new HeaderFiles(run);
@@ -41,6 +52,7 @@ export async function openModels(
       licenses: licensesReader(catalog),
       catalog: catalogSpecsReader(catalog),
       headers,
+      before: before?.models ?? [],
     }),
   );
   const owned = stack.move();

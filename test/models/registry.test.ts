@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
-import { appendFile, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { appendFile, copyFile, mkdir, readFile, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
@@ -188,6 +188,43 @@ describe("the registry of models", () => {
       model("again", { ref: "mine", source: "file:///nowhere.gguf" }),
     ];
     assert.deepEqual(await site.states(declared), ["mine available", "tiny NotFetched"]);
+  });
+
+  it("leaves a name to the file in force, whatever copy of it or way to it comes, and across operators", async () => {
+    await using site = await opened();
+    const [first, copy] = [join(site.root, "tiny.gguf"), join(site.root, "aaa/tiny.gguf")];
+    const held = async ({ registry }: Pick<Site, "registry">): Promise<unknown> =>
+      (await registry.records([])).map(({ path, state }) => [path, state]);
+    await writeTinyModel(first);
+    assert.deepEqual(await held(site), [[first, "available"]]);
+    await mkdir(join(site.root, "aaa"));
+    await copyFile(first, copy);
+    await symlink(".", join(site.root, "loop"));
+    assert.deepEqual(await held(site), [[first, "available"]]);
+    await rm(first);
+    assert.deepEqual(await held(site), [[copy, "available"]]);
+    // It was chosen, and stays: also for the next operator.
+    await copyFile(copy, first);
+    assert.deepEqual(await held(site), [[copy, "available"]]);
+    const before = await site.registry.records([]);
+    await using next = await openRegistry({ modelsDir: site.root, before });
+    assert.deepEqual(await held({ registry: next }), [[copy, "available"]]);
+    await truncate(copy, 1000);
+    assert.deepEqual(await held({ registry: next }), [[first, "available"]]);
+  });
+
+  it("gives a name to a whole file first, then to the shortest path", async () => {
+    await using site = await opened();
+    await mkdir(join(site.root, "a"), { recursive: true });
+    await mkdir(join(site.root, "longer"));
+    await writeTinyModel(join(site.root, "longer/m.gguf"));
+    await writeFile(join(site.root, "a/m.gguf"), "GGUF");
+    const paths = async (): Promise<unknown> => (await site.registry.records([])).map(({ path }) => path);
+    assert.deepEqual(await paths(), [join(site.root, "longer/m.gguf")]);
+    await using next = await openRegistry({ modelsDir: site.root });
+    await copyFile(join(site.root, "longer/m.gguf"), join(site.root, "a/m.gguf"));
+    const [record] = await next.records([]);
+    assert.equal(record?.path, join(site.root, "a/m.gguf"));
   });
 
   it("skips names that no request could use, and keeps its models while the directory is missing", async () => {
