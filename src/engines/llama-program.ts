@@ -22,7 +22,7 @@ export function programOf(input: SlotInputs): { readonly command: readonly strin
   if (projector !== undefined && !projector.startsWith("/")) {
     return {
       reason: "ProjectorNotFound",
-      message: `this version finds a projector by its absolute path, or as mmproj*.gguf beside the model, not as ${projector}`,
+      message: `this version finds a projector by its absolute path, or beside the model, not as ${projector}`,
     };
   }
   const isContainer = placement.runs !== "program";

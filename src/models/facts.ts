@@ -1,10 +1,15 @@
 import { stat } from "node:fs/promises";
 import type { ContextCost } from "../api/context-cost.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
+import { mapLimited } from "../lib/map-limited.ts";
 import { contextCostIn } from "./fit/context-cost.ts";
 import { readGguf, type GgufFacts } from "./gguf.ts";
 import { GgufError } from "./gguf-reader.ts";
 import { HeaderFiles } from "./header-files.ts";
+import { isGgufName, isProjectorName } from "./model-files.ts";
+
+/** Files whose stamps are looked at together. */
+const looksAtOnce = 16;
 
 type Reason = "ModelFileMissing" | "NotAModel" | "TruncatedModel" | "Unreadable";
 
@@ -60,6 +65,16 @@ export class FactCache {
     return found;
   }
 
+  /** The projectors among these files: by their headers, and by their names where a header does not tell. */
+  async projectorsIn(paths: readonly string[]): Promise<ReadonlySet<string>> {
+    const found = await mapLimited(paths, looksAtOnce, async (path) => {
+      const known = await this.factsOf(path);
+      const kind = "reason" in known ? undefined : known.facts?.kind;
+      return (kind === undefined ? isProjectorName(path) : kind === "mmproj") ? [path] : [];
+    });
+    return new Set(found.flat());
+  }
+
   /**
    * The sizes of the context of a model in several files, in order, whose facts were read before. Undefined where they are
    * not known.
@@ -87,14 +102,14 @@ export class FactCache {
 
   async #open(path: string, stamp: FileStamp): Promise<FileFacts> {
     // Engines other than llama.cpp have models that are directories.
-    if (stamp.isDirectory && !path.endsWith(".gguf")) return { stamp, facts: undefined };
+    if (stamp.isDirectory && !isGgufName(path)) return { stamp, facts: undefined };
     if (stamp.isDirectory) return { stamp, reason: "NotAModel", message: `${path} is a directory, and no GGUF file` };
     try {
       return { stamp, facts: await this.#read(path, this.#headers) };
     } catch (error) {
       if (!(error instanceof GgufError)) return unreadable(path, stamp, error);
       // Another format is wrong only under a name that ends in `.gguf`: engines have formats of their own.
-      if (error.reason === "NotAModel" && !path.endsWith(".gguf")) return { stamp, facts: undefined };
+      if (error.reason === "NotAModel" && !isGgufName(path)) return { stamp, facts: undefined };
       return { stamp, reason: error.reason, message: `${path} ${error.message}` };
     }
   }

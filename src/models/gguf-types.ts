@@ -4,6 +4,7 @@ const usedKeys = [
   "architecture",
   "file_type",
   "name",
+  "type",
   "count",
   "block_count",
   "context_length",
@@ -43,6 +44,10 @@ export const keptKeys: ReadonlySet<string> = new Set(usedKeys);
 
 /** `<architecture>.pooling_type`, the values of llama.cpp's `llama_pooling_type`. */
 export const poolings = ["none", "mean", "cls", "last", "rank"] as const;
+
+/** `general.type`: what the file is. Imatrix files, adapters and vocabularies are no models that answer. */
+export const fileKinds = ["model", "mmproj", "adapter", "imatrix", "vocab"] as const;
+export type FileKind = (typeof fileKinds)[number];
 
 /** `general.file_type`, the values of llama.cpp's `llama_ftype`. */
 export const fileTypes: Readonly<Record<number, string>> = {

@@ -2,12 +2,14 @@ import type { ContextCost } from "../api/context-cost.ts";
 import { contextCostIn } from "./fit/context-cost.ts";
 import type { GgufHeader } from "./gguf-header.ts";
 import { GgufError } from "./gguf-reader.ts";
-import { fileTypes, poolings, type UsedKey } from "./gguf-types.ts";
+import { fileKinds, fileTypes, poolings, type FileKind, type UsedKey } from "./gguf-types.ts";
 import { HeaderFiles } from "./header-files.ts";
 
 /** The facts of a GGUF header (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). */
 export interface GgufFacts {
   readonly architecture: string | undefined;
+  /** Undefined where the header does not tell. */
+  readonly kind: FileKind | undefined;
   readonly name: string | undefined;
   readonly contextLength: number | undefined;
   /** Undefined where the layers are not known, and in one of several files of a model. */
@@ -51,8 +53,11 @@ function factsOf(header: GgufHeader): GgufFacts {
   const splitCount = whole32(number("split.count")) ?? 1;
   const pooling = own("pooling_type");
   const fileType = number("general.file_type");
+  const type = text("general.type");
+  const said = fileKinds.find((kind) => kind === type);
   return {
     architecture,
+    kind: architecture === "clip" ? "mmproj" : said,
     name: text("general.name"),
     contextLength: whole32(own("context_length")),
     contextCost: splitCount > 1 ? undefined : contextCostIn([header]),

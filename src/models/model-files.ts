@@ -50,7 +50,7 @@ export class Listing {
       return entries.flatMap((entry) => {
         if (entry.name.startsWith(".")) return [];
         const path = join(directory, entry.name);
-        const isModel = entry.name.endsWith(".gguf") && !entry.isDirectory();
+        const isModel = isGgufName(entry.name) && !entry.isDirectory();
         return isModel || entry.isDirectory() || entry.isSymbolicLink() ? [{ path, isModel }] : [];
       });
     } catch (error) {
@@ -67,16 +67,21 @@ interface Found {
   readonly isModel: boolean;
 }
 
-/** `mmproj*.gguf` is a vision projector, not a model. */
-export function isProjector(path: string): boolean {
-  return /^mmproj/i.test(basename(path));
+/** A file in the format of llama.cpp, by its name. */
+export function isGgufName(path: string): boolean {
+  return /\.gguf$/i.test(path);
+}
+
+/** A projector for pictures, not a model, by its name: `mmproj*.gguf`, `model-mmproj-f16.gguf`. */
+export function isProjectorName(path: string): boolean {
+  return /(?:^|[-._])mmproj/i.test(basename(path));
 }
 
 /** Projectors by directory: of those directories that hold one model and one projector. */
 export type Projectors = ReadonlyMap<string, string>;
 
 /** The projectors among these files that are clearly those of one model. */
-export function projectorsAmong(files: readonly string[]): Projectors {
+export function projectorsAmong(files: readonly string[], isProjector = isProjectorName): Projectors {
   const directories = new Map<string, string[]>();
   for (const file of files) {
     const beside = directories.get(dirname(file));
@@ -87,17 +92,17 @@ export function projectorsAmong(files: readonly string[]): Projectors {
   for (const [directory, beside] of directories) {
     const [projector, second] = beside.filter(isProjector);
     if (projector === undefined || second !== undefined) continue;
-    if (modelFiles(beside).length === 1) found.set(directory, projector);
+    if (modelFiles(beside, isProjector).length === 1) found.set(directory, projector);
   }
   return found;
 }
 
 /** Files by model: the shards of a model are one entry, projectors have none. In the order of their first files. */
-export function modelFiles(files: readonly string[]): readonly ModelFiles[] {
+export function modelFiles(files: readonly string[], isProjector = isProjectorName): readonly ModelFiles[] {
   const found = new Map<string, ModelFiles>();
   for (const path of files) {
     if (isProjector(path)) continue;
-    const stem = basename(path, ".gguf");
+    const stem = basename(path).replace(/\.gguf$/i, "");
     const { base, count } = shard.exec(stem)?.groups ?? {};
     if (base === undefined || count === undefined) {
       found.set(path, { ref: stem, paths: [path], shardCount: 1 });

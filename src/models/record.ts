@@ -9,11 +9,19 @@ import { filesOf, isWanted, remoteFiles } from "./fetch/wanted-model.ts";
 import type { ModelCapability } from "../api/names.ts";
 import type { FactCache, FileStamp } from "./facts.ts";
 import type { GgufFacts } from "./gguf.ts";
-import { isProjector, modelFiles, type ModelFiles, type Projectors } from "./model-files.ts";
+import type { FileKind } from "./gguf-types.ts";
+import { modelFiles, type ModelFiles, type Projectors } from "./model-files.ts";
 
 /** Architectures that can only embed (llama.cpp's names). */
 const embedders =
   /^(bert|nomic-bert|nomic-bert-moe|jina-bert-v2|jina-bert-v3|gemma-embedding|t5encoder|modern-bert|neo-bert|eurobert)$/;
+
+/** Why a file is no model that could answer, by what its header says it is. */
+const noModels: Partial<Record<FileKind, string>> = {
+  adapter: "an adapter (LoRA) for another model, not a model",
+  imatrix: "an importance matrix, from which quantised models are made, not a model",
+  vocab: "a vocabulary without weights, not a model",
+};
 
 /** The record of files as they are on disk. */
 export async function fileRecord(
@@ -52,6 +60,9 @@ export async function fileRecord(
     return { ...base, ...seen(stamps), state: "invalid", reason: "TruncatedModel", message };
   }
   if (head === undefined) return { ...base, ...seen(stamps) };
+  const other = head.kind === undefined ? undefined : noModels[head.kind];
+  if (other !== undefined)
+    return { ...base, ...seen(stamps), state: "invalid", reason: "NotAModel", message: `${first} is ${other}` };
   const { architecture, contextLength, quantization, pooling } = head;
   const contextCost = paths.length === 1 ? head.contextCost : await cache.contextCostOf(paths);
   return {
@@ -205,15 +216,16 @@ async function recordOf(
   paths: readonly string[],
   projectors: Projectors,
 ): Promise<ModelRecord | undefined> {
-  const models = paths.filter((path) => !isProjector(path));
-  const [first, second] = modelFiles(models);
+  const own = await cache.projectorsIn(paths);
+  const models = paths.filter((path) => !own.has(path));
+  const [first, second] = modelFiles(models, (path) => own.has(path));
   if (first === undefined) return undefined;
-  const projector = paths.find(isProjector) ?? projectors.get(dirname(first.paths[0] ?? ""));
+  const projector = [...own][0] ?? projectors.get(dirname(first.paths[0] ?? ""));
   // A person may name shards freely; without shard names the listed files are the parts.
   const whole = second === undefined ? first : { ...first, paths: models, shardCount: models.length };
   const record = await fileRecord(cache, { ...whole, ref }, projector);
   // Its size is that of all its files, as it is fetched.
-  for (const path of paths.filter(isProjector)) {
+  for (const path of own) {
     const found = await cache.factsOf(path);
     if ("reason" in found && found.reason === "ModelFileMissing")
       return { ...record, state: "missing", reason: found.reason, message: found.message };

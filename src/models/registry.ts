@@ -1,8 +1,10 @@
 import { watch, type FSWatcher } from "node:fs";
 import { mkdir } from "node:fs/promises";
-import { dirname } from "node:path";
+import { basename, dirname } from "node:path";
+import { pathToFileURL } from "node:url";
 import type { ModelRecord, ModelSpec } from "../api/model.ts";
 import { modelRefSchema } from "../api/names.ts";
+import { sha256 } from "../lib/canonical.ts";
 import { mapLimited } from "../lib/map-limited.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { FactCache, stampOf } from "./facts.ts";
@@ -113,7 +115,9 @@ class FileRegistry implements ModelRegistry {
     // Before the files are read: a change from here on is found by the next sweep.
     this.#lastState = await stateOf(known);
     this.#cache.keep(new Set(known));
-    const projectors = projectorsAmong(files);
+    const own = await this.#cache.projectorsIn(files);
+    const isProjector = (path: string): boolean => own.has(path);
+    const projectors = projectorsAmong(files, isProjector);
     const records = new Map<string, ModelRecord>();
     const add = async <T>(
       found: ReadonlyMap<string, T>,
@@ -133,13 +137,19 @@ class FileRegistry implements ModelRegistry {
     await add(fetched, async (known) => fetchedRecord(this.#cache, known, (await this.#catalog?.())?.(known.model)));
     // A file that a Model names belongs to that model, and is no further model.
     const claimed = new Set([...records.values()].flatMap((record) => record.files));
-    const free = modelFiles(files).filter(
-      ({ ref, paths }) => modelRefSchema.safeParse(ref).success && !paths.some((path) => claimed.has(path)),
-    );
+    const free = modelFiles(files, isProjector).filter(({ paths }) => !paths.some((path) => claimed.has(path)));
+    const isNamed = ({ ref }: ModelFiles): boolean => modelRefSchema.safeParse(ref).success;
     await add(
-      Map.groupBy(free, ({ ref }) => ref),
+      Map.groupBy(free.filter(isNamed), ({ ref }) => ref),
       (found) => this.#chosen(found, projectors),
     );
+    const attached = new Set([
+      ...[...records.values()].map(({ projectorPath }) => projectorPath),
+      ...declared.flatMap(({ spec }) => declaredPaths(spec)),
+    ]);
+    const left = [...own].filter((path) => !attached.has(path)).map(projectorAlone);
+    for (const record of [...left, ...free.filter((model) => !isNamed(model)).map(unnamed)])
+      if (!records.has(record.ref)) records.set(record.ref, record);
     this.#inForce = new Map([...records].map(([ref, { path }]) => [ref, path]));
     return [...records.values()];
   }
@@ -218,6 +228,32 @@ class FileRegistry implements ModelRegistry {
       this.#isSweeping = false;
     }
   }
+}
+
+/** The record of a file that is no model for anybody, so that people find it in the list. */
+function notOffered(path: string, name: string | undefined, message: string): ModelRecord {
+  return {
+    ref: modelRefSchema.safeParse(name).data ?? `unnamed-${sha256(path).slice(0, 8)}`,
+    origin: "file",
+    source: pathToFileURL(path).href,
+    path,
+    files: [path],
+    created: 0,
+    capabilities: [],
+    state: "invalid",
+    reason: "NotAModel",
+    message,
+  };
+}
+
+function unnamed({ ref: name, paths: [path = ""] }: ModelFiles): ModelRecord {
+  const message = `"${name}" can be no name of a model: rename ${path} to letters, digits and . _ : @ -`;
+  return notOffered(path, undefined, message);
+}
+
+function projectorAlone(path: string): ModelRecord {
+  const message = `${path} is a projector for pictures, and no model: it is used where one model alone lies beside it, or where a manifest's files or a slot's model.projector name it`;
+  return notOffered(path, basename(path).replace(/\.gguf$/i, ""), message);
 }
 
 /** Differs from the state of any files. */

@@ -9,7 +9,7 @@ import { errorCode, errorMessage } from "../lib/error-code.ts";
 import { mapLimited } from "../lib/map-limited.ts";
 import { FactCache } from "./facts.ts";
 import type { HeaderFiles } from "./header-files.ts";
-import { modelFiles, projectorsAmong, type ModelFiles } from "./model-files.ts";
+import { isGgufName, modelFiles, projectorsAmong, type ModelFiles } from "./model-files.ts";
 import { fileRecord } from "./record.ts";
 
 /** A cache of the hub has its files four levels deep. */
@@ -50,17 +50,19 @@ export class ModelScan {
     for (const root of roots) await this.#walk(root, { files, named, visited }, signal);
     const paths = [...files].toSorted();
     this.#cache.keep(files);
-    const ggufs = paths.filter((path) => path.endsWith(".gguf"));
-    const projectors = projectorsAmong(ggufs);
+    const ggufs = paths.filter(isGgufName);
+    const own = await this.#cache.projectorsIn(ggufs);
+    const isProjector = (path: string): boolean => own.has(path);
+    const projectors = projectorsAmong(ggufs, isProjector);
     const known = new Set(records.flatMap((record) => record.files));
     /** The holder of each ref: a model of the registry, or the first new file of that name. */
     const refs = new Map(records.map((record) => [record.ref, record]));
     const single = await mapLimited(
-      paths.filter((path) => !path.endsWith(".gguf")),
+      paths.filter((path) => !isGgufName(path)),
       readsAtOnce,
       otherModel,
     );
-    const all: Candidate[] = [...modelFiles(ggufs), ...single.flatMap((model) => model ?? [])];
+    const all: Candidate[] = [...modelFiles(ggufs, isProjector), ...single.flatMap((model) => model ?? [])];
     const found = await mapLimited(all, readsAtOnce, async (model) => {
       signal.throwIfAborted();
       const record = await fileRecord(this.#cache, model, projectors.get(dirname(model.paths[0] ?? "")));
@@ -93,8 +95,8 @@ export class ModelScan {
       for (const entry of await readdir(directory, { withFileTypes: true })) {
         if (entry.name.startsWith(".")) continue;
         const path = join(directory, entry.name);
-        const isModel = path.endsWith(".gguf") || others.has(extname(path));
-        if (path.endsWith(".gguf") && entry.isDirectory()) named.set(path, undefined);
+        const isModel = isGgufName(path) || others.has(extname(path));
+        if (isGgufName(path) && entry.isDirectory()) named.set(path, undefined);
         if (isModel && !entry.isDirectory()) files.add(path);
         else if (entry.isDirectory() && left === 0) leaveOut(path, `it lies more than ${depth} levels deep`);
         else if (left > 0 && (entry.isDirectory() || entry.isSymbolicLink())) {
@@ -132,7 +134,7 @@ function emptyDirectory(path: string, unsearched: string | undefined): FoundMode
     unsearched === undefined
       ? `${path} is a directory in which no model was found, and no model file`
       : `${path} is a directory, and no model file; ${unsearched}`;
-  return { ref: basename(path, ".gguf"), files: [path], capabilities: [], state: "invalid", message };
+  return { ref: basename(path).replace(/\.gguf$/i, ""), files: [path], capabilities: [], state: "invalid", message };
 }
 
 function whyNot(error: unknown): string {

@@ -13,6 +13,7 @@ import { tempDir } from "../support/temp-dir.ts";
 
 const facts: GgufFacts = {
   architecture: "llama",
+  kind: "model",
   name: "m",
   contextCost: undefined,
   contextLength: 1,

@@ -44,6 +44,7 @@ describe("the facts of a GGUF file", () => {
       const { parameters, ...facts } = await readGguf(path);
       assert.deepEqual(facts, {
         architecture,
+        kind: undefined,
         name,
         contextLength: 2048,
         // 2 layers × 4 heads × 16, or what comes to the same.
@@ -93,6 +94,7 @@ describe("the facts of a GGUF file", () => {
     assert.equal(await quantization({ "general.file_type": { u32: 9999 } }), "Q6_K", "a type from the future");
     assert.deepEqual(await read(ggufBytes({ metadata: llama })), {
       architecture: "llama",
+      kind: undefined,
       name: undefined,
       contextLength: undefined,
       contextCost: undefined,

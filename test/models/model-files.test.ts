@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, rename, symlink, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { describe, it } from "node:test";
-import { isProjector, Listing, modelFiles, projectorsAmong } from "../../src/models/model-files.ts";
+import { isProjectorName, Listing, modelFiles, projectorsAmong } from "../../src/models/model-files.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 describe("files by model", () => {
@@ -33,7 +33,8 @@ describe("files by model", () => {
   });
 
   it("include a projector with the model beside it, where it is clear which model that is", () => {
-    assert.ok(isProjector("/m/mmproj-x.gguf") && isProjector("/m/MMPROJ.gguf") && !isProjector("/mmproj/a.gguf"));
+    assert.ok(["mmproj-x.gguf", "MMPROJ.gguf", "B-mmproj-F16.gguf", "b.mmproj.GGUF"].every(isProjectorName));
+    assert.ok(!isProjectorName("/mmproj/a.gguf"));
     const projectorBeside = (path: string, files: readonly string[]) => projectorsAmong(files).get(dirname(path));
     const alone = ["/m/a/a.gguf", "/m/a/mmproj.gguf", "/m/b/b.gguf"];
     assert.equal(projectorBeside("/m/a/a.gguf", alone), "/m/a/mmproj.gguf");

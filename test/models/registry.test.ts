@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { appendFile, copyFile, mkdir, readFile, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
-import { modelSpecSchema, type ModelRecord } from "../../src/api/model.ts";
+import { modelRecordSchema, modelSpecSchema, type ModelRecord } from "../../src/api/model.ts";
 import type { PulledModel } from "../../src/api/pulled-model.ts";
 import { catalogSpecsReader } from "../../src/models/catalog-specs.ts";
 import { filesOf } from "../../src/models/fetch/wanted-model.ts";
@@ -16,6 +16,7 @@ import {
   type RegistryOptions,
 } from "../../src/models/registry.ts";
 import { findCatalog } from "../../src/program/shipped-catalog.ts";
+import { ggufBytes } from "../support/gguf.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
@@ -227,15 +228,58 @@ describe("the registry of models", () => {
     assert.equal(record?.path, join(site.root, "a/m.gguf"));
   });
 
-  it("skips names that no request could use, and keeps its models while the directory is missing", async () => {
+  it("offers by the header, and says why it does not offer a file", async () => {
+    await using site = await opened();
+    const put = async (name: string, type: string | undefined, architecture = "llama"): Promise<void> => {
+      const path = join(site.root, name);
+      await mkdir(dirname(path), { recursive: true });
+      const told = type === undefined ? {} : { "general.type": { text: type } };
+      await writeFile(path, ggufBytes({ metadata: { "general.architecture": { text: architecture }, ...told } }));
+    };
+    await put("vl/Model-B-Q4_K_M.gguf", "model");
+    await put("vl/Model-B-vision.GGUF", undefined, "clip");
+    await put("named/c.gguf", "model");
+    await put("named/c-mmproj-F16.gguf", undefined);
+    await put("upper/D.GGUF", "model");
+    await put("mmproj-tuned/mmproj-tuned.gguf", "model");
+    await put("lora.gguf", "adapter");
+    await put("a.imatrix.gguf", "imatrix");
+    await put("vocab.gguf", "vocab");
+    await put("модель 1.gguf", "model");
+    await put("loose-mmproj.gguf", "mmproj");
+    const records = await site.registry.records([]);
+    const told = records.map(({ ref, capabilities, projectorPath, message }) => [
+      ref.replace(/^unnamed-.*/, "unnamed"),
+      message?.replace(`${site.root}/`, "").replace(/[:,].*/, "") ?? [
+        capabilities.join(),
+        basename(projectorPath ?? ""),
+      ],
+    ]);
+    assert.deepEqual(Object.fromEntries(told), {
+      "Model-B-Q4_K_M": ["chat,vision", "Model-B-vision.GGUF"],
+      c: ["chat,vision", "c-mmproj-F16.gguf"],
+      D: ["chat", ""],
+      "mmproj-tuned": ["chat", ""],
+      lora: "lora.gguf is an adapter (LoRA) for another model",
+      "a.imatrix": "a.imatrix.gguf is an importance matrix",
+      vocab: "vocab.gguf is a vocabulary without weights",
+      unnamed: '"модель 1" can be no name of a model',
+      "loose-mmproj": "loose-mmproj.gguf is a projector for pictures",
+    });
+    for (const record of records) modelRecordSchema.parse(record);
+  });
+
+  it("lists names that no request could use, and keeps its models while the directory is missing", async () => {
     await using site = await opened();
     await writeTinyModel(join(site.root, "tiny.gguf"));
     await writeTinyModel(join(site.root, "a model with blanks.gguf"));
     await writeTinyModel(join(site.root, "-dash.gguf"));
-    assert.deepEqual(await site.states(), ["tiny available"]);
+    const unnamed = (states: readonly string[]): string[] => states.map((state) => state.replace(/-\w{8} /, " "));
+    const listed = (state: string): string[] => [`tiny ${state}`, ...[1, 2].map(() => "unnamed NotAModel")];
+    assert.deepEqual(unnamed(await site.states()), listed("available"));
     await rename(site.root, `${site.root}-away`);
-    assert.deepEqual(await site.states(), ["tiny ModelFileMissing"], "known, and said to be missing");
+    assert.deepEqual(unnamed(await site.states()), listed("ModelFileMissing"), "known, and said to be missing");
     await rename(`${site.root}-away`, site.root);
-    assert.deepEqual(await site.states(), ["tiny available"]);
+    assert.deepEqual(unnamed(await site.states()), listed("available"));
   });
 });

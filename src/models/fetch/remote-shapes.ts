@@ -4,7 +4,7 @@ import { Subscribers } from "../../lib/subscribers.ts";
 import { shapeOf, type ModelShape } from "../fit/shape.ts";
 import { readGgufHeader, type GgufHeader } from "../gguf-header.ts";
 import { HeaderRoom } from "../gguf-reader.ts";
-import { isProjector } from "../model-files.ts";
+import { isGgufName, isProjectorName } from "../model-files.ts";
 import { findAddress, type Address, type Network } from "./address.ts";
 import { remoteSource } from "./remote-source.ts";
 import { parseSource } from "./source.ts";
@@ -86,8 +86,8 @@ export class RemoteShapes implements AsyncDisposable {
     for (const { source: text } of files) {
       const source = parseSource(text);
       if (source.scheme !== "hf" && source.scheme !== "https") return undefined;
-      if (isProjector(source.fileName)) continue;
-      if (!source.fileName.endsWith(".gguf")) return undefined;
+      if (isProjectorName(source.fileName)) continue;
+      if (!isGgufName(source.fileName)) return undefined;
       const address = await findAddress(source, network, signal);
       if (address.sizeBytes === undefined) return undefined;
       addresses.push({ ...address, sizeBytes: address.sizeBytes });
