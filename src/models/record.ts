@@ -150,7 +150,9 @@ export async function declaredRecord(
   const record = await recordOf(cache, ref, paths, projectors);
   if (record === undefined) return refused("NotAModel", `${base.source} is a projector, not a model`);
   if (remote.length > 0 && record.state === "missing") return await notFetched();
-  const merged = { ...record, ...base, capabilities: spec.capabilities ?? record.capabilities };
+  const [pulled] = fetched?.model.files ?? [];
+  const recorded = remote.length === 1 && paths.length === 1 && pulled !== undefined ? { sha256: pulled.sha256 } : {};
+  const merged = { ...record, ...recorded, ...base, capabilities: spec.capabilities ?? record.capabilities };
   if (record.state !== "available" || spec.sizeBytes === undefined || spec.sizeBytes === record.sizeBytes)
     return merged;
   return {

@@ -85,6 +85,18 @@ describe("a model with a licence that must be accepted", () => {
   });
 });
 
+it("a declared model of one fetched file has the SHA-256 that was computed for it", async () => {
+  await using directory = await tempDir();
+  const path = join(directory.path, "m.gguf");
+  await writeTinyModel(path);
+  const source = "hf://o/r/m.gguf";
+  const files = [{ source, name: "m.gguf", sha256: "a".repeat(64), sizeBytes: 1 }];
+  const fetched = { model: { schema: 1 as const, ref: "m", files, pulledAt: since.toISOString() }, paths: [path] };
+  const model = { name: "m", spec: modelSpecSchema.parse({ source }), since };
+  const record = await declaredRecord(new FactCache(), model, new Map(), { fetched });
+  assert.deepEqual([record.state, record.sha256], ["available", "a".repeat(64)]);
+});
+
 describe("a declared model with a projector", () => {
   it("has the size of all its files, which is compared with the declared size", async () => {
     await using directory = await tempDir();
