@@ -13,6 +13,8 @@ import type { Sampling } from "./requests.ts";
 /** The window of repetition penalties in tokens, as in llama-server. */
 const penaltyWindow = 64;
 const windowTokens = 32;
+/** Tokens that are computed at once. A started batch cannot be cancelled: on a slow machine it takes some seconds. */
+export const batchTokens = 256;
 
 /**
  * Generates text piece by piece until the model ends, a stop sequence appears, the limit is reached or `signal` aborts.
@@ -45,8 +47,7 @@ export async function* generate(
     completionTokens: tokens.length,
   });
   if (limit === 0) return finished();
-  // The state of an earlier request is kept as far as the prompts agree: a continued chat is not read again.
-  await sequence.adaptStateToTokens(prompt.slice(0, -1), false);
+  await readPrompt(sequence, prompt, signal);
   const source = sequence.evaluate(prompt.slice(sequence.nextTokenIndex), {
     ...samplingOptions(sampling, () => tokens.slice(-penaltyWindow)),
     ...grammarState(model, grammar),
@@ -84,6 +85,24 @@ export async function* generate(
   }
   if (text.length > sent) yield { content: text.slice(sent) };
   return finished();
+}
+
+/**
+ * Reads all of a prompt but its last token, which evaluation needs. The state of an earlier request is kept as far as the
+ * prompts agree: a continued chat is not read again. Rejects within one batch when `signal` aborts.
+ */
+export async function readPrompt(
+  sequence: Pick<LlamaContextSequence, "adaptStateToTokens" | "nextTokenIndex" | "evaluateWithoutGeneratingNewTokens">,
+  prompt: readonly Token[],
+  signal: AbortSignal,
+): Promise<void> {
+  const last = prompt.length - 1;
+  await sequence.adaptStateToTokens(prompt.slice(0, last), false);
+  while (sequence.nextTokenIndex < last) {
+    signal.throwIfAborted();
+    const end = Math.min(sequence.nextTokenIndex + batchTokens, last);
+    await sequence.evaluateWithoutGeneratingNewTokens(prompt.slice(sequence.nextTokenIndex, end));
+  }
 }
 
 /** The number of tokens that fit after a prompt. Throws Refusal when none fits. */

@@ -10,7 +10,7 @@ import type { EngineArguments } from "./arguments.ts";
 import type { AnswerFormat, ChatMessage, ToolUse } from "./chat-request.ts";
 import { checkFits } from "./fit.ts";
 import { answerGrammar } from "./grammar.ts";
-import { generate } from "./generation.ts";
+import { batchTokens, generate } from "./generation.ts";
 import type { Pieces } from "./pieces.ts";
 import { contextExceeded, Refusal } from "./refusal.ts";
 import type { PlacedText, Sampling } from "./requests.ts";
@@ -35,8 +35,12 @@ export interface LoadedModel {
   chat(request: ChatRequest, signal: AbortSignal): Pieces;
   complete(prompt: string, sampling: Sampling, format: AnswerFormat | undefined, signal: AbortSignal): Pieces;
   /** Throws Refusal, also for a text that gives the model nothing to read. */
-  embed(texts: readonly PlacedText[]): Promise<{ vectors: (readonly number[])[]; tokens: number }>;
-  rerank(query: string, documents: readonly string[]): Promise<{ scores: readonly number[]; tokens: number }>;
+  embed(texts: readonly PlacedText[], signal: AbortSignal): Promise<{ vectors: (readonly number[])[]; tokens: number }>;
+  rerank(
+    query: string,
+    documents: readonly string[],
+    signal: AbortSignal,
+  ): Promise<{ scores: readonly number[]; tokens: number }>;
 }
 
 /** The functions of a model. */
@@ -77,6 +81,7 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
   const context = await model.createContext({
     contextSize,
     sequences: options.parallel,
+    batchSize: batchTokens,
     threads: options.threads,
   });
   const sequences = new Sequences(context, options.parallel);
@@ -132,11 +137,12 @@ function withBos(model: LlamaModel, tokens: Token[]): Token[] {
 async function embeddingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<Model> {
   const context = await model.createEmbeddingContext({ contextSize, threads: options.threads });
   return loadedFor("embeddings", {
-    async embed(texts) {
+    async embed(texts, signal) {
       let tokens = 0;
       const vectors: (readonly number[])[] = [];
       for (const { text, place } of texts) {
-        await checkFits(model, text, contextSize);
+        signal.throwIfAborted();
+        await checkFits(model, text, contextSize, signal);
         const tokenized = model.tokenize(text);
         // The library would answer with a vector without numbers.
         if (tokenized.length === 0)
@@ -160,13 +166,17 @@ function normalized(vector: readonly number[]): readonly number[] {
 async function rankingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<Model> {
   const context = await model.createRankingContext({ contextSize, threads: options.threads });
   return loadedFor("reranking", {
-    async rerank(query, documents) {
+    async rerank(query, documents, signal) {
       for (const document of documents) {
-        await checkFits(model, query + document, contextSize);
+        await checkFits(model, query + document, contextSize, signal);
         const tokens = context.calculateInputLength(query, document);
         if (tokens >= contextSize) throw contextExceeded(tokens, contextSize);
       }
-      const scores = await context.rankAll(query, [...documents]);
+      const scores: number[] = [];
+      for (const document of documents) {
+        signal.throwIfAborted();
+        scores.push(await context.rank(query, document));
+      }
       const tokens = [query, ...documents].reduce((sum, text) => sum + model.tokenize(text).length, 0);
       return { scores, tokens };
     },

@@ -38,7 +38,7 @@ export async function answerPost({ model, alias, path, body, response, signal }:
     }
     case "/v1/embeddings": {
       const isBase64 = isBase64Asked(body);
-      const { vectors, tokens } = await model.embed(readPlacedTexts(body["input"], "input"));
+      const { vectors, tokens } = await model.embed(readPlacedTexts(body["input"], "input"), signal);
       const data = vectors.map((vector, index) => ({
         object: "embedding",
         index,
@@ -50,7 +50,7 @@ export async function answerPost({ model, alias, path, body, response, signal }:
     case "/v1/reranking":
     case "/rerank": {
       const [query = ""] = readTexts(body["query"], "query");
-      const { scores, tokens } = await model.rerank(query, readTexts(body["documents"], "documents"));
+      const { scores, tokens } = await model.rerank(query, readTexts(body["documents"], "documents"), signal);
       const results = scores
         .map((score, index) => ({ index, relevance_score: score }))
         .toSorted((a, b) => b.relevance_score - a.relevance_score)

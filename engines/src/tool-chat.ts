@@ -9,7 +9,7 @@ import {
   type LlamaContextSequence,
 } from "node-llama-cpp";
 import type { ChatMessage, ToolUse } from "./chat-request.ts";
-import { samplingOptions, tokenLimit } from "./generation.ts";
+import { readPrompt, samplingOptions, tokenLimit } from "./generation.ts";
 import { PieceQueue, type Finished, type Pieces } from "./pieces.ts";
 import { Refusal } from "./refusal.ts";
 import type { Sampling } from "./requests.ts";
@@ -40,8 +40,11 @@ export async function* chatWithTools(
     availableFunctions: functions,
     documentFunctionParams: true,
   });
-  const promptTokens = context.contextText.tokenize(sequence.model.tokenizer).length;
+  const prompt = context.contextText.tokenize(sequence.model.tokenizer);
+  const promptTokens = prompt.length;
   const maxTokens = tokenLimit(sequence, promptTokens + callOverheadTokens, sampling);
+  // The library would read it at once, and look at the signal afterwards.
+  await readPrompt(sequence, prompt, signal);
   const queue = new PieceQueue();
   const ids = new Map<number, string>();
   let blank = "";

@@ -1,5 +1,6 @@
 import type { Derived, SlotInputs } from "./engine.ts";
 import { isOnGpu } from "./gpu-use.ts";
+import type { Mode } from "./llama-mode.ts";
 import { isServer } from "./llama-program.ts";
 
 /** With more places than this, the speed depends on which of them work, unless all share one cache. */
@@ -22,13 +23,16 @@ interface Setting {
  * llama-server ends on an unknown flag, and ignores an unknown variable. A setting in the manifest's `args` or `env` is
  * left to the manifest.
  */
-export function serverSettings(input: SlotInputs): {
+export function serverSettings(
+  input: SlotInputs,
+  use: { readonly mode: Mode; readonly projector: string | undefined },
+): {
   readonly flags: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 } {
   if (!isServer(input)) return { flags: [], env: {} };
   const { spec, placement, host } = input;
-  const open = settingsOf(input).filter(
+  const open = settingsOf(input, use).filter(
     ({ words: [flag], aliases, variable }) =>
       spec.env[variable] === undefined && !spec.args.some((word) => word === flag || aliases.includes(word)),
   );
@@ -39,7 +43,7 @@ export function serverSettings(input: SlotInputs): {
   return { flags: open.flatMap(({ words }) => (known.has(words[0]) ? words : [])), env: {} };
 }
 
-function settingsOf(input: SlotInputs): readonly Setting[] {
+function settingsOf(input: SlotInputs, use: Parameters<typeof serverSettings>[1]): readonly Setting[] {
   const { spec, placement, host } = input;
   const { contextSize, parallel } = spec.model;
   const cacheMebibytes = String(Math.ceil(promptCacheOf(input).bytes / mebibyte));
@@ -47,6 +51,8 @@ function settingsOf(input: SlotInputs): readonly Setting[] {
   const hasReport = placement.runs === "program" ? host.server?.hasTraceLevel === true : spec.image === undefined;
   return [
     ...(isSpillForbidden(input) ? [fit] : []),
+    // The tokens of an image, and a text whose vector is wanted, are computed in one batch, however many they are.
+    ...(!isOnGpu(input) && use.mode === "chat" && use.projector === undefined ? [smallBatch] : []),
     {
       words: ["--cache-ram", cacheMebibytes],
       aliases: ["-cram"],
@@ -66,6 +72,17 @@ export function sharesCache(parallel: number): boolean {
 
 /** Without it llama.cpp moves layers that do not fit to the host, which is ten times slower, without a message. */
 const fit: Setting = { words: ["--fit", "off"], aliases: ["-fit"], variable: "LLAMA_ARG_FIT", value: "off" };
+
+/**
+ * llama-server looks between two batches whether a client has left. A processor takes half a minute for the 2048 tokens of
+ * llama.cpp's own default, and computes as many tokens per second in this size.
+ */
+const smallBatch: Setting = {
+  words: ["--batch-size", "256"],
+  aliases: ["-b"],
+  variable: "LLAMA_ARG_BATCH",
+  value: "256",
+};
 
 export const unified: Setting = {
   words: ["--kv-unified"],

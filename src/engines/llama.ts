@@ -130,7 +130,7 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
   if ("reason" in program) return program;
   const listen = listenOf(input, port, container);
   const context = contextFlags({ ...input, model });
-  const settings = serverSettings(input);
+  const settings = serverSettings(input, { mode, projector });
   const contextPlace = contextPlaceOf(input, { role, ordinal: input.ordinal ?? 0 });
   const flags = [
     "--model",

@@ -11,6 +11,9 @@ export const embeddedProgram = fileURLToPath(new URL("../../engines/src/main.ts"
 
 export interface RunningEngine extends AsyncDisposable {
   readonly url: string;
+  readonly pid: number;
+  /** All output until now. */
+  log(): string;
 }
 
 /** The embedded engine alone, with a tiny model, loaded and listening on a port of its own. */
@@ -42,5 +45,5 @@ export async function startEngine(
     return (await fetch(`${url}/health`)).ok;
   });
   const owned = stack.move();
-  return { url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { url, pid: child.pid ?? 0, log: () => log, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

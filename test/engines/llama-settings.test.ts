@@ -12,7 +12,7 @@ const gibibyte = 1024 ** 3;
 /** A machine like the recorded one: 125.9 GiB, and a GPU of which CUDA has 81079 MiB. */
 const memory = { hostBytes: 135_148_564_480, gpuBytes: 81_079 * 1024 ** 2 };
 const help =
-  "-c, --ctx-size N\n-fit, --fit [on|off]\n-cram, --cache-ram N\n-kvu, --kv-unified\n--kv-unified-per-slot N\n - 4: trace (more info)\n-lv, --log-verbosity N\n";
+  "-b, --batch-size N\n-c, --ctx-size N\n-fit, --fit [on|off]\n-cram, --cache-ram N\n-kvu, --kv-unified\n--kv-unified-per-slot N\n - 4: trace (more info)\n-lv, --log-verbosity N\n";
 const facts = serverFacts(help, undefined);
 /** 32 layers, 8 heads of 128 + 128: 128 KiB a token, as Llama 3 of 8 billion weights. */
 const big = model({ contextLength: 131_072, contextCost: perToken(131_072), sizeBytes: 4_900_000_000 });
@@ -57,9 +57,43 @@ const tiny = { default: "tiny" };
 const lines: readonly [string, EngineInput, readonly string[]][] = [
   ["on a GPU", given({}), [...head, "--ctx-size", "32768", ...gpu, ...trace, ...tail, ...chat(1)]],
   [
-    "on the processor nothing can spill",
+    "on the processor nothing can spill, and a client that has left is noticed after a few tokens",
     given({ backend: "cpu" }, "cpu"),
-    [...head, "--ctx-size", "32768", "--cache-ram", "1024", ...trace, ...tail, ...chat(1)],
+    [...head, "--ctx-size", "32768", "--batch-size", "256", "--cache-ram", "1024", ...trace, ...tail, ...chat(1)],
+  ],
+  [
+    "an image is one batch on the processor too",
+    given({ backend: "cpu", model: { ...tiny, projector: "/models/mmproj.gguf" } }, "cpu"),
+    [
+      ...head,
+      "--ctx-size",
+      "32768",
+      "--cache-ram",
+      "1024",
+      ...trace,
+      ...tail,
+      ...chat(1),
+      "--mmproj",
+      "/models/mmproj.gguf",
+    ],
+  ],
+  [
+    "a text whose vector is wanted is one batch",
+    given({ backend: "cpu", capabilities: ["embeddings"] }, "cpu"),
+    [
+      ...head,
+      "--ctx-size",
+      "32768",
+      "--cache-ram",
+      "1024",
+      ...trace,
+      ...tail,
+      "--parallel",
+      "1",
+      "--embedding",
+      "--pooling",
+      "mean",
+    ],
   ],
   [
     "spilling allowed",
