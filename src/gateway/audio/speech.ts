@@ -1,9 +1,9 @@
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest } from "../../api/problems.ts";
+import { errorIn } from "../../engines/error-body.ts";
 import { isRecord } from "../../lib/record.ts";
 import { encodeRequest, parseAnswer, parseExactRequest } from "../protocols/json.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
-import { parseJson } from "../../lib/json.ts";
 
 const formats: readonly unknown[] = ["mp3", "wav", "opus", "flac", "pcm"];
 const voiceLimit = 500;
@@ -32,12 +32,11 @@ export function speechRequest(body: Buffer): Buffer {
 export const speechAnswers: AnswerTranslation = {
   answer(body) {
     const answer = parseAnswer(body);
-    const error = isRecord(answer) ? (messageOf(answer["error"]) ?? messageOf(answer["detail"])) : undefined;
+    const error = errorIn(answer).message;
     throw new ApiError("dispatch.upstream_failed", {
       message: error === undefined ? "the engine answered without audio" : `the engine failed: ${error}`,
     });
   },
-  refusal: fastApiRefusal,
 };
 
 /**
@@ -62,7 +61,6 @@ export const voicesAnswers: AnswerTranslation = {
       JSON.stringify({ object: "list", data: voices, voices: voices.map(({ id, name }) => ({ id, name })) }),
     );
   },
-  refusal: fastApiRefusal,
 };
 
 const languages: Readonly<Record<string, string>> = {
@@ -76,24 +74,6 @@ const languages: Readonly<Record<string, string>> = {
   p: "pt-BR",
   z: "zh",
 };
-
-/** FastAPI's `{"detail"}`: an object of the application, or a list of validation errors. */
-function fastApiRefusal(status: number, body: Buffer): ApiError | undefined {
-  if (status < 400 || status >= 500 || status === 401) return undefined;
-  const parsed = parseJson(body);
-  const message = isRecord(parsed) ? messageOf(parsed["detail"]) : undefined;
-  if (message === undefined) return undefined;
-  return new ApiError("dispatch.rejected", { status, message: message.slice(0, 2000), details: { upstream: parsed } });
-}
-
-function messageOf(detail: unknown): string | undefined {
-  if (typeof detail === "string") return detail;
-  if (isRecord(detail)) return typeof detail["message"] === "string" ? detail["message"] : undefined;
-  const first: unknown = Array.isArray(detail) ? detail[0] : undefined;
-  if (!isRecord(first) || typeof first["msg"] !== "string") return undefined;
-  const path = Array.isArray(first["loc"]) ? first["loc"].filter((part) => part !== "body").join(".") : "";
-  return path === "" ? first["msg"] : `${path}: ${first["msg"]}`;
-}
 
 function invalid(field: string, message: string): ApiError {
   return invalidRequest([{ path: [field], message }]);

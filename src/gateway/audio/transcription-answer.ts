@@ -1,4 +1,5 @@
 import { ApiError } from "../../api/errors.ts";
+import { errorIn } from "../../engines/error-body.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseAnswer } from "../protocols/json.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
@@ -37,7 +38,5 @@ function failed(message: string): ApiError {
 }
 
 function errorOf(text: string): string {
-  const parsed = parseJson(text);
-  const error = isRecord(parsed) ? (parsed["error"] ?? parsed["detail"]) : undefined;
-  return typeof error === "string" ? error : isRecord(error) ? String(error["message"]) : text.trim();
+  return errorIn(parseJson(text)).message ?? text.trim();
 }

@@ -1,15 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
-import { isRecord } from "../../lib/record.ts";
+import { errorIn, requestMistake, type EngineError } from "../../engines/error-body.ts";
 import { withoutPaths } from "../../lib/without-paths.ts";
-
-/** An engine's error, in any of the shapes that engines use. */
-interface EngineError {
-  readonly message: string | undefined;
-  readonly type: unknown;
-  readonly code: unknown;
-  readonly requested: unknown;
-  readonly size: unknown;
-}
 
 /**
  * The failure of an engine that means a mistake of the client, with any status: a prompt beyond the context has the
@@ -22,20 +13,13 @@ export function clientError(status: number, body: unknown): ApiError | undefined
   if (overflow !== undefined) return contextExceeded(overflow, status < 500 ? showable(body) : undefined);
   // 502 and above are about the engine's own backend, or its load.
   if (status !== 500 && status !== 501) return undefined;
-  const words = clientMessage(error);
-  return words === undefined ? undefined : new ApiError("dispatch.rejected", { message: words });
+  const words = requestMistake(error);
+  return words === undefined ? undefined : new ApiError("dispatch.rejected", { message: cleaned(words) });
 }
 
 /** The part of an engine's body that can be shown: a deeply nested value can be parsed, but not serialised. */
 export function showable(body: unknown): unknown {
   return isShallow(body) ? body : undefined;
-}
-
-/** The engine's error: `{"error": {…}}`, `{"error": "…"}`, or the fields at the top. */
-export function errorIn(body: unknown): EngineError {
-  const inner = isRecord(body) && "error" in body ? body["error"] : body;
-  const { message, type, code, n_prompt_tokens: requested, n_ctx: size } = isRecord(inner) ? inner : { message: inner };
-  return { message: typeof message === "string" ? message : undefined, type, code, requested, size };
 }
 
 interface Overflow {
@@ -82,24 +66,6 @@ function contextExceeded({ requested, size }: Overflow, upstream: unknown): ApiE
     },
     ...(upstream === undefined ? {} : { details: { upstream } }),
   });
-}
-
-/** Mistakes that `llama-server` reports with a 500, and the client's message; absent: the engine's own. */
-const serverMistakes: readonly { readonly words: RegExp; readonly message?: string }[] = [
-  {
-    words: /^(?:image|audio|video) input is not supported/,
-    message: "the model takes texts alone: it has no projector (model.projector) for images or sound",
-  },
-  { words: /^"prompt" elements must be/, message: "the input must be a text, a list of tokens, or a list of these" },
-  { words: /^Failed to (?:parse (?:messages|tools|tool_choice)|load (?:image|audio))\b/ },
-];
-/** Error types that mean a client's mistake. */
-const mistakeTypes: ReadonlySet<unknown> = new Set(["invalid_request_error", "not_supported_error"]);
-
-function clientMessage({ message, type }: EngineError): string | undefined {
-  const known = serverMistakes.find(({ words }) => words.test(message ?? ""));
-  if (known === undefined && !mistakeTypes.has(type)) return undefined;
-  return known?.message ?? cleaned(message ?? "the engine refused the request");
 }
 
 /** A message about a failure within the engine may hold its paths and addresses (CONTRACT "Errors"). */

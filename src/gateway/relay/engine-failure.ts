@@ -1,7 +1,8 @@
 import { ApiError } from "../../api/errors.ts";
 import type { ExchangeError } from "../../lib/exchange.ts";
 import { parseJson } from "../../lib/json.ts";
-import { showable, clientError, errorIn } from "./client-error.ts";
+import { errorIn } from "../../engines/error-body.ts";
+import { showable, clientError } from "./client-error.ts";
 
 /** The client's error when the engine gave no complete answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { speechAnswers, speechRequest, voicesAnswers } from "../../../src/gateway/audio/speech.ts";
+import { engineRefusal } from "../../../src/gateway/relay/engine-failure.ts";
 import { kokoroVoices, startKokoroDouble, type KokoroDoubleOptions } from "../../doubles/kokoro.ts";
 
 const least = { model: "tts", input: "hello", voice: "af_heart" };
@@ -80,25 +81,25 @@ async function ask(options: KokoroDoubleOptions, fields: object): Promise<{ stat
 describe("speechAnswers", () => {
   it("reports a refusal of Kokoro with its message", async () => {
     const { status, body } = await ask({}, { ...least, model: "kokoro", voice: "nobody" });
-    const failure = speechAnswers.refusal?.(status, body);
-    assert.equal(failure?.code, "dispatch.rejected");
-    assert.equal(failure?.status, 400);
-    assert.match(failure?.message ?? "", /^Voice 'nobody' not found/);
+    const failure = engineRefusal(status, body, undefined);
+    assert.equal(failure.code, "dispatch.rejected");
+    assert.equal(failure.status, 400);
+    assert.match(failure.message, /^Voice 'nobody' not found/);
   });
 
   it("reports the findings of its validation, by field", async () => {
     const { status, body } = await ask({}, { ...least, model: "kokoro", speed: 9 });
-    const failure = speechAnswers.refusal?.(status, body);
-    assert.equal(failure?.status, 422);
-    assert.equal(failure?.message, "speed: Input should be less than or equal to 4");
+    const failure = engineRefusal(status, body, undefined);
+    assert.equal(failure.status, 422);
+    assert.equal(failure.message, "speed: Input should be less than or equal to 4");
   });
 
-  it("leaves failures and unknown answers to the rule for all engines", async () => {
+  it("is not quoted where it failed, or says nothing", async () => {
     const failed = await ask({ fault: "fail" }, { ...least, model: "kokoro" });
     assert.equal(failed.status, 500);
-    assert.equal(speechAnswers.refusal?.(failed.status, failed.body), undefined);
+    assert.equal(engineRefusal(failed.status, failed.body, undefined).code, "dispatch.upstream_failed");
     for (const body of ["<html>", "{}", '{"detail":[]}', '{"detail":{}}', "[]"])
-      assert.equal(speechAnswers.refusal?.(400, Buffer.from(body)), undefined, body);
+      assert.equal(engineRefusal(400, Buffer.from(body), undefined).message, "the engine answered 400", body);
   });
 
   it("reports JSON in place of audio as a failure of the engine", async () => {

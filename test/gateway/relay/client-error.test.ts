@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import OpenAI from "openai";
 import { clientError } from "../../../src/gateway/relay/client-error.ts";
-import { engineEventFailure } from "../../../src/gateway/relay/engine-failure.ts";
+import { engineEventFailure, engineRefusal } from "../../../src/gateway/relay/engine-failure.ts";
 import { refusalFailure } from "../../../src/gateway/upstreams/provider-failure.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { json, scriptedEngine } from "../../support/scripted-engine.ts";
@@ -124,6 +124,24 @@ describe("a client's mistake that an engine reports as its own failure", () => {
       "Failed to parse tools: Missing tool function: {}",
     ],
     [
+      "Unable to generate parser for this template.\nWhile executing CallExpression at line 1, column 134 in source:\n...first %}{{ raise_exception('…') }}\n           ^\nError: Jinja Exception: Conversation roles must alternate user/assistant/user/assistant/...",
+      "server_error",
+      500,
+      "Conversation roles must alternate user/assistant/user/assistant/...",
+    ],
+    [
+      "Conversation roles must alternate user/assistant/user/assistant/... at row 19, column 27:\n{%- if x %}\n  {{ raise_exception() }}",
+      "server_error",
+      500,
+      "Conversation roles must alternate user/assistant/user/assistant/...",
+    ],
+    [
+      "Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] parse error at line 1",
+      "server_error",
+      500,
+      "Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] parse error at line 1",
+    ],
+    [
       "no such voice in /srv/models/a.bin at http://10.0.0.1:8081/x",
       "invalid_request_error",
       500,
@@ -153,6 +171,16 @@ describe("a client's mistake that an engine reports as its own failure", () => {
     [400, { error: { message: "temperature must be a number", type: "invalid_request_error" } }],
   ] as const)
     it(`is not ${status} ${JSON.stringify(body)}`, () => assert.equal(clientError(status, body), undefined));
+
+  for (const [body, told] of [
+    [{ detail: "no such model" }, "no such model"],
+    [{ detail: { error: "validation_error", message: "no such voice" } }, "no such voice"],
+    [{ detail: [{ loc: ["body", "speed"], msg: "must be less than 4" }] }, "speed: must be less than 4"],
+  ] as const)
+    it(`is FastAPI's detail: ${told}`, () => {
+      const failure = engineRefusal(422, Buffer.from(JSON.stringify(body)), undefined);
+      assert.deepEqual([failure.code, failure.status, failure.message], ["dispatch.rejected", 422, told]);
+    });
 
   it("is not tried again by an SDK", async () => {
     const message = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj";
