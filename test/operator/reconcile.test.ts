@@ -60,6 +60,24 @@ test("a llama engine gets a warm-up request before it is ready, and a failing wa
   assert.equal(site.state("primary"), "ready");
 });
 
+test("an engine that refuses the warm-up request stalls its slot at once, until an edit or a restart", async () => {
+  await using site = new Site();
+  site.runtime.manner("primary").probe = "warm-up-refused";
+  await site.start();
+  site.source.save("primary", { model: { default: "tiny" } });
+  await site.advance(2);
+  const told = "/v1/chat/completions answered 400: no such role";
+  const { lastError, nextRetryAt } = site.slot("primary").status;
+  assert.deepEqual([site.state("primary"), site.condition("primary", "Stalled")], ["error", "True/WarmUpRefused"]);
+  assert.deepEqual([lastError?.reason, lastError?.message, nextRetryAt], ["WarmUpRefused", told, undefined]);
+  await site.advance(60);
+  assert.deepEqual(site.deeds("primary"), ["start main", "stop main"]);
+  site.runtime.manner("primary").probe = "healthy";
+  await site.request("primary", "restart");
+  await site.advance(6);
+  assert.equal(site.state("primary"), "ready");
+});
+
 test("a source that counts its specs says which generation is published", async () => {
   await using site = new Site();
   await site.start();

@@ -43,6 +43,7 @@ const sentences: Readonly<Record<string, string>> = {
   Unreadable: "its model's file cannot be read",
   UnsupportedSource: "its model's source is not supported",
   Vanished: "its engine is gone",
+  WarmUpRefused: "its engine refuses the first request",
   WrongEngine: "its engine cannot load its model",
   WrongPlatform: "its container image is for another platform",
 };

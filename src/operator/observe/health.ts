@@ -162,7 +162,8 @@ export class HealthRecords implements Disposable {
       const { warmUpAt: _past, ...rest } = before;
       // The probe has passed: the warm-up is repeated after its delay, and the other facts do not change meanwhile.
       const warmUpFailures = isWarm ? 0 : before.warmUpFailures + 1;
-      return { ...rest, isWarm, message, warmUpMessage: message, warmUpFailures, ...seen };
+      const refused = result.outcome === "failed" && result.isRefused === true ? { isRefused: true as const } : {};
+      return { ...rest, isWarm, message, warmUpMessage: message, warmUpFailures, ...refused, ...seen };
     });
   }
 

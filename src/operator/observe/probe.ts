@@ -1,15 +1,17 @@
 import type { WarmUp } from "../../engines/engine.ts";
+import { errorIn, requestMistake } from "../../engines/error-body.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { ExchangeError } from "../../lib/exchange.ts";
 import { EnginePool } from "../../lib/http1/client.ts";
+import { parseJson } from "../../lib/json.ts";
 import { wholeAnswer } from "../../lib/whole-answer.ts";
 
 export type ProbeResult =
   | { readonly outcome: "healthy" }
   /** The engine answers that it still loads. */
   | { readonly outcome: "loading"; readonly message: string }
-  /** `status`: of the answer, if any. */
-  | { readonly outcome: "failed"; readonly message: string; readonly status?: number };
+  /** `status`: of the answer, if any. `isRefused`: the request itself is at fault, so that another try is refused too. */
+  | { readonly outcome: "failed"; readonly message: string; readonly status?: number; readonly isRefused?: true };
 
 export interface ProbeRequest {
   readonly host: string;
@@ -31,6 +33,8 @@ export type Probe = (probe: ProbeRequest) => Promise<ProbeResult>;
 
 /** The rest of a longer answer says nothing about health. */
 const answerLimitBytes = 65_536;
+/** Refusals that another time may end: a time-out, too early, too many requests. */
+const passing: ReadonlySet<number> = new Set([408, 425, 429]);
 /** The path comes from a manifest: a space or a line end would begin another part of the request. */
 const validPath = /^\/[\x21-\x7e]*$/;
 
@@ -60,8 +64,14 @@ async function send({ host, port, path, timeoutMs, body, form, bearer, signal }:
     { timeoutMs, signal, limitBytes: answerLimitBytes, isCut: true },
   );
   if (status >= 200 && status < 300) return { outcome: "healthy" };
-  const message = `${shown(path)} answered ${status}: ${oneLine(text.toString())}`;
-  return status === 503 ? { outcome: "loading", message } : { outcome: "failed", message, status };
+  const error = errorIn(parseJson(text));
+  const mistake = status === 500 ? requestMistake(error) : undefined;
+  const message = `${shown(path)} answered ${status}: ${oneLine(mistake ?? error.message ?? text.toString())}`;
+  if (status === 503) return { outcome: "loading", message };
+  // Only a request with a body can be at fault.
+  const isRefused =
+    payload !== undefined && (mistake !== undefined || (status >= 400 && status < 500 && !passing.has(status)));
+  return { outcome: "failed", message, status, ...(isRefused ? { isRefused } : {}) };
 }
 
 async function encoded(

@@ -23,7 +23,13 @@ import type { Decision } from "./decision.ts";
 import { hasReplicas, isServedByOthers, type ProcessInput } from "./processes.ts";
 
 /** Only a person can mend these: no attempt until the spec changes or a request comes. */
-const terminalReasons: ReadonlySet<string> = new Set(["StartFailed", "ImageNotFound", "Unauthorized", "WrongPlatform"]);
+const terminalReasons: ReadonlySet<string> = new Set([
+  "StartFailed",
+  "ImageNotFound",
+  "Unauthorized",
+  "WrongPlatform",
+  "WarmUpRefused",
+]);
 /** Of these a cluster may mend by itself: its Git tool brings the image, or the Secret of its registry, after the slot. */
 const mendedReasons: ReadonlySet<string> = new Set(["ImageNotFound", "Unauthorized"]);
 /** An engine that was ready for this long and ends has not failed to start (DECISIONS 9). */
@@ -189,7 +195,7 @@ function fail(input: ProcessInput, process: Observed, reason: string, message: s
   return failure(input, { reason, message, isSteady: false, steps: stop([process], message) });
 }
 
-/** A started process does not become ready: a stranger has its port, or its time is over. */
+/** A started process does not become ready: a stranger has its port, it refuses its first request, or its time is over. */
 export function startupFailed(input: ProcessInput): Decision | undefined {
   const limit = input.spec?.probe.startupSeconds ?? 600;
   for (const process of running(input)) {
@@ -198,6 +204,7 @@ export function startupFailed(input: ProcessInput): Decision | undefined {
     if (process.isPortTaken && !process.isListening) {
       return fail(input, process, "PortInUse", `another process listens on port ${process.port}`);
     }
+    if (health?.isRefused === true) return fail(input, process, "WarmUpRefused", health.message);
     const begunAt = Math.max(startOf(input, process), process.begunAt?.getTime() ?? 0);
     if (input.now.getTime() - begunAt > limit * 1000) {
       const seen = health?.message === undefined || health.message === "" ? "it never listened" : health.message;

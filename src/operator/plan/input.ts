@@ -62,6 +62,8 @@ export interface Health {
   readonly lostAt?: Date;
   /** The warm-up request failed: it is sent again at this time. */
   readonly warmUpAt?: Date;
+  /** The engine refused the warm-up request, and would refuse another one: `message` has its sentence. */
+  readonly isRefused?: true;
   /** The protocols that it answered when it became warm; undefined: not probed. */
   readonly protocols?: readonly EngineProtocol[];
   /** A probe is due; `isAwaited`: before anything is decided about it. Absent: not yet. */
