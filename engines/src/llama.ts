@@ -15,7 +15,7 @@ import type { Pieces } from "./pieces.ts";
 import { contextExceeded, Refusal } from "./refusal.ts";
 import type { PlacedText, Sampling } from "./requests.ts";
 import { Sequences } from "./sequences.ts";
-import { renderChat } from "./template.ts";
+import { chatRenderer } from "./template.ts";
 import { chatWithTools } from "./tool-chat.ts";
 
 /** The context of slots without a size: enough for a chat, small enough for any machine. */
@@ -85,7 +85,10 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
     threads: options.threads,
   });
   const sequences = new Sequences(context, options.parallel);
-  const template = model.fileInfo.metadata.tokenizer?.chat_template;
+  const render = chatRenderer(model.fileInfo.metadata.tokenizer?.chat_template, {
+    bos: model.tokens.bosString ?? "",
+    eos: model.tokens.eosString ?? "",
+  });
   // The family whose format a model's calls have is found by rendering its template: once, when it is first needed.
   let family: ChatWrapper | undefined;
   async function* run(
@@ -119,11 +122,7 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
           throw new Refusal(400, "this engine holds an answer to a format or offers tools, not both");
         return callTools(messages, toolUse, sampling, signal);
       }
-      const text = renderChat(template, messages, {
-        bos: model.tokens.bosString ?? "",
-        eos: model.tokens.eosString ?? "",
-      });
-      return run(text, true, sampling, format, signal);
+      return run(render(messages), true, sampling, format, signal);
     },
     complete: (prompt, sampling, format, signal) => run(prompt, false, sampling, format, signal),
   });
