@@ -17,7 +17,9 @@ export const stt = singleProcess({
     const refusal =
       containerNeeded(input, "stt") ?? modelRefusal("stt", input.ref ?? input.slot, input.model, input.knownRefs);
     if (refusal !== undefined) return refusal;
-    const flags = ["--model", input.model?.path ?? "", "--inference-path", "/v1/audio/transcriptions", "--convert"];
+    const model = ["--model", input.model?.path ?? "", "--inference-path", "/v1/audio/transcriptions", "--convert"];
+    // whisper.cpp's own default is English, and lines that end within a word.
+    const flags = [...model, "--language", "auto", "--split-on-word"];
     const listen = ["--host", host, "--port", String(port), "--threads", String(input.threads)];
     return { command: ["exec", "whisper-server", ...listen, ...flags], identity: flags };
   },

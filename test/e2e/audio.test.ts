@@ -124,7 +124,7 @@ function upload(berth: RunningBerth, form: Buffer): Promise<Response> {
 }
 
 async function heard(berth: RunningBerth, form: Buffer, file: Buffer): Promise<void> {
-  assert.deepEqual(await (await upload(berth, form)).json(), { text: ` ${heardIn(file)}\n` });
+  assert.deepEqual(await (await upload(berth, form)).json(), { text: heardIn(file) });
 }
 
 async function memoryKb(pid: number, name: "VmRSS" | "VmHWM"): Promise<number> {

@@ -99,7 +99,7 @@ const table: readonly [string, EngineInput, readonly string[], Container][] = [
     contained("cpu", { args: ["--language", "it's"] }, { slot: "stt", ref: "base", model: whisper }),
     [
       "exec whisper-server --host 0.0.0.0 --port 8080 --threads 1 --model '/models/ggml base.bin' " +
-        String.raw`--inference-path /v1/audio/transcriptions --convert --language 'it'\''s'`,
+        String.raw`--inference-path /v1/audio/transcriptions --convert --language auto --split-on-word --language 'it'\''s'`,
     ],
     {
       ...least,

@@ -4,9 +4,12 @@ import { asksForEvents, streamPattern } from "./transcription-stream.ts";
 
 const responseFormats = ["json", "text", "srt", "verbose_json", "vtt"] as const;
 
+/** Names of ISO 639 codes; undefined for others. */
+const languages = new Intl.DisplayNames("en", { type: "language", fallback: "none" });
+
 /**
  * Checks the fields whose wrong values would crash an engine or be ignored: whisper.cpp throws at a temperature that is
- * no number, and answers JSON for an unknown format. Others pass. Throws ApiError `dispatch.invalid_request`.
+ * no number, fails at an unknown language, and answers JSON for an unknown format. Others pass. Throws ApiError `dispatch.invalid_request`.
  */
 export function checkField(name: string, value: string): void {
   if (name === "response_format" && !responseFormats.some((format) => format === value))
@@ -15,6 +18,8 @@ export function checkField(name: string, value: string): void {
     const number = Number(value);
     if (value.trim() === "" || !(number >= 0 && number <= 1)) throw invalidField(name, "must be a number from 0 to 1");
   }
+  if (name === "language" && /^[a-z]{2,3}$/i.test(value) && languages.of(value) === undefined)
+    throw invalidField(name, `is no language: ${value}; leave it out, and the engine finds out`);
   if (name === "stream" && !streamPattern.test(value)) throw invalidField(name, "must be true or false");
 }
 

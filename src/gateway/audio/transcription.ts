@@ -268,7 +268,9 @@ class Upload implements Transcription {
       return;
     }
     checkField(name, text);
-    this.fields.set(name, text);
+    const before = this.fields.get(name);
+    // A list is a field that occurs several times.
+    this.fields.set(name, before !== undefined && name.endsWith("[]") ? `${before},${text}` : text);
     checkFields(this.fields);
     this.#ready.push(this.#head({ name }), value, lineEnd);
   }

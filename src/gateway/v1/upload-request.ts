@@ -74,11 +74,13 @@ export class UploadRequest implements V1Request {
 class UploadAnswers implements AnswerTranslation {
   readonly #path: UploadPath;
   readonly #fields: ReadonlyMap<string, string>;
+  readonly #answers: AnswerTranslation;
   readonly #label: string;
 
   constructor(path: UploadPath, fields: ReadonlyMap<string, string>, label: string) {
     this.#path = path;
     this.#fields = fields;
+    this.#answers = transcriptionAnswers(fields);
     this.#label = label;
   }
 
@@ -87,7 +89,7 @@ class UploadAnswers implements AnswerTranslation {
   }
 
   answer(body: Buffer): Buffer {
-    const whole = transcriptionAnswers.answer(body);
+    const whole = this.#answers.answer(body);
     return asksForEvents(this.#fields) ? eventsOf(whole) : whole;
   }
 
@@ -97,6 +99,6 @@ class UploadAnswers implements AnswerTranslation {
       const message = `${this.#label} has no ${this.#path}: it only transcribes`;
       return new ApiError("system.not_implemented", { message });
     }
-    return transcriptionAnswers.refusal?.(status, body);
+    return this.#answers.refusal?.(status, body);
   }
 }

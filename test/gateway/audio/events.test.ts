@@ -31,7 +31,7 @@ describe("a transcription that the client wants as events", () => {
     await using engine = await startWhisperDouble({ path: transcriptions });
     await using gateway = await startGateway({ slots: stt(engine.port) });
     const client = new OpenAI({ apiKey: "x", baseURL: `${gateway.url}/v1`, maxRetries: 0 });
-    const text = ` ${heardIn(wav)}\n`;
+    const text = heardIn(wav);
     const asked = { model: "stt", file: new File([new Uint8Array(wav)], "a.wav"), stream: true } as const;
     const events: unknown[] = [];
     for await (const event of await client.audio.transcriptions.create(asked)) events.push(event);

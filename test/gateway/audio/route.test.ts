@@ -51,7 +51,7 @@ describe(`POST ${transcriptions}`, () => {
       await using gateway = await startGateway({ slots: { stt: slot("stt", engine.port) } });
       const response = await upload(gateway, parts);
       assert.equal(response.status, 200);
-      assert.deepEqual(await response.json(), { text: ` ${heardIn(wav)}\n` });
+      assert.deepEqual(await response.json(), { text: heardIn(wav) });
       assert.deepEqual(engine.calls[0]?.fields, { model: "kokoro" });
       assert.equal(await gateway.metric(`berth_requests_total{route="${transcriptions}",slot="stt",code="200"}`), 1);
     });
@@ -62,7 +62,7 @@ describe(`POST ${transcriptions}`, () => {
       const answered = later(upload(gateway, parts));
       await until("it is demand", () => gateway.demand("stt")?.held === 1);
       await gateway.publish("stt", slot("stt", engine.port));
-      assert.deepEqual(await (await answered).json(), { text: ` ${heardIn(wav)}\n` });
+      assert.deepEqual(await (await answered).json(), { text: heardIn(wav) });
     });
   }
 
@@ -164,7 +164,7 @@ describe(`POST ${transcriptions}`, () => {
     await engine[Symbol.asyncDispose]();
     const answered = later(upload(gateway, [model, file]));
     await using second = await startWhisperDouble({ path: transcriptions, port });
-    assert.deepEqual(await (await answered).json(), { text: ` ${heardIn(wav)}\n` });
+    assert.deepEqual(await (await answered).json(), { text: heardIn(wav) });
     assert.equal(second.calls.length, 1);
   });
 });

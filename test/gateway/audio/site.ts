@@ -70,6 +70,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
     await options.hold?.();
     await new Promise<void>((resolve, reject) => {
       const chunks: Buffer[] = [];
+      const answers = transcriptionAnswers(upload.fields);
       let status = 0;
       let type = "";
       const events: ExchangeEvents = {
@@ -80,11 +81,10 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
         onData: (chunk) => chunks.push(chunk),
         onEnd: () => {
           const body = Buffer.concat(chunks);
-          const refusal =
-            status === 200 ? undefined : (transcriptionAnswers.refusal?.(status, body) ?? new Error(`${status}`));
+          const refusal = status === 200 ? undefined : (answers.refusal?.(status, body) ?? new Error(`${status}`));
           if (refusal !== undefined) return reject(refusal);
           try {
-            const answer = type.startsWith("application/json") ? transcriptionAnswers.answer(body) : body;
+            const answer = type.startsWith("application/json") ? answers.answer(body) : body;
             response.writeHead(200, { "content-type": type }).end(answer);
             resolve();
           } catch (error) {

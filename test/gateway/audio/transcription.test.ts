@@ -5,6 +5,7 @@ import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import { isRecord } from "../../../src/lib/record.ts";
+import { transcriptionAnswers } from "../../../src/gateway/audio/transcription-answer.ts";
 import { heardIn, startWhisperDouble, type WhisperDoubleOptions } from "../../doubles/whisper.ts";
 import { formBody, type FormPart } from "../../support/form.ts";
 import { freePort } from "../../support/free-port.ts";
@@ -87,7 +88,7 @@ describe("a transcription", () => {
     it(`reaches the engine whole, with its own model name: ${what}`, async () => {
       await withDouble({}, async (site, double) => {
         const answer = await post(site, formBody(boundary, parts));
-        assert.deepEqual(JSON.parse(answer.text), { text: ` ${heardIn(large)}\n` });
+        assert.deepEqual(JSON.parse(answer.text), { text: heardIn(large) });
         assert.deepEqual(double.calls[0]?.fields, { model: "whisper-served", language: "en" });
         assert.equal(double.calls[0]?.fileName, "a.wav");
         assert.equal(site.uploads[0]?.model, "stt");
@@ -133,7 +134,7 @@ describe("a transcription", () => {
   });
 
   const formats: readonly (readonly [format: string, type: string, text: RegExp])[] = [
-    ["json", "application/json", /^\{"text":" The file has 3012 bytes/],
+    ["json", "application/json", /^\{"text":"The file has 3012 bytes and the digest \w{16}\."\}$/],
     ["text", "text/plain; charset=utf-8", /^ The file has 3012 bytes/],
     ["srt", "application/x-subrip", /^1\n00:00:00,000 --> /],
     ["vtt", "text/vtt", /^WEBVTT\n/],
@@ -152,6 +153,33 @@ describe("a transcription", () => {
       });
     });
   }
+
+  it("has the words beside the segments where they are asked for, put together from tokens", async () => {
+    await withDouble({}, async (site) => {
+      const verbose = { name: "response_format", value: "verbose_json" };
+      const asked = ["segment", "word"].map((value) => ({ name: "timestamp_granularities[]", value }));
+      const { text } = await post(site, formBody(boundary, [model, verbose, ...asked, file()]));
+      const answer = JSON.parse(text);
+      assert.deepEqual(answer.words.slice(0, 4), [
+        { word: "The", start: 0, end: 0.1 },
+        { word: "file", start: 0.1, end: 0.2 },
+        { word: "has", start: 0.2, end: 0.3 },
+        { word: "3012", start: 0.3, end: 0.4 },
+      ]);
+      assert.equal(answer.words.map(({ word }: { word: string }) => word).join(" "), answer.text);
+      const plain = await post(site, formBody(boundary, [model, verbose, file()]));
+      assert.equal("words" in JSON.parse(plain.text), false);
+    });
+  });
+
+  it("is one line, where whisper.cpp ends a line after 60 letters", () => {
+    const answers = transcriptionAnswers(new Map());
+    const said = Buffer.from(JSON.stringify({ text: " And so, my fellow\n Americans\n" }));
+    assert.deepEqual(JSON.parse(answers.answer(said).toString()), { text: "And so, my fellow Americans" });
+    const refused = answers.refusal?.(500, Buffer.from("500 Internal Server Error\nstoi"));
+    assert.deepEqual([refused?.status, refused?.code], [400, "dispatch.rejected"]);
+    assert.equal(answers.refusal?.(500, Buffer.from("500 Internal Server Error\nbad_alloc")), undefined);
+  });
 
   it("keeps names and values unchanged, and gives a file without a name a default name", async () => {
     await withDouble({}, async (site, double) => {
@@ -234,6 +262,13 @@ describe("a transcription", () => {
       400,
       "dispatch.invalid_request",
       ["response_format"],
+    ],
+    [
+      "with a language that is none",
+      formBody(boundary, [model, { name: "language", value: "zz" }, file()]),
+      400,
+      "dispatch.invalid_request",
+      ["language"],
     ],
     [
       "with a temperature that is none",
