@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { closeSync, fstatSync, mkdirSync, openSync } from "node:fs";
+import { userInfo } from "node:os";
 import { dirname } from "node:path";
 import { bearerSchema, type EnvValue, type Workload } from "../../api/workload.ts";
 import { readEntry } from "../../lib/process-identity.ts";
@@ -24,19 +25,32 @@ export interface Given {
   readonly bearer?: string;
 }
 
-/** The whole environment of an engine. Throws BadWorkload, naming the variable, for an unreadable value. */
+/**
+ * The whole environment of an engine. `stateDir` is its home where neither the environment nor the user's account
+ * names one, as in a container of any user: many programs end without a home. Throws BadWorkload, naming the
+ * variable, for an unreadable value.
+ */
 export async function environmentFor(
   workload: Workload,
   inherited: NodeJS.ProcessEnv,
   label: Label,
-  user?: EngineUser,
+  { user, stateDir }: { readonly user: EngineUser | undefined; readonly stateDir: string },
 ): Promise<Given> {
   const environment = inheritedPart(inherited);
-  if (user !== undefined) environment["HOME"] = user.home;
+  const home = user?.home ?? environment["HOME"] ?? accountHome() ?? stateDir;
+  environment["HOME"] = home;
   // Python's setproctitle would otherwise overwrite the environment with the title, and our label with it.
   environment["SPT_NOENV"] = "1";
   const { env, ...bearer } = await givenTo(workload);
   return { env: { ...environment, ...env, ...labelVariables(label) }, ...bearer };
+}
+
+function accountHome(): string | undefined {
+  try {
+    return userInfo().homedir;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The engines' part of the operator's environment. */

@@ -165,7 +165,10 @@ class ProcessRuntime implements Runtime {
   async #start(workload: Workload, label: Label): Promise<StartedChild & Pick<Given, "bearer">> {
     const { inherited, engineUser } = this.#options;
     const user = await findUser(engineUser);
-    const { env, ...bearer } = await environmentFor(workload, inherited ?? process.env, label, user);
+    const { env, ...bearer } = await environmentFor(workload, inherited ?? process.env, label, {
+      user,
+      stateDir: this.#options.stateDir,
+    });
     const logPath = logFile(this.#options.stateDir, workload);
     this.#options.check?.();
     return { ...(await startChild(workload, { env, logPath, user })), ...bearer };

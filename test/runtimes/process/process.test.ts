@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { spawn, type ChildProcess } from "node:child_process";
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { chmod, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -10,6 +10,7 @@ import { recordSchema, type ProcessRecord } from "../../../src/api/process-recor
 import { tailLogs } from "../../../src/runtimes/logs/logs.ts";
 import type { Runtime } from "../../../src/runtimes/runtime.ts";
 import { freePort } from "../../support/free-port.ts";
+import { noOtherUser } from "../../support/other-user.ts";
 import { runScarce } from "../../support/out-of-files.ts";
 import { until } from "../../support/until.ts";
 import { carriers, ProcessSite } from "./site.ts";
@@ -248,6 +249,17 @@ describe("process: exits", () => {
 });
 
 describe("process: environment and user", () => {
+  test("an engine has a home although its user has no account", { skip: noOtherUser() }, () => {
+    const module = new URL("../../../src/runtimes/process/child.ts", import.meta.url).href;
+    const script = `const { environmentFor } = await import(${JSON.stringify(module)});
+      const label = { instance: "i", slot: "s", role: "main", ordinal: 0, port: 1, hash: "h", start: "x" };
+      const { env } = await environmentFor({ env: {} }, {}, label, { user: undefined, stateDir: "/state" });
+      process.stdout.write(env.HOME);`;
+    const stranger = { uid: 54_321, gid: 54_321, env: { PATH: process.env["PATH"] }, encoding: "utf8" } as const;
+    const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", script], stranger);
+    assert.equal(stdout, "/state", stderr);
+  });
+
   test("an engine gets the allow-list, its own and our label, and nothing of the operator's", async () => {
     const inherited = {
       PATH: process.env["PATH"],
