@@ -105,10 +105,18 @@ export async function readPrompt(
   }
 }
 
-/** The number of tokens that fit after a prompt. Throws Refusal when none fits. */
-export function tokenLimit(sequence: LlamaContextSequence, promptTokens: number, { maxTokens }: Sampling): number {
-  const room = sequence.contextSize - promptTokens - 1;
-  if (room < 1) throw contextExceeded(promptTokens, sequence.contextSize);
+/**
+ * The number of tokens that fit after a prompt; `reserved` ones stay free. The last token of an answer is not read, so
+ * that it needs no room. Throws Refusal when none fits.
+ */
+export function tokenLimit(
+  sequence: LlamaContextSequence,
+  promptTokens: number,
+  { maxTokens }: Sampling,
+  reserved = 0,
+): number {
+  const room = sequence.contextSize - promptTokens - reserved;
+  if (room < 1) throw contextExceeded(promptTokens, sequence.contextSize - reserved);
   return Math.min(maxTokens ?? room, room);
 }
 

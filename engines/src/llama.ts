@@ -91,15 +91,9 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
   });
   // The family whose format a model's calls have is found by rendering its template: once, when it is first needed.
   let family: ChatWrapper | undefined;
-  async function* run(
-    text: string,
-    hasSpecial: boolean,
-    sampling: Sampling,
-    format: AnswerFormat | undefined,
-    signal: AbortSignal,
-  ): Pieces {
+  async function* run(text: string, sampling: Sampling, format: AnswerFormat | undefined, signal: AbortSignal): Pieces {
     await checkFits(model, text, contextSize, signal);
-    const prompt = withBos(model, model.tokenize(text, hasSpecial));
+    const prompt = withBos(model, model.tokenize(text, true));
     const grammar = format === undefined ? undefined : await answerGrammar(model.llama, format);
     using loan = await sequences.borrow(prompt, signal);
     return yield* generate(model, loan.sequence, prompt, sampling, signal, grammar);
@@ -122,9 +116,9 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
           throw new Refusal(400, "this engine holds an answer to a format or offers tools, not both");
         return callTools(messages, toolUse, sampling, signal);
       }
-      return run(render(messages), true, sampling, format, signal);
+      return run(render(messages), sampling, format, signal);
     },
-    complete: (prompt, sampling, format, signal) => run(prompt, false, sampling, format, signal),
+    complete: (prompt, sampling, format, signal) => run(prompt, sampling, format, signal),
   });
 }
 
@@ -134,7 +128,8 @@ function withBos(model: LlamaModel, tokens: Token[]): Token[] {
 }
 
 async function embeddingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<Model> {
-  const context = await model.createEmbeddingContext({ contextSize, threads: options.threads });
+  // The library leaves the last place of a context free.
+  const context = await model.createEmbeddingContext({ contextSize: contextSize + 1, threads: options.threads });
   return loadedFor("embeddings", {
     async embed(texts, signal) {
       let tokens = 0;
@@ -147,8 +142,9 @@ async function embeddingModel(model: LlamaModel, options: EngineArguments, conte
         if (tokenized.length === 0)
           throw new Refusal(400, `${place} is empty, or has no text that this model can read`);
         // With the tokens that begin and end the text.
-        if (tokenized.length + 2 > contextSize) throw contextExceeded(tokenized.length + 2, contextSize);
-        tokens += tokenized.length;
+        const length = context.calculateInputLength(tokenized);
+        if (length > contextSize) throw contextExceeded(length, contextSize);
+        tokens += length;
         const { vector } = await context.getEmbeddingFor(tokenized);
         vectors.push(normalized(vector));
       }
@@ -163,20 +159,21 @@ function normalized(vector: readonly number[]): readonly number[] {
 }
 
 async function rankingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<Model> {
-  const context = await model.createRankingContext({ contextSize, threads: options.threads });
+  const context = await model.createRankingContext({ contextSize: contextSize + 1, threads: options.threads });
   return loadedFor("reranking", {
     async rerank(query, documents, signal) {
+      let tokens = 0;
       for (const document of documents) {
         await checkFits(model, query + document, contextSize, signal);
-        const tokens = context.calculateInputLength(query, document);
-        if (tokens >= contextSize) throw contextExceeded(tokens, contextSize);
+        const length = context.calculateInputLength(query, document);
+        if (length > contextSize) throw contextExceeded(length, contextSize);
+        tokens += length;
       }
       const scores: number[] = [];
       for (const document of documents) {
         signal.throwIfAborted();
         scores.push(await context.rank(query, document));
       }
-      const tokens = [query, ...documents].reduce((sum, text) => sum + model.tokenize(text).length, 0);
       return { scores, tokens };
     },
   });

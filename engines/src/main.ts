@@ -26,7 +26,11 @@ let model: LoadedModel | undefined;
 
 const server = createServer((request, response) => {
   answer(request, response).catch((error: unknown) => {
+    // Nobody waits for an answer, and reading was ended on purpose.
+    if (response.destroyed) return;
     const refusal = error instanceof Refusal ? error : new Refusal(500, errorMessage(error));
+    // A fault of this engine: its cause stands in no other place.
+    if (!(error instanceof Refusal)) console.error(`${request.method} ${request.url?.split("?")[0]} failed:`, error);
     if (response.headersSent) {
       response.end(`data: ${refusal.body()}\n\n`);
       return;

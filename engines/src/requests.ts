@@ -43,8 +43,8 @@ export function readSampling(body: Body): Sampling {
   const options = body["stream_options"];
   return {
     maxTokens:
-      number(body, "max_completion_tokens", 0, 1e9) ??
-      number(body, "max_tokens", 0, 1e9) ??
+      number(body, "max_completion_tokens", -1, 1e9) ??
+      number(body, "max_tokens", -1, 1e9) ??
       number(body, "n_predict", -1, 1e9),
     temperature: number(body, "temperature", 0, 2) ?? 0.8,
     topP: number(body, "top_p", 0, 1) ?? 0.95,

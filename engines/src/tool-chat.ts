@@ -17,8 +17,8 @@ import { grammarSchema } from "./schema.ts";
 
 /** The limit of calls in one answer: a model that repeats itself would continue to the end of its context. */
 const parallelLimit = 16;
-/** Tokens that a wrapper may add around a call, beside the rendered prompt. */
-const callOverheadTokens = 32;
+/** Tokens that a wrapper may add around a call, beside the rendered prompt, and one that the library keeps free. */
+const callOverheadTokens = 33;
 
 /**
  * A chat in which the model may call tools. The library knows how its families of models write calls and enforces the
@@ -42,7 +42,7 @@ export async function* chatWithTools(
   });
   const prompt = context.contextText.tokenize(sequence.model.tokenizer);
   const promptTokens = prompt.length;
-  const maxTokens = tokenLimit(sequence, promptTokens + callOverheadTokens, sampling);
+  const maxTokens = tokenLimit(sequence, promptTokens, sampling, callOverheadTokens);
   // The library would read it at once, and look at the signal afterwards.
   await readPrompt(sequence, prompt, signal);
   const queue = new PieceQueue();

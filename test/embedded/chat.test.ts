@@ -81,7 +81,7 @@ test("the embedded engine answers chats and completions", async (t) => {
     );
   });
 
-  await t.test("megabytes are refused after their beginning, which alone is more than the context holds", async () => {
+  await t.test("megabytes are refused with their number of tokens, and hold up nobody", async () => {
     const content = "the and ".repeat(400_000);
     const bodies: readonly [string, object][] = [
       ["/v1/chat/completions", { ...chat, messages: [{ role: "user", content }] }],
@@ -92,9 +92,22 @@ test("the embedded engine answers chats and completions", async (t) => {
       assert.equal(response.status, 400);
       const message = String(record(record(await response.json())["error"])["message"]);
       const [, tokens] = /^request \((\d+) tokens\) exceeds/.exec(message) ?? [];
-      assert.ok(Number(tokens) <= 65_536, message);
+      // Seven tokens for eight letters, the template's included.
+      assert.ok(Math.abs(Number(tokens) - 2_800_000) < 10_000, message);
     }
     assert.equal((await fetch(`${engine.url}/health`)).status, 200);
+  });
+
+  await t.test("a completion reads special tokens, and max_tokens may be without limit", async () => {
+    const prompt = "</s>".repeat(10);
+    const { usage } = await ask(engine.url, "/v1/completions", { prompt, max_tokens: 1 });
+    assert.equal(record(usage)["prompt_tokens"], 11, "with the token that begins every text");
+    const free = { prompt: "the and ".repeat(71), max_tokens: -1, temperature: 0 };
+    const whole = await ask(engine.url, "/v1/completions", free);
+    const { prompt_tokens: read, total_tokens: all } = record(whole["usage"]);
+    assert.ok(Number(read) > 490);
+    // The last token of an answer is not read.
+    if (choice(whole)["finish_reason"] === "length") assert.equal(all, 512);
   });
 
   const refused: readonly [string, string, object, number, RegExp][] = [

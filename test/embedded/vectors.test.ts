@@ -21,6 +21,17 @@ test("the embedded engine embeds", async (t) => {
     assert.ok(Array.isArray(first) && Math.abs(bytes.readFloatLE(0) - Number(first[0])) < 1e-5);
   });
 
+  await t.test("a text of the context's very length has a vector, and usage counts every token", async () => {
+    const count = async (input: string): Promise<unknown> =>
+      record((await ask(engine.url, "/v1/embeddings", { input }))["usage"])["prompt_tokens"];
+    // A letter is a token of its own; the model puts another one before the text.
+    assert.equal(await count("a".repeat(3)), 4);
+    assert.equal(await count("a".repeat(2047)), 2048);
+    const response = await post(engine.url, "/v1/embeddings", { input: "a".repeat(2048) });
+    assert.equal(response.status, 400);
+    assert.match(await response.text(), /request \(2049 tokens\) exceeds the available context size \(2048 tokens\)/);
+  });
+
   await t.test("a blank text has a vector, and null is a form of numbers", async () => {
     const body = await ask(engine.url, "/v1/embeddings", { input: ["a", " "], encoding_format: null });
     for (const { embedding } of list(body["data"])) assert.ok(Array.isArray(embedding) && embedding.length === 64);
