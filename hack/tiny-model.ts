@@ -14,6 +14,9 @@ const layers = 2;
 const contextLength = 2048;
 const endToken = 2;
 
+const plainTemplate =
+  "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
+
 const words =
   "the a of and to in is it you that he was for on are with as his they be at one have this from or had by hot but some what there we can out other were all your when up use word how said an each she which do their time if will way about many then them would write like so these her long make thing see him two has look more day could go come did my sound no most number who over know water than call first people may down side been now find any new work part take get place made live where after back little only round man year came show every good me give our under name very through just form much great think say help low line before turn cause same mean differ move right boy old too does tell sentence set three want air well also play small end put home read hand port large spell add even land here must big high such follow act why ask men change went light kind off need house picture try us again animal point mother world near build self earth father".split(
     " ",
@@ -106,7 +109,8 @@ export interface TinyOptions {
    * Pieces of text, each once, that the model prints in this order after a prompt that ends in a colon or a new line.
    */
   readonly says?: readonly string[];
-  readonly chatTemplate?: string;
+  /** Null: none, as in base weights. */
+  readonly chatTemplate?: string | null;
   /** With a ranking head, in the one architecture that llama.cpp gives both a small tokenizer and such a head. */
   readonly ranker?: boolean;
   /** Width of feed-forward layers that are holes in the file: they need no disk space, and time to load. */
@@ -163,14 +167,9 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     ["tokenizer.ggml.eos_token_id", { u32: endToken }],
     ["tokenizer.ggml.unknown_token_id", { u32: 0 }],
     ...(says.length > 0 ? [["tokenizer.ggml.add_space_prefix", { bool: false }] satisfies [string, Value]] : []),
-    [
-      "tokenizer.chat_template",
-      {
-        text:
-          options.chatTemplate ??
-          "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}",
-      },
-    ],
+    ...(options.chatTemplate === null
+      ? []
+      : [["tokenizer.chat_template", { text: options.chatTemplate ?? plainTemplate }] satisfies [string, Value]]),
   ];
   const noise = (count: number, scale: number): Float32Array =>
     Float32Array.from({ length: count }, () => (next() - 0.5) * scale);

@@ -18,7 +18,7 @@ export const batchTokens = 256;
 
 /**
  * Generates text piece by piece until the model ends, a stop sequence appears, the limit is reached or `signal` aborts.
- * Stop sequences are never part of the pieces. Throws Refusal when the prompt does not fit.
+ * Stop sequences are never part of the pieces; `ends` are further ones, which the answer does not name. Throws Refusal when the prompt does not fit.
  */
 export async function* generate(
   model: LlamaModel,
@@ -26,7 +26,7 @@ export async function* generate(
   prompt: Token[],
   sampling: Sampling,
   signal: AbortSignal,
-  grammar?: LlamaGrammar,
+  { grammar, ends = [] }: { readonly grammar?: LlamaGrammar | undefined; readonly ends?: readonly string[] } = {},
 ): Pieces {
   const limit = tokenLimit(sequence, prompt.length, sampling);
   const tokens: Token[] = [];
@@ -38,7 +38,7 @@ export async function* generate(
   let sent = 0;
   let finishReason: Finished["finishReason"] = "length";
   let stop: string | undefined;
-  const stops = sampling.stop;
+  const stops = [...sampling.stop, ...ends];
   const hold = Math.max(0, ...stops.map(({ length }) => length - 1));
   const finished = (): Finished => ({
     finishReason,
@@ -65,7 +65,7 @@ export async function* generate(
     const found = firstStop(text, stops, sent - hold);
     if (found !== undefined) {
       finishReason = "stop";
-      stop = found.stop;
+      if (sampling.stop.includes(found.stop)) stop = found.stop;
       if (found.at > sent) yield { content: text.slice(sent, found.at) };
       return finished();
     }

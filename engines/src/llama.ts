@@ -15,7 +15,7 @@ import type { Pieces } from "./pieces.ts";
 import { contextExceeded, Refusal } from "./refusal.ts";
 import type { PlacedText, Sampling } from "./requests.ts";
 import { Sequences } from "./sequences.ts";
-import { chatRenderer } from "./template.ts";
+import { chatRenderer, fallbackEnds } from "./template.ts";
 import { chatWithTools } from "./tool-chat.ts";
 
 /** The context of slots without a size: enough for a chat, small enough for any machine. */
@@ -85,18 +85,30 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
     threads: options.threads,
   });
   const sequences = new Sequences(context, options.parallel);
-  const render = chatRenderer(model.fileInfo.metadata.tokenizer?.chat_template, {
+  const template = model.fileInfo.metadata.tokenizer?.chat_template;
+  if (template === undefined)
+    console.warn(
+      "the model's file has no chat template: chats are written as `user: …`, which a model may not have learned",
+    );
+  const chatEnds = template === undefined ? fallbackEnds : [];
+  const render = chatRenderer(template, {
     bos: model.tokens.bosString ?? "",
     eos: model.tokens.eosString ?? "",
   });
   // The family whose format a model's calls have is found by rendering its template: once, when it is first needed.
   let family: ChatWrapper | undefined;
-  async function* run(text: string, sampling: Sampling, format: AnswerFormat | undefined, signal: AbortSignal): Pieces {
+  async function* run(
+    text: string,
+    sampling: Sampling,
+    format: AnswerFormat | undefined,
+    signal: AbortSignal,
+    ends: readonly string[] = [],
+  ): Pieces {
     await checkFits(model, text, contextSize, signal);
     const prompt = withBos(model, model.tokenize(text, true));
     const grammar = format === undefined ? undefined : await answerGrammar(model.llama, format);
     using loan = await sequences.borrow(prompt, signal);
-    return yield* generate(model, loan.sequence, prompt, sampling, signal, grammar);
+    return yield* generate(model, loan.sequence, prompt, sampling, signal, { grammar, ends });
   }
   async function* callTools(
     messages: readonly ChatMessage[],
@@ -116,7 +128,7 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
           throw new Refusal(400, "this engine holds an answer to a format or offers tools, not both");
         return callTools(messages, toolUse, sampling, signal);
       }
-      return run(render(messages), sampling, format, signal);
+      return run(render(messages), sampling, format, signal, chatEnds);
     },
     complete: (prompt, sampling, format, signal) => run(prompt, sampling, format, signal),
   });

@@ -74,3 +74,14 @@ test("the embedded engine stops at the requested place", async (t) => {
     assert.match(await response.text(), /stop must be a text or a list of texts/);
   });
 });
+
+test("a model without a chat template ends where it begins to speak for the user, and the log says that it has none", async () => {
+  await using engine = await startEngine({ says: ["un", " deux", "\nuser:", " trois"], chatTemplate: null });
+  const chat = { messages: [{ role: "user", content: "count" }], max_tokens: 50, temperature: 0 };
+  const whole = choice(await ask(engine.url, "/v1/chat/completions", chat));
+  assert.deepEqual(whole["message"], { role: "assistant", content: "un deux" });
+  assert.deepEqual(ending(whole), ["stop", undefined]);
+  const completion = choice(await ask(engine.url, "/v1/completions", { prompt: "count:", temperature: 0 }));
+  assert.equal(completion["text"], "un deux\nuser: trois", "a completion is no chat");
+  assert.match(engine.log(), /the model's file has no chat template/);
+});
