@@ -1,6 +1,10 @@
 import { stringify } from "yaml";
 import { nextConditions } from "../../src/api/conditions.ts";
+import { modelSpecSchema, type ModelRecord } from "../../src/api/model.ts";
+import type { ListedPull } from "../../src/models/fetch/model-pulls.ts";
+import { newProgress, Speed } from "../../src/models/fetch/progress.ts";
 import { claimsOf, type ConditionSet, type Decision } from "../../src/operator/plan/decision.ts";
+import { pullClaims, resourceStatuses } from "../../src/operator/report/resource-conditions.ts";
 import { unseen } from "./crd.ts";
 
 interface Vector {
@@ -88,6 +92,50 @@ const rows: Readonly<Record<ConditionSet, readonly Vector[]>> = {
   loadedStalled: [vector("Degraded", { ...stalled, conditionSet: "loadedStalled", state: "ready" })],
 };
 
+const far = {
+  ref: "tiny",
+  origin: "manifest",
+  name: "tiny",
+  source: "hf://owner/repo/tiny.gguf",
+  files: [],
+  created: 0,
+  capabilities: [],
+  state: "missing",
+  reason: "NotFetched",
+  message: "tiny is not on this machine yet",
+  fetch: { files: [{ source: "hf://owner/repo/tiny.gguf" }] },
+} as const satisfies ModelRecord;
+const progress = { ...newProgress(), speed: new Speed(), bytesDone: 2 ** 28, bytesTotal: 2 ** 30 };
+const gone = { reason: "SourceNotFound", message: "no such file", isTerminal: true } as const;
+
+/** As the operator publishes a Model with that record and pull. */
+function model(health: Vector["health"], name: string, record: ModelRecord, job?: ListedPull["job"]): Vector {
+  const spec = modelSpecSchema.parse({ source: record.source });
+  const origin = { kind: "file", path: "tiny.yaml" } as const;
+  const declared = { kind: "Model", name: "tiny", spec, specHash: "", labels: {}, annotations: {}, origin } as const;
+  const wanted = { ref: "tiny", files: far.fetch.files, isOpen: false };
+  const pulls = pullClaims(job === undefined ? [] : [{ key: "", model: wanted, job, requesters: [] }]);
+  const [status] = resourceStatuses(
+    { models: [{ ...declared, generation, since: published, diagnostics: [] }], upstreams: [], groups: [] },
+    { records: new Map([["tiny", record]]), pulls },
+    [],
+    published,
+  );
+  const object = {
+    metadata,
+    spec: { source: record.source },
+    status: { observedGeneration: generation, conditions: status?.conditions },
+  };
+  return { name: `a Model: ${name}`, object, health };
+}
+
+const models: readonly Vector[] = [
+  model("Healthy", "there", { ...far, state: "available" }),
+  model("Healthy", "not fetched, and no slot needs it", far),
+  model("Progressing", "being fetched", far, { state: "running", progress }),
+  model("Degraded", "its source is gone", far, { state: "failed", progress, failure: gone }),
+];
+
 /** manifests/gitops/argocd/health-vectors.yaml, before formatting. */
 export function healthVectors(): string {
   const waits = (name: string, status?: object): Vector => {
@@ -100,9 +148,10 @@ export function healthVectors(): string {
     waits("loaded in an earlier generation", statusOf(loaded, generation - 1)),
     waits("stalled in an earlier generation", statusOf(stalled, generation - 1)),
     ...Object.values(rows).flat(),
+    ...models,
   ];
-  const head = `# What health.lua says of a Slot: a test runs it on each of them. Written by hack/generate.ts from the conditions that the
-# operator publishes (src/operator/plan/decision.ts); change hack/generate/health-vectors.ts and run \`make generate\`.
+  const head = `# What health.lua says of a Slot or Model: a test runs it on each of them. Written by hack/generate.ts from the conditions that
+# the operator publishes (plan/decision.ts and report/resource-conditions.ts in src/operator/); change hack/generate/health-vectors.ts and run \`make generate\`.
 `;
   return head + stringify(vectors, { lineWidth: 0, aliasDuplicateObjects: false });
 }

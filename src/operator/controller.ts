@@ -237,6 +237,7 @@ export class Controller implements AsyncDisposable {
     const kind = kindOf(key);
     try {
       const done = await this.#reconcile(kind, key);
+      if (kind !== "Registry" && this.#sync.hasPullNews()) this.queue.add(registryKey);
       const outcome = done.requeueMs === undefined ? "success" : "requeue";
       this.metrics.reconciled(kind, outcome, (performance.now() - began) / 1000);
       return done;

@@ -38,8 +38,8 @@ export interface PortLeases {
   release(slot: string, process?: ProcessRef): void;
 }
 
-/** The part of `ModelPulls` that slots use. */
-export type SlotPulls = Pick<ModelPulls, "preparation" | "join" | "keepOnly">;
+/** The part of `ModelPulls` that slots and the conditions of models use. */
+export type SlotPulls = Pick<ModelPulls, "preparation" | "join" | "keepOnly" | "list">;
 
 /** Everything outside that a reconcile reads or acts on. Tests give a recorder for each. */
 export interface Dependencies {

@@ -6,6 +6,7 @@ import {
   type GroupStatus,
 } from "../../src/api/group-status.ts";
 import type { GroupStore } from "../../src/store/state/groups.ts";
+import { modelSpecSchema } from "../../src/api/model.ts";
 import { slotGroupSpecSchema } from "../../src/api/slot-group.ts";
 import type { Kind } from "../../src/api/names.ts";
 import { processKey, type ProcessRef, type SlotProcess } from "../../src/api/process-ref.ts";
@@ -78,6 +79,16 @@ export class SourceDouble implements DesiredSource {
     };
     this.#others.set(`SlotGroup/${name}`, { kind: "SlotGroup", ...place, ...rest, spec: parsed });
     this.#tell(name, "SlotGroup");
+  }
+
+  /** Declares a model. */
+  model(name: string, spec: z.input<typeof modelSpecSchema>): void {
+    const parsed = modelSpecSchema.parse(spec);
+    const origin = { kind: "file", path: `/config/models/${name}.toml` } as const;
+    const place = { name, origin, generation: undefined, specHash: sha256(canonicalJson(parsed)) };
+    const rest = { labels: {}, annotations: {}, since: this.#now(), diagnostics: [] };
+    this.#others.set(`Model/${name}`, { kind: "Model", ...place, ...rest, spec: parsed });
+    this.#tell(name, "Model");
   }
 
   break(name: string): void {

@@ -73,6 +73,7 @@ export class Site implements AsyncDisposable {
     preparation: async ({ ref }) => ({ state: "absent", message: `${ref} is absent` }),
     join: async () => "there",
     keepOnly: async () => undefined,
+    list: () => [],
   };
   shippedImages: Dependencies["images"]["shipped"] = {};
   /** Digests that were noted, by image. */

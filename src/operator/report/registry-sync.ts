@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
 import { diagnosticLine } from "../../api/diagnostic.ts";
 import type { ModelRecord } from "../../api/model.ts";
@@ -7,7 +8,7 @@ import { Serial } from "../../lib/serial.ts";
 import type { ModelRegistry } from "../../models/registry.ts";
 import type { DeduplicatedLog } from "./deduplicated-log.ts";
 import type { Done } from "../queue.ts";
-import { refOf, resourceStatuses } from "./resource-conditions.ts";
+import { pullClaims, refOf, resourceStatuses, type PullClaims } from "./resource-conditions.ts";
 import type { Dependencies } from "../dependencies.ts";
 
 export interface RegistrySyncOptions {
@@ -28,6 +29,7 @@ export class RegistrySync {
   readonly #options: RegistrySyncOptions;
   #resources: readonly ResourceStatus[];
   #published = "";
+  #pulls: PullClaims = new Map();
   readonly #failureLog: FailureLog;
   /** An earlier reading must not be published last. */
   readonly #turns = new Serial();
@@ -47,6 +49,11 @@ export class RegistrySync {
     if (this.#published === "" || this.#options.dependencies.publisher.hasRegistry()) return true;
     this.#published = "";
     return false;
+  }
+
+  /** What is to be said of models that are being fetched has changed since the last `sync`. */
+  hasPullNews(): boolean {
+    return !isDeepStrictEqual(this.#pulls, pullClaims(this.#options.dependencies.pulls.list()));
   }
 
   /** Reads the models, and publishes them. `requeueMs` where they could not be published. */
@@ -75,12 +82,16 @@ export class RegistrySync {
     for (const slot of conflicts.setRefs(new Set(after.keys()))) enqueue(slot);
     this.#enqueueHolders(before, after);
     const upstreams = declaredUpstreams.flatMap(({ name, spec }) => (spec === undefined ? [] : [{ name, spec }]));
+    this.#pulls = pullClaims(dependencies.pulls.list());
     const resources = resourceStatuses(
       { models, upstreams: declaredUpstreams, groups },
-      after,
+      {
+        records: after,
+        pulls: this.#pulls,
+        problemsOf: (group) => dependencies.groups.statusOf(group)?.problems ?? [],
+      },
       this.#resources,
       dependencies.clock.now(),
-      (group) => dependencies.groups.statusOf(group)?.problems ?? [],
     );
     this.#resources = resources;
     const uids = [...models, ...declaredUpstreams, ...groups].map(({ uid }) => uid);

@@ -1,8 +1,10 @@
+import { byteText } from "../../api/byte-text.ts";
 import { nextConditions, type ConditionClaim } from "../../api/conditions.ts";
 import { describeDiagnostics } from "../../api/diagnostic.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { modelRefSchema } from "../../api/names.ts";
 import { resourceKey, type ResourceStatus } from "../../api/resource-status.ts";
+import type { ListedPull } from "../../models/fetch/model-pulls.ts";
 import { describeOrigin } from "../../store/origin.ts";
 import type { Desired } from "../../store/store.ts";
 
@@ -12,6 +14,16 @@ export interface DeclaredResources {
   readonly groups: readonly Desired<"SlotGroup">[];
 }
 
+/** The observations that conditions follow from, besides the manifests. */
+export interface KnownResources {
+  readonly records: ReadonlyMap<string, ModelRecord>;
+  readonly pulls?: PullClaims;
+  readonly problemsOf?: (group: string) => readonly Problem[];
+}
+
+/** What is said of models that are being fetched, by ref. */
+export type PullClaims = ReadonlyMap<string, readonly ConditionClaim[]>;
+
 /** The ref of a Model's files; undefined: it is invalid. */
 export function refOf({ name, spec }: Pick<Desired<"Model">, "name" | "spec">): string | undefined {
   return modelRefSchema.safeParse(spec?.ref ?? name).data;
@@ -20,13 +32,12 @@ export function refOf({ name, spec }: Pick<Desired<"Model">, "name" | "spec">): 
 /** The status of every declared Model, Upstream and SlotGroup, valid or not. Pure. */
 export function resourceStatuses(
   { models, upstreams, groups }: DeclaredResources,
-  records: ReadonlyMap<string, ModelRecord>,
+  { records, pulls = new Map(), problemsOf = () => [] }: KnownResources,
   before: readonly ResourceStatus[],
   now: Date,
-  problemsOf: (group: string) => readonly Problem[] = () => [],
 ): ResourceStatus[] {
   const known = new Map(before.map((status) => [resourceKey(status), status]));
-  const statusOf = (desired: AnyDesired, claims: ConditionClaim[]): ResourceStatus => {
+  const statusOf = (desired: AnyDesired, claims: readonly ConditionClaim[]): ResourceStatus => {
     const { kind, name, origin, specHash } = desired;
     const last = known.get(resourceKey(desired));
     const counted = last === undefined ? 1 : last.generation + (last.specHash === specHash ? 0 : 1);
@@ -35,7 +46,7 @@ export function resourceStatuses(
     return { kind, name, file: describeOrigin(origin), generation, specHash, ...inForce(desired), conditions };
   };
   return [
-    ...models.map((model) => statusOf(model, modelClaims(model, records))),
+    ...models.map((model) => statusOf(model, modelClaims(model, records, pulls))),
     ...upstreams.map((upstream) => statusOf(upstream, manifestClaims(upstream) ?? [accepted])),
     ...groups.map((group) => statusOf(group, manifestClaims(group) ?? groupClaims(problemsOf(group.name)))),
   ];
@@ -67,7 +78,11 @@ const accepted: ConditionClaim = {
   message: "the manifest is valid and in force",
 };
 
-function modelClaims(model: Desired<"Model">, records: ReadonlyMap<string, ModelRecord>): ConditionClaim[] {
+function modelClaims(
+  model: Desired<"Model">,
+  records: ReadonlyMap<string, ModelRecord>,
+  pulls: PullClaims,
+): readonly ConditionClaim[] {
   const broken = manifestClaims(model);
   if (broken !== undefined) return broken;
   const ref = refOf(model);
@@ -79,14 +94,50 @@ function modelClaims(model: Desired<"Model">, records: ReadonlyMap<string, Model
   }
   if (record?.origin === "manifest" && record.name !== model.name) {
     const message = `${describeOrigin(model.origin)}: the ref ${ref} belongs to Model ${record.name ?? ref}`;
-    return [notReady("NameConflict", message), { ...notReady("NameConflict", message), ...conflicting }];
+    return conflict(message);
   }
   if (record === undefined || record.state === "available")
     return [{ type: "Ready", status: "True", reason: "Available", message: "its files are there" }];
-  return stalled(record.reason ?? "Unreadable", record.message ?? `${ref} is ${record.state}`);
+  const fetching = record.fetch === undefined ? undefined : pulls.get(ref);
+  if (fetching !== undefined) return fetching;
+  const { reason = "Unreadable", message = `${ref} is ${record.state}` } = record;
+  // Nothing is wrong with it: tools that wait for every resource need not wait for a model that no slot holds.
+  if (reason === "NotFetched") return [{ type: "Ready", status: "True", reason, message }];
+  return stalled(reason, message);
 }
 
-const conflicting = { type: "NameConflict", status: "True" } as const satisfies Partial<ConditionClaim>;
+/** A message about progress changes this often: each change is a write of the registry. */
+const percentStep = 5;
+
+/** What the pulls under way say of their models. Pure, and equal until there is news. */
+export function pullClaims(pulls: readonly ListedPull[]): PullClaims {
+  const claims = new Map<string, readonly ConditionClaim[]>();
+  // Two pulls of a ref differ in their sources: the failed pull must not hide the other.
+  const isFailed = ({ job }: ListedPull): number => (job.state === "failed" ? 0 : 1);
+  for (const { model, job } of pulls.toSorted((a, b) => isFailed(a) - isFailed(b)))
+    claims.set(model.ref, jobClaims(model.ref, job));
+  return claims;
+}
+
+function jobClaims(ref: string, job: ListedPull["job"]): readonly ConditionClaim[] {
+  if (job.state === "failed") {
+    const { reason, message, isTerminal } = job.failure;
+    if (isTerminal) return stalled(reason, message);
+    const retrying = { type: "Reconciling", status: "True", reason: "ProgressingWithRetry", message } as const;
+    return [notReady(reason, message), retrying];
+  }
+  const { bytesDone, bytesTotal } = job.progress;
+  const percent = Math.floor((100 * bytesDone) / Math.max(1, bytesTotal ?? 0) / percentStep) * percentStep;
+  const amount = bytesTotal === undefined ? "" : `: ${percent}% of ${byteText(bytesTotal)}`;
+  const message =
+    job.state === "paused"
+      ? `the pull of ${ref} is paused${amount}; \`berth pull resume ${ref}\` goes on with it`
+      : `${ref} is being fetched${amount}`;
+  return [
+    { type: "Ready", status: "Unknown", reason: "Progressing", message },
+    { type: "Reconciling", status: "True", reason: "Pulling", message },
+  ];
+}
 
 /** The manifest's own problems; undefined: none. */
 function manifestClaims({
@@ -98,8 +149,12 @@ function manifestClaims({
   const force = spec === undefined ? "" : "\nwhat it said when it was last valid stays in force";
   if (invalid.length > 0) return stalled("InvalidSpec", `${describeDiagnostics(invalid)}${force}`);
   if (doubles.length === 0) return undefined;
-  const message = describeDiagnostics(doubles);
-  return [notReady("NameConflict", message), { ...notReady("NameConflict", message), ...conflicting }];
+  return conflict(describeDiagnostics(doubles));
+}
+
+function conflict(message: string): ConditionClaim[] {
+  const ready = notReady("NameConflict", message);
+  return [ready, { ...ready, type: "NameConflict", status: "True" }];
 }
 
 function stalled(reason: string, message: string): ConditionClaim[] {

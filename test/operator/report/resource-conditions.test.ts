@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { modelSpecSchema } from "../../../src/api/model.ts";
-import { resourceStatuses } from "../../../src/operator/report/resource-conditions.ts";
+import type { Condition } from "../../../src/api/conditions.ts";
+import { modelSpecSchema, type ModelRecord } from "../../../src/api/model.ts";
+import type { ListedPull } from "../../../src/models/fetch/model-pulls.ts";
+import { WatchedProgress } from "../../../src/models/fetch/progress.ts";
+import { pullClaims, resourceStatuses } from "../../../src/operator/report/resource-conditions.ts";
 import type { Desired, Diagnostic } from "../../../src/store/store.ts";
 import { model as record } from "../../engines/fixture.ts";
 
@@ -25,12 +28,32 @@ const wrong = (reason: Diagnostic["reason"]): Diagnostic => ({
   line: 3,
   message: "no",
 });
-const short = (model: Desired<"Model">, records: Parameters<typeof resourceStatuses>[1] = new Map()): string[] =>
-  resourceStatuses({ models: [model], upstreams: [], groups: [] }, records, [], at(0)).flatMap(({ conditions }) =>
-    conditions.map(({ type, status, reason, message }) => `${type} ${status} ${reason}: ${message}`),
+type Records = ReadonlyMap<string, ModelRecord>;
+const nothing = { records: new Map<string, ModelRecord>() };
+const conditionsOf = (model: Desired<"Model">, records: Records, pulls: readonly ListedPull[] = []): Condition[] =>
+  resourceStatuses(
+    { models: [model], upstreams: [], groups: [] },
+    { records, pulls: pullClaims(pulls) },
+    [],
+    at(0),
+  ).flatMap(({ conditions }) => conditions);
+const short = (...args: [Desired<"Model">, Records?, (readonly ListedPull[])?]): string[] =>
+  conditionsOf(args[0], args[1] ?? new Map(), args[2]).map(
+    ({ type, status, reason, message }) => `${type} ${status} ${reason}: ${message}`,
   );
-const only = (...records: ReturnType<typeof record>[]): Parameters<typeof resourceStatuses>[1] =>
-  new Map(records.map((each) => [each.ref, each]));
+const only = (...records: ModelRecord[]): Records => new Map(records.map((each) => [each.ref, each]));
+
+/**
+ * The verdict of kstatus, by which Helm 4, Flux and kubectl's tools wait for a resource of any kind:
+ * https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/status/generic.go
+ */
+function kstatus(conditions: readonly Condition[]): "Current" | "InProgress" | "Failed" {
+  for (const { type, status } of conditions) {
+    if (type === "Reconciling" && status === "True") return "InProgress";
+    if (type === "Stalled" && status === "True") return "Failed";
+  }
+  return conditions.some(({ type, status }) => type === "Ready" && status !== "True") ? "InProgress" : "Current";
+}
 
 describe("a model's conditions", () => {
   it("follow its files", () => {
@@ -41,6 +64,54 @@ describe("a model's conditions", () => {
       "Ready False ModelFileMissing: /m.gguf is not there",
       "Stalled True ModelFileMissing: /m.gguf is not there",
     ]);
+  });
+
+  it("let tools that wait by kstatus pass a model that no slot needs yet, and wait for a model that is being fetched", () => {
+    const fetch = { files: [{ source: "hf://o/r/m.gguf" }] };
+    const far = record({ ref: "m", origin: "manifest", name: "m", state: "missing", reason: "NotFetched", fetch });
+    const pull = (job: ListedPull["job"]): ListedPull => ({
+      key: "m",
+      model: { ref: "m", files: fetch.files, isOpen: false },
+      job,
+      requesters: ["primary"],
+    });
+    const progress = Object.assign(new WatchedProgress(), { bytesDone: 0.43 * 2 ** 30, bytesTotal: 2 ** 30 });
+    const failed = (isTerminal: boolean): ListedPull["job"] => {
+      const reason = isTerminal ? ("SourceNotFound" as const) : ("FetchFailed" as const);
+      return { state: "failed", progress, failure: { reason, message: "no answer", isTerminal } };
+    };
+    const cases: [string, ModelRecord, readonly ListedPull[], string, string][] = [
+      ["not fetched", far, [], "Current", "Ready True NotFetched: "],
+      [
+        "running",
+        far,
+        [pull({ state: "running", progress })],
+        "InProgress",
+        "Reconciling True Pulling: m is being fetched: 40% of 1.0 GiB",
+      ],
+      [
+        "paused",
+        far,
+        [pull({ state: "paused", progress })],
+        "InProgress",
+        "Reconciling True Pulling: the pull of m is paused: 40% of 1.0 GiB; `berth pull resume m` goes on with it",
+      ],
+      ["retried", far, [pull(failed(false))], "InProgress", "Reconciling True ProgressingWithRetry: no answer"],
+      ["failed", far, [pull(failed(true))], "Failed", "Stalled True SourceNotFound: no answer"],
+      [
+        "one of two pulls has failed",
+        far,
+        [pull({ state: "running", progress }), pull(failed(true))],
+        "InProgress",
+        "Reconciling True Pulling: m is being fetched: 40% of 1.0 GiB",
+      ],
+      ["license", { ...far, reason: "LicenseNotAccepted", message: "read it" }, [], "Failed", "Stalled True License"],
+      ["there", record({ ref: "m", origin: "manifest", name: "m" }), [], "Current", "Ready True Available: "],
+    ];
+    for (const [name, known, pulls, verdict, last] of cases) {
+      assert.equal(kstatus(conditionsOf(declared("m"), only(known), pulls)), verdict, name);
+      assert.equal(short(declared("m"), only(known), pulls).at(-1)?.slice(0, last.length), last, name);
+    }
   });
 
   it("name the place of the problem, and say whether a spec is in force", () => {
@@ -58,17 +129,17 @@ describe("a model's conditions", () => {
   });
 
   it("keep the time of the last move, and count edits, under the next operator too", () => {
-    const first = resourceStatuses({ models: [declared("m")], upstreams: [], groups: [] }, new Map(), [], at(0));
+    const first = resourceStatuses({ models: [declared("m")], upstreams: [], groups: [] }, nothing, [], at(0));
     const edited = [declared("m", { specHash: "i" })];
-    const [second] = resourceStatuses({ models: edited, upstreams: [], groups: [] }, new Map(), first, at(5));
+    const [second] = resourceStatuses({ models: edited, upstreams: [], groups: [] }, nothing, first, at(5));
     assert.equal(second?.generation, 2);
     const counting = { models: [declared("m", { specHash: "i", generation: 7 })], upstreams: [], groups: [] };
-    assert.equal(resourceStatuses(counting, new Map(), first, at(5))[0]?.generation, 7, "by a source that counts");
+    assert.equal(resourceStatuses(counting, nothing, first, at(5))[0]?.generation, 7, "by a source that counts");
     assert.equal(second?.conditions[0]?.lastTransitionTime, at(0).toISOString());
     const broken = [declared("m", { specHash: "i", diagnostics: [wrong("InvalidSpec")] })];
     const [third] = resourceStatuses(
       { models: broken, upstreams: [], groups: [] },
-      new Map(),
+      nothing,
       second === undefined ? [] : [second],
       at(9),
     );
