@@ -132,7 +132,9 @@ export const slotSpecSchema = z.strictObject({
     .describe("Limits on an answer's time"),
   resources: z
     .strictObject({
-      memoryBytes: positive.optional().describe("Memory limit of a container"),
+      memoryBytes: positive
+        .optional()
+        .describe("Memory of each process: a container's limit, and the least that the fit check and a group count"),
       cpus: z.number().positive().optional().describe("CPU limit of a container, in cores"),
       gpus: z.int().min(0).optional().describe("GPUs that a container is given"),
       extended: z

@@ -38,8 +38,8 @@ async function unfitSlots(
   for (const { name, spec, ...place } of await context.manifests.slotsIn(from)) {
     const refusal = await slotRefusal(name, spec, facts);
     if (refusal === undefined) continue;
-    const message = `${refusal.model} ${refusal.message}`;
-    problems.push({ reason: "DoesNotFit", ...place, path: ["model"], message });
+    const message = `${refusal.subject} ${refusal.message}`;
+    problems.push({ reason: "DoesNotFit", ...place, path: [...refusal.path], message });
   }
   return problems;
 }

@@ -7,7 +7,7 @@ import type { ManagementContext } from "./context.ts";
 /** Shapes of the models that the management API judged lately. */
 export const shapes = new ShapeCache();
 
-type FitContext = Pick<ManagementContext, "index" | "hardware">;
+type FitContext = Pick<ManagementContext, "index" | "hardware" | "config">;
 
 /**
  * Refuses to write a slot whose model cannot fit this machine, with the sum. A model that is not
@@ -21,14 +21,15 @@ export async function checkFit(
   const { data } = slotSpecSchema.safeParse(written);
   const refusal = data === undefined ? undefined : await slotRefusal(name, data, fitFacts(context));
   if (refusal === undefined) return;
-  const { model, message, device, needBytes, budgetBytes } = refusal;
+  const { subject, path, message, device, needBytes, budgetBytes } = refusal;
   throw new ApiError("config.fit", {
-    message: `${model} ${message}`,
-    details: { path: ["model"], message, device, need_bytes: needBytes, budget_bytes: budgetBytes },
+    message: `${subject} ${message}`,
+    details: { path: [...path], message, device, need_bytes: needBytes, budget_bytes: budgetBytes },
   });
 }
 
-/** The facts by which the service judges now. */
-export function fitFacts({ index, hardware }: FitContext): FitFacts {
-  return { models: index().models, machine: hardware.found()?.hardware, shapes };
+/** The facts by which the service judges now. Pods run on any node: the scheduler judges them. */
+export function fitFacts({ index, hardware, config }: FitContext): FitFacts {
+  const machine = config.runtime === "kubernetes" ? undefined : hardware.found()?.hardware;
+  return { models: index().models, machine, shapes };
 }

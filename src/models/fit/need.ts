@@ -91,6 +91,22 @@ export function declaredRequirement(
   return needs.length === 0 ? undefined : { stage: "declared", needs };
 }
 
+/** The name of the part of a need that the manifest reserves, and what a person changes where it does not fit. */
+export const reservedPart = "resources.memoryBytes";
+export const reserveLess = "lower resources.memoryBytes of the slot to what it needs";
+
+/**
+ * The requirement with the machine's memory that the slot's manifest reserves, where it is more than the figure.
+ * Undefined where nothing is known and nothing reserved.
+ */
+export function reserving(known: Requirement | undefined, bytes: number | undefined): Requirement | undefined {
+  const host = known?.needs.find(({ id }) => id === "host");
+  if (bytes === undefined || (host?.bytes ?? 0) >= bytes) return known;
+  const reserved = { id: "host", bytes, mappedBytes: 0, parts: [{ name: reservedPart, bytes }] };
+  const others = known?.needs.filter(({ id }) => id !== "host") ?? [];
+  return { stage: known?.stage ?? "declared", needs: [...others, reserved] };
+}
+
 /** The need of several processes together. */
 export function combined(stage: FitStage, requirements: readonly Requirement[]): Requirement {
   const needs = new Map<string, Need>();

@@ -2,24 +2,26 @@ import type { Hardware } from "../../api/hardware.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { completeSlot, type ParsedSlotSpec } from "../../api/slot.ts";
 import type { ShapeCache } from "./shape-cache.ts";
-import { specFit, type SpecRefusal } from "./spec-fit.ts";
+import { declaredFit, specFit, type SpecRefusal } from "./spec-fit.ts";
 
 /** The facts about this machine and its models that decide whether a slot can be loaded. */
 export interface FitFacts {
   readonly models: ReadonlyMap<string, ModelRecord>;
-  /** Undefined: the machine was never probed. */
+  /** Undefined: the machine was never probed, or slots run on other machines. */
   readonly machine: Hardware | undefined;
   readonly shapes: ShapeCache;
 }
 
-/** The model of a slot that cannot be loaded on this machine with nothing else on it, and why. */
+/** The reason why a slot cannot be loaded on this machine with nothing else on it. `subject`: its model, or its own name. */
 export interface SlotRefusal extends SpecRefusal {
-  readonly model: string;
+  readonly subject: string;
+  /** The field to change. */
+  readonly path: readonly string[];
 }
 
 /**
- * Whether the model of a slot can never fit this machine, by the header of its files. Undefined where it may fit, and where
- * that is not known: the model is not on this machine yet, or the engine is another one.
+ * Whether a slot can never fit this machine: by the header of its model's files, else by the figures that the model
+ * declares, and by the memory that the slot reserves. Undefined where it may fit, and where that is not known.
  */
 export async function slotRefusal(
   name: string,
@@ -27,11 +29,18 @@ export async function slotRefusal(
   { models, machine, shapes }: FitFacts,
 ): Promise<SlotRefusal | undefined> {
   const spec = completeSlot(name, declared);
+  if (!spec.enabled || spec.runtime === "kubernetes" || machine === undefined) return undefined;
   const ref = spec.model.default;
   const model = ref === undefined ? undefined : models.get(ref);
-  if (spec.engine !== "llama" || spec.command !== undefined || !spec.enabled) return undefined;
-  if (model?.state !== "available" || model.path === undefined || machine === undefined) return undefined;
-  const shape = await shapes.of(model.files, model.fingerprint ?? "");
-  const refusal = shape === undefined ? undefined : specFit(spec, shape, machine, machine.suggested.llama?.backend);
-  return refusal === undefined ? undefined : { ...refusal, model: model.ref };
+  const backend = machine.suggested[spec.engine]?.backend;
+  const isRead = spec.engine === "llama" && spec.command === undefined && model?.state === "available";
+  const shape = isRead && model.path !== undefined ? await shapes.of(model.files, model.fingerprint ?? "") : undefined;
+  const byHeader = shape === undefined ? undefined : specFit(spec, shape, machine, backend);
+  if (byHeader !== undefined && model !== undefined) return { ...byHeader, subject: model.ref, path: ["model"] };
+  const declaredOnly = declaredFit(spec, shape === undefined ? model : undefined, machine, backend);
+  if (declaredOnly === undefined) return undefined;
+  const { isByManifest, ...refusal } = declaredOnly;
+  return isByManifest
+    ? { ...refusal, subject: name, path: ["resources", "memoryBytes"] }
+    : { ...refusal, subject: model?.ref ?? name, path: ["model"] };
 }

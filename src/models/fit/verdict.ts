@@ -1,7 +1,7 @@
 import type { FitStage } from "../../api/fit.ts";
 import { byteText } from "../../api/byte-text.ts";
 import type { Budget } from "./budget.ts";
-import type { Need, Requirement } from "./need.ts";
+import { reservedPart, type Need, type Requirement } from "./need.ts";
 
 /** Whether an engine can be loaded here. */
 export interface Verdict {
@@ -15,6 +15,8 @@ export interface Verdict {
   readonly budgetBytes: number | undefined;
   /** The sum, for people. */
   readonly message: string;
+  /** The part that decides is what the manifest reserves: no smaller model would help. */
+  readonly isByManifest?: true;
 }
 
 /** The largest relative error by which an estimate is too high. A smaller excess over the budget is not refused. */
@@ -33,7 +35,8 @@ export function judge(
   const judged = needs.map((need): Verdict => {
     const budget = budgets.find(({ id }) => id === need.id);
     const needBytes = need.bytes;
-    const base = { device: need.id, needBytes, budgetBytes: budget?.totalBytes };
+    const byManifest = need.parts.some(({ name }) => name === reservedPart) ? { isByManifest: true as const } : {};
+    const base = { device: need.id, needBytes, budgetBytes: budget?.totalBytes, ...byManifest };
     if (budget === undefined) {
       return { kind: "unknown", ...base, message: `${sumText(need)} on ${need.id}; what it has is not known` };
     }

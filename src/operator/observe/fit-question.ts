@@ -38,7 +38,10 @@ export interface FitQuestion {
   /** The embedded engine's own limit of the context without a setting. */
   readonly defaultContext: number | undefined;
   readonly program: string | undefined;
+  /** Of the model. */
   readonly declared: { readonly memoryBytes: number | undefined; readonly gpuBytes: number | undefined };
+  /** The machine's memory that the manifest of the slot reserves for all its processes. */
+  readonly reservedBytes: number | undefined;
 }
 
 /** The fit question of a start of these workloads. `stamp`: the identity of the engine's program, beyond its path. */
@@ -76,6 +79,7 @@ export function fitQuestion(
     defaultContext: isEmbedded ? 4096 : undefined,
     program: isOurs && !isEmbedded && placement.runs === "program" ? workloads[0]?.command[0] : undefined,
     declared: { memoryBytes: model?.memoryBytes, gpuBytes: model?.minVramBytes },
+    reservedBytes: spec.resources.memoryBytes === undefined ? undefined : spec.resources.memoryBytes * workloads.length,
   };
 }
 

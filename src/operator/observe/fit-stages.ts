@@ -1,7 +1,7 @@
 import type { Fit, FitStage } from "../../api/fit.ts";
 import type { EngineRefusal, SlotInputs } from "../../engines/engine.ts";
 import { sumOf, type Estimate } from "../../models/fit/estimate.ts";
-import { combined, requirementOf, type Requirement } from "../../models/fit/need.ts";
+import { combined, requirementOf, reserveLess, type Requirement } from "../../models/fit/need.ts";
 import type { FitSettings } from "../../models/fit/settings.ts";
 import type { ModelShape } from "../../models/fit/shape.ts";
 import { smaller, smallerText } from "../../models/fit/smaller.ts";
@@ -74,13 +74,14 @@ export function onEngineDevices(
 }
 
 export function refusalOf(
-  { kind, isReserved, message }: Verdict,
+  { kind, isReserved, isByManifest, message }: Verdict,
   { budgets, beside }: FitQuestion,
   models: readonly KnownModel[] | undefined,
   { spec }: SlotInputs,
 ): EngineRefusal | undefined {
   if (kind === "fits" || kind === "unknown" || spec.model.spill === "allow") return undefined;
   if (kind === "busy") return { reason: isReserved === true ? memoryReserved : noMemory, message };
+  if (isByManifest === true) return { reason: doesNotFit, message: `${message}; ${reserveLess}` };
   const [model] = models ?? [];
   const less = model === undefined ? {} : smaller(model.shape, model.settings, budgets, beside);
   const advice = smallerText(less) ?? "a smaller model or quantisation may fit";
@@ -90,7 +91,7 @@ export function refusalOf(
 export function fitOf(
   verdict: Verdict,
   stages: readonly StageFigure[],
-  best: StageFigure,
+  { stage, needs }: Requirement,
   { budgets }: FitQuestion,
 ): Fit {
   const measured = stages.find(({ requirement }) => requirement.stage === "measured")?.bytes;
@@ -100,19 +101,19 @@ export function fitOf(
       : { errorRatio: Math.round((bytes / measured - 1) * 10_000) / 10_000 };
   const estimated = stages.findLast(({ requirement }) => requirement.stage !== "measured");
   return {
-    stage: best.requirement.stage,
+    stage,
     device: verdict.device,
     needBytes: Math.round(verdict.needBytes),
     ...(verdict.budgetBytes === undefined ? {} : { budgetBytes: verdict.budgetBytes }),
     ...(estimated === undefined ? {} : error(estimated.requirement.stage, estimated.bytes)),
-    devices: best.requirement.needs.map(({ id, bytes }) => {
+    devices: needs.map(({ id, bytes }) => {
       const budget = budgets.find((known) => known.id === id)?.totalBytes;
       return { id, needBytes: Math.round(bytes), ...(budget === undefined ? {} : { budgetBytes: budget }) };
     }),
-    stages: stages.map(({ requirement: { stage }, bytes }) => ({
-      stage,
+    stages: stages.map(({ requirement, bytes }) => ({
+      stage: requirement.stage,
       needBytes: Math.round(bytes),
-      ...error(stage, bytes),
+      ...error(requirement.stage, bytes),
     })),
   };
 }

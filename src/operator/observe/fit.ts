@@ -4,7 +4,7 @@ import type { EngineRefusal, SlotInputs } from "../../engines/engine.ts";
 import { engineEstimate, printArguments } from "../../models/fit/engine-figures.ts";
 import { estimate, type Estimate } from "../../models/fit/estimate.ts";
 import { isBeyondHeader, isBeyondPrint, settingsOf } from "../../models/fit/flags.ts";
-import { declaredRequirement, measuredRequirement } from "../../models/fit/need.ts";
+import { declaredRequirement, measuredRequirement, reserving } from "../../models/fit/need.ts";
 import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
 import type { HeaderFiles } from "../../models/header-files.ts";
 import { ProjectorCache } from "../../models/fit/projector.ts";
@@ -132,11 +132,15 @@ export class FitRecords {
     const more = unlearned.length === 0 ? {} : { unlearned };
     const stages = this.#stagesOf(request, question, models);
     const [best] = stages.toReversed();
-    if (best === undefined) return more;
+    const requirement = reserving(best?.requirement, question.reservedBytes);
+    if (requirement === undefined) return more;
     const budgets = withoutReserved(question.budgets, request.reserved, this.#hardware());
-    const verdict = judge(best.requirement, budgets, ownBytes(request, question));
+    const verdict = judge(requirement, budgets, ownBytes(request, question));
     const refusal = isDue ? refusalOf(verdict, question, models, engineInput) : undefined;
-    return { fit: fitOf(verdict, stages, best, question), ...(refusal === undefined ? {} : { refusal }), ...more };
+    const refused = refusal === undefined ? {} : { refusal };
+    // The reserved memory of the machine says nothing about a GPU.
+    if (best === undefined && question.gpus.length > 0) return { ...refused, ...more };
+    return { fit: fitOf(verdict, stages, requirement, question), ...refused, ...more };
   }
 
   /** Undefined where one process has no readable model. */

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { defaultConfigDir } from "../../api/config.ts";
+import type { ModelRecord } from "../../api/model.ts";
 import { shownSettings } from "../../api/shown-settings.ts";
 import { diagnosticLine } from "../../api/diagnostic.ts";
 import { cell, render, renderOne, type Column, type Format } from "../../cli/output.ts";
@@ -28,30 +29,37 @@ export async function validateConfig(directory: string, isElsewhere = false): Pr
   return (await validateDirectory(directory, { isElsewhere })).map(diagnosticLine);
 }
 
-/** Slots of the service's own directory whose models cannot fit this machine, one per line as of `validateConfig`. */
+/** Slots of the service's own directory that cannot fit this machine, one per line as of `validateConfig`. */
 export async function unfitSlots(env: NodeJS.ProcessEnv, directory: string): Promise<readonly string[]> {
   const { slotsInDirectory } = await import("../../store/files/declared-slots.ts");
-  const slots = (await slotsInDirectory(directory)).filter(({ spec }) => spec.model.default !== undefined);
+  const slots = await slotsInDirectory(directory);
   const { config } = await readSettings(env, { takeOwner: (owner) => become(owner, env) });
-  // Opening the registry would make the directory.
-  if (slots.length === 0 || !existsSync(config.modelsDir)) return [];
-  const { openRegistry } = await import("../../models/registry.ts");
+  const models = new Map((await recordsIn(config.modelsDir)).map((record) => [record.ref, record]));
+  const isJudged = slots.some(
+    ({ spec }) => models.has(spec.model.default ?? "") || spec.resources.memoryBytes !== undefined,
+  );
+  if (!isJudged) return [];
   const { ShapeCache } = await import("../../models/fit/shape-cache.ts");
   const { slotRefusal } = await import("../../models/fit/slot-fit.ts");
   const { hardwareProbe } = await import("../../program/hardware.ts");
   const { withSuggestions } = await import("../../engines/suggestion.ts");
-  await using registry = await openRegistry({ modelsDir: config.modelsDir });
-  const models = new Map((await registry.records([])).map((record) => [record.ref, record]));
-  if (!slots.some(({ spec }) => models.has(spec.model.default ?? ""))) return [];
   const machine = withSuggestions(await (await hardwareProbe(config))(undefined));
   const facts = { models, machine, shapes: new ShapeCache() };
   const lines: string[] = [];
   for (const { name, spec, ...place } of slots) {
     const refusal = await slotRefusal(name, spec, facts);
     if (refusal === undefined) continue;
-    lines.push(diagnosticLine({ ...place, path: ["model"], message: `${refusal.model} ${refusal.message}` }));
+    lines.push(diagnosticLine({ ...place, path: [...refusal.path], message: `${refusal.subject} ${refusal.message}` }));
   }
   return lines;
+}
+
+async function recordsIn(modelsDir: string): Promise<readonly ModelRecord[]> {
+  // Opening the registry would make the directory.
+  if (!existsSync(modelsDir)) return [];
+  const { openRegistry } = await import("../../models/registry.ts");
+  await using registry = await openRegistry({ modelsDir });
+  return await registry.records([]);
 }
 
 /**

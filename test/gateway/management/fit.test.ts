@@ -33,7 +33,12 @@ async function site(): Promise<{ readonly gateway: TestGateway } & AsyncDisposab
   } as const;
   const gateway = stack.use(
     await startGateway({
-      registry: { models: [{ ...record, files: [model] }] },
+      registry: {
+        models: [
+          { ...record, files: [model] },
+          { ...modelRecord("declared"), memoryBytes: 20 * gib, state: "missing" },
+        ],
+      },
       slots: { writer: { spec: { engine: "llama", model: { default: "small", contextSize: 2_000_000 } } } },
       gateway: { catalog: findCatalog },
     }),
@@ -49,8 +54,8 @@ async function site(): Promise<{ readonly gateway: TestGateway } & AsyncDisposab
   return { gateway, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-async function put({ url }: TestGateway, model: Record<string, unknown>): Promise<Response> {
-  const body = JSON.stringify({ model: { default: "dense", ...model } });
+async function put({ url }: TestGateway, model: Record<string, unknown>, more: object = {}): Promise<Response> {
+  const body = JSON.stringify({ model: { default: "dense", ...model }, ...more });
   return await fetch(`${url}/api/slots/coder`, {
     method: "PUT",
     headers: { "content-type": "application/json" },
@@ -70,6 +75,33 @@ describe("a slot that is written", () => {
     );
     assert.equal(error.details?.["budget_bytes"], 16 * gib);
     assert.equal((await fetch(`${at.gateway.url}/api/slots/coder`)).status, 404, "nothing was written");
+  });
+
+  it("is refused by what its manifest reserves, and by what its model declares where no header tells", async () => {
+    await using at = await site();
+    const memoryBytes = 64 * 1024 * gib;
+    const refusals: [Response, string, string[]][] = [
+      [
+        await put(at.gateway, {}, { resources: { memoryBytes } }),
+        "coder needs 64.0 TiB (resources.memoryBytes) on host, which has 16.0 GiB (the machine's memory); lower resources.memoryBytes of the slot to what it needs",
+        ["resources", "memoryBytes"],
+      ],
+      [
+        await put(at.gateway, {}, { replicas: 3, resources: { memoryBytes: 6 * gib } }),
+        "coder needs 18.0 GiB (resources.memoryBytes) on host, which has 16.0 GiB (the machine's memory); lower resources.memoryBytes of the slot to what it needs",
+        ["resources", "memoryBytes"],
+      ],
+      [
+        await put(at.gateway, { default: "declared" }),
+        "declared needs 20.0 GiB (declared) on host, which has 16.0 GiB (the machine's memory); a smaller model or quantisation may fit",
+        ["model"],
+      ],
+    ];
+    for (const [response, message, path] of refusals) {
+      const { error } = await envelopeOf(response);
+      assert.deepEqual([response.status, error.code, error.message], [409, "config.fit", message]);
+      assert.deepEqual(error.details?.["path"], path);
+    }
   });
 
   it("is refused as well where a swap would have it hold what cannot fit", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Fit } from "../../../src/api/fit.ts";
+import { FitRecords } from "../../../src/operator/observe/fit.ts";
 import { custom, noDevicesHere, Site } from "../site.ts";
 import { gibibyte } from "./members.ts";
 
@@ -11,20 +12,21 @@ function fit(size: number): Fit {
   return { stage: "declared", device: "host", needBytes, devices: [{ id: "host", needBytes }], stages: [] };
 }
 
+const memory = {
+  total_bytes: 32 * gibibyte,
+  available_bytes: 30 * gibibyte,
+  swap_bytes: 0,
+  limit_bytes: null,
+  usable_bytes: 32 * gibibyte,
+  evidence: [],
+};
+
 /** Slots that need so many GiB of a host that has 32. */
 async function sized(sizes: Readonly<Record<string, number>>): Promise<Site> {
   const site = new Site();
   site.fit = {
     ...site.fit,
     estimate: async ({ engineInput: { slot } }) => (sizes[slot] === undefined ? {} : { fit: fit(sizes[slot]) }),
-  };
-  const memory = {
-    total_bytes: 32 * gibibyte,
-    available_bytes: 30 * gibibyte,
-    swap_bytes: 0,
-    limit_bytes: null,
-    usable_bytes: 32 * gibibyte,
-    evidence: [],
   };
   site.machine = { ...noDevicesHere, facts: () => ({ memory, gpus: [] }) };
   for (const slot of Object.keys(sizes)) site.source.save(slot, member);
@@ -55,6 +57,27 @@ describe("a group with a budget of bytes", () => {
     // Without a, 9 GiB are used; without b, 11: too much for c.
     assert.equal(loaded(site), "b c d");
     assert.equal(site.slot("a").status.transitions.at(-2)?.message, "slot c waits for its place in group gpu");
+  });
+
+  it("holds no more slots than the memory that their manifests reserve allows", async () => {
+    const names = ["a", "b", "c", "d", "e", "f"];
+    await using site = await sized({});
+    site.fit = new FitRecords({
+      figures: { get: () => undefined },
+      hardware: () => ({ memory, gpus: [] }),
+      remote: { known: () => undefined },
+      onError: (error) => assert.fail(String(error)),
+    });
+    site.source.group("gpu", { budget: { memoryBytes: 4 * gibibyte } });
+    for (const name of names) site.source.save(name, { ...member, resources: { memoryBytes: gibibyte } });
+    await site.start();
+    for (const name of names) ask(site, name);
+    await site.advance(30);
+    assert.equal(loaded(site), "a b c d");
+    assert.match(
+      site.slot("f").plan.message,
+      /^group gpu is full: it needs 1.0 GiB, and of 4.0 GiB of memory a holds 1.0 GiB, b /,
+    );
   });
 
   it("makes a slot leave for a smaller budget, with the bytes that are held and the budget", async () => {

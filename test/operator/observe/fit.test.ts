@@ -23,6 +23,7 @@ type Change = {
   flags?: string;
   backend?: "cpu" | "cuda";
   spill?: "allow" | "forbid";
+  resources?: { memoryBytes: number };
   server?: string;
 } & Partial<FitRequest>;
 
@@ -111,10 +112,21 @@ async function site(print: (args: readonly string[]) => string | undefined = () 
         learned = await learning.learn({ name: "primary", now: at, unlearned }, learned);
       }
     },
-    async read({ flags = "--ctx-size 4096 --parallel 1", backend = "cuda", spill, server = model, ...request } = {}) {
+    async read({
+      flags = "--ctx-size 4096 --parallel 1",
+      backend = "cuda",
+      spill,
+      server = model,
+      resources,
+      ...request
+    } = {}) {
       const spec = completeSlot(
         "primary",
-        slotSpecSchema.parse({ backend, model: { default: "dense", ...(spill === undefined ? {} : { spill }) } }),
+        slotSpecSchema.parse({
+          backend,
+          model: { default: "dense", ...(spill === undefined ? {} : { spill }) },
+          ...(resources === undefined ? {} : { resources }),
+        }),
       );
       const workload: Workload = {
         slot: "primary",
@@ -289,6 +301,30 @@ describe("the memory that a slot needs", () => {
     await using place = await site();
     assert.deepEqual(await place.estimate({ flags: "--ctx-size 4096 --model-draft other.gguf" }), {});
     assert.deepEqual(await place.estimate({ workloads: { reason: "ModelNotFound", message: "" } }), {});
+  });
+
+  it("is at least what its manifest reserves, for each of its processes, whatever the header says", async () => {
+    await using place = await site();
+    const resources = { memoryBytes: 10 * gib };
+    const { fit, refusal } = await place.estimate({ backend: "cpu", resources });
+    assert.deepEqual([fit?.stage, fit?.device, fit?.needBytes, refusal], ["header", "host", 10 * gib, undefined]);
+    assert.deepEqual(fit?.devices, [{ id: "host", needBytes: 10 * gib, budgetBytes: 32 * gib }]);
+    const large = await place.estimate({ backend: "cpu", resources: { memoryBytes: 64 * 1024 * gib } });
+    assert.deepEqual(large.refusal, {
+      reason: "DoesNotFit",
+      message:
+        "needs 64.0 TiB (resources.memoryBytes) on host, which has 32.0 GiB (the machine's memory); lower resources.memoryBytes of the slot to what it needs",
+    });
+    const small = await place.estimate({ backend: "cpu", resources: { memoryBytes: 1 } });
+    assert.ok((small.fit?.needBytes ?? 0) > 1, "the header's figure is larger");
+    const unknown = await place.estimate({
+      backend: "cpu",
+      resources,
+      flags: "--ctx-size 4096 --model-draft other.gguf",
+    });
+    assert.deepEqual([unknown.fit?.stage, unknown.fit?.needBytes], ["declared", 10 * gib]);
+    const onGpu = await place.estimate({ resources, flags: "--ctx-size 4096 --model-draft other.gguf" });
+    assert.deepEqual(onGpu, {}, "the need of the GPU is still unknown");
   });
 
   it("is compared with the machine's whole memory where no layer is on a GPU", async () => {
