@@ -1,5 +1,10 @@
 /** A line of llama.cpp's log: seconds since the start in groups, the level, the message. */
 const levelled = /^\d+(?:\.\d+){3} ([A-Z]) +(.*)$/;
+/** A line of an abort's stack trace: it belongs to the error before it. */
+const stackFrame = /\[0x[0-9a-f]+\]$|^#\d+ +0x/;
+/** Words of errors, for a log without levels. */
+const errorWords =
+  /\b(?:error|fail(?:ed|ure)?|unable|cannot|could ?n[o']t|exiting|abort(?:ed)?|out of memory|bad_alloc)\b/i;
 /** The number of lines of another level that may stand between the first error of one failure and the last. */
 const between = 3;
 
@@ -25,7 +30,8 @@ export function isOutOfMemory(text: string): boolean {
 
 /**
  * The line with the cause among an engine's last lines. llama.cpp logs the cause first and then every function that
- * failed: its first error of the last failure, or the one about memory. Of a Node program that threw, the error, which
+ * failed: its first error of the last failure, or the one about memory. Without `--log-prefix` its lines have no level: then
+ * only the error about memory is told from the others. Of a Node program that threw, the error, which
  * stands before the stack and the version. Else the last line; "" where that is a line of llama.cpp without an error,
  * and `isKilled`: a killed program has logged nothing about it. Without colours and other control characters.
  */
@@ -47,13 +53,19 @@ function plain(line: string): string {
 
 function lastFailure(lines: readonly string[]): string | undefined {
   const errors: string[] = [];
+  const hasLevels = lines.some((line) => levelled.test(line));
   let others = 0;
   for (const line of lines.toReversed()) {
-    const [, level, text = ""] = levelled.exec(line) ?? [];
+    const [, level, text = ""] = hasLevels ? (levelled.exec(line) ?? []) : [line, guessedLevel(line), line];
     if (level === "E") {
       errors.unshift(text);
       others = 0;
     } else if (level !== undefined && ++others > between) break;
   }
-  return errors.find(isOutOfMemory) ?? errors[0];
+  return errors.find(isOutOfMemory) ?? (hasLevels ? errors[0] : undefined);
+}
+
+function guessedLevel(line: string): string | undefined {
+  if (isOutOfMemory(line) || errorWords.test(line)) return "E";
+  return stackFrame.test(line) ? undefined : "I";
 }

@@ -21,6 +21,24 @@ describe("the words of a llama-server that ended on an H100", () => {
     });
   }
 
+  for (const [name, words] of [
+    ["context-too-large", allocating("81920.00")],
+    ["weights-too-large", allocating("39939.48")],
+    ["no-memory-abort", "CUDA error: out of memory"],
+  ] as const) {
+    it(`name the lack of memory as well without --log-prefix: ${name}`, async () => {
+      const text = await readFile(recorded(name), "utf8");
+      const bare = text.split("\n").map((line) => line.replace(/^\d+(?:\.\d+){3} [A-Z] +/, ""));
+      assert.equal(causeLine(bare), words);
+    });
+  }
+
+  it("name no lack of memory without --log-prefix where a request lacked some long before", () => {
+    const served = Array.from({ length: 9 }, (_, at) => `slot release: id  0 | task ${at}`);
+    const end = "main: couldn't bind to port";
+    assert.equal(causeLine(["send_error: task 7: out of memory", ...served, end]), end);
+  });
+
   it("are none where the engine was killed: its last output is not the cause", async () => {
     const log = recorded("killed-while-streaming");
     assert.equal(await lastLine(log, 0, undefined, true), "");
