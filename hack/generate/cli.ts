@@ -9,7 +9,7 @@ export function commandLine(): string {
     "<!-- Written by hack/generate.ts from the commands; change them there and run `make generate`. -->",
     "# Command line",
     `${program.description()} In a clone the command is \`bin/berth\`.`,
-    "Commands talk to the service at `--server`, else `SVC_URL`, else `http://127.0.0.1:$SVC_PORT` (8080); the token is `SVC_TOKEN`, else what `berth login` keeps for that server. `up`, `serve`, `operator`, `down`, `engine`, `config`, `proxy`, `cluster` and `completion` need no running service: they act on this machine, by the settings in [reference.md](reference.md#settings). `token` and `probe` do so, too, where none runs.",
+    "Commands talk to the service at `--server`, else `SVC_URL`, else `http://127.0.0.1:$SVC_PORT` (8080); the token is `SVC_TOKEN`, else what `berth login` keeps for that server. `up`, `serve`, `operator`, `down`, `engine`, `config`, `proxy`, `cluster` and `completion` need no running service: they act on this machine, by the settings in [reference.md](reference.md#settings). `token` and `probe` do so, too, where none runs. `config`, `down` and `uninstall` act on the directories of the service that `--server` or `SVC_URL` names on this machine, and refuse a service of another machine unless `SVC_CONFIG_DIR` or `SVC_STATE_DIR` names directories.",
     "The answer goes to standard output, everything else to standard error. A failure is `code: message` and, below it, what to do. Exit codes: 0 done, 1 failed, 2 the command line is wrong. `-o json` and `-o yaml` print what the API answered; `-o name` prints names alone. Colours need a terminal, and obey `NO_COLOR`.",
     ...leaves(program).map(section),
   ].join("\n\n");

@@ -31,6 +31,9 @@ const localCommands: ReadonlySet<string> = new Set([
   "uninstall",
 ]);
 
+/** Those of them that change or check the files of the service itself, which a named service may have elsewhere. */
+const commandsOnFiles: ReadonlySet<string> = new Set(["config", "down", "uninstall"]);
+
 /** Every command of `berth`. Parsing throws CommanderError for a wrong command line; commands throw CommandError. */
 export function buildProgram(process: ProgramContext): Command {
   const program = new Command("berth")
@@ -59,9 +62,13 @@ export function buildProgram(process: ProgramContext): Command {
   addHelp(program);
   program.hook("preAction", async (_program, action) => {
     refuseEmpty(action);
-    if (isRemote() || !localCommands.has(callOf(action).split(" ")[1] ?? "")) return;
+    const name = callOf(action).split(" ")[1] ?? "";
+    const server = serverOf(program, process.env);
+    // The others reach a named service by its API, or are about this machine alone.
+    if (!localCommands.has(name) || (server !== undefined && !commandsOnFiles.has(name))) return;
+    const hasDirectory = action.registeredArguments[0]?.name() === "directory" && action.args.length > 0;
     const { followRunning } = await import("../program/running.ts");
-    await followRunning(process.env, process.note);
+    await followRunning(process.env, { note: process.note, ...(hasDirectory ? {} : { server }) });
   });
   const completion = program
     .command("completion")

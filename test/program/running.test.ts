@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { access, chmod, readFile, writeFile } from "node:fs/promises";
+import { access, chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -11,6 +11,12 @@ import { noOtherUser, otherUser, twoUsersDir } from "../support/other-user.ts";
 import { listen } from "../support/listen.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
+
+function unknownPlaces(server: string, why: string): string {
+  const next =
+    "name them in SVC_CONFIG_DIR and SVC_STATE_DIR; or leave out --server and unset SVC_URL, for the service of this machine";
+  return `server.places: this command acts on files of this machine, and those of ${server} are not known: ${why}\n${next}\n`;
+}
 
 describe("a command on the machine of a Berth with directories of its own", () => {
   it("acts on that Berth, after a message that names it", async () => {
@@ -43,7 +49,41 @@ describe("a command on the machine of a Berth with directories of its own", () =
     assert.match(doctor.stdout, /^ok {4}access: for this machine alone, at 127\.0\.0\.1:\d+$/m);
     const named = await runBerth(["config", "show"], { ...env, SVC_CONFIG_DIR: home.path, SVC_STATE_DIR: home.path });
     assert.equal(named.stderr, "", "what is named counts");
+    const shown = await runBerth(["config", "show"], { ...env, SVC_URL: berth.url });
+    assert.ok(shown.stderr.startsWith(first), shown.stderr);
+    const other = await runBerth(["--server", "http://localhost:1", "down"], env);
+    const port = new URL(berth.url).port;
+    const operator = `127.0.0.1:${env.SVC_OPERATOR_PORT} (SVC_OPERATOR_PORT)`;
+    assert.equal(
+      other.stderr,
+      unknownPlaces("http://localhost:1", `the operator on ${operator} belongs to the service on port ${port}`),
+    );
+    const unseen = await runBerth(["config", "edit", "x"], { ...env, SVC_OPERATOR_PORT: "1", SVC_URL: berth.url });
+    const no = "no operator answers on 127.0.0.1:1 (SVC_OPERATOR_PORT)";
+    assert.deepEqual([unseen.code, unseen.stderr], [1, unknownPlaces(berth.url, no)]);
     assert.match(named.stdout, new RegExp(`SVC_STATE_DIR +${home.path} `));
+  });
+
+  it("refuses to act on files here for a service of another machine, except on files that are named", async () => {
+    await using home = await tempDir();
+    await mkdir(join(home.path, "slots"));
+    const env = { HOME: home.path, SVC_OPERATOR_PORT: "1", SVC_URL: "http://user:secret@192.0.2.1:8080" };
+    for (const args of [["config", "show"], ["config", "validate"], ["config", "edit"], ["down"], ["uninstall"]]) {
+      const { code, stdout, stderr } = await runBerth(args, env);
+      const message = unknownPlaces("http://192.0.2.1:8080", "it is a service of another machine");
+      assert.deepEqual([code, stdout, stderr], [1, "", message], args.join(" "));
+    }
+    const checked = await runBerth(["config", "validate", home.path], env);
+    assert.deepEqual([checked.code, checked.stdout], [0, `${home.path}: valid\n`]);
+    const places = { SVC_CONFIG_DIR: home.path, SVC_STATE_DIR: join(home.path, "state") };
+    assert.equal((await runBerth(["config", "show"], { ...env, ...places })).code, 0);
+  });
+
+  it("acts on this user's own files where nothing runs at the named address", async () => {
+    await using home = await tempDir();
+    const env = { HOME: home.path, SVC_OPERATOR_PORT: "1", SVC_URL: "http://127.0.0.1:1" };
+    const { code, stderr } = await runBerth(["config", "show"], env);
+    assert.deepEqual([code, stderr], [0, ""]);
   });
 
   it("lets no other user choose the directories of root's commands", { skip: noOtherUser() ?? false }, async () => {
