@@ -118,6 +118,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const admission = new Admission({
     index,
     operator: () => published.operatorLiveness(),
+    isSettled: () => published.operator()?.isSettled !== false,
     holdMs: config.holdSeconds * 1000,
     onDrained: () => demand.publish(),
     onWanted: () => demand.publish(),

@@ -209,6 +209,23 @@ describe("an engine that restarts", () => {
     assert.match(withoutComments(await restOf(reader)), /\[DONE\]/);
   });
 
+  it("holds a request at a lost address until an operator that has just come has published another one", async () => {
+    await using engine = await scriptedEngine();
+    await using moved = await scriptedEngine();
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port } },
+      operator: { isSettled: false },
+      gateway: { againAfterMs: [1] },
+    });
+    await engine.stop();
+    const answered = gateway.post("/v1/chat/completions", chat);
+    await until("it is held", async () => (await gateway.metric('berth_requests_held{slot="primary"}')) === 1);
+    const later = gateway.post("/v1/chat/completions", chat);
+    await until("so is the next one", async () => (await gateway.metric('berth_requests_held{slot="primary"}')) === 2);
+    await gateway.publish("primary", { port: moved.port });
+    assert.deepEqual([(await answered).status, (await later).status], [200, 200]);
+  });
+
   it("costs a request 502 where it does not return in time", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });

@@ -111,6 +111,8 @@ topologySpreadConstraints: {{- toYaml . | nindent 2 }}
   valueFrom: { fieldRef: { fieldPath: metadata.namespace } }
 - name: POD_NAME
   valueFrom: { fieldRef: { fieldPath: metadata.name } }
+- name: POD_UID
+  valueFrom: { fieldRef: { fieldPath: metadata.uid } }
 {{- range $key, $value := omit .Values.settings "allowedHosts" "host" }}
 - name: SVC_{{ $key | snakecase | upper }}
   value: {{ if kindIs "slice" $value }}{{ join "," $value | quote }}{{ else if and (kindIs "float64" $value) (eq (floor $value) $value) }}{{ int64 $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}

@@ -26,6 +26,8 @@ export interface WaitPlace {
 export interface AdmissionOptions {
   readonly index: () => ResolutionIndex;
   readonly operator: () => OperatorLiveness;
+  /** The operator has reconciled every slot since its start. */
+  readonly isSettled?: () => boolean;
   /** Milliseconds that a request waits for a slot to load; 0: not at all. */
   readonly holdMs: number;
   /** A replica that accepts no new requests any more has ended its last one. */
@@ -38,6 +40,8 @@ export interface AdmissionOptions {
 
 /** While requests wait, all queues are checked at this interval, so that no wake-up can be lost for good. */
 const recheckMs = 1000;
+/** An engine that could not be reached is tried again after this time, if no newer status says more. */
+const lostMs = 5000;
 /** The weight of the last request in the mean duration. */
 const meanWeight = 0.2;
 
@@ -52,6 +56,11 @@ export class Admission {
   /** The queues of each slot whose model requests choose, one queue for each model. */
   readonly #byRef = new Map<string, WaitQueue[]>();
   readonly #pools = new EnginePools();
+  /** By slot: the starts of engines that could not be reached, the revision that named them, and until when that counts. */
+  readonly #lost = new Map<
+    string,
+    { readonly starts: Set<string>; readonly revision: number | undefined; readonly untilMs: number }
+  >();
   #timer: NodeJS.Timeout | undefined;
   /** Why no request is admitted any more. */
   #closed: ApiError | undefined;
@@ -114,6 +123,32 @@ export class Admission {
   finish(waitQueue: WaitQueue, lease: BackendLease, tookMs: number): void {
     waitQueue.meanMs = waitQueue.meanMs === 0 ? tookMs : waitQueue.meanMs + meanWeight * (tookMs - waitQueue.meanMs);
     lease.release();
+  }
+
+  /**
+   * Takes the engine for lost which could not be reached: after a boot of its node it has another address, and no operator
+   * has published that yet. Requests wait for a newer status then. False: an operator is there, which would have reported
+   * the engine's end.
+   */
+  lost({ slot }: WaitQueue, { backend }: BackendLease): boolean {
+    const { operator, isSettled = () => true, index } = this.#options;
+    const liveness = operator();
+    if (liveness === "absent" || (liveness === "live" && isSettled())) return false;
+    const starts = this.#lostOf(slot) ?? new Set<string>();
+    starts.add(backend.endpoint.process);
+    const revision = index().slots.get(slot)?.published?.revision;
+    this.#lost.set(slot, { starts, revision, untilMs: this.#now() + lostMs });
+    this.refresh(slot);
+    return true;
+  }
+
+  #lostOf(slot: string): Set<string> | undefined {
+    const found = this.#lost.get(slot);
+    if (found === undefined) return undefined;
+    if (found.revision === this.#options.index().slots.get(slot)?.published?.revision && this.#now() < found.untilMs)
+      return found.starts;
+    this.#lost.delete(slot);
+    return undefined;
   }
 
   place(waitQueue: WaitQueue, waiter: Waiter): WaitPlace {
@@ -215,10 +250,12 @@ export class Admission {
       waitQueue.change({ kind: "closed", failure }, closedLimits, now);
       return;
     }
+    const lost = this.#lostOf(waitQueue.slot);
     const availability = availabilityOf(known, waitQueue.role, {
       operator: operator(),
       now: Date.now(),
       ref: waitQueue.ref,
+      ...(lost === undefined ? {} : { lost }),
     });
     waitQueue.change(availability, limitsOf(known, holdMs), now);
   }

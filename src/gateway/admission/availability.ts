@@ -35,6 +35,8 @@ export interface AvailabilityContext {
   readonly now: number;
   /** The model that must answer; absent: whatever the slot holds. */
   readonly ref?: string | undefined;
+  /** Engines that this gateway could not reach, by their start, while no operator was there to report their end. */
+  readonly lost?: ReadonlySet<string>;
 }
 
 /** Seconds after which a client may retry while the slot loads. */
@@ -52,8 +54,10 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Avail
   if (isNeverValid(slot)) return failed(name, status, around.now);
   if (!spec.enabled) return { kind: "closed", failure: disabled(name, status) };
   const isUnproven = around.operator === "unproven";
-  const ready = status.state === "unloading" ? [] : readyEndpoints(slot, role, isUnproven);
-  if (isUnproven && ready.length === 0) return { kind: "shut", failure: notReady(name, "offline", "OperatorLost") };
+  const known = status.state === "unloading" ? [] : readyEndpoints(slot, role, isUnproven);
+  const ready = known.filter(({ process }) => around.lost?.has(process) !== true);
+  if ((isUnproven || known.length > 0) && ready.length === 0)
+    return { kind: "shut", failure: notReady(name, "offline", "OperatorLost") };
   if (around.ref !== undefined && around.ref !== status.model.ref) return ofOtherModel(slot, around.ref, around.now);
   if (ready.length > 0) return { kind: "open", endpoints: ready };
   const lentMs = status.lentUntil === undefined ? 0 : Date.parse(status.lentUntil) - around.now;

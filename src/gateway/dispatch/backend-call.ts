@@ -147,7 +147,8 @@ export class BackendCall implements Waiter, Sender {
       return true;
     }
     // An engine that refuses the connection is probably dead, and will be restarted: wait, then enter the queue again.
-    const waitMs = this.#control.againAfterMs[this.#attempts - 1];
+    const isLost = (): boolean => phase === "connect" && this.#control.admission.lost(this.#waitQueue, lease);
+    const waitMs = this.#control.againAfterMs[this.#attempts - 1] ?? (isLost() ? 0 : undefined);
     if (waitMs === undefined || this.#options === undefined) return false;
     this.#phase = "again";
     this.#control.traffic.hold(this.#waitQueue.slot);

@@ -30,6 +30,8 @@ export interface Candidate {
   readonly annotations: (before: Readonly<Record<string, string>>) => Readonly<Record<string, string>>;
   readonly times?: ElectionTimes;
   readonly onError?: (error: unknown) => void;
+  /** Whether the holder is known to be dead: its Lease is taken at once. Absent: nothing is known of other holders. */
+  readonly hasEnded?: (view: LeaseView) => boolean;
 }
 
 /** A Lease as it is now. */
@@ -70,7 +72,7 @@ export interface WaitOptions {
 
 /** Resolves once this candidate holds the Lease. A holder is judged by this process's clock alone. */
 export async function acquireLease(candidate: Candidate, { standby, onLost }: WaitOptions): Promise<HeldLease> {
-  const { client, name, times = usualTimes } = candidate;
+  const { client, name, identity, hasEnded, times = usualTimes } = candidate;
   let seen: { readonly mark: string; readonly atMs: number } | undefined;
   let isWaiting = false;
   for (;;) {
@@ -78,7 +80,7 @@ export async function acquireLease(candidate: Candidate, { standby, onLost }: Wa
     try {
       const found = await findLease(client, name);
       // Its own: the answer to the write that took it was lost.
-      const isFree = found?.holder === undefined || found.holder === candidate.identity;
+      const isFree = found?.holder === undefined || found.holder === identity || hasEnded?.(found) === true;
       if (found !== undefined && !isFree && seen?.mark !== found.mark) {
         // A renewal while this process watches: the holder lives.
         if (seen !== undefined && standby === undefined) throw new HeldByOther(name, found);

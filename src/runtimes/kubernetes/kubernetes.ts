@@ -6,7 +6,7 @@ import type { ApiClient } from "../../lib/kubernetes/client.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import type { RemoveOptions, Runtime, StartOptions } from "../runtime.ts";
-import { observedOf } from "./observed.ts";
+import { adoptedRestarts, observedOf } from "./observed.ts";
 import { endPod } from "./pod-end.ts";
 import { refuseOutsideLinks } from "./model-links.ts";
 import { podName } from "./pod-label.ts";
@@ -53,6 +53,8 @@ class KubernetesRuntime implements Runtime {
   readonly #removed = new Set<string>();
   /** The first end of each Pod that was seen: the kubelet starts its container again and again. */
   readonly #firstEnds = new PodMemory<NonNullable<Observed["exit"]>>();
+  /** What was taken over with each Pod when it was first seen. */
+  readonly #adopted = new PodMemory<number>();
   readonly #closing = new AbortController();
 
   constructor({ client, site }: KubernetesRuntimeOptions) {
@@ -92,6 +94,7 @@ class KubernetesRuntime implements Runtime {
     await this.#view.refresh();
     const pods = this.#view.lastKnown();
     this.#firstEnds.keepOnly(pods);
+    this.#adopted.keepOnly(pods);
     this.#secrets.keepOnly(pods);
     const refused = [...this.#refused.values()].map(({ slot }) => slot);
     return [...new Set([...pods.map(({ label }) => label.slot), ...refused])];
@@ -173,8 +176,11 @@ class KubernetesRuntime implements Runtime {
     const { uid } = pod.metadata;
     const exit = this.#firstEnds.get(pod);
     const bearer = exit === undefined ? await this.#secrets.bearerOf(pod) : undefined;
+    const adopted = this.#adopted.get(pod) ?? adoptedRestarts(pod);
+    this.#adopted.set(pod, adopted);
     const seen = observedOf(pod, {
       isBeingRemoved: this.#removed.has(uid),
+      adopted,
       ...(bearer === undefined ? {} : { bearer }),
       ...(exit === undefined ? {} : { exit }),
     });
@@ -243,6 +249,7 @@ class KubernetesRuntime implements Runtime {
       await endPod(this.#view, pod, options, this.#closing.signal);
       if (secretUid !== undefined) await this.#secrets.remove(name, secretUid);
       this.#firstEnds.forget(pod);
+      this.#adopted.forget(pod);
       this.#secrets.forget(pod);
     } finally {
       this.#removed.delete(uid);

@@ -10,12 +10,27 @@ export interface Seen {
   readonly bearer?: string;
   /** The end that was seen first: a container that the kubelet starts again and again has many. */
   readonly exit?: Observed["exit"];
+  /** The engine's restarts before this operator first saw the Pod, where its container ran then. */
+  readonly adopted?: number;
+}
+
+/**
+ * The restarts that a Pod had when an operator first saw it, which it takes over with the container that runs: after a boot
+ * of the node the kubelet has started every container again, and to replace the Pod would load its model a second time.
+ */
+export function adoptedRestarts({ status }: Pod): number {
+  const engine = status.containerStatuses.find((each) => each.name === engineContainer);
+  return engine?.state.running === undefined ? 0 : engine.restartCount;
 }
 
 /** The state of an engine by its Pod. */
-export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known }: Seen): Observed {
+export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known, adopted = 0 }: Seen): Observed {
   const { slot, role, ordinal, hash, port, startedAt } = pod.label;
   const { name, creationTimestamp } = pod.metadata;
+  const engine = pod.status.containerStatuses.find((each) => each.name === engineContainer);
+  const begunAt = engine?.state.running?.startedAt;
+  // A start by the kubelet that is taken over is another start: its model was lost with the one before.
+  const isAgain = adopted > 0 && engine?.restartCount === adopted && typeof begunAt === "string";
   const base = {
     slot,
     role,
@@ -25,14 +40,12 @@ export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known }: Se
     host: pod.status.podIP ?? name,
     port,
     isPortTaken: false,
-    startedAt: startedAt ?? new Date(creationTimestamp),
+    startedAt: isAgain ? new Date(begunAt) : (startedAt ?? new Date(creationTimestamp)),
     id: { podName: name },
   } as const;
-  const exit = known ?? exitOf(pod);
+  const exit = known ?? exitOf(pod, adopted);
   const isDeletedByUs = isBeingRemoved && typeof pod.metadata.deletionTimestamp === "string";
   if (exit !== undefined && !isDeletedByUs) return { ...base, phase: "exited", isListening: false, exit };
-  const engine = pod.status.containerStatuses.find((each) => each.name === engineContainer);
-  const begunAt = engine?.state.running?.startedAt;
   const pending = pendingOf(pod);
   // Without a name before it, it is the node's own number of the image.
   const imageDigest = /@(sha256:[0-9a-f]{64})$/.exec(engine?.imageID ?? "")?.[1];

@@ -18,13 +18,14 @@ const startReasons: ReadonlySet<string> = new Set([
 
 /**
  * Why the engine of this Pod has ended, or can never begin; undefined while it runs or may still begin. The kubelet
- * starts an ended container again: the operator counts that as an end, and replaces the Pod.
+ * starts an ended container again: the operator counts that as an end, and replaces the Pod. `adopted`: the number of
+ * starts before the one that the operator has found running, and took over.
  */
-export function exitOf(pod: Pod): Observed["exit"] {
+export function exitOf(pod: Pod, adopted: number): Observed["exit"] {
   const engine = pod.status.containerStatuses.find(({ name }) => name === engineContainer);
   return (
     disrupted(pod) ??
-    (engine === undefined ? undefined : (ended(pod, engine) ?? cannotBegin(pod, engine))) ??
+    (engine === undefined ? undefined : (ended(pod, engine, adopted) ?? cannotBegin(pod, engine))) ??
     deleted(pod) ??
     failed(pod)
   );
@@ -60,11 +61,11 @@ function disrupted(pod: Pod): PodExit | undefined {
 }
 
 /** The engine's first end: of this run, or of the one before the kubelet started it again. */
-function ended(pod: Pod, { state, lastState, restartCount }: ContainerStatus): Observed["exit"] {
+function ended(pod: Pod, { state, lastState, restartCount }: ContainerStatus, adopted: number): Observed["exit"] {
   const terminated =
-    state.terminated ?? (restartCount > 0 || state.running === undefined ? lastState.terminated : undefined);
+    state.terminated ?? (restartCount > adopted || state.running === undefined ? lastState.terminated : undefined);
   if (terminated !== undefined) return exitFrom(pod, terminated);
-  if (restartCount === 0) return undefined;
+  if (restartCount <= adopted) return undefined;
   return { reason: "Unknown", message: "it ended, and the kubelet started it again", at: new Date().toISOString() };
 }
 

@@ -11,6 +11,7 @@ import {
   type HeldLease,
   type LeaseView,
 } from "../../lib/kubernetes/lease-election.ts";
+import { errorCode } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { LockHeld } from "../state/lock.ts";
 import { LeadershipLost, type LeadOptions, type Lease, type OperatorReport } from "../store.ts";
@@ -51,6 +52,7 @@ export async function leadByLease(options: LeadershipOptions): Promise<LeaderLea
     identity,
     labels: managed,
     annotations,
+    hasEnded: (view: LeaseView) => isEndedHere(view, identity),
     ...(times === undefined ? {} : { times }),
     onError: (error: unknown) => onWarning(`Lease ${operatorLease}: ${String(error)}`),
   };
@@ -82,9 +84,32 @@ export async function leadByLease(options: LeadershipOptions): Promise<LeaderLea
   };
 }
 
-/** Unique for each start, and readable in `kubectl get lease`. */
+/** Unique for each start, and readable in `kubectl get lease`; in a Pod with the Pod's own identity. */
 export function identityOf(env: NodeJS.ProcessEnv): string {
-  return `${env["POD_NAME"] ?? hostname()}_${randomUUID()}`;
+  const uid = env["POD_UID"] || undefined;
+  return [env["POD_NAME"] || hostname(), ...(uid === undefined ? [] : [uid]), randomUUID()].join("_");
+}
+
+const podIdentity = /^(.+_[\da-f-]{36}_)[\da-f-]{36}$/;
+
+/**
+ * Whether the holder was a process of this very Pod that has ended. The kubelet starts a container again only after its
+ * end; a process that somebody has started beside it in the same container is alive, and has another pid.
+ */
+function isEndedHere(view: LeaseView, identity: string): boolean {
+  const pod = podIdentity.exec(identity)?.[1];
+  const pid = pidOf(view);
+  if (pod === undefined || view.holder?.startsWith(pod) !== true || pid === 0) return false;
+  return pid === process.pid || !isAlive(pid);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return errorCode(error) !== "ESRCH";
+  }
 }
 
 export function recordOf(view: Pick<LeaseView, "annotations"> | undefined): PublishedOperator | undefined {

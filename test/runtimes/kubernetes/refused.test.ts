@@ -6,6 +6,7 @@ import { isRecord } from "../../../src/lib/record.ts";
 import type { Runtime } from "../../../src/runtimes/runtime.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";
+import { podAnnotations, podLabels } from "../../../src/runtimes/kubernetes/pod-label.ts";
 import { llama, site, workload } from "./manifests.ts";
 
 it("a Pod that the API server refuses leaves no Secret behind", async () => {
@@ -73,6 +74,37 @@ it("the Secret that another operator has made while a Pod ended stays", async ()
   };
   await runtime.remove(workload.slot, undefined, { stopSeconds: 0 });
   assert.match(JSON.stringify(api.get(secretPath)), /of the other operator/);
+});
+
+it("a Pod whose container the kubelet has started again before the operator came is taken over as another start", async () => {
+  const api = new ApiDouble();
+  const path = "/api/v1/namespaces/berth/pods/berth-primary-main-0";
+  const spec = { nodeName: "nas", containers: [{ name: "engine", image: llama.image }] };
+  const labels = podLabels(workload, site.instance);
+  const annotations = podAnnotations(workload, { hasBearer: false, startedAt: new Date(0) });
+  const identity = { name: "berth-primary-main-0", uid: "1", creationTimestamp: "2026-11-23T00:00:00Z" };
+  const again = (restartCount: number, startedAt: string): void => {
+    const engine = { name: "engine", restartCount, ready: true, started: true, state: { running: { startedAt } } };
+    const lastState = { terminated: { exitCode: 255, reason: "Unknown", finishedAt: startedAt } };
+    const status = { podIP: "10.42.0.9", phase: "Running", containerStatuses: [{ ...engine, lastState }] };
+    api.put(path, { metadata: { ...identity, labels, annotations }, spec, status });
+  };
+  again(1, "2026-11-24T00:00:00Z");
+  await using runtime = await openKubernetesRuntime({ client: api, site });
+  const seen = async (): Promise<unknown[]> =>
+    (await runtime.observe(workload.slot)).map(({ phase, host, startedAt, isListening, exit }) => [
+      phase,
+      host,
+      startedAt.toISOString(),
+      isListening,
+      exit?.reason,
+    ]);
+  const found = ["running", "10.42.0.9", "2026-11-24T00:00:00.000Z", true, undefined];
+  assert.deepEqual(await seen(), [found]);
+  await runtime.ensure({ ...workload, container: llama });
+  assert.deepEqual(await seen(), [found], "it is not replaced");
+  again(2, "2026-11-24T00:01:00Z");
+  await until("its next end is an end", async () => (await runtime.observe(workload.slot))[0]?.phase === "exited");
 });
 
 it("a Pod that a request has caused is younger than the request, although the API server counts whole seconds", async () => {
