@@ -1,4 +1,4 @@
-import { lstat, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { lstat, open, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { errorMessage } from "../src/lib/error-code.ts";
 import { readGguf } from "../src/models/gguf.ts";
@@ -25,6 +25,22 @@ export async function checkModel(path: string): Promise<void> {
   }
 }
 
+const pieceBytes = 4 * 1024 ** 2;
+
+/** Whether two files have the same bytes. */
+async function isSameFile(one: string, other: string): Promise<boolean> {
+  await using first = await open(one);
+  await using second = await open(other);
+  const { size } = await first.stat();
+  if (size !== (await second.stat()).size) return false;
+  for (let at = 0; at < size; at += pieceBytes) {
+    const [a, b] = [Buffer.alloc(pieceBytes), Buffer.alloc(pieceBytes)];
+    await Promise.all([first.read(a, 0, pieceBytes, at), second.read(b, 0, pieceBytes, at)]);
+    if (!a.equals(b)) return false;
+  }
+  return true;
+}
+
 /** Puts the given file where the example slot of `runDir` expects it: under the name in its manifest. */
 export async function useModel(path: string, runDir: string): Promise<void> {
   const { ref, files } = linksFor(path);
@@ -33,6 +49,7 @@ export async function useModel(path: string, runDir: string): Promise<void> {
     if (target === file) continue;
     // An earlier link is replaced; a file may be the only copy of a model.
     const known = await lstat(target).catch(() => undefined);
+    if (known?.isFile() === true && (await isSameFile(target, file))) continue;
     if (known?.isSymbolicLink() === false)
       throw new Stop(`${target} is another file of that name; move it away, or give it as MODEL`);
     await rm(target, { force: true });

@@ -25,6 +25,17 @@ export function didYouMean(near: string | undefined): string {
   return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
+/** As many names as a person reads in one line. */
+const mostListed = 10;
+
+/** The end of a message about an unknown name: the near one, and some of those that exist. */
+export function knownNames(near: string | undefined, known: Iterable<string>): string {
+  const names = [...new Set(known)];
+  const more = names.length > mostListed ? ` and ${names.length - mostListed} more` : "";
+  const list = names.length === 0 ? "none is known" : `known are ${names.slice(0, mostListed).join(", ")}${more}`;
+  return `${didYouMean(near)}${near === undefined ? "; " : " "}${list}`;
+}
+
 /** The set of letters, folded into 32 bits. */
 function lettersOf(word: string): number {
   let letters = 0;

@@ -1,5 +1,5 @@
 import { benchmarkCell, benchmarkLines } from "./benchmark.ts";
-import type { Client } from "./client.ts";
+import { CommandError, type Client } from "./client.ts";
 import { bytes, cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
 
 const list = (value: unknown): string => (Array.isArray(value) && value.length > 0 ? value.map(cell).join(",") : "-");
@@ -58,9 +58,29 @@ export function modelPath(ref: string): string {
   return `/api/models/${ref.split("/").map(encodeURIComponent).join("/")}`;
 }
 
+/** The entry of the catalogue; undefined where it has none, or the service does not say. */
+async function catalogEntry(client: Client, ref: string): Promise<Record<string, unknown> | undefined> {
+  const entries = await client.list("/api/models/catalog").catch(() => []);
+  const found = entries.find(({ id }) => id === ref);
+  const state = `in the catalogue, and not here: \`berth model pull ${ref}\` fetches it`;
+  return found === undefined ? undefined : { ...found, state, fit: verdictText(found["fit"]) };
+}
+
+/** The model, or the entry of the catalogue of that name. Throws CommandError. */
+async function modelOrEntry(client: Client, ref: string): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    return await client.one(modelPath(ref), "id");
+  } catch (error) {
+    const isUnknown = error instanceof CommandError && error.code === "model.not_found";
+    const entry = isUnknown ? await catalogEntry(client, ref) : undefined;
+    if (entry === undefined) throw error;
+    return entry;
+  }
+}
+
 /** `berth model show`: each field on a line of its own. Throws CommandError. */
 export async function modelShow(client: Client, ref: string, format: Format): Promise<string> {
-  const model = await client.one(modelPath(ref), "id");
+  const model = await modelOrEntry(client, ref);
   if (format === "json" || format === "yaml") return await renderOne(model, format);
   if (format === "name") return `${cell(model["id"])}\n`;
   const { conditionLines } = await import("./conditions.ts");

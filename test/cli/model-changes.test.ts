@@ -296,6 +296,21 @@ describe("berth model", () => {
     );
   });
 
+  it("show prints the entry of the catalogue of a model that is not here, and how to fetch it", async () => {
+    const entry = { id: "qwen3-4b", license: "Apache-2.0", fit: { verdict: "fits", message: "needs 3 GiB" } };
+    const unknown = failure("model.not_found", 'no model is called "qwen3-4b"; known are tiny');
+    await using api = await apiDouble({
+      "/api/models/catalog": { object: "list", data: [entry] },
+      "/api/models/qwen3-4b": (response) => response.writeHead(404).end(JSON.stringify(unknown)),
+      "/api/models/gone": (response) => response.writeHead(404).end(JSON.stringify(unknown)),
+    });
+    const { stdout } = await runBerth(["model", "show", "qwen3-4b"], { SVC_URL: api.url });
+    assert.match(stdout, /^id: +qwen3-4b\nlicense: +Apache-2\.0\nfit: +fits\nstate: +in the catalogue, and not here: /);
+    assert.match(stdout, /`berth model pull qwen3-4b` fetches it\n$/);
+    const { stderr } = await runBerth(["model", "show", "gone"], { SVC_URL: api.url });
+    assert.match(stderr, /^model\.not_found: .*; known are tiny\n/);
+  });
+
   it("catalog prints with which settings a model fits, and why", async () => {
     const entry = {
       id: "qwen3-8b",

@@ -176,6 +176,13 @@ describe("GET /v1/models/{id}", () => {
     await using gateway = await site();
     const { error } = await envelopeOf(await fetch(`${gateway.url}/v1/models/primray`));
     assert.deepEqual([error.code, error.details], ["model.not_found", { suggestions: ["primary"] }]);
+    assert.match(error.message, /^no slot, model or upstream is called "primray"; did you mean primary\? known are /);
+    const unknown = await envelopeOf(await fetch(`${gateway.url}/v1/models/nothing`));
+    assert.match(
+      unknown.error.message,
+      /^no slot, model or upstream is called "nothing"; known are primary, zeta, qwen3:4b, /,
+    );
+    assert.doesNotMatch(unknown.error.message, /\boff\b/, "a disabled slot answers nothing");
   });
 
   for (const path of ["nobody", "vendor", "vendor/", "primary/x", "%ff", "x".repeat(2000)]) {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, readFile, readlink, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readFile, readlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { useModel } from "../../hack/run-model.ts";
@@ -20,9 +20,14 @@ it("MODEL replaces the link of an earlier run, and no file that somebody has put
   assert.equal(await readFile(manifest, "utf8"), '[model]\ndefault = "big"\n');
   const own = join(models, "own.gguf");
   await writeFile(own, "the only copy");
-  const { message } = await rejectionOf(useModel("/other/own.gguf", directory.path), Stop);
+  const other = join(directory.path, "own.gguf");
+  await writeFile(other, "another copy ");
+  const { message } = await rejectionOf(useModel(other, directory.path), Stop);
   assert.equal(message, `${own} is another file of that name; move it away, or give it as MODEL`);
   assert.equal(await readFile(own, "utf8"), "the only copy");
+  await writeFile(other, "the only copy");
+  await useModel(other, directory.path);
+  assert.equal((await lstat(own)).isFile(), true, "an equal file stays as it is");
   await useModel(own, directory.path);
   assert.equal(await readFile(manifest, "utf8"), '[model]\ndefault = "own"\n');
 });

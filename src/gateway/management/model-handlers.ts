@@ -1,5 +1,5 @@
 import { ApiError } from "../../api/errors.ts";
-import { didYouMean, nearest } from "../../api/nearest.ts";
+import { knownNames, nearest } from "../../api/nearest.ts";
 import type { ModelView } from "../../api/management/views.ts";
 import { notFound as nothingCalled } from "../routing/resolve.ts";
 import type { Handlers } from "./api-server.ts";
@@ -47,7 +47,7 @@ export function modelHandlers(context: ManagementContext): ModelHandlers {
 export async function modelNamed(context: ManagementContext, ref: string): Promise<ModelView> {
   await refreshIfAbsent(context, ref);
   const view = modelViewNamed(context.index(), ref);
-  if (view === undefined) throw notFound(context, ref);
+  if (view === undefined) throw unknownModel(context, ref);
   return view;
 }
 
@@ -56,7 +56,9 @@ export async function refreshIfAbsent({ index, refreshModels }: ManagementContex
   if (index().models.get(ref)?.state !== "available") await refreshModels();
 }
 
-function notFound(context: ManagementContext, ref: string): ApiError {
+/** The error for an unknown ref, with some of those that exist. */
+export function unknownModel(context: ManagementContext, ref: string): ApiError {
   const near = nearest(ref, context.index().models.keys());
-  return new ApiError("model.not_found", { message: `no model is called "${ref.slice(0, 200)}"${didYouMean(near)}` });
+  const known = knownNames(near, context.index().models.keys());
+  return new ApiError("model.not_found", { message: `no model is called "${ref.slice(0, 200)}"${known}` });
 }

@@ -18,7 +18,7 @@ import { licensesOf, licenseText } from "../../models/licenses.ts";
 import { filesOf } from "../../models/fetch/wanted-model.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
-import { refreshIfAbsent } from "./model-handlers.ts";
+import { refreshIfAbsent, unknownModel } from "./model-handlers.ts";
 
 type PullHandlers = Pick<
   Handlers,
@@ -111,8 +111,7 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
     verifyModel: async ({ body: { model: ref } }) => {
       await refreshIfAbsent(context, ref);
       const record = context.index().models.get(ref);
-      if (record === undefined)
-        throw new ApiError("model.not_found", { message: `no model is called "${ref.slice(0, 200)}"` });
+      if (record === undefined) throw unknownModel(context, ref);
       const store = `${join(config.modelsDir, storeDirectory)}/`;
       const fetched = record.files.filter((path) => path.startsWith(store)).map((source) => ({ source }));
       const declared = Object.entries(record.checksums ?? {}).map(([path, sha256]) => ({

@@ -1,4 +1,4 @@
-import { didYouMean, nearest } from "../../api/nearest.ts";
+import { knownNames, nearest } from "../../api/nearest.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { SlotCapability } from "../../api/names.ts";
 import { isAvailable } from "../../api/states.ts";
@@ -151,12 +151,18 @@ function* namesIn({ slots, aliases, models, upstreamRefs }: ResolutionIndex): Ge
   for (const names of [slots, aliases, models, upstreamRefs]) yield* names.keys();
 }
 
-/** The error for an unknown name, with the nearest known name. */
+/** The names that a request may use now. */
+function* namesToUse(index: ResolutionIndex): Generator<string, void, undefined> {
+  for (const { name, spec } of index.slots.values()) if (spec.enabled) yield name;
+  for (const names of [index.aliases, index.owners, index.upstreamRefs]) yield* names.keys();
+}
+
+/** The error for an unknown name, with the nearest known name and some of those that exist. */
 export function notFound(index: ResolutionIndex, value: string): ApiError {
   const close = nearest(value.slice(0, 200), namesIn(index));
   const suggestions = close === undefined ? [] : [close];
   return new ApiError("model.not_found", {
-    message: `no slot, model or upstream is called "${value.slice(0, 200)}"${didYouMean(close)}`,
+    message: `no slot, model or upstream is called "${value.slice(0, 200)}"${knownNames(close, namesToUse(index))}`,
     details: { suggestions },
   });
 }

@@ -199,7 +199,7 @@ describe("resolve", () => {
     assert.throws(
       () => resolve(index, "x".repeat(100_000), () => 0),
       (error) => {
-        return error instanceof ApiError && error.message.length < 300;
+        return error instanceof ApiError && error.message.length < 500;
       },
     );
   });
