@@ -10,7 +10,7 @@ const secretSourceSchema = z.union([
         name: z.string().min(1).describe("Name of the Secret"),
         key: z.string().min(1).describe("Key within the Secret"),
       })
-      .describe("Key of a Kubernetes Secret; not in this version"),
+      .describe("Key of a Secret in the gateway's namespace; in a cluster only"),
   }),
 ]);
 

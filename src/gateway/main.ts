@@ -104,6 +104,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const upstreams = stack.use(
     new Upstreams({
       env: process.env,
+      readSecret: store.readSecret,
       isOpen: (upstream, baseUrl) => !config.apiExec && openUpstreams.has(upstream, baseUrl),
       budget,
       discovered,

@@ -87,6 +87,8 @@ export interface GatewayStore extends AsyncDisposable {
   readonly discovered: DiscoveredStore;
   readonly openUpstreams: OpenUpstreams;
   readonly tokens: TokenStore;
+  /** Reads a key of a Secret of the store's cluster; absent: there is none. Undefined without it. Rejects with ApiError. */
+  readonly readSecret?: (name: string, key: string) => Promise<string | undefined>;
   readonly conversations: ConversationThread;
   /** Records whether authentication is on in this gateway, for commands that create tokens later. */
   noteAuthMode(isEnabled: boolean): Promise<void>;

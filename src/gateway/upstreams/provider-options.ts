@@ -3,6 +3,7 @@ import type { UpstreamSpec } from "../../api/upstream.ts";
 import type { ExchangeRequest, PassedTrace } from "../../lib/exchange.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import type { Outcome } from "./provider-failure.ts";
+import type { ReadSecret } from "./secrets.ts";
 
 /**
  * One request, without the client's headers. `path` is an engine's path, e.g. `/v1/chat/completions`: `baseUrl`
@@ -25,6 +26,7 @@ export interface ProviderOptions {
   readonly name: string;
   readonly spec: UpstreamSpec;
   readonly env: NodeJS.ProcessEnv;
+  readonly readSecret?: ReadSecret | undefined;
   /** Kept bodies are counted here. */
   readonly budget: BufferBudget;
   /** Milliseconds of a monotonic clock. */

@@ -51,7 +51,10 @@ export class Provider implements CallingProvider {
     };
     this.queue = new SlotQueue<ProviderCall>(effects, limits);
     this.queue.change({ kind: "open" }, limits, now());
-    this.#secret = spec.auth.type === "none" ? undefined : openSecret(spec.auth.valueFrom, { env, now });
+    this.#secret =
+      spec.auth.type === "none"
+        ? undefined
+        : openSecret(spec.auth.valueFrom, { env, now, readSecret: options.readSecret });
   }
 
   get state(): CircuitState {

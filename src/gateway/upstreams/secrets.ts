@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import type { SecretSource } from "../../api/upstream.ts";
-import { errorCode } from "../../lib/error-code.ts";
+import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { readSmallText, UnfitFile } from "../../lib/small-file.ts";
 
 /** A key is missing or cannot be used. The message names the variable or file, never the value; it is for the log. */
@@ -15,10 +15,23 @@ export interface Secret {
 
 /** The maximum age of a file's value. */
 const freshMs = 1000;
+/** The maximum age of a value that the API server gave, and the shortest time between two attempts. */
+const clusterFreshMs = 10_000;
 const limitBytes = 16_384;
 
+export interface SecretOptions {
+  readonly env: NodeJS.ProcessEnv;
+  /** Milliseconds of a monotonic clock. */
+  readonly now: () => number;
+  /** Reads a key of a Secret of the cluster; absent: this gateway runs in none. Rejects with the reason. */
+  readonly readSecret?: ReadSecret | undefined;
+}
+
+/** Undefined: there is no such Secret, or no such key in it. */
+export type ReadSecret = (name: string, key: string) => Promise<string | undefined>;
+
 /** A key that is read when it is needed; a file at most once a second. Reading throws SecretError. */
-export function openSecret(source: SecretSource, options: { env: NodeJS.ProcessEnv; now: () => number }): Secret {
+export function openSecret(source: SecretSource, options: SecretOptions): Secret {
   if ("env" in source) {
     const what = `the environment variable ${source.env}`;
     return {
@@ -31,12 +44,62 @@ export function openSecret(source: SecretSource, options: { env: NodeJS.ProcessE
   }
   if ("file" in source) return new FileSecret(source.file, options.now);
   const { name, key } = source.secretKeyRef;
-  const problem = `key ${key} of Secret ${name}: secretKeyRef is not supported for providers; use env, or mount the Secret and use file`;
+  const what = `key ${key} of Secret ${name}`;
+  const { readSecret } = options;
+  if (readSecret !== undefined) return new ClusterSecret(what, () => readSecret(name, key), options.now);
   return {
     read() {
-      throw new SecretError(problem);
+      throw new SecretError(`${what}: there is no cluster here; use env or file`);
     },
   };
+}
+
+/** A key of a Secret of the cluster, kept for some seconds. While the API server does not answer the last value counts. */
+class ClusterSecret implements Secret {
+  readonly #what: string;
+  readonly #load: () => Promise<string | undefined>;
+  readonly #now: () => number;
+  #found: string | SecretError | undefined;
+  #readAt = -Infinity;
+  #reading: Promise<string> | undefined;
+
+  constructor(what: string, load: () => Promise<string | undefined>, now: () => number) {
+    this.#what = what;
+    this.#load = load;
+    this.#now = now;
+  }
+
+  read(): string | Promise<string> {
+    if (this.#reading !== undefined) return this.#reading;
+    if (this.#found !== undefined && this.#now() - this.#readAt < clusterFreshMs) {
+      if (typeof this.#found === "string") return this.#found;
+      throw this.#found;
+    }
+    this.#reading = this.#read().finally(() => (this.#reading = undefined));
+    return this.#reading;
+  }
+
+  async #read(): Promise<string> {
+    this.#readAt = this.#now();
+    try {
+      const value = await this.#load();
+      if (value === undefined) throw new SecretError(`${this.#what} does not exist`);
+      this.#found = checked(value, this.#what);
+    } catch (error) {
+      const refused = error instanceof SecretError || errorStatus(error) === 403;
+      if (refused || typeof this.#found !== "string")
+        this.#found =
+          error instanceof SecretError
+            ? error
+            : new SecretError(`${this.#what} cannot be read: ${errorMessage(error)}`);
+      if (this.#found instanceof SecretError) throw this.#found;
+    }
+    return this.#found;
+  }
+}
+
+function errorStatus(error: unknown): unknown {
+  return error instanceof Error && "status" in error ? error.status : undefined;
 }
 
 /** Detects changes of a file by its identity, links included: Kubernetes and secret stores swap links. */

@@ -9,10 +9,13 @@ import { Discovery } from "./discovery.ts";
 import { outerLookup } from "../../lib/inner-addresses.ts";
 import type { Outcome } from "./provider-failure.ts";
 import { KeyWatch } from "./key-watch.ts";
+import type { ReadSecret } from "./secrets.ts";
 import { Provider } from "./provider.ts";
 
 export interface UpstreamsOptions {
   readonly env: NodeJS.ProcessEnv;
+  /** As of `SecretOptions`. */
+  readonly readSecret?: ReadSecret | undefined;
   /** The budget of all requests in memory. */
   readonly budget: BufferBudget;
   /** The lists of providers from before this gateway's start, and their store. */
@@ -163,13 +166,23 @@ export class Upstreams implements AsyncDisposable {
   }
 
   #add(name: string, spec: UpstreamSpec, before: Member | undefined): void {
-    const { env, budget, discovered, onOutcome, onRetry, isOpen, discoveryRetryMs: retryMs = 5000 } = this.#options;
+    const {
+      env,
+      readSecret,
+      budget,
+      discovered,
+      onOutcome,
+      onRetry,
+      isOpen,
+      discoveryRetryMs: retryMs = 5000,
+    } = this.#options;
     const { baseUrl } = spec;
     const problems: Member["problems"] = noProblems();
     const provider = new Provider({
       name,
       spec,
       env,
+      readSecret,
       budget,
       ...(isOpen?.(name, baseUrl) === true ? { lookup: outerLookup() } : {}),
       now: () => performance.now(),
@@ -205,7 +218,7 @@ export class Upstreams implements AsyncDisposable {
             check: () => provider.keyProblem(),
             onProblem: (message) => this.#problem(name, problems, "key", message),
             // The environment of a process does not change.
-            everyMs: "file" in spec.auth.valueFrom ? keyMs : undefined,
+            everyMs: "env" in spec.auth.valueFrom ? undefined : keyMs,
           });
     this.#members.set(name, { provider, discovery, keys, identity: canonicalJson(spec), problems });
   }

@@ -47,7 +47,7 @@ export function resourceStatuses(
   };
   return [
     ...models.map((model) => statusOf(model, modelClaims(model, records, pulls))),
-    ...upstreams.map((upstream) => statusOf(upstream, manifestClaims(upstream) ?? [accepted])),
+    ...upstreams.map((upstream) => statusOf(upstream, manifestClaims(upstream) ?? upstreamClaims(upstream))),
     ...groups.map((group) => statusOf(group, manifestClaims(group) ?? groupClaims(problemsOf(group.name)))),
   ];
 }
@@ -70,13 +70,23 @@ function inForce(desired: AnyDesired): Pick<ResourceStatus, "model" | "group"> {
   return desired.kind === "SlotGroup" && desired.spec !== undefined ? { group: desired.spec } : {};
 }
 
-/** Gateways, which send the requests, report whether a provider answers. */
 const accepted: ConditionClaim = {
   type: "Ready",
   status: "True",
   reason: "Accepted",
   message: "the manifest is valid and in force",
 };
+
+/** Gateways, which send the requests and have the keys, know whether a provider answers. */
+function upstreamClaims({ name, spec, origin }: Desired<"Upstream">): ConditionClaim[] {
+  const auth = spec?.auth;
+  if (origin.kind === "file" && auth !== undefined && auth.type !== "none" && "secretKeyRef" in auth.valueFrom) {
+    const message = `${origin.path}: auth.valueFrom.secretKeyRef needs a cluster, and there is none here; use env or file`;
+    return stalled("NoKey", message);
+  }
+  const message = `${accepted.message}; \`berth upstream show ${name}\` says whether its key is there and it answers`;
+  return [{ ...accepted, message }];
+}
 
 function modelClaims(
   model: Desired<"Model">,

@@ -12,6 +12,7 @@ import { openDemandLease } from "./demand.ts";
 import { openOtherLeases } from "./other-leases.ts";
 import { openPublishedObjects } from "./published.ts";
 import { openRequests } from "./requests.ts";
+import { readSecretKey } from "./provider-secret.ts";
 import { noteAuthModeIn, openTokenSecret, SecretTokens } from "./tokens.ts";
 import { objectWriter } from "./writer.ts";
 
@@ -62,6 +63,7 @@ export async function openClusterGatewayStore(
     conversations,
     openUpstreams: new OpenUpstreams(stateDir),
     tokens,
+    readSecret: (name, key) => readSecretKey(client, name, key),
     noteAuthMode: (isEnabled) => noteAuthModeIn(secret, isEnabled),
     manifests,
     writer: objectWriter(client),

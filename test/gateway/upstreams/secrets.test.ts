@@ -4,6 +4,7 @@ import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { promisify } from "node:util";
+import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import { openSecret, SecretError, type Secret } from "../../../src/gateway/upstreams/secrets.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { rejectionOf } from "../../support/rejection.ts";
@@ -101,11 +102,36 @@ describe("secret in a file", () => {
 });
 
 describe("a secret of a cluster", () => {
-  it("is refused, in a cluster too, with the alternatives", async () => {
-    const secret = openSecret({ secretKeyRef: { name: "acme", key: "token" } }, { env: {}, now: () => 0 });
-    assert.equal(
-      await problem(secret),
-      "key token of Secret acme: secretKeyRef is not supported for providers; use env, or mount the Secret and use file",
-    );
+  const source = { secretKeyRef: { name: "acme", key: "token" } };
+
+  it("is refused where there is no cluster, with the alternatives", async () => {
+    const secret = openSecret(source, { env: {}, now: () => 0 });
+    assert.equal(await problem(secret), "key token of Secret acme: there is no cluster here; use env or file");
+  });
+
+  it("is read from the cluster, again after ten seconds, and kept while the API server does not answer", async () => {
+    const clock = { ms: 0 };
+    let answer: string | undefined | Error;
+    let reads = 0;
+    const readSecret = async (name: string, key: string): Promise<string | undefined> => {
+      assert.deepEqual([name, key], ["acme", "token"]);
+      reads += 1;
+      if (answer instanceof Error) throw answer;
+      return answer;
+    };
+    const secret = openSecret(source, { env: {}, now: () => clock.ms, readSecret });
+    assert.equal(await problem(secret), "key token of Secret acme does not exist");
+    answer = "k1\n";
+    assert.equal(await problem(secret), "key token of Secret acme does not exist", "it was asked just now");
+    clock.ms = 10_001;
+    assert.equal(await secret.read(), "k1");
+    answer = new Error("connect ECONNREFUSED");
+    clock.ms = 20_002;
+    assert.equal(await secret.read(), "k1");
+    assert.equal(await secret.read(), "k1");
+    assert.equal(reads, 3);
+    answer = new ApiError(403, "Forbidden", "secrets acme is forbidden");
+    clock.ms = 30_003;
+    assert.match((await problem(secret)) ?? "", /^key token of Secret acme cannot be read: .*forbidden/);
   });
 });

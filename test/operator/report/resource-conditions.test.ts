@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Condition } from "../../../src/api/conditions.ts";
 import { modelSpecSchema, type ModelRecord } from "../../../src/api/model.ts";
+import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
 import type { ListedPull } from "../../../src/models/fetch/model-pulls.ts";
 import { WatchedProgress } from "../../../src/models/fetch/progress.ts";
 import { pullClaims, resourceStatuses } from "../../../src/operator/report/resource-conditions.ts";
@@ -54,6 +55,32 @@ function kstatus(conditions: readonly Condition[]): "Current" | "InProgress" | "
   }
   return conditions.some(({ type, status }) => type === "Ready" && status !== "True") ? "InProgress" : "Current";
 }
+
+describe("an upstream's conditions", () => {
+  const said = (origin: Desired<"Upstream">["origin"]): string[] => {
+    const valueFrom = { secretKeyRef: { name: "acme", key: "token" } };
+    const auth = { type: "bearer", valueFrom } as const;
+    const spec = upstreamSpecSchema.parse({ baseUrl: "https://api.example.com/v1", auth, models: [{ ref: "far" }] });
+    const { labels, annotations, since, diagnostics, generation } = declared("m");
+    const rest = { labels, annotations, since, diagnostics, generation, specHash: "h" };
+    const upstreams = [{ kind: "Upstream", name: "acme", spec, origin, ...rest } as const];
+    return resourceStatuses({ models: [], upstreams, groups: [] }, nothing, [], at(0)).flatMap(({ conditions }) =>
+      conditions.map(({ type, status, reason, message }) => `${type} ${status} ${reason}: ${message}`),
+    );
+  };
+
+  it("say that a key of a cluster's Secret cannot be had outside of one, and who knows the rest", () => {
+    const message =
+      "/c/acme.toml: auth.valueFrom.secretKeyRef needs a cluster, and there is none here; use env or file";
+    assert.deepEqual(said({ kind: "file", path: "/c/acme.toml" }), [
+      `Ready False NoKey: ${message}`,
+      `Stalled True NoKey: ${message}`,
+    ]);
+    assert.deepEqual(said({ kind: "object", name: "upstreams.berth.dev/acme", namespace: "ai" }), [
+      "Ready True Accepted: the manifest is valid and in force; `berth upstream show acme` says whether its key is there and it answers",
+    ]);
+  });
+});
 
 describe("a model's conditions", () => {
   it("follow its files", () => {
