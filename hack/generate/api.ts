@@ -28,7 +28,8 @@ manifest that breaks its schema is 422 \`config.invalid\` with \`file\`, \`line\
 \`condition\`, each with the resource or with \`removed: true\`. Admins also get \`config\` and the conditions of providers;
 where the configuration has problems, \`config\` comes right after the snapshot, too. \`Last-Event-ID\` goes on where a reader
 left off; with an unknown id the reader gets a snapshot. A comment every 15 s keeps the connection open. A reader that is
-1 MiB behind gets \`resync\` and is cut.
+1 MiB behind gets \`resync\` and is cut. Readers that connect together get the same snapshot: its uptimes and memory are up
+to half a second old.
 `;
 
 const titles: Readonly<Record<string, string>> = {

@@ -1,10 +1,10 @@
-import { canonicalJson } from "../../lib/canonical.ts";
-
-/** One change, as its readers get it. */
+/** One change. Its text is made once for all readers. */
 export interface FeedEvent {
   readonly id: string;
   readonly event: string;
   readonly data: unknown;
+  /** The change as a server-sent event. */
+  readonly text: string;
 }
 
 /** How many events a reader may have missed and still resume. */
@@ -35,21 +35,22 @@ export class ChangeFeed {
   }
 
   /** Sends a change to all readers, unless `data` equals the last data of `key`. */
-  publish(event: string, key: string, data: unknown): void {
-    const text = canonicalJson(data);
-    if (this.#last.get(key) === text) return;
-    this.#last.set(key, text);
-    this.#publishAll(event, data);
+  publish(event: string, key: string, data: object): void {
+    const json = JSON.stringify(data);
+    if (this.#last.get(key) === json) return;
+    this.#last.set(key, json);
+    this.#publishAll(event, data, json);
   }
 
   /** Sends the removal of `key` to all readers. */
-  forget(event: string, key: string, data: unknown): void {
-    if (this.#last.delete(key)) this.#publishAll(event, data);
+  forget(event: string, key: string, data: object): void {
+    if (this.#last.delete(key)) this.#publishAll(event, data, JSON.stringify(data));
   }
 
-  #publishAll(event: string, data: unknown): void {
+  #publishAll(event: string, data: object, json: string): void {
     this.#count += 1;
-    const entry: FeedEvent = { id: this.lastId, event, data };
+    const id = this.lastId;
+    const entry: FeedEvent = { id, event, data, text: eventText(id, event, json) };
     this.#history.push(entry);
     if (this.#history.length > historyLength) this.#history.shift();
     for (const reader of this.#readers) reader(entry);
@@ -70,4 +71,9 @@ export class ChangeFeed {
     this.#readers.add(reader);
     return { [Symbol.dispose]: () => void this.#readers.delete(reader) };
   }
+}
+
+/** A server-sent event whose data is one line of JSON. */
+export function eventText(id: string, event: string, json: string): string {
+  return `id: ${id}\nevent: ${event}\ndata: ${json}\n\n`;
 }

@@ -3,12 +3,13 @@ import { isRecord } from "../../lib/record.ts";
 import { slotsInOrder } from "../routing/index.ts";
 import type { Resource } from "./resource-index.ts";
 import type { Handlers } from "./api-server.ts";
-import { ChangeFeed, type FeedEvent } from "./change-feed.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import { ChangeFeed, eventText, type FeedEvent } from "./change-feed.ts";
 import { mayAdminister, viewOf, type ManagementContext } from "./context.ts";
 import { openEvents, stayOpen } from "./event-response.ts";
 import { groupViews } from "./group-handlers.ts";
 import { pullViews } from "./pull-handlers.ts";
-import { slotView } from "./views.ts";
+import { slotView, steadyView } from "./views.ts";
 
 /** Serving and idle are found by the gateways: they are checked at this interval while a client follows. */
 const pollMs = 500;
@@ -22,6 +23,13 @@ interface Item {
   /** The fields that distinguish the item from others, and that the event of its removal has. */
   readonly id: Readonly<Record<string, string>>;
   readonly data: object;
+}
+
+interface Snapshot {
+  /** The last change that the snapshot has. */
+  readonly id: string;
+  readonly madeAtMs: number;
+  readonly bytes: Buffer;
 }
 
 /** `GET /api/events`: a snapshot, then every change, as long as the client stays. */
@@ -38,13 +46,15 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       if (!now.has(key)) feed.forget(event, key, { ...id, removed: true });
     known.set(event, now);
   };
+  let polledAtMs = -Infinity;
   const poll = (): void => {
+    polledAtMs = steadyNow();
     const view = viewOf(context);
-    const slots = [...view.index.slots.values()].map((slot) => {
-      // Values that change continuously are no event.
-      const { uptime_seconds: _up, memory_bytes: _memory, ...data } = slotView(slot, view);
-      return { id: { name: slot.name }, data };
-    });
+    // Values that change continuously are no event.
+    const slots = [...view.index.slots.values()].map((slot) => ({
+      id: { name: slot.name },
+      data: steadyView(slot, view),
+    }));
     resources = [...context.resources.others()];
     publishAll("slot", slots);
     publishAll(
@@ -61,21 +71,36 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
     );
     feed.publish("config", ":config", { problems: problems() });
   };
-  const pollIfFollowed = (): void => {
+  const watching = context.watch(() => {
     if (feed.readers > 0) poll();
+    else polledAtMs = -Infinity;
+  });
+  const snapshots = new Map<"admin" | "reader", Snapshot>();
+  /** One snapshot serves all readers that connect before the next change, or within `pollMs`: its figures move. */
+  const snapshotFor = (reader: "admin" | "reader"): Snapshot => {
+    const known = snapshots.get(reader);
+    if (known?.id === feed.lastId && steadyNow() - known.madeAtMs < pollMs) return known;
+    const view = viewOf(context);
+    const slots = slotsInOrder(view.index).map((slot) => slotView(slot, view));
+    const conditions = resources.filter((each) => reader === "admin" || isForReaders("condition", each));
+    const data = { slots, pulls: pullViews(context), groups: groupViews(context), conditions };
+    const bytes = Buffer.from(eventText(feed.lastId, "snapshot", JSON.stringify(data)));
+    const made = { id: feed.lastId, madeAtMs: steadyNow(), bytes };
+    snapshots.set(reader, made);
+    return made;
   };
-  const watching = context.watch(pollIfFollowed);
   let timer: NodeJS.Timeout | undefined;
   /** A gateway without followers needs no timer. */
-  const pollWhileFollowed = (): Disposable => {
-    timer ??= setInterval(poll, pollMs).unref();
-    return {
-      [Symbol.dispose]() {
-        if (feed.readers > 0) return;
-        clearInterval(timer);
-        timer = undefined;
-      },
-    };
+  const pollWhileFollowed = (): void => {
+    timer ??= setInterval(() => {
+      if (feed.readers > 0) {
+        poll();
+        return;
+      }
+      clearInterval(timer);
+      timer = undefined;
+      snapshots.clear();
+    }, pollMs).unref();
   };
   return {
     [Symbol.dispose]() {
@@ -85,34 +110,28 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
     async events({ request, reply }) {
       const isAdmin = mayAdminister(request);
       const stream = openEvents(reply, context);
-      const { response } = stream;
-      const send = ({ id, event, data }: FeedEvent): void => {
+      const { response, left } = stream;
+      if (left.aborted) return reply;
+      const send = ({ event, data, text }: FeedEvent): void => {
         if (response.writableEnded || !(isAdmin || isForReaders(event, data))) return;
         if (response.writableLength <= behindLimitBytes) {
-          response.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+          response.write(text);
           return;
         }
         response.end("event: resync\ndata: {}\n\n");
         const timeout = setTimeout(() => response.destroy(), resyncTimeoutMs);
         response.once("close", () => clearTimeout(timeout));
       };
-      poll();
+      if (steadyNow() - polledAtMs >= pollMs) poll();
       const lastSeen = request.headers["last-event-id"];
       const missed = typeof lastSeen === "string" ? feed.since(lastSeen) : undefined;
       if (missed === undefined) {
-        const view = viewOf(context);
-        const slots = slotsInOrder(view.index).map((slot) => slotView(slot, view));
-        const conditions = resources.filter((resource) => isAdmin || isForReaders("condition", resource));
-        send({
-          id: feed.lastId,
-          event: "snapshot",
-          data: { slots, pulls: pullViews(context), groups: groupViews(context), conditions },
-        });
+        response.write(snapshotFor(isAdmin ? "admin" : "reader").bytes);
         // The snapshot has none of them, since it goes to readers too.
-        if (problems().length > 0) send({ id: feed.lastId, event: "config", data: { problems: problems() } });
+        if (isAdmin && problems().length > 0)
+          response.write(eventText(feed.lastId, "config", JSON.stringify({ problems: problems() })));
       } else for (const event of missed) send(event);
-      // Disposed after the follower's own end, and so knows whether others are left.
-      using _polling = pollWhileFollowed();
+      pollWhileFollowed();
       using _following = feed.follow(send);
       await stayOpen(stream);
       return reply;

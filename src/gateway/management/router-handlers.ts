@@ -29,6 +29,7 @@ export function routerHandlers(context: ManagementContext): RouterHandlers {
       details: { suggestions: close === undefined ? [] : [close] },
     });
   };
+  const follow = followChanges(context.watch, models);
   return {
     routerModels: () => ({ object: "list", data: models().map(({ item }) => item) }),
     async routerLoad({ body, request }) {
@@ -50,21 +51,46 @@ export function routerHandlers(context: ManagementContext): RouterHandlers {
     async routerEvents({ reply }) {
       const stream = openEvents(reply, context);
       const { response } = stream;
-      let known = itemsById(models());
-      const send = (event: object): void => {
+      using _following = follow((text) => {
         if (response.writableEnded) return;
         if (response.writableLength > behindLimitBytes) response.destroy();
-        else response.write(`data: ${JSON.stringify(event)}\n\n`);
-      };
-      const onChange = (): void => {
-        const now = itemsById(models());
-        for (const event of eventsBetween(known, now)) send(event);
-        known = now;
-      };
-      using _watching = context.watch(onChange);
+        else response.write(text);
+      });
       await stayOpen(stream);
       return reply;
     },
+  };
+}
+
+type Follow = (reader: (text: string) => void) => Disposable;
+
+/** Finds the changes of the list once for all readers, and only while there are some. */
+function followChanges(watch: ManagementContext["watch"], models: () => readonly RoutedModel[]): Follow {
+  const readers = new Set<(text: string) => void>();
+  let known: Items = new Map();
+  let watching: Disposable | undefined;
+  const onChange = (): void => {
+    const now = itemsById(models());
+    for (const event of eventsBetween(known, now)) {
+      const text = `data: ${JSON.stringify(event)}\n\n`;
+      for (const reader of readers) reader(text);
+    }
+    known = now;
+  };
+  return (reader) => {
+    if (watching === undefined) {
+      known = itemsById(models());
+      watching = watch(onChange);
+    }
+    readers.add(reader);
+    return {
+      [Symbol.dispose]() {
+        readers.delete(reader);
+        if (readers.size > 0) return;
+        watching?.[Symbol.dispose]();
+        watching = undefined;
+      },
+    };
   };
 }
 

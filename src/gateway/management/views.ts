@@ -23,7 +23,21 @@ export interface ViewContext {
 }
 
 /** A slot as a row of the list. */
-export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }: ViewContext): SlotView {
+export function slotView(slot: KnownSlot, context: ViewContext): SlotView {
+  const { status } = slot;
+  return {
+    ...steadyView(slot, context),
+    // The figures of a lost operator are out of date.
+    memory_bytes: context.isOperatorLost ? null : memoryOf(status?.processes ?? []),
+    uptime_seconds: status?.readySince === undefined ? null : secondsSince(Date.parse(status.readySince)),
+  };
+}
+
+/** A slot as a row of the list, without the figures that change continuously: no file of a process is read. */
+export function steadyView(
+  slot: KnownSlot,
+  { traffic, admission, isOperatorLost }: ViewContext,
+): Omit<SlotView, "memory_bytes" | "uptime_seconds"> {
   const { spec, status, published, name } = slot;
   const waiting = admission.counts(name);
   const elsewhere = traffic.elsewhere(name);
@@ -59,13 +73,11 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
     progress: progressOf(status?.progress),
     last_load_seconds: loadSecondsOf(status?.lastLoad),
     last_benchmark: benchmarkView(status?.lastBenchmark),
-    // The figures of a lost operator are out of date.
-    memory_bytes: isOperatorLost ? null : memoryOf(status?.processes ?? []),
     compute: computeOf(status?.compute),
+    // The figures of a lost operator are out of date.
     memory: isOperatorLost ? null : measuredOf(status?.memory),
     fit: fitOf(status?.fit),
     context: status?.context ?? null,
-    uptime_seconds: status?.readySince === undefined ? null : secondsSince(Date.parse(status.readySince)),
     processes: status?.processes ?? [],
     decisions: status?.decisions ?? {},
     file: published?.file ?? null,

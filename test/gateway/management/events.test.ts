@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { describe, it, mock } from "node:test";
 import type { ResourceStatus } from "../../../src/api/resource-status.ts";
 import { isRecord } from "../../../src/lib/record.ts";
+import { Admission } from "../../../src/gateway/admission/admission.ts";
 import { ChangeFeed, type FeedEvent } from "../../../src/gateway/management/change-feed.ts";
 import { logFile } from "../../../src/runtimes/logs/logs.ts";
 import { openPublisher } from "../../../src/store/state/publisher.ts";
@@ -49,6 +50,20 @@ describe("events", () => {
     assert.ok(isRecord(changed) && changed["name"] === "coder" && !("uptime_seconds" in changed));
     assert.equal(reader.events[0]?.event, "snapshot");
     assert.equal(new Set(reader.events.map((event) => event.id)).size, reader.events.length);
+  });
+
+  it("read the slots once for all readers that connect, not once for each", async () => {
+    const names = Array.from({ length: 20 }, (_, index) => `slot${index}`);
+    await using gateway = await startGateway({ slots: Object.fromEntries(names.map((name) => [name, { port: 1 }])) });
+    using stack = new DisposableStack();
+    const counted = mock.method(Admission.prototype, "counts");
+    stack.defer(() => counted.mock.restore());
+    const readers = await Promise.all(Array.from({ length: 100 }, () => followEvents(gateway.url)));
+    for (const reader of readers) stack.use(reader);
+    await Promise.all(readers.map((reader) => reader.find("snapshot")));
+    // Twice for each reader would be 4000. A slow machine polls some times more, and makes some more snapshots.
+    const calls = counted.mock.callCount();
+    assert.ok(calls <= 1000, `${calls} views`);
   });
 
   it("report what this gateway alone knows: that a slot is serving", async () => {
