@@ -259,7 +259,7 @@ describe("the edge proxy", () => {
       response.write(chunk({ content: "late" }));
       response.end("data: [DONE]\n\n");
     });
-    const body = JSON.stringify({ model: "primary", messages: [], stream: true });
+    const body = JSON.stringify({ model: "primary", messages: [{ role: "user", content: "hi" }], stream: true });
     // The rest is written only once the beginning has come through: a proxy that waits would wait for ever.
     const answer = await askSecurely(
       edge.httpsPort,

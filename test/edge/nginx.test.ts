@@ -106,7 +106,7 @@ describe("nginx in front of the API", () => {
       await gate.promise;
       response.end("data: [DONE]\n\n");
     });
-    const body = JSON.stringify({ model: "primary", messages: [], stream: true });
+    const body = JSON.stringify({ model: "primary", messages: [{ role: "user", content: "hi" }], stream: true });
     const sent = { method: "POST", body };
     const answer = await askSecurely(
       httpsPort,

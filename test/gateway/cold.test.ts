@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { EngineProtocol } from "../../src/api/names.ts";
 import { envelopeOf } from "../support/envelope.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { startGateway, type SlotSketch, type TestGateway } from "../support/gateway.ts";
 import { helloChunks, json, sayHello, scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
 import { restOf, withoutComments } from "../support/held-stream.ts";
@@ -48,6 +49,65 @@ describe("a request for a slot that is not loaded", () => {
     assert.equal(response.status, 503);
     assert.equal((await envelopeOf(response)).error.code, "slot.not_ready");
     await until("it is demand", () => gateway.demand("primary")?.lastRequestAt !== undefined);
+  });
+
+  it("is refused before anything is loaded where every engine would refuse it", async () => {
+    const of = (protocols: readonly EngineProtocol[]): SlotSketch => ({
+      spec: { model: { default: "test-model" } },
+      status: {
+        protocols: [...protocols],
+        capabilities: ["chat", "completions", "embeddings", "rerank", "speech", "transcription", "image"],
+      },
+    });
+    const spoken = ["messages", "count_tokens", "input_tokens", "responses"] as const;
+    await using gateway = await startGateway({
+      slots: { cold: of([]), native: of(spoken), counting: of(["input_tokens"]), img: of([]), tts: of([]) },
+      env: { SVC_HOLD_SECONDS: "1" },
+    });
+    const form = (parts: Readonly<Record<string, string | Blob>>): FormData => {
+      const data = new FormData();
+      for (const [name, value] of Object.entries(parts))
+        if (typeof value === "string") data.append(name, value);
+        else data.append(name, value, "a.wav");
+      return data;
+    };
+    const noMessages = [{}, { messages: [] }, { messages: ["x"] }, { messages: null }, { messages: [chat, {}] }];
+    const someMessage = [{ role: "user", content: "hi" }];
+    const cases: readonly (readonly [path: string, model: string, bodies: readonly object[]])[] = [
+      ["/v1/chat/completions", "cold", [...noMessages, { messages: [...someMessage, "x"] }]],
+      ["/v1/chat/completions/input_tokens", "counting", noMessages],
+      ["/v1/messages", "native", noMessages],
+      ["/v1/messages", "cold", [...noMessages, { max_tokens: 1 }]],
+      ["/v1/messages/count_tokens", "native", noMessages],
+      ["/v1/completions", "cold", [{}, { prompt: null }, { prompt: [] }, { prompt: [true] }, { prompt: ["a", null] }]],
+      ["/v1/embeddings", "cold", [{}, { input: [] }, { input: [[]] }, { input: [1.5] }]],
+      ["/v1/rerank", "cold", [{}, { query: "q" }, { query: "q", documents: [] }, { query: "q", documents: [1] }]],
+      ["/v1/responses", "cold", [{}, { input: [] }, { input: ["x"] }]],
+      ["/v1/responses", "native", [{}, { input: [] }, { input: ["x"] }]],
+      ["/v1/responses/input_tokens", "native", [{}, { input: [] }, { input: ["x"] }]],
+      ["/v1/responses/input_tokens", "counting", [{}, { input: [] }, { input: ["x"] }]],
+      ["/v1/images/generations", "img", [{}, { prompt: "" }, { prompt: ["x"] }]],
+      ["/v1/audio/speech", "tts", [{}, { input: "" }, { input: "hi" }, { input: ["hi"], voice: "x" }]],
+      ["/v1/audio/transcriptions", "cold", [form({ model: "cold" }), form({ model: "cold", file: new Blob([]) })]],
+    ];
+    const asked = cases.flatMap(([path, model, bodies]) =>
+      bodies.map(async (body) => {
+        const isForm = body instanceof FormData;
+        const answer = await gateway.post(
+          path,
+          "",
+          isForm ? { body, headers: {} } : { body: JSON.stringify({ model, ...body }) },
+        );
+        const what = `${path} ${model} ${isForm ? "form" : JSON.stringify(body)}: ${await answer.clone().text()}`;
+        assert.equal(answer.status, 400, what);
+        assert.match(await answer.text(), /messages|prompt|input|query|documents|file|voice|max_tokens/, what);
+      }),
+    );
+    await Promise.all(asked);
+    for (const slot of ["cold", "native", "counting", "img", "tts"]) {
+      const { held = 0, lastRequestAt } = gateway.demand(slot) ?? {};
+      assert.deepEqual([held, lastRequestAt], [0, undefined], slot);
+    }
   });
 
   it("gives up its place when its client leaves", async () => {

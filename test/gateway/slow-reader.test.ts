@@ -25,7 +25,7 @@ function manyEvents(type: string): Script {
 /** Asks with HTTP/1.0, so that what comes is the answer without chunks, ended by closing. */
 function ask({ running }: TestGateway, body: object): Socket {
   const client = connect({ port: running.port, host: "127.0.0.1" });
-  const text = JSON.stringify({ model: "primary", ...body });
+  const text = JSON.stringify({ model: "primary", messages: [{ role: "user", content: "hi" }], ...body });
   client.write(
     `POST /v1/chat/completions HTTP/1.0\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
   );

@@ -78,7 +78,7 @@ describe("berth serve", () => {
       fetch(`${berth.url}/v1/chat/completions`, {
         method: "POST",
         headers: { "content-type": "application/json" },
-        body: '{"model":"coder","messages":[]}',
+        body: '{"model":"coder","messages":[{"role":"user","content":"hi"}]}',
       }),
     );
     await until("the engine works on it", () => inner.seen.length === 1);

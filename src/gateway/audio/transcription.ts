@@ -40,7 +40,7 @@ const spoolMemoryBytes = 262_144;
 
 /**
  * Reads a multipart upload without keeping the file in memory. Resolves as soon as `model` is known, wherever it
- * stands; the rest is read on meanwhile, whether or not the engine is there to take it, so that a client which leaves
+ * stands, and the file has begun: a form without a file must not load a model. The rest is read on meanwhile, whether or not the engine is there to take it, so that a client which leaves
  * is noticed while its request is held or queued.
  *
  *   client ─▶ parser ─▶ spool ───────────────▶ forward(served): model first, then the spool ─▶ engine
@@ -64,7 +64,7 @@ export async function openTranscription(request: IncomingMessage, limits: Upload
   limits.charge.take(spoolMemoryBytes);
   const upload = new Upload(request, boundary, limits);
   try {
-    await upload.modelKnown;
+    await upload.begun;
     return upload;
   } catch (error) {
     await upload.discard();
@@ -80,7 +80,7 @@ class Upload implements Transcription {
   readonly #parser: MultipartParser;
   readonly #spool: Spool;
   readonly #boundary = `berth-${randomBytes(16).toString("hex")}`;
-  readonly #known = Promise.withResolvers<void>();
+  readonly #begun = Promise.withResolvers<void>();
   readonly #broken = new AbortController();
   readonly #idleTimer: NodeJS.Timeout;
   #size = 0;
@@ -111,8 +111,8 @@ class Upload implements Transcription {
     request.on("error", this.#onClose);
   }
 
-  get modelKnown(): Promise<void> {
-    return this.#known.promise;
+  get begun(): Promise<void> {
+    return this.#begun.promise;
   }
 
   get broken(): AbortSignal {
@@ -159,7 +159,7 @@ class Upload implements Transcription {
         this.#parser.end();
         if (this.model === "")
           throw new ApiError("dispatch.missing_model", { details: { path: ["model"], message: "is required" } });
-        if (!this.#hasFile) throw invalidField("file", "is required");
+        if (!this.#hasFile) throw invalidField("file", "is required, and must not be empty");
         // The upload continues: these bytes too may find no room.
         this.#stopListening();
         this.#ready.push(Buffer.from(`--${this.#boundary}--\r\n`));
@@ -209,7 +209,7 @@ class Upload implements Transcription {
     this.#stop();
     if (!this.#request.complete) discard(this.#request);
     const failure = toUploadError(error);
-    this.#known.reject(failure);
+    this.#begun.reject(failure);
     this.#spool.fail(failure);
     this.#broken.abort(failure);
   }
@@ -236,12 +236,13 @@ class Upload implements Transcription {
       this.#fieldBytes = 0;
       return;
     }
-    this.#hasFile = true;
     this.#ready.push(this.#head({ ...part, filename: part.filename || "audio" }));
   }
 
   #onData(bytes: Buffer): void {
     if (this.#part?.name === "file") {
+      this.#hasFile = true;
+      if (this.model !== "") this.#begun.resolve();
       this.#ready.push(bytes);
       return;
     }
@@ -264,7 +265,7 @@ class Upload implements Transcription {
     if (name === "model") {
       if (text === "") throw invalidField("model", "must be a name");
       this.model = text;
-      this.#known.resolve();
+      if (this.#hasFile) this.#begun.resolve();
       return;
     }
     checkField(name, text);

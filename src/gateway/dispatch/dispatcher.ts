@@ -186,7 +186,9 @@ export class Dispatcher {
     call.slot = target.slot.name;
     const route = routeToSlot(v1Request, target.slot, target.ref);
     const waitQueue = this.#options.admission.waitQueueOf(route.slot.name, route.role, route.ref);
-    if (v1Request.isStream && v1Request.body !== undefined && waitQueue.queue.gate !== "open") {
+    const mustWait = waitQueue.queue.gate !== "open";
+    if (mustWait) v1Request.checkWhole?.();
+    if (mustWait && v1Request.isStream && v1Request.body !== undefined) {
       this.#share(call, route, waitQueue, v1Request.body);
       return;
     }

@@ -1,12 +1,28 @@
-import { invalidRequest } from "../../api/problems.ts";
+import { z } from "zod";
+import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import type { ScannedBody, ScannedInput } from "../../lib/json-scan.ts";
+import { parseRequest } from "../protocols/json.ts";
 
-/** The field with the main input, its allowed kinds, and whether it is required. */
+/** The field with the main input, its allowed kinds, and whether every backend requires it. */
 export interface InputRule {
   readonly field: ScannedInput;
   readonly kinds: readonly (keyof typeof firstBytes)[];
   readonly isRequired: boolean;
+  /** The form in which every engine of a slot requires it; absent: the translation of the request checks it. */
+  readonly engineForm?: z.ZodType;
 }
+
+/** Messages as all protocols have them; their content is the engine's. */
+export const messageList = z
+  .array(z.looseObject({ role: z.string() }, "must be a message"))
+  .min(1, "must hold at least one message");
+/** A text or its tokens, or a map for texts with pictures, which llama.cpp accepts. */
+const oneText = z.union([z.string(), z.array(z.int()).min(1), z.looseObject({})]);
+export const oneOrMoreTexts = z.union([oneText, z.array(oneText).min(1)], "must be a text or a list of texts");
+export const responsesInput = z.union(
+  [z.string(), z.array(z.looseObject({}, "must be an item")).min(1, "must hold at least one item")],
+  "must be a text or a list of items",
+);
 
 /** The first byte of JSON values. */
 const firstBytes = { text: 0x22, list: 0x5b, map: 0x7b } as const;
@@ -27,4 +43,15 @@ export function checkKinds(
   if (found === 0) throw invalidRequest([{ path: [field], message: "is required" }]);
   if (!kinds.some((kind) => firstBytes[kind] === found))
     throw invalidRequest([{ path: [field], message: `must be a ${kinds.join(" or a ")}` }]);
+}
+
+/**
+ * Parses the body and checks its main input: a request that every engine would refuse must not load a model. Throws
+ * ApiError `dispatch.invalid_request` that names the field.
+ */
+export function checkWhole(body: Buffer, { field, engineForm }: InputRule): void {
+  if (engineForm === undefined) return;
+  const parsed = engineForm.safeParse(parseRequest(body)[field] ?? undefined);
+  if (parsed.success) return;
+  throw invalidRequest(problemsOf(parsed.error).map(({ path, message }) => ({ path: [field, ...path], message })));
 }

@@ -9,7 +9,7 @@ import type { KnownSlot } from "../routing/index.ts";
 import { checkConstraints } from "../body-checks/constraints.ts";
 import { checkRemoteMedia } from "../body-checks/remote-media.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
-import { checkKinds, type InputRule } from "./body-kinds.ts";
+import { checkKinds, checkWhole, type InputRule } from "./body-kinds.ts";
 import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
 import { readModel, withModel } from "./request-model.ts";
 import type { BackendRequest, V1Request } from "./route.ts";
@@ -31,6 +31,7 @@ export class JsonRequest implements V1Request {
   readonly #scanned: ScannedBody;
   /** The fields that constrain the answer were checked for the engine's safety. */
   #isChecked = false;
+  readonly #inputRule: InputRule | undefined;
   readonly #target: JsonTarget | JsonTargetOf;
   readonly #charge: Charge;
   /** The charge of a copy beside the body. */
@@ -50,7 +51,12 @@ export class JsonRequest implements V1Request {
     this.model = model;
     this.isStream = hasStreams && scanned.isStream;
     this.#scanned = scanned;
+    this.#inputRule = options.inputRule;
     this.#target = target;
+  }
+
+  checkWhole(): void {
+    if (this.#inputRule !== undefined) checkWhole(this.body, this.#inputRule);
   }
 
   forSlot(slot: KnownSlot): BackendRequest {

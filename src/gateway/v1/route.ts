@@ -40,6 +40,11 @@ export interface V1Request extends ModelRequest {
   forSlot(slot: KnownSlot): BackendRequest;
   /** The request for a provider; absent: providers do not serve this route. Throws ApiError. */
   forProvider?(model: UpstreamModel): BackendRequest;
+  /**
+   * Called before the request waits for a slot that may have to load a model for it; absent: `forSlot` has checked all of
+   * it. Throws ApiError.
+   */
+  checkWhole?(): void;
   /** Notifies `listener` when the body breaks while the request waits or is sent; absent: the body is complete. */
   onBroken?(listener: (failure: ApiError) => void): void;
   /** The request has ended. */

@@ -14,6 +14,7 @@ import { NumberedResponses } from "../protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../protocols/responses.ts";
 import { mayAskForLength, ShortVectors } from "../protocols/short-vectors.ts";
 import { audioRoutes } from "./audio-routes.ts";
+import { messageList, oneOrMoreTexts, responsesInput, type InputRule } from "./body-kinds.ts";
 import { imageRoute } from "./image-route.ts";
 import { jsonRoute } from "./json-route.ts";
 import type { JsonServer, JsonTarget } from "./json-target.ts";
@@ -31,26 +32,33 @@ const responses: JsonTarget = {
 const messages: JsonTarget = { capability: "chat", enginePath: "/v1/messages", endMark: /^event: ?message_stop/m };
 const countTokens: JsonTarget = { capability: "chat", enginePath: "/v1/messages/count_tokens" };
 
+const messagesRule: InputRule = { field: "messages", kinds: ["list"], isRequired: false, engineForm: messageList };
+const responsesRule: InputRule = {
+  field: "input",
+  kinds: ["text", "list"],
+  isRequired: false,
+  engineForm: responsesInput,
+};
+
 /** The routes that accept one JSON object with `model` and relay the engine's answer. */
 const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   jsonRoute({
     path: "/v1/chat/completions",
     summary: "The next message of a chat, whole or as a stream",
-    inputRule: { field: "messages", kinds: ["list"], isRequired: false },
+    inputRule: messagesRule,
     target: chat,
   }),
   jsonRoute({
     path: "/v1/completions",
     summary: "A text continued, whole or as a stream",
-    // llama.cpp accepts a map for texts with pictures.
-    inputRule: { field: "prompt", kinds: ["text", "list", "map"], isRequired: false },
+    inputRule: { field: "prompt", kinds: ["text", "list", "map"], isRequired: false, engineForm: oneOrMoreTexts },
     target: completions,
   }),
   jsonRoute({
     path: "/v1/embeddings",
     summary: "Vectors of texts",
     hasStreams: false,
-    inputRule: { field: "input", kinds: ["text", "list", "map"], isRequired: true },
+    inputRule: { field: "input", kinds: ["text", "list", "map"], isRequired: true, engineForm: oneOrMoreTexts },
     // A provider supports `dimensions` itself.
     target: ({ isProvider, body }) =>
       isProvider || !mayAskForLength(body) ? embeddings : { ...embeddings, translation: new ShortVectors() },
@@ -67,7 +75,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     path: "/v1/responses",
     summary: "The Responses protocol, translated where the engine does not speak it",
     errors: responsesErrors,
-    inputRule: { field: "input", kinds: ["text", "list"], isRequired: false },
+    inputRule: responsesRule,
     isKept: true,
     target: (server) =>
       server.speaks("responses")
@@ -78,6 +86,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     path: "/v1/chat/completions/input_tokens",
     summary: "How many tokens a chat has, where the engine can count them",
     hasStreams: false,
+    inputRule: messagesRule,
     target(server) {
       if (!server.isProvider && server.speaks("input_tokens")) return { capability: "chat", enginePath: input };
       throw noCount(server);
@@ -88,6 +97,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     summary: "How many tokens a Responses request has, where the engine can count them",
     errors: responsesErrors,
     hasStreams: false,
+    inputRule: responsesRule,
     target(server) {
       if (server.speaks("responses") && server.speaks("input_tokens"))
         return { capability: "chat", enginePath: "/v1/responses/input_tokens" };
@@ -101,6 +111,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     summary: "How many tokens a message has, where the engine can count them",
     errors: messagesErrors,
     hasStreams: false,
+    inputRule: messagesRule,
     target(server) {
       if (server.speaks("count_tokens")) return countTokens;
       throw noCount(server);
@@ -110,7 +121,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     path: "/v1/messages",
     summary: "The Messages protocol, translated where the engine does not speak it",
     errors: messagesErrors,
-    inputRule: { field: "messages", kinds: ["list"], isRequired: false },
+    inputRule: messagesRule,
     target: (server) =>
       server.speaks("messages") ? messages : { ...chat, isChat: false, translation: new MessagesTranslation() },
   }),

@@ -24,7 +24,7 @@ export const scrape: Bar = {
         await fetch(`http://127.0.0.1:${site.gatewayPort}/v1/chat/completions`, {
           method: "POST",
           headers: { "content-type": "application/json" },
-          body: JSON.stringify({ model: `rest${nth}`, messages: [] }),
+          body: JSON.stringify({ model: `rest${nth}`, messages: [{ role: "user", content: "hi" }] }),
         }).then((response) => response.text());
       for (const [part, port] of [
         ["gateway", site.gatewayPort],

@@ -13,7 +13,8 @@ interface Sent {
   readonly body?: string;
 }
 
-const stream = { model: "primary", messages: [{ role: "user", content: "hi" }], stream: true };
+// Both routes must take it.
+const stream = { model: "primary", messages: [{ role: "user", content: "hi" }], prompt: "hi", stream: true };
 const body = JSON.stringify(stream);
 
 /** A token of its own each time. */

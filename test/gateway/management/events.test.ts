@@ -71,7 +71,7 @@ describe("events", () => {
     using reader = await followEvents(gateway.url);
     await reader.find("snapshot");
     const left = new AbortController();
-    const body = JSON.stringify({ model: "primary", messages: [] });
+    const body = JSON.stringify({ model: "primary", messages: [{ role: "user", content: "hi" }] });
     const asked = gateway.post("/v1/chat/completions", body, { signal: left.signal }).catch(() => undefined);
     await reader.find("slot", isOf("held", 1));
     left.abort();
