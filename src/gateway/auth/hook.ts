@@ -79,6 +79,8 @@ function scopeOf(app: FastifyInstance, request: FastifyRequest): ScopeClass {
 /** By the route that the router found, not by the spelling of the address: `/%61pi/slots` is `/api/slots`. */
 function kindOf(request: FastifyRequest): RouteKind {
   const url = request.routeOptions.url ?? request.url;
+  // Answers of /v1 lead to these pictures: a program that may call the one may fetch the other.
+  if (url.startsWith("/api/images/cache/")) return "v1";
   if (/^\/api(?:\/|$)/.test(url) || url === "/") return "api";
   if (/^\/models(?:\/|$)/.test(url)) return "router";
   return /^\/v1(?:\/|$)/.test(url) ? "v1" : "other";

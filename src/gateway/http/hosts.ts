@@ -41,9 +41,8 @@ export class HostGuard {
       return;
     }
     if (kind === "v1" || kind === "engine") {
-      // Only browsers send these. Programs may call /v1 by any name that the network has for us.
-      const isBrowser = headers.origin !== undefined || headers["sec-fetch-site"] !== undefined;
-      if (!isBrowser || (headers.origin !== undefined && this.#cors.isWelcome(headers.origin))) return;
+      // Programs may call /v1 by any name that the network has for us.
+      if (!isBrowser(headers) || (headers.origin !== undefined && this.#cors.isWelcome(headers.origin))) return;
     }
     this.#checkHost(headers.host ?? "");
     // A request to an engine may load a model: a picture or a link of another site must not.
@@ -51,7 +50,7 @@ export class HostGuard {
     // A browser sends a preflight before JSON or a token across sites, which is refused: no page of another site sends
     // these. A browser adds a saved password by itself.
     if (kind !== "api" && (isJson(headers["content-type"]) || isBearer(headers.authorization))) return;
-    if (isForeign(headers)) throw foreign();
+    if (isForeign(headers) || (kind === "engine" && isOfUnknownSite(headers))) throw foreign();
   }
 
   #checkHost(host: string): void {
@@ -63,8 +62,23 @@ export class HostGuard {
   }
 }
 
+/**
+ * Only browsers send these. Over plain HTTP, a browser sends neither `Origin` nor `Sec-Fetch-Site` with a picture or a GET of
+ * a page's own site; every browser begins its `User-Agent` so, which a page can change in Firefox alone, and only for requests
+ * to the page's own site.
+ */
+function isBrowser(headers: IncomingHttpHeaders): boolean {
+  if (headers.origin !== undefined || headers["sec-fetch-site"] !== undefined) return true;
+  return headers["user-agent"]?.startsWith("Mozilla/") === true;
+}
+
+function isOfUnknownSite(headers: IncomingHttpHeaders): boolean {
+  return headers.origin === undefined && headers["sec-fetch-site"] === undefined;
+}
+
 function foreign(): ApiError {
-  const message = "another site may not change anything here, nor send a request to an engine";
+  const message =
+    "another site may not change anything here, nor send a request to an engine; a page of this site sends content-type: application/json, or a token";
   return new ApiError("auth.forbidden", { message });
 }
 

@@ -80,7 +80,10 @@ async function transcribe(sound: Blob, onText: (text: string) => void): Promise<
 
 /** The first voice that the slot lists; engines refuse names that they do not know. */
 async function voiceOf(model: string): Promise<string> {
-  const [first] = await list<{ readonly id: string }>(`/v1/audio/voices?model=${encodeURIComponent(model)}`);
+  const [first] = await list<{ readonly id: string }>(`/v1/audio/voices?model=${encodeURIComponent(model)}`, {
+    // Over plain HTTP nothing else tells the request from a picture of another site.
+    headers: { "content-type": "application/json" },
+  });
   return first?.id ?? "default";
 }
 
