@@ -31,3 +31,10 @@ export const list = z.union([
       .filter((item) => item !== ""),
   ),
 ]);
+/** `*` within an origin stands for one or more labels in front of a name, for any name, or for any port. */
+const originText = /^(?:null|[a-z][a-z0-9+.-]*:\/\/(?:\*|(?:\*\.)?[^*/?#@\s]+?)(?::(?:\d{1,5}|\*))?\/?)$/i;
+/** Origins of pages, or patterns of them. */
+export const origins = list.refine(
+  (texts) => texts.every((text) => text === "*" || originText.test(text)),
+  "origins such as https://chat.example, patterns such as https://*.example and http://localhost:*, or *",
+);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { runtimeKinds, slotNameSchema, slotPorts } from "./names.ts";
 import { isLibrarys } from "./plain-issue.ts";
-import { bool, list, part, whole } from "./config-values.ts";
+import { bool, list, origins, part, whole } from "./config-values.ts";
 import { problemsOf } from "./problems.ts";
 import { didYouMean, nearest } from "./nearest.ts";
 
@@ -89,7 +89,11 @@ export const configShape = {
     ),
   apiExec: bool.default(false).describe("The API may write fields that run code, such as command"),
   allowedHosts: list.default([]).describe("More Host names that /api and /models accept"),
-  corsOrigins: list.default([]).describe("Origins whose pages may call /v1 from a browser, or *; absent: none"),
+  corsOrigins: origins
+    .default([])
+    .describe(
+      "Origins whose pages may call /v1 from a browser, patterns such as https://*.example and http://localhost:*, or *; absent: none",
+    ),
   engineUser: z.string().optional().describe("USER or USER:GROUP that runs engines when Berth runs as root"),
   bufferLimit: bytesSchema
     .default(512 * 1024 ** 2)

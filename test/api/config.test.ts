@@ -33,6 +33,20 @@ describe("configuration", () => {
     assert.deepEqual(load({ SVC_TRACES_ENDPOINT: "http://127.0.0.1:4318" }).problems, []);
   });
 
+  it("takes origins and patterns of origins for pages, and refuses a text that would match no page", () => {
+    const good = "https://a.example, https://*.example:8443, http://localhost:*, app://*, http://[::1]:3000, null, *";
+    assert.deepEqual(load({ SVC_CORS_ORIGINS: good }).problems, []);
+    for (const text of [
+      "chat.example",
+      "https://a.example/app",
+      "https://a.*.example",
+      "https://a*",
+      "*.example",
+      "*:*",
+    ])
+      assert.match(problems({ SVC_CORS_ORIGINS: text }).join(), /SVC_CORS_ORIGINS: must be origins such as/, text);
+  });
+
   it("has these defaults", () => {
     const { config, problems: none, warnings } = load({});
     assert.deepEqual([none, warnings], [[], []]);

@@ -1,18 +1,22 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 /**
- * Lets pages of other origins call `/v1`, only those in `SVC_CORS_ORIGINS`. Credentials of browsers (cookies) are never
+ * Lets pages of other origins call `/v1`, only those in `SVC_CORS_ORIGINS`, where `*` stands for a part of an origin. Credentials of browsers (cookies) are never
  * allowed: clients send their token.
  */
 export class Cors {
   readonly #origins: ReadonlySet<string>;
+  readonly #patterns: readonly RegExp[];
 
   constructor(origins: readonly string[]) {
-    this.#origins = new Set(origins.map((origin) => origin.replace(/\/$/, "").toLowerCase()));
+    const all = origins.map((origin) => origin.replace(/\/$/, "").toLowerCase());
+    this.#origins = new Set(all);
+    this.#patterns = all.filter((origin) => origin.includes("*") && origin !== "*").map(patternOf);
   }
 
   isWelcome(origin: string): boolean {
-    return this.#origins.has("*") || this.#origins.has(origin.toLowerCase());
+    const name = origin.toLowerCase();
+    return this.#origins.has("*") || this.#origins.has(name) || this.#patterns.some((pattern) => pattern.test(name));
   }
 
   /** Adds the headers that the browser requires. True for a preflight, which is answered here. */
@@ -36,4 +40,11 @@ export class Cors {
     response.end();
     return true;
   }
+}
+
+/** `*` for a port is any digits, elsewhere one or more labels: it reaches neither past the name nor into the port. */
+function patternOf(origin: string): RegExp {
+  const [name, port] = origin.endsWith(":*") ? [origin.slice(0, -1), String.raw`\d{1,5}`] : [origin, ""];
+  const parts = name.split("*").map((text) => RegExp.escape(text));
+  return new RegExp(`^${parts.join("[a-z0-9.-]+")}${port}$`);
 }

@@ -34,6 +34,9 @@ const crossing: readonly (readonly [headers: IncomingHttpHeaders, isIn: boolean]
   [{ host: "berth.default.svc" }, true],
 ];
 
+/** Over plain HTTP a browser says less: no Sec-Fetch-Site at all, and an Origin only with a POST. */
+const browser = { "user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0" };
+
 describe("host guard", () => {
   it("knows its own names, on any port", () => {
     const own = [
@@ -146,6 +149,20 @@ describe("host guard", () => {
     );
   });
 
+  it("knows a browser that does not say which site sends the request, as over plain HTTP", () => {
+    const lan = { ...browser, host: "192.168.1.2:8080" };
+    const rebound = { ...browser, host: "evil.example:8080" };
+    for (const method of ["GET", "HEAD"]) {
+      assert.equal(isLetIn(method, "engine", lan), false, "a picture of another site loads no model");
+      assert.ok(isLetIn(method, "engine", { ...lan, "content-type": "application/json" }), "the chat's own request");
+      assert.ok(isLetIn(method, "engine", { ...lan, authorization: "Bearer svc_x" }));
+      assert.ok(isLetIn(method, "v1", lan), "a person who looks at the list");
+      assert.equal(isLetIn(method, "v1", rebound), false, "a rebound name");
+      assert.equal(isLetIn(method, "engine", { ...rebound, "content-type": "application/json" }), false);
+    }
+    assert.ok(isLetIn("GET", "v1", { host: "berth:8080", "user-agent": "python-httpx/0.28" }));
+  });
+
   it("lets a page of a configured origin call /v1 with any headers, and no other routes", () => {
     const welcoming = new HostGuard(["svc.local"], new Cors(["https://chat.example"]));
     const page = (origin: string, kind: RouteKind) => () =>
@@ -156,6 +173,25 @@ describe("host guard", () => {
     assert.doesNotThrow(page("https://chat.example", "v1"));
     assert.throws(page("https://chat.example.evil.example", "v1"), { code: "auth.forbidden" });
     assert.throws(page("https://chat.example", "api"), { code: "auth.forbidden" });
+  });
+
+  it("matches patterns of origins, each star within its own part", () => {
+    const cors = new Cors(["https://*.Example", "http://localhost:*", "app://*", "http://*:3000/"]);
+    for (const origin of ["https://a.example", "https://A.b.example", "http://localhost:5173", "app://obsidian.md"])
+      assert.ok(cors.isWelcome(origin), origin);
+    assert.ok(cors.isWelcome("http://10.0.0.7:3000"));
+    for (const origin of [
+      "https://example",
+      "http://a.example",
+      "https://a.example:444",
+      "https://a.example.evil.test",
+      "https://evil.test/.example",
+      "http://localhost",
+      "http://localhost:80.evil.test",
+      "http://evil.test:3000.example",
+      "null",
+    ])
+      assert.equal(cors.isWelcome(origin), false, origin);
   });
 });
 
@@ -173,6 +209,14 @@ describe("a browser's page", { concurrency: true }, () => {
       assert.equal((await gateway.ask("GET", "/livez", { host: "10-0-0-7.pod" })).status, 200);
       assert.equal((await gateway.ask("GET", "/v1/models", { host: "berth.svc" })).status, 200);
     }
+  });
+
+  it("of another host reads no drawn picture, and a program reads it by the name that it drew the picture by", async () => {
+    await using gateway = await startGateway();
+    const path = "/api/images/cache/00000000-0000-4000-8000-000000000000.png";
+    assert.equal((await gateway.ask("GET", path, { host: "berth:8080" })).status, 404);
+    assert.equal((await gateway.ask("GET", path, { host: "berth:8080", ...browser })).status, 403);
+    assert.equal((await gateway.ask("GET", path, { host: "localhost", ...browser })).status, 404);
   });
 
   it("of another site makes no token with the proxy's identity that the browser sends along", async () => {
