@@ -353,6 +353,12 @@ describe("bad input", () => {
     assert.equal((await fetch(`${gateway.url}/livez`)).status, 200);
   });
 
+  it("takes the cookies of a single sign-on, which have tens of kilobytes", async () => {
+    await using gateway = await startGateway();
+    const answer = await fetch(`${gateway.url}/v1/models`, { headers: { cookie: `session=${"x".repeat(30_000)}` } });
+    assert.equal(answer.status, 200);
+  });
+
   it("answers headers that are too large with 431", async () => {
     const bytes = `GET /v1/models HTTP/1.1\r\nhost: berth\r\nx: ${"y".repeat(100_000)}\r\n\r\n`;
     assert.equal((await rawExchange(gateway.url, bytes)).status, 431);

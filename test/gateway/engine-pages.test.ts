@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { z } from "zod";
 import { startGateway, type TestGateway } from "./auth/gateway.ts";
@@ -59,6 +61,30 @@ describe("an engine's own page", () => {
     ])
       assert.equal((await fetch(`${it.url}${path}`)).status, 404, path);
     assert.equal((await fetch(`${it.gateway.url}/upstream/other/`)).status, 404);
+  });
+
+  it("is served though many have sent half a request, or wait for another one", async () => {
+    await using it = await site();
+    const { port } = new URL(it.url);
+    using stack = new DisposableStack();
+    let timedOut = 0;
+    const open = async (text: string): Promise<void> => {
+      const socket = connect(Number(port), "127.0.0.1");
+      stack.defer(() => socket.destroy());
+      socket.on("error", () => undefined).once("data", () => (timedOut += 1));
+      await once(socket, "connect");
+      socket.write(text);
+    };
+    const isServed = async (): Promise<boolean> =>
+      await fetch(`${it.url}/upstream/primary/`).then(
+        ({ status }) => status === 200,
+        () => false,
+      );
+    for (let count = 0; count < 300; count += 1) await open("GET /upstream/primary/ HTTP/1.1\r\nhost: 127");
+    await until("the page is served beside halves of requests", isServed);
+    assert.equal(timedOut, 0, "the page has not waited for the time-out of half a request, which is answered with 408");
+    for (let count = 0; count < 300; count += 1) await open("GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
+    await until("the page is served beside idle connections", isServed);
   });
 
   it("is off unless a slot is named", async () => {

@@ -1,5 +1,7 @@
 import type { Server } from "node:http";
+import type { Socket } from "node:net";
 import { ApiError } from "../../api/errors.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
 
 /** Descriptors for the gateway itself: files, watchers, pipes, its own connections. */
 const ownFiles = 64;
@@ -20,11 +22,20 @@ export function connectionLimits(files: number): ConnectionLimits {
   return { served, open: served + refusedLimit };
 }
 
-/** Keeps descriptors for served clients: later connections are refused early. */
+/** A client that has sent no whole header after this time may have to make room. */
+const silentMs = 500;
+
+/**
+ * Keeps descriptors for served clients: later connections are refused early. Where none is left, a connection that has
+ * sent no whole header for a while ends, the oldest first, and those that wait for another request: neither may keep a
+ * client out.
+ */
 export class ConnectionLimiter {
   readonly #limits: ConnectionLimits | undefined;
-  #count = 0;
-  #late = new WeakSet<object>();
+  readonly #open = new Set<Socket>();
+  /** The connections without a whole header, and since when, the oldest first. */
+  readonly #silent = new Map<Socket, number>();
+  readonly #late = new WeakSet<Socket>();
 
   constructor(limits: ConnectionLimits | undefined) {
     this.#limits = limits;
@@ -33,23 +44,45 @@ export class ConnectionLimiter {
   watch(server: Server): void {
     const limits = this.#limits;
     if (limits === undefined) return;
-    // Of each socket that listens; of all together, below.
-    server.maxConnections = limits.open;
+    // Not by Node's own limit: a connection that it drops makes no room.
     server.on("connection", (socket) => {
-      this.#count += 1;
-      if (this.#count > limits.open) socket.destroy();
-      if (this.#count > limits.served) this.#late.add(socket);
-      socket.once("close", () => (this.#count -= 1));
+      if (this.#open.size >= limits.served && !this.#makeRoom(server)) this.#late.add(socket);
+      if (this.#open.size >= limits.open) {
+        socket.destroy();
+        return;
+      }
+      this.#open.add(socket);
+      this.#silent.set(socket, steadyNow());
+      socket.once("close", () => this.#forget(socket));
     });
   }
 
-  /** Why a request on this connection is refused; undefined: it is served. */
-  refusal(socket: object): ApiError | undefined {
+  /** Called for each request: why a request on this connection is refused; undefined: it is served. */
+  refusal(socket: Socket): ApiError | undefined {
+    if (this.#limits === undefined) return undefined;
+    this.#silent.delete(socket);
     // Cheap when no connection is refused, which is the usual case.
-    if (this.#limits === undefined || this.#count <= this.#limits.served || !this.#late.has(socket)) return undefined;
+    if (this.#open.size <= this.#limits.served || !this.#late.has(socket)) return undefined;
     return new ApiError("system.overloaded", {
       message: "the gateway has no room for more connections",
       headers: { "retry-after": "5", connection: "close" },
     });
+  }
+
+  /** False: no connection can end at once. */
+  #makeRoom(server: Server): boolean {
+    const [oldest] = this.#silent;
+    if (oldest !== undefined && steadyNow() - oldest[1] >= silentMs) {
+      this.#forget(oldest[0]);
+      oldest[0].destroy();
+      return true;
+    }
+    server.closeIdleConnections();
+    return false;
+  }
+
+  #forget(socket: Socket): void {
+    this.#open.delete(socket);
+    this.#silent.delete(socket);
   }
 }

@@ -6,6 +6,9 @@ import { STATUS_CODES } from "../../lib/node-http.ts";
 import { newRequestId } from "./answer.ts";
 import { lingerMs } from "./body.ts";
 
+/** Of a request's headers together: behind a single sign-on a session's cookies alone have up to 30 KB. */
+export const headerLimitBytes = 64 * 1024;
+
 /** A request that Node's parser refuses never becomes a request object: the envelope is written directly. */
 export function refuseBytes(error: Error & { code?: string }, socket: Socket | Duplex, ms = lingerMs): void {
   if (!socket.writable || ("bytesWritten" in socket && socket.bytesWritten > 0)) {
@@ -34,6 +37,6 @@ function refusalOf({ code }: Error & { code?: string }): string {
 
 /** By the code of Node's error. */
 const faults: Readonly<Record<string, readonly [status: number, message: string]>> = {
-  HPE_HEADER_OVERFLOW: [431, "the request's headers are too large"],
+  HPE_HEADER_OVERFLOW: [431, `the request's headers have more than ${headerLimitBytes / 1024} KiB`],
   ERR_HTTP_REQUEST_TIMEOUT: [408, "the request came too slowly"],
 };

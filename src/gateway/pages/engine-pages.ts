@@ -6,8 +6,10 @@ import { createServer, request as openRequest } from "../../lib/node-http.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { requestIdOf, toApiError } from "../http/answer.ts";
 import { discard } from "../http/body.ts";
+import { ConnectionLimiter } from "../http/connection-limit.ts";
+import { headerLimitBytes } from "../http/refused-bytes.ts";
 import { headersForBrowser, headersForEngine, pagePath, type PageEngine } from "./engine-headers.ts";
-import { refusePage, refuseUpgrade } from "./engine-refusal.ts";
+import { EngineTimeout, failureOf, refusePage, refuseUpgrade } from "./engine-refusal.ts";
 
 export interface EnginePagesOptions {
   /** The slots whose engine has a page here. */
@@ -40,7 +42,7 @@ export interface EndedPageRequest {
 }
 
 /** Connections of browsers at once: each may need one to an engine. */
-const connectionLimit = 256;
+const connectionLimits = { served: 256, open: 288 } as const;
 /** How soon a WebSocket ends after its token was revoked. */
 const recheckMs = 1000;
 
@@ -79,22 +81,29 @@ export class EnginePages implements AsyncDisposable {
 
   constructor(options: EnginePagesOptions) {
     this.#options = options;
-    this.server = createServer({ headersTimeout: 30_000, requestTimeout: 0 }, (request, response) => {
-      const pageRequest = pageRequestOf(request);
-      const refuse: Refuse = (failure) => {
-        pageRequest.failure ??= failure;
-        refusePage(request, response, failure, pageRequest.requestId);
-      };
-      response.once("close", () => this.#ended(pageRequest, response.writableFinished ? response.statusCode : 499));
-      try {
-        this.#relay(pageRequest, response, refuse);
-      } catch (error) {
-        refuse(toApiError(error));
-        request.resume();
-      }
-    });
-    this.server.maxConnections = connectionLimit;
+    const connections = new ConnectionLimiter(connectionLimits);
+    this.server = createServer(
+      { headersTimeout: 30_000, requestTimeout: 0, maxHeaderSize: headerLimitBytes },
+      (request, response) => {
+        const pageRequest = pageRequestOf(request);
+        const refuse: Refuse = (failure) => {
+          pageRequest.failure ??= failure;
+          refusePage(request, response, failure, pageRequest.requestId);
+        };
+        response.once("close", () => this.#ended(pageRequest, response.writableFinished ? response.statusCode : 499));
+        try {
+          const late = connections.refusal(request.socket);
+          if (late !== undefined) throw late;
+          this.#relay(pageRequest, response, refuse);
+        } catch (error) {
+          refuse(toApiError(error));
+          request.resume();
+        }
+      },
+    );
+    connections.watch(this.server);
     this.server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      const late = connections.refusal(request.socket);
       const pageRequest = pageRequestOf(request);
       const refuse: Refuse = (failure) => {
         pageRequest.failure ??= failure;
@@ -105,6 +114,7 @@ export class EnginePages implements AsyncDisposable {
         this.#ended(pageRequest, pageRequest.isOpen ? 101 : (pageRequest.failure?.status ?? 499)),
       );
       try {
+        if (late !== undefined) throw late;
         this.#upgrade(pageRequest, { socket, head }, refuse);
       } catch (error) {
         refuse(toApiError(error));
@@ -284,17 +294,4 @@ function pageRequestOf(request: IncomingMessage): PageRequest {
 
 function slotOf({ url = "" }: IncomingMessage): string | undefined {
   return /^\/upstream\/([a-z0-9][a-z0-9-]{0,62})(?=[/?]|$)/.exec(url)?.[1];
-}
-
-class EngineTimeout extends Error {}
-
-function failureOf(slot: string, error: unknown): ApiError {
-  if (error instanceof ApiError) return error;
-  const engine = `the engine of slot ${slot}`;
-  return error instanceof EngineTimeout
-    ? new ApiError("dispatch.upstream_timeout", { message: `${engine} did not answer in time` })
-    : new ApiError("dispatch.upstream_unavailable", {
-        message: `${engine} did not answer; its log may say why`,
-        cause: error,
-      });
 }

@@ -63,3 +63,18 @@ function withChallenge(failure: ApiError): ApiError {
 function escaped(text: string): string {
   return text.replaceAll(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
+
+/** The engine was silent for too long. */
+export class EngineTimeout extends Error {}
+
+/** The failure of a request that the engine of a slot has not answered. */
+export function failureOf(slot: string, error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  const engine = `the engine of slot ${slot}`;
+  return error instanceof EngineTimeout
+    ? new ApiError("dispatch.upstream_timeout", { message: `${engine} did not answer in time` })
+    : new ApiError("dispatch.upstream_unavailable", {
+        message: `${engine} did not answer; its log may say why`,
+        cause: error,
+      });
+}
