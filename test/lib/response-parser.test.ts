@@ -188,6 +188,8 @@ describe("ResponseParser", () => {
     "bytes behind the response": "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nxy",
     "bytes behind the last chunk": "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nHTTP",
     "bytes behind one without a body": "HTTP/1.1 204 No Content\r\n\r\nx",
+    "announcements without end": "HTTP/1.1 100 Continue\r\n\r\n".repeat(3000),
+    "trailers without end": `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n${"x-a: b\r\n".repeat(9000)}`,
     "a head without end": `HTTP/1.1 200 OK\r\n${"x-a: b\r\n".repeat(9000)}`,
     "a chunk line without end": `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1${";a".repeat(5000)}`,
   };

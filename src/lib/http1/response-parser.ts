@@ -36,6 +36,8 @@ export class ResponseParser {
   #hasBegun = false;
   #held: Buffer | undefined;
   #left = 0;
+  /** Of announcements and trailers. */
+  #headBytes = 0;
   #isKeptAlive = true;
 
   constructor(events: ResponseEvents) {
@@ -56,6 +58,7 @@ export class ResponseParser {
     this.#state = "head";
     this.#hasBegun = false;
     this.#held = undefined;
+    this.#headBytes = 0;
     this.#isKeptAlive = true;
   }
 
@@ -125,6 +128,7 @@ export class ResponseParser {
         const end = this.#lineEnd(bytes, from);
         if (end < 0) return -1;
         if (end === from) this.#state = "done";
+        this.#countHead(end + 2 - from);
         return end + 2;
       }
       case "close":
@@ -135,6 +139,12 @@ export class ResponseParser {
       default:
         return this.#state satisfies never;
     }
+  }
+
+  /** An engine may send any number of announcements before its header, and of lines after its body. */
+  #countHead(count: number): void {
+    this.#headBytes += count;
+    if (this.#headBytes > headLimitBytes) throw new ProtocolError("the header is too large");
   }
 
   #lineEnd(bytes: Buffer, from: number): number {
@@ -156,7 +166,10 @@ export class ResponseParser {
     const known = readHeaders(text, length);
     // 100 and 103 only announce the answer; 101 would make it another protocol.
     if (status === 101) throw new ProtocolError("the answer switches protocols");
-    if (status < 200) return at + 4;
+    if (status < 200) {
+      this.#countHead(at + 4 - from);
+      return at + 4;
+    }
     const { connection = "", contentType, contentLength } = known;
     if (contentType !== undefined && strangeValue.test(contentType))
       throw new ProtocolError("the answer's type is malformed");
