@@ -32,6 +32,15 @@ export function maskedText(text: string): string {
     .replaceAll(secretWithin, mask);
 }
 
+/** The query of a web address may be what signs it, as those of object stores are. */
+const query = /(\bhttps?:\/\/[^\s?#"'`<>]{1,2048})\?[^\s"'`<>]*/gi;
+const login = /(\bhttps?:\/\/)[^\s/?#@"'`<>]{1,512}@/gi;
+
+/** A text for people about where files come from: an address keeps neither its query nor its user. */
+export function withoutSignatures(text: string): string {
+  return text.replaceAll(query, `$1?${mask}`).replaceAll(login, "$1");
+}
+
 /** In every name of a secret: most of a text has none of these. */
 const hint = /token|secret|passw|passphrase|credential|key|authorization|cookie/gi;
 /** No name is longer on either side. */

@@ -1,11 +1,28 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { maskedText } from "../../src/api/masked-text.ts";
+import { maskedText, withoutSignatures } from "../../src/api/masked-text.ts";
 
 const secret = "hunter2hunter2";
 const long = "abcdefghijklmnopqrstuvwxyz0123456789";
 const within = (depth: number, value: unknown): string =>
   depth === 0 ? JSON.stringify(value) : within(depth - 1, { arguments: JSON.stringify(value) });
+
+describe("a text about where files come from", () => {
+  it("keeps no query and no user of a web address, and the rest as it was", () => {
+    for (const [text, shown] of [
+      ["https://s3.example/b/m.gguf?X-Amz-Signature=abc&x=%2F", "https://s3.example/b/m.gguf?***"],
+      ["https://ada:pass@files.example/m.gguf", "https://files.example/m.gguf"],
+      [
+        '"https://a.example/x?sig=1" changes: see https://b.example/y',
+        '"https://a.example/x?***" changes: see https://b.example/y',
+      ],
+      ["hf://owner/repo/m.gguf@main", "hf://owner/repo/m.gguf@main"],
+      ["file:///models/what?.gguf", "file:///models/what?.gguf"],
+      ["https://a.example/m@v1.gguf", "https://a.example/m@v1.gguf"],
+    ] as const)
+      assert.equal(withoutSignatures(text), shown);
+  });
+});
 
 describe("a text with secrets", () => {
   it("has the value of a secret field masked at any depth of JSON, and the rest as it was", () => {

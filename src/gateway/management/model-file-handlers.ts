@@ -3,6 +3,7 @@ import { pathToFileURL } from "node:url";
 import { ApiError } from "../../api/errors.ts";
 import type { ModelRemoval, ScanBody, ScanView } from "../../api/management/model-file-views.ts";
 import type { ModelView } from "../../api/management/views.ts";
+import { withoutSignatures } from "../../api/masked-text.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import type { FoundModel } from "../../api/model-task.ts";
 import { errorMessage } from "../../lib/error-code.ts";
@@ -67,7 +68,7 @@ export function modelFileHandlers(context: ManagementContext): FileHandlers {
         path,
         kind,
         size_bytes: sizeBytes,
-        source: source ?? null,
+        source: source === undefined ? null : withoutSignatures(source),
       }));
       const bytes = files.reduce((sum, { size_bytes: size }) => sum + size, 0);
       return { dry_run: isDryRun, bytes, files, kept: answer?.kept ?? [] };

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { storeDirectory } from "../../models/fetch/blob-store.ts";
-import { ApiError, type ErrorCode } from "../../api/errors.ts";
+import { ApiError } from "../../api/errors.ts";
 import type { PullBody, PullView } from "../../api/management/pull-views.ts";
 import type { ModelRecord, WantedFile } from "../../api/model.ts";
 import { modelRefSchema } from "../../api/names.ts";
@@ -19,6 +19,7 @@ import { filesOf } from "../../models/fetch/wanted-model.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { refreshIfAbsent, unknownModel } from "./model-handlers.ts";
+import { pullView } from "./pull-view.ts";
 
 type PullHandlers = Pick<
   Handlers,
@@ -265,35 +266,4 @@ function checked(context: ManagementContext, file: WantedFile, path: readonly st
 /** `name-00001-of-00003.gguf` is `name`. */
 function refIn(fileName: string): string {
   return fileName.replace(/\.gguf$/i, "").replace(/-\d{5}-of-\d{5}$/, "");
-}
-
-const codes: Readonly<Record<string, ErrorCode>> = {
-  ChecksumMismatch: "model.checksum_mismatch",
-  SizeMismatch: "model.checksum_mismatch",
-  NoSpace: "model.insufficient_disk",
-  NotAModel: "model.unsupported_format",
-  TruncatedModel: "model.unsupported_format",
-};
-
-/** A pull as the API shows it. */
-export function pullView(status: PullStatus): PullView {
-  const { bytesDone, bytesTotal, bytesPerSecond, error } = status;
-  const left = bytesTotal === undefined ? undefined : Math.max(0, bytesTotal - bytesDone);
-  const isMoving = status.state === "running" && bytesPerSecond !== undefined && bytesPerSecond > 0;
-  return {
-    id: status.id,
-    model: status.ref,
-    state: status.state,
-    sources: status.files.map(({ source }) => source),
-    for_slot: status.isForSlot === true,
-    bytes_done: bytesDone,
-    bytes_total: bytesTotal ?? null,
-    bytes_per_second: status.state === "running" ? (bytesPerSecond ?? null) : null,
-    eta_seconds: isMoving && left !== undefined ? Math.ceil(left / bytesPerSecond) : null,
-    stalls: status.stalls,
-    requested_at: status.requestedAt ?? null,
-    ended_at: status.endedAt ?? null,
-    retry_at: status.retryAt ?? null,
-    error: error === undefined ? null : { code: codes[error.reason] ?? "model.pull_failed", ...error },
-  };
 }

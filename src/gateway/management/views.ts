@@ -1,5 +1,6 @@
 import { isWebPage, type ModelRecord } from "../../api/model.ts";
 import type { ModelView, PlanView, SlotDetail, SlotView } from "../../api/management/views.ts";
+import { withoutSignatures } from "../../api/masked-text.ts";
 import { maskedPlan, maskedSpec } from "../../api/masked.ts";
 import { findCondition } from "../../api/conditions.ts";
 import { duration } from "../../api/duration.ts";
@@ -249,7 +250,7 @@ export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView
     license: model.license ?? null,
     // An earlier operator may have published any address.
     license_url: model.licenseUrl !== undefined && isWebPage(model.licenseUrl) ? model.licenseUrl : null,
-    source: model.source,
+    source: withoutSignatures(model.source),
     sha256: model.sha256 ?? null,
     path: model.path ?? null,
     slots,

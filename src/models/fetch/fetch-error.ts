@@ -1,3 +1,5 @@
+import { withoutSignatures } from "../../api/masked-text.ts";
+
 /** The reasons why a file cannot be fetched. */
 export type FetchReason =
   /** The source may not be fetched: an unknown scheme, plain HTTP, or an address of this machine. */
@@ -21,7 +23,7 @@ export type FetchReason =
 /** Reasons that may pass without a change of the source. */
 const mayPass: ReadonlySet<FetchReason> = new Set(["NoSpace", "NoPermission", "FetchFailed"]);
 
-/** A file cannot be fetched. The message names the file, the source, and what to do. */
+/** A file cannot be fetched. The message names the file, the source without what signs it, and what to do. */
 export class FetchError extends Error {
   override readonly name = "FetchError";
   readonly reason: FetchReason;
@@ -35,7 +37,7 @@ export class FetchError extends Error {
     message: string,
     options: ErrorOptions & { readonly isTerminal?: boolean; readonly retryAfterMs?: number } = {},
   ) {
-    super(message, options);
+    super(withoutSignatures(message), options);
     this.reason = reason;
     this.isTerminal = options.isTerminal ?? !mayPass.has(reason);
     this.retryAfterMs = options.retryAfterMs;
