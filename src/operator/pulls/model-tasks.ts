@@ -19,7 +19,7 @@ export interface ModelTasksOptions {
   readonly pulls: Pick<ModelPulls, "list" | "remove">;
   /** Requested pulls: a paused pull has received bytes, and may have no job. */
   readonly requests: Pick<PullStore, "requests">;
-  readonly scan: ModelScan;
+  readonly scan: Pick<ModelScan, "find">;
   /** FastFlowLM's own tool; absent: no model of its store is removed. */
   readonly flm?: Pick<FlmTool, "stored" | "remove">;
   readonly records: () => readonly ModelRecord[];
@@ -96,15 +96,30 @@ export class ModelTasks implements AsyncDisposable {
     const { tasks, log } = this.#options;
     // The next operator does it.
     if (this.#closing.signal.aborted) return;
+    // Withdrawn, or answered together with an equal task.
+    if (!tasks.tasks().some(({ id }) => id === task.id)) {
+      this.#begun.delete(task.id);
+      return;
+    }
+    const same = this.#sameAs(task);
     try {
-      const answeredAt = (): string => new Date().toISOString();
       const outcome = await this.#outcome(task);
-      await tasks.answer({ schema: 1, answers: task.id, answeredAt: answeredAt(), ...outcome });
+      const answeredAt = new Date().toISOString();
+      for (const { id } of same) await tasks.answer({ schema: 1, answers: id, answeredAt, ...outcome });
     } catch (error) {
       log.error({ err: error }, `the task ${task.kind} of models cannot be answered`);
     } finally {
       this.#begun.delete(task.id);
     }
+  }
+
+  /** The tasks that the outcome of `task` answers: all equal scans that wait when it begins. */
+  #sameAs(task: ModelTask): readonly ModelTask[] {
+    if (task.kind !== "scan") return [task];
+    const directories = JSON.stringify(task.directories);
+    return this.#options.tasks
+      .tasks()
+      .filter((each) => each.kind === "scan" && JSON.stringify(each.directories) === directories);
   }
 
   async #outcome(task: ModelTask): Promise<Outcome> {
