@@ -147,7 +147,21 @@ function readHead(head: string): MultipartPart {
   const name = parameter(disposition, "name");
   if (!/^form-data\s*(;|$)/i.test(disposition) || name === undefined)
     throw new MultipartError("a part has no content-disposition with a name");
-  return { name, filename: parameter(disposition, "filename"), contentType: headers.get("content-type") };
+  return {
+    name,
+    filename: extended(disposition) ?? parameter(disposition, "filename"),
+    contentType: headers.get("content-type"),
+  };
+}
+
+/** `filename*=utf-8''%D0%B7.ogg` (RFC 8187): the name in letters that a plain parameter cannot have; it goes first. */
+function extended(disposition: string): string | undefined {
+  const text = /^utf-8'[^']*'(.*)$/i.exec(parameter(disposition, "filename*") ?? "")?.[1];
+  try {
+    return text === undefined ? undefined : decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function parameter(header: string, name: string): string | undefined {

@@ -70,6 +70,17 @@ describe("MultipartParser", () => {
     assert.deepEqual(read(boundary, [Buffer.from(body)]), [part("file", "v", 'a"b; name="x.wav')]);
   });
 
+  it("prefers a file's name in its extended form, and reads the plain one where that is broken", () => {
+    const named = (parameters: string): (string | undefined)[] => {
+      const head = `--${boundary}\r\ncontent-disposition: form-data; name="file"; ${parameters}\r\n\r\nv\r\n--${boundary}--`;
+      return read(boundary, [Buffer.from(head)]).map(({ filename }) => filename);
+    };
+    assert.deepEqual(named("filename*=utf-8''%D0%B7.ogg"), ["з.ogg"]);
+    assert.deepEqual(named(`filename="?.ogg"; filename*=UTF-8'ru'%D0%B7.ogg`), ["з.ogg"]);
+    assert.deepEqual(named(`filename="a.ogg"; filename*=utf-8''%D0.ogg`), ["a.ogg"]);
+    assert.deepEqual(named(`filename="a.ogg"; filename*=latin-9''%A4.ogg`), ["a.ogg"]);
+  });
+
   it("gives the same, however the bytes are split", () => {
     // Values full of what a boundary is made of.
     const value = fc

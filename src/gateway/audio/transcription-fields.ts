@@ -55,6 +55,15 @@ export function escaped(text: string): string {
   return text.replaceAll('"', "%22").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
 }
 
+/** Engines tell a format by the name. */
+export function defaultFileName(contentType = ""): string {
+  const type = /^(?:audio|video)\/(?:x-)?([a-z0-9]+)/i.exec(contentType)?.[1]?.toLowerCase();
+  return type === undefined ? "audio" : `audio.${extensions[type] ?? type}`;
+}
+
+/** Where a type has another extension than its own name. */
+const extensions: Readonly<Record<string, string>> = { mpeg: "mp3", wave: "wav", vnd: "wav" };
+
 /** `dispatch.invalid_request` about one field. */
 export function invalidField(name: string, message: string): ApiError {
   return invalidRequest([{ path: [name.slice(0, 64)], message }]);

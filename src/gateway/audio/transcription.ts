@@ -8,7 +8,7 @@ import { Spool } from "../../lib/spool.ts";
 import { discard, idleTimeoutMs, tooLarge, tooSlow } from "../http/body.ts";
 import { diskFailure } from "../http/disk-failure.ts";
 import type { UploadLimits } from "./upload-limits.ts";
-import { checkField, checkFields, escaped, invalidField, PartNames } from "./transcription-fields.ts";
+import { checkField, checkFields, defaultFileName, escaped, invalidField, PartNames } from "./transcription-fields.ts";
 
 /** The form for the engine. */
 export interface ForwardedUpload {
@@ -236,7 +236,7 @@ class Upload implements Transcription {
       this.#fieldBytes = 0;
       return;
     }
-    this.#ready.push(this.#head({ ...part, filename: part.filename || "audio" }));
+    this.#ready.push(this.#head({ ...part, filename: part.filename || defaultFileName(part.contentType) }));
   }
 
   #onData(bytes: Buffer): void {

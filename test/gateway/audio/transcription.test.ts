@@ -198,6 +198,12 @@ describe("a transcription", () => {
         prompt: "Grüße\r\n--x-boundar",
         "timestamp_granularities[]": "word",
       });
+      for (const type of ["audio/webm;codecs=opus", "audio/mpeg", "audio/x-wav", "application/octet-stream"])
+        await post(site, formBody(boundary, [model, { name: "file", type, value: wav }]));
+      assert.deepEqual(
+        double.calls.slice(2).map(({ fileName }) => fileName),
+        ["audio.webm", "audio.mp3", "audio.wav", "audio"],
+      );
       assert.equal(double.calls[0]?.fileName, "audio");
       assert.equal(double.calls[1]?.fileName, "ü %22x%22.wav");
     });
