@@ -243,6 +243,7 @@ export class BackendCall implements Waiter, Sender {
       rename,
       format: backendRequest.format,
       body: request.body,
+      isStream: request.isStream,
       budget,
     });
     this.#relay = relay;

@@ -41,7 +41,15 @@ export function answerFromProvider(
     },
   };
   const rename = new ModelRename(served, request.model);
-  const relay = new Relay({ sender, sink: call.answer, rename, format, body: undefined, budget });
+  const relay = new Relay({
+    sender,
+    sink: call.answer,
+    rename,
+    format,
+    body: undefined,
+    isStream: request.isStream,
+    budget,
+  });
   call.work = { abandon: () => relay.abort() };
   const { requestId, principal } = call;
   const exchange = provider.request(

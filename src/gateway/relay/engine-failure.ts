@@ -3,6 +3,8 @@ import type { ExchangeError } from "../../lib/exchange.ts";
 import { parseJson } from "../../lib/json.ts";
 import { errorIn } from "../../engines/error-body.ts";
 import { showable, clientError } from "./client-error.ts";
+import { isRecord } from "../../lib/record.ts";
+import type { AnswerTranslation } from "./answer-format.ts";
 
 /** The client's error when the engine gave no complete answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
@@ -62,6 +64,18 @@ export function engineEventFailure(json: string): ApiError {
   const refusal = code >= 400 ? engineRefusal(code, Buffer.from(json), undefined) : undefined;
   if (refusal?.code === "dispatch.rejected") return refusal;
   return new ApiError("dispatch.upstream_failed", { message: "the engine failed within its answer" });
+}
+
+/**
+ * Throws the failure that an engine reports with a success status, as `{"error": …}` alone. A translation without streams
+ * reads such answers itself.
+ */
+export function refuseFailure(body: Buffer, translation: AnswerTranslation | undefined): void {
+  if (translation !== undefined && translation.stream === undefined) return;
+  if (!/^\s*\{\s*"error"\s*:/.test(body.toString("latin1", 0, 64))) return;
+  const answer = parseJson(body);
+  const isFailure = isRecord(answer) && Object.keys(answer).length === 1 && Boolean(answer["error"]);
+  if (isFailure) throw engineEventFailure(body.toString());
 }
 
 /** The error for a body that is no JSON object. */

@@ -28,6 +28,8 @@ export interface RelayOptions {
   readonly format: AnswerFormat;
   /** The client's body: when an engine refuses it, invalid JSON decides whose fault that is. */
   readonly body: Buffer | undefined;
+  /** The client was promised a stream where the engine can stream. */
+  readonly isStream: boolean;
   /** Buffered answers are counted here. */
   readonly budget: BufferBudget;
 }

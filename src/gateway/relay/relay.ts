@@ -6,12 +6,14 @@ import { toApiError } from "../http/answer.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import { AnswerMeter } from "./answer-usage.ts";
 import { HeldAnswer, isEventStream, type AnswerSink } from "./answer.ts";
-import { engineEventFailure, engineRefusal, exchangeFailure } from "./engine-failure.ts";
-import { EventStream, StreamGarbage } from "./event-stream.ts";
+import { engineEventFailure, engineRefusal, exchangeFailure, refuseFailure } from "./engine-failure.ts";
+import { EventStream } from "./event-stream.ts";
+import { unfitAnswer } from "./unfit-answer.ts";
 import { passiveType } from "./passive-type.ts";
 import type { RelayOptions, Sender } from "./relay-options.ts";
 import { BufferedAnswer } from "./buffered-answer.ts";
 import type { ModelRename } from "./rename.ts";
+import { wholeAsEvents } from "./whole-as-events.ts";
 import { isWholeJson, notJson } from "./whole-json.ts";
 
 /** The rest of a longer error of an engine is not read. */
@@ -26,7 +28,7 @@ type Mode = "head" | "whole" | "error" | "events" | "bytes";
  * One answer on its way from the engine to the client.
  *
  *   head ─┬─ 2xx event stream ─▶ events   line by line as it comes; a failure is one last event
- *         ├─ 2xx JSON ─────────▶ whole    buffered to its end, so that a failure can be reported; large: bytes
+ *         ├─ 2xx JSON ─────────▶ whole    buffered, so that a failure can be reported; large: bytes; stream wanted: events
  *         ├─ 2xx other ────────▶ bytes    as it comes; a failure destroys the connection
  *         └─ other status ─────▶ error    becomes our envelope
  */
@@ -35,6 +37,7 @@ export class Relay implements ExchangeEvents {
   readonly #sink: AnswerSink;
   readonly #rename: ModelRename;
   readonly #format: AnswerFormat;
+  readonly #isStream: boolean;
   #body: Buffer | undefined;
   #exchange: Exchange | undefined;
   #mode: Mode = "head";
@@ -49,12 +52,13 @@ export class Relay implements ExchangeEvents {
   #isSettled = false;
   #isPaused = false;
 
-  constructor({ sender, sink, rename, format, body, budget }: RelayOptions) {
+  constructor({ sender, sink, rename, format, body, isStream, budget }: RelayOptions) {
     this.#sender = sender;
     this.#sink = sink;
     this.#rename = rename;
     this.#format = format;
     this.#body = body;
+    this.#isStream = isStream;
     this.#budget = budget;
   }
 
@@ -83,12 +87,8 @@ export class Relay implements ExchangeEvents {
     this.#sender.onBodyDone(this.#exchange?.isSent === true);
     const type = passiveType(answer.contentType ?? "application/octet-stream");
     this.#type = type;
-    if (isEventStream(type)) {
-      const { isChat = false, endMark, eventLimitBytes } = this.#format;
-      this.#mode = "events";
-      this.#events = new EventStream({ rename: this.#rename, isChat, endMark, eventLimitBytes });
-      this.#begin();
-    } else if (type.startsWith("application/json")) this.#mode = "whole";
+    if (isEventStream(type)) this.#beginEvents();
+    else if (type.startsWith("application/json")) this.#mode = "whole";
     else {
       this.#mode = "bytes";
       this.#begin(answer.contentLength);
@@ -122,9 +122,9 @@ export class Relay implements ExchangeEvents {
 
   onEnd(): void {
     if (this.#isSettled) return;
+    if (this.#mode === "whole") this.#answerWhole();
     switch (this.#mode) {
       case "whole":
-        this.#answerWhole();
         break;
       case "error":
         this.#refuseAsEngine();
@@ -159,13 +159,19 @@ export class Relay implements ExchangeEvents {
     this.#settle();
   }
 
+  #beginEvents(): void {
+    const { isChat = false, endMark, eventLimitBytes } = this.#format;
+    this.#mode = "events";
+    this.#events = new EventStream({ rename: this.#rename, isChat, endMark, eventLimitBytes });
+    this.#begin();
+  }
+
   #begin(length?: number | string): void {
     try {
       this.#sink.begin(this.#status, { "content-type": this.#type, "content-length": length });
     } catch (error) {
       if (!(error instanceof HeldAnswer)) throw error;
-      const message = "the engine answered a stream's request with something else";
-      this.#giveUp(new ApiError("dispatch.upstream_failed", { message }));
+      this.#giveUp(new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no stream" }));
     }
   }
 
@@ -196,21 +202,30 @@ export class Relay implements ExchangeEvents {
 
   #answerWhole(): void {
     const { translation } = this.#format;
-    const sink = this.#sink;
-    let body = this.#rename.whole(this.#meter.whole(this.#buffered?.take() ?? nothing));
+    const whole = this.#buffered?.take() ?? nothing;
+    let body: Buffer;
     try {
+      refuseFailure(whole, translation);
+      const events = this.#isStream ? wholeAsEvents(whole) : undefined;
+      if (events !== undefined) {
+        this.#type = "text/event-stream";
+        this.#beginEvents();
+        this.#relayEvents(events);
+        return;
+      }
+      body = this.#rename.whole(this.#meter.whole(whole));
       if (translation !== undefined) {
         body = translation.answer(body);
         this.#type = translation.contentType ?? this.#type;
       } else if (!isWholeJson(body)) throw new ApiError("dispatch.upstream_failed", { message: notJson });
     } catch (error) {
-      sink.refuse(unfitAnswer(error));
+      this.#sink.refuse(unfitAnswer(error));
       return;
     }
     this.#begin(body.length);
     // From here on the sink counts the bytes that it keeps.
     this.#buffered?.end();
-    if (!this.#isSettled) sink.end(body);
+    if (!this.#isSettled) this.#sink.end(body);
   }
 
   /** Without a chunk: the engine's stream has ended, and its last line may lack its end. */
@@ -282,14 +297,4 @@ export class Relay implements ExchangeEvents {
     clearTimeout(this.#errorTimer);
     this.#sender.onSettled(this.#meter.usage);
   }
-}
-
-/**
- * The client's error for an answer that cannot be read or translated, whatever the error: an answer of one engine must not
- * end the gateway.
- */
-function unfitAnswer(error: unknown): ApiError {
-  if (error instanceof ApiError) return error;
-  const how = error instanceof StreamGarbage ? `is broken: ${error.message}` : "has another shape";
-  return new ApiError("dispatch.upstream_failed", { message: `the engine's answer ${how}`, cause: error });
 }

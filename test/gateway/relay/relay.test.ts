@@ -40,6 +40,7 @@ function site(options: AnswerFormat & Partial<RelayOptions & Sender> = {}, room 
       ...(translation === undefined ? {} : { translation }),
     },
     body: options.body ?? Buffer.from("{}"),
+    isStream: options.isStream ?? false,
     budget: options.budget ?? new BufferBudget(1e9),
   });
   relay.start({
@@ -62,6 +63,68 @@ const broken = new ExchangeError("broken", "the connection closed");
 const done = 'data: {"choices":[{"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
 
 describe("Relay of JSON", () => {
+  it("sends a whole answer to a stream's request as its events, held or not", () => {
+    const call = { id: "c1", type: "function", function: { name: "f", arguments: "{}" } };
+    const message = { role: "assistant", content: "hi", tool_calls: [call] };
+    const answer = {
+      id: "1",
+      object: "chat.completion",
+      model: "engine",
+      choices: [{ index: 0, message, finish_reason: "tool_calls" }],
+      usage: { prompt_tokens: 1, completion_tokens: 2 },
+    };
+    for (const isHeld of [false, true]) {
+      const { relay, sink, head, data } = site({ isStream: true, isChat: true });
+      sink.isHeld = isHeld;
+      head("application/json");
+      data(JSON.stringify(answer));
+      relay.onEnd();
+      assert.equal(sink.headers?.["content-type"], "text/event-stream");
+      assert.deepEqual(sink.calls.at(-1), "end");
+      const events = sink.text.split("\n\n").filter((event) => event !== "");
+      assert.equal(events.pop(), "data: [DONE]");
+      const head3 = { id: "1", model: "asked", object: "chat.completion.chunk" };
+      const chunk = (delta: object, finish_reason: string | null): object => ({
+        ...head3,
+        choices: [{ index: 0, delta, finish_reason }],
+      });
+      assert.deepEqual(
+        events.map((event): unknown => JSON.parse(event.slice("data: ".length))),
+        [
+          chunk({ role: "assistant", content: "" }, null),
+          chunk({ content: "hi", tool_calls: [{ index: 0, ...call }] }, null),
+          { ...chunk({}, "tool_calls"), usage: answer.usage },
+        ],
+      );
+    }
+    const { relay, sink, head, data } = site({ isStream: true });
+    head("application/json");
+    data('{"object":"text_completion","model":"engine","choices":[{"index":0,"text":"hi","finish_reason":"stop"}]}');
+    relay.onEnd();
+    const choices = '"choices":[{"index":0,"text":"hi","finish_reason":"stop"}]';
+    assert.equal(sink.text, `data: {"model":"asked","object":"text_completion",${choices}}\n\ndata: [DONE]\n\n`);
+  });
+
+  it("takes an error with a success status for the failure that it is", () => {
+    for (const [error, code, status] of [
+      [{ code: 500, message: "oops" }, "dispatch.upstream_failed", 502],
+      [{ code: 400, message: "no such field" }, "dispatch.rejected", 400],
+      ["oops", "dispatch.upstream_failed", 502],
+    ] as const)
+      for (const isStream of [false, true]) {
+        const { relay, sink, head, data } = site({ isStream });
+        head("application/json");
+        data(JSON.stringify({ error }));
+        relay.onEnd();
+        assert.deepEqual([sink.failure?.code, sink.failure?.status], [code, status]);
+      }
+    const { relay, sink, head, data } = site();
+    head("application/json");
+    data('{"error":null,"choices":[]}');
+    relay.onEnd();
+    assert.equal(sink.failure, undefined);
+  });
+
   it("keeps it until its end, names the model, and says how long it is", () => {
     const { relay, sink, log, head, data } = site();
     head("application/json; charset=utf-8");
