@@ -50,9 +50,17 @@ export class DeclaredFiles {
     return [...this.#resources.values()].filter((desired) => isOfKind(desired, kind));
   }
 
-  /** Files that declare nothing because of the name. */
-  nameless(): readonly SourceProblem[] {
-    return [...this.#nameless.values()];
+  /** Files that declare nothing because of the name, and documents of other programs. */
+  undeclared(): readonly SourceProblem[] {
+    const foreign = [...this.#files].flatMap(([file, { declarations }]) =>
+      declarations
+        .filter(({ isForeign }) => isForeign === true)
+        .map((): SourceProblem => {
+          const message = `${file} holds a document that is not Berth's, which is left alone: keep it in another directory`;
+          return { reason: "ForeignDocument", message, file };
+        }),
+    );
+    return [...this.#nameless.values(), ...foreign];
   }
 
   file(path: string): FileEntry | undefined {
@@ -170,7 +178,9 @@ export class DeclaredFiles {
 
 function declarationsOf(entry: FileEntry | undefined): readonly Declaration[] {
   if (entry === undefined) return [];
-  return [...entry.declarations, ...entry.dropped.map(({ declaration }) => declaration)];
+  return [...entry.declarations, ...entry.dropped.map(({ declaration }) => declaration)].filter(
+    ({ isForeign }) => isForeign !== true,
+  );
 }
 
 function isOfKind<K extends Kind>(desired: AnyDesired, kind: K): desired is AnyDesired & Desired<K> {

@@ -1,6 +1,6 @@
 import { parse as parseToml } from "smol-toml";
 import { parseTOML, type AST } from "toml-eslint-parser";
-import { isMap, isScalar, isSeq, LineCounter, parseAllDocuments, type Document, type Node } from "yaml";
+import { isMap, isScalar, isSeq, LineCounter, parseAllDocuments, visit, type Document, type Node } from "yaml";
 import { fromToml, pathFromToml } from "./spelling.ts";
 import type { TextPosition } from "./text-position.ts";
 import { conflictMarker, tomlProblem } from "./toml-problem.ts";
@@ -139,7 +139,9 @@ function yamlDocuments(text: string): ParseResult {
       value = document.toJS({ maxAliasCount: 100 });
     } catch (failure) {
       const message = failure instanceof Error ? withoutText(failure.message) : "invalid YAML";
-      return { problem: { line: 1, column: 1, message } };
+      const at = failure instanceof ReferenceError ? lostAlias(document) : undefined;
+      const { line, col } = lines.linePos(at ?? 0);
+      return { problem: { line, column: col, message } };
     }
     // An empty document between two separators declares nothing.
     if (value === null || value === undefined) continue;
@@ -150,6 +152,19 @@ function yamlDocuments(text: string): ParseResult {
   }
   if (documents.length === 0) return { problem: { line: 1, column: 1, message: "the file holds no document" } };
   return { documents };
+}
+
+/** The offset of the first alias without an anchor before it. */
+function lostAlias(document: Document.Parsed): number | undefined {
+  let at: number | undefined;
+  visit(document, {
+    Alias(_key, alias) {
+      if (alias.resolve(document) !== undefined) return undefined;
+      at = alias.range?.[0];
+      return visit.BREAK;
+    },
+  });
+  return at;
 }
 
 /** The offset of a key that its map has already. */

@@ -101,7 +101,7 @@ class FileSource implements DesiredSource {
   }
 
   problems(): readonly SourceProblem[] {
-    return [...this.#problems, ...this.#declared.nameless()];
+    return [...this.#problems, ...this.#declared.undeclared()];
   }
 
   watch(onKey: (kind: Kind, name: string) => void): Disposable {

@@ -19,6 +19,8 @@ export interface Declaration {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   readonly diagnostics: readonly Diagnostic[];
+  /** The document is of another program, such as a kustomization; its diagnostics say why it declares nothing here. */
+  readonly isForeign?: true;
 }
 
 export const directoryOfKind = {
@@ -101,6 +103,11 @@ function declaration(
     note([], "a manifest is a map of fields");
     return invalid(fallback, file, canonicalJson(value), diagnostics);
   }
+  if (isForeign(value)) {
+    note(["apiVersion"], `must be ${apiVersion}: the document is of another program`);
+    // No resource has this name: nothing finds it.
+    return { ...invalid({ ...fallback, name: "" }, file, canonicalJson(value), diagnostics), isForeign: true };
+  }
   const isManifest = isFullManifest(value);
   let { kind, name } = fallback;
   let spec: Record<string, unknown> = value;
@@ -158,6 +165,12 @@ function declaration(
     annotations,
     diagnostics,
   };
+}
+
+/** A resource of another API group; a kind of ours with another version is a mistake in a manifest. */
+function isForeign({ apiVersion: version, kind }: Readonly<Record<string, unknown>>): boolean {
+  const [group] = apiVersion.split("/");
+  return typeof version === "string" && !version.startsWith(`${group}/`) && !kinds.some((known) => known === kind);
 }
 
 function stringMap(value: unknown, onWrong: () => void): Record<string, string> {

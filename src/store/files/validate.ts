@@ -48,9 +48,11 @@ export async function validateDirectory(
       diagnostics.push({ reason: "Unreadable", file, message: whyUnread(error) });
       continue;
     }
-    const found = readManifests(file, text);
-    declarations.push(...found.map((declaration, index) => ({ declaration, text, index })));
-    diagnostics.push(...found.flatMap((declaration) => declaration.diagnostics));
+    for (const [index, declaration] of readManifests(file, text).entries()) {
+      if (declaration.isForeign === true) continue;
+      declarations.push({ declaration, text, index });
+      diagnostics.push(...declaration.diagnostics);
+    }
   }
   return [...diagnostics, ...clashes(declarations), ...crowdedGroups(declarations)].toSorted(byPlace);
 }

@@ -117,7 +117,8 @@ export async function declared(configDir: string): Promise<Declared> {
   for (const file of files.keys()) {
     // The validation has reported unreadable files.
     const text = await readSmallText(file, manifestLimitBytes).catch(() => undefined);
-    for (const { kind, name, spec } of text === undefined ? [] : readManifests(file, text)) {
+    for (const { kind, name, spec, isForeign } of text === undefined ? [] : readManifests(file, text)) {
+      if (isForeign === true) continue;
       counts[kind] += 1;
       if (kind === "SlotGroup") groupNames.add(name);
       if (spec !== undefined && "aliases" in spec) slots.set(name, spec);

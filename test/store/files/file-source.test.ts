@@ -65,6 +65,23 @@ describeSource("YAML files", async () => {
 });
 
 describe("files of a configuration directory", { concurrency: true }, () => {
+  it("makes no slot of another program's document, and says that it is there", async () => {
+    await using env = await opened(async (dir) => {
+      const foreign = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n";
+      await writeFile(join(dir, "slots", "kustomization.yaml"), foreign);
+      await writeFile(join(dir, "slots", "a.toml"), toml("m"));
+    });
+    assert.deepEqual(
+      env.source.list("Slot").map(({ name }) => name),
+      ["a"],
+    );
+    // A file that was written just now is read again first.
+    const problem = await until("it is reported", () => env.source.problems()[0]);
+    assert.deepEqual([problem.reason, problem.file], ["ForeignDocument", env.slot("kustomization.yaml")]);
+    await rm(env.slot("kustomization.yaml"));
+    await until("it is gone", () => env.source.problems().length === 0);
+  });
+
   it("reports changes at once in a directory that was made anew, also with the old directory's inode", async () => {
     const prepare = async (dir: string): Promise<void> => {
       for (const name of ["a", "b"]) await writeFile(join(dir, `slots/${name}.toml`), toml("one"));

@@ -35,6 +35,25 @@ describe("a manifest file", () => {
     assert.equal(bare?.specHash, toml.specHash);
   });
 
+  it("places an alias without its anchor where it stands", () => {
+    const text = lines("a: &m {default: m}", "model:", "  default: *nobody", "env: *m");
+    assert.deepEqual(told("/c/slots/a.yaml", text), [["3:12", undefined, "Unresolved alias"]]);
+  });
+
+  it("tells a document of another program from a manifest of another version", () => {
+    const kustomization = lines(
+      "apiVersion: kustomize.config.k8s.io/v1beta1",
+      "kind: Kustomization",
+      "resources: [a.yaml]",
+    );
+    const of = (text: string): unknown[] =>
+      readManifests("/c/slots/kustomization.yaml", text).map(({ name, isForeign, spec }) => [name, isForeign, spec]);
+    assert.deepEqual(of(kustomization), [["", true, undefined]]);
+    const spec = lines("kind: Slot", "metadata: {name: a}", "spec: {model: {default: m}}");
+    for (const version of ["berth.dev/v9", "bert.dev/v1alpha1"])
+      assert.deepEqual(of(`apiVersion: ${version}\n${spec}`), [["a", undefined, undefined]], version);
+  });
+
   it("names the place in a file that begins with a byte order mark", () => {
     for (const [file, text, place] of [
       ["/c/slots/a.toml", '\uFEFFmodl = 1\n[model]\ndefault = "m"\n', "1:1"],

@@ -35,6 +35,13 @@ describe("validating a directory", { concurrency: true }, () => {
     assert.deepEqual(await told(files), []);
   });
 
+  it("leaves documents of other programs alone, also beside a manifest", async () => {
+    const foreign = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n";
+    const own = "apiVersion: berth.dev/v1alpha1\nkind: Slot\nmetadata: {name: a}\nspec: {model: {default: m}}\n";
+    const files = { "slots/kustomization.yaml": foreign, "models/kustomization.yaml": foreign };
+    assert.deepEqual(await told({ ...files, "slots/all.yaml": `${foreign}---\n${own}` }), []);
+  });
+
   it("names the budget that is smaller than the slots which never leave, and the place", async () => {
     const slots = {
       "slots/a.toml": slot('group = "gpu"'),
