@@ -21,7 +21,7 @@ export const publicPaths = [
   "/v1/models",
 ] as const;
 /** For programs that monitor this machine from within: public too, but not opened by the proxy. */
-export const probePaths = ["/livez", "/readyz", "/metrics"] as const;
+export const probePaths = ["/livez", "/readyz", "/health", "/metrics"] as const;
 
 const grants = {
   admin: ["public", "any", "v1", "read", "admin"],

@@ -82,6 +82,8 @@ describe("a request for a slot that is not loaded", () => {
       ["/v1/completions", "cold", [{}, { prompt: null }, { prompt: [] }, { prompt: [true] }, { prompt: ["a", null] }]],
       ["/v1/embeddings", "cold", [{}, { input: [] }, { input: [[]] }, { input: [1.5] }]],
       ["/v1/rerank", "cold", [{}, { query: "q" }, { query: "q", documents: [] }, { query: "q", documents: [1] }]],
+      ["/v1/score", "cold", [{}, { text_1: "q" }, { text_1: "q", text_2: [] }]],
+      ["/v2/rerank", "cold", [{}, { query: "q", documents: [] }]],
       ["/v1/responses", "cold", [{}, { input: [] }, { input: ["x"] }]],
       ["/v1/responses", "native", [{}, { input: [] }, { input: ["x"] }]],
       ["/v1/responses/input_tokens", "native", [{}, { input: [] }, { input: ["x"] }]],
@@ -100,7 +102,7 @@ describe("a request for a slot that is not loaded", () => {
         );
         const what = `${path} ${model} ${isForm ? "form" : JSON.stringify(body)}: ${await answer.clone().text()}`;
         assert.equal(answer.status, 400, what);
-        assert.match(await answer.text(), /messages|prompt|input|query|documents|file|voice|max_tokens/, what);
+        assert.match(await answer.text(), /messages|prompt|input|query|documents|file|voice|text_|max_tokens/, what);
       }),
     );
     await Promise.all(asked);

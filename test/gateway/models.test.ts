@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { upstreamSpecSchema } from "../../src/api/upstream.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { envelopeOf } from "../support/envelope.ts";
-import { modelRecord, startGateway, type TestGateway } from "../support/gateway.ts";
+import { modelRecord, startGateway, type SlotSketch, type TestGateway } from "../support/gateway.ts";
 
 /** Every kind of entry, with names as real ones are. */
 function site(): Promise<TestGateway> {
@@ -127,6 +127,50 @@ describe("GET /v1/models", () => {
       ["held", "model"],
       ["spare", "upstream"],
     ]);
+  });
+
+  it("has a slot's context where clients look for it, and so has /props", async () => {
+    const model = { ...modelRecord("m"), contextLength: 32_768, capabilities: ["chat" as const, "vision" as const] };
+    const held = (of: SlotSketch): SlotSketch => ({
+      ...of,
+      status: { model: { ref: "m", origin: "spec" }, aliases: [], ...of.status },
+    });
+    await using gateway = await startGateway({
+      slots: {
+        derived: held({ port: 1, status: { decisions: { contextSize: { value: "8192", reason: "r" } } } }),
+        given: held({ spec: { model: { default: "m", contextSize: 4096, parallel: 2 } } }),
+        unknown: { port: 1 },
+      },
+      registry: { models: [model] },
+    });
+    const read = async (path: string): Promise<Record<string, unknown>> => {
+      const body: unknown = await (await fetch(`${gateway.url}${path}`)).json();
+      assert.ok(isRecord(body), path);
+      return body;
+    };
+    for (const [id, tokens] of [
+      ["derived", 8192],
+      ["given", 4096],
+    ] as const) {
+      const { context_length: length, max_model_len: most, meta } = await read(`/v1/models/${id}`);
+      assert.deepEqual([length, most, meta], [tokens, tokens, { n_ctx: tokens, n_ctx_train: 32_768 }], id);
+    }
+    assert.equal("context_length" in (await read("/v1/models/unknown")), false);
+    assert.deepEqual(await read("/props?model=given"), {
+      default_generation_settings: { n_ctx: 4096, params: {} },
+      total_slots: 2,
+      model_alias: "given",
+      model_path: "m",
+      modalities: { vision: true, audio: false },
+      chat_template: "",
+      build_info: "berth 0.0.0-test",
+      is_sleeping: true,
+    });
+    assert.equal((await read("/props?model=m"))["model_alias"], "derived");
+    assert.equal((await fetch(`${gateway.url}/props?model=nobody`)).status, 404);
+    assert.equal((await read("/props"))["model_alias"], "primary");
+    assert.equal(gateway.demand("given")?.lastRequestAt, undefined, "nothing is loaded for it");
+    assert.deepEqual(await read("/health"), { status: "ok" });
   });
 
   it("answers before any operator runs", async () => {

@@ -38,6 +38,21 @@ export const routerModelSchema = z.looseObject({
 });
 export type RouterModel = z.output<typeof routerModelSchema>;
 
+/** The fields of llama-server's `/props` that clients read. */
+const routerPropsSchema = z.looseObject({
+  default_generation_settings: z.strictObject({
+    n_ctx: z.int().min(0).describe("Tokens of context of each request; 0: not known yet"),
+    params: z.record(z.string(), z.unknown()),
+  }),
+  total_slots: z.int().min(1).describe("Requests at once"),
+  model_alias: z.string(),
+  model_path: z.string().describe("The model's ref; no path of this machine"),
+  modalities: z.strictObject({ vision: z.boolean(), audio: z.boolean() }),
+  chat_template: z.string(),
+  build_info: z.string(),
+  is_sleeping: z.boolean().describe("No engine is loaded: the next request loads one"),
+});
+
 const modelBody = z.looseObject({ model: z.string().min(1).max(300).describe("An id or an alias of GET /models") });
 const success = z.strictObject({ success: z.literal(true) });
 
@@ -50,6 +65,15 @@ export const routerRoutes = {
     tag: "router",
     summary: "Each model that a slot holds or may be swapped to, with its state, as llama-server's router lists them",
     answers: { 200: z.strictObject({ object: z.literal("list"), data: z.array(routerModelSchema) }) },
+  },
+  routerProps: {
+    method: "GET",
+    path: "/props",
+    scope: "v1",
+    tag: "router",
+    summary: "The context and the abilities of a slot, as llama-server's `/props` has them; loads nothing",
+    query: z.object({ model: z.string().optional().describe("A slot, alias or model; absent: primary") }),
+    answers: { 200: routerPropsSchema },
   },
   routerEvents: {
     method: "GET",

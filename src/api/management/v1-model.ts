@@ -11,6 +11,12 @@ export const v1ModelSchema = z.strictObject({
     .strictObject({ value: z.enum(routerStatusValues) })
     .optional()
     .describe("Of a slot or its model: as in GET /models"),
+  context_length: z.int().min(1).optional().describe("Tokens of context of each request; absent: not known yet"),
+  max_model_len: z.int().min(1).optional().describe("The same, as vLLM names it"),
+  meta: z
+    .strictObject({ n_ctx: z.int().min(1).optional(), n_ctx_train: z.int().min(1).optional() })
+    .optional()
+    .describe("The same, and the longest context of the model itself, as llama-server names them"),
   berth: z.looseObject({
     kind: z.enum(["slot", "model", "upstream"]),
     state: z.string(),

@@ -83,5 +83,5 @@ function kindOf(request: FastifyRequest): RouteKind {
   if (url.startsWith("/api/images/cache/")) return "v1";
   if (/^\/api(?:\/|$)/.test(url) || url === "/") return "api";
   if (/^\/models(?:\/|$)/.test(url)) return "router";
-  return /^\/v1(?:\/|$)/.test(url) ? "v1" : "other";
+  return /^\/(?:v1|props)(?:\/|$)/.test(url) ? "v1" : "other";
 }

@@ -1,13 +1,15 @@
 import { ApiError } from "../../api/errors.ts";
 import type { RouterModel } from "../../api/management/router-routes.ts";
 import { didYouMean, nearest } from "../../api/nearest.ts";
+import { isAvailable } from "../../api/states.ts";
 import type { Handlers } from "./api-server.ts";
-import type { ManagementContext } from "./context.ts";
+import { viewOf, type ManagementContext } from "./context.ts";
+import { contextLengthOf } from "./context-length.ts";
 import { openEvents, stayOpen } from "./event-response.ts";
 import { routedModel, routedModels, type RoutedModel } from "./router-models.ts";
 import { changeSlot } from "./slot-changes.ts";
 
-type RouterHandlers = Pick<Handlers, "routerModels" | "routerEvents" | "routerLoad" | "routerUnload">;
+type RouterHandlers = Pick<Handlers, "routerModels" | "routerProps" | "routerEvents" | "routerLoad" | "routerUnload">;
 
 /** A reader that is further behind is disconnected: it reads the list anew when it connects again. */
 const behindLimitBytes = 1024 * 1024;
@@ -32,6 +34,22 @@ export function routerHandlers(context: ManagementContext): RouterHandlers {
   const follow = followChanges(context.watch, models);
   return {
     routerModels: () => ({ object: "list", data: models().map(({ item }) => item) }),
+    routerProps({ query: { model: name = "primary" } }) {
+      const { index, traffic } = viewOf(context);
+      const slot = index.slots.get(name) ?? index.aliases.get(name) ?? named(name).slot;
+      const ref = slot.status?.model.ref ?? slot.spec.model.default ?? "";
+      const capabilities = index.models.get(ref)?.capabilities ?? [];
+      return {
+        default_generation_settings: { n_ctx: contextLengthOf(slot) ?? 0, params: {} },
+        total_slots: slot.spec.model.parallel,
+        model_alias: slot.name,
+        model_path: ref,
+        modalities: { vision: capabilities.includes("vision"), audio: capabilities.includes("stt") },
+        chat_template: "",
+        build_info: `berth ${context.version}`,
+        is_sleeping: !isAvailable(traffic.stateOf(slot)),
+      };
+    },
     async routerLoad({ body, request }) {
       const { slot, ref, item } = named(body.model);
       const { value } = item.status;

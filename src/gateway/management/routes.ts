@@ -65,6 +65,11 @@ export function registerRoutes(app: FastifyInstance, context: ManagementContext,
       .type("text/plain")
       .send(text ?? (isReady ? "ok\n" : "not ready\n"));
   });
+  // As llama-server has it, for programs that ask an engine whether it can be used.
+  app.get("/health", isPublic, async (_request, reply) => {
+    const isReady = context.isReady();
+    return await reply.code(isReady ? 200 : 503).send({ status: isReady ? "ok" : "loading" });
+  });
   app.get("/metrics", isPublic, async (request, reply) => {
     const { type, body } = await context.metrics.page.render(request.headers.accept);
     return await reply.type(type).send(body);

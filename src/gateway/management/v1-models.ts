@@ -3,6 +3,7 @@ import type { ModelRecord } from "../../api/model.ts";
 import { isBuiltin, withTranslated } from "../../api/names.ts";
 import { willAnswer } from "../admission/availability.ts";
 import { holdersOf, slotsInOrder, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
+import { contextLengthOf } from "./context-length.ts";
 import { routedModels, routerStatus } from "./router-models.ts";
 import type { Traffic } from "../dispatch/traffic.ts";
 
@@ -53,6 +54,7 @@ function slotItem(slot: KnownSlot, { index, traffic, startedAt }: V1Context): V1
     created: createdOf(ref === undefined ? undefined : index.models.get(ref), startedAt),
     owned_by: "berth",
     status: { value: routerStatus(slot, slot.status?.onRequest?.usual ?? ref).value },
+    ...lengthsOf(slot, ref === undefined ? undefined : index.models.get(ref)),
     berth: {
       kind: "slot",
       state: traffic.stateOf(slot),
@@ -60,6 +62,23 @@ function slotItem(slot: KnownSlot, { index, traffic, startedAt }: V1Context): V1
       model: ref ?? null,
       capabilities: slot.status?.capabilities ?? [],
     },
+  };
+}
+
+/** Each client reads the length of the context from a field of its own. */
+function lengthsOf(
+  slot: KnownSlot | undefined,
+  model: ModelRecord | undefined,
+): Pick<V1Model, "context_length" | "max_model_len" | "meta"> {
+  const tokens = slot === undefined ? undefined : contextLengthOf(slot);
+  const longest = model?.contextLength;
+  const meta = {
+    ...(tokens === undefined ? {} : { n_ctx: tokens }),
+    ...(longest === undefined ? {} : { n_ctx_train: longest }),
+  };
+  return {
+    ...(tokens === undefined ? {} : { context_length: tokens, max_model_len: tokens }),
+    ...(Object.keys(meta).length === 0 ? {} : { meta }),
   };
 }
 
@@ -72,19 +91,19 @@ function modelItems({ index, startedAt }: V1Context): V1Model[] {
   const routed = new Map(routedModels(index, startedAt).map(({ item }) => [item.id, item.status.value]));
   return [...index.models.values()]
     .toSorted((a, b) => (a.ref < b.ref ? -1 : 1))
-    .map((model) => ({
-      id: model.ref,
-      object: "model",
-      created: createdOf(model, startedAt),
-      owned_by: "berth",
-      status: { value: routed.get(model.ref) ?? "unloaded" },
-      berth: {
-        kind: "model",
-        state: model.state,
-        slot: holdersOf(index, model)[0]?.name ?? null,
-        capabilities: model.capabilities,
-      },
-    }));
+    .map((model) => {
+      const [holder] = holdersOf(index, model);
+      const { state, capabilities } = model;
+      return {
+        id: model.ref,
+        object: "model",
+        created: createdOf(model, startedAt),
+        owned_by: "berth",
+        status: { value: routed.get(model.ref) ?? "unloaded" },
+        ...lengthsOf(holder, model),
+        berth: { kind: "model", state, slot: holder?.name ?? null, capabilities },
+      };
+    });
 }
 
 /** Models that requests may choose and only their slot's engine knows. */

@@ -12,6 +12,7 @@ import { RerankTranslation, defaultReranker } from "../protocols/rerank.ts";
 import { responsesErrors } from "../protocols/responses-errors.ts";
 import { NumberedResponses } from "../protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../protocols/responses.ts";
+import { ScoreTranslation } from "../protocols/score.ts";
 import { mayAskForLength, ShortVectors } from "../protocols/short-vectors.ts";
 import { audioRoutes } from "./audio-routes.ts";
 import { messageList, oneOrMoreTexts, responsesInput, type InputRule } from "./body-kinds.ts";
@@ -66,10 +67,17 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   jsonRoute({
     path: "/v1/rerank",
     summary: "Documents sorted by how well they answer a query",
-    aliasPaths: ["/v1/rerankings", "/v1/reranking", "/rerank"],
+    aliasPaths: ["/v1/rerankings", "/v1/reranking", "/rerank", "/v2/rerank"],
     hasStreams: false,
     defaultModel: defaultReranker,
     target: () => ({ capability: "rerank", enginePath: "/v1/rerank", translation: new RerankTranslation() }),
+  }),
+  jsonRoute({
+    path: "/v1/score",
+    summary: "How well texts answer one text, unsorted, as vLLM has it",
+    aliasPaths: ["/score"],
+    hasStreams: false,
+    target: () => ({ capability: "rerank", enginePath: "/v1/rerank", translation: new ScoreTranslation() }),
   }),
   jsonRoute({
     path: "/v1/responses",

@@ -39,6 +39,7 @@ const open: readonly string[] = [
   "/api/install/state",
   "/api/metrics",
   "/api/status",
+  "/health",
   "/livez",
   "/metrics",
   "/models",

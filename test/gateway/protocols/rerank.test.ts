@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { RerankTranslation } from "../../../src/gateway/protocols/rerank.ts";
+import { ScoreTranslation } from "../../../src/gateway/protocols/score.ts";
 import { decode, encode, failureOf } from "./bodies.ts";
 import { fc } from "../../support/fast-check.ts";
 
@@ -9,6 +10,39 @@ function translated(request: object, answer: unknown): { sent: unknown; answer: 
   const sent = decode(translation.request(encode({ model: "embed", ...request })));
   return { sent, answer: decode(translation.answer(encode(answer))) };
 }
+
+describe("score", () => {
+  it("compares one text with others, and keeps their order", () => {
+    for (const [first, second] of [
+      ["q", ["a", "b"]],
+      [["q"], ["a", "b"]],
+    ] as const) {
+      const translation = new ScoreTranslation();
+      const sent = translation.request(encode({ model: "embed", text_1: first, text_2: second, truncate: true }));
+      assert.deepEqual(decode(sent), { model: "embed", truncate: true, query: "q", documents: ["a", "b"] });
+      const results = [
+        { index: 1, relevance_score: 2 },
+        { index: 0, relevance_score: -1 },
+      ];
+      assert.deepEqual(decode(translation.answer(encode({ results, usage: { total_tokens: 3 } }))), {
+        object: "list",
+        model: "embed",
+        data: [
+          { index: 0, object: "score", score: -1 },
+          { index: 1, object: "score", score: 2 },
+        ],
+        usage: { total_tokens: 3 },
+      });
+      assert.throws(() => translation.answer(encode({ results: results.slice(1) })), {
+        code: "dispatch.upstream_failed",
+      });
+    }
+    for (const body of [{}, { text_1: "q" }, { text_1: ["a", "b"], text_2: ["c", "d"] }, { text_1: "q", text_2: [] }])
+      assert.throws(() => new ScoreTranslation().request(encode({ model: "embed", ...body })), {
+        code: "dispatch.invalid_request",
+      });
+  });
+});
 
 describe("rerank request", () => {
   const documents = ["a", "b"];
