@@ -49,7 +49,8 @@ export class HostGuard {
     if (kind !== "engine" && (method === "GET" || method === "HEAD")) return;
     // A browser sends a preflight before JSON or a token across sites, which is refused: no page of another site sends
     // these. A browser adds a saved password by itself.
-    if (kind !== "api" && (isJson(headers["content-type"]) || isBearer(headers.authorization))) return;
+    const isForPrograms = kind === "v1" || kind === "engine";
+    if (isForPrograms && (isJson(headers["content-type"]) || isBearer(headers.authorization))) return;
     if (isForeign(headers) || (kind === "engine" && isOfUnknownSite(headers))) throw foreign();
   }
 

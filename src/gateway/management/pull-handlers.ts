@@ -251,7 +251,10 @@ function checked(context: ManagementContext, file: WantedFile, path: readonly st
     const source = parseSource(file.source);
     if (source.scheme === "hf") return file.as ?? source.fileName;
     if (source.scheme !== "https")
-      throw unfit(path, "is fetched from hf:// and https:// only: declare others in models/");
+      throw unfit(
+        path,
+        "is fetched from hf:// and https:// only: declare others in models/, files of this machine with `berth model scan --write`",
+      );
     if (isTrusted || !isInnerHost(source.url.hostname)) return file.as ?? source.fileName;
   } catch (error) {
     if (error instanceof FetchError) throw unfit(path, error.message);

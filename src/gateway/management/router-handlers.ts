@@ -6,8 +6,9 @@ import type { Handlers } from "./api-server.ts";
 import { viewOf, type ManagementContext } from "./context.ts";
 import { contextLengthOf } from "./context-length.ts";
 import { openEvents, stayOpen } from "./event-response.ts";
+import { slotsInOrder, type KnownSlot } from "../routing/index.ts";
 import { routedModel, routedModels, type RoutedModel } from "./router-models.ts";
-import { changeSlot } from "./slot-changes.ts";
+import { changeSlot, disabled } from "./slot-changes.ts";
 
 type RouterHandlers = Pick<Handlers, "routerModels" | "routerProps" | "routerEvents" | "routerLoad" | "routerUnload">;
 
@@ -22,6 +23,9 @@ export function routerHandlers(context: ManagementContext): RouterHandlers {
   const named = (name: string): RoutedModel => {
     const found = routedModel(context.index(), name, context.startedAt);
     if (found !== undefined) return found;
+    const { slots, aliases } = context.index();
+    const slot = slots.get(name) ?? aliases.get(name) ?? slotsInOrder(context.index()).find(holds(name));
+    if (slot !== undefined && !slot.spec.enabled) throw disabled(slot);
     const close = nearest(
       name,
       models().map(({ item }) => item.id),
@@ -60,8 +64,9 @@ export function routerHandlers(context: ManagementContext): RouterHandlers {
       return { success: true };
     },
     async routerUnload({ body, request }) {
-      const { slot, item } = named(body.model);
-      if (item.status.value === "unloaded")
+      const routed = named(body.model);
+      const { slot, item } = routed;
+      if (item.status.value === "unloaded" && !isAskedToLoad(context, routed))
         throw new ApiError("dispatch.invalid_request", { message: `model ${item.id} is not running` });
       await changeSlot(context, slot.name, { kind: "unload" }, atOnce, request.raw);
       return { success: true };
@@ -78,6 +83,17 @@ export function routerHandlers(context: ManagementContext): RouterHandlers {
       return reply;
     },
   };
+}
+
+function holds(ref: string): (slot: KnownSlot) => boolean {
+  return ({ spec, status }) => (status?.model.ref ?? spec.model.default) === ref;
+}
+
+/** Whether a load was accepted that the operator has not begun: what is published is older. */
+function isAskedToLoad({ requests }: ManagementContext, { slot: { name, status }, ref }: RoutedModel): boolean {
+  const asked = requests.list(name).find(({ kind }) => kind === "load");
+  if (asked === undefined || status?.handledRequests["load"] === asked.token) return false;
+  return asked.model === undefined || asked.model === ref;
 }
 
 type Follow = (reader: (text: string) => void) => Disposable;

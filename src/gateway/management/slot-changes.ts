@@ -51,14 +51,7 @@ export async function changeSlot(
     throw invalidRequest([{ path: ["write"], message: "needs a model: the manifest already says what it says" }]);
   const invalid = invalidManifest(slot);
   if (invalid !== undefined) throw invalid;
-  if (!slot.spec.enabled) {
-    const isConfigured = !isBuiltin(name) || slot.published?.file !== undefined;
-    throw new ApiError("slot.disabled", {
-      status: 409,
-      message: `slot ${name} is disabled: ${isConfigured ? "its manifest says so" : "no manifest configures it"}`,
-      details: { slot: name, state: "offline", reason: isConfigured ? "Disabled" : "NotConfigured" },
-    });
-  }
+  if (!slot.spec.enabled) throw disabled(slot);
   if (await isLeaving(context, slot)) {
     const state = slot.status?.state ?? "offline";
     throw new ApiError("slot.illegal_transition", {
@@ -88,6 +81,16 @@ export async function changeSlot(
     ...(slot.spec.model.default === undefined ? {} : { specModel: slot.spec.model.default }),
   });
   return await answered(context, name, query, client, takenUp(context, name, kind, token));
+}
+
+/** The failure of a change of a disabled slot. */
+export function disabled({ name, published }: KnownSlot): ApiError {
+  const isConfigured = !isBuiltin(name) || published?.file !== undefined;
+  return new ApiError("slot.disabled", {
+    status: 409,
+    message: `slot ${name} is disabled: ${isConfigured ? "its manifest says so" : "no manifest configures it"}`,
+    details: { slot: name, state: "offline", reason: isConfigured ? "Disabled" : "NotConfigured" },
+  });
 }
 
 /** Whether the operator is ending the slot because its manifest is gone, and no new manifest exists. */

@@ -129,10 +129,13 @@ describe("host guard", () => {
     }
   });
 
-  it("lets programs for llama-server's router in by its own names, and pages of other sites as into /v1", () => {
+  it("lets programs for llama-server's router in by its own names, and no page of another site", () => {
     const json = { "content-type": "application/json" };
     assert.ok(isLetIn("GET", "router", { host: "svc.local:8080" }));
-    assert.ok(isLetIn("POST", "router", { host: "svc.local", ...json, origin: "app://obsidian.md" }));
+    assert.ok(isLetIn("POST", "router", { host: "svc.local", ...json, authorization: "Bearer x" }));
+    assert.ok(isLetIn("POST", "router", { host: "svc.local", ...json, origin: "http://svc.local" }));
+    assert.equal(isLetIn("POST", "router", { host: "svc.local", ...json, origin: "app://obsidian.md" }), false);
+    assert.equal(isLetIn("POST", "router", { host: "svc.local", ...json, "sec-fetch-site": "cross-site" }), false);
     assert.equal(isLetIn("POST", "router", { host: "svc.local", origin: "https://evil.example" }), false);
     assert.equal(isLetIn("POST", "router", { host: "evil.example", ...json, authorization: "Bearer x" }), false);
   });

@@ -175,7 +175,12 @@ describe("the models in the dialect of llama-server's router", () => {
   });
 
   it("loads and unloads on request, by id or alias, and refuses invalid requests", async () => {
-    await using gateway = await startGateway({ slots: { coder: choosing({}, { port: 9 }) }, registry });
+    const off: SlotSketch = {
+      spec: { enabled: false, model: { default: "held-by-off" } },
+      status: { model: { ref: "held-by-off", origin: "spec" } },
+    };
+    const late: SlotSketch = { spec: { load: "onDemand", model: {} }, status: { model: { origin: "spec" } } };
+    await using gateway = await startGateway({ slots: { coder: choosing({}, { port: 9 }), off, late }, registry });
     await using requests = await openRequestStore(gateway.stateDir);
     const told = (): [string, string | undefined][] => requests.list("coder").map(({ kind, model }) => [kind, model]);
     const ask = async (path: string, body: unknown): Promise<string> => {
@@ -187,7 +192,12 @@ describe("the models in the dialect of llama-server's router", () => {
     assert.equal(await ask("/models/load", { model: "large" }), '{"success":true}');
     await until("the operator is asked", () => told().some(([kind, model]) => kind === "load" && model === "large"));
     assert.equal(await ask("/models/load", { model: "nick" }), "400 model small is already running: loaded");
-    assert.equal(await ask("/models/unload", { model: "large" }), "400 model large is not running");
+    for (const path of ["/models/load", "/models/unload"])
+      for (const model of ["off", "held-by-off"])
+        assert.match(await ask(path, { model }), /^409 slot off is disabled/, `${path} ${model}`);
+    assert.equal(await ask("/models/unload", { model: "late" }), "400 model late is not running");
+    assert.equal(await ask("/models/load", { model: "late" }), '{"success":true}');
+    assert.equal(await ask("/models/unload", { model: "late" }), '{"success":true}', "right after the load");
     assert.equal(await ask("/models/unload", { model: "nick", extra: 1 }), '{"success":true}');
     await until("the operator is asked", () => told().some(([kind]) => kind === "unload"));
     assert.match(await ask("/models/load", { model: "larg" }), /^404 no slot holds .*did you mean large\?$/);
@@ -206,6 +216,8 @@ describe("the models in the dialect of llama-server's router", () => {
       },
     );
     assert.equal(foreign.status, 403);
+    const json = { "content-type": "application/json", origin: "https://elsewhere.example" };
+    assert.equal((await gateway.post("/models/load", { model: "small" }, { headers: json })).status, 403);
   });
 
   it("sends an event at each change, and none before", async () => {
