@@ -18,11 +18,16 @@ export function withoutDocument({ file, text, index }: Pick<Place, "file" | "tex
   // An empty document does not count for the reader, so that parts are tried instead of counted.
   for (const [gone] of parts.entries()) {
     const left = parts.filter((_part, at) => at !== gone).join("");
-    const edited = gone === 0 ? left.replace(/^---[ \t]*\r?\n/, "") : left;
+    const edited = gone === 0 ? headOf(text) + left.replace(/^---[ \t]*\r?\n/, "") : left;
     const said = valuesOf(file, edited);
     if (said !== undefined && canonicalJson(said) === canonicalJson(wanted)) return edited;
   }
   return undefined;
+}
+
+/** The comment at the head of a file, which an empty line divides from that of the first document. */
+function headOf(text: string): string {
+  return /^(?:#[^\n]*\n)+(?:[ \t]*\r?\n)+/.exec(text)?.[0] ?? "";
 }
 
 /** The text cut before every `---` that begins a document. */

@@ -15,6 +15,12 @@ describe("a file without one of its documents", () => {
     assert.equal(withoutDocument({ file, text, index: 2 }), `${a}---\n${b}`);
   });
 
+  it("keeps the comment at the head of the file, and removes that of the document", () => {
+    const head = "# The slots of the house.\n# Read CONTRIBUTING first.\n\n";
+    assert.equal(withoutDocument({ file, text: `${head}${a}---\n${b}`, index: 0 }), `${head}${b}`);
+    assert.equal(withoutDocument({ file, text: `${head}---\n${a}---\n${b}`, index: 0 }), `${head}---\n${b}`);
+  });
+
   it("counts no empty document, and takes marks, ends and directives as they come", () => {
     const text = `---\n---\n${a}...\n---\n# nothing\n---\n${b}`;
     assert.equal(withoutDocument({ file, text, index: 1 }), `---\n---\n${a}...\n---\n# nothing\n`);
