@@ -31,6 +31,20 @@ export const list = z.union([
       .filter((item) => item !== ""),
   ),
 ]);
+const binaryUnits = { "": 1, Ki: 1024, Mi: 1024 ** 2, Gi: 1024 ** 3 } as const;
+
+/** `64Mi`, `1Gi` or plain bytes. */
+export const bytesSchema = z.union([
+  z.int().min(0),
+  z
+    .string()
+    .regex(/^\d{1,15}(Ki|Mi|Gi)?$/, "bytes, or a number with Ki, Mi or Gi")
+    .transform((text) => {
+      const [, digits = "0", unit = ""] = /^(\d+)(Ki|Mi|Gi)?$/.exec(text) ?? [];
+      return Number(digits) * (unit === "Ki" || unit === "Mi" || unit === "Gi" ? binaryUnits[unit] : 1);
+    }),
+]);
+
 /** `*` within an origin stands for one or more labels in front of a name, for any name, or for any port. */
 const originText = /^(?:null|[a-z][a-z0-9+.-]*:\/\/(?:\*|(?:\*\.)?[^*/?#@\s]+?)(?::(?:\d{1,5}|\*))?\/?)$/i;
 /** Origins of pages, or patterns of them. */

@@ -1,23 +1,10 @@
 import { z } from "zod";
 import { runtimeKinds, slotNameSchema, slotPorts } from "./names.ts";
 import { isLibrarys } from "./plain-issue.ts";
-import { bool, list, origins, part, whole } from "./config-values.ts";
+import { bool, bytesSchema, list, origins, part, whole } from "./config-values.ts";
+import { standardReceiver } from "./standard-receiver.ts";
 import { problemsOf } from "./problems.ts";
 import { didYouMean, nearest } from "./nearest.ts";
-
-const binaryUnits = { "": 1, Ki: 1024, Mi: 1024 ** 2, Gi: 1024 ** 3 } as const;
-
-/** `64Mi`, `1Gi` or plain bytes. */
-export const bytesSchema = z.union([
-  z.int().min(0),
-  z
-    .string()
-    .regex(/^\d{1,15}(Ki|Mi|Gi)?$/, "bytes, or a number with Ki, Mi or Gi")
-    .transform((text) => {
-      const [, digits = "0", unit = ""] = /^(\d+)(Ki|Mi|Gi)?$/.exec(text) ?? [];
-      return Number(digits) * (unit === "Ki" || unit === "Mi" || unit === "Gi" ? binaryUnits[unit] : 1);
-    }),
-]);
 
 const portRange = z.strictObject({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) });
 
@@ -81,7 +68,9 @@ export const configShape = {
     // No request would have them, and the log of its refusal would show them.
     .refine((url) => !URL.parse(url)?.username && !URL.parse(url)?.password, "must hold no user and no password")
     .optional()
-    .describe("Base address of an OTLP/HTTP receiver of traces, such as http://127.0.0.1:4318; absent: none"),
+    .describe(
+      "Base address of an OTLP/HTTP receiver of traces, such as http://127.0.0.1:4318; absent: OTEL_EXPORTER_OTLP_ENDPOINT, else none",
+    ),
   tracesPart: part
     .default(0.1)
     .describe(
@@ -246,6 +235,12 @@ export function loadConfig(
       else problems.push({ key: name, message: `is not a setting${close}` });
     }
   }
+
+  const receiver = origins["tracesEndpoint"] === undefined ? standardReceiver(environment) : undefined;
+  // Set for many programs at once: what does not fit here must not stop the start.
+  if (receiver !== undefined && !configShape.tracesEndpoint.safeParse(receiver.url).success)
+    warnings.push(`${receiver.name} is no address that Berth can send traces to, and is ignored`);
+  else if (receiver !== undefined) read("tracesEndpoint", receiver.url, "environment", receiver.name);
 
   function read(key: ConfigKey, value: unknown, origin: ConfigOrigin, label: string): void {
     const parsed = configShape[key].safeParse(value);

@@ -33,6 +33,23 @@ describe("configuration", () => {
     assert.deepEqual(load({ SVC_TRACES_ENDPOINT: "http://127.0.0.1:4318" }).problems, []);
   });
 
+  it("takes the receiver of traces from OpenTelemetry's own variables, unless it has its own", () => {
+    const endpoint = (environment: Record<string, string>): string | undefined => {
+      const { config, problems: none } = load(environment);
+      assert.deepEqual(none, []);
+      return config?.tracesEndpoint;
+    };
+    const OTEL_EXPORTER_OTLP_ENDPOINT = "http://collector:4318";
+    assert.equal(endpoint({ OTEL_EXPORTER_OTLP_ENDPOINT }), "http://collector:4318");
+    const OTEL_EXPORTER_OTLP_TRACES_ENDPOINT = "http://traces:4318/v1/traces";
+    assert.equal(endpoint({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT }), "http://traces:4318");
+    assert.equal(endpoint({ OTEL_EXPORTER_OTLP_ENDPOINT, SVC_TRACES_ENDPOINT: "http://own:1" }), "http://own:1");
+    assert.equal(endpoint({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SDK_DISABLED: "true" }), undefined);
+    assert.equal(endpoint({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER: "none" }), undefined);
+    const { warnings } = load({ OTEL_EXPORTER_OTLP_ENDPOINT: "collector:4317" });
+    assert.match(warnings.join(), /OTEL_EXPORTER_OTLP_ENDPOINT is no address/);
+  });
+
   it("takes origins and patterns of origins for pages, and refuses a text that would match no page", () => {
     const good = "https://a.example, https://*.example:8443, http://localhost:*, app://*, http://[::1]:3000, null, *";
     assert.deepEqual(load({ SVC_CORS_ORIGINS: good }).problems, []);
