@@ -4,9 +4,10 @@ import type { SlotSpec } from "./slot.ts";
 /**
  * The power of a field's value over the machine. `data`: it stays within Berth and its protocols, or is a choice, a
  * number, a name. `code`: it is run, is an argument, or names a file that an engine may open. `refOrPath`: the ref of a
- * model is data, any other path is a file of the machine. `codeByKey`: a map whose every value is code.
+ * model is data, any other path is a file of the machine. `codeByKey`: a map whose every value is code. `place`: it
+ * decides where the slot's code runs, in a container or on the machine itself; data in a slot without code.
  */
-type Reach = "data" | "code" | "refOrPath" | "codeByKey";
+type Reach = "data" | "code" | "refOrPath" | "codeByKey" | "place";
 
 /** A map of known fields declares the reach of each: a new field without a declaration is a type error. */
 type ReachOf<T> = T extends readonly unknown[]
@@ -22,7 +23,7 @@ export const slotReach = {
   enabled: "data",
   engine: "data",
   backend: "data",
-  runtime: "data",
+  runtime: "place",
   model: {
     default: "data",
     contextSize: "data",
@@ -86,9 +87,10 @@ export interface Reaching {
   readonly mayGo: boolean;
 }
 
-/** The values of a slot's spec, or of a part of it, that run code or name files. */
+/** The values of a slot's spec, or of a part of it, that run code or name files, and the place of a slot with any. */
 export function reaching(spec: Readonly<Record<string, unknown>>): Reaching[] {
-  return valuesIn(spec, slotReach, []);
+  const found = valuesIn(spec, slotReach, []);
+  return found.length === 0 ? [] : [...found, { path: ["runtime"], value: spec["runtime"] ?? "auto", mayGo: true }];
 }
 
 function valuesIn(value: unknown, reach: ReachMap, base: readonly string[]): Reaching[] {
@@ -99,9 +101,10 @@ function valueAt(value: unknown, reach: Reach | ReachMap, path: readonly string[
   if (typeof reach === "object") return valuesIn(value, reach, path);
   switch (reach) {
     case "data":
+    case "place":
       return [];
     case "code":
-      return [{ path, value, mayGo: false }];
+      return isEmpty(value) ? [] : [{ path, value, mayGo: false }];
     case "refOrPath":
       return isPlainRef(value) ? [] : [{ path, value, mayGo: false }];
     case "codeByKey":
@@ -109,6 +112,11 @@ function valueAt(value: unknown, reach: Reach | ReachMap, path: readonly string[
     default:
       return reach satisfies never;
   }
+}
+
+/** The default of a list. */
+function isEmpty(value: unknown): boolean {
+  return value === undefined || (Array.isArray(value) && value.length === 0);
 }
 
 /** A ref may hold slashes and dots; a text with `..` segments is a path. */

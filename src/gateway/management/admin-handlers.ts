@@ -6,7 +6,7 @@ import { tokenOwner } from "../../api/token.ts";
 import type { Handlers } from "./api-server.ts";
 import { configProblems } from "./config-problems.ts";
 import type { ManagementContext } from "./context.ts";
-import { guardAddress, guardKeySource } from "./exec-fields.ts";
+import { guardAddress, guardKeySource, writeJudged } from "./exec-fields.ts";
 import { checkName, readManifest } from "./manifest-body.ts";
 import { upstreamViews } from "./upstream-views.ts";
 import { checkProvider } from "../upstreams/check.ts";
@@ -35,15 +35,14 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
     putUpstream: async ({ params: { name = "" }, body, reply }) => {
       checkName(name);
       const { spec, labels } = readManifest("Upstream", body, name);
-      const before = { ...upstreams.get(name)?.options.spec };
       const isAllowed = config.apiExec || config.authEnabled;
-      const guard = { isAllowed, file: `upstreams/${name}.toml` };
-      guardKeySource(spec, before, guard);
-      guardAddress(spec, before, guard);
       const baseUrl = String(spec["baseUrl"]);
-      if (isAllowed) await openUpstreams.remove(name, baseUrl);
-      else if (baseUrl !== before.baseUrl) await openUpstreams.add(name, baseUrl);
-      const { outcome } = await writer.replace("Upstream", name, { spec, labels });
+      const { outcome } = await writeJudged(writer, "Upstream", name, { spec, labels }, async (before, file) => {
+        guardKeySource(spec, before, { isAllowed, file });
+        guardAddress(spec, before, { isAllowed, file });
+        if (isAllowed) await openUpstreams.remove(name, baseUrl);
+        else if (baseUrl !== before["baseUrl"]) await openUpstreams.add(name, baseUrl);
+      });
       void reply.code(outcome === "created" ? 201 : 202);
       return { name };
     },

@@ -1,7 +1,41 @@
 import { ApiError } from "../../api/errors.ts";
+import type { Kind } from "../../api/names.ts";
 import { reaching, type Reaching } from "../../api/reach.ts";
+import { directoryOfKind } from "../../store/files/manifest.ts";
 import { isInnerHost } from "../../lib/inner-addresses.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
+import type { AsyncManifestWriter, ManifestChange, Written } from "../../store/files/writer.ts";
+
+type Spec = Readonly<Record<string, unknown>>;
+
+/** How often a write is judged again because somebody has changed the declaration meanwhile. */
+const tries = 5;
+
+/**
+ * Writes a declaration over the one that `judge` has accepted: what is declared now, which may be another than what is
+ * in force. `before`: its spec, complete where it is valid; `file` is where it is or will be. Rejects as `judge` does.
+ */
+export async function writeJudged(
+  writer: AsyncManifestWriter,
+  kind: Kind,
+  name: string,
+  change: ManifestChange,
+  judge: (before: Spec, file: string) => void | Promise<void>,
+): Promise<Written> {
+  for (let left = tries; ; left -= 1) {
+    const before = await writer.source(kind, name);
+    await judge(before?.spec ?? {}, before?.file ?? `${directoryOfKind[kind]}/${name}.toml`);
+    try {
+      return before === undefined
+        ? await writer.create(kind, name, change)
+        : await writer.replace(kind, name, { ...change, over: before.hash });
+    } catch (error) {
+      const isOther =
+        error instanceof ApiError && (error.code === "config.changed" || error.code === "slot.already_exists");
+      if (!isOther || left <= 1) throw error;
+    }
+  }
+}
 
 /**
  * With authentication off the API is open to the network, and some fields run code or name files (`slotReach`; in `env`
@@ -10,8 +44,8 @@ import { canonicalJson } from "../../lib/canonical.ts";
  * names the file.
  */
 export function guardExecFields(
-  spec: Readonly<Record<string, unknown>>,
-  before: Readonly<Record<string, unknown>>,
+  spec: Spec,
+  before: Spec,
   { isAllowed, file }: { isAllowed: boolean; file: string },
 ): void {
   if (isAllowed) return;
@@ -37,7 +71,7 @@ function pathKey(path: readonly string[]): string {
 }
 
 function differs(now: unknown, before: unknown): boolean {
-  return canonicalJson(now ?? []) !== canonicalJson(before ?? []);
+  return canonicalJson(now ?? null) !== canonicalJson(before ?? null);
 }
 
 /**
@@ -45,8 +79,8 @@ function differs(now: unknown, before: unknown): boolean {
  * and many files. Throws ApiError `auth.forbidden` that names the file.
  */
 export function guardKeySource(
-  spec: Readonly<Record<string, unknown>>,
-  before: Readonly<Record<string, unknown>>,
+  spec: Spec,
+  before: Spec,
   { isAllowed, file }: { isAllowed: boolean; file: string },
 ): void {
   const { auth, baseUrl } = spec;
@@ -64,8 +98,8 @@ export function guardKeySource(
  * ApiError `auth.forbidden`.
  */
 export function guardAddress(
-  { baseUrl }: Readonly<Record<string, unknown>>,
-  before: Readonly<Record<string, unknown>>,
+  { baseUrl }: Spec,
+  before: Spec,
   { isAllowed, file }: { isAllowed: boolean; file: string },
 ): void {
   const host = typeof baseUrl === "string" ? URL.parse(baseUrl)?.hostname : undefined;

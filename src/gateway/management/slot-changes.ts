@@ -5,11 +5,12 @@ import { ApiError } from "../../api/errors.ts";
 import type { SlotDetail } from "../../api/management/views.ts";
 import { isBuiltin } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
+import { slotSpecSchema } from "../../api/slot.ts";
 import type { RequestKind } from "../../api/status.ts";
 import { invalidSpec } from "../admission/availability.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { slotNamed, viewOf, type ManagementContext } from "./context.ts";
-import { guardExecFields } from "./exec-fields.ts";
+import { guardExecFields, writeJudged } from "./exec-fields.ts";
 import { checkName, readManifest } from "./manifest-body.ts";
 import { refreshIfAbsent } from "./model-handlers.ts";
 import { checkSwap, checkWork } from "./slot-checks.ts";
@@ -160,17 +161,10 @@ export async function putSlot(
   const { spec, labels } = readManifest("Slot", body, name);
   checkWork(context, name, spec);
   await checkFit(context, name, spec);
-  const known = context.index().slots.get(name);
-  const before = known?.published;
-  guardExecFields(
-    spec,
-    { ...known?.spec },
-    {
-      isAllowed: context.config.apiExec,
-      file: before?.file ?? `slots/${name}.toml`,
-    },
+  const isAllowed = context.config.apiExec;
+  const { outcome, specHash } = await writeJudged(context.writer, "Slot", name, { spec, labels }, (before, file) =>
+    guardExecFields(slotSpecSchema.parse(spec), before, { isAllowed, file }),
   );
-  const { outcome, specHash } = await context.writer.replace("Slot", name, { spec, labels });
   void reply.code(outcome === "created" ? 201 : 202);
   return await written(context, name, specHash, query, request);
 }
@@ -184,11 +178,13 @@ export async function putSlotText(
   client: IncomingMessage,
 ): Promise<SlotDetail> {
   const { writer, config } = context;
-  const { published, spec: before } = slotNamed(context, name);
+  slotNamed(context, name);
   const spec = await writer.specOf("Slot", name, text);
   checkWork(context, name, spec);
   await checkFit(context, name, spec);
-  guardExecFields(spec, { ...before }, { isAllowed: config.apiExec, file: published?.file ?? `slots/${name}.toml` });
+  const before = await writer.source("Slot", name);
+  // `writeSource` refuses where the text has another hash: what is written over has been judged.
+  if (before?.hash === hash) guardExecFields(spec, before.spec, { isAllowed: config.apiExec, file: before.file });
   await writer.writeSource("Slot", name, { text, hash });
   return await written(context, name, await writer.specHash("Slot", name), query, client);
 }

@@ -46,7 +46,8 @@ export function slotHandlers(context: ManagementContext): SlotHandlers {
     getManifest: async ({ params: { name = "" } }) => {
       const source = await context.writer.source("Slot", slotNamed(context, name).name);
       if (source === undefined) throw new ApiError("slot.not_found", { message: `${name} has no manifest` });
-      return { ...source, read_only: (await context.writer.readOnlyReason()) ?? null };
+      const { spec: _spec, ...shown } = source;
+      return { ...shown, read_only: (await context.writer.readOnlyReason()) ?? null };
     },
     putManifest: async ({ params: { name = "" }, body, query, request }) =>
       await putSlotText(context, name, body, query, request.raw),

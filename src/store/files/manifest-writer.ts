@@ -72,9 +72,16 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
     return file;
   };
   /** False when there is nothing to change; undefined when it is not declared. */
-  const change = async (kind: Kind, name: string, next: (spec: Spec) => Spec, labels?: ManifestChange["labels"]) => {
+  const change = async (
+    kind: Kind,
+    name: string,
+    next: (spec: Spec) => Spec,
+    { labels, over }: Pick<ManifestChange, "labels" | "over"> = {},
+  ) => {
     for (let left = tries; left > 0; left -= 1) {
       const found = await findPlace(configDir, kind, name);
+      if (over !== undefined && (found === undefined || textHash(found.text) !== over))
+        throw changed(found === undefined ? name : relative(configDir, found.file));
       if (found === undefined) return undefined;
       const edited = editedText(configDir, found, next(found.spec), labels);
       if (edited === found.text) return false;
@@ -107,7 +114,7 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
       }),
     replace: (kind, name, given) =>
       write(async () => {
-        const isChanged = await change(kind, name, () => given.spec, given.labels);
+        const isChanged = await change(kind, name, () => given.spec, given);
         if (isChanged !== undefined) return isChanged ? "changed" : "unchanged";
         await create(kind, name, given);
         return "created";
@@ -121,16 +128,14 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
     source: async (kind, name) => {
       const found = await findPlace(configDir, kind, name);
       if (found === undefined) return undefined;
-      return { file: relative(configDir, found.file), text: found.text, hash: textHash(found.text) };
+      const spec = recordOf(found.declaration.spec ?? found.spec);
+      return { file: relative(configDir, found.file), text: found.text, hash: textHash(found.text), spec };
     },
     specOf: async (kind, name, text) => (await sourceWith(kind, name, text)).spec,
     writeSource: (kind, name, { text, hash }) =>
       write(async () => {
         const { place } = await sourceWith(kind, name, text);
-        if (textHash(place.text) !== hash) {
-          const message = `${relative(configDir, place.file)} was changed meanwhile: nothing was written`;
-          throw new ApiError("config.changed", { message });
-        }
+        if (textHash(place.text) !== hash) throw changed(relative(configDir, place.file));
         if (text !== place.text) await rewriteFile(place.file, text);
       }),
     specHash: async (kind, name) => (await findPlace(configDir, kind, name))?.declaration.specHash,
@@ -212,6 +217,10 @@ function invalid(
     message: diagnosticLine({ file: place, line, column, message }),
     details: { file: place, line: line ?? null, column: column ?? null, path: path ?? [], message },
   });
+}
+
+function changed(what: string): ApiError {
+  return new ApiError("config.changed", { message: `${what} was changed meanwhile: nothing was written` });
 }
 
 function readOnly(message: string, cause?: unknown): ApiError {

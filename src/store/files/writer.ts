@@ -5,14 +5,18 @@ export interface ManifestChange {
   readonly spec: Readonly<Record<string, unknown>>;
   /** Undefined: labels stay unchanged. */
   readonly labels?: Readonly<Record<string, string>> | undefined;
+  /** Of `replace`: the hash of the declaration that the change was judged against. Absent: any, or none. */
+  readonly over?: string;
 }
 
-/** The text of the file that declares a resource; `hash` is of this text. */
+/** The text that declares a resource; `hash` is of this text. */
 export interface ManifestSource {
   /** Relative to the configuration directory. */
   readonly file: string;
   readonly text: string;
   readonly hash: string;
+  /** The spec that is declared there: complete where it is valid, else its own fields. */
+  readonly spec: Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -25,7 +29,10 @@ export interface ManifestWriter {
   readOnlyReason(): Promise<string | undefined>;
   /** A new file. Rejects with `slot.already_exists` where the name is declared already. Resolves with its path. */
   create(kind: Kind, name: string, change: ManifestChange): Promise<string>;
-  /** Gives the declaration exactly this content, changing only what differs; creates a missing one. */
+  /**
+   * Gives the declaration exactly this content, changing only what differs; creates a missing one. Rejects with
+   * `config.changed` where the present declaration is another than `change.over`.
+   */
   replace(kind: Kind, name: string, change: ManifestChange): Promise<"created" | "changed" | "unchanged">;
   /** Sets one field of the spec, such as `["model", "default"]`. Rejects with `slot.not_found` without a file. */
   set(kind: Kind, name: string, path: readonly string[], value: string | number | boolean): Promise<void>;

@@ -66,6 +66,8 @@ export function objectWriter(client: ApiClient): AsyncManifestWriter {
   const replace = (kind: Kind, name: string, change: ManifestChange): Promise<Written> =>
     unlessChanged(async () => {
       const before = await get(kind, name);
+      if (change.over !== undefined && (before === undefined || sha256(textOf(kind, before)) !== change.over))
+        throw changed(kind, name);
       return before === undefined ? await create(kind, name, change) : await put(kind, before, change);
     });
   const present = async (kind: Kind, name: string): Promise<KubeObject> => {
@@ -81,7 +83,10 @@ export function objectWriter(client: ApiClient): AsyncManifestWriter {
       const object = await get(kind, name);
       if (object === undefined) return undefined;
       const text = textOf(kind, object);
-      return { file: objectName(kind, name), text, hash: sha256(text) };
+      const spec = object.value["spec"] ?? {};
+      const judged = judgeSpec(kind, name, spec);
+      const declared = judged.isWellFormed ? judged.spec : isRecord(spec) ? spec : {};
+      return { file: objectName(kind, name), text, hash: sha256(text), spec: { ...declared } };
     },
     specOf: async (kind, name, text) => declaredIn(kind, name, text).spec,
     async writeSource(kind, name, { text, hash }) {

@@ -29,6 +29,25 @@ describe("what the API may not write", () => {
     });
   }
 
+  for (const code of [{ command: ["sh"] }, { args: ["--x"] }, { image: "engine" }, { env: { A: "1" } }]) {
+    it(`refuses to move the code of ${Object.keys(code)[0]} to another runtime`, () => {
+      const before = { ...code, runtime: "docker" };
+      for (const spec of [{ ...code, runtime: "process" }, code]) {
+        assert.throws(() => guardExecFields(spec, before, refused), {
+          code: "auth.forbidden",
+          details: { path: ["runtime"], file: "slots/a.toml" },
+        });
+      }
+      guardExecFields(before, before, refused);
+      guardExecFields({ ...code, runtime: "process" }, before, allowed);
+    });
+  }
+
+  it("allows a slot without code any runtime", () => {
+    guardExecFields({ model: { default: "m" }, runtime: "process" }, { runtime: "docker" }, refused);
+    guardExecFields({ runtime: "process" }, { runtime: "docker", env: { A: "1" } }, refused);
+  });
+
   it("allows every other field", () => {
     guardExecFields({ enabled: false, idleSeconds: 5, labels: { a: "b" } }, {}, refused);
     guardExecFields({ model: { default: "m", projector: "vendor/mmproj:f16" }, probe: { path: "/ok" } }, {}, refused);

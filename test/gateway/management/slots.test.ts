@@ -490,9 +490,11 @@ describe("a slot's manifest", () => {
       { env: { KEY: { valueFrom: { file: "/etc/shadow" } } } },
       { env },
     ];
-    const same = { engine: "custom", command: ["run"], model: { default: "m" } };
+    const manifest = 'engine = "custom"\nruntime = "docker"\ncommand = ["run"]\n\n[model]\ndefault = "m"\n';
+    const same = { engine: "custom", runtime: "docker", command: ["run"], model: { default: "m" } };
     {
       await using gateway = await startGateway({ slots: { coder: sketch } });
+      await declare(gateway, "slots/coder.toml", manifest);
       for (const field of fields) {
         const [status, code, details] = await refused(send(gateway, "PUT", "/api/slots/coder", { ...same, ...field }));
         const path = "env" in field ? ["env", Object.keys(field["env"] ?? {})[0]] : Object.keys(field);
@@ -504,7 +506,13 @@ describe("a slot's manifest", () => {
       }
       const away = await refused(send(gateway, "PUT", "/api/slots/coder", { model: { default: "m" } }));
       assert.deepEqual(away[2]?.["path"], ["command"]);
-      assert.equal((await send(gateway, "PUT", "/api/slots/coder", { ...same, args: [] })).status, 201);
+      const onHost = await refused(send(gateway, "PUT", "/api/slots/coder", { ...same, runtime: "process" }));
+      assert.deepEqual(onHost, [403, "auth.forbidden", { path: ["runtime"], file: "slots/coder.toml" }]);
+      assert.equal((await send(gateway, "PUT", "/api/slots/coder", { ...same, args: [] })).status, 202);
+      // The operator still publishes it.
+      assert.equal((await send(gateway, "DELETE", "/api/slots/coder")).status, 202);
+      const again = await refused(send(gateway, "PUT", "/api/slots/coder", same));
+      assert.deepEqual(again, [403, "auth.forbidden", { path: ["command"], file: "slots/coder.toml" }]);
     }
     await using gateway = await startGateway({ slots: { coder: sketch }, env: { SVC_API_EXEC: "1" } });
     for (const field of fields) {

@@ -252,12 +252,17 @@ describe("a provider's address", () => {
     const baseUrl = "http://127.0.0.1:1/v1";
     const known = { name: "acme", spec: upstreamSpecSchema.parse(spec(baseUrl)) };
     await using gateway = await startGateway({ registry: { upstreams: [known] } });
-    assert.equal((await send(gateway, "PUT", "/api/upstreams/acme", spec(baseUrl, { retries: 2 }))).status, 201);
+    const directory = join(gateway.stateDir, "config/upstreams");
+    await mkdir(directory, { recursive: true });
+    await writeFile(join(directory, "acme.toml"), `base_url = "${baseUrl}"\n[[models]]\nref = "a"\n`);
+    assert.equal((await send(gateway, "PUT", "/api/upstreams/acme", spec(baseUrl, { retries: 2 }))).status, 202);
     const open = new OpenUpstreams(gateway.stateDir);
     assert.equal(open.has("acme", baseUrl), false, "a person wrote it");
     assert.equal((await send(gateway, "PUT", "/api/upstreams/other", spec("https://x.example/v1"))).status, 201);
     assert.equal(open.has("other", "https://x.example/v1"), true);
     assert.equal(open.has("other", "https://y.example/v1"), false);
+    assert.equal((await send(gateway, "DELETE", "/api/upstreams/acme")).status, 202);
+    assert.equal(await code(send(gateway, "PUT", "/api/upstreams/acme", spec(baseUrl))), "auth.forbidden", "deleted");
   });
 });
 

@@ -44,6 +44,20 @@ async function refusal(task: Promise<unknown>): Promise<{ code: string; message:
 const spec = { engine: "custom", command: ["run"], idleSeconds: 5 };
 
 describe("a manifest writer", () => {
+  it("writes over the declaration that a change was judged against, and over no other", async () => {
+    await using at = await site();
+    await at.put("slots/a.toml", 'engine = "custom"', 'command = ["run"]');
+    const judged = await at.writer.source("Slot", "a");
+    assert.partialDeepStrictEqual(judged?.spec, { runtime: "auto", command: ["run"] });
+    const change = { spec, over: judged?.hash ?? "" };
+    await at.put("slots/a.toml", 'engine = "custom"', 'command = ["other"]');
+    const refused = { code: "config.changed", message: "slots/a.toml was changed meanwhile: nothing was written" };
+    assert.partialDeepStrictEqual(await refusal(at.writer.replace("Slot", "a", change)), refused);
+    await at.writer.remove("Slot", "a", { isKnown: true });
+    assert.equal((await refusal(at.writer.replace("Slot", "a", change))).code, "config.changed");
+    assert.equal(await at.writer.source("Slot", "a"), undefined);
+  });
+
   it("names a manifest that cannot be read, and writes the others all the same", async () => {
     await using at = await site();
     // A read at its beginning fails, of root too.

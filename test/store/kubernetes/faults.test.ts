@@ -181,6 +181,18 @@ describe("the writer of custom resources", () => {
     assert.partialDeepStrictEqual(metadata, { ownerReferences, labels: { team: "x" } });
     assert.deepEqual(after, { ...spec, idleSeconds: 5 });
   });
+
+  it("writes over the spec that a change was judged against, and over no other", async () => {
+    using api = new ApiDouble();
+    api.put(`${slots}/a`, { spec });
+    const writer = objectWriter(api);
+    const judged = await writer.source("Slot", "a");
+    api.put(`${slots}/a`, { spec: { ...spec, idleSeconds: 5 } });
+    const replace = async (hash = ""): Promise<unknown> => await writer.replace("Slot", "a", { spec, over: hash });
+    await assert.rejects(replace(judged?.hash), { code: "config.changed" });
+    await replace((await writer.source("Slot", "a"))?.hash);
+    assert.deepEqual(api.get(`${slots}/a`)?.["spec"], spec);
+  });
 });
 
 interface Operator extends AsyncDisposable {
