@@ -31,6 +31,7 @@ export const list = z.union([
       .filter((item) => item !== ""),
   ),
 ]);
+
 const binaryUnits = { "": 1, Ki: 1024, Mi: 1024 ** 2, Gi: 1024 ** 3 } as const;
 
 /** `64Mi`, `1Gi` or plain bytes. */
@@ -52,3 +53,18 @@ export const origins = list.refine(
   (texts) => texts.every((text) => text === "*" || originText.test(text)),
   "origins such as https://chat.example, patterns such as https://*.example and http://localhost:*, or *",
 );
+
+const portRange = z.strictObject({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) });
+
+/** A range of ports, `8081-8099` in the environment. */
+export const portsSchema = z.union([
+  portRange,
+  z
+    .string()
+    .regex(/^\d{1,5}-\d{1,5}$/, "a range like 8081-8099")
+    .transform((text) => {
+      const [first = 0, last = 0] = text.split("-").map(Number);
+      return { first, last };
+    })
+    .pipe(portRange),
+]);

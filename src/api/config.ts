@@ -1,12 +1,10 @@
 import { z } from "zod";
 import { runtimeKinds, slotNameSchema, slotPorts } from "./names.ts";
 import { isLibrarys } from "./plain-issue.ts";
-import { bool, bytesSchema, list, origins, part, whole } from "./config-values.ts";
+import { bool, bytesSchema, list, origins, part, portsSchema, whole } from "./config-values.ts";
 import { standardReceiver } from "./standard-receiver.ts";
 import { problemsOf } from "./problems.ts";
 import { didYouMean, nearest } from "./nearest.ts";
-
-const portRange = z.strictObject({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) });
 
 /**
  * Every setting: `SVC_<NAME>` in the environment, the same word in snake_case in `<config>/berth.toml`. CONTRACT
@@ -93,18 +91,7 @@ export const configShape = {
     .default(1024 ** 3)
     .describe("Free disk space that fetched models and saved contexts leave free"),
   drainSeconds: whole(0, 3600).default(30).describe("Time that open requests get on SIGTERM"),
-  slotPorts: z
-    .union([
-      portRange,
-      z
-        .string()
-        .regex(/^\d{1,5}-\d{1,5}$/, "a range like 8081-8099")
-        .transform((text) => {
-          const [first = 0, last = 0] = text.split("-").map(Number);
-          return { first, last };
-        })
-        .pipe(portRange),
-    ])
+  slotPorts: portsSchema
     .default(slotPorts)
     .describe("Ports of engines; another range only so that several instances share a machine"),
   llamaServer: z
@@ -125,6 +112,18 @@ export const configShape = {
     ),
   llamaImage: z.string().min(1).optional().describe("Image that runs llama slots instead of the shipped ones"),
   allowHostMounts: bool.default(false).describe("Slots may mount /, /proc, the container engine's socket and the like"),
+  allowProcesses: bool
+    .default(false)
+    .describe(
+      "In a cluster slots may run as processes beside the operator, with its rights; elsewhere they always may",
+    ),
+  secretsDir: z
+    .string()
+    .startsWith("/")
+    .optional()
+    .describe(
+      "Directory that valueFrom.file reads; absent: in a cluster <config>/secrets, elsewhere any but Berth's own files",
+    ),
   readOnly: bool.default(false).describe("The API never writes the configuration directory"),
 } as const;
 
@@ -266,6 +265,9 @@ export function loadConfig(
   if (stateDir === undefined) {
     problems.push({ key: "SVC_STATE_DIR", message: "must be set: there is no HOME to keep state in" });
   }
+  if (settled.success && !mayRunProcesses(settled.data) && settled.data.runtime === "process") {
+    problems.push({ key: "SVC_RUNTIME", message: "may be process in a cluster only with SVC_ALLOW_PROCESSES=1" });
+  }
   if (settled.success && settled.data.slotPorts.first > settled.data.slotPorts.last) {
     problems.push({ key: "SVC_SLOT_PORTS", message: "ends before it begins" });
   }
@@ -273,17 +275,26 @@ export function loadConfig(
   if (problems.length > 0 || !settled.success || configDir === undefined || stateDir === undefined) {
     return { config: undefined, origins, problems, warnings };
   }
-  const { store, runtime } = settled.data;
+  const { store, runtime, secretsDir } = settled.data;
   const config: Config = {
     ...settled.data,
     // Slots of a cluster are Pods unless a setting says otherwise.
     runtime: store === "kubernetes" && runtime === "auto" ? store : runtime,
     configDir,
     stateDir,
+    secretsDir: secretsDir ?? (store === "kubernetes" ? `${configDir}/secrets` : undefined),
     modelsDir: settled.data.modelsDir ?? `${stateDir}/models`,
     host: settled.data.host ?? (settled.data.authEnabled ? "127.0.0.1" : "0.0.0.0"),
   };
   return { config, origins, problems, warnings };
+}
+
+/**
+ * Whether slots may run as processes. Whoever may write Slots of a cluster would else run commands with the rights of the
+ * operator's own service account.
+ */
+export function mayRunProcesses({ store, allowProcesses }: Pick<Config, "store" | "allowProcesses">): boolean {
+  return store !== "kubernetes" || allowProcesses;
 }
 
 /** Messages of our schemas name the wanted value (`a whole number`); those of the schema library are sentences. */

@@ -5,6 +5,7 @@ import type { CatalogEntry } from "../api/catalog.ts";
 import type { Config, ConfigOrigin } from "../api/config.ts";
 import { openFileLimit } from "../lib/open-file-limit.ts";
 import { localUrl } from "../lib/listen-address.ts";
+import { secretPlaces } from "../lib/secret-file.ts";
 import { steadyNow } from "../lib/steady-clock.ts";
 import { openStore } from "../store/open.ts";
 import type { AccessLine } from "./telemetry/access-line.ts";
@@ -105,6 +106,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     new Upstreams({
       env: process.env,
       readSecret: store.readSecret,
+      places: secretPlaces(config),
       isOpen: (upstream, baseUrl) => !config.apiExec && openUpstreams.has(upstream, baseUrl),
       budget,
       discovered,

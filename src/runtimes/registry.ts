@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
-import type { Config } from "../api/config.ts";
+import { mayRunProcesses, type Config } from "../api/config.ts";
+import { secretPlaces } from "../lib/secret-file.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import { socketPath } from "./docker/socket.ts";
 import { openProcessRuntime } from "./process/process.ts";
@@ -8,6 +9,10 @@ import { isInCluster } from "./kubernetes/in-cluster.ts";
 import { podTraits } from "./kubernetes/traits.ts";
 import { RuntimeUnavailable } from "./runtime-unavailable.ts";
 import { RuntimeSet, type RuntimeEntry } from "./set.ts";
+
+const noProcesses =
+  "runtime process is not allowed in this cluster: the engine would run beside the operator, with its rights; " +
+  "use runtime kubernetes, or start the operator with SVC_ALLOW_PROCESSES=1";
 
 export interface RegistryOptions {
   /** How long a runtime may send nothing before a list of it fails. */
@@ -30,9 +35,12 @@ export async function openRuntimes(
   { listTimeoutMs, check, env = process.env }: RegistryOptions = {},
 ): Promise<RuntimeSet> {
   const { stateDir, configDir, modelsDir, engineUser, dockerHost, allowHostMounts } = config;
+  const secrets = secretPlaces(config);
   const processes = await openProcessRuntime({
     stateDir,
     instance,
+    secrets,
+    ...(mayRunProcesses(config) ? {} : { refusal: noProcesses }),
     ...(engineUser === undefined ? {} : { engineUser }),
     ...(check === undefined ? {} : { check }),
   });
@@ -46,6 +54,7 @@ export async function openRuntimes(
         configDir,
         modelsDir,
         instance,
+        secrets,
         dockerHost,
         allowsHostMounts: allowHostMounts,
         signal,

@@ -69,6 +69,8 @@ export interface RuntimeTraits {
   readonly inCluster?: true;
   /** All its Pods run on this machine after all. */
   readonly isOnThisMachine?: true;
+  /** Why this installation starts no engine there; absent: it does. */
+  readonly refusal?: string;
   /** Whether that process of this machine belongs to the engine. May throw where the process is gone. */
   owns(engine: Pick<ProcessStatus, IdentityField>, pid: number): boolean;
 }

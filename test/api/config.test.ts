@@ -84,6 +84,7 @@ describe("configuration", () => {
       enginePagesPort: 3002,
       logLevel: "info",
       allowHostMounts: false,
+      allowProcesses: false,
       accessLogPart: 1,
       tracesPart: 0.1,
       requestBodies: false,
@@ -97,6 +98,7 @@ describe("configuration", () => {
       slotPorts: { first: 8081, last: 8099 },
       readOnly: false,
       configDir: "/home/you/.config/berth",
+      secretsDir: undefined,
       corsOrigins: [],
       stateDir: "/home/you/.local/state/berth",
       modelsDir: "/home/you/.local/state/berth/models",
@@ -108,6 +110,20 @@ describe("configuration", () => {
     assert.equal(tomlName("bodyLimit"), "body_limit");
     const names = Object.keys(configShape).filter((key): key is ConfigKey => key in configShape);
     assert.equal(new Set(names.map(environmentName)).size, names.length);
+  });
+
+  it("runs no processes in a cluster unless a setting allows them", () => {
+    const cluster = { SVC_STORE: "kubernetes", SVC_RUNTIME: "process" };
+    const refused = "SVC_RUNTIME: may be process in a cluster only with SVC_ALLOW_PROCESSES=1";
+    assert.deepEqual(problems(cluster), [refused]);
+    assert.equal(load({ ...cluster, SVC_ALLOW_PROCESSES: "1" }).config?.runtime, "process");
+    assert.equal(load({ SVC_RUNTIME: "process" }).config?.runtime, "process");
+  });
+
+  it("reads secrets in a cluster below one directory alone, elsewhere where they are", () => {
+    assert.equal(load({ SVC_CONFIG_DIR: "/c" }).config?.secretsDir, undefined);
+    assert.equal(load({ SVC_CONFIG_DIR: "/c", SVC_STORE: "kubernetes" }).config?.secretsDir, "/c/secrets");
+    assert.equal(load({ SVC_SECRETS_DIR: "/s", SVC_STORE: "kubernetes" }).config?.secretsDir, "/s");
   });
 
   it("listens on loopback in auth mode by default", () => {

@@ -72,6 +72,7 @@ it("a program without a right ends or continues, with the verb and the resource 
   );
   const env = (account: typeof blind): NodeJS.ProcessEnv => ({
     SVC_STORE: "kubernetes",
+    SVC_ALLOW_PROCESSES: "1",
     KUBECONFIG: account.kubeconfig,
   });
   for (const command of ["operator", "serve"]) {

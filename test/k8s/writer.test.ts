@@ -71,7 +71,7 @@ it("a gateway that waits for an API server ends on a signal", async () => {
   const kubeconfig = join(plane.directory, "nobody.kubeconfig");
   const url = `https://127.0.0.1:${await freePort()}`;
   await writeFile(kubeconfig, kubeconfigText(url, plane.caFile, plane.token, namespace));
-  const env = { SVC_STORE: "kubernetes", KUBECONFIG: kubeconfig };
+  const env = { SVC_STORE: "kubernetes", SVC_ALLOW_PROCESSES: "1", KUBECONFIG: kubeconfig };
   await using berth = await startBerth({ args: ["serve"], env });
   await until("it says why it waits", () => berth.log().includes(`the API server at ${url} does not answer`));
   assert.equal(await berth.stop("SIGTERM"), 0);

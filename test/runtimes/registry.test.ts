@@ -3,6 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { loadConfig, type Config } from "../../src/api/config.ts";
+import type { Workload } from "../../src/api/workload.ts";
 import { openRuntimes } from "../../src/runtimes/registry.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
@@ -17,6 +18,19 @@ function configOf(directory: string, settings: Readonly<Record<string, string>>)
   return config;
 }
 
+const workload: Workload = {
+  slot: "primary",
+  role: "main",
+  ordinal: 0,
+  hash: "hash-1",
+  runtime: "process",
+  command: [process.execPath, "--version"],
+  env: {},
+  workingDir: undefined,
+  port: 1,
+  stopSeconds: 1,
+};
+
 describe("what auto may choose", () => {
   it("is no cluster where slots are files, whatever KUBECONFIG says", async () => {
     await using directory = await tempDir();
@@ -27,7 +41,7 @@ describe("what auto may choose", () => {
 
   it("is the cluster first where slots are its custom resources", async () => {
     await using directory = await tempDir();
-    const config = configOf(directory.path, { SVC_STORE: "kubernetes", SVC_RUNTIME: "process" });
+    const config = configOf(directory.path, { SVC_STORE: "kubernetes", SVC_RUNTIME: "docker" });
     await using runtimes = await openRuntimes(config, "test", [], { env: {} });
     assert.deepEqual(runtimes.offered, ["kubernetes", "docker"]);
   });
@@ -37,6 +51,26 @@ describe("what auto may choose", () => {
     const config = configOf(directory.path, { SVC_STORE: "kubernetes" });
     const env = { KUBECONFIG: join(directory.path, "kubeconfig") };
     await assert.rejects(openRuntimes(config, "test", [], { env }), /cannot be used as a kubeconfig/);
+  });
+});
+
+describe("an engine's variable from a file", () => {
+  it("holds none of Berth's own files, and in a cluster none but the installation's", async () => {
+    await using directory = await tempDir();
+    await writeFile(join(directory.path, "token"), "t0ken");
+    const cases = [
+      [{}, "it is a file of Berth itself or of a service account"],
+      [
+        { SVC_STORE: "kubernetes", SVC_RUNTIME: "process", SVC_ALLOW_PROCESSES: "1" },
+        `only files below ${directory.path}/secrets are read (SVC_SECRETS_DIR)`,
+      ],
+    ] as const;
+    for (const [settings, why] of cases) {
+      await using runtimes = await openRuntimes(configOf(directory.path, settings), "test", [], { env: {} });
+      await runtimes.ensure({ ...workload, env: { KEY: { file: join(directory.path, "token") } } });
+      const [process] = await runtimes.observe(workload.slot);
+      assert.equal(process?.exit?.message, `env.KEY: its file cannot be read: ${why}`);
+    }
   });
 });
 

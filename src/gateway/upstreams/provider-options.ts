@@ -1,6 +1,7 @@
 import type { LookupFunction } from "node:net";
 import type { UpstreamSpec } from "../../api/upstream.ts";
 import type { ExchangeRequest, PassedTrace } from "../../lib/exchange.ts";
+import type { SecretPlaces } from "../../lib/secret-file.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import type { Outcome } from "./provider-failure.ts";
 import type { ReadSecret } from "./secrets.ts";
@@ -27,6 +28,8 @@ export interface ProviderOptions {
   readonly spec: UpstreamSpec;
   readonly env: NodeJS.ProcessEnv;
   readonly readSecret?: ReadSecret | undefined;
+  /** The files that `auth.valueFrom.file` may name; absent: any but a service account's. */
+  readonly places?: SecretPlaces;
   /** Kept bodies are counted here. */
   readonly budget: BufferBudget;
   /** Milliseconds of a monotonic clock. */

@@ -40,7 +40,7 @@ export class Provider implements CallingProvider {
   #onIdle: (() => void) | undefined;
 
   constructor(options: ProviderOptions) {
-    const { spec, env, now } = options;
+    const { spec, env, now, places } = options;
     this.options = options;
     this.#base = new URL(spec.baseUrl);
     this.circuits = new Circuits(now);
@@ -54,7 +54,7 @@ export class Provider implements CallingProvider {
     this.#secret =
       spec.auth.type === "none"
         ? undefined
-        : openSecret(spec.auth.valueFrom, { env, now, readSecret: options.readSecret });
+        : openSecret(spec.auth.valueFrom, { env, now, places, readSecret: options.readSecret });
   }
 
   get state(): CircuitState {

@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import type { SecretSource } from "../../api/upstream.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
+import { secretFile, type SecretPlaces } from "../../lib/secret-file.ts";
 import { readSmallText, UnfitFile } from "../../lib/small-file.ts";
 
 /** A key is missing or cannot be used. The message names the variable or file, never the value; it is for the log. */
@@ -25,6 +26,8 @@ export interface SecretOptions {
   readonly now: () => number;
   /** Reads a key of a Secret of the cluster; absent: this gateway runs in none. Rejects with the reason. */
   readonly readSecret?: ReadSecret | undefined;
+  /** The files that a manifest may name; absent: any but a service account's. */
+  readonly places?: SecretPlaces | undefined;
 }
 
 /** Undefined: there is no such Secret, or no such key in it. */
@@ -42,7 +45,7 @@ export function openSecret(source: SecretSource, options: SecretOptions): Secret
       },
     };
   }
-  if ("file" in source) return new FileSecret(source.file, options.now);
+  if ("file" in source) return new FileSecret(source.file, options);
   const { name, key } = source.secretKeyRef;
   const what = `key ${key} of Secret ${name}`;
   const { readSecret } = options;
@@ -106,14 +109,16 @@ function errorStatus(error: unknown): unknown {
 class FileSecret implements Secret {
   readonly #path: string;
   readonly #now: () => number;
+  readonly #places: SecretPlaces | undefined;
   #stamp = "";
   #found: string | SecretError | undefined;
   #readAt = -Infinity;
   #reading: Promise<string> | undefined;
 
-  constructor(path: string, now: () => number) {
+  constructor(path: string, { now, places }: { now: () => number; places?: SecretPlaces | undefined }) {
     this.#path = path;
     this.#now = now;
+    this.#places = places;
   }
 
   read(): string | Promise<string> {
@@ -129,11 +134,12 @@ class FileSecret implements Secret {
   async #read(): Promise<string> {
     this.#readAt = this.#now();
     try {
-      const { ino, size, mtimeNs, ctimeNs } = await stat(this.#path, { bigint: true });
+      const path = await secretFile(this.#path, this.#places);
+      const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
       const stamp = `${ino} ${size} ${mtimeNs} ${ctimeNs}`;
       if (stamp !== this.#stamp || typeof this.#found !== "string") {
         this.#stamp = stamp;
-        this.#found = checked(await readSmallText(this.#path, limitBytes), `the file ${this.#path}`);
+        this.#found = checked(await readSmallText(path, limitBytes), `the file ${this.#path}`);
       }
       return this.#found;
     } catch (error) {

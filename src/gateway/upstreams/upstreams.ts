@@ -1,5 +1,6 @@
 import type { UpstreamSpec } from "../../api/upstream.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
+import type { SecretPlaces } from "../../lib/secret-file.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { DiscoveredStore } from "../../store/state/discovered.ts";
 import type { BufferBudget } from "../admission/budget.ts";
@@ -16,6 +17,8 @@ export interface UpstreamsOptions {
   readonly env: NodeJS.ProcessEnv;
   /** As of `SecretOptions`. */
   readonly readSecret?: ReadSecret | undefined;
+  /** The files that `auth.valueFrom.file` may name; absent: any but a service account's. */
+  readonly places?: SecretPlaces;
   /** The budget of all requests in memory. */
   readonly budget: BufferBudget;
   /** The lists of providers from before this gateway's start, and their store. */
@@ -166,16 +169,8 @@ export class Upstreams implements AsyncDisposable {
   }
 
   #add(name: string, spec: UpstreamSpec, before: Member | undefined): void {
-    const {
-      env,
-      readSecret,
-      budget,
-      discovered,
-      onOutcome,
-      onRetry,
-      isOpen,
-      discoveryRetryMs: retryMs = 5000,
-    } = this.#options;
+    const { env, readSecret, places, budget, discovered, onOutcome, onRetry, isOpen } = this.#options;
+    const { discoveryRetryMs: retryMs = 5000 } = this.#options;
     const { baseUrl } = spec;
     const problems: Member["problems"] = noProblems();
     const provider = new Provider({
@@ -183,6 +178,7 @@ export class Upstreams implements AsyncDisposable {
       spec,
       env,
       readSecret,
+      ...(places === undefined ? {} : { places }),
       budget,
       ...(isOpen?.(name, baseUrl) === true ? { lookup: outerLookup() } : {}),
       now: () => performance.now(),

@@ -69,7 +69,7 @@ export function place(
   const memory = machine.memory?.();
   const requested = spec.runtime === "auto" ? dependencies.defaultRuntime : spec.runtime;
   const wasOnCpu = before?.status.backend === "cpu";
-  const placed = (traits: RuntimeTraits, reason: string, refusal?: EngineRefusal): Placed => {
+  const placed = (traits: RuntimeTraits, reason: string, refusal = refusalOf(traits)): Placed => {
     const { kind, runs, addressing, inCluster, isElsewhere, isOnThisMachine } = traits;
     const isProgram = runs === "program";
     const program = isProgram && (!isRunning || wasOnCpu) ? processorOnly(spec, host) : undefined;
@@ -159,6 +159,10 @@ function keptRuntime(
 /** The runtime of an observed process. */
 export function runtimeOf(runtime: Runtimes, { id }: Pick<Observed, "id">): RuntimeKind | undefined {
   return runtime.kinds.find((kind) => traitsOf(runtime, kind).identity in id);
+}
+
+function refusalOf({ refusal }: RuntimeTraits): EngineRefusal | undefined {
+  return refusal === undefined ? undefined : { reason: "NoRuntime", message: refusal };
 }
 
 function notHere(runtime: RuntimeKind): EngineRefusal {

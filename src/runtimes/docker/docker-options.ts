@@ -1,3 +1,5 @@
+import type { SecretPlaces } from "../../lib/secret-file.ts";
+
 export interface DockerRuntimeOptions {
   readonly stateDir: string;
   /** Neither directory may be mounted into a container; models, which may be in the state directory, may be. */
@@ -7,6 +9,8 @@ export interface DockerRuntimeOptions {
   readonly instance: string;
   /** As the environment variable `DOCKER_HOST`: `unix:///path` of a Docker or Podman socket. */
   readonly dockerHost?: string | undefined;
+  /** The files that `valueFrom.file` may name; absent: any but a service account's. */
+  readonly secrets?: SecretPlaces;
   /** Mounts of `/`, `/proc`, the daemon's socket and the like are not refused. */
   readonly allowsHostMounts?: boolean;
   /** A larger log is moved to `.1` and starts empty. */

@@ -232,7 +232,7 @@ class DockerRuntime implements Runtime {
       await refusePrivilegedMounts([...container.mounts, ...models], await this.#mountGuard(container));
       await refuseDisks(container.devices);
     }
-    const { env, bearer } = await givenTo(workload);
+    const { env, bearer } = await givenTo(workload, this.#options.secrets);
     const id = await makeContainer(this.#daemon, nameFor(workload, instance), (name) =>
       containerOptions(workload, container, {
         name,

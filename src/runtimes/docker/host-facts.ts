@@ -2,7 +2,7 @@ import { readdir, readlink, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Container } from "../../api/workload.ts";
 import { BadWorkload } from "../start-failure.ts";
-import { isWithin } from "../within.ts";
+import { isWithin } from "../../lib/within.ts";
 import type { Daemon } from "./daemon.ts";
 
 /** Facts of this machine that a container's settings depend on. */

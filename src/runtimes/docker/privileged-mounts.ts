@@ -2,7 +2,7 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Container } from "../../api/workload.ts";
 import { BadWorkload } from "../start-failure.ts";
-import { isWithin } from "../within.ts";
+import { isWithin } from "../../lib/within.ts";
 
 /** The kernel's own trees: write access, and often read access, gives control of the machine. */
 const kernelTrees = ["/proc", "/sys", "/dev", "/boot"];

@@ -3,6 +3,7 @@ import type { Container, Observed, Workload } from "../../api/workload.ts";
 import { apiVersion } from "../../api/names.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import type { ApiClient } from "../../lib/kubernetes/client.ts";
+import type { SecretPlaces } from "../../lib/secret-file.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import type { RemoveOptions, Runtime, StartOptions } from "../runtime.ts";
@@ -30,6 +31,8 @@ export interface KubernetesRuntimeOptions {
   /** Closed with the runtime. */
   readonly client: ApiClient;
   readonly site: Omit<PodSite, "namespace">;
+  /** The files that `valueFrom.file` may name; absent: any but a service account's. */
+  readonly secrets?: SecretPlaces;
   readonly signal?: AbortSignal;
 }
 
@@ -57,7 +60,7 @@ class KubernetesRuntime implements Runtime {
   readonly #adopted = new PodMemory<number>();
   readonly #closing = new AbortController();
 
-  constructor({ client, site }: KubernetesRuntimeOptions) {
+  constructor({ client, site, secrets }: KubernetesRuntimeOptions) {
     this.#client = client;
     this.#site = { ...site, namespace: client.namespace };
     this.#view = new PodView({
@@ -66,7 +69,7 @@ class KubernetesRuntime implements Runtime {
       onSlot: (slot) => this.#subscribers.notify(slot),
       onAnswering: () => this.#answering.notify(),
     });
-    this.#secrets = new PodSecrets(this.#view);
+    this.#secrets = new PodSecrets(this.#view, secrets);
   }
 
   async tried(signal: AbortSignal | undefined): Promise<void> {

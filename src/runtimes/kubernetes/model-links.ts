@@ -1,7 +1,7 @@
 import { realpath } from "node:fs/promises";
 import type { Container } from "../../api/workload.ts";
 import { BadWorkload } from "../start-failure.ts";
-import { isWithin } from "../within.ts";
+import { isWithin } from "../../lib/within.ts";
 import type { ModelVolume } from "./pod-volumes.ts";
 
 /**

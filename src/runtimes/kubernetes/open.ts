@@ -2,6 +2,7 @@ import type { Config } from "../../api/config.ts";
 import { openApiClient } from "../../lib/kubernetes/client.ts";
 import { fencedClient } from "../../lib/kubernetes/fenced-client.ts";
 import { connect, NoConnection } from "../../lib/kubernetes/connection.ts";
+import { secretPlaces } from "../../lib/secret-file.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import type { Runtime } from "../runtime.ts";
 import { openKubernetesRuntime } from "./kubernetes.ts";
@@ -21,7 +22,10 @@ export async function openPodRuntime({
   signal,
   check = () => undefined,
 }: {
-  readonly config: Pick<Config, "modelsDir" | "podModels" | "allowHostMounts">;
+  readonly config: Pick<
+    Config,
+    "modelsDir" | "podModels" | "allowHostMounts" | "secretsDir" | "stateDir" | "configDir"
+  >;
   readonly instance: string;
   readonly env: NodeJS.ProcessEnv;
   readonly signal: AbortSignal;
@@ -42,6 +46,7 @@ export async function openPodRuntime({
       ...(models === undefined ? {} : { models }),
       ...(node === undefined ? {} : { node }),
     },
+    secrets: secretPlaces(config),
     signal,
   });
 }

@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "../../lib/record.ts";
 import { BadWorkload } from "../start-failure.ts";
-import { isWithin } from "../within.ts";
+import { isWithin } from "../../lib/within.ts";
 import { isPodName } from "./pod-label.ts";
 import type { ModelVolume } from "./pod-volumes.ts";
 

@@ -2,6 +2,7 @@ import { bearerSchema, type SecretKeyRef, type Workload } from "../../api/worklo
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes } from "../../lib/kubernetes/client.ts";
 import { texts } from "../../lib/kubernetes/object.ts";
+import type { SecretPlaces } from "../../lib/secret-file.ts";
 import { isRecord } from "../../lib/record.ts";
 import { givenTo, type Given } from "../process/child.ts";
 import { PodMemory } from "./pod-memory.ts";
@@ -21,10 +22,12 @@ export class SecretMissing extends Error {
 /** The Secrets beside Pods: each has its Pod's name, and holds the bearer that the engine requires. */
 export class PodSecrets {
   readonly #view: PodView;
+  readonly #places: SecretPlaces | undefined;
   readonly #bearers = new PodMemory<string>();
 
-  constructor(view: PodView) {
+  constructor(view: PodView, places: SecretPlaces | undefined) {
     this.#view = view;
+    this.#places = places;
   }
 
   /**
@@ -39,7 +42,7 @@ export class PodSecrets {
       if (!isReference) env[key] = value;
       else if (key === name) env[key] = await this.#read(key, value.secretKeyRef);
     }
-    return await givenTo({ ...workload, env });
+    return await givenTo({ ...workload, env }, this.#places);
   }
 
   /** The bearer of an adopted Pod comes from its Secret, once. */

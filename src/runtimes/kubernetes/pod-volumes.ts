@@ -2,7 +2,7 @@ import type { V1Volume, V1VolumeMount } from "@kubernetes/client-node";
 import type { Container } from "../../api/workload.ts";
 import type { Written } from "../../lib/kubernetes/written.ts";
 import { BadWorkload } from "../start-failure.ts";
-import { isWithin } from "../within.ts";
+import { isWithin } from "../../lib/within.ts";
 
 /** The volume that holds the models: the operator's own models directory, at the same path in every engine. */
 export interface ModelVolume {

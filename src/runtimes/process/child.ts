@@ -5,7 +5,8 @@ import { userInfo } from "node:os";
 import { dirname } from "node:path";
 import { bearerSchema, type EnvValue, type Workload } from "../../api/workload.ts";
 import { readEntry } from "../../lib/process-identity.ts";
-import { readSmallText, UnfitFile } from "../../lib/small-file.ts";
+import { readSecret, type SecretPlaces } from "../../lib/secret-file.ts";
+import { UnfitFile } from "../../lib/small-file.ts";
 import type { Ended } from "./exits.ts";
 import { labelVariables, type Label } from "./label.ts";
 import { BadWorkload, LogUnavailable } from "../start-failure.ts";
@@ -32,6 +33,7 @@ export interface Given {
  */
 export async function environmentFor(
   workload: Workload,
+  secrets: SecretPlaces | undefined,
   inherited: NodeJS.ProcessEnv,
   label: Label,
   { user, stateDir }: { readonly user: EngineUser | undefined; readonly stateDir: string },
@@ -41,7 +43,7 @@ export async function environmentFor(
   environment["HOME"] = home;
   // Python's setproctitle would otherwise overwrite the environment with the title, and our label with it.
   environment["SPT_NOENV"] = "1";
-  const { env, ...bearer } = await givenTo(workload);
+  const { env, ...bearer } = await givenTo(workload, secrets);
   return { env: { ...environment, ...env, ...labelVariables(label) }, ...bearer };
 }
 
@@ -67,9 +69,9 @@ export function inheritedPart(inherited: NodeJS.ProcessEnv): Record<string, stri
  * the manifest is the engine's; an empty one leaves the engine without. Throws BadWorkload, naming the variable, for an
  * unreadable value.
  */
-export async function givenTo(workload: Workload): Promise<Given> {
+export async function givenTo(workload: Workload, secrets: SecretPlaces | undefined): Promise<Given> {
   const env: Record<string, string> = {};
-  for (const [name, value] of Object.entries(workload.env)) env[name] = await resolved(name, value);
+  for (const [name, value] of Object.entries(workload.env)) env[name] = await resolved(name, value, secrets);
   const name = workload.bearer?.env;
   if (name === undefined) return { env };
   const own = env[name];
@@ -86,14 +88,14 @@ export async function givenTo(workload: Workload): Promise<Given> {
 }
 
 /** Never quotes the value: it may be a secret, and the message is published. */
-async function resolved(name: string, value: EnvValue): Promise<string> {
+async function resolved(name: string, value: EnvValue, secrets: SecretPlaces | undefined): Promise<string> {
   let text: string;
   if (typeof value === "string") text = value;
   else if ("secretKeyRef" in value) {
     throw new BadWorkload(`env.${name}: a key of a Secret reaches Pods alone: use valueFrom.file`);
   } else {
     try {
-      text = (await readSmallText(value.file, variableLimitBytes)).replace(/\r?\n$/, "");
+      text = (await readSecret(value.file, variableLimitBytes, secrets)).replace(/\r?\n$/, "");
     } catch (error) {
       const why = error instanceof UnfitFile ? `: ${error.message}` : "";
       throw new BadWorkload(`env.${name}: its file cannot be read${why}`, { cause: error });

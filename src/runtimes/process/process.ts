@@ -7,6 +7,7 @@ import type { ProcessRecord } from "../../api/process-record.ts";
 import type { Exit, Observed, Workload } from "../../api/workload.ts";
 import { bootId } from "../../lib/boot-id.ts";
 import { pidNamespace, readProc } from "../../lib/process-identity.ts";
+import type { SecretPlaces } from "../../lib/secret-file.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { environmentFor, startChild, type Given, type StartedChild } from "./child.ts";
 import { EngineGroup } from "./engine-group.ts";
@@ -19,7 +20,7 @@ import { LogCap } from "./log-cap.ts";
 import { findLostEngines } from "./lost-engines.ts";
 import { ProcessRecords, recordKey } from "./records.ts";
 import type { HostPorts } from "../host-ports.ts";
-import type { EngineOwner, RemoveOptions, Runtime } from "../runtime.ts";
+import type { EngineOwner, RemoveOptions, Runtime, RuntimeTraits } from "../runtime.ts";
 import { hostPorts } from "./host-ports.ts";
 import { processTraits } from "./traits.ts";
 import { SocketWatch } from "./socket-watch.ts";
@@ -32,6 +33,10 @@ export interface ProcessRuntimeOptions {
   readonly instance: string;
   /** Runs engines as this user; only as root. */
   readonly engineUser?: string;
+  /** Why slots may not run as processes here: earlier engines are still found and ended. Absent: they may. */
+  readonly refusal?: string;
+  /** The files that `valueFrom.file` may name; absent: any but a service account's. */
+  readonly secrets?: SecretPlaces;
   /** Throws where this operator may not act any more; called before anything is started, signalled or written. */
   readonly check?: () => void;
   /** A larger log is moved to `.1` and starts empty. */
@@ -62,7 +67,7 @@ interface OwnChild {
 }
 
 class ProcessRuntime implements Runtime {
-  readonly traits = processTraits;
+  readonly traits: RuntimeTraits;
   readonly hostPorts: HostPorts;
   readonly #options: ProcessRuntimeOptions;
   readonly #records: ProcessRecords;
@@ -77,6 +82,7 @@ class ProcessRuntime implements Runtime {
   readonly #closing = new AbortController();
 
   constructor(options: ProcessRuntimeOptions, records: ProcessRecords, trust: Trust) {
+    this.traits = { ...processTraits, ...(options.refusal === undefined ? {} : { refusal: options.refusal }) };
     this.#options = options;
     this.#records = records;
     this.#trust = trust;
@@ -163,9 +169,9 @@ class ProcessRuntime implements Runtime {
   }
 
   async #start(workload: Workload, label: Label): Promise<StartedChild & Pick<Given, "bearer">> {
-    const { inherited, engineUser } = this.#options;
+    const { inherited, engineUser, secrets } = this.#options;
     const user = await findUser(engineUser);
-    const { env, ...bearer } = await environmentFor(workload, inherited ?? process.env, label, {
+    const { env, ...bearer } = await environmentFor(workload, secrets, inherited ?? process.env, label, {
       user,
       stateDir: this.#options.stateDir,
     });

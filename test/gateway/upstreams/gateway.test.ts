@@ -390,4 +390,12 @@ describe("a check of a provider", () => {
     }
     assert.equal((await gateway.post("/api/upstreams/nobody/check", {})).status, 404);
   });
+
+  it("says which files hold keys", async () => {
+    const auth = { type: "bearer", valueFrom: { file: "/etc/hostname" } };
+    const declared = acme({ baseUrl: "http://127.0.0.1:1/v1", auth });
+    await using gateway = await startGateway({ registry: { upstreams: declared }, env: { SVC_SECRETS_DIR: "/keys" } });
+    const problem = "the file /etc/hostname holds no key: only files below /keys are read (SVC_SECRETS_DIR)";
+    assert.partialDeepStrictEqual(await checkOf(gateway), { ok: false, problem });
+  });
 });

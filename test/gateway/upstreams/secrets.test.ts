@@ -55,6 +55,17 @@ describe("secret in a file", () => {
     assert.equal(await secret.read(), "two");
   });
 
+  it("is below the installation's directory, or is not read", async () => {
+    await using dir = await tempDir();
+    const path = join(dir.path, "key");
+    await writeFile(path, "one");
+    const openIn = (below: string): Secret =>
+      openSecret({ file: path }, { env: {}, now: () => 0, places: { below, never: [] } });
+    assert.equal(await value(openIn(dir.path)), "one");
+    const refused = `the file ${path} holds no key: only files below /run/keys are read (SVC_SECRETS_DIR)`;
+    assert.equal(await problem(openIn("/run/keys")), refused);
+  });
+
   it("follows links that are swapped", async () => {
     await using dir = await tempDir();
     for (const name of ["one", "two"]) {

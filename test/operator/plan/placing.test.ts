@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { loadConfig } from "../../../src/api/config.ts";
 import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../../src/api/slot.ts";
 import type { EngineHost } from "../../../src/engines/engine.ts";
 import { serverFacts } from "../../../src/engines/server-facts.ts";
 import { devicesBehind } from "../../../src/engines/placement.ts";
 import { place } from "../../../src/operator/plan/placing.ts";
+import { openRuntimes } from "../../../src/runtimes/registry.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { observed, published } from "../fixture.ts";
 import { ManualClock } from "../../doubles/clock.ts";
 import { RuntimeDouble } from "../../doubles/runtime.ts";
@@ -25,6 +28,30 @@ const reasons: readonly [string, EngineHost, SlotSpecInput, string, string][] = 
   ["a backend that is named", server(without), slot({ backend: "cuda" }), "cuda", "the spec"],
   ["a command of the manifest's", embedded, slot({ command: ["serve"] }), "cuda", "there is an NVIDIA driver"],
 ];
+
+it("a slot of a cluster is no process unless the installation allows it", async () => {
+  await using directory = await tempDir();
+  const paths = { SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path, SVC_STORE: "kubernetes" };
+  const places = { isRoot: false, home: directory.path, xdgConfigHome: undefined, xdgStateHome: undefined };
+  const refusals = [];
+  for (const more of [{ SVC_RUNTIME: "docker" }, { SVC_RUNTIME: "docker", SVC_ALLOW_PROCESSES: "1" }]) {
+    const { config } = loadConfig(
+      { ...paths, SVC_DOCKER_HOST: `unix://${directory.path}/none.sock`, ...more },
+      {},
+      places,
+    );
+    assert.ok(config !== undefined);
+    await using runtime = await openRuntimes(config, "test", [], { env: {} });
+    const images = { shipped: {}, lock: () => ({}), record: async () => undefined };
+    const dependencies = { machine: noDevicesHere, images, runtime, defaultRuntime: config.runtime, host: embedded };
+    const spec = completeSlot("a", slotSpecSchema.parse(slot({ runtime: "process" })));
+    refusals.push(place(dependencies, "a", spec, undefined, []).refusal);
+  }
+  const message =
+    "runtime process is not allowed in this cluster: the engine would run beside the operator, with its rights; " +
+    "use runtime kubernetes, or start the operator with SVC_ALLOW_PROCESSES=1";
+  assert.deepEqual(refusals, [{ reason: "NoRuntime", message }, undefined]);
+});
 
 describe("the backend that auto takes on a machine with an NVIDIA driver", () => {
   const machine = { ...noDevicesHere, devicesFor: () => devicesBehind("cuda") };

@@ -139,7 +139,8 @@ it("the runtime of an operator asks whether it leads right before a Pod is made"
   const check = (): void => {
     if (isLost) throw new Error("another operator leads");
   };
-  const config = { modelsDir: "/models", podModels: undefined, allowHostMounts: false };
+  const paths = { modelsDir: "/models", stateDir: "/state", configDir: "/config" };
+  const config = { ...paths, podModels: undefined, allowHostMounts: false };
   const how = { config, instance: "home", env: { KUBECONFIG }, signal: AbortSignal.timeout(100), check };
   {
     await using runtime = await openPodRuntime(how);

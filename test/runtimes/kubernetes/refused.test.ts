@@ -41,6 +41,17 @@ it("a Secret of its bearer that does not exist yet is named, and is no fault of 
   assert.ok(api.get("/api/v1/namespaces/berth/pods/berth-primary-main-0") !== undefined);
 });
 
+it("a file outside of the installation's directory reaches no Pod", async () => {
+  const api = new ApiDouble();
+  const secrets = { below: "/etc/berth/secrets", never: [] };
+  await using runtime = await openKubernetesRuntime({ client: api, site, secrets });
+  await runtime.ensure({ ...workload, env: { KEY: { file: "/etc/hostname" } }, container: llama });
+  const [refused] = await runtime.observe(workload.slot);
+  const message = "env.KEY: its file cannot be read: only files below /etc/berth/secrets are read (SVC_SECRETS_DIR)";
+  assert.deepEqual([refused?.exit?.reason, refused?.exit?.message], ["StartFailed", message]);
+  assert.ok(!api.seen.some((each) => each.startsWith("POST")));
+});
+
 const secretPath = "/api/v1/namespaces/berth/secrets/berth-primary-main-0";
 
 /** Starts the slot with a bearer; the double gives its Pod the time that an API server gives. */
