@@ -68,3 +68,13 @@ export const portsSchema = z.union([
     })
     .pipe(portRange),
 ]);
+
+/** A volume of Pods. */
+export const podVolumeSchema = z
+  .string()
+  .regex(/^(claim:[a-z0-9]([a-z0-9.-]*[a-z0-9])?|path:\/.*)$/, "claim:NAME, or path:/DIRECTORY of the node");
+
+/** The address of a server, without credentials: no request would have them, and the log of its refusal would show them. */
+export const plainUrlSchema = z
+  .url({ protocol: /^https?$/ })
+  .refine((url) => !URL.parse(url)?.username && !URL.parse(url)?.password, "must hold no user and no password");

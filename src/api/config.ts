@@ -1,7 +1,17 @@
 import { z } from "zod";
 import { runtimeKinds, slotNameSchema, slotPorts } from "./names.ts";
 import { isLibrarys } from "./plain-issue.ts";
-import { bool, bytesSchema, list, origins, part, portsSchema, whole } from "./config-values.ts";
+import {
+  bool,
+  bytesSchema,
+  list,
+  origins,
+  part,
+  plainUrlSchema,
+  podVolumeSchema,
+  portsSchema,
+  whole,
+} from "./config-values.ts";
 import { standardReceiver } from "./standard-receiver.ts";
 import { problemsOf } from "./problems.ts";
 import { didYouMean, nearest } from "./nearest.ts";
@@ -61,10 +71,7 @@ export const configShape = {
   requestBodies: bool
     .default(false)
     .describe("/api/requests shows the bodies of the last requests to admins, without what looks like a secret"),
-  tracesEndpoint: z
-    .url({ protocol: /^https?$/ })
-    // No request would have them, and the log of its refusal would show them.
-    .refine((url) => !URL.parse(url)?.username && !URL.parse(url)?.password, "must hold no user and no password")
+  tracesEndpoint: plainUrlSchema
     .optional()
     .describe(
       "Base address of an OTLP/HTTP receiver of traces, such as http://127.0.0.1:4318; absent: OTEL_EXPORTER_OTLP_ENDPOINT, else none",
@@ -103,15 +110,22 @@ export const configShape = {
     .regex(/^unix:\/\/\/.+/, "a socket of this machine, as unix:///run/docker.sock")
     .optional()
     .describe("Socket of Docker or Podman; absent: DOCKER_HOST, else unix:///var/run/docker.sock"),
-  podModels: z
-    .string()
-    .regex(/^(claim:[a-z0-9]([a-z0-9.-]*[a-z0-9])?|path:\/.*)$/, "claim:NAME, or path:/DIRECTORY of the node")
+  podModels: podVolumeSchema
     .optional()
     .describe(
       "Volume of Pods that is the models directory, claim:NAME or path:/DIRECTORY; absent: path: and modelsDir",
     ),
+  podVolumes: list
+    .pipe(z.array(podVolumeSchema))
+    .default([])
+    .describe("Volumes that Pods of slots may mount beside the models, each claim:NAME or path:/DIRECTORY of the node"),
+  podLabels: list
+    .default([])
+    .describe("Labels and annotations that a podTemplate may set, such as team or kueue.x-k8s.io/ for all below it"),
   llamaImage: z.string().min(1).optional().describe("Image that runs llama slots instead of the shipped ones"),
-  allowHostMounts: bool.default(false).describe("Slots may mount /, /proc, the container engine's socket and the like"),
+  allowHostMounts: bool
+    .default(false)
+    .describe("Slots may mount /, /proc and the like, and a podTemplate may have any field"),
   allowProcesses: bool
     .default(false)
     .describe(

@@ -85,6 +85,8 @@ describe("configuration", () => {
       logLevel: "info",
       allowHostMounts: false,
       allowProcesses: false,
+      podVolumes: [],
+      podLabels: [],
       accessLogPart: 1,
       tracesPart: 0.1,
       requestBodies: false,

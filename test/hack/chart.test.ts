@@ -45,6 +45,23 @@ describe("the chart", () => {
     assert.deepEqual(pathsOfValues(yamlAt("values.yaml"), schema).toSorted(), wanted.toSorted());
   });
 
+  it("selects its own Pods by a label that no podTemplate of a Slot may set", () => {
+    const text = (file: string): string => readFileSync(join(chart, "templates", file), "utf8");
+    const [, selector = ""] = /define "berth\.selector"([\s\S]*?)end -\}\}/.exec(text("_helpers.tpl")) ?? [];
+    assert.match(selector, /^berth\.dev\/part: /m);
+    // Those of the gateway, the operator and their policies; engines are those with a slot.
+    const selectors = ["gateway.yaml", "operator.yaml", "network-policy.yaml"].flatMap((file) =>
+      text(file)
+        .split("\n")
+        .filter((line) => /^ +matchLabels:|^ {2}selector: \S/.test(line)),
+    );
+    assert.ok(selectors.length > 8);
+    assert.deepEqual(
+      selectors.filter((line) => !line.includes('include "berth.selector"')),
+      [],
+    );
+  });
+
   it("is of the program's version", () => {
     const program: unknown = JSON.parse(readFileSync(join(chart, "../../package.json"), "utf8"));
     const { version, appVersion } = yamlAt("Chart.yaml");

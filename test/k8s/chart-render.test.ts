@@ -223,6 +223,7 @@ describe("the chart", () => {
           "app.kubernetes.io/name": "berth",
           "app.kubernetes.io/instance": "berth",
           "app.kubernetes.io/component": component,
+          "berth.dev/part": component,
         },
       },
     });

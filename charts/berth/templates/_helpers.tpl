@@ -25,12 +25,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 
-{{- /* (list $ "gateway"): what selects the Pods of a part, for good. */ -}}
+{{- /* (list $ "gateway"): what selects the Pods of a part, for good. No podTemplate of a Slot may set berth.dev/part. */ -}}
 {{- define "berth.selector" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ default $root.Chart.Name $root.Values.nameOverride }}
 app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
+berth.dev/part: {{ index . 1 }}
 {{- end -}}
 
 {{- define "berth.image" -}}

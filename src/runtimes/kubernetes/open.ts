@@ -24,7 +24,7 @@ export async function openPodRuntime({
 }: {
   readonly config: Pick<
     Config,
-    "modelsDir" | "podModels" | "allowHostMounts" | "secretsDir" | "stateDir" | "configDir"
+    "modelsDir" | "podModels" | "podVolumes" | "podLabels" | "allowHostMounts" | "secretsDir" | "stateDir" | "configDir"
   >;
   readonly instance: string;
   readonly env: NodeJS.ProcessEnv;
@@ -42,6 +42,8 @@ export async function openPodRuntime({
     site: {
       instance,
       allowsHostMounts: config.allowHostMounts,
+      volumes: config.podVolumes,
+      labels: config.podLabels,
       user: process.getuid?.() || nobody,
       ...(models === undefined ? {} : { models }),
       ...(node === undefined ? {} : { node }),

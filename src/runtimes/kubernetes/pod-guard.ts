@@ -3,37 +3,9 @@ import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "../../lib/record.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { isWithin } from "../../lib/within.ts";
+import { beyondAllowed } from "./pod-fields.ts";
 import { isPodName } from "./pod-label.ts";
 import type { ModelVolume } from "./pod-volumes.ts";
-
-/** Access to one of these gives control of the node, wherever in the tree above them it begins. */
-const guardedTrees = [
-  "/proc",
-  "/sys",
-  "/dev",
-  "/boot",
-  "/etc",
-  "/run",
-  "/var/run",
-  "/var/lib/kubelet",
-  "/var/lib/rancher",
-  "/var/lib/containerd",
-  "/var/lib/docker",
-  "/var/lib/containers",
-  "/var/lib/etcd",
-  // The administrator's keys: of microk8s, k0s, minikube.
-  "/var/snap",
-  "/var/lib/k0s",
-  "/var/lib/minikube",
-];
-
-/** Files that the node itself executes or trusts: reading them is common (drivers, certificates), writing is control. */
-const systemTrees = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt/cni", "/root", "/var/spool/cron"];
-
-const shared = ["hostNetwork", "hostPID", "hostIPC"] as const;
-
-/** Each is enough to leave a container. */
-const strong = new Set(["ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE", "SYS_RAWIO", "DAC_READ_SEARCH", "BPF"]);
 
 /** The store's own Secrets (`src/store/kubernetes`): the bearers of every engine, and the records of tokens. */
 const ownSecrets = ["berth-bearers", "berth-tokens"];
@@ -45,60 +17,56 @@ interface OwnParts {
   readonly podName: string;
   /** The Secrets that the manifest's variables name: the operator itself reads that of a bearer. */
   readonly secrets: readonly string[];
+  /** The volumes that Berth has added by itself, which a template may have changed since. */
   readonly own: readonly unknown[];
+  /** The volume of every slot's models. */
   readonly models: ModelVolume | undefined;
+  /** What else Pods of slots may mount: `claim:NAME`, or `path:/DIRECTORY` of the node. */
+  readonly volumes: readonly string[];
+  /** Berth has made the engine privileged. */
   readonly isPrivileged: boolean;
 }
 
 /**
- * Throws BadWorkload, naming the field, for a Pod that would give its node, or the operator's own rights, to whoever may
- * write Slots. `own`: the volumes that Berth has added by itself, which a template may have changed since; `models`: the
- * volume of every slot's models; `isPrivileged`: Berth has made the engine so. A path is judged by its name alone: the
+ * Throws BadWorkload, naming the field, for a Pod that could give its node, or the operator's own rights, to whoever may
+ * write Slots: fields and volumes are those of lists, everything else is refused. A path is judged by its name alone: the
  * operator does not see the links of a node.
  */
 export function refuseNodeAccess(
   spec: Readonly<Record<string, unknown>>,
-  { podName, secrets, own, models, isPrivileged }: OwnParts,
+  { podName, secrets, own, models, volumes, isPrivileged }: OwnParts,
 ): void {
-  for (const field of shared) if (spec[field] === true) refuse(`podTemplate.spec.${field}`);
-  // Without the field the token is mounted, too: a template may have removed it.
-  if (spec["automountServiceAccountToken"] !== false) refuse("podTemplate.spec.automountServiceAccountToken");
+  const field = beyondAllowed(spec, { isEnginePrivileged: isPrivileged });
+  if (field !== undefined) refuse(`podTemplate.spec.${field}`);
   const secret = [...secrets, ...secretsIn(spec)].find(
     (name) => ownSecrets.includes(name) || (name !== podName && isPodName(name)),
   );
-  if (secret !== undefined)
-    throw new BadWorkload(
-      `the Secret ${secret} would give the Pod the credentials of this installation; ` +
-        "start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it",
-    );
+  if (secret !== undefined) refuse(`the Secret ${secret} with credentials of this installation`);
   for (const volume of records(spec["volumes"])) {
     if (models !== undefined && leadsTo(volume, models.source)) refuseWrites(spec, volume);
-    const { name, hostPath } = volume;
-    if (hasServiceAccountToken(volume)) refuse(`podTemplate.spec.volumes: ${String(name)}: a service account token`);
-    if (!isRecord(hostPath) || typeof hostPath["path"] !== "string") continue;
     if (own.some((each) => isDeepStrictEqual(each, volume))) continue;
-    const { path } = hostPath;
-    if (path.split("/").includes("..")) throw new BadWorkload(`mounts: write ${path} without ".."`);
-    const plain = plainPath(path);
-    const tree = guardedTrees.find((each) => isWithin(plain, each) || isWithin(each, plain));
-    const system = systemTrees.find((each) => isWithin(plain, each) || isWithin(each, plain));
-    const found = tree ?? (writersOf(spec, volume).length > 0 ? system : undefined);
-    const how = found === tree ? "" : " for writing";
-    if (found !== undefined) refuse(`the mount of ${path}${how}${found === plain ? "" : `, because of ${found},`}`);
+    const { hostPath, persistentVolumeClaim: claim } = volume;
+    if (isRecord(hostPath)) refusePath(String(hostPath["path"]), models, volumes);
+    if (!isRecord(claim)) continue;
+    const name = String(claim["claimName"]);
+    const isModels = models !== undefined && "claim" in models.source && name === models.source.claim;
+    if (!isModels && !volumes.includes(`claim:${name}`))
+      refuse(`the claim ${name}`, `name claim:${name} in SVC_POD_VOLUMES`);
   }
   for (const list of ["containers", "initContainers"] as const)
     for (const { name, securityContext } of records(spec[list])) {
-      if (!isRecord(securityContext)) continue;
-      const place = `podTemplate.spec.${list}: ${String(name)}`;
-      if (securityContext["privileged"] === true && !(isPrivileged && name === "engine"))
-        refuse(`${place}: privileged`);
-      if (securityContext["privileged"] === true) refuseRoot(spec, securityContext, place);
-      const { capabilities } = securityContext;
-      const added: readonly unknown[] =
-        isRecord(capabilities) && Array.isArray(capabilities["add"]) ? capabilities["add"] : [];
-      const capability = added.filter((each) => typeof each === "string").find(isStrong);
-      if (capability !== undefined) refuse(`${place}: the capability ${capability}`);
+      if (isRecord(securityContext) && securityContext["privileged"] === true)
+        refuseRoot(spec, securityContext, `podTemplate.spec.${list}: ${String(name)}`);
     }
+}
+
+function refusePath(path: string, models: ModelVolume | undefined, volumes: readonly string[]): void {
+  if (path.split("/").includes("..")) throw new BadWorkload(`mounts: write ${path} without ".."`);
+  const plain = plainPath(path);
+  const listed = volumes.flatMap((each) => (each.startsWith("path:") ? [each.slice(5)] : []));
+  const directories = models !== undefined && "path" in models.source ? [...listed, models.source.path] : listed;
+  if (directories.some((each) => isWithin(plain, plainPath(each)))) return;
+  refuse(`the mount of ${path}`, `name path:${plain} in SVC_POD_VOLUMES`);
 }
 
 /** Groups that own memory and disks of a node: root, disk, and Debian's kmem. */
@@ -152,16 +120,6 @@ function writersOf(
   );
 }
 
-/** Container runtimes take a capability's name in any case, and with or without its prefix. */
-function isStrong(capability: string): boolean {
-  return strong.has(capability.toUpperCase().replace(/^CAP_/, ""));
-}
-
-/** By its own volume a Pod gets the token that `automountServiceAccountToken` would mount. */
-function hasServiceAccountToken({ projected }: Readonly<Record<string, unknown>>): boolean {
-  return isRecord(projected) && records(projected["sources"]).some(({ serviceAccountToken: token }) => isRecord(token));
-}
-
 /** The names of all Secrets that the Pod's volumes and variables read. */
 function secretsIn(spec: Readonly<Record<string, unknown>>): readonly string[] {
   const at = (value: unknown, ...path: readonly string[]): unknown =>
@@ -179,10 +137,10 @@ function secretsIn(spec: Readonly<Record<string, unknown>>): readonly string[] {
   return [...volumes, ...variables].filter((name) => typeof name === "string");
 }
 
-function refuse(what: string): never {
+function refuse(what: string, remedy?: string): never {
   throw new BadWorkload(
-    `${what} would give the Pod its node or the operator's rights; ` +
-      "start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it",
+    `${what} is not allowed in Pods of slots: ` +
+      `${remedy === undefined ? "" : `${remedy}, or `}start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it`,
   );
 }
 

@@ -1,7 +1,6 @@
 import { processRoles, slotNameSchema } from "../../api/names.ts";
 import { readOrdinal, type SlotProcess } from "../../api/process-ref.ts";
 import type { Workload } from "../../api/workload.ts";
-import { isRecord } from "../../lib/record.ts";
 
 /** Identifies a Pod as ours; a Pod without it is never touched. */
 export interface PodLabel extends SlotProcess {
@@ -90,7 +89,7 @@ export function podLabelIn(
   };
 }
 
-/** Fields that a template may not change: by these the Pod is found again. */
-export function ownKeys(map: unknown): Record<string, unknown> {
-  return isRecord(map) ? Object.fromEntries(Object.entries(map).filter(([key]) => key.startsWith(podPrefix))) : {};
+/** Whether the label or annotation is Berth's: by these a Pod is found again, and the chart's selectors use them. */
+export function isOwnKey(key: string): boolean {
+  return key.startsWith(podPrefix);
 }

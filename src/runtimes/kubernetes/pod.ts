@@ -6,7 +6,7 @@ import type { Given } from "../process/child.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { strategicMerge } from "./merge.ts";
 import { devicesOf } from "./pod-devices.ts";
-import { ownKeys, podAnnotations, podLabels, podName } from "./pod-label.ts";
+import { isOwnKey, podAnnotations, podLabels, podName } from "./pod-label.ts";
 import { refuseNodeAccess } from "./pod-guard.ts";
 import { pinned } from "./pod-node.ts";
 import { isOnNode } from "./in-cluster.ts";
@@ -27,8 +27,12 @@ export interface PodSite {
   readonly models?: ModelVolume;
   /** The operator's node, where the models are a directory of that node. */
   readonly node?: string;
-  /** Pods may have the node's files, network and rights. */
+  /** Pods may have the node's files, network and rights, and any label. */
   readonly allowsHostMounts?: boolean;
+  /** Volumes beside the models that Pods may have: `claim:NAME`, or `path:/DIRECTORY` of the node. */
+  readonly volumes?: readonly string[];
+  /** Labels and annotations that templates may set: a key, or a prefix that ends in a slash. */
+  readonly labels?: readonly string[];
   /** The user and group of engines: they may read what the operator has fetched. */
   readonly user: number;
 }
@@ -119,7 +123,7 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
       volumes,
     },
   } satisfies Written<V1Pod>;
-  const merged = templated(generated, container.pod?.template);
+  const merged = templated(generated, container.pod?.template, site);
   const pod = site.node !== undefined && isOnNode(site) ? pinned(merged, site.node) : merged;
   if (site.allowsHostMounts !== true && isRecord(pod["spec"]))
     refuseNodeAccess(pod["spec"], {
@@ -127,6 +131,7 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
       secrets: secretsNamed(workload),
       own,
       models: site.models,
+      volumes: site.volumes ?? [],
       isPrivileged: devices.paths.length > 0,
     });
   return {
@@ -205,7 +210,11 @@ function containerSecurity({ capabilities, isRootReadOnly }: Container, devices:
 }
 
 /** The manifest's template over the Pod; what identifies the Pod stays. */
-function templated(pod: Readonly<Record<string, unknown>>, template: unknown): Readonly<Record<string, unknown>> {
+function templated(
+  pod: Readonly<Record<string, unknown>>,
+  template: unknown,
+  site: PodSite,
+): Readonly<Record<string, unknown>> {
   if (template === undefined) return pod;
   if (!isRecord(template)) throw new BadWorkload("podTemplate: a map with metadata and spec, as of a Pod");
   const unknown = Object.keys(template).find((key) => key !== "metadata" && key !== "spec");
@@ -224,11 +233,37 @@ function templated(pod: Readonly<Record<string, unknown>>, template: unknown): R
     ...pod,
     metadata: {
       ...before,
-      labels: { ...mapIn(metadata, "labels"), ...ownKeys(before["labels"]) },
-      annotations: { ...mapIn(metadata, "annotations"), ...ownKeys(before["annotations"]) },
+      labels: withAllowed(mapIn(before, "labels"), mapIn(metadata, "labels"), site, "labels"),
+      annotations: withAllowed(mapIn(before, "annotations"), mapIn(metadata, "annotations"), site, "annotations"),
     },
     spec: { ...spec, restartPolicy: specBefore["restartPolicy"] },
   };
+}
+
+/**
+ * Berth's own, and what the template adds. A label makes a Pod a backend of each Service that selects it, and a peer of
+ * NetworkPolicies: those below `berth.dev/` are never a template's, since the chart's selectors use them.
+ */
+function withAllowed(
+  own: Readonly<Record<string, unknown>>,
+  merged: Readonly<Record<string, unknown>>,
+  { labels = [], allowsHostMounts }: PodSite,
+  field: string,
+): Record<string, unknown> {
+  for (const [key, value] of Object.entries(merged)) {
+    if (value === own[key]) continue;
+    if (isOwnKey(key) || key in own) throw new BadWorkload(`podTemplate.metadata.${field}: ${key} belongs to Berth`);
+    if (
+      allowsHostMounts === true ||
+      labels.some((each) => key === each || (each.endsWith("/") && key.startsWith(each)))
+    )
+      continue;
+    throw new BadWorkload(
+      `podTemplate.metadata.${field}: ${key} is not allowed in Pods of slots: name it in SVC_POD_LABELS, ` +
+        "or start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it",
+    );
+  }
+  return { ...merged, ...own };
 }
 
 function mapIn(metadata: Readonly<Record<string, unknown>>, key: string): Record<string, unknown> {

@@ -104,6 +104,7 @@ const manifests: Readonly<Record<string, Case>> = {
     ...template({ nodeSelector: { "kubernetes.io/hostname": "tower" } }),
   },
   custom: {
+    site: { volumes: ["path:/mnt/data"] },
     workload: {
       slot: "coder",
       ordinal: 3,
@@ -123,11 +124,12 @@ const manifests: Readonly<Record<string, Case>> = {
     },
   },
   template: {
+    site: { labels: ["team", "note"] },
     container: {
       pod: {
         ...podNeeds,
         template: {
-          metadata: { labels: { team: "home", "berth.dev/slot": "other" }, annotations: { note: "mine" } },
+          metadata: { labels: { team: "home" }, annotations: { note: "mine" } },
           spec: {
             restartPolicy: "Never",
             runtimeClassName: "nvidia",
@@ -213,23 +215,23 @@ describe("the Pod of a workload", () => {
     [
       "the node's root",
       { container: { mounts: [mount("/")] } },
-      /^the mount of \/, because of \/proc, would give the Pod its node/,
+      /^the mount of \/ is not allowed in Pods of slots: name path:\/ in SVC_POD_VOLUMES, or start/,
     ],
     [
       "a socket of the container engine",
       { container: { mounts: [mount("/run/containerd/containerd.sock")] } },
-      /because of \/run,/,
+      /^the mount of \/run\/containerd\/containerd\.sock is not allowed/,
     ],
     [
       "the kubelet's files",
       { container: { mounts: [mount("//var/lib//kubelet/pods/")] } },
-      /because of \/var\/lib\/kubelet,/,
+      /^the mount of \/\/var\/lib\/\/kubelet\/pods\/ is not allowed/,
     ],
-    ...["/var/snap/microk8s/current/credentials", "/var/lib/k0s/pki", "/var/lib/minikube/certs"].map(
+    ...["/home/you", "/root", "/var/lib/cloud", "/var/lib/minikube/certs", "/srv/data"].map(
       (path): (typeof reaches)[number] => [
-        `the keys of the cluster at ${path}`,
+        `the node's directory ${path}`,
         { container: { mounts: [mount(path)] } },
-        /because of \/var\/(snap|lib\/k0s|lib\/minikube),/,
+        /^the mount of \S+ is not allowed in Pods of slots: name path:\S+ in SVC_POD_VOLUMES/,
       ],
     ),
     [
@@ -237,41 +239,83 @@ describe("the Pod of a workload", () => {
       { container: { mounts: [mount("/srv/../etc")] } },
       /^mounts: write \/srv\/\.\.\/etc without "\.\."$/,
     ],
-    ["the node's processes", template({ hostPID: true }), /^podTemplate\.spec\.hostPID would give/],
+    ...[
+      { hostPID: true },
+      { hostNetwork: true },
+      { hostIPC: true },
+      { hostUsers: true },
+      { nodeName: "control-plane" },
+      { serviceAccountName: "berth-operator" },
+      { serviceAccount: "berth-operator" },
+      { ephemeralContainers: [{ name: "x" }] },
+      { automountServiceAccountToken: true },
+    ].map((spec): (typeof reaches)[number] => [
+      `the Pod's ${Object.keys(spec)[0]}`,
+      template(spec),
+      new RegExp(`^podTemplate\\.spec\\.${Object.keys(spec)[0]} is not allowed in Pods of slots: start`),
+    ]),
+    ...[
+      { lifecycle: { postStart: { httpGet: { host: "169.254.169.254", path: "/", port: 80 } } } },
+      { readinessProbe: { httpGet: { host: "169.254.169.254" } } },
+      { ports: [{ containerPort: 1, hostPort: 80 }] },
+      { volumeMounts: [{ name: "tmp", mountPath: "/tmp", mountPropagation: "Bidirectional" }] },
+      { securityContext: { procMount: "Unmasked" } },
+      { securityContext: { seccompProfile: { type: "Unconfined" } } },
+      { volumeDevices: [{ name: "x", devicePath: "/dev/x" }] },
+    ].map((fields): (typeof reaches)[number] => [
+      `a container's ${JSON.stringify(fields)}`,
+      template({ initContainers: [{ name: "x", image: "y", ...fields }] }),
+      new RegExp(`^podTemplate\\.spec\\.initContainers\\[x\\]\\.${Object.keys(fields)[0]}\\S* is not allowed`),
+    ]),
+    ...["csi", "nfs", "ephemeral", "gcePersistentDisk"].map((kind): (typeof reaches)[number] => [
+      `a volume of the kind ${kind}`,
+      template({ volumes: [{ name: "x", [kind]: {} }] }),
+      new RegExp(`^podTemplate\\.spec\\.volumes\\[x\\]\\.${kind} is not allowed`),
+    ]),
     [
-      "the operator's rights",
-      template({ automountServiceAccountToken: true }),
-      /^podTemplate\.spec\.automountServiceAccountToken/,
+      "a claim of Berth's own",
+      template({ volumes: [{ name: "x", persistentVolumeClaim: { claimName: "berth-state", readOnly: true } }] }),
+      /^the claim berth-state is not allowed in Pods of slots: name claim:berth-state in SVC_POD_VOLUMES/,
+    ],
+    [
+      "a label of another Service",
+      { container: { pod: { ...podNeeds, template: { metadata: { labels: { app: "shop" } } } } } },
+      /^podTemplate\.metadata\.labels: app is not allowed in Pods of slots: name it in SVC_POD_LABELS/,
+    ],
+    [
+      "an annotation that a controller obeys",
+      { container: { pod: { ...podNeeds, template: { metadata: { annotations: { "cni.example/net": "x" } } } } } },
+      /^podTemplate\.metadata\.annotations: cni\.example\/net is not allowed in Pods of slots/,
     ],
     [
       "the operator's rights by a template that removes the refusal of them",
-      template({ automountServiceAccountToken: null, serviceAccountName: "berth-operator" }),
-      /^podTemplate\.spec\.automountServiceAccountToken would give/,
+      template({ automountServiceAccountToken: null }),
+      /^podTemplate\.spec\.automountServiceAccountToken is not allowed/,
     ],
     [
       "the operator's rights by a template that replaces everything",
       template({ $patch: "replace", serviceAccountName: "berth-operator", containers: [{ name: "engine" }] }),
-      /^podTemplate\.spec\.automountServiceAccountToken would give/,
+      /^podTemplate\.spec\.automountServiceAccountToken is not allowed/,
     ],
     [
       "the bearers of other engines by a volume",
       template({ volumes: [{ name: "x", secret: { secretName: "berth-bearers" } }] }),
-      /^the Secret berth-bearers would give the Pod the credentials/,
+      /^the Secret berth-bearers with credentials of this installation is not allowed/,
     ],
     [
       "the records of tokens by a projected volume",
       template({ volumes: [{ name: "x", projected: { sources: [{ secret: { name: "berth-tokens" } }] } }] }),
-      /^the Secret berth-tokens would give the Pod the credentials/,
+      /^the Secret berth-tokens with credentials of this installation is not allowed/,
     ],
     [
       "the bearers of other engines by all variables of a Secret",
       template({ containers: [{ name: "engine", envFrom: [{ secretRef: { name: "berth-bearers" } }] }] }),
-      /^the Secret berth-bearers would give the Pod the credentials/,
+      /^the Secret berth-bearers with credentials of this installation is not allowed/,
     ],
     [
       "the bearers of other engines by a variable of the manifest",
       { workload: { env: { X: { secretKeyRef: { name: "berth-bearers", key: "other.json" } } } } },
-      /^the Secret berth-bearers would give the Pod the credentials/,
+      /^the Secret berth-bearers with credentials of this installation is not allowed/,
     ],
     [
       "the bearers of other engines as its own bearer",
@@ -282,17 +326,17 @@ describe("the Pod of a workload", () => {
         },
         start: { given: { env: { KEY: "read by the operator" }, bearer: "read by the operator" } },
       },
-      /^the Secret berth-bearers would give the Pod the credentials/,
+      /^the Secret berth-bearers with credentials of this installation is not allowed/,
     ],
     [
       "the Secret beside another engine's Pod",
       template({ volumes: [{ name: "x", secret: { secretName: "berth-other-main-0" } }] }),
-      /^the Secret berth-other-main-0 would give the Pod the credentials/,
+      /^the Secret berth-other-main-0 with credentials of this installation is not allowed/,
     ],
     [
       "the node's programs for writing",
       { container: { mounts: [{ ...mount("/usr/local/bin"), readOnly: false }] } },
-      /^the mount of \/usr\/local\/bin for writing, because of \/usr, would give the Pod its node/,
+      /^the mount of \/usr\/local\/bin is not allowed/,
     ],
     [
       "the files of the node's root for writing",
@@ -300,22 +344,22 @@ describe("the Pod of a workload", () => {
         volumes: [{ name: "x", hostPath: { path: "/root" } }],
         containers: [{ name: "engine", volumeMounts: [{ name: "x", mountPath: "/x" }] }],
       }),
-      /^the mount of \/root for writing would give/,
+      /^the mount of \/root is not allowed/,
     ],
     [
       "a volume of the template",
       template({ volumes: [{ name: "x", hostPath: { path: "/etc" } }] }),
-      /^the mount of \/etc would give/,
+      /^the mount of \/etc is not allowed/,
     ],
     [
       "a guarded directory by another spelling",
       template({ volumes: [{ name: "x", hostPath: { path: "/./etc" } }] }),
-      /^the mount of \/\.\/etc would give/,
+      /^the mount of \/\.\/etc is not allowed in Pods of slots: name path:\/etc /,
     ],
     [
       "a guarded directory without the slash",
       template({ volumes: [{ name: "x", hostPath: { path: "etc/" } }] }),
-      /^the mount of etc\/ would give/,
+      /^the mount of etc\/ is not allowed in Pods of slots: name path:\/etc /,
     ],
     [
       "a volume of the template by the name of the models' own",
@@ -323,17 +367,17 @@ describe("the Pod of a workload", () => {
         site: { models: { directory: "/models", source: { path: "/var/lib/berth/models" } } },
         ...template({ volumes: [{ name: "models", hostPath: { path: "/" } }] }),
       },
-      /^the mount of \/, because of \/proc, would give/,
+      /^the mount of \/ is not allowed/,
     ],
     [
       "a volume of the template by the name of a device",
       template({ volumes: [{ name: "device-0", hostPath: { path: "/var/lib/kubelet" } }] }),
-      /^the mount of \/var\/lib\/kubelet would give/,
+      /^the mount of \/var\/lib\/kubelet is not allowed/,
     ],
     [
       "the operator's rights by a volume",
       template({ volumes: [{ name: "x", projected: { sources: [{ serviceAccountToken: { path: "token" } }] } }] }),
-      /^podTemplate\.spec\.volumes: x: a service account token would give/,
+      /^podTemplate\.spec\.volumes\[x\]\.projected\.sources\[\]\.serviceAccountToken is not allowed/,
     ],
     [
       "the models for writing by a template that changes their own mount",
@@ -364,12 +408,12 @@ describe("the Pod of a workload", () => {
     [
       "a privileged sidecar",
       template({ containers: [{ name: "x", image: "y", securityContext: { privileged: true } }] }),
-      /^podTemplate\.spec\.containers: x: privileged would give/,
+      /^podTemplate\.spec\.containers\[x\]\.securityContext\.privileged is not allowed/,
     ],
     [
       "the node's disks as root in a container that Berth makes privileged",
       template({ securityContext: { runAsUser: 0, runAsNonRoot: false } }, { devices: ["/dev/dri"] }),
-      /^podTemplate\.spec\.containers: engine: root in a privileged container would give/,
+      /^podTemplate\.spec\.containers: engine: root in a privileged container is not allowed/,
     ],
     [
       "the node's disks as root of that container alone",
@@ -377,23 +421,20 @@ describe("the Pod of a workload", () => {
         { containers: [{ name: "engine", securityContext: { runAsNonRoot: null, runAsUser: 0 } }] },
         { devices: ["/dev/dri"] },
       ),
-      /^podTemplate\.spec\.containers: engine: root in a privileged container would give/,
+      /^podTemplate\.spec\.containers: engine: root in a privileged container is not allowed/,
     ],
     [
       "the node's disks by their group",
       template({ securityContext: { supplementalGroups: [44, 6] } }, { devices: ["/dev/dri"] }),
-      /^podTemplate\.spec\.containers: engine: the group 6 in a privileged container would give/,
+      /^podTemplate\.spec\.containers: engine: the group 6 in a privileged container is not allowed/,
     ],
-    [
-      "a capability",
-      template({ initContainers: [{ name: "x", securityContext: { capabilities: { add: ["SYS_ADMIN"] } } }] }),
-      /initContainers: x: the capability SYS_ADMIN would give/,
-    ],
-    [
-      "a capability in another spelling",
-      template({ initContainers: [{ name: "x", securityContext: { capabilities: { add: ["cap_sys_admin"] } } }] }),
-      /initContainers: x: the capability cap_sys_admin would give/,
-    ],
+    ...["SYS_ADMIN", "SYS_BOOT", "SYS_TIME", "NET_ADMIN", "ALL", "cap_sys_ptrace"].map(
+      (name): (typeof reaches)[number] => [
+        `the capability ${name}`,
+        template({ initContainers: [{ name: "x", securityContext: { capabilities: { add: [name] } } }] }),
+        /^podTemplate\.spec\.initContainers\[x\]\.securityContext\.capabilities\.add is not allowed/,
+      ],
+    ),
   ];
   for (const [what, given, words] of reaches) {
     it(`does not reach ${what}, unless a setting allows it`, () => {
@@ -409,14 +450,44 @@ describe("the Pod of a workload", () => {
     assert.ok(made(template({ securityContext: { supplementalGroups: [44, 104] } }, { devices: ["/dev/dri"] })).pod);
   });
 
-  it("may read the node's drivers", () => {
-    assert.ok(made({ container: { mounts: [mount("/usr/lib/wsl")] } }).pod);
+  it("may mount what the installation names", () => {
+    const volumes = ["path:/usr/lib/wsl/", "path:/mnt", "claim:data"];
+    for (const path of ["/usr/lib/wsl", "/usr/lib/wsl/lib", "/mnt"])
+      assert.ok(made({ site: { volumes }, container: { mounts: [mount(path)] } }).pod);
+    assert.throws(() => made({ site: { volumes }, container: { mounts: [mount("/mnt2")] } }), BadWorkload);
+    const claim = template({ volumes: [{ name: "x", persistentVolumeClaim: { claimName: "data" } }] });
+    assert.ok(made({ site: { volumes }, ...claim }).pod);
+  });
+
+  it("may have the fields and capabilities that an image needs within its Pod", () => {
+    const securityContext = { runAsUser: 0, runAsNonRoot: false, capabilities: { add: ["IPC_LOCK", "cap_chown"] } };
+    const tools = { name: "tools", image: "y", restartPolicy: "Always", securityContext, envFrom: [] };
+    const probed = { name: "engine", readinessProbe: { httpGet: { path: "/", port: 1 }, tcpSocket: null } };
+    const volumes = [
+      { name: "a", emptyDir: {} },
+      { name: "b", configMap: { name: "c" } },
+      { name: "c", secret: { secretName: "mine" } },
+      { name: "d", projected: { sources: [{ secret: { name: "mine" } }, { configMap: { name: "c" } }] } },
+    ];
+    assert.ok(made(template({ initContainers: [tools], containers: [probed], volumes, priorityClassName: "low" })).pod);
+  });
+
+  it("has no label of Berth's by a template, whatever the installation allows", () => {
+    for (const key of ["berth.dev/part", "berth.dev/slot", "berth.dev/new", "app.kubernetes.io/name"])
+      for (const field of ["labels", "annotations"])
+        for (const where of [{ labels: ["berth.dev/", key] }, { allowsHostMounts: true }]) {
+          if (field === "annotations" && key.startsWith("app.")) continue;
+          const pod = { ...podNeeds, template: { metadata: { [field]: { [key]: "gateway" } } } };
+          const message = `podTemplate.metadata.${field}: ${key} belongs to Berth`;
+          assert.throws(() => made({ site: where, container: { pod } }), { message });
+        }
   });
 
   it("may read the models by a mount of its own, and write a directory beside them", () => {
     const models = { directory: "/models", source: { path: "/srv/models" } };
     for (const given of [mount("/srv/models"), { ...mount("/srv/models-of-others"), readOnly: false }])
-      assert.ok(made({ site: { models }, container: { mounts: [given] } }).pod);
+      assert.ok(made({ site: { models, volumes: ["path:/srv"] }, container: { mounts: [given] } }).pod);
+    assert.ok(made({ site: { models }, container: { mounts: [mount("/srv/models/a")] } }).pod);
   });
 
   it("is refused where no volume holds the models", () => {
