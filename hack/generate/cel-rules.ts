@@ -75,11 +75,6 @@ export const celRules: Readonly<Record<Kind, Readonly<Record<string, readonly Ce
         fieldPath: ".model.default",
       },
       {
-        rule: "self.aliases.all(alias, self.aliases.exists_one(other, other == alias))",
-        message: "an alias is listed twice",
-        fieldPath: ".aliases",
-      },
-      {
         rule: "self.load != 'always' || !self.pinned || has(self.group)",
         message: "pinned says something only within a group",
         fieldPath: ".pinned",
@@ -101,11 +96,6 @@ export const celRules: Readonly<Record<Kind, Readonly<Record<string, readonly Ce
       {
         rule: "self.models.size() > 0 || has(self.discover)",
         message: "an upstream needs models, discover, or both",
-        fieldPath: ".models",
-      },
-      {
-        rule: "self.models.all(model, self.models.exists_one(other, other.ref == model.ref))",
-        message: "this ref is listed twice",
         fieldPath: ".models",
       },
     ],

@@ -96,13 +96,11 @@ describe("a real API server with the CRDs", () => {
       ["Slot", "stt", { ...slot, capabilities: ["chat"] }],
       ["Slot", "tts", { model: { default: "m", rerank: "r" } }],
       ["Slot", "a", { ...slot, pinned: true }],
-      ["Slot", "a", { ...slot, aliases: ["x", "x"] }],
       ["Slot", "a", { ...slot, aliases: ["a"] }],
       ["Model", "m", {}],
       ["Model", "m", { source: "file:///a", files: [{ source: "file:///b" }] }],
       ["SlotGroup", "g", { budget: { slots: 1, device: "gpu0" } }],
       ["Upstream", "u", { baseUrl: upstream.baseUrl }],
-      ["Upstream", "u", { ...upstream, models: [{ ref: "a" }, { ref: "a" }] }],
       ["Upstream", "u", { ...upstream, auth: { type: "bearer" } }],
       ["Upstream", "u", { ...upstream, auth: { type: "none", valueFrom: { env: "A" } } }],
       ["Upstream", "u", { ...upstream, auth: { type: "header", valueFrom: { env: "A" } } }],
@@ -120,6 +118,24 @@ describe("a real API server with the CRDs", () => {
         assert.ok(there.includes(message), `${JSON.stringify(spec)}: ${there} lacks ${message}`);
         assert.ok(there.includes(field.slice(0, 2).join(".")), `${there} names no ${field.join(".")}`);
       }
+    }
+  });
+
+  it("takes the largest objects, and every later change of them", async () => {
+    const refs = Array.from({ length: 256 }, (_, index) => `${String(index).padStart(3, "0")}${"a".repeat(198)}`);
+    const upstream = { baseUrl: "https://example.com/v1", models: refs.map((ref) => ({ ref })) };
+    const largest: readonly (readonly [Kind, object, object])[] = [
+      ["Slot", { ...slot, aliases: refs }, { idleSeconds: 5 }],
+      ["Upstream", upstream, { retries: 0 }],
+    ];
+    for (const [kind, spec, change] of largest) {
+      await apply(kind, "largest", { spec });
+      await apply(kind, "largest", {
+        metadata: { name: "largest", finalizers: ["berth.dev/engine"] },
+        spec: { ...spec, ...change },
+      });
+      await apply(kind, "largest", { metadata: { name: "largest", finalizers: [] }, spec });
+      await client.request("DELETE", pathOf(kind, "largest"));
     }
   });
 
