@@ -11,11 +11,13 @@ export const annotationOf = (kind: RequestKind): string => `${requestPrefix}${ki
 /** The annotation that the operator writes beside a person's. */
 export const acceptedOf = (kind: RequestKind): string => `${acceptedPrefix}${kind}`;
 
-/** What a person wrote names nothing that could be done. */
+/** The annotation by which a person says for which generation of the object the request is; absent: for any. */
+export const generationOf = (kind: RequestKind): string => `${annotationOf(kind)}-generation`;
+
+/** What a person wrote names nothing that could be done, or was written for another generation of the object. */
 export class BadRequestText extends Error {
-  constructor(slot: string, kind: RequestKind, text: string) {
-    const what = `the annotation ${annotationOf(kind)} of ${objectName("Slot", slot)}`;
-    super(`${what} is no request: "${text.slice(0, 100)}" is not a model's name`);
+  constructor(slot: string, kind: RequestKind, why: string) {
+    super(`the annotation ${annotationOf(kind)} of ${objectName("Slot", slot)} is no request: ${why}`);
     this.name = "BadRequestText";
   }
 }
@@ -34,14 +36,20 @@ export function writtenIn(object: KubeObject, kind: RequestKind): SlotRequest | 
   return read(object, kind, object.meta.annotations[annotationOf(kind)]);
 }
 
-/** The request of a person's text that was never accepted. Throws BadRequestText for a text that names no model. */
+/**
+ * The request of a person's text that was never accepted. Throws BadRequestText for a text that names no model, and for one
+ * that was written for another generation than the object has: its writer has not seen the spec that is there.
+ */
 export function newRequest(object: KubeObject, kind: RequestKind): SlotRequest | undefined {
-  const { name: slot, annotations } = object.meta;
+  const { name: slot, annotations, generation } = object.meta;
   const text = annotations[annotationOf(kind)];
   const token = tokenIn(object, kind);
   // A result of a benchmark is nothing that a person writes.
   if (text === undefined || token === undefined || kind === "benchmark") return undefined;
   if (isAccepted(object, kind, token)) return undefined;
+  const seen = annotations[generationOf(kind)];
+  if (seen !== undefined && seen !== String(generation))
+    throw new BadRequestText(slot, kind, `it is for generation ${seen.slice(0, 20)}, and the object has ${generation}`);
   const judged = judgeSpec("Slot", slot, object.value["spec"] ?? {});
   // Its hash would be that of no spec: the request is accepted once the spec can be read.
   if (!judged.isWellFormed) return undefined;
@@ -51,7 +59,7 @@ export function newRequest(object: KubeObject, kind: RequestKind): SlotRequest |
   const specModel = "model" in spec ? spec.model.default : undefined;
   const swap = { ...request, model: text.trim(), ...(specModel === undefined ? {} : { specModel }) };
   const read = slotRequestSchema.safeParse(swap).data;
-  if (read === undefined) throw new BadRequestText(slot, kind, text);
+  if (read === undefined) throw new BadRequestText(slot, kind, `"${text.slice(0, 100)}" is not a model's name`);
   return read;
 }
 

@@ -11,6 +11,7 @@ import {
   acceptedOf,
   annotationOf,
   BadRequestText,
+  generationOf,
   newRequest,
   requestIn,
   staleIn,
@@ -75,8 +76,9 @@ export async function openRequests(
       if (object === undefined || object.meta.isDeleted) return;
       try {
         const request = newRequest(object, kind);
-        // Blind: where the text has changed meanwhile, the next pass accepts the new one.
-        if (request !== undefined) await annotate(object, acceptedOf(kind), JSON.stringify(request), true);
+        // Blind: where the text has changed meanwhile, the next pass accepts the new one. Not where it is for one generation.
+        const isBlind = !(generationOf(kind) in object.meta.annotations);
+        if (request !== undefined) await annotate(object, acceptedOf(kind), JSON.stringify(request), isBlind);
         else if (staleIn(object, kind)) await annotate(object, acceptedOf(kind), null, true);
       } catch (error) {
         if (!(error instanceof BadRequestText)) throw error;

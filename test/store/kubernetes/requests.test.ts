@@ -106,6 +106,30 @@ it("a text that an operator of an earlier version has handled acts no more", asy
   assert.deepEqual(next.kinds(), ["unload"]);
 });
 
+it("a swap for a generation that the object has left is not obeyed, and is said with both numbers", async () => {
+  using api = new ApiDouble();
+  const generation = (number: number): void => {
+    const metadata = api.get(path)?.["metadata"];
+    api.put(path, { ...api.get(path), metadata: { ...Object(metadata), generation: number } });
+  };
+  annotate(api, { "berth.dev/swap-model": "other", "berth.dev/swap-model-generation": "3" });
+  generation(4);
+  await using site = await operator(api);
+  annotate(api, { "berth.dev/restart": "1" });
+  await until("the other request is accepted", () => site.kinds().length > 0);
+  assert.deepEqual(site.kinds(), ["restart"]);
+  const why = "is no request: it is for generation 3, and the object has 4";
+  const said = `BadRequestText: the annotation berth.dev/swap-model of slots.berth.dev/a ${why}`;
+  assert.deepEqual(site.errors, [said]);
+  annotate(api, { "berth.dev/swap-model-generation": "4" });
+  await until("it is accepted", () => site.kinds().length === 2);
+  // What is accepted holds whatever changes later.
+  generation(5);
+  annotate(api, { "berth.dev/load": "1" });
+  await until("a later request is accepted", () => site.kinds().length === 3);
+  assert.deepEqual(site.errors, [said]);
+});
+
 it("a swap ends with the annotation, and with a reset by the API", async () => {
   using api = new ApiDouble();
   await using site = await operator(api);
