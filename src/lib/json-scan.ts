@@ -1,4 +1,5 @@
-import { hasEscape, skipBlank, stringEnd } from "./json-bytes.ts";
+import { hasEscape } from "./json-bytes.ts";
+import { JsonWalk } from "./json-walk.ts";
 import { KnownTexts } from "./known-texts.ts";
 import { longestShaping, shapingLetters, shapingNames } from "./shaping-names.ts";
 
@@ -6,6 +7,8 @@ import { longestShaping, shapingLetters, shapingNames } from "./shaping-names.ts
 export interface ScannedBody {
   /** The value of the last top-level `model`, when it is a string. */
   readonly model: string | undefined;
+  /** There is a top-level `model`, of whatever kind. */
+  readonly hasModel: boolean;
   /** Where that string's quotes begin and end. */
   readonly modelStart: number;
   readonly modelEnd: number;
@@ -22,14 +25,11 @@ export interface ScannedBody {
   readonly inputStart: number;
   /** Top-level fields that constrain the answer's form, one entry per occurrence. */
   readonly shaping: readonly ScannedField[];
-  /** A value lies deeper than `mostDepth`, or an object has more than `mostMembers`; nothing else is known then. */
+  /** A string may be an address with the scheme http, https, ftp or file. */
+  readonly mayNameAddress: boolean;
+  /** The body is beyond a bound of `JsonWalk`; nothing else is known then. */
   readonly isExcessive: boolean;
 }
-
-/** Engines that read by recursion end where their stack does; people stay far below, and so does every client. */
-export const mostDepth = 256;
-/** Of one object: some engines compare each name with each. */
-export const mostMembers = 5000;
 
 export interface ScannedField {
   readonly name: string;
@@ -48,28 +48,40 @@ const quote = 0x22;
 const backslash = 0x5c;
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
-const openBracket = 0x5b;
-const closeBracket = 0x5d;
 const colon = 0x3a;
 const comma = 0x2c;
-const space = 0x20;
 const letterU = 0x75;
 const letterS = 0x73;
 const longS = 0x17f;
-/** In place of where a value ends. */
-const excessive = -2;
-/** Of the objects that are open where the scan is, by their depth: a scan never waits, so one is under way at most. */
-const members = new Int32Array(mostDepth + 1);
-
 /**
  * Finds `model` and `stream` at the top level of a JSON object. Undefined when the bytes are not an object as far as
  * this looks: the caller then parses, to say what is wrong. For every valid JSON object it finds what JSON.parse
  * would; of an invalid one it may find anything, and whoever reads the body next refuses it.
  */
 export function scanBody(bytes: Buffer): ScannedBody | undefined {
-  let at = skipBlank(bytes, 0);
+  const walk = new JsonWalk(bytes);
+  const scanned = scanFields(bytes, walk);
+  return walk.isExcessive ? excessive : scanned;
+}
+
+const excessive: ScannedBody = {
+  model: undefined,
+  hasModel: false,
+  modelStart: -1,
+  modelEnd: -1,
+  isStream: false,
+  ambiguous: undefined,
+  first: { messages: 0, prompt: 0, input: 0, stream: 0 },
+  inputStart: -1,
+  shaping: none,
+  mayNameAddress: false,
+  isExcessive: true,
+};
+
+function scanFields(bytes: Buffer, walk: JsonWalk): ScannedBody | undefined {
+  let at = walk.blankEnd(0);
   if (bytes[at] !== openBrace) return undefined;
-  at = skipBlank(bytes, at + 1);
+  at = walk.blankEnd(at + 1);
   let model: string | undefined;
   let modelStart = -1;
   let modelEnd = -1;
@@ -79,35 +91,18 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
   let hasModel = false;
   let hasStream = false;
   let shaping: ScannedField[] | undefined;
-  let count = 0;
   const first = { messages: 0, prompt: 0, input: 0, stream: 0 };
-  if (bytes[at] === closeBrace)
-    return skipBlank(bytes, at + 1) === bytes.length
-      ? { model, modelStart, modelEnd, isStream, ambiguous, first, inputStart, shaping: none, isExcessive: false }
-      : undefined;
-  for (;;) {
+  const isEmpty = bytes[at] === closeBrace;
+  while (!isEmpty) {
     if (bytes[at] !== quote) return undefined;
-    const keyEnd = stringEnd(bytes, at);
+    const keyEnd = walk.nameEnd(at);
     if (keyEnd < 0) return undefined;
     const keyStart = at;
-    at = skipBlank(bytes, keyEnd);
+    at = walk.blankEnd(keyEnd);
     if (bytes[at] !== colon) return undefined;
-    at = skipBlank(bytes, at + 1);
+    at = walk.blankEnd(at + 1);
     const valueStart = at;
-    at = valueEnd(bytes, at);
-    count += 1;
-    if (at === excessive || count > mostMembers)
-      return {
-        model: undefined,
-        modelStart,
-        modelEnd,
-        isStream,
-        ambiguous,
-        first,
-        inputStart,
-        shaping: none,
-        isExcessive: true,
-      };
+    at = walk.valueEnd(at);
     if (at < 0) return undefined;
     if (isKey(bytes, keyStart, keyEnd, "model")) {
       if (hasModel || !isPlain(keyStart, keyEnd, "model")) ambiguous ??= "model";
@@ -133,14 +128,15 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
       const name = shapingName(bytes, keyStart, keyEnd);
       if (name !== undefined) (shaping ??= []).push({ name, start: valueStart, end: at });
     }
-    at = skipBlank(bytes, at);
+    at = walk.blankEnd(at);
     if (bytes[at] === closeBrace) break;
     if (bytes[at] !== comma) return undefined;
-    at = skipBlank(bytes, at + 1);
+    at = walk.blankEnd(at + 1);
   }
-  if (skipBlank(bytes, at + 1) !== bytes.length) return undefined;
+  if (walk.blankEnd(at + 1) !== bytes.length) return undefined;
   return {
     model,
+    hasModel,
     modelStart,
     modelEnd,
     isStream,
@@ -148,58 +144,9 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
     first,
     inputStart,
     shaping: shaping ?? none,
+    mayNameAddress: walk.mayNameAddress,
     isExcessive: false,
   };
-}
-
-function valueEnd(bytes: Buffer, from: number): number {
-  const first = bytes[from];
-  if (first === quote) return stringEnd(bytes, from);
-  if (first === openBrace || first === openBracket) return nestedEnd(bytes, from, false);
-  let at = from;
-  for (;;) {
-    const byte = bytes[at];
-    if (byte === undefined || byte === comma || byte === closeBrace || byte <= 0x20) return at > from ? at : -1;
-    at += 1;
-  }
-}
-
-/** `isText`: it is the text of a string, where objects may have any number of members. */
-function nestedEnd(bytes: Buffer, from: number, isText: boolean): number {
-  let depth = 0;
-  let at = from;
-  for (;;) {
-    const byte = bytes[at];
-    if (byte === undefined) return -1;
-    if (byte === quote) {
-      const start = at;
-      at = stringEnd(bytes, at);
-      if (at < 0) return -1;
-      if (!isText && at - start > 2 * mostDepth && isDeepText(bytes, start, at)) return excessive;
-      continue;
-    }
-    if (byte === openBrace || byte === openBracket) {
-      depth += 1;
-      if (depth > mostDepth) return excessive;
-      members[depth] = 0;
-    } else if (byte === closeBrace || byte === closeBracket) {
-      depth -= 1;
-      if (depth === 0) return at + 1;
-    } else if (byte === colon && !isText) {
-      const count = (members[depth] ?? 0) + 1;
-      if (count > mostMembers) return excessive;
-      members[depth] = count;
-    }
-    at += 1;
-  }
-}
-
-/** The arguments of a tool's call are JSON in a string, which engines read for their templates. */
-function isDeepText(bytes: Buffer, start: number, end: number): boolean {
-  const first = bytes[start + 1];
-  if (first !== openBrace && first !== openBracket && first !== backslash && first !== space) return false;
-  const inner = text(bytes, start, end)?.trimStart() ?? "";
-  return /^[[{]/.test(inner) && nestedEnd(Buffer.from(inner), 0, true) === excessive;
 }
 
 function isKey(bytes: Buffer, start: number, end: number, key: string): boolean {

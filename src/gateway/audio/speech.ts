@@ -2,7 +2,8 @@ import { ApiError } from "../../api/errors.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import { errorIn } from "../../engines/error-body.ts";
 import { isRecord } from "../../lib/record.ts";
-import { encodeRequest, parseAnswer, parseExactRequest } from "../protocols/json.ts";
+import { withFields } from "../../lib/json-fields.ts";
+import { parseAnswer, parseRequest, requestFields } from "../protocols/json.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
 
 const formats: readonly unknown[] = ["mp3", "wav", "opus", "flac", "pcm"];
@@ -13,7 +14,7 @@ const voiceLimit = 500;
  * know (`instructions`, `lang_code`) are kept. Throws ApiError `dispatch.invalid_request`, naming the field.
  */
 export function speechRequest(body: Buffer): Buffer {
-  const fields = parseExactRequest(body);
+  const fields = parseRequest(body);
   const { input, voice } = fields;
   const format = fields["response_format"] ?? "mp3";
   const speed = fields["speed"] ?? 1;
@@ -25,7 +26,8 @@ export function speechRequest(body: Buffer): Buffer {
     throw invalid("speed", "must be a number from 0.25 to 4");
   if ((fields["stream_format"] ?? "audio") !== "audio")
     throw invalid("stream_format", "must be audio: the engines here send no events");
-  return encodeRequest({ ...fields, response_format: format, speed });
+  const kept = requestFields(body).filter(({ name }) => name !== "response_format" && name !== "speed");
+  return withFields(body, kept, { response_format: format, speed });
 }
 
 /** Speech is bytes; JSON with a success status is a disguised failure of the engine. */

@@ -3,7 +3,7 @@ import { errorIn } from "../../engines/error-body.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseAnswer } from "../protocols/json.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 
 /**
  * The answers of whisper.cpp's server in OpenAI's terms (its examples/server/server.cpp): it reports a failed inference
@@ -85,5 +85,5 @@ function failed(message: string): ApiError {
 }
 
 function errorOf(text: string): string {
-  return errorIn(parseJson(text)).message ?? text.trim();
+  return errorIn(parseForeign(text)).message ?? text.trim();
 }

@@ -1,5 +1,5 @@
 import { isRecord } from "../../lib/record.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 
 /** The valid values of `stream`. */
 export const streamPattern = /^(true|false|1|0)$/i;
@@ -11,7 +11,7 @@ export function asksForEvents(fields: ReadonlyMap<string, string>): boolean {
 
 /** A whole transcription, `{"text"}`, as the events of a streamed one. */
 export function eventsOf(answer: Buffer): Buffer {
-  const whole = parseJson(answer);
+  const whole = parseForeign(answer);
   const { text, usage } = isRecord(whole) ? whole : {};
   const delta = { type: "transcript.text.delta", delta: text };
   const done = { type: "transcript.text.done", text, ...(usage === undefined ? {} : { usage }) };

@@ -1,5 +1,5 @@
 import { invalidRequest } from "../../api/problems.ts";
-import { parseJson } from "../../lib/json.ts";
+import { isParseable, parsedBounds, parseJson } from "../../lib/json.ts";
 import type { ScannedField } from "../../lib/json-scan.ts";
 import { CheckBudget } from "./expansion.ts";
 import { UnfitConstraint } from "./expression.ts";
@@ -21,7 +21,9 @@ export function checkConstraints(body: Buffer, fields: readonly ScannedField[]):
       if (known.has(name)) throw new UnfitConstraint("must occur once");
       known.add(name);
       if (end - start > sizeLimit) throw new UnfitConstraint(`is longer than ${sizeLimit} bytes`);
-      checkField(name, parseJson(body.subarray(start, end)), budget);
+      const value = body.subarray(start, end);
+      if (!isParseable(value)) throw new UnfitConstraint(`holds more than ${parsedBounds}`);
+      checkField(name, parseJson(value), budget);
     } catch (error) {
       if (!(error instanceof UnfitConstraint)) throw error;
       throw invalidRequest([{ path: [name], message: error.message }]);

@@ -1,21 +1,25 @@
 import { invalidRequest } from "../../api/problems.ts";
-import { parseJson } from "../../lib/json.ts";
+import { isParseable, parsedBounds, parseJson } from "../../lib/json.ts";
+import type { ScannedBody } from "../../lib/json-scan.ts";
+import { withoutLongTexts } from "../../lib/long-texts.ts";
 import { isRecord } from "../../lib/record.ts";
 
 type Path = readonly (string | number)[];
 
 const remote = /^\s*(?:https?|file|ftp):/i;
-/** No client escapes letters of ASCII; an engine reads a name or an address that is spelt so all the same. */
-const escapedAscii = /\\u00[2-7]/;
-
 /**
  * Refuses pictures, sounds and videos that a message names by address. A `llama-server` with a projector fetches such an
- * address itself, from where the engine runs: any client could read services of the machine and of its network. Costs a
- * search for bytes where no address is in the body. Throws ApiError `dispatch.invalid_request`.
+ * address itself, from where the engine runs: any client could read services of the machine and of its network. Costs
+ * nothing where no text of the body begins like an address. Throws ApiError `dispatch.invalid_request`.
  */
-export function checkRemoteMedia(body: Buffer): void {
-  if (!mayNameAddress(body)) return;
-  const parsed = parseJson(body);
+export function checkRemoteMedia(body: Buffer, { mayNameAddress }: Pick<ScannedBody, "mayNameAddress">): void {
+  if (!mayNameAddress) return;
+  const outline = withoutLongTexts(body, () => true);
+  if (!isParseable(outline)) {
+    const message = `the body holds too much to be searched for addresses of pictures: at most ${parsedBounds}`;
+    throw invalidRequest([{ path: [], message }]);
+  }
+  const parsed = parseJson(outline);
   if (!isRecord(parsed)) return;
   for (const field of ["messages", "input", "system"]) {
     const path = addressIn(parsed[field], [field]);
@@ -23,11 +27,6 @@ export function checkRemoteMedia(body: Buffer): void {
     const message = "must be a data: URL (data:image/png;base64,…): the engine of this slot must not fetch addresses";
     throw invalidRequest([{ path, message }]);
   }
-}
-
-function mayNameAddress(body: Buffer): boolean {
-  if (body.includes('url"') && (body.includes("://") || body.includes("file:") || body.includes("http"))) return true;
-  return body.includes("\\u00") && escapedAscii.test(body.toString("latin1"));
 }
 
 /** The path of the first address: parts of a content are searched, texts and arguments of tools are not. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { DrawsView } from "../../api/management/views.ts";
 import { EnginePool } from "../../lib/http1/client.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 import { availabilityOf, type Endpoint } from "../admission/availability.ts";
 import type { UnqueuedLease } from "../admission/backend.ts";
 import type { KnownSlot } from "../routing/index.ts";
@@ -75,7 +75,7 @@ async function checkpointsOf(endpoint: Endpoint): Promise<readonly unknown[] | u
       limitBytes: listLimitBytes,
     },
   ).then(
-    ({ status, body }) => (status === 200 ? parseJson(body) : undefined),
+    ({ status, body }) => (status === 200 ? parseForeign(body) : undefined),
     () => undefined,
   );
   try {

@@ -1,6 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import { ExchangeError, type Transport } from "../../lib/exchange.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 import { AnswerTooLarge, wholeAnswer, type WholeAnswer } from "../../lib/whole-answer.ts";
 import { shortageFailure } from "../relay/engine-failure.ts";
 
@@ -60,7 +60,7 @@ function failure(error: ExchangeError): ApiError {
   }
 }
 
-/** The JSON of an answer; undefined for invalid JSON. */
+/** The JSON of an answer; undefined for invalid JSON, and for more than may be parsed. */
 export function jsonOf({ body }: EngineAnswer): unknown {
-  return parseJson(body);
+  return parseForeign(body);
 }

@@ -1,6 +1,6 @@
 import { chatChunkSchema, type ChatChunk } from "./chat-format.ts";
 import { ApiError } from "../../api/errors.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import { engineEventFailure } from "../relay/engine-failure.ts";
 
@@ -9,7 +9,7 @@ import { engineEventFailure } from "../relay/engine-failure.ts";
  * event.
  */
 export function readChatChunk(json: string): ChatChunk {
-  const value = parseJson(json);
+  const value = parseForeign(json);
   if (value === undefined) throw failed("the engine's answer is broken: an event is not JSON");
   if (isRecord(value) && (value["error"] ?? null) !== null) throw engineEventFailure(json);
   const chunk = chatChunkSchema.safeParse(value).data;

@@ -1,39 +1,45 @@
 import type { z } from "zod";
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
-import { mayLoseNumbers, parseExactJson, parseJson } from "../../lib/json.ts";
+import { fieldsOf, type JsonField } from "../../lib/json-fields.ts";
+import { isParseable, mayLoseNumbers, parsedBounds, parseExactJson, parseForeign, parseJson } from "../../lib/json.ts";
+import { isMedia, withLongTexts, withoutLongTexts } from "../../lib/long-texts.ts";
 import { isRecord } from "../../lib/record.ts";
 import { invalidJson } from "../relay/engine-failure.ts";
 
-/** The client's body. Throws ApiError `dispatch.invalid_request`. */
+/** The client's body. Throws ApiError `dispatch.invalid_request`, also for a body that is too large to be parsed. */
 export function parseRequest(body: Buffer): Record<string, unknown> {
-  return recordOf(parseJson(body), body);
+  return recordOf(parseJson(parseable(body)), body);
 }
 
-/** The client's body, to be serialised again: as `parseExactJson` has it. Throws ApiError `dispatch.invalid_request`. */
-export function parseExactRequest(body: Buffer): Record<string, unknown> {
-  return recordOf(exactValue(body), body);
-}
-
-/** As `parseExactJson`. Throws ApiError `dispatch.invalid_request` for a value that is nested too deeply. */
-export function exactValue(body: Buffer): unknown {
-  return shallow(() => parseExactJson(body));
+/** The fields of the client's body, whose values are not parsed. Throws ApiError `dispatch.invalid_request`. */
+export function requestFields(body: Buffer): readonly JsonField[] {
+  const fields = fieldsOf(body);
+  if (fields === undefined) throw invalidJson(body);
+  return fields;
 }
 
 /**
- * The client's body in the form of `schema`, to be serialised again: a number that a double cannot hold is kept where the
- * schema accepts any value, and refused elsewhere. Throws ApiError `dispatch.invalid_request`.
+ * The client's body in the form of `schema`, to be serialised again by `encodeRequest` with the same body: a number that a
+ * double cannot hold is kept where the schema accepts any value, and refused elsewhere; a long picture stands for itself by
+ * its beginning. Throws ApiError `dispatch.invalid_request`, also for a body that is too large to be parsed.
  */
 export function checkRequest<T extends z.ZodType>(schema: T, body: Buffer): z.output<T> {
-  const text = body.toString();
+  const text = parseable(withoutLongTexts(body, isMedia)).toString();
   // First as plain numbers: a kept number is an object, and must not pass where the schema accepts objects alone.
   const plain = schema.safeParse(recordOf(parseJson(text), body));
   if (!plain.success) throw invalidRequest(problemsOf(plain.error));
   if (!mayLoseNumbers(text)) return plain.data;
-  const exact = schema.safeParse(parseExactRequest(body));
+  const exact = schema.safeParse(recordOf(parseExactJson(text), body));
   if (exact.success) return exact.data;
   const message = "must be a number that a 64-bit floating-point number can hold exactly";
   throw invalidRequest(problemsOf(exact.error).map(({ path }) => ({ path, message })));
+}
+
+function parseable(body: Buffer): Buffer {
+  if (isParseable(body)) return body;
+  const message = `the body holds too much to be translated: at most ${parsedBounds}`;
+  throw invalidRequest([{ path: [], message }]);
 }
 
 function recordOf(value: unknown, body: Buffer): Record<string, unknown> {
@@ -41,29 +47,18 @@ function recordOf(value: unknown, body: Buffer): Record<string, unknown> {
   return value;
 }
 
-/**
- * Serialises a client's body again. A value that can be parsed may still be nested too deeply to be serialised: throws
- * ApiError `dispatch.invalid_request` then.
- */
-export function encodeRequest(value: object): Buffer {
-  return shallow(() => Buffer.from(JSON.stringify(value)));
+/** Serialises a value for an engine. `body`: the client's body that the value was parsed from by `checkRequest`. */
+export function encodeRequest(value: object, body?: Buffer): Buffer {
+  const json = JSON.stringify(value);
+  return body === undefined ? Buffer.from(json) : withLongTexts(json, body);
 }
 
 /** The engine's body. Throws ApiError `dispatch.upstream_failed`. */
 export function parseAnswer(body: Buffer): unknown {
-  const value = parseJson(body);
+  const value = parseForeign(body);
   if (value === undefined) {
-    throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is not JSON" });
+    const problem = isParseable(body) ? "is not JSON" : `holds more than ${parsedBounds}`;
+    throw new ApiError("dispatch.upstream_failed", { message: `the engine's answer ${problem}` });
   }
   return value;
-}
-
-/** The result of an act that walks a value. Throws ApiError `dispatch.invalid_request` where it exhausts the stack. */
-function shallow<T>(act: () => T): T {
-  try {
-    return act();
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw new ApiError("dispatch.invalid_request", { message: "the body is nested too deeply" });
-  }
 }

@@ -21,7 +21,7 @@ export class MessagesTranslation implements Translation {
     this.#model = model;
     this.#isThinking = thinking?.type === "enabled" || thinking?.type === "adaptive";
     this.stream.expect({ model, isThinking: this.#isThinking });
-    return encodeRequest(chatRequest(request));
+    return encodeRequest(chatRequest(request), body);
   }
 
   answer(body: Buffer): Buffer {

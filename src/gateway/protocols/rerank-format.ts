@@ -12,6 +12,7 @@ const countSchema = z.int("must be a whole number, at least 1").min(1, "must be 
  */
 export const rerankRequestSchema = z
   .looseObject({
+    model: z.unknown().optional(),
     query: textSchema,
     documents: z.array(textSchema, "must be a list of texts").min(1, "must not be empty").optional(),
     texts: z.array(textSchema, "must be a list of texts").min(1, "must not be empty").optional(),

@@ -1,15 +1,27 @@
 import { ApiError } from "../../api/errors.ts";
 import { rerankAnswerSchema, rerankRequestSchema } from "./rerank-format.ts";
-import { parseJson } from "../../lib/json.ts";
-import { isRecord } from "../../lib/record.ts";
-import { checkRequest, encodeRequest, parseAnswer } from "./json.ts";
+import { fieldsOf, withFields } from "../../lib/json-fields.ts";
+import { parseAnswer, parseRequest, requestFields } from "./json.ts";
+import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import type { Translation } from "./translation.ts";
 
 /** text-embeddings-inference has one model without a name: its clients mean the slot that ranks. */
 export function defaultReranker(body: Buffer): string | undefined {
-  const request = parseJson(body);
-  return isRecord(request) && "texts" in request ? "embed" : undefined;
+  return fieldsOf(body)?.some(({ name }) => name === "texts") === true ? "embed" : undefined;
 }
+
+/** Fields that the engine gets in its own spelling, or not at all. */
+const replaced = new Set([
+  "model",
+  "query",
+  "documents",
+  "texts",
+  "top_n",
+  "top_k",
+  "return_documents",
+  "return_text",
+  "raw_scores",
+]);
 
 /**
  * Rerank as in CONTRACT "/v1", over `/v1/rerank` of `llama-server`: `query` and `documents` as texts, all of them
@@ -26,16 +38,18 @@ export class RerankTranslation implements Translation {
   #documents: readonly string[] | undefined;
 
   request(body: Buffer): Buffer {
-    const request = checkRequest(rerankRequestSchema, body);
-    const { documents, texts, top_n: topN, top_k: topK, query, ...others } = request;
-    const { return_documents: isReturning, return_text: isTextReturned, raw_scores: _rawScores, ...rest } = others;
+    const checked = rerankRequestSchema.safeParse(parseRequest(body));
+    if (!checked.success) throw invalidRequest(problemsOf(checked.error));
+    const { model, query, documents, texts, top_n: topN, top_k: topK, ...flags } = checked.data;
+    const { return_documents: isReturning, return_text: isTextReturned } = flags;
     const all = documents ?? texts ?? [];
     this.#isBare = texts !== undefined;
-    this.#model = rest["model"] ?? "embed";
+    this.#model = model ?? "embed";
     this.#count = all.length;
     this.#limit = topN ?? topK ?? Infinity;
     this.#documents = (this.#isBare ? (isTextReturned ?? isReturning) : isReturning) === true ? all : undefined;
-    return encodeRequest({ ...rest, model: this.#model, query, documents: all });
+    const kept = requestFields(body).filter(({ name }) => !replaced.has(name));
+    return withFields(body, kept, { model: this.#model, query, documents: all });
   }
 
   answer(body: Buffer): Buffer {

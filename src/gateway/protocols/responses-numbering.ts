@@ -1,5 +1,5 @@
 import type { ApiError } from "../../api/errors.ts";
-import { parseExactJson, parseJson } from "../../lib/json.ts";
+import { parseExactJson, parseForeign } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
 import { errorEvent } from "./responses-errors.ts";
@@ -89,6 +89,6 @@ class NumberedStream implements NonNullable<AnswerTranslation["stream"]> {
 }
 
 function isNumbered(data: string): boolean {
-  const event = parseJson(data);
+  const event = parseForeign(data);
   return isRecord(event) && typeof event["sequence_number"] === "number";
 }

@@ -36,7 +36,7 @@ export class ResponsesTranslation implements Translation {
     const request = checkRequest(responsesRequestSchema, body);
     this.#shell.expect(request);
     this.#isKept = request.store !== false;
-    return encodeRequest(chatRequest(request, this.#kept));
+    return encodeRequest(chatRequest(request, this.#kept), body);
   }
 
   answer(body: Buffer): Buffer {

@@ -1,7 +1,9 @@
 import { invalidRequest } from "../../api/problems.ts";
 import { failed } from "./chat-chunk.ts";
 import { embeddingsAnswerSchema } from "./embeddings-format.ts";
-import { encodeRequest, parseAnswer, parseExactRequest } from "./json.ts";
+import { withFields } from "../../lib/json-fields.ts";
+import { parseForeign } from "../../lib/json.ts";
+import { parseAnswer, requestFields } from "./json.ts";
 import type { Translation } from "./translation.ts";
 
 const mark = Buffer.from('"dimensions"');
@@ -19,12 +21,16 @@ export class ShortVectors implements Translation {
   #dimensions: number | undefined;
 
   request(body: Buffer): Buffer {
-    const { dimensions, ...rest } = parseExactRequest(body);
-    if (dimensions === undefined || dimensions === null) return body;
+    const fields = requestFields(body);
+    const field = fields.findLast(({ name }) => name === "dimensions");
+    if (field === undefined) return body;
+    const dimensions = parseForeign(body.subarray(field.valueStart, field.end));
+    if (dimensions === null) return body;
     if (typeof dimensions !== "number" || !Number.isSafeInteger(dimensions) || dimensions < 1)
       throw invalidRequest([{ path: ["dimensions"], message: "must be a whole number, at least 1" }]);
     this.#dimensions = dimensions;
-    return encodeRequest(rest);
+    const kept = fields.filter(({ name }) => name !== "dimensions");
+    return withFields(body, kept, {});
   }
 
   answer(body: Buffer): Buffer {

@@ -1,10 +1,10 @@
 import { ApiError } from "../../api/errors.ts";
 import type { ExchangeError } from "../../lib/exchange.ts";
-import { parseJson } from "../../lib/json.ts";
 import { errorIn } from "../../engines/error-body.ts";
-import { showable, clientError } from "./client-error.ts";
+import { isParseable, parseForeign } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import type { AnswerTranslation } from "./answer-format.ts";
+import { showable, clientError } from "./client-error.ts";
 
 /** The client's error when the engine gave no complete answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
@@ -40,12 +40,13 @@ export function shortageFailure(): ApiError {
  * `request` is the refused body.
  */
 export function engineRefusal(status: number, body: Buffer, request: Buffer | undefined): ApiError {
-  if (request !== undefined && !isJson(request)) return invalidJson(request);
+  // The engine's word must do for a request that is too large to be parsed here.
+  if (request !== undefined && isParseable(request) && !isJson(request)) return invalidJson(request);
   // No credentials of a client reach an engine: refused credentials are ours.
   if (status === 401)
     return new ApiError("dispatch.upstream_failed", { message: "the engine refused Berth's own key" });
   if (status < 400) return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
-  const upstream = parseJson(body);
+  const upstream = parseForeign(body);
   const mistake = clientError(status, upstream);
   if (mistake !== undefined) return mistake;
   if (status >= 500) return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
@@ -58,7 +59,7 @@ export function engineRefusal(status: number, body: Buffer, request: Buffer | un
 
 /** An error event of an engine's stream, in our envelope. */
 export function engineEventFailure(json: string): ApiError {
-  const event = parseJson(json);
+  const event = parseForeign(json);
   const error = typeof event === "object" && event !== null && "error" in event ? event.error : undefined;
   const code = typeof error === "object" && error !== null && "code" in error ? Number(error.code) : 500;
   const refusal = code >= 400 ? engineRefusal(code, Buffer.from(json), undefined) : undefined;
@@ -73,7 +74,7 @@ export function engineEventFailure(json: string): ApiError {
 export function refuseFailure(body: Buffer, translation: AnswerTranslation | undefined): void {
   if (translation !== undefined && translation.stream === undefined) return;
   if (!/^\s*\{\s*"error"\s*:/.test(body.toString("latin1", 0, 64))) return;
-  const answer = parseJson(body);
+  const answer = parseForeign(body);
   const isFailure = isRecord(answer) && Object.keys(answer).length === 1 && Boolean(answer["error"]);
   if (isFailure) throw engineEventFailure(body.toString());
 }
@@ -90,5 +91,5 @@ export function invalidJson(body: Buffer): ApiError {
 }
 
 function isJson(body: Buffer): boolean {
-  return parseJson(body) !== undefined;
+  return parseForeign(body) !== undefined;
 }

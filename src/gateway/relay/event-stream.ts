@@ -1,5 +1,6 @@
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
-import { parseExactJson, parseJson } from "../../lib/json.ts";
+import { withoutMark } from "../../lib/json-bytes.ts";
+import { parseExactJson, parseForeign } from "../../lib/json.ts";
 import type { ModelRename } from "./rename.ts";
 
 const newline = 0x0a;
@@ -74,7 +75,7 @@ export class EventStream {
     if (end < chunk.length) this.#rest.add(chunk.subarray(end));
     if (this.#rest.size > this.#eventLimitBytes) throw new StreamGarbage("an event has no end");
     if (lines === undefined) return undefined;
-    if (!this.#hasData) this.#check(lines);
+    if (!this.#hasData) lines = this.#checked(lines);
     lines = this.#beforeError(lines);
     if (lines.length === 0) return undefined;
     this.#inspect(lines);
@@ -101,11 +102,13 @@ export class EventStream {
     return this.#rest.take();
   }
 
-  /** The first line shows whether this is an event stream at all. */
-  #check(lines: Buffer): void {
+  /** The first lines, without a byte order mark. They show whether this is an event stream at all. */
+  #checked(first: Buffer): Buffer {
+    const lines = withoutMark(first);
     const text = lines.toString("latin1", 0, Math.min(lines.length, 16));
     if (!/^(\r?\n|data:|event:|id:|retry:|:)/.test(text)) throw new StreamGarbage("the answer is no event stream");
     this.#hasData = true;
+    return lines;
   }
 
   #inspect(lines: Buffer): void {
@@ -141,7 +144,7 @@ export class EventStream {
 /** A line that is an object up to its last brace was complete. */
 function isWholeLine(line: Buffer): boolean {
   const data = /^data: ?(\[DONE\]|\{.*\})\r?$/.exec(line.toString("latin1"))?.[1];
-  return data !== undefined && (data === "[DONE]" || parseJson(data) !== undefined);
+  return data !== undefined && (data === "[DONE]" || parseForeign(data) !== undefined);
 }
 
 /** A finish reason as text; every chunk but the last of a choice has `null` there. */

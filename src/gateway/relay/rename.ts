@@ -1,5 +1,5 @@
 import { scanBody } from "../../lib/json-scan.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 
 const key = Buffer.from('"model"');
@@ -65,7 +65,7 @@ export class ModelRename {
   /** Takes the name from an answer's top level, or from its envelope; false without a name, or with the client's. */
   #learn(json: Buffer): boolean {
     const scanned = scanBody(json);
-    if (scanned === undefined) return false;
+    if (scanned === undefined || scanned.isExcessive) return false;
     const name = scanned.modelStart < 0 ? nameWithin(json) : json.subarray(scanned.modelStart, scanned.modelEnd);
     if (name === undefined) return false;
     if (name.equals(this.#to) || name.equals(this.#from)) return false;
@@ -76,7 +76,7 @@ export class ModelRename {
 
 /** The first events of Messages and Responses have their answer one level deeper. */
 function nameWithin(json: Buffer): Buffer | undefined {
-  const event = parseJson(json);
+  const event = parseForeign(json);
   if (!isRecord(event)) return undefined;
   const answer = event["message"] ?? event["response"];
   const name = isRecord(answer) ? answer["model"] : undefined;

@@ -1,4 +1,4 @@
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -8,7 +8,7 @@ type Fields = Readonly<Record<string, unknown>>;
  * `[DONE]`. Undefined for an answer that is neither a chat completion nor a completion.
  */
 export function wholeAsEvents(body: Buffer): Buffer | undefined {
-  const answer = parseJson(body);
+  const answer = parseForeign(body);
   if (!isRecord(answer) || !Array.isArray(answer["choices"])) return undefined;
   const choices = answer["choices"].filter(isRecord);
   const { choices: _choices, object: _object, usage, ...head } = answer;

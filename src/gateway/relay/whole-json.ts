@@ -1,4 +1,4 @@
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 
 /** The message for an engine's answer that is no JSON although its type says so. */
 export const notJson = "the engine's answer is not JSON";
@@ -14,7 +14,7 @@ export function isWholeJson(bytes: Buffer): boolean {
   while (isSpace(bytes[end])) end -= 1;
   if (bytes[start] === 0x7b) return end > start && bytes[end] === 0x7d;
   if (bytes[start] === 0x5b) return end > start && bytes[end] === 0x5d;
-  return parseJson(bytes) !== undefined;
+  return parseForeign(bytes) !== undefined;
 }
 
 function isSpace(byte: number | undefined): boolean {

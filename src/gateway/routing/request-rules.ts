@@ -1,33 +1,26 @@
 import type { SlotSpec } from "../../api/slot.ts";
-import { encodeRequest, exactValue } from "../protocols/json.ts";
-import { isRecord } from "../../lib/record.ts";
+import { withFields } from "../../lib/json-fields.ts";
+import { requestFields } from "../protocols/json.ts";
 
 /**
  * The body with a slot's `request` rules applied: fields removed, then set unless the client sent them; a trailing `!`
- * forces. The same buffer when there are no rules, or when it is no JSON object: the engine then reports the error.
+ * forces. Other fields stay as they are written. The same buffer when there are no rules. Throws ApiError
+ * `dispatch.invalid_request` for a body that is no JSON object.
  */
 export function applyRules(body: Buffer, { set, strip }: SlotSpec["request"]): Buffer {
-  const settings = Object.entries(set);
-  if (settings.length === 0 && strip.length === 0) return body;
-  const fields = objectOf(body);
-  if (fields === undefined) return body;
-  const forced = settings.flatMap(([key]) => (key.endsWith("!") ? [key.slice(0, -1)] : []));
-  const taken = new Set([...strip, ...forced].map(folded));
-  // In letters of another case too: some engines fold case.
-  for (const name of fields.keys()) if (taken.has(folded(name)) && !forced.includes(name)) fields.delete(name);
-  for (const [key, value] of settings) {
+  const settings = Object.entries(set).map(([key, value]) => {
     const isForced = key.endsWith("!");
-    const name = isForced ? key.slice(0, -1) : key;
-    if (isForced || !fields.has(name)) fields.set(name, value);
-  }
-  return encodeRequest(Object.fromEntries(fields));
+    return { name: isForced ? key.slice(0, -1) : key, isForced, value };
+  });
+  if (settings.length === 0 && strip.length === 0) return body;
+  const taken = new Set([...strip, ...settings.filter(({ isForced }) => isForced).map(({ name }) => name)].map(folded));
+  // In letters of another case too: some engines fold case.
+  const kept = requestFields(body).filter(({ name }) => !taken.has(folded(name)));
+  const names = new Set(kept.map(({ name }) => name));
+  const added = settings.filter(({ name, isForced }) => isForced || !names.has(name));
+  return withFields(body, kept, Object.fromEntries(added.map(({ name, value }) => [name, value])));
 }
 
 function folded(name: string): string {
   return name.toUpperCase().toLowerCase();
-}
-
-function objectOf(body: Buffer): Map<string, unknown> | undefined {
-  const parsed = exactValue(body);
-  return isRecord(parsed) ? new Map(Object.entries(parsed)) : undefined;
 }

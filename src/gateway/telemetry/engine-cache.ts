@@ -1,5 +1,5 @@
 import { sharedCache, type SharedCache } from "../../engines/shared-cache.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 import type { Sample } from "../../lib/metrics/spec.ts";
 import { isRecord } from "../../lib/record.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
@@ -88,7 +88,7 @@ export class EngineCaches implements Disposable {
       const { status, body } = await wholeAnswer(backend.pool, request, limits);
       if (status === 404 || status === 501) this.#without.add(backend);
       const shared = sharedCache(slot.spec, slot.status);
-      const ratio = status === 200 ? cacheRatio(parseJson(body.toString()), shared) : undefined;
+      const ratio = status === 200 ? cacheRatio(parseForeign(body), shared) : undefined;
       if (ratio !== undefined) this.#figures.set(backend, { ratio, at: steadyNow() });
     } catch {
       // The engine is gone or busy: its last figure stays until the figure is too old.

@@ -6,7 +6,7 @@ import type { ExchangeEvents, Transport } from "../../lib/exchange.ts";
 import { AnswerTooLarge, wholeAnswer } from "../../lib/whole-answer.ts";
 import type { WaitPlace } from "../admission/admission.ts";
 import { SlotQueue } from "../admission/slot-queue.ts";
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 import type { CircuitState } from "./circuit.ts";
 import { Circuits, type Permit } from "./circuits.ts";
 import { InnerAddress } from "../../lib/inner-addresses.ts";
@@ -176,7 +176,7 @@ export class Provider implements CallingProvider {
     });
     if (status !== 200) throw new Error(`the provider answered ${status} when asked for its models`);
     // Names of models are public, and kept.
-    const list = parseJson(new Mask(key, "answers").bytes(body));
+    const list = parseForeign(new Mask(key, "answers").bytes(body));
     // The parser's own message would repeat the provider's text, which may be the key.
     if (list === undefined) throw new Error("the provider's list of models is not JSON");
     return list;

@@ -6,15 +6,13 @@ import { drawImages } from "../images/exchange.ts";
 import { planImage, type ImagePlan } from "../images/images.ts";
 import { imageCeilingMs } from "../images/comfyui.ts";
 import type { Workflows } from "../images/workflows.ts";
-import { readRequestBody } from "../http/body.ts";
-import { decodeBody } from "../http/content-encoding.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import type { ScannedBody } from "../../lib/json-scan.ts";
 import { plainErrors } from "../http/error-form.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
 import type { FixedSlot } from "../routing/resolve.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
-import { checkJsonType } from "./json-route.ts";
+import { readJsonBody } from "./json-route.ts";
 import { readModel, withModel } from "./request-model.ts";
 import type { BackendRequest, V1Request, V1Route } from "./route.ts";
 
@@ -32,10 +30,8 @@ export function imageRoute(cache: ImageCache, drawings: Drawings): V1Route {
     aliasPaths: [],
     errors: plainErrors,
     async read(request, limits) {
-      checkJsonType(request);
-      const body = await readRequestBody(request, limits);
       const { charge } = limits;
-      return new ImageRequest(await decodeBody(request, body, limits), { charge, drawings, cache });
+      return new ImageRequest(await readJsonBody(request, limits), { charge, drawings, cache });
     },
   };
 }

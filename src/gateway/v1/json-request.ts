@@ -1,6 +1,7 @@
 import type { EngineProtocol, SlotCapability } from "../../api/names.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
+import { mostParsedBytes } from "../../lib/json.ts";
 import type { Charge } from "../admission/charge.ts";
 import type { Prompt } from "../admission/prefix-hashes.ts";
 import type { Translation } from "../protocols/translation.ts";
@@ -74,8 +75,9 @@ export class JsonRequest implements V1Request {
           });
     const served = slot.status?.model.served ?? this.model;
     const body = this.#body(target.translation, slot.spec.request);
-    if (slot.spec.engine === "llama") checkRemoteMedia(body);
-    return this.#request(target, served, body);
+    const scanned = this.#scannedOf(body);
+    if (slot.spec.engine === "llama" && scanned !== undefined) checkRemoteMedia(body, scanned);
+    return this.#request(target, served, { body, scanned });
   }
 
   forProvider({ upstream, providerModel, spec }: UpstreamModel): BackendRequest {
@@ -89,19 +91,29 @@ export class JsonRequest implements V1Request {
             body: this.body,
             speaks: (protocol) => providerSpeaks(spec.capabilities, protocol),
           });
-    return this.#request(target, providerModel, this.#body(target.translation, undefined));
+    const body = this.#body(target.translation, undefined);
+    return this.#request(target, providerModel, { body, scanned: this.#scannedOf(body) });
   }
 
-  #request(target: JsonTarget, served: string, body: Buffer): BackendRequest {
-    const scanned = body === this.body ? this.#scanned : scanBody(body);
-    return new JsonBackendRequest(target, served, { body, scanned }, { charge: this.#charge, isStream: this.isStream });
+  #scannedOf(body: Buffer): ScannedBody | undefined {
+    return body === this.body ? this.#scanned : scanBody(body);
+  }
+
+  #request(
+    target: JsonTarget,
+    served: string,
+    sent: { readonly body: Buffer; readonly scanned: ScannedBody | undefined },
+  ): BackendRequest {
+    return new JsonBackendRequest(target, served, sent, { charge: this.#charge, isStream: this.isStream });
   }
 
   /** The client's own buffer, unless it must be changed. */
   #body(translation: Translation | undefined, rules: SlotSpec["request"] | undefined): Buffer {
     let body = translation === undefined ? this.body : translation.request(this.body);
+    // Its translation may keep parts of the request for the answer.
+    const keptBytes = body === this.body ? 0 : Math.min(body.length, mostParsedBytes);
     if (rules !== undefined) body = applyRules(body, rules);
-    if (body !== this.body) this.#chargeCopy(body.length);
+    if (body !== this.body) this.#chargeCopy(body.length + keptBytes);
     return body;
   }
 

@@ -1,6 +1,8 @@
 import type { IncomingMessage } from "node:http";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { ApiError } from "../../api/errors.ts";
-import { readRequestBody } from "../http/body.ts";
+import { withoutMark } from "../../lib/json-bytes.ts";
+import { readRequestBody, type BodyLimits } from "../http/body.ts";
 import { decodeBody } from "../http/content-encoding.ts";
 import { plainErrors, type ErrorForm } from "../http/error-form.ts";
 import type { InputRule } from "./body-kinds.ts";
@@ -28,6 +30,8 @@ export interface JsonRouteOptions {
   readonly target: JsonTarget | JsonTargetOf;
 }
 
+const largeBytes = 4 * 1024 * 1024;
+
 /** A route whose request is one JSON object with `model`, relayed unchanged wherever possible. */
 export function jsonRoute({
   path,
@@ -54,16 +58,26 @@ export function jsonRoute({
     aliasPaths,
     errors,
     async read(request, limits, principal) {
-      checkJsonType(request);
-      let body = await readRequestBody(request, limits);
-      if (request.headers["content-encoding"] !== undefined) body = await decodeBody(request, body, limits);
+      const body = await readJsonBody(request, limits);
       return new JsonRequest(body, limits.charge, { hasStreams, inputRule, isKept, defaultModel, target, principal });
     },
   };
 }
 
-/** Throws ApiError `dispatch.unsupported_media_type`. */
-export function checkJsonType(request: IncomingMessage): void {
+/**
+ * The bytes of a body of JSON without their encoding and without a byte order mark, which some clients send and engines
+ * refuse. Rejects as `readRequestBody` and `decodeBody` do, and with ApiError `dispatch.unsupported_media_type`.
+ */
+export async function readJsonBody(request: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
+  checkJsonType(request);
+  let body = await readRequestBody(request, limits);
+  if (request.headers["content-encoding"] !== undefined) body = await decodeBody(request, body, limits);
+  // Copying a large body into one buffer took long enough: others are served before it is read.
+  if (body.length > largeBytes) await nextTurn();
+  return withoutMark(body);
+}
+
+function checkJsonType(request: IncomingMessage): void {
   const type = request.headers["content-type"];
   // curl -d sends a form's content type for JSON; OpenAI's own API accepts it too.
   if (type === undefined || /^application\/(json|x-www-form-urlencoded)\b/i.test(type)) return;

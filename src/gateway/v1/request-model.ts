@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest } from "../../api/problems.ts";
-import { mostDepth, mostMembers, scanBody, type ScannedBody } from "../../lib/json-scan.ts";
-import { isRecord } from "../../lib/record.ts";
+import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
+import { mostDepth, mostMembers, mostPlainBytes, mostValues } from "../../lib/json-walk.ts";
 import { invalidJson } from "../relay/engine-failure.ts";
 import { quotedName } from "../relay/rename.ts";
 
@@ -14,15 +14,12 @@ export function readModel(
   if (!isUtf8(body)) throw new ApiError("dispatch.invalid_request", { message: "the body is not UTF-8" });
   const scanned = scanBody(body);
   if (scanned === undefined) throw invalidJson(body);
-  if (scanned.isExcessive) {
-    const message = `is nested deeper than ${mostDepth} levels, or has an object of more than ${mostMembers} fields`;
-    throw invalidRequest([{ path: [], message: `the body ${message}` }]);
-  }
+  if (scanned.isExcessive) throw invalidRequest([{ path: [], message: `the body holds too much: ${bounds}` }]);
   const { model, ambiguous } = scanned;
   if (ambiguous !== undefined)
     throw invalidRequest([{ path: [ambiguous], message: "must occur once, in this spelling" }]);
   if (model === undefined || model === "") {
-    const isNone = model === undefined && !hasModel(body);
+    const isNone = !scanned.hasModel;
     const fallback = isNone ? defaultModel(body) : undefined;
     if (fallback !== undefined) return { scanned, model: fallback };
     const message = model === undefined && !isNone ? "must be a text" : "is required";
@@ -38,14 +35,12 @@ export function noModel(): undefined {
   return undefined;
 }
 
-function hasModel(body: Buffer): boolean {
-  try {
-    const parsed: unknown = JSON.parse(body.toString());
-    return isRecord(parsed) && "model" in parsed;
-  } catch {
-    return false;
-  }
-}
+const bounds = [
+  `at most ${mostDepth} levels`,
+  `${mostMembers} fields of an object`,
+  `${mostValues} names and values`,
+  `and ${mostPlainBytes / 1024 ** 2} MiB beside its texts`,
+].join(", ");
 
 /** A scanned body with another name for the model, as parts of it. */
 export function withModel(body: Buffer, at: ScannedBody | undefined, name: string): readonly Buffer[] {

@@ -1,12 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
+import { scanBody } from "../../../src/lib/json-scan.ts";
 import { checkRemoteMedia } from "../../../src/gateway/body-checks/remote-media.ts";
 
 /** The place that a refusal names, "" where the body is let through. */
 function refusedAt(body: string): string {
   try {
-    checkRemoteMedia(Buffer.from(body));
+    const bytes = Buffer.from(body);
+    const scanned = scanBody(bytes);
+    assert.ok(scanned !== undefined);
+    checkRemoteMedia(bytes, scanned);
     return "";
   } catch (error) {
     assert.ok(error instanceof ApiError && error.code === "dispatch.invalid_request");

@@ -160,9 +160,9 @@ describe("a number that a double cannot hold in a field of the protocol", () => 
       for (const act of [
         () => new MessagesTranslation().request(encode(body)),
         () => new ShortVectors().request(encode(body)),
+        () => applyRules(encode(body), { set: { a: 1 }, strip: [] }),
       ])
         assert.equal(failureOf(act).code, "dispatch.invalid_request");
-      assert.equal(applyRules(encode(body), { set: { a: 1 }, strip: [] }).toString(), body);
     });
   }
 

@@ -283,7 +283,10 @@ describe("Relay of an event stream", () => {
     last.relay.onEnd();
     for (const { sink, log } of [deep, last]) {
       assert.deepEqual([sink.failure?.code, log.at(-1)], ["dispatch.upstream_failed", "settled"]);
-      assert.equal(sink.failure?.message, "the engine's answer has another shape");
+      assert.match(
+        sink.failure?.message ?? "",
+        /^the engine's answer (has another shape|is broken: an event is not JSON)$/,
+      );
     }
   });
 

@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { after, before, describe, it } from "node:test";
+import { envelopeOf } from "../support/envelope.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
+
+/** Was parsed into millions of objects, once more for the number that no double holds: 5 s, and 400 MB. */
+const heavy = `[${"{},".repeat(1_400_000)}12345678901234567890]`;
+/** More than is parsed into objects. */
+const names = `[${Array.from({ length: 1500 }, (_, at) => `{${Array.from({ length: 40 }, (_each, of) => `"k${at}-${of}":1`).join(",")}}`).join(",")},12345678901234567890]`;
+const picture = "QUJD".repeat(2_500_000);
+
+describe("a heavy body", () => {
+  let gateway: TestGateway;
+  let received = "";
+  const engine = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      received = Buffer.concat(parts).toString();
+      const choices = [{ index: 0, message: { role: "assistant", content: "a" }, finish_reason: "stop" }];
+      response.setHeader("content-type", "application/json");
+      response.end(JSON.stringify({ model: "engine-model", choices, data: [{ embedding: [1, 2, 3] }], results: [] }));
+    });
+  });
+
+  before(async () => {
+    const port = await listen(engine);
+    const slot = { port, spec: { engine: "llama" as const } };
+    const request = { set: { temperature: 0.5 }, strip: ["top_k"] };
+    gateway = await startGateway({
+      slots: { plain: slot, ruled: { port, spec: { request } }, tts: { port, status: { capabilities: ["speech"] } } },
+    });
+  });
+  after(async () => {
+    await gateway[Symbol.asyncDispose]();
+    engine.close();
+  });
+
+  /** The most processor time that one turn of this process took, in which the gateway runs too. */
+  async function posted(path: string, body: string): Promise<{ answer: Response; text: string; turnMs: number }> {
+    let turnMs = 0;
+    let isOver = false;
+    let last = process.threadCpuUsage();
+    const look = (): void => {
+      const { user, system } = process.threadCpuUsage(last);
+      last = process.threadCpuUsage();
+      turnMs = Math.max(turnMs, (user + system) / 1000);
+      if (!isOver) setImmediate(look);
+    };
+    setImmediate(look);
+    const answer = await gateway.post(path, body);
+    const text = await answer.text();
+    isOver = true;
+    return { answer, text, turnMs };
+  }
+
+  const routes: readonly (readonly [what: string, path: string, body: (value: string) => string])[] = [
+    ["a chat", "/v1/chat/completions", (x) => `{"model":"plain","messages":[],"x":${x}}`],
+    ["a chat with rules", "/v1/chat/completions", (x) => `{"model":"ruled","messages":[],"x":${x}}`],
+    ["a chat without a model", "/v1/chat/completions", (x) => `{"messages":[],"x":${x}}`],
+    ["a chat that is cut", "/v1/chat/completions", (x) => `{"model":"plain","messages":[],"x":${x}`],
+    ["a message", "/v1/messages", (x) => `{"model":"plain","max_tokens":1,"messages":[],"x":${x}}`],
+    ["a response", "/v1/responses", (x) => `{"model":"plain","input":"a","x":${x}}`],
+    ["a ranking", "/v1/rerank", (x) => `{"query":"a","texts":["a"],"x":${x}}`],
+    ["short vectors", "/v1/embeddings", (x) => `{"model":"plain","input":"a","dimensions":2,"x":${x}}`],
+    ["a drawing", "/v1/images/generations", (x) => `{"model":"img","prompt":"a","x":${x}}`],
+    ["speech", "/v1/audio/speech", (x) => `{"model":"tts","input":"a","voice":"b","x":${x}}`],
+  ];
+  for (const [what, path, body] of routes)
+    it(`is refused quickly: ${what}`, async () => {
+      const { answer, text, turnMs } = await posted(path, body(heavy));
+      assert.equal(answer.status, 400, text.slice(0, 200));
+      assert.match(text, /the body holds too much/);
+      // A bound for busy machines.
+      assert.ok(turnMs < 400, `${turnMs} ms`);
+    });
+
+  it("of 60,000 names is relayed, with a slot's rules too, and not translated", async () => {
+    for (const model of ["plain", "ruled"]) {
+      const { answer, text } = await posted("/v1/chat/completions", `{"model":"${model}","messages":[],"x":${names}}`);
+      assert.equal(answer.status, 200, text);
+      assert.ok(received.includes(names), "the value is not as it was written");
+    }
+    const { error } = await envelopeOf(await gateway.post("/v1/responses", `{"model":"plain","x":${names}}`));
+    assert.match(error.message, /holds too much to be translated: at most .* 100000 names and values/);
+  });
+
+  const data = `data:image/png;base64,${picture}`;
+  const pictures: readonly (readonly [path: string, body: object])[] = [
+    [
+      "/v1/chat/completions",
+      { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: data } }] }] },
+    ],
+    [
+      "/v1/messages",
+      {
+        max_tokens: 1,
+        messages: [
+          {
+            role: "user",
+            content: [
+              { type: "text", text: "https://a.test" },
+              { type: "image", source: { type: "base64", media_type: "image/png", data: picture } },
+            ],
+          },
+        ],
+      },
+    ],
+    [
+      "/v1/responses",
+      { input: [{ role: "user", content: [{ type: "input_image", image_url: data, detail: "low" }] }] },
+    ],
+  ];
+  for (const [path, body] of pictures)
+    it(`with a picture of 10 MB is taken by ${path}`, async () => {
+      const { answer, text, turnMs } = await posted(path, JSON.stringify({ model: "plain", ...body }));
+      assert.equal(answer.status, 200, text.slice(0, 200));
+      assert.ok(received.includes(`"url":"${data}"`), "the picture is not whole");
+      assert.ok(turnMs < 400, `${turnMs} ms`);
+    });
+
+  it("with a million tokens as numbers is taken for its vectors", async () => {
+    const input = JSON.stringify(Array(2048).fill(Array(512).fill(100_277)));
+    const { answer } = await posted("/v1/embeddings", `{"model":"plain","dimensions":2,"input":${input}}`);
+    assert.equal(answer.status, 200);
+    assert.ok(received.endsWith(`"input":${input}}`));
+  });
+
+  it("with a byte order mark is taken without it", async () => {
+    const { answer, text } = await posted("/v1/chat/completions", '\uFEFF{"model":"plain","messages":[]}');
+    assert.equal(answer.status, 200, text);
+    assert.ok(received.startsWith('{"model"'), received);
+  });
+});
