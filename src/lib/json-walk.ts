@@ -38,24 +38,22 @@ const members = new Int32Array(mostDepth + 1);
  */
 export class JsonWalk {
   readonly #bytes: Buffer;
+  readonly #valueLimit: number;
   readonly #budget = { left: mostPlainBytes };
   #isExcessive = false;
   #values = 0;
   #names = 0;
   #mayNameAddress = false;
 
-  constructor(bytes: Buffer) {
+  /** The walk ends beyond `valueLimit` names and values. */
+  constructor(bytes: Buffer, valueLimit: number = mostValues) {
     this.#bytes = bytes;
+    this.#valueLimit = valueLimit;
   }
 
   /** The text is beyond a bound; nothing else is known then. */
   get isExcessive(): boolean {
     return this.#isExcessive;
-  }
-
-  /** The names and values so far. */
-  get values(): number {
-    return this.#values;
   }
 
   /** A string so far may be an address with the scheme http, https, ftp or file. */
@@ -102,6 +100,7 @@ export class JsonWalk {
   #nestedEnd(from: number): number {
     const bytes = this.#bytes;
     let stop = from + this.#budget.left;
+    const valueLimit = this.#valueLimit;
     let values = this.#values;
     let depth = 0;
     let at = from;
@@ -125,7 +124,7 @@ export class JsonWalk {
         if (depth === 0) break;
       } else if (byte === comma) {
         values += 1;
-        if (values > mostValues) return this.#exceed();
+        if (values > valueLimit) return this.#exceed();
       } else if (byte === colon) {
         values += 1;
         const count = (members[depth] ?? 0) + 1;

@@ -33,9 +33,9 @@ export function isParseable(text: string | Buffer): boolean {
   if (text.length <= smallBytes) return true;
   if (text.length > mostParsedBytes) return false;
   const bytes = typeof text === "string" ? Buffer.from(text) : text;
-  const walk = new JsonWalk(bytes);
+  const walk = new JsonWalk(bytes, mostParsedValues);
   walk.valueEnd(walk.blankEnd(0));
-  return !walk.isExcessive && walk.values <= mostParsedValues;
+  return !walk.isExcessive;
 }
 
 /** The JSON value of somebody else's text; undefined for invalid JSON, and for a text that is not `isParseable`. */

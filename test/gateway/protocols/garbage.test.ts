@@ -6,9 +6,11 @@ import { RerankTranslation } from "../../../src/gateway/protocols/rerank.ts";
 import type { Translation } from "../../../src/gateway/protocols/translation.ts";
 import { NumberedResponses } from "../../../src/gateway/protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
-import { StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
+import { jsonOf } from "../../../src/gateway/images/engine-http.ts";
+import { EventStream, StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
+import { ModelRename } from "../../../src/gateway/relay/rename.ts";
 import { fc } from "../../support/fast-check.ts";
-import { nothingKept } from "./bodies.ts";
+import { encode, nothingKept } from "./bodies.ts";
 
 /** Passes when `act` succeeds, or fails with this code and nothing else. */
 function succeedsOrFails(act: () => unknown, code: ErrorCode): void {
@@ -121,6 +123,37 @@ describe("whatever is sent", () => {
       );
     });
   }
+
+  it("by the engine in one heavy event or answer is not parsed, and holds nobody up", () => {
+    const heavy = [
+      `{"x":${"[".repeat(1_500_000)}${"]".repeat(1_500_000)},"n":12345678901234567890,"choices":[{"delta":{}}]}`,
+      `{"x":[${"[],".repeat(1_000_000)}12345678901234567890],"choices":[{"delta":{}}]}`,
+      `{"error":[${"[],".repeat(1_000_000)}1]}`,
+    ];
+    const acts: readonly ((event: string) => unknown)[] = [
+      (event) => new EventStream({ rename: new ModelRename("a", "b"), isChat: true }).push(encode(event)),
+      (event) => new ModelRename("a", "b").lines(encode(event)),
+      (event) => jsonOf({ status: 200, body: encode(event.slice(6)) }),
+      ...streams.map(
+        ([, open]) =>
+          (event: string) =>
+            open().stream.push(encode(event)),
+      ),
+      ...requests.map(
+        ([, open]) =>
+          (event: string) =>
+            open().answer(encode(event.slice(6))),
+      ),
+    ];
+    for (const json of heavy)
+      for (const act of acts) {
+        const began = process.threadCpuUsage();
+        succeedsOrFails(() => act(`data: ${json}\n\n`), "dispatch.upstream_failed");
+        const { user, system } = process.threadCpuUsage(began);
+        // 1 to 70 ms; with a parser 0.1 to 2 s.
+        assert.ok(user + system < 300e3, `${act.toString()}: ${(user + system) / 1000} ms`);
+      }
+  });
 
   for (const [name, open] of streams)
     it(`by the engine as a stream of ${name} is translated or the engine's failure`, () => {

@@ -76,6 +76,12 @@ const join = (events: readonly Event[]): Event => ({
 const stream = fc.array(event, { maxLength: 12, size: "max" }).map((events) => join([first, ...events, ending]));
 const cuts = fc.array(fc.nat(), { maxLength: 20, size: "max" });
 
+it("EventStream leaves out a byte order mark before the first event, in pieces too", () => {
+  const text = "data: [DONE]\n\n";
+  assert.equal(whole(`\uFEFF${text}`).text, text);
+  assert.equal(relay(split(Buffer.from(`\uFEFF${text}`), [1, 2])).text, text);
+});
+
 describe("EventStream", () => {
   it("relays a stream byte for byte apart from the model's name, however it is split", () => {
     fc.assert(
