@@ -13,7 +13,7 @@ const entry = fileURLToPath(new URL(`part-entry.${extension}`, import.meta.url))
 /** Limits of V8's memory, MiB; bin/berth has the reasons, and the same values for `berth operator` and `berth serve`. */
 const heap = {
   operator: ["--max-semi-space-size=1", "--max-old-space-size=768"],
-  gateway: ["--max-semi-space-size=8"],
+  gateway: ["--max-semi-space-size=8", "--max-old-space-size=320"],
 } as const;
 
 /** Memory of large bodies is returned to the system at once; bin/berth has the reason. */
