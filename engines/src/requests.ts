@@ -16,8 +16,14 @@ export interface Sampling {
 
 export type Body = Readonly<Record<string, unknown>>;
 
-/** The body as an object. Throws Refusal. */
+/** As the gateway has them (docs/security.md). More would hold up the answers of others while it is parsed. */
+const mostValues = 100_000;
+const mostDepth = 256;
+
+/** The body as an object. Throws Refusal, also for a body that holds too much to be parsed. */
 export function readBody(text: string): Body {
+  if (isHeavy(text))
+    throw new Refusal(400, `the body holds too much: at most ${mostDepth} levels, ${mostValues} names and values`);
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
@@ -27,6 +33,32 @@ export function readBody(text: string): Body {
   if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
     throw new Refusal(400, "the body is not a JSON object");
   return { ...parsed };
+}
+
+/** Counts without parsing; strings are skipped. */
+function isHeavy(text: string): boolean {
+  let values = 0;
+  let depth = 0;
+  for (let at = 0; at < text.length && values <= mostValues && depth <= mostDepth; at += 1) {
+    const letter = text[at];
+    if (letter === '"') at = stringEnd(text, at);
+    else if (letter === "," || letter === ":") values += 1;
+    else if (letter === "[" || letter === "{") {
+      depth += 1;
+      values += 1;
+    } else if (letter === "]" || letter === "}") depth -= 1;
+  }
+  return values > mostValues || depth > mostDepth;
+}
+
+/** Where the quotation mark stands that ends the string that begins at `start`; the text's length without one. */
+function stringEnd(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
+    let before = at;
+    while (text[before - 1] === "\\") before -= 1;
+    if ((at - before) % 2 === 0) return at;
+  }
+  return text.length;
 }
 
 /** The options of sampling. Refuses those that this engine would otherwise ignore. Throws Refusal. */
