@@ -1,9 +1,10 @@
 import { invalidRequest } from "../../api/problems.ts";
 import { failed } from "./chat-chunk.ts";
-import { embeddingsAnswerSchema } from "./embeddings-format.ts";
+import { isBlank } from "../../lib/json-bytes.ts";
 import { withFields } from "../../lib/json-fields.ts";
 import { parseForeign } from "../../lib/json.ts";
-import { parseAnswer, requestFields } from "./json.ts";
+import { isWholeJson, notJson } from "../relay/whole-json.ts";
+import { requestFields } from "./json.ts";
 import type { Translation } from "./translation.ts";
 
 const mark = Buffer.from('"dimensions"');
@@ -33,25 +34,67 @@ export class ShortVectors implements Translation {
     return withFields(body, kept, {});
   }
 
+  /** Each vector is cut where it stands, without parsing the whole answer: a batch has millions of numbers. */
   answer(body: Buffer): Buffer {
     const dimensions = this.#dimensions;
     if (dimensions === undefined) return body;
-    const answer = embeddingsAnswerSchema.safeParse(parseAnswer(body)).data;
-    if (answer === undefined) throw failed("the engine's answer has no vectors");
-    const data = answer.data.map((item) => ({ ...item, embedding: shortened(item.embedding, dimensions) }));
-    return Buffer.from(JSON.stringify({ ...answer, data }));
+    if (!isWholeJson(body)) throw failed(notJson);
+    const parts: Buffer[] = [];
+    let copied = 0;
+    for (let at = body.indexOf(name); at >= 0; at = body.indexOf(name, at + name.length)) {
+      const start = valueStart(body, at + name.length);
+      if (start === undefined) continue;
+      const end = body.indexOf(body[start] === quote ? quote : closeBracket, start + 1) + 1;
+      if (end === 0) throw failed("the engine's answer has a vector without an end");
+      const vector = body.subarray(start, end);
+      const short = body[start] === quote ? shortText(vector, dimensions) : shortList(vector, dimensions);
+      parts.push(body.subarray(copied, start), Buffer.from(short));
+      copied = end;
+    }
+    if (parts.length === 0) throw failed("the engine's answer has no vectors");
+    parts.push(body.subarray(copied));
+    return Buffer.concat(parts);
   }
 }
 
-function shortened(vector: string | readonly number[], dimensions: number): string | number[] {
-  if (typeof vector !== "string") return unit(vector, dimensions);
-  const bytes = Buffer.from(vector, "base64");
+const name = Buffer.from('"embedding"');
+const quote = 0x22;
+const openBracket = 0x5b;
+const closeBracket = 0x5d;
+const comma = 0x2c;
+
+/** Where the value of a name begins that ends at `from`; undefined where no text or list follows, as behind `"object": "embedding"`. */
+function valueStart(body: Buffer, from: number): number | undefined {
+  let at = from;
+  while (isBlank(body[at])) at += 1;
+  if (body[at] !== 0x3a) return undefined;
+  at += 1;
+  while (isBlank(body[at])) at += 1;
+  return body[at] === quote || body[at] === openBracket ? at : undefined;
+}
+
+function shortList(vector: Buffer, dimensions: number): string {
+  let end = 0;
+  // One number more: a vector of that length stays as it is.
+  for (let count = 0; count <= dimensions; count += 1) {
+    const next = vector.indexOf(comma, end + 1);
+    end = next < 0 ? vector.length - 1 : next;
+    if (next < 0) break;
+  }
+  const numbers = parseForeign(`${vector.toString("latin1", 0, end)}]`);
+  if (!Array.isArray(numbers) || !numbers.every((each) => typeof each === "number"))
+    throw failed("the engine's answer has a vector that is no list of numbers");
+  return JSON.stringify(unit(numbers, dimensions));
+}
+
+function shortText(vector: Buffer, dimensions: number): string {
+  const bytes = Buffer.from(vector.toString("latin1", 1, vector.length - 1), "base64");
   const values = Array.from({ length: Math.floor(bytes.length / 4) }, (_, at) => bytes.readFloatLE(at * 4));
   // Checked first: the client's number must not decide an allocation.
   const numbers = unit(values, dimensions);
   const short = Buffer.alloc(numbers.length * 4);
   for (const [at, value] of numbers.entries()) short.writeFloatLE(value, at * 4);
-  return short.toString("base64");
+  return `"${short.toString("base64")}"`;
 }
 
 function unit(vector: readonly number[], dimensions: number): number[] {

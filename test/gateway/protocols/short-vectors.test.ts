@@ -27,3 +27,24 @@ it("a vector without numbers is the engine's failure, as numbers and as base64",
     );
   }
 });
+
+it("a whole batch is cut, with what stands beside its vectors as it is written", () => {
+  const vectors = new ShortVectors();
+  vectors.request(Buffer.from('{"model":"embed","input":"x","dimensions":2}'));
+  const vector = `[3, 4,${"0.0123456789012345,".repeat(765)}1e-3]`;
+  const item = (index: number, embedding: string): string =>
+    `{"object":"embedding","index":${index}, "embedding" : ${embedding}}`;
+  const answer = (embedding: string): string =>
+    `{"id":12345678901234567890,"data":[${Array.from({ length: 1000 }, (_, index) => item(index, embedding)).join(",")}]}`;
+  assert.ok(vectors.answer(Buffer.from(answer(vector))).toString() === answer("[0.6,0.8]"));
+});
+
+for (const data of ['[{"embedding":[1,"2",3]}]', '[{"embedding":[1,', '[{"embedding":{"a":1}}]', "[]", '"embedding"'])
+  it(`${data} is no answer with vectors`, () => {
+    const vectors = new ShortVectors();
+    vectors.request(Buffer.from('{"model":"embed","input":"x","dimensions":2}'));
+    assert.throws(
+      () => vectors.answer(Buffer.from(`{"data":${data}}`)),
+      (error) => error instanceof ApiError && error.status === 502,
+    );
+  });
