@@ -3,7 +3,9 @@ import { errorIn } from "../../engines/error-body.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseAnswer } from "../protocols/json.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
-import { parseForeign } from "../../lib/json.ts";
+import { fieldsOf } from "../../lib/json-fields.ts";
+import { isParseable, parseForeign } from "../../lib/json.ts";
+import { isWholeJson } from "../relay/whole-json.ts";
 
 /**
  * The answers of whisper.cpp's server in OpenAI's terms (its examples/server/server.cpp): it reports a failed inference
@@ -14,6 +16,8 @@ import { parseForeign } from "../../lib/json.ts";
 export function transcriptionAnswers(fields: ReadonlyMap<string, string>): AnswerTranslation {
   return {
     answer(body) {
+      // The words of a recording of hours are more than may be parsed: they pass as the engine wrote them.
+      if (!isParseable(body) && isWholeJson(body) && hasText(body)) return body;
       const answer = parseAnswer(body);
       if (!isRecord(answer)) throw failed("the engine's answer is no transcription");
       const { text, error } = answer;
@@ -78,6 +82,10 @@ function wordsIn(segments: unknown): readonly Word[] {
     }
   }
   return words.map((each) => ({ ...each, word: each.word.trim() })).filter(({ word }) => word !== "");
+}
+
+function hasText(body: Buffer): boolean {
+  return fieldsOf(body)?.some(({ name, valueStart }) => name === "text" && body[valueStart] === 0x22) === true;
 }
 
 function failed(message: string): ApiError {

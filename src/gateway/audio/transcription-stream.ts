@@ -1,4 +1,4 @@
-import { isRecord } from "../../lib/record.ts";
+import { fieldsOf } from "../../lib/json-fields.ts";
 import { parseForeign } from "../../lib/json.ts";
 
 /** The valid values of `stream`. */
@@ -11,8 +11,12 @@ export function asksForEvents(fields: ReadonlyMap<string, string>): boolean {
 
 /** A whole transcription, `{"text"}`, as the events of a streamed one. */
 export function eventsOf(answer: Buffer): Buffer {
-  const whole = parseForeign(answer);
-  const { text, usage } = isRecord(whole) ? whole : {};
+  const fields = fieldsOf(answer) ?? [];
+  const valueOf = (key: string): unknown => {
+    const field = fields.findLast(({ name }) => name === key);
+    return field === undefined ? undefined : parseForeign(answer.subarray(field.valueStart, field.end));
+  };
+  const [text, usage] = [valueOf("text"), valueOf("usage")];
   const delta = { type: "transcript.text.delta", delta: text };
   const done = { type: "transcript.text.done", text, ...(usage === undefined ? {} : { usage }) };
   return Buffer.from(`data: ${JSON.stringify(delta)}\n\ndata: ${JSON.stringify(done)}\n\ndata: [DONE]\n\n`);
