@@ -6,11 +6,11 @@ RUN := $(NODE) --disable-warning=ExperimentalWarning
 KEPT := $(shell [ ! -O . ] || echo "NODE_COMPILE_CACHE='$${NODE_COMPILE_CACHE:-$(CURDIR)/.cache/compile}'")
 TEST := $(KEPT) $(RUN) --test --test-reporter=./test/support/reporter.ts
 # Suites that need more than Node have targets of their own; every other folder belongs to `make test`.
-OTHER_SUITES := bare bench browser docker edge gpu k8s llama-server monitoring pack schema soak
+OTHER_SUITES := bare bench browser clients docker edge gpu k8s llama-server monitoring pack schema soak
 TESTS := $(filter-out $(OTHER_SUITES:%=test/%/) test/doubles/ test/fixtures/ test/support/,$(wildcard test/*/))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server test-gpu test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-dockerfile test-soak soak verify generate images pack test-pack bench bench-setup clean
+.PHONY: help setup run test llama-server test-llama-server test-clients test-gpu test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-dockerfile test-soak soak verify generate images pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -30,6 +30,10 @@ llama-server: ## build a real llama-server, once per version; as root it install
 test-llama-server: setup ## run llama slots on a real llama-server, and its own page in a Chromium; built when there are none yet
 	@binary=$$(hack/llama-server.sh) && page=$$(hack/llama-page.sh) && hack/chromium.sh >/dev/null && \
 		BERTH_TEST_LLAMA_SERVER=$$binary BERTH_TEST_LLAMA_PAGE=$$page $(TEST) --test-concurrency=1 "test/llama-server/**/*.test.ts"
+
+test-clients: setup ## OpenAI's Codex, the real program, on a slot of each engine (needs the npm registry; skipped without it)
+	@binary=$$(hack/llama-server.sh) && BERTH_TEST_CODEX=$$(hack/codex.sh || true) BERTH_TEST_LLAMA_SERVER=$$binary \
+		$(TEST) --test-concurrency=1 "test/clients/**/*.test.ts"
 
 test-gpu: setup ## a whole Berth on a real NVIDIA GPU, with a llama-server built for CUDA: BERTH_TEST_LLAMA_SERVER=/path/to/it
 	@test/gpu/needs.sh && $(TEST) --test-concurrency=1 --test-timeout=180000 "test/gpu/**/*.test.ts"

@@ -111,6 +111,8 @@ export interface TinyOptions {
   readonly says?: readonly string[];
   /** Null: none, as in base weights. */
   readonly chatTemplate?: string | null;
+  /** Tokens; absent: 2048. */
+  readonly contextLength?: number;
   /** With a ranking head, in the one architecture that llama.cpp gives both a small tokenizer and such a head. */
   readonly ranker?: boolean;
   /** Width of feed-forward layers that are holes in the file: they need no disk space, and time to load. */
@@ -141,7 +143,7 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     ["general.architecture", { text: architecture }],
     ["general.name", { text: options.name ?? (options.embedding === true ? "tiny-embed" : "tiny") }],
     ["general.file_type", { u32: 0 }],
-    [`${architecture}.context_length`, { u32: contextLength }],
+    [`${architecture}.context_length`, { u32: options.contextLength ?? contextLength }],
     [`${architecture}.embedding_length`, { u32: width }],
     [`${architecture}.block_count`, { u32: layers }],
     [`${architecture}.feed_forward_length`, { u32: feedForward }],

@@ -76,7 +76,7 @@ export async function testResponses(t: TestContext, openai: OpenAI, slots: Clien
     for (const [fields, said] of [
       [{ previous_response_id: "resp_1" }, /previous_response_id is not possible/],
       [{ background: true }, /background is not possible/],
-      [{ tools: [{ type: "web_search" as const }] }, /web_search is no tool of this service/],
+      [{ tools: [{ type: "web_search" as const }], tool_choice: "required" as const }, /web_search cannot be called/],
     ] as const) {
       const body = { ...asked, ...fields, tools: "tools" in fields ? [...fields.tools] : [] };
       const refused = await rejectionOf(openai.responses.create(body), OpenAI.BadRequestError);

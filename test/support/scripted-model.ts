@@ -49,3 +49,11 @@ export async function writeToolCaller(path: string): Promise<void> {
   ];
   await writeTinyModel(path, { name: "tool-caller", says, chatTemplate: hermesTemplate });
 }
+
+/** A real model file that answers any chat with "Greetings!", and is shown little of it: the prompts of coding clients are long. */
+export async function writeGreeter(path: string): Promise<void> {
+  const chatTemplate = hermesTemplate
+    .replace("in tools %}", "in tools[:1] %}")
+    .replace("in messages %}", "in messages[-1:] %}");
+  await writeTinyModel(path, { name: "greeter", says: ["Greetings", "!"], chatTemplate, contextLength: 65_536 });
+}

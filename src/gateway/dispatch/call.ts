@@ -88,6 +88,13 @@ export class Call implements BackendCallOwner, DenseMember {
     return (this.#metrics ??= this.#gatewayMetrics.of(this.route.path, this.#slot));
   }
 
+  /** Tells the client and the log what of the request the backend does not get. */
+  noteLeftOut(types: readonly string[] = []): void {
+    if (types.length === 0) return;
+    this.record.leftOut = types.join(", ");
+    if (!this.response.headersSent) this.response.setHeader("x-berth-left-out", this.record.leftOut);
+  }
+
   /** From now on the client of a stream gets comments about the wait of `waiter`. */
   holdFor(waiter: HeldClient): void {
     if (!this.isStream || !waiter.isWaiting || this.#hold?.waiter === waiter) return;

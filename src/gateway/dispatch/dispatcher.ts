@@ -177,6 +177,7 @@ export class Dispatcher {
       const { upstream } = target.model;
       call.slot = `upstream ${upstream}`;
       const route = routeToProvider(v1Request, target.model);
+      call.noteLeftOut(route.backendRequest.format.translation?.leftOut);
       const provider = this.#options.upstreams.get(upstream);
       if (provider === undefined)
         throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
@@ -185,6 +186,7 @@ export class Dispatcher {
     }
     call.slot = target.slot.name;
     const route = routeToSlot(v1Request, target.slot, target.ref);
+    call.noteLeftOut(route.backendRequest.format.translation?.leftOut);
     const waitQueue = this.#options.admission.waitQueueOf(route.slot.name, route.role, route.ref);
     const mustWait = waitQueue.queue.gate !== "open";
     if (mustWait) v1Request.checkWhole?.();

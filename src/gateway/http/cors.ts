@@ -25,7 +25,10 @@ export class Cors {
     if (origin === undefined || !this.isWelcome(origin)) return false;
     const isAny = this.#origins.has("*");
     response.setHeader("access-control-allow-origin", isAny ? "*" : origin);
-    response.setHeader("access-control-expose-headers", "x-request-id, request-id, retry-after, x-should-retry");
+    response.setHeader(
+      "access-control-expose-headers",
+      "x-request-id, request-id, retry-after, x-should-retry, x-berth-left-out",
+    );
     if (!isAny) response.setHeader("vary", "origin");
     if (request.method !== "OPTIONS" || request.headers["access-control-request-method"] === undefined) return false;
     const wanted = request.headers["access-control-request-headers"];

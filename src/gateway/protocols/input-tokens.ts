@@ -13,6 +13,10 @@ export class ResponsesCount implements Translation {
     this.#responses = new ResponsesTranslation(kept);
   }
 
+  get leftOut(): readonly string[] {
+    return this.#responses.leftOut;
+  }
+
   request(body: Buffer): Buffer {
     return this.#responses.request(body);
   }

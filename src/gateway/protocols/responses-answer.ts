@@ -1,8 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { ChatUsage } from "./chat-format.ts";
 import type { ApiError } from "../../api/errors.ts";
+import { definedFields } from "../../lib/record.ts";
 import type { ResponsesRequest } from "./responses-format.ts";
 import { encodeRequest } from "./json.ts";
+import { callableTools, type ClientTool } from "./responses-tools.ts";
 
 /** The repeated part of a request stays in memory as long as its answer: a larger part is left out. */
 const echoLimit = 32_768;
@@ -84,7 +86,7 @@ function echoOf({ instructions, metadata, text, tool_choice: choice, tools }: Re
     metadata: metadata ?? plain.metadata,
     text: { ...text, format: text?.format ?? plain.text.format },
     tool_choice: choice ?? plain.tool_choice,
-    tools: tools ?? plain.tools,
+    tools: callableTools(tools ?? plain.tools),
   };
   return encodeRequest(echoed).length > echoLimit ? plain : echoed;
 }
@@ -139,12 +141,23 @@ export function messageItem(id: string, status: Status, content: readonly Messag
   return { id, type: "message", status, role: "assistant", content };
 }
 
-export interface CalledFunction {
+/** How a call of each kind of tool is written. */
+export const callForms = {
+  function: { item: "function_call", idPrefix: "fc", field: "arguments", events: "response.function_call_arguments" },
+  custom: { item: "custom_tool_call", idPrefix: "ctc", field: "input", events: "response.custom_tool_call_input" },
+} as const;
+
+export interface ToolCall {
+  /** Of the item, without its prefix. */
+  readonly id: string;
   readonly callId: string;
-  readonly name: string;
-  readonly arguments: string;
+  readonly tool: ClientTool;
+  /** The arguments of a function, or the input of a custom tool. */
+  readonly text: string;
 }
 
-export function callItem(id: string, status: Status, { callId, name, arguments: text }: CalledFunction): object {
-  return { id, type: "function_call", status, call_id: callId, name, arguments: text };
+export function callItem(status: Status, { id, callId, tool, text }: ToolCall): object {
+  const { item, idPrefix, field } = callForms[tool.type];
+  const names = definedFields({ namespace: tool.namespace, name: tool.name });
+  return { id: `${idPrefix}_${id}`, type: item, status, call_id: callId, ...names, [field]: text };
 }

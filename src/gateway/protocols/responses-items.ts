@@ -1,4 +1,6 @@
+import { CustomInput, wholeArguments, type CallText } from "./custom-input.ts";
 import {
+  callForms,
   callItem,
   messageItem,
   messagePart,
@@ -7,6 +9,7 @@ import {
   type Ending,
   type MessagePart,
 } from "./responses-answer.ts";
+import type { ClientTool } from "./responses-tools.ts";
 
 type Emit = (type: string, fields: object) => void;
 
@@ -119,58 +122,71 @@ export class MessageItem implements OpenItem {
 
 /** Emitted once its name is known. */
 export class CallItem implements OpenItem {
-  readonly #own = newId();
+  readonly #id = newId();
   readonly #index: number;
   readonly #emit: Emit;
+  readonly #toolOf: (name: string) => ClientTool;
   #callId: string | undefined;
-  #name = "";
-  #arguments = "";
-  #isAnnounced = false;
+  /** Undefined until the name is known. */
+  #tool: ClientTool | undefined;
+  #reader: CallText = wholeArguments;
+  /** Arguments that came before the name. */
+  #early = "";
+  #text = "";
   #status: Ending | undefined;
 
-  constructor(index: number, emit: Emit) {
+  /** `toolOf`: the client's tool with this name in the chat. */
+  constructor(index: number, toolOf: (name: string) => ClientTool, emit: Emit) {
     this.#index = index;
+    this.#toolOf = toolOf;
     this.#emit = emit;
   }
 
   add(id: string | undefined, name: string, delta: string): void {
     this.#callId ??= id;
-    if (!this.#isAnnounced) this.#name += name;
-    this.#arguments += delta;
-    if (this.#isAnnounced && delta !== "") this.#emit("response.function_call_arguments.delta", { ...this.#at, delta });
-    else if (this.#name !== "") this.#announce();
+    if (this.#tool !== undefined) this.#write(this.#reader.add(delta));
+    else {
+      this.#early += delta;
+      if (name !== "") this.#announce(name);
+    }
   }
 
   end(status: Ending): void {
     if (this.#status !== undefined) return;
-    this.#announce();
+    const tool = this.#tool ?? this.#announce("");
+    this.#write(this.#reader.end());
     this.#status = status;
-    this.#emit("response.function_call_arguments.done", {
-      ...this.#at,
-      name: this.#name,
-      arguments: this.#arguments,
-    });
+    const { events, field } = callForms[tool.type];
+    const name = tool.type === "function" ? { name: tool.name } : {};
+    this.#emit(`${events}.done`, { ...this.#at(tool), ...name, [field]: this.#text });
     this.#emit("response.output_item.done", { output_index: this.#index, item: this.body(status) });
   }
 
   body(status: Ending): object {
-    return this.#body(this.#status ?? status, this.#arguments);
+    return this.#body(this.#tool ?? this.#toolOf(""), this.#status ?? status);
   }
 
-  #announce(): void {
-    if (this.#isAnnounced) return;
-    this.#isAnnounced = true;
-    this.#emit("response.output_item.added", { output_index: this.#index, item: this.#body("in_progress", "") });
-    if (this.#arguments !== "")
-      this.#emit("response.function_call_arguments.delta", { ...this.#at, delta: this.#arguments });
+  #announce(name: string): ClientTool {
+    const tool = this.#toolOf(name);
+    this.#tool = tool;
+    if (tool.type === "custom") this.#reader = new CustomInput();
+    this.#emit("response.output_item.added", { output_index: this.#index, item: this.#body(tool, "in_progress") });
+    this.#write(this.#reader.add(this.#early));
+    return tool;
   }
 
-  get #at(): object {
-    return { item_id: `fc_${this.#own}`, output_index: this.#index };
+  #write(delta: string): void {
+    if (delta === "" || this.#tool === undefined) return;
+    this.#text += delta;
+    this.#emit(`${callForms[this.#tool.type].events}.delta`, { ...this.#at(this.#tool), delta });
   }
 
-  #body(status: Ending | "in_progress", text: string): object {
-    const callId = this.#callId ?? `call_${this.#own}`;
-    return callItem(`fc_${this.#own}`, status, { callId, name: this.#name, arguments: text });
+  #at({ type }: ClientTool): object {
+    return { item_id: `${callForms[type].idPrefix}_${this.#id}`, output_index: this.#index };
+  }
+
+  #body(tool: ClientTool, status: Ending | "in_progress"): object {
+    const callId = this.#callId ?? `call_${this.#id}`;
+    return callItem(status, { id: this.#id, callId, tool, text: this.#text });
   }
 }

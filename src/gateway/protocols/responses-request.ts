@@ -1,11 +1,9 @@
 import { invalidRequest } from "../../api/problems.ts";
-import {
-  answeredItemSchema,
-  type ResponsesContent,
-  type ResponsesItem,
-  type ResponsesRequest,
-} from "./responses-format.ts";
+import { definedFields } from "../../lib/record.ts";
 import type { OwnItems } from "./kept-items.ts";
+import type { ResponsesRequest } from "./responses-format.ts";
+import { inputItemSchema, type ResponsesContent, type ResponsesItem } from "./responses-input.ts";
+import type { ChatTools } from "./responses-tools.ts";
 
 type Part =
   { readonly type: "text"; readonly text: string } | { readonly type: "image_url"; readonly image_url: object };
@@ -43,71 +41,73 @@ const ownFields = [
   "user",
 ] as const;
 
+/** A request as a chat, and the types of items that the chat has no place for. */
+interface ChatRequest {
+  readonly chat: object;
+  readonly others: readonly string[];
+}
+
 /** The same request for a chat engine. Throws ApiError `dispatch.invalid_request`. */
-export function chatRequest(request: ResponsesRequest, kept: OwnItems): object {
+export function chatRequest(request: ResponsesRequest, tools: ChatTools, kept: OwnItems): ChatRequest {
   const { input, instructions, reasoning, text } = request;
-  const rest = Object.entries(request).filter(([name]) => !ownFields.some((own) => own === name));
+  const rest = Object.fromEntries(Object.entries(request).filter(([name]) => !ownFields.some((own) => own === name)));
   const optional = {
     max_tokens: request.max_output_tokens,
-    ...toolFields(request),
+    ...tools.fields(request.tool_choice, request.parallel_tool_calls),
     response_format: responseFormat(text?.format),
     reasoning_effort: reasoning?.effort,
   };
   const items =
-    typeof input === "string" ? [{ type: "message", role: "user", content: input } as const] : wholeItems(input, kept);
-  return {
-    ...definedOf(rest),
-    messages: messagesOf(instructions ?? "", items),
-    ...definedOf(Object.entries(optional)),
+    typeof input === "string" ? [{ kind: "message", role: "user", content: input } as const] : wholeItems(input, kept);
+  const messages = messagesOf(instructions ?? "", items, tools);
+  const others = [...new Set(items.flatMap((item) => (item.kind === "other" ? [item.type] : [])))];
+  if (messages.length === 0) {
+    const found = others.length === 0 ? "reasoning" : others.join(", ");
+    throw invalidRequest([{ path: ["input"], message: `holds nothing that can be passed to this engine: ${found}` }]);
+  }
+  const chat = {
+    ...definedFields(rest),
+    messages,
+    ...definedFields(optional),
     ...(request.stream === true ? { stream: true, stream_options: { include_usage: true } } : {}),
   };
+  return { chat, others };
 }
 
 /** Each item once, as OpenAI requires too: a short request could otherwise become any number of times as long. */
-function wholeItems(input: Exclude<ResponsesRequest["input"], string>, kept: OwnItems): ResponsesItem[] {
+function wholeItems(input: readonly ResponsesItem[], kept: OwnItems): ResponsesItem[] {
   const named = new Set<string>();
   return input.map((item, at) => {
-    if (item.type !== "item_reference") return item;
+    if (item.kind !== "reference") return item;
     if (named.has(item.id)) throw invalidRequest([{ path: ["input", at], message: "names an item a second time" }]);
     named.add(item.id);
-    const found = answeredItemSchema.safeParse(kept.find(item.id)).data;
+    const found = inputItemSchema.safeParse(kept.find(item.id)).data;
     if (found !== undefined) return found;
     const message = "names an item that is not stored here (any more): send items whole, as SDKs do with store: false";
     throw invalidRequest([{ path: ["input", at], message }]);
   });
 }
 
-function definedOf(entries: readonly (readonly [string, unknown])[]): Record<string, unknown> {
-  return Object.fromEntries(entries.filter(([, value]) => value !== undefined && value !== null));
-}
-
-/** Without tools no field about them is allowed. */
-function toolFields({ tools, tool_choice: choice, parallel_tool_calls: isParallel }: ResponsesRequest): object {
-  if (tools === null || tools === undefined || tools.length === 0) return {};
-  const allowed = typeof choice === "object" && choice?.type === "allowed_tools" ? choice : undefined;
-  const named = tools
-    .filter(({ name }) => allowed?.tools.some((each) => each.name === name) !== false)
-    .map(({ name, description, parameters, strict }) => ({
-      type: "function",
-      function: definedOf(Object.entries({ name, description, parameters, strict })),
-    }));
-  if (named.length === 0) return {};
-  return { tools: named, tool_choice: toolChoice(choice), parallel_tool_calls: isParallel };
-}
-
-function toolChoice(choice: ResponsesRequest["tool_choice"]): unknown {
-  if (typeof choice !== "object" || choice === null) return choice;
-  return choice.type === "allowed_tools" ? choice.mode : { type: "function", function: { name: choice.name } };
-}
-
 function responseFormat(format: NonNullable<ResponsesRequest["text"]>["format"]): object | undefined {
   if (format === null || format === undefined || format.type === "text") return undefined;
   if (format.type === "json_object") return format;
   const { name, schema, description, strict } = format;
-  return {
-    type: "json_schema",
-    json_schema: definedOf(Object.entries({ name, description, schema, strict })),
-  };
+  return { type: "json_schema", json_schema: definedFields({ name, description, schema, strict }) };
+}
+
+/** The messages that stand together: a chat has the results of calls directly after the message with the calls. */
+class Turn {
+  readonly messages: object[];
+  /** Of results, which are texts in a chat: they follow in a message of the user. */
+  readonly images: Part[] = [];
+
+  constructor(...messages: object[]) {
+    this.messages = messages;
+  }
+
+  all(): object[] {
+    return this.images.length === 0 ? this.messages : [...this.messages, { role: "user", content: this.images }];
+  }
 }
 
 interface AssistantMessage {
@@ -116,56 +116,92 @@ interface AssistantMessage {
   tool_calls?: object[];
 }
 
+/** A message of the assistant with its calls. */
+class AssistantTurn extends Turn {
+  readonly #message: AssistantMessage;
+  /** The ids of calls without a result yet. */
+  readonly #unanswered = new Set<string>();
+
+  constructor() {
+    const message: AssistantMessage = { role: "assistant", content: null };
+    super(message);
+    this.#message = message;
+  }
+
+  get hasUnanswered(): boolean {
+    return this.#unanswered.size > 0;
+  }
+
+  say(text: string): void {
+    const { content } = this.#message;
+    this.#message.content = content === null || content === "" ? text : `${content}\n\n${text}`;
+  }
+
+  call(id: string, name: string, text: string): void {
+    const call = { id, type: "function", function: { name, arguments: text } };
+    (this.#message.tool_calls ??= []).push(call);
+    this.#unanswered.add(id);
+  }
+
+  answered(id: string): void {
+    this.#unanswered.delete(id);
+  }
+}
+
 /**
- * Items as messages. A chat has its calls within the assistant's message, the outputs after it as messages of their
- * own, and images of outputs in a user's message after those. Many templates accept one system message, at the
- * beginning: instructions and leading system messages are joined. Reasoning is left out, as in Messages.
+ * Items as messages. Many templates accept one system message, at the beginning: instructions and leading system
+ * messages are joined. Reasoning is left out, as in Messages.
  */
-function messagesOf(instructions: string, items: readonly ResponsesItem[]): object[] {
+function messagesOf(instructions: string, items: readonly ResponsesItem[], tools: ChatTools): object[] {
   const leading = instructions === "" ? [] : [instructions];
-  const messages: object[] = [];
-  let assistant: AssistantMessage | undefined;
-  let images: Part[] = [];
-  const say = (): AssistantMessage => {
-    if (assistant === undefined) messages.push((assistant = { role: "assistant", content: null }));
+  const turns: Turn[] = [];
+  /** By the id of a call. */
+  const callers = new Map<string, AssistantTurn>();
+  /** The turn that further calls of the assistant belong to, and its texts while a call has no result. */
+  let assistant: AssistantTurn | undefined;
+  const begin = (): AssistantTurn => {
+    assistant = new AssistantTurn();
+    turns.push(assistant);
     return assistant;
   };
-  const showImages = (): void => {
-    if (images.length > 0) messages.push({ role: "user", content: images });
-    images = [];
-  };
   for (const item of items) {
-    if (item.type === "reasoning") continue;
-    if (item.type !== "function_call_output") showImages();
-    switch (item.type) {
+    switch (item.kind) {
       case "message":
         if (item.role === "assistant") {
-          assistant = undefined;
-          say().content = textOf(item.content, "");
+          (assistant?.hasUnanswered === true ? assistant : begin()).say(textOf(item.content, ""));
           break;
         }
         assistant = undefined;
-        if (item.role === "user") messages.push({ role: "user", content: contentOf(item.content) });
-        else if (messages.length === 0) leading.push(textOf(item.content));
-        else messages.push({ role: "system", content: textOf(item.content) });
+        if (item.role === "user") turns.push(new Turn({ role: "user", content: contentOf(item.content) }));
+        else if (turns.length === 0) leading.push(textOf(item.content));
+        else turns.push(new Turn({ role: "system", content: textOf(item.content) }));
         break;
-      case "function_call":
-        (say().tool_calls ??= []).push({
-          id: item.call_id,
-          type: "function",
-          function: { name: item.name, arguments: item.arguments },
-        });
+      case "call": {
+        const turn = assistant ?? begin();
+        turn.call(item.id, tools.nameOf(item.tool), item.arguments);
+        callers.set(item.id, turn);
         break;
-      case "function_call_output":
-        assistant = undefined;
-        messages.push({ role: "tool", tool_call_id: item.call_id, content: textOf(item.output) });
-        images.push(...imagesOf(item.output));
+      }
+      case "output": {
+        const caller = callers.get(item.id);
+        const turn = caller ?? new Turn();
+        if (caller === undefined) turns.push(turn);
+        turn.messages.push({ role: "tool", tool_call_id: item.id, content: textOf(item.content) });
+        turn.images.push(...imagesOf(item.content));
+        caller?.answered(item.id);
+        if (assistant?.hasUnanswered !== true) assistant = undefined;
+        break;
+      }
+      case "reference":
+      case "tools":
+      case "reasoning":
+      case "other":
         break;
       default:
         item satisfies never;
     }
   }
-  showImages();
+  const messages = turns.flatMap((turn) => turn.all());
   return leading.length === 0 ? messages : [{ role: "system", content: leading.join("\n\n") }, ...messages];
 }
 

@@ -5,6 +5,7 @@ import { thoughtsOf } from "./messages-answer.ts";
 import { statusOf, type ResponseShell } from "./responses-answer.ts";
 import { errorEvent } from "./responses-errors.ts";
 import { CallItem, MessageItem, ReasoningItem, type OpenItem } from "./responses-items.ts";
+import type { ClientTool } from "./responses-tools.ts";
 
 /** Every final event repeats the text: at most this much of it is kept, more than any model's answer. */
 const keptLimit = 4 * 1024 * 1024;
@@ -21,6 +22,7 @@ const costOfItem = 256;
 export class ResponsesStream extends ChatStream {
   readonly #shell: ResponseShell;
   readonly #keep: (item: object) => void;
+  readonly #toolOf: (name: string) => ClientTool;
   #isBegun = false;
   #sequence = 0;
   #kept = 0;
@@ -34,11 +36,15 @@ export class ResponsesStream extends ChatStream {
     this.write(`event: ${type}\ndata: ${data}\n\n`);
   };
 
-  /** `keep` gets every item that the client has received, also where the client stopped the answer. */
-  constructor(shell: ResponseShell, keep: (item: object) => void) {
+  /**
+   * `toolOf`: the client's tool that the engine calls by a name. `keep` gets every item that the client has received,
+   * also where the client stopped the answer.
+   */
+  constructor(shell: ResponseShell, toolOf: (name: string) => ClientTool, keep: (item: object) => void) {
     super();
     this.#shell = shell;
     this.#keep = keep;
+    this.#toolOf = toolOf;
   }
 
   fail(failure: ApiError): string {
@@ -86,7 +92,7 @@ export class ResponsesStream extends ChatStream {
   #call(index: number): CallItem {
     let call = this.#calls.get(index);
     if (call === undefined) {
-      call = new CallItem(this.#items.length, this.#emit);
+      call = new CallItem(this.#items.length, this.#toolOf, this.#emit);
       this.#calls.set(index, call);
       this.#keepItem(call);
     }

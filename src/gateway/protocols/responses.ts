@@ -1,6 +1,7 @@
 import { chatAnswerSchema } from "./chat-format.ts";
 import { ApiError } from "../../api/errors.ts";
 import { responsesRequestSchema } from "./responses-format.ts";
+import { customInput } from "./custom-input.ts";
 import { checkRequest, encodeRequest, parseAnswer } from "./json.ts";
 import type { OwnItems } from "./kept-items.ts";
 import { thoughtsOf } from "./messages-answer.ts";
@@ -15,6 +16,7 @@ import {
 } from "./responses-answer.ts";
 import { chatRequest } from "./responses-request.ts";
 import { ResponsesStream } from "./responses-stream.ts";
+import { ChatTools } from "./responses-tools.ts";
 import type { Translation } from "./translation.ts";
 
 /** OpenAI's Responses over an engine with chat completions. */
@@ -23,20 +25,31 @@ export class ResponsesTranslation implements Translation {
   readonly #kept: OwnItems;
   readonly stream: ResponsesStream;
   #isKept = false;
+  #tools = new ChatTools([]);
+  leftOut: readonly string[] = [];
 
   /**
    * `kept`: the items that the client can name, and the store for those of this answer unless it says `store: false`.
    */
   constructor(kept: OwnItems) {
     this.#kept = kept;
-    this.stream = new ResponsesStream(this.#shell, (item) => this.#keep(item));
+    this.stream = new ResponsesStream(
+      this.#shell,
+      (name) => this.#tools.called(name),
+      (item) => this.#keep(item),
+    );
   }
 
   request(body: Buffer): Buffer {
     const request = checkRequest(responsesRequestSchema, body);
     this.#shell.expect(request);
     this.#isKept = request.store !== false;
-    return encodeRequest(chatRequest(request, this.#kept), body);
+    const { input, tools } = request;
+    const later = typeof input === "string" ? [] : input.flatMap((item) => (item.kind === "tools" ? item.tools : []));
+    this.#tools = new ChatTools([...(tools ?? []), ...later]);
+    const { chat, others } = chatRequest(request, this.#tools, this.#kept);
+    this.leftOut = [...this.#tools.others, ...others];
+    return encodeRequest(chat, body);
   }
 
   answer(body: Buffer): Buffer {
@@ -61,7 +74,9 @@ export class ResponsesTranslation implements Translation {
       ...calls.map(({ id, function: called }, at) => {
         const own = newId();
         const status = at === calls.length - 1 ? last : "completed";
-        return callItem(`fc_${own}`, status, { ...called, callId: id || `call_${own}` });
+        const tool = this.#tools.called(called.name);
+        const text = tool.type === "custom" ? customInput(called.arguments) : called.arguments;
+        return callItem(status, { id: own, callId: id || `call_${own}`, tool, text });
       }),
     ];
     for (const item of output) this.#keep(item);

@@ -95,6 +95,7 @@ interface KindFields {
   readonly failure: string | undefined;
   readonly requestedModel: string;
   readonly isStream: boolean;
+  readonly leftOut: string;
   /** Undefined: no engine answered. */
   readonly model: string | undefined;
 }
@@ -114,21 +115,23 @@ const kinds = new RequestKinds<LineKind>({
     kind.failure === failure?.code &&
     kind.requestedModel === record.requestedModel &&
     kind.isStream === record.isStream &&
+    kind.leftOut === record.leftOut &&
     kind.model === record.engine?.model,
-  keyOf: ({ path, slot, code, failure, record: { requestedModel, isStream, engine } }) =>
-    `${path}\n${slot}\n${code} ${failure?.code} ${isStream} ${modelsAsKey(requestedModel, engine?.model)}`,
-  make: ({ path, slot, code, failure, record: { requestedModel, isStream, engine } }) =>
-    newKind({ path, slot, code, failure: failure?.code, requestedModel, isStream, model: engine?.model }),
+  keyOf: ({ path, slot, code, failure, record: { requestedModel, isStream, leftOut, engine } }) =>
+    `${path}\n${slot}\n${code} ${failure?.code} ${isStream} ${leftOut}\n${modelsAsKey(requestedModel, engine?.model)}`,
+  make: ({ path, slot, code, failure, record: { requestedModel, isStream, leftOut, engine } }) =>
+    newKind({ path, slot, code, failure: failure?.code, requestedModel, isStream, leftOut, model: engine?.model }),
 });
 
 function newKind(fields: KindFields): LineKind {
-  const { path, slot, code, failure, requestedModel, isStream, model } = fields;
+  const { path, slot, code, failure, requestedModel, isStream, leftOut, model } = fields;
   const asked = requestedModel === "" ? "" : `,"asked":${JSON.stringify(requestedModel)}`;
   const stream = isStream ? ',"stream":true' : "";
+  const left = leftOut === "" ? "" : `,"leftOut":${JSON.stringify(leftOut)}`;
   const resolved = model === undefined ? "" : `,"resolved":${JSON.stringify(model)}`;
   const failed = failure === undefined ? "" : `,"failure":${JSON.stringify(failure)}`;
   const message = `${path} ${slot} ${code}${failure === undefined ? "" : ` ${failure}`}`;
-  const outcome = `"slot":${JSON.stringify(slot)},"status":${code}${asked}${stream}${resolved}${failed}`;
+  const outcome = `"slot":${JSON.stringify(slot)},"status":${code}${asked}${stream}${left}${resolved}${failed}`;
   const part = Buffer.from(`",${outcome},"msg":${JSON.stringify(message)},"ms":`);
   return { ...fields, part, mostBytes: beginBytes + part.length + figuresBytes };
 }

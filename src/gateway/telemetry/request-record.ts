@@ -24,6 +24,8 @@ export class RequestRecord {
   /** `model` as the client wrote it, cut: records outlive requests, and a name may be as long as a body. */
   requestedModel = "";
   isStream = false;
+  /** Types of the client's tools and items that the backend did not get, as in the answer's header. */
+  leftOut = "";
   /** Undefined: bodies are not kept. */
   body: KeptBody | undefined;
   /** Milliseconds that it waited for its slot to load, and in the slot's queue. */

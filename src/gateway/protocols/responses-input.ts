@@ -1,0 +1,96 @@
+import { z } from "zod";
+import { byType, typeName } from "./by-type.ts";
+import { toolsSchema, type NamedTool } from "./responses-tools.ts";
+
+const textPart = z.object({ type: z.enum(["input_text", "output_text", "text"]), text: z.string() });
+const refusalPart = z.object({ type: z.literal("refusal"), refusal: z.string() });
+const imagePart = z.object({
+  type: z.literal("input_image"),
+  image_url: z.string("must be a URL or a data URL: files are not stored here"),
+  detail: z.string().nullish(),
+});
+
+const parts = z.array(
+  z.discriminatedUnion("type", [textPart, refusalPart, imagePart], {
+    error: ({ input }) => `${typeName(input)} cannot be passed to this engine: only texts and images`,
+  }),
+);
+const content = z.union([z.string(), parts], "must be a text or a list of parts");
+export type ResponsesContent = z.output<typeof content>;
+
+const role = z.enum(
+  ["user", "assistant", "system", "developer"],
+  'must be "user", "assistant", "system" or "developer"',
+);
+
+/** The meaning of an item for a chat. */
+export type ResponsesItem =
+  | { readonly kind: "message"; readonly role: z.output<typeof role>; readonly content: ResponsesContent }
+  | { readonly kind: "call"; readonly id: string; readonly tool: NamedTool; readonly arguments: string }
+  | { readonly kind: "output"; readonly id: string; readonly content: ResponsesContent }
+  | { readonly kind: "tools"; readonly tools: z.output<typeof toolsSchema> }
+  | { readonly kind: "reference"; readonly id: string }
+  | { readonly kind: "reasoning" }
+  | { readonly kind: "other"; readonly type: string };
+
+const message = z.object({ role, content }).transform((item): ResponsesItem => ({ kind: "message", ...item }));
+const named = { call_id: z.string(), name: z.string(), namespace: z.string().nullish() };
+const output = z
+  .object({ call_id: z.string(), output: content })
+  .transform((item): ResponsesItem => ({ kind: "output", id: item.call_id, content: item.output }));
+
+const moreTools = z.object({ tools: toolsSchema }).transform((item): ResponsesItem => ({ kind: "tools", ...item }));
+
+/** A call of a tool that OpenAI's models know without a schema. Other models get its record as JSON. */
+function trainedCall(name: string): z.ZodType<ResponsesItem> {
+  return z
+    .object({ ...trained, action: z.unknown().optional(), operation: z.unknown().optional() })
+    .transform(({ id, call_id: callId, action, operation }) => {
+      return { kind: "call", id: callId ?? id ?? "", tool: { name }, arguments: jsonText(action ?? operation ?? {}) };
+    });
+}
+const trained = { id: z.string().nullish(), call_id: z.string().nullish() };
+const trainedOutput = z
+  .object({ ...trained, output: z.unknown().optional(), status: z.string().nullish() })
+  .transform(({ id, call_id: callId, output: given, status }): ResponsesItem => {
+    return { kind: "output", id: callId ?? id ?? "", content: jsonText(given ?? status ?? "") };
+  });
+
+function jsonText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** What becomes of an item, by its type. A chat has no place for others, such as records of OpenAI's own tools. */
+const item = byType<ResponsesItem>(
+  {
+    message,
+    function_call: z.object({ ...named, arguments: z.string() }).transform((call): ResponsesItem => {
+      return { kind: "call", id: call.call_id, tool: call, arguments: call.arguments };
+    }),
+    function_call_output: output,
+    custom_tool_call: z.object({ ...named, input: z.string() }).transform((call): ResponsesItem => {
+      return { kind: "call", id: call.call_id, tool: call, arguments: JSON.stringify({ input: call.input }) };
+    }),
+    custom_tool_call_output: output,
+    local_shell_call: trainedCall("local_shell"),
+    local_shell_call_output: trainedOutput,
+    shell_call: trainedCall("shell"),
+    shell_call_output: trainedOutput,
+    apply_patch_call: trainedCall("apply_patch"),
+    apply_patch_call_output: trainedOutput,
+    additional_tools: moreTools,
+    tool_search_output: moreTools,
+    reasoning: z.unknown().transform((): ResponsesItem => ({ kind: "reasoning" })),
+    item_reference: z.object({ id: z.string() }).transform(({ id }): ResponsesItem => ({ kind: "reference", id })),
+  },
+  (type) => ({ kind: "other", type }),
+);
+
+/** A message may omit its type, and so may a reference. */
+function typed(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || ("type" in value && value.type !== null)) return value;
+  if ("role" in value) return { ...value, type: "message" };
+  return "id" in value ? { ...value, type: "item_reference" } : value;
+}
+
+export const inputItemSchema = z.preprocess(typed, item);

@@ -1,0 +1,166 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { startGateway } from "../../support/gateway.ts";
+import { list, record } from "../../support/openai.ts";
+import { scriptedEngine } from "../../support/scripted-engine.ts";
+import { until } from "../../support/until.ts";
+
+const schema = {
+  type: "object",
+  properties: { cmd: { type: "string" } },
+  required: ["cmd"],
+  additionalProperties: false,
+};
+const text = (type: string, ...texts: readonly string[]): object[] => texts.map((each) => ({ type, text: each }));
+
+/** The form of the first request of Codex 0.171.0 with default settings. */
+const codex = {
+  model: "primary",
+  stream: true,
+  input: [
+    { type: "message", id: "msg_1", role: "developer", content: text("input_text", "You are a coding agent") },
+    { type: "message", id: "msg_2", role: "developer", content: text("input_text", "## Skills", "<permissions>") },
+    { type: "message", id: "msg_3", role: "user", content: text("input_text", "<environment_context>") },
+    { type: "message", id: "msg_4", role: "user", content: text("input_text", "say hi") },
+  ],
+  tools: [
+    { type: "function", name: "exec_command", description: "Runs a command", strict: false, parameters: schema },
+    {
+      type: "namespace",
+      name: "multi_agent_v1",
+      description: "Sub-agents",
+      tools: [{ type: "function", name: "wait_agent", description: "Waits", strict: false, parameters: schema }],
+    },
+    { type: "web_search", external_web_access: false },
+    { type: "custom", name: "apply_patch", description: "Edits files", format: { type: "text" } },
+  ],
+  tool_choice: "auto",
+  parallel_tool_calls: true,
+  reasoning: { summary: "auto" },
+  store: false,
+  include: ["reasoning.encrypted_content"],
+  prompt_cache_key: "01a22029",
+};
+
+/** The form of the first request of Claude Code 2.1.197. */
+const claudeCode = {
+  model: "primary",
+  messages: [
+    {
+      role: "user",
+      content: [
+        ...text("text", "<system-reminder>"),
+        { type: "text", text: "say hi", cache_control: { type: "ephemeral" } },
+      ],
+    },
+    { role: "system", content: "Available agent types" },
+  ],
+  system: [
+    { type: "text", text: "x-anthropic-billing-header: cc_entrypoint=sdk-cli;" },
+    { type: "text", text: "You are a Claude agent", cache_control: { type: "ephemeral" } },
+  ],
+  tools: [
+    {
+      name: "Bash",
+      description: "Runs a command",
+      input_schema: { $schema: "https://json-schema.org/draft/2020-12/schema", ...schema },
+    },
+  ],
+  metadata: { user_id: "{}" },
+  max_tokens: 32_000,
+  thinking: { type: "adaptive" },
+  context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] },
+  output_config: { effort: "high" },
+  stream: true,
+};
+
+/** The form of the first request of Qwen Code 0.15.10. */
+const qwenCode = {
+  model: "engine-model",
+  messages: [
+    { role: "system", content: "You are Qwen Code" },
+    { role: "user", content: text("text", "This is the Qwen Code.") },
+    { role: "assistant", content: "Got it. Thanks for the context!" },
+    { role: "user", content: text("text", "say hi") },
+  ],
+  stream: true,
+  stream_options: { include_usage: true },
+  tools: [
+    {
+      type: "function",
+      function: {
+        name: "agent",
+        description: "Launch",
+        parameters: { ...schema, $schema: "http://json-schema.org/draft-07/schema#" },
+      },
+    },
+  ],
+  max_tokens: 8000,
+};
+
+describe("the first request of a coding client", () => {
+  it("of Codex gets an answer, and learns which tools are left out", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const response = await gateway.post("/v1/responses", codex);
+    assert.match(await response.text(), /event: response\.completed\n/);
+    assert.deepEqual([response.status, response.headers.get("x-berth-left-out")], [200, "web_search"]);
+    const named = (name: string, description: string, more: object): object => {
+      return { type: "function", function: { name, description, ...more } };
+    };
+    const input = {
+      type: "object",
+      properties: { input: { type: "string" } },
+      required: ["input"],
+      additionalProperties: false,
+    };
+    assert.deepEqual(JSON.parse(engine.seen[0]?.body ?? ""), {
+      model: "engine-model",
+      messages: [
+        { role: "system", content: "You are a coding agent\n\n## Skills\n\n<permissions>" },
+        { role: "user", content: "<environment_context>" },
+        { role: "user", content: "say hi" },
+      ],
+      tools: [
+        named("exec_command", "Runs a command", { parameters: schema, strict: false }),
+        named("multi_agent_v1wait_agent", "Waits", { parameters: schema, strict: false }),
+        named("apply_patch", "Edits files", { parameters: input }),
+      ],
+      tool_choice: "auto",
+      parallel_tool_calls: true,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    await until("it is logged", () => gateway.log().includes("/v1/responses primary"));
+    assert.match(gateway.log(), /"leftOut":"web_search"/);
+    const refused = await gateway.post("/v1/responses", { ...codex, tool_choice: { type: "web_search" } });
+    assert.equal(refused.status, 400);
+    assert.match(await refused.text(), /web_search cannot be called here: only functions and custom tools/);
+  });
+
+  it("of Claude Code gets an answer", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const response = await gateway.post("/v1/messages?beta=true", claudeCode);
+    assert.match(await response.text(), /event: message_stop\n/);
+    const { messages, tools } = record(JSON.parse(engine.seen[0]?.body ?? ""));
+    assert.deepEqual(
+      list(messages).map(({ role }) => role),
+      ["system", "user", "system"],
+    );
+    assert.deepEqual(
+      list(tools).map((tool) => record(tool["function"])["name"]),
+      ["Bash"],
+    );
+  });
+
+  it("of Qwen Code reaches the engine unchanged", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port, status: { aliases: ["engine-model"] } } },
+    });
+    const response = await gateway.post("/v1/chat/completions", qwenCode);
+    assert.match(await response.text(), /data: \[DONE\]\n/);
+    assert.equal(engine.seen[0]?.body, JSON.stringify(qwenCode));
+  });
+});
