@@ -189,6 +189,46 @@ describe("a Responses request for a chat engine", () => {
         { role: "assistant", content: "no" },
       ],
     ],
+    [
+      "what the assistant says between a call and its output within the message of the call",
+      [
+        hello,
+        call("a"),
+        { role: "assistant", content: "working" },
+        call("b"),
+        { type: "function_call_output", call_id: "a", output: "1" },
+        { role: "assistant", content: "still" },
+        { type: "function_call_output", call_id: "b", output: "2" },
+        { role: "assistant", content: "done" },
+      ],
+      [
+        hello,
+        { role: "assistant", content: "working\n\nstill", tool_calls: [called("a"), called("b")] },
+        { role: "tool", tool_call_id: "a", content: "1" },
+        { role: "tool", tool_call_id: "b", content: "2" },
+        { role: "assistant", content: "done" },
+      ],
+    ],
+    [
+      "an output directly after its call, whoever spoke between them",
+      [
+        hello,
+        call("a"),
+        { role: "user", content: "hurry" },
+        { type: "function_call_output", call_id: "a", output: [{ type: "input_image", image_url: url }] },
+        { role: "assistant", content: "done" },
+        { type: "function_call_output", call_id: "unknown", output: "lost" },
+      ],
+      [
+        hello,
+        { role: "assistant", content: null, tool_calls: [called("a")] },
+        { role: "tool", tool_call_id: "a", content: "" },
+        { role: "user", content: [{ type: "image_url", image_url: { url } }] },
+        { role: "user", content: "hurry" },
+        { role: "assistant", content: "done" },
+        { role: "tool", tool_call_id: "unknown", content: "lost" },
+      ],
+    ],
   ];
   for (const [what, input, messages] of conversations) {
     it(`carries ${what}`, () => assert.deepEqual(chatOf({ input }), { ...base, messages }));
