@@ -1,11 +1,31 @@
 import { z } from "zod";
 import { contentSchema, withText } from "./content-parts.ts";
 
-/** The translated part of a chat engine's answers: OpenAI's shapes, and additions of engines. */
+/**
+ * The translated part of a chat engine's answers: OpenAI's shapes, and additions of engines. A field that is null is
+ * absent.
+ */
+
+const count = z
+  .number()
+  .nullish()
+  .transform((value) => value ?? 0);
+const index = z
+  .int()
+  .nullish()
+  .transform((value) => value ?? 0);
+const id = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? "");
+/** A text, or the object that the text should hold. */
+const callArguments = z
+  .union([z.string(), z.record(z.string(), z.unknown()).transform((value) => JSON.stringify(value))])
+  .nullish();
 
 const usage = z.object({
-  prompt_tokens: z.number().default(0),
-  completion_tokens: z.number().default(0),
+  prompt_tokens: count,
+  completion_tokens: count,
   prompt_tokens_details: z.object({ cached_tokens: z.number().nullish() }).nullish(),
   completion_tokens_details: z.object({ reasoning_tokens: z.number().nullish() }).nullish(),
 });
@@ -20,7 +40,7 @@ const finish = {
 const reasoning = { reasoning_content: z.string().nullish(), reasoning: z.unknown().optional() };
 
 export const chatAnswerSchema = z.object({
-  id: z.string().default(""),
+  id,
   choices: z
     .array(
       z.object({
@@ -32,7 +52,10 @@ export const chatAnswerSchema = z.object({
             refusal: z.string().nullish(),
             tool_calls: z
               .array(
-                z.object({ id: z.string().nullish(), function: z.object({ name: z.string(), arguments: z.string() }) }),
+                z.object({
+                  id,
+                  function: z.object({ name: z.string(), arguments: callArguments.transform((value) => value ?? "") }),
+                }),
               )
               .nullish(),
           })
@@ -44,12 +67,12 @@ export const chatAnswerSchema = z.object({
 });
 
 export const chatChunkSchema = z.object({
-  id: z.string().default(""),
+  id,
   choices: z
     .array(
       z.object({
         ...finish,
-        index: z.int().default(0),
+        index,
         delta: z
           .object({
             ...reasoning,
@@ -58,9 +81,9 @@ export const chatChunkSchema = z.object({
             tool_calls: z
               .array(
                 z.object({
-                  index: z.int().default(0),
+                  index,
                   id: z.string().nullish(),
-                  function: z.object({ name: z.string().nullish(), arguments: z.string().nullish() }).nullish(),
+                  function: z.object({ name: z.string().nullish(), arguments: callArguments }).nullish(),
                 }),
               )
               .nullish(),
@@ -69,7 +92,8 @@ export const chatChunkSchema = z.object({
           .nullish(),
       }),
     )
-    .default([]),
+    .nullish()
+    .transform((value) => value ?? []),
   usage: usage.nullish(),
 });
 export type ChatChunk = z.output<typeof chatChunkSchema>;

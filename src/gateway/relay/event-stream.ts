@@ -122,10 +122,10 @@ export class EventStream {
     this.#isDone ||= /^data: ?\[DONE\]\r?\n/m.test(lines.toString("latin1", lines.lastIndexOf(newline, at) + 1));
   }
 
-  /** The lines before an event whose top level is `error`, which is kept instead. */
+  /** The lines before an event that begins with an `error` other than null; the error is kept instead. */
   #beforeError(lines: Buffer): Buffer {
     if (!lines.includes(errorMark)) return lines;
-    const match = /^data: ?(\{\s*"error"\s*:.*\})\r?$/m.exec(lines.toString("latin1"));
+    const match = /^data: ?(\{\s*"error"\s*:(?!\s*null\b).*\})\r?$/m.exec(lines.toString("latin1"));
     if (match?.[1] === undefined) return lines;
     this.#error = Buffer.from(match[1], "latin1").toString();
     return lines.subarray(0, match.index);

@@ -183,3 +183,39 @@ describe("whatever is sent", () => {
       );
     });
 });
+
+describe("null and objects where OpenAI has none", () => {
+  const called = { name: "city", arguments: { city: "here" } };
+  const call = { index: null, id: "c1", function: called };
+  const usage = { prompt_tokens: 9, completion_tokens: null, prompt_tokens_details: null };
+  const chunks = [
+    {
+      id: null,
+      choices: [{ index: null, delta: { content: null, tool_calls: null }, finish_reason: null }],
+      usage: null,
+    },
+    { choices: [{ delta: { tool_calls: [call] }, finish_reason: "tool_calls" }] },
+    { choices: null, usage },
+  ];
+  const whole = {
+    id: null,
+    choices: [{ message: { content: null, tool_calls: [call] }, finish_reason: "stop" }],
+    usage,
+  };
+
+  for (const [name, open, end] of [
+    ["Messages", () => new MessagesTranslation(), "event: message_stop"],
+    ["Responses", () => new ResponsesTranslation(nothingKept), "event: response.completed"],
+  ] as const)
+    it(`by the engine are absent, and texts, in ${name}`, () => {
+      const translation = open();
+      const sent = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("");
+      const text = String(translation.stream.push(Buffer.from(`${sent}data: [DONE]\n\n`)));
+      const answer = String(translation.answer(Buffer.from(JSON.stringify(whole))));
+      assert.ok(text.includes(end), text);
+      for (const got of [text, answer]) {
+        assert.match(got, /"input_tokens":9\b/);
+        assert.match(got, /city.*here/s);
+      }
+    });
+});

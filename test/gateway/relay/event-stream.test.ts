@@ -172,6 +172,21 @@ describe("EventStream", () => {
     );
   });
 
+  it("relays an event whose error is null", () => {
+    const text = `data: {"error": null,"choices":[]}\n\ndata: {"error" : null}\n\n${ending.text}`;
+    assert.deepEqual(whole(text), { text: text.replaceAll("engine", "asked"), error: undefined, isWhole: true });
+    const error = '{"error":{"a":null}}';
+    assert.equal(whole(`data: {"error":null}\n\ndata: ${error}\n\n`).error, error);
+  });
+
+  it("drops a byte order mark before the first line, however it is split", () => {
+    const bytes = Buffer.from(`\ufeff${join([first, ending]).text}`);
+    const relayed = join([first, ending]).relayed;
+    for (const cuts of [[], [1], [2], [3, 4], [20]])
+      assert.deepEqual(relay(split(bytes, cuts)), { text: relayed, error: undefined, isWhole: true });
+    assert.throws(() => whole("\ufeff<html>\n"), StreamGarbage);
+  });
+
   it("takes bytes that are no event stream for garbage, and throws nothing else", () => {
     for (const text of ["<html>\n", '{"choices":[]}\n', "hello\n", "\u0000\n"])
       assert.throws(() => whole(text), StreamGarbage, text);
