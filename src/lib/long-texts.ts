@@ -36,6 +36,14 @@ export function withoutLongTexts(bytes: Buffer, isShortened: IsShortened): Buffe
   return Buffer.concat(parts);
 }
 
+/** The number of bytes that a text in base64 stands for, shortened or not; of a shortened text up to two too many. */
+export function base64Bytes(text: string): number {
+  const at = text.indexOf(mark.toString());
+  const [, from, to] = at < 0 ? [] : (/^:(\d+):(\d+):/.exec(text.slice(at + mark.length)) ?? []);
+  if (from === undefined || to === undefined) return Buffer.byteLength(text, "base64");
+  return Math.floor(((at + Number(to) - Number(from)) * 3) / 4);
+}
+
 /** `json` with each mark replaced by the text that it stands for in `bytes`. */
 export function withLongTexts(json: string, bytes: Buffer): Buffer {
   const marked = Buffer.from(json);

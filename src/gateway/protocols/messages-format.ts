@@ -1,68 +1,108 @@
 import { z } from "zod";
+import { base64Bytes } from "../../lib/long-texts.ts";
+import { isRecord } from "../../lib/record.ts";
+import { byType } from "./by-type.ts";
 
 /** The part of Anthropic's Messages protocol that a chat engine can serve. Other fields have no meaning for it. */
 
+export type Part =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "image_url"; readonly image_url: { readonly url: string } };
+
+function textPart(text: string): Part {
+  return { type: "text", text };
+}
+
+function imagePart(url: string): Part {
+  return { type: "image_url", image_url: { url } };
+}
+
+/** Shown to the model in place of content that it cannot be shown: a refusal would end every later turn too. */
+function notShown(what: string): Part {
+  return textPart(`[${what} could not be shown to this model.]`);
+}
+
 const textBlock = z.object({ type: z.literal("text"), text: z.string() });
+const text = textBlock.transform((block) => textPart(block.text));
+const texts = z.union([z.string(), z.array(textBlock)], "must be a text or a list of text blocks");
 
-const imageBlock = z.object({
-  type: z.literal("image"),
-  source: z.discriminatedUnion(
-    "type",
-    [
-      z.object({ type: z.literal("base64"), media_type: z.string(), data: z.string() }),
-      z.object({ type: z.literal("url"), url: z.string() }),
-    ],
-    'only images of type "base64" or "url" can be passed to this engine',
+export function joinedTexts(content: string | readonly { readonly text: string }[]): string {
+  return typeof content === "string" ? content : content.map((each) => each.text).join("\n\n");
+}
+
+const image = z.object({
+  source: byType<Part>(
+    {
+      base64: z
+        .object({ media_type: z.string(), data: z.string() })
+        .transform(({ media_type: mediaType, data }) => imagePart(`data:${mediaType};base64,${data}`)),
+      url: z.object({ url: z.string() }).transform(({ url }) => imagePart(url)),
+    },
+    () => notShown("An image that is stored elsewhere"),
   ),
 });
 
-const documentBlock = z.object({
-  type: z.literal("document"),
+const document = z.object({
   title: z.string().nullish(),
-  source: z.discriminatedUnion(
-    "type",
-    [z.object({ type: z.literal("text"), data: z.string() })],
-    "only documents of plain text can be passed to this engine",
+  source: byType<{ readonly text: string } | { readonly size: string }>(
+    {
+      text: z.object({ data: z.string() }).transform(({ data }) => ({ text: data })),
+      content: z.object({ content: texts }).transform(({ content }) => ({ text: joinedTexts(content) })),
+      base64: z
+        .object({ data: z.string() })
+        .transform(({ data }) => ({ size: ` of ${base64Bytes(data)} bytes` })),
+    },
+    () => ({ size: "" }),
   ),
 });
 
-const resultContent = z.discriminatedUnion(
-  "type",
-  [textBlock, imageBlock, documentBlock],
-  "only text, images and documents of plain text can be passed to this engine",
+/** What becomes of content of the user and of tools, by its type. */
+const shown = {
+  text,
+  image: image.transform(({ source }) => source),
+  document: document.transform(({ title, source }) => {
+    if ("text" in source) return textPart(`${title ? `${title}\n\n` : ""}${source.text}`);
+    return notShown(`A document${title ? ` "${title}"` : ""}${source.size}`);
+  }),
+  search_result: z
+    .object({ title: z.string(), source: z.string(), content: z.array(textBlock) })
+    .transform(({ title, source, content }) => textPart(`${title}\n${source}\n\n${joinedTexts(content)}`)),
+  tool_reference: z.object({ tool_name: z.string() }).transform((block) => textPart(block.tool_name)),
+};
+const otherPart = (type: string): Part => notShown(`Content of ${type === "another type" ? type : `the type ${type}`}`);
+
+const toolResult = z
+  .object({
+    tool_use_id: z.string(),
+    content: z
+      .union([z.string(), z.array(byType<Part>(shown, otherPart))], "must be a text or a list of blocks")
+      .nullish(),
+    is_error: z.boolean().nullish(),
+  })
+  .transform((result) => ({ type: "tool_result" as const, ...result }));
+const userBlocks = z.array(
+  byType<Part | z.output<typeof toolResult>>({ ...shown, tool_result: toolResult }, otherPart),
 );
 
-const toolResultBlock = z.object({
-  type: z.literal("tool_result"),
-  tool_use_id: z.string(),
-  content: z.union([z.string(), z.array(resultContent)], "must be a text or a list of blocks").nullish(),
-  is_error: z.boolean().nullish(),
-});
-
-const toolUseBlock = z.object({
+const toolUse = z.object({
   type: z.literal("tool_use"),
   id: z.string(),
   name: z.string(),
   input: z.unknown().optional(),
 });
+const noPart = z.unknown().transform(() => ({ type: "none" as const }));
 
-const thinkingBlock = z.object({ type: z.literal("thinking") });
-const redactedBlock = z.object({ type: z.literal("redacted_thinking") });
-
-const texts = z.union([z.string(), z.array(textBlock)], "must be a text or a list of text blocks");
-const userBlocks = z.array(
-  z.discriminatedUnion(
-    "type",
-    [textBlock, imageBlock, documentBlock, toolResultBlock],
-    "this kind of block cannot be passed to this engine",
-  ),
-);
+/** Reasoning is left out: chat engines do not accept it. So are calls and results of tools that run in the service. */
 const assistantBlocks = z.array(
-  z.discriminatedUnion(
-    "type",
-    [textBlock, toolUseBlock, thinkingBlock, redactedBlock],
-    "this kind of block cannot be passed to this engine",
-  ),
+  byType<
+    | z.output<typeof textBlock>
+    | z.output<typeof toolUse>
+    | { readonly type: "none" }
+    | { readonly type: "other"; readonly name: string }
+  >({ text: textBlock, tool_use: toolUse, thinking: noPart, redacted_thinking: noPart }, (name) => ({
+    type: "other",
+    name,
+  })),
 );
 
 const message = z.discriminatedUnion(
@@ -98,6 +138,13 @@ const format = z.object({
   schema: z.record(z.string(), z.unknown()),
 });
 
+const clientTool = z.object({
+  type: z.literal("custom"),
+  name: z.string(),
+  description: z.string().nullish(),
+  input_schema: z.record(z.string(), z.unknown()),
+});
+
 export const messagesRequestSchema = z.object({
   model: z.string(),
   messages: z.array(message).min(1, "must hold at least one message"),
@@ -111,12 +158,13 @@ export const messagesRequestSchema = z.object({
   thinking: z.object({ type: z.string() }).nullish(),
   tools: z
     .array(
-      z.object({
-        type: z.literal("custom", "only tools of the client's own can be passed to this engine").nullish(),
-        name: z.string(),
-        description: z.string().nullish(),
-        input_schema: z.record(z.string(), z.unknown()),
-      }),
+      z.preprocess(
+        (value) => (isRecord(value) && (value["type"] ?? null) === null ? { ...value, type: "custom" } : value),
+        byType<z.output<typeof clientTool> | { readonly type: "other"; readonly kind: string }>(
+          { custom: clientTool },
+          (kind) => ({ type: "other", kind }),
+        ),
+      ),
     )
     .nullish(),
   tool_choice: toolChoice.nullish(),
@@ -126,6 +174,4 @@ export const messagesRequestSchema = z.object({
 export type MessagesRequest = z.output<typeof messagesRequestSchema>;
 export type UserBlock = z.output<typeof userBlocks>[number];
 export type AssistantBlock = z.output<typeof assistantBlocks>[number];
-export type ImageBlock = z.output<typeof imageBlock>;
-export type DocumentBlock = z.output<typeof documentBlock>;
-export type ToolResultBlock = z.output<typeof toolResultBlock>;
+export type ToolResultBlock = z.output<typeof toolResult>;

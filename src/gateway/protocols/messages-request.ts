@@ -1,30 +1,48 @@
-import type {
-  AssistantBlock,
-  DocumentBlock,
-  ImageBlock,
-  MessagesRequest,
-  ToolResultBlock,
-  UserBlock,
-} from "./messages-format.ts";
+import { invalidRequest } from "../../api/problems.ts";
 import { encodeRequest } from "./json.ts";
+import {
+  joinedTexts,
+  type AssistantBlock,
+  type MessagesRequest,
+  type Part,
+  type ToolResultBlock,
+  type UserBlock,
+} from "./messages-format.ts";
 
-type Part =
-  { readonly type: "text"; readonly text: string } | { readonly type: "image_url"; readonly image_url: object };
+/** Types of tools that run in Anthropic's service, and of blocks about them: a chat is asked without these. */
+export function leftOutOf({ tools, messages }: MessagesRequest): readonly string[] {
+  const kinds = (tools ?? []).flatMap((tool) => (tool.type === "other" ? [tool.kind] : []));
+  const blocks = messages.flatMap(({ role, content }) =>
+    role === "assistant" && typeof content !== "string"
+      ? content.flatMap((block) => (block.type === "other" ? [block.name] : []))
+      : [],
+  );
+  return [...new Set([...kinds, ...blocks])];
+}
 
-/** The same request for a chat engine. */
+/** The same request for a chat engine. Throws ApiError `dispatch.invalid_request`. */
 export function chatRequest(request: MessagesRequest): object {
   const { model, system, messages, tools, tool_choice: choice, output_config: output } = request;
-  const systemText = system === null || system === undefined ? "" : textOf(system);
+  const systemText = system === null || system === undefined ? "" : joinedTexts(system);
+  const offered = (tools ?? []).flatMap((tool) => (tool.type === "custom" ? [tool] : []));
+  if (choice && isMissing(choice, offered, tools?.length ?? 0)) {
+    const message =
+      "demands a call of a tool that runs in Anthropic's service: only tools of the client's own can be called here";
+    throw invalidRequest([{ path: ["tool_choice"], message }]);
+  }
   const optional = {
     temperature: request.temperature,
     top_p: request.top_p,
     top_k: request.top_k,
     stop: request.stop_sequences?.length === 0 ? undefined : request.stop_sequences,
-    tools: tools?.map(({ name, description, input_schema: parameters }) => ({
-      type: "function",
-      function: { name, ...(typeof description === "string" && { description }), parameters },
-    })),
-    tool_choice: choice === null || choice === undefined ? undefined : toolChoice(choice),
+    tools:
+      offered.length === 0
+        ? undefined
+        : offered.map(({ name, description, input_schema: parameters }) => ({
+            type: "function",
+            function: { name, ...(typeof description === "string" && { description }), parameters },
+          })),
+    tool_choice: choice && (offered.length > 0 || !tools?.length) ? toolChoice(choice) : undefined,
     parallel_tool_calls:
       choice && "disable_parallel_tool_use" in choice && choice.disable_parallel_tool_use ? false : undefined,
     response_format: output?.format && {
@@ -45,7 +63,7 @@ export function chatRequest(request: MessagesRequest): object {
           case "assistant":
             return typeof message.content === "string" ? [] : [assistantMessage(message.content)];
           case "system":
-            return [{ role, content: textOf(message.content) }];
+            return [{ role, content: joinedTexts(message.content) }];
           default:
             return message satisfies never;
         }
@@ -57,8 +75,14 @@ export function chatRequest(request: MessagesRequest): object {
   };
 }
 
-function textOf(content: string | readonly { readonly text: string }[]): string {
-  return typeof content === "string" ? content : content.map(({ text }) => text).join("\n\n");
+/** The only tools that may be called are among those left out. */
+function isMissing(
+  choice: NonNullable<MessagesRequest["tool_choice"]>,
+  offered: readonly { readonly name: string }[],
+  count: number,
+): boolean {
+  if (choice.type === "any") return count > 0 && offered.length === 0;
+  return choice.type === "tool" && offered.length < count && offered.every(({ name }) => name !== choice.name);
 }
 
 function toolChoice(choice: NonNullable<MessagesRequest["tool_choice"]>): unknown {
@@ -82,7 +106,7 @@ function userMessages(content: string | readonly UserBlock[]): object[] {
   const parts: Part[] = [];
   for (const block of content) {
     if (block.type !== "tool_result") {
-      parts.push(partOf(block));
+      parts.push(block);
       continue;
     }
     const { text, images } = resultOf(block);
@@ -95,36 +119,17 @@ function userMessages(content: string | readonly UserBlock[]): object[] {
 /** One text where all parts are text: many engines accept nothing else. */
 function contentOf(parts: readonly Part[]): string | readonly Part[] {
   const all = parts.flatMap((part) => (part.type === "text" ? [part] : []));
-  return all.length === parts.length ? textOf(all) : parts;
-}
-
-function partOf(block: { readonly type: "text"; readonly text: string } | ImageBlock | DocumentBlock): Part {
-  switch (block.type) {
-    case "text":
-      return { type: "text", text: block.text };
-    case "image": {
-      const { source } = block;
-      const url = source.type === "url" ? source.url : `data:${source.media_type};base64,${source.data}`;
-      return { type: "image_url", image_url: { url } };
-    }
-    case "document": {
-      const title = typeof block.title === "string" ? `${block.title}\n\n` : "";
-      return { type: "text", text: `${title}${block.source.data}` };
-    }
-    default:
-      return block satisfies never;
-  }
+  return all.length === parts.length ? joinedTexts(all) : parts;
 }
 
 /** Chat's results of tools are texts; images follow in the user's message. */
 function resultOf({ content, is_error: isError }: ToolResultBlock): { text: string; images: readonly Part[] } {
-  const parts = typeof content === "string" ? [{ type: "text" as const, text: content }] : (content ?? []).map(partOf);
+  const parts = typeof content === "string" ? [{ type: "text" as const, text: content }] : (content ?? []);
   const images = parts.filter((part) => part.type === "image_url");
-  const text = textOf(parts.flatMap((part) => (part.type === "text" ? [part] : [])));
+  const text = joinedTexts(parts.flatMap((part) => (part.type === "text" ? [part] : [])));
   return { text: text === "" && isError === true ? "The tool failed." : text, images };
 }
 
-/** Reasoning is left out: chat engines do not accept it. */
 function assistantMessage(blocks: readonly AssistantBlock[]): object {
   const text = blocks.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("");
   const calls = blocks.flatMap((block) =>

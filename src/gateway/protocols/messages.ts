@@ -3,7 +3,7 @@ import { ApiError } from "../../api/errors.ts";
 import { messagesRequestSchema } from "./messages-format.ts";
 import { checkRequest, encodeRequest, parseAnswer } from "./json.ts";
 import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
-import { chatRequest } from "./messages-request.ts";
+import { chatRequest, leftOutOf } from "./messages-request.ts";
 import { MessagesStream } from "./messages-stream.ts";
 import type { Translation } from "./translation.ts";
 import { parseExactJson } from "../../lib/json.ts";
@@ -12,6 +12,7 @@ import { isRecord } from "../../lib/record.ts";
 /** Anthropic's Messages over an engine with chat completions (DECISIONS 18). */
 export class MessagesTranslation implements Translation {
   readonly stream = new MessagesStream();
+  leftOut: readonly string[] = [];
   #model = "";
   #isThinking = false;
 
@@ -21,6 +22,7 @@ export class MessagesTranslation implements Translation {
     this.#model = model;
     this.#isThinking = thinking?.type === "enabled" || thinking?.type === "adaptive";
     this.stream.expect({ model, isThinking: this.#isThinking });
+    this.leftOut = leftOutOf(request);
     return encodeRequest(chatRequest(request), body);
   }
 

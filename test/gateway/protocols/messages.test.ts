@@ -168,6 +168,65 @@ describe("a Messages request for a chat engine", () => {
       [hello, { role: "system", content: "a" }],
     ],
     ["nothing", [{ role: "user", content: [] }], [{ role: "user", content: "" }]],
+    [
+      "what stays in a history, as text where it cannot be shown",
+      [
+        {
+          role: "assistant",
+          content: [
+            { type: "server_tool_use", id: "s1", name: "web_search", input: { query: "x" } },
+            { type: "web_search_tool_result", tool_use_id: "s1", content: [] },
+            text("found"),
+            { type: "tool_use", id: "t1", name: "read", input: {} },
+          ],
+        },
+        {
+          role: "user",
+          content: [
+            {
+              type: "tool_result",
+              tool_use_id: "t1",
+              content: [
+                { type: "tool_reference", tool_name: "list" },
+                {
+                  type: "document",
+                  title: "a.pdf",
+                  source: { type: "base64", media_type: "application/pdf", data: "QUJD" },
+                },
+                { type: "search_result", title: "T", source: "https://x", content: [text("S")] },
+              ],
+            },
+            { type: "document", source: { type: "file", file_id: "f" } },
+            { type: "document", source: { type: "content", content: [text("D")] } },
+            { type: "image", source: { type: "file", file_id: "f" } },
+            { type: "container_upload", file_id: "f" },
+            { type: "video" },
+          ],
+        },
+      ],
+      [
+        {
+          role: "assistant",
+          content: "found",
+          tool_calls: [{ id: "t1", type: "function", function: { name: "read", arguments: "{}" } }],
+        },
+        {
+          role: "tool",
+          tool_call_id: "t1",
+          content: 'list\n\n[A document "a.pdf" of 3 bytes could not be shown to this model.]\n\nT\nhttps://x\n\nS',
+        },
+        {
+          role: "user",
+          content: [
+            "[A document could not be shown to this model.]",
+            "D",
+            "[An image that is stored elsewhere could not be shown to this model.]",
+            "[Content of the type container_upload could not be shown to this model.]",
+            "[Content of another type could not be shown to this model.]",
+          ].join("\n\n"),
+        },
+      ],
+    ],
   ];
   for (const [what, messages, chat] of conversations) {
     it(`carries ${what}`, () => assert.deepEqual(chatOf({ messages }), { ...base, messages: chat }));
@@ -178,29 +237,16 @@ describe("a Messages request for a chat engine", () => {
     [{ messages: [] }, "messages: must hold at least one message"],
     [{ messages: [{ role: "tool", content: "x" }] }, 'messages.0.role: must be "user", "assistant" or "system"'],
     [{ messages: [{ role: "user", content: 5 }] }, "messages.0.content: must be a text or a list of blocks"],
-    [
-      { messages: [hello, { role: "user", content: [{ type: "video" }] }] },
-      "messages.1.content.0.type: this kind of block cannot be passed to this engine",
-    ],
-    [
-      { messages: [{ role: "user", content: [{ type: "tool_use", id: "a", name: "b", input: {} }] }] },
-      "messages.0.content.0.type: this kind of block cannot be passed to this engine",
-    ],
-    [
-      { messages: [{ role: "user", content: [{ type: "image", source: { type: "file", file_id: "f" } }] }] },
-      'messages.0.content.0.source.type: only images of type "base64" or "url" can be passed to this engine',
-    ],
-    [
-      { messages: [{ role: "user", content: [{ type: "document", source: { type: "base64", data: "" } }] }] },
-      "messages.0.content.0.source.type: only documents of plain text can be passed to this engine",
-    ],
+    [{ messages: [{ role: "user", content: [{ type: "text" }] }] }, "messages.0.content.0.text: is required"],
+    [{ messages: [{ role: "user", content: [{ text: "x" }] }] }, "messages.0.content.0.type: must be a text"],
     [{ max_tokens: undefined }, "max_tokens: must be a whole number, at least 1"],
     [{ max_tokens: 0 }, "max_tokens: must be a whole number, at least 1"],
     [{ system: 5 }, "system: must be a text or a list of text blocks"],
-    [
-      { tools: [{ type: "web_search_20260318", name: "web_search" }] },
-      "tools.0.type: only tools of the client's own can be passed to this engine",
-    ],
+    [{ tools: [{ name: "read" }] }, "tools.0.input_schema: is required"],
+    ...[{ type: "tool", name: "web_search" }, { type: "any" }].map((choice): [object, string] => [
+      { tools: [{ type: "web_search_20260318", name: "web_search" }], tool_choice: choice },
+      "tool_choice: demands a call of a tool that runs in Anthropic's service: only tools of the client's own can be called here",
+    ]),
     [{ tool_choice: { type: "some" } }, 'tool_choice.type: must be "auto", "any", "tool" or "none"'],
     [{ output_config: { format: { type: "xml", schema: {} } } }, 'output_config.format.type: must be "json_schema"'],
   ];
@@ -212,6 +258,32 @@ describe("a Messages request for a chat engine", () => {
       assert.ok(Array.isArray(path) && message.startsWith(`${path.join(".")}: `));
     });
   }
+
+  it("lacks tools and records of Anthropic's service, and names them", () => {
+    const translation = new MessagesTranslation();
+    const search = { type: "web_search_20260318", name: "web_search" };
+    const chat = decode(
+      translation.request(
+        encode({
+          ...base,
+          messages: [
+            hello,
+            { role: "assistant", content: [{ type: "server_tool_use", id: "s", name: "web_search", input: {} }] },
+            hello,
+          ],
+          tools: [search, search, { name: "read", input_schema: {} }],
+          tool_choice: { type: "any" },
+        }),
+      ),
+    );
+    assert.deepEqual(chat, {
+      ...base,
+      messages: [hello, { role: "assistant", content: "" }, hello],
+      tools: [{ type: "function", function: { name: "read", parameters: {} } }],
+      tool_choice: "required",
+    });
+    assert.deepEqual(translation.leftOut, ["web_search", "server_tool_use"]);
+  });
 
   it("is refused when it is no JSON object", () => {
     for (const body of ["", "{", "[]", "null"]) {
