@@ -10,9 +10,12 @@ type Part =
 
 /** Fields that only this protocol has: all others pass to the engine unchanged. */
 const ownFields = [
+  "access_programs",
   "background",
+  "client_metadata",
   "context_management",
   "conversation",
+  "image",
   "include",
   "input",
   "instructions",
@@ -20,11 +23,13 @@ const ownFields = [
   "max_tool_calls",
   "messages",
   "metadata",
+  "moderation",
   "n",
   "parallel_tool_calls",
   "previous_response_id",
   "prompt",
   "prompt_cache_key",
+  "prompt_cache_options",
   "prompt_cache_retention",
   "reasoning",
   "response_format",

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { ResponseCreateParamsNonStreaming } from "openai/resources/responses/responses";
 import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
 import { decode, encode, failureOf, nothingKept } from "./bodies.ts";
 
@@ -19,6 +20,43 @@ function answerOf(chat: object, request: object = {}): unknown {
 const city = { type: "function", name: "city", parameters: { type: "object" } };
 const cityTool = { type: "function", function: { name: "city", parameters: { type: "object" } } };
 
+/** Every field of OpenAI's protocol, and `client_metadata` of its Codex: an SDK that knows more fails to compile here. */
+const ownFields = {
+  access_programs: {},
+  background: false,
+  client_metadata: { a: "b" },
+  context_management: [],
+  conversation: null,
+  image: {},
+  include: ["reasoning.encrypted_content"],
+  max_tool_calls: 3,
+  metadata: { a: "b" },
+  moderation: {},
+  parallel_tool_calls: true,
+  previous_response_id: null,
+  prompt: null,
+  prompt_cache_key: "k",
+  prompt_cache_options: { ttl: "30m" },
+  prompt_cache_retention: "24h",
+  safety_identifier: "s",
+  service_tier: "auto",
+  store: true,
+  stream_options: {},
+  text: { verbosity: "low" },
+  tool_choice: "auto",
+  tools: [],
+  top_logprobs: 2,
+  truncation: "auto",
+  user: "u",
+} satisfies Record<
+  | Exclude<
+      keyof ResponseCreateParamsNonStreaming,
+      "input" | "instructions" | "max_output_tokens" | "model" | "reasoning" | "stream" | "temperature" | "top_p"
+    >
+  | "client_metadata",
+  unknown
+>;
+
 describe("a Responses request for a chat engine", () => {
   const fields: readonly (readonly [what: string, request: object, chat: object])[] = [
     ["the least there can be", {}, {}],
@@ -29,26 +67,7 @@ describe("a Responses request for a chat engine", () => {
       { seed: 1, chat_template_kwargs: { enable_thinking: false } },
       { seed: 1, chat_template_kwargs: { enable_thinking: false } },
     ],
-    [
-      "nothing of what only its service has",
-      {
-        store: true,
-        truncation: "auto",
-        include: ["reasoning.encrypted_content"],
-        metadata: { a: "b" },
-        user: "u",
-        service_tier: "auto",
-        prompt_cache_key: "k",
-        previous_response_id: null,
-        conversation: null,
-        background: false,
-        tools: [],
-        tool_choice: "auto",
-        parallel_tool_calls: true,
-        n: 3,
-      },
-      {},
-    ],
+    ["nothing of what only its service has", { ...ownFields, n: 3 }, {}],
     ["how hard to think", { reasoning: { effort: "low", summary: "auto" } }, { reasoning_effort: "low" }],
     ["a stream", { stream: true }, { stream: true, stream_options: { include_usage: true } }],
     [
