@@ -167,6 +167,11 @@ describe("a Messages request for a chat engine", () => {
       [hello, { role: "system", content: [text("a")] }],
       [hello, { role: "system", content: "a" }],
     ],
+    [
+      "the size of a document of many bytes",
+      [{ role: "user", content: [{ type: "document", source: { type: "base64", data: "AAAA".repeat(100_000) } }] }],
+      [{ role: "user", content: "[A document of 300000 bytes could not be shown to this model.]" }],
+    ],
     ["nothing", [{ role: "user", content: [] }], [{ role: "user", content: "" }]],
     [
       "what stays in a history, as text where it cannot be shown",
