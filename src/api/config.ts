@@ -12,6 +12,7 @@ import {
   portsSchema,
   whole,
 } from "./config-values.ts";
+import { defaultConfigDir, defaultStateDir, type ConfigPlaces } from "./config-places.ts";
 import { standardReceiver } from "./standard-receiver.ts";
 import { problemsOf } from "./problems.ts";
 import { didYouMean, nearest } from "./nearest.ts";
@@ -182,28 +183,6 @@ export interface LoadedConfig {
   readonly warnings: readonly string[];
 }
 
-export interface ConfigPlaces {
-  readonly isRoot: boolean;
-  readonly home: string | undefined;
-  /** `XDG_CONFIG_HOME`, `XDG_STATE_HOME`. */
-  readonly xdgConfigHome: string | undefined;
-  readonly xdgStateHome: string | undefined;
-}
-
-/** `/etc/berth` as root, else the XDG directory. Undefined without a home directory. */
-export function defaultConfigDir(places: ConfigPlaces): string | undefined {
-  if (places.isRoot) return "/etc/berth";
-  const base = places.xdgConfigHome ?? (places.home === undefined ? undefined : `${places.home}/.config`);
-  return base === undefined ? undefined : `${base}/berth`;
-}
-
-/** `/var/lib/berth` as root, else the XDG directory. Undefined without a home directory. */
-export function defaultStateDir(places: ConfigPlaces): string | undefined {
-  if (places.isRoot) return "/var/lib/berth";
-  const base = places.xdgStateHome ?? (places.home === undefined ? undefined : `${places.home}/.local/state`);
-  return base === undefined ? undefined : `${base}/berth`;
-}
-
 /**
  * Merges environment over file over defaults. Pure: callers read the environment and `berth.toml`.
  * A bad value, or an unknown `SVC_` key close to a known one, is a problem; other unknown keys warn.
@@ -228,25 +207,20 @@ export function loadConfig(
     } else read(key, value, "file", `berth.toml ${name}`);
   }
   for (const [name, value] of Object.entries(environment)) {
-    if (!name.startsWith("SVC_") || value === undefined) continue;
+    if (!name.startsWith("SVC_") || value === undefined || otherKeys.includes(name)) continue;
+    if (injectedKeys.test(name) || (name === "SVC_PORT" && /^(tcp|udp):\/\//.test(value))) {
+      warnings.push(`${name} looks injected by Kubernetes for a Service called svc and is ignored`);
+      continue;
+    }
     const key = byEnvironment.get(name);
     if (key !== undefined) {
       // Shells and unit files unset a variable by an empty value.
-      if (value === "") continue;
-      if (injectedKeys.test(name) || (name === "SVC_PORT" && /^(tcp|udp):\/\//.test(value))) {
-        warnings.push(`${name} looks injected by Kubernetes for a Service called svc and is ignored`);
-        continue;
-      }
-      read(key, value, "environment", name);
-    } else if (!otherKeys.includes(name)) {
-      if (injectedKeys.test(name)) {
-        warnings.push(`${name} looks injected by Kubernetes for a Service called svc and is ignored`);
-        continue;
-      }
-      const close = hint(name, [...byEnvironment.keys(), ...otherKeys]);
-      if (close === "") warnings.push(`${name} is not a setting and is ignored`);
-      else problems.push({ key: name, message: `is not a setting${close}` });
+      if (value !== "") read(key, value, "environment", name);
+      continue;
     }
+    const close = hint(name, [...byEnvironment.keys(), ...otherKeys]);
+    if (close === "") warnings.push(`${name} is not a setting and is ignored`);
+    else problems.push({ key: name, message: `is not a setting${close}` });
   }
 
   const receiver = origins["tracesEndpoint"] === undefined ? standardReceiver(environment) : undefined;

@@ -166,11 +166,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const metrics = new GatewayMetrics({ traffic, admission, index, upstreams, unresolved: () => cacheSync.waiting });
   metrics.onEngines(stack.use(new EngineCaches(index, admission)));
   const upstreamMetrics = new UpstreamMetrics(metrics.page, () => upstreams.views());
-  const resources = new ResourceIndex({
-    index,
-    upstreams,
-    isOperatorLost: () => published.operatorLiveness() !== "live",
-  });
+  const isOperatorLost = (): boolean => published.operatorLiveness() !== "live";
+  const resources = new ResourceIndex({ index, upstreams, isOperatorLost });
   exportConditions(metrics.page, () => resources.all());
   /** By the steady clock; undefined: it does not stop. */
   let drainEndsAt: number | undefined;
@@ -213,7 +210,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   });
   metrics.onGateway(dispatcher, {
     drainEndsAt: () => drainEndsAt,
-    isOperatorLive: () => published.operatorLiveness() === "live",
+    isOperatorLive: () => !isOperatorLost(),
   });
   const images = new ImageCache(join(config.stateDir, "images"));
   const drawings = new Drawings((slot) => admission.acquireUnqueued(slot, ""));

@@ -1,5 +1,5 @@
 import { hostname, networkInterfaces } from "node:os";
-import { defaultConfigDir, defaultStateDir } from "../api/config.ts";
+import { defaultConfigDir, defaultStateDir } from "../api/config-places.ts";
 import { CommandError } from "../cli/client.ts";
 import { isRecord } from "../lib/record.ts";
 import { placesOf } from "./settings.ts";

@@ -1,12 +1,6 @@
 import { resolve } from "node:path";
-import {
-  defaultConfigDir,
-  defaultStateDir,
-  loadConfig,
-  type Config,
-  type ConfigPlaces,
-  type LoadedConfig,
-} from "../api/config.ts";
+import { loadConfig, type Config, type LoadedConfig } from "../api/config.ts";
+import { defaultConfigDir, defaultStateDir, type ConfigPlaces } from "../api/config-places.ts";
 import { diagnosticLine } from "../api/diagnostic.ts";
 import { distrust, type TrustOptions } from "../lib/trusted-path.ts";
 import { become, isStartedByRoot, ownerToActAs, type Owner } from "./owner.ts";

@@ -2,15 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
   configShape,
-  defaultConfigDir,
-  defaultStateDir,
   environmentName,
   loadConfig,
   tomlName,
   type ConfigKey,
-  type ConfigPlaces,
   type LoadedConfig,
 } from "../../src/api/config.ts";
+import { defaultConfigDir, defaultStateDir, type ConfigPlaces } from "../../src/api/config-places.ts";
 
 const person: ConfigPlaces = { isRoot: false, home: "/home/you", xdgConfigHome: undefined, xdgStateHome: undefined };
 const root: ConfigPlaces = { ...person, isRoot: true };

@@ -48,9 +48,7 @@ const document = z.object({
     {
       text: z.object({ data: z.string() }).transform(({ data }) => ({ text: data })),
       content: z.object({ content: texts }).transform(({ content }) => ({ text: joinedTexts(content) })),
-      base64: z
-        .object({ data: z.string() })
-        .transform(({ data }) => ({ size: ` of ${base64Bytes(data)} bytes` })),
+      base64: z.object({ data: z.string() }).transform(({ data }) => ({ size: ` of ${base64Bytes(data)} bytes` })),
     },
     () => ({ size: "" }),
   ),

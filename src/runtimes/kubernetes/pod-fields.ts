@@ -137,7 +137,7 @@ function beyond(value: unknown, allowed: Allowed, path: string): string | undefi
   if (typeof allowed === "function") return allowed(value) ? undefined : path;
   if (Array.isArray(value)) {
     const list: readonly unknown[] = value;
-    return first(list, (each) => beyond(each, allowed, `${path}[${isRecord(each) ? String(each["name"] ?? "") : ""}]`));
+    return first(list, (each) => beyond(each, allowed, `${path}[${nameOf(each)}]`));
   }
   if (!isRecord(value)) return undefined;
   return first(Object.entries(value), ([key, inner]) => {
@@ -145,6 +145,10 @@ function beyond(value: unknown, allowed: Allowed, path: string): string | undefi
     const fields = Object.hasOwn(allowed, key) ? allowed[key] : undefined;
     return fields === undefined ? at : beyond(inner, fields, at);
   });
+}
+
+function nameOf(value: unknown): string {
+  return isRecord(value) && typeof value["name"] === "string" ? value["name"] : "";
 }
 
 function first<T>(list: readonly T[], look: (each: T) => string | undefined): string | undefined {

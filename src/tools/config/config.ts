@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { defaultConfigDir } from "../../api/config.ts";
+import { defaultConfigDir } from "../../api/config-places.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { shownSettings } from "../../api/shown-settings.ts";
 import { diagnosticLine } from "../../api/diagnostic.ts";
