@@ -29,7 +29,9 @@ base_url = "${url}/v1"
 wire_api = "responses"
 `;
   await writeFile(join(directory.path, "config.toml"), config);
-  const env = { HOME: directory.path, CODEX_HOME: directory.path };
+  // What it asks other servers for ends at a port of loopback where nothing listens.
+  const elsewhere = { HTTPS_PROXY: "http://127.0.0.1:9", HTTP_PROXY: "http://127.0.0.1:9", NO_PROXY: "127.0.0.1" };
+  const env = { HOME: directory.path, CODEX_HOME: directory.path, ...elsewhere };
   return await runBerth(["exec", "-C", directory.path, "--skip-git-repo-check", prompt], env, codex);
 }
 
