@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { configShape, environmentName, tomlName, type ConfigKey } from "../../src/api/config.ts";
 import { errorTable, errorType } from "../../src/api/errors.ts";
-import { apiVersion, kinds, type Kind } from "../../src/api/names.ts";
+import { apiVersion, directoryOfKind, kinds, type Kind } from "../../src/api/names.ts";
 import { isAvailable, slotStates, transitions } from "../../src/api/states.ts";
-import { directoryOfKind } from "../../src/store/files/manifest.ts";
 import { snakeCase } from "../../src/store/files/spelling.ts";
 import { isFree, isMap, readSchema, type JsonSchema } from "./json-schema.ts";
 import { resources } from "./resources.ts";

@@ -4,6 +4,14 @@ export const apiVersion = "berth.dev/v1alpha1";
 export const kinds = ["Slot", "Model", "Upstream", "SlotGroup"] as const;
 export type Kind = (typeof kinds)[number];
 
+/** The directory of each kind's manifests, within the configuration directory. */
+export const directoryOfKind = {
+  Slot: "slots",
+  Model: "models",
+  Upstream: "upstreams",
+  SlotGroup: "groups",
+} as const satisfies Record<Kind, string>;
+
 /** Built-in slots, in the order in which `/v1/models` lists them. */
 export const builtinSlots = ["primary", "embed", "stt", "tts", "img"] as const;
 export type BuiltinSlot = (typeof builtinSlots)[number];

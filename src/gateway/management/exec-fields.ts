@@ -1,7 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
-import type { Kind } from "../../api/names.ts";
+import { directoryOfKind, type Kind } from "../../api/names.ts";
 import { reaching, type Reaching } from "../../api/reach.ts";
-import { directoryOfKind } from "../../store/files/manifest.ts";
 import { isInnerHost } from "../../lib/inner-addresses.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
 import type { AsyncManifestWriter, ManifestChange, Written } from "../../store/files/writer.ts";

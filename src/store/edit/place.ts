@@ -1,6 +1,6 @@
 import { parse, relative } from "node:path";
 import { ApiError } from "../../api/errors.ts";
-import type { Kind } from "../../api/names.ts";
+import { directoryOfKind, type Kind } from "../../api/names.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseDocuments } from "../files/documents.ts";
@@ -8,7 +8,7 @@ import { isFullManifest } from "../files/field-place.ts";
 import { listManifests } from "../files/listing.ts";
 import { manifestLimitBytes } from "../files/manifest-limit.ts";
 import { readManifestText, UntrustedManifest, whyUnread } from "../files/manifest-text.ts";
-import { directoryOfKind, readManifests, type Declaration } from "../files/manifest.ts";
+import { readManifests, type Declaration } from "../files/manifest.ts";
 import { differences, type FieldChange } from "./difference.ts";
 
 type Spec = Readonly<Record<string, unknown>>;

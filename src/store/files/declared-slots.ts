@@ -1,8 +1,9 @@
+import { directoryOfKind } from "../../api/names.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import { placeOfField } from "./field-place.ts";
 import { listManifests } from "./listing.ts";
 import { manifestTextOrNothing } from "./manifest-text.ts";
-import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
+import { readManifests, type Declaration } from "./manifest.ts";
 import type { TextPosition } from "./text-position.ts";
 
 /** A valid slot of a manifest, with the place of its model. */

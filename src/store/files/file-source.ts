@@ -1,7 +1,7 @@
 import { resourceKey } from "../../api/resource-status.ts";
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
-import type { Kind } from "../../api/names.ts";
+import { directoryOfKind, type Kind } from "../../api/names.ts";
 import type { PublishedRegistry, PublishedSlot } from "../../api/status.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { Distrust } from "../../lib/trusted-path.ts";
@@ -9,7 +9,6 @@ import { DeclaredFiles, type FileEntry } from "./declared-files.ts";
 import { DirectoryWatch } from "./directory-watch.ts";
 import { listFile, listManifests, youngMs, type ListedFile, type Listing } from "./listing.ts";
 import { readFileEntry } from "./file-read.ts";
-import { directoryOfKind } from "./manifest.ts";
 import { problemsOf, unsafeDirectories } from "./manifest-text.ts";
 import { MissingFiles, removalMs } from "./missing-files.ts";
 import { declarationsBefore } from "./published-declarations.ts";

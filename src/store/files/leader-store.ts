@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { directoryOfKind } from "../../api/names.ts";
 import { everySecond } from "../../lib/pulse.ts";
 import { documentsInFiles } from "../documents.ts";
 import { ContextFiles } from "../state/context-files.ts";
@@ -20,7 +21,6 @@ import { RunRecord } from "../state/run-record.ts";
 import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
 import type { Lease } from "../store.ts";
 import { openFileSource } from "./file-source.ts";
-import { directoryOfKind } from "./manifest.ts";
 
 /** The store of the operator that leads. `lease`: nothing is published once it is lost. */
 export async function openLeaderStore(config: StoreConfig, lease: Lease, options: LeaderOptions): Promise<LeaderStore> {

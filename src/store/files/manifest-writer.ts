@@ -3,7 +3,7 @@ import { access, constants, mkdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { diagnosticLine } from "../../api/diagnostic.ts";
 import { ApiError } from "../../api/errors.ts";
-import type { Kind } from "../../api/names.ts";
+import { directoryOfKind, type Kind } from "../../api/names.ts";
 import { rewriteFile, writeFileAtomic } from "../../lib/atomic-file.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { Serial } from "../../lib/serial.ts";
@@ -14,7 +14,7 @@ import { withoutDocument } from "../edit/documents-edit.ts";
 import { tomlText } from "../edit/toml-edit.ts";
 import { yamlText } from "../edit/yaml-text.ts";
 import { manifestLimitBytes } from "./manifest-limit.ts";
-import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
+import { readManifests, type Declaration } from "./manifest.ts";
 import type { RemovalRecorder } from "../state/removals.ts";
 import type { ManifestChange, ManifestWriter } from "./writer.ts";
 

@@ -1,6 +1,6 @@
 import { basename, dirname, extname } from "node:path";
 import { unknownKey } from "../../api/known-keys.ts";
-import { apiVersion, kinds, slotNameSchema, type Kind } from "../../api/names.ts";
+import { apiVersion, directoryOfKind, kinds, slotNameSchema, type Kind } from "../../api/names.ts";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseDocuments, type ParsedDocument } from "./documents.ts";
@@ -23,12 +23,6 @@ export interface Declaration {
   readonly isForeign?: true;
 }
 
-export const directoryOfKind = {
-  Slot: "slots",
-  Model: "models",
-  Upstream: "upstreams",
-  SlotGroup: "groups",
-} as const satisfies Record<Kind, string>;
 const manifestKeys = ["apiVersion", "kind", "metadata", "spec", "status"] as const;
 
 /** Whether a file of that name can declare resources. */

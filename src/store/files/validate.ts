@@ -1,11 +1,12 @@
 import { dirname, join } from "node:path";
+import { directoryOfKind } from "../../api/names.ts";
 import { loadConfig } from "../../api/config.ts";
 import { readSmallText } from "../../lib/small-file.ts";
 import { parseBerthToml, readBerthToml } from "./berth-toml.ts";
 import { parseDocuments } from "./documents.ts";
 import { listManifests } from "./listing.ts";
 import { manifestLimitBytes } from "./manifest-limit.ts";
-import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
+import { readManifests, type Declaration } from "./manifest.ts";
 import { problemsOf, readManifestText, unsafeDirectories, whyUnread } from "./manifest-text.ts";
 import { describePlace, placeOfField } from "./field-place.ts";
 import type { TextPosition } from "./text-position.ts";

@@ -74,7 +74,7 @@ async function changesIn(configDir: string): Promise<Change[]> {
   const { listManifests } = await import("../../store/files/listing.ts");
   const { manifestLimitBytes } = await import("../../store/files/manifest-limit.ts");
   const { readManifestText, UntrustedManifest } = await import("../../store/files/manifest-text.ts");
-  const { directoryOfKind } = await import("../../store/files/manifest.ts");
+  const { directoryOfKind } = await import("../../api/names.ts");
   const { migrated } = await import("../../store/files/migrate.ts");
   const listing = await listManifests(configDir, Object.values(directoryOfKind));
   const [problem] = listing.problems;

@@ -81,7 +81,8 @@ export async function configWarnings(directory: string): Promise<readonly string
 
 /** Files in the directories of manifests that a person may take for manifests: JSON, and `A.TOML`. */
 async function unreadFiles(directory: string): Promise<readonly string[]> {
-  const { directoryOfKind, isManifestFile } = await import("../../store/files/manifest.ts");
+  const { directoryOfKind } = await import("../../api/names.ts");
+  const { isManifestFile } = await import("../../store/files/manifest.ts");
   const found = await Promise.all(
     Object.values(directoryOfKind).map(async (each) => {
       const names = await readdir(join(directory, each)).catch(() => []);

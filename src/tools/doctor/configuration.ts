@@ -109,7 +109,8 @@ export function groupFindings(slots: DeclaredSlots, groups: ReadonlySet<string>)
 export async function declared(configDir: string): Promise<Declared> {
   const { listManifests } = await import("../../store/files/listing.ts");
   const { manifestLimitBytes } = await import("../../store/files/manifest-limit.ts");
-  const { directoryOfKind, readManifests } = await import("../../store/files/manifest.ts");
+  const { directoryOfKind } = await import("../../api/names.ts");
+  const { readManifests } = await import("../../store/files/manifest.ts");
   const { files } = await listManifests(configDir, Object.values(directoryOfKind));
   const slots = new Map<string, SlotSpec>();
   const groupNames = new Set<string>();
