@@ -94,9 +94,10 @@ export function upstreamRules(spec: UpstreamSpec): { path: string[]; message: st
   if (spec.models.length === 0 && spec.discover === undefined) {
     note(["models"], "an upstream needs models, discover, or both");
   }
-  const refs = spec.models.map(({ ref }) => ref);
-  for (const [index, ref] of refs.entries()) {
-    if (refs.indexOf(ref) < index) note(["models", String(index), "ref"], "this ref is listed twice");
+  const refs = new Set<string>();
+  for (const [index, { ref }] of spec.models.entries()) {
+    if (refs.has(ref)) note(["models", String(index), "ref"], "this ref is listed twice");
+    refs.add(ref);
   }
   const { username, password } = new URL(spec.baseUrl);
   if (username !== "" || password !== "") note(["baseUrl"], "credentials belong in auth.valueFrom");

@@ -4,6 +4,7 @@ import { after, before, describe, it } from "node:test";
 import { envelopeOf } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { listen } from "../support/listen.ts";
+import { isRecord } from "../../src/lib/record.ts";
 
 /** Was parsed into millions of objects, once more for the number that no double holds: 5 s, and 400 MB. */
 const heavy = `[${"{},".repeat(1_400_000)}12345678901234567890]`;
@@ -30,7 +31,19 @@ describe("a heavy body", () => {
     const slot = { port, spec: { engine: "llama" as const } };
     const request = { set: { temperature: 0.5 }, strip: ["top_k"] };
     gateway = await startGateway({
-      slots: { plain: slot, ruled: { port, spec: { request } }, tts: { port, status: { capabilities: ["speech"] } } },
+      slots: {
+        plain: slot,
+        ruled: { port, spec: { request } },
+        many: { port, spec: { engine: "llama", request: { set: { "temperature!": 1, "top_p!": 1, "seed!": 1 } } } },
+        grammar: {
+          port,
+          spec: {
+            engine: "llama",
+            request: { set: { "grammar!": `root ::= ${"(".repeat(300)}"a"${")".repeat(300)}` } },
+          },
+        },
+        tts: { port, status: { capabilities: ["speech"] } },
+      },
     });
   });
   after(async () => {
@@ -120,6 +133,56 @@ describe("a heavy body", () => {
       assert.ok(received.includes(`"url":"${data}"`), "the picture is not whole");
       assert.ok(turnMs < 400, `${turnMs} ms`);
     });
+
+  it("is held for a cold slot as a warm one takes it", async () => {
+    await using cold = await startGateway({
+      slots: { cold: { spec: { engine: "llama" }, status: { capabilities: ["chat", "embeddings"] } } },
+      env: { SVC_HOLD_SECONDS: "1" },
+    });
+    const content = [{ type: "image_url", image_url: { url: data } }];
+    const bodies = [
+      ["/v1/chat/completions", { messages: [{ role: "user", content }] }],
+      ["/v1/embeddings", { input: Array(300).fill(Array(512).fill(7)) }],
+      ["/v1/embeddings", { input: [1, "text", 2] }],
+    ] as const;
+    for (const [path, body] of bodies) {
+      const { error } = await envelopeOf(await cold.post(path, JSON.stringify({ model: "cold", ...body })));
+      assert.equal(error.code, "slot.not_ready", error.message);
+    }
+  });
+
+  it("that became too large to be read again is refused: an address in it would not be found", async () => {
+    const call = { type: "shell_call", call_id: "c", action: { data: "{},".repeat(3_000_000) } };
+    const picture = { type: "input_image", image_url: "http://169.254.169.254/a.png" };
+    const input = [call, { role: "user", content: [picture] }];
+    const { error } = await envelopeOf(await gateway.post("/v1/responses", JSON.stringify({ model: "plain", input })));
+    assert.match(error.message, /holds too much/);
+    const many = Object.fromEntries(Array.from({ length: 4998 }, (_, at) => [`k${at}`, 1]));
+    const messages = [{ role: "user", content: [{ type: "image_url", image_url: { url: picture.image_url } }] }];
+    const ruled = JSON.stringify({ model: "many", messages, ...many });
+    assert.match((await envelopeOf(await gateway.post("/v1/chat/completions", ruled))).error.message, /holds too much/);
+  });
+
+  it("of a small size cannot name tools at length, nor give an engine a heavy grammar by a slot's rules", async () => {
+    const members = Array.from({ length: 2000 }, (_, at) => ({ type: "custom", name: `t${at}` }));
+    const tools = [{ type: "namespace", name: "n".repeat(200_000), tools: members }];
+    const long = JSON.stringify({ model: "plain", input: "a", tools });
+    const { error } = await envelopeOf(await gateway.post("/v1/responses", long));
+    assert.deepEqual(
+      [error.code, error.message.includes("at most 256 characters")],
+      ["dispatch.invalid_request", true],
+    );
+    const plain = JSON.stringify({ model: "grammar", messages: [{ role: "user", content: "hi" }] });
+    const refused = await envelopeOf(await gateway.post("/v1/chat/completions", plain));
+    assert.match(refused.error.message, /grammar/);
+  });
+
+  it("shows nothing of another request, and a client its own fields as it sent them", async () => {
+    const metadata = { data: "B".repeat(17_000) };
+    const sent = JSON.stringify({ model: "plain", input: "a", metadata });
+    const answer: unknown = await (await gateway.post("/v1/responses", sent)).json();
+    assert.deepEqual(isRecord(answer) && answer["metadata"], metadata);
+  });
 
   it("with a million tokens as numbers is taken for its vectors", async () => {
     const input = JSON.stringify(Array(2048).fill(Array(512).fill(100_277)));

@@ -1,7 +1,6 @@
 import { invalidRequest } from "../../api/problems.ts";
 import { isParseable, parsedBounds, parseJson } from "../../lib/json.ts";
 import type { ScannedBody } from "../../lib/json-scan.ts";
-import { withoutLongTexts } from "../../lib/long-texts.ts";
 import { isRecord } from "../../lib/record.ts";
 
 type Path = readonly (string | number)[];
@@ -14,12 +13,11 @@ const remote = /^\s*(?:https?|file|ftp):/i;
  */
 export function checkRemoteMedia(body: Buffer, { mayNameAddress }: Pick<ScannedBody, "mayNameAddress">): void {
   if (!mayNameAddress) return;
-  const outline = withoutLongTexts(body, () => true);
-  if (!isParseable(outline)) {
+  if (!isParseable(body)) {
     const message = `the body holds too much to be searched for addresses of pictures: at most ${parsedBounds}`;
     throw invalidRequest([{ path: [], message }]);
   }
-  const parsed = parseJson(outline);
+  const parsed = parseJson(body);
   if (!isRecord(parsed)) return;
   for (const field of ["messages", "input", "system"]) {
     const path = addressIn(parsed[field], [field]);

@@ -1,4 +1,4 @@
-import { parseJson } from "../../lib/json.ts";
+import { parseForeign } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 
 /** The beginning of the arguments, up to the text. */
@@ -37,7 +37,7 @@ export class CustomInput implements CallText {
 
   end(): string {
     if (this.#form === "text" || this.#form === "over") return "";
-    const value = parseJson(this.#rest);
+    const value = parseForeign(this.#rest);
     return isRecord(value) && typeof value["input"] === "string" ? value["input"] : this.#rest;
   }
 
@@ -61,7 +61,7 @@ export class CustomInput implements CallText {
     }
     this.#rest = rest.slice(end);
     const written = rest.slice(0, end);
-    const read = parseJson(`"${written}"`);
+    const read = parseForeign(`"${written}"`);
     const text = this.#half + (typeof read === "string" ? read : written);
     this.#half = /[\ud800-\udbff]$/.exec(text)?.[0] ?? "";
     return text.slice(0, text.length - this.#half.length);

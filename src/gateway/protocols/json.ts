@@ -3,7 +3,6 @@ import { ApiError } from "../../api/errors.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { fieldsOf, type JsonField } from "../../lib/json-fields.ts";
 import { isParseable, mayLoseNumbers, parsedBounds, parseExactJson, parseForeign, parseJson } from "../../lib/json.ts";
-import { isMedia, withLongTexts, withoutLongTexts } from "../../lib/long-texts.ts";
 import { isRecord } from "../../lib/record.ts";
 import { invalidJson } from "../relay/engine-failure.ts";
 
@@ -20,12 +19,12 @@ export function requestFields(body: Buffer): readonly JsonField[] {
 }
 
 /**
- * The client's body in the form of `schema`, to be serialised again by `encodeRequest` with the same body: a number that a
- * double cannot hold is kept where the schema accepts any value, and refused elsewhere; a long picture stands for itself by
- * its beginning. Throws ApiError `dispatch.invalid_request`, also for a body that is too large to be parsed.
+ * The client's body in the form of `schema`, to be serialised again: a number that a double cannot hold is kept where the
+ * schema accepts any value, and refused elsewhere. Throws ApiError `dispatch.invalid_request`, also for a body that is too
+ * large to be parsed.
  */
 export function checkRequest<T extends z.ZodType>(schema: T, body: Buffer): z.output<T> {
-  const text = parseable(withoutLongTexts(body, isMedia)).toString();
+  const text = parseable(body).toString();
   // First as plain numbers: a kept number is an object, and must not pass where the schema accepts objects alone.
   const plain = schema.safeParse(recordOf(parseJson(text), body));
   if (!plain.success) throw invalidRequest(problemsOf(plain.error));
@@ -47,10 +46,9 @@ function recordOf(value: unknown, body: Buffer): Record<string, unknown> {
   return value;
 }
 
-/** Serialises a value for an engine. `body`: the client's body that the value was parsed from by `checkRequest`. */
-export function encodeRequest(value: object, body?: Buffer): Buffer {
-  const json = JSON.stringify(value);
-  return body === undefined ? Buffer.from(json) : withLongTexts(json, body);
+/** Serialises a value for an engine. */
+export function encodeRequest(value: object): Buffer {
+  return Buffer.from(JSON.stringify(value));
 }
 
 /** The engine's body. Throws ApiError `dispatch.upstream_failed`. */

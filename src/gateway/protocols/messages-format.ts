@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { base64Bytes } from "../../lib/long-texts.ts";
 import { isRecord } from "../../lib/record.ts";
 import { byType } from "./by-type.ts";
 
@@ -48,7 +47,9 @@ const document = z.object({
     {
       text: z.object({ data: z.string() }).transform(({ data }) => ({ text: data })),
       content: z.object({ content: texts }).transform(({ content }) => ({ text: joinedTexts(content) })),
-      base64: z.object({ data: z.string() }).transform(({ data }) => ({ size: ` of ${base64Bytes(data)} bytes` })),
+      base64: z
+        .object({ data: z.string() })
+        .transform(({ data }) => ({ size: ` of ${Buffer.byteLength(data, "base64")} bytes` })),
     },
     () => ({ size: "" }),
   ),

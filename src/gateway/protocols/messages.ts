@@ -23,7 +23,7 @@ export class MessagesTranslation implements Translation {
     this.#isThinking = thinking?.type === "enabled" || thinking?.type === "adaptive";
     this.stream.expect({ model, isThinking: this.#isThinking });
     this.leftOut = leftOutOf(request);
-    return encodeRequest(chatRequest(request), body);
+    return encodeRequest(chatRequest(request));
   }
 
   answer(body: Buffer): Buffer {

@@ -4,7 +4,9 @@ import { invalidRequest } from "../../api/problems.ts";
 import { definedFields } from "../../lib/record.ts";
 import { byType, typeName } from "./by-type.ts";
 
-const described = { name: z.string(), description: z.string().nullish() };
+/** OpenAI's own limit is 64 characters. The name of a namespace is repeated for each of its members. */
+const toolName = z.string().max(256, "must have at most 256 characters");
+const described = { name: toolName, description: z.string().nullish() };
 const functionTool = z.object({
   type: z.literal("function"),
   ...described,
@@ -45,7 +47,7 @@ export function callableTools(tools: z.output<typeof toolsSchema>): object[] {
     .map((tool) => (tool.type === "namespace" ? { ...tool, tools: tool.tools.filter(isCallable) } : tool));
 }
 
-const named = { name: z.string(), namespace: z.string().nullish() };
+const named = { name: toolName, namespace: toolName.nullish() };
 export const toolChoiceSchema = z.union(
   [
     z.enum(["none", "auto", "required"]),
@@ -57,7 +59,7 @@ export const toolChoiceSchema = z.union(
           type: z.literal("allowed_tools"),
           mode: z.enum(["auto", "required"]),
           tools: z.array(
-            z.looseObject({ type: z.string(), name: z.string().default(""), namespace: z.string().nullish() }),
+            z.looseObject({ type: z.string(), name: toolName.default(""), namespace: toolName.nullish() }),
           ),
         }),
       ],

@@ -49,7 +49,7 @@ export class ResponsesTranslation implements Translation {
     this.#tools = new ChatTools([...(tools ?? []), ...later]);
     const { chat, others } = chatRequest(request, this.#tools, this.#kept);
     this.leftOut = [...this.#tools.others, ...others];
-    return encodeRequest(chat, body);
+    return encodeRequest(chat);
   }
 
   answer(body: Buffer): Buffer {

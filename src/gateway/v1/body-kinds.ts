@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import type { ScannedBody, ScannedInput } from "../../lib/json-scan.ts";
+import { isParseable } from "../../lib/json.ts";
 import { parseRequest } from "../protocols/json.ts";
 
 /** The field with the main input, its allowed kinds, and whether every backend requires it. */
@@ -16,8 +17,8 @@ export interface InputRule {
 export const messageList = z
   .array(z.looseObject({ role: z.string() }, "must be a message"))
   .min(1, "must hold at least one message");
-/** A text or its tokens, or a map for texts with pictures, which llama.cpp accepts. */
-const oneText = z.union([z.string(), z.array(z.int()).min(1), z.looseObject({})]);
+/** A text, its tokens, or both in turn, or a map for texts with pictures, which llama.cpp accepts. */
+const oneText = z.union([z.string(), z.array(z.union([z.int(), z.string()])).min(1), z.looseObject({})]);
 export const oneOrMoreTexts = z.union([oneText, z.array(oneText).min(1)], "must be a text or a list of texts");
 export const responsesInput = z.union(
   [z.string(), z.array(z.looseObject({}, "must be an item")).min(1, "must hold at least one item")],
@@ -46,11 +47,11 @@ export function checkKinds(
 }
 
 /**
- * Parses the body and checks its main input: a request that every engine would refuse must not load a model. Throws
- * ApiError `dispatch.invalid_request` that names the field.
+ * Parses the body and checks its main input: a request that every engine would refuse must not load a model. A body that is
+ * too large to be parsed is left to the engine. Throws ApiError `dispatch.invalid_request` that names the field.
  */
 export function checkWhole(body: Buffer, { field, engineForm }: InputRule): void {
-  if (engineForm === undefined) return;
+  if (engineForm === undefined || !isParseable(body)) return;
   const parsed = engineForm.safeParse(parseRequest(body)[field] ?? undefined);
   if (parsed.success) return;
   throw invalidRequest(problemsOf(parsed.error).map(({ path, message }) => ({ path: [field, ...path], message })));

@@ -12,7 +12,7 @@ import { checkRemoteMedia } from "../body-checks/remote-media.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import { checkKinds, checkWhole, type InputRule } from "./body-kinds.ts";
 import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
-import { readModel, withModel } from "./request-model.ts";
+import { excessiveBody, readModel, withModel } from "./request-model.ts";
 import type { BackendRequest, V1Request } from "./route.ts";
 
 interface JsonRequestOptions {
@@ -76,6 +76,8 @@ export class JsonRequest implements V1Request {
     const served = slot.status?.model.served ?? this.model;
     const body = this.#body(target.translation, slot.spec.request);
     const scanned = this.#scannedOf(body);
+    // A slot's rules may be written by whoever may send requests.
+    if (body !== this.body && scanned !== undefined) checkConstraints(body, scanned.shaping);
     if (slot.spec.engine === "llama" && scanned !== undefined) checkRemoteMedia(body, scanned);
     return this.#request(target, served, { body, scanned });
   }
@@ -95,8 +97,12 @@ export class JsonRequest implements V1Request {
     return this.#request(target, providerModel, { body, scanned: this.#scannedOf(body) });
   }
 
+  /** The scan of a body that rules or a translation may have changed. Throws ApiError where it has become too large. */
   #scannedOf(body: Buffer): ScannedBody | undefined {
-    return body === this.body ? this.#scanned : scanBody(body);
+    if (body === this.body) return this.#scanned;
+    const scanned = scanBody(body);
+    if (scanned?.isExcessive === true) throw excessiveBody();
+    return scanned;
   }
 
   #request(

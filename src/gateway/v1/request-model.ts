@@ -14,7 +14,7 @@ export function readModel(
   if (!isUtf8(body)) throw new ApiError("dispatch.invalid_request", { message: "the body is not UTF-8" });
   const scanned = scanBody(body);
   if (scanned === undefined) throw invalidJson(body);
-  if (scanned.isExcessive) throw invalidRequest([{ path: [], message: `the body holds too much: ${bounds}` }]);
+  if (scanned.isExcessive) throw excessiveBody();
   const { model, ambiguous } = scanned;
   if (ambiguous !== undefined)
     throw invalidRequest([{ path: [ambiguous], message: "must occur once, in this spelling" }]);
@@ -46,4 +46,9 @@ const bounds = [
 export function withModel(body: Buffer, at: ScannedBody | undefined, name: string): readonly Buffer[] {
   if (at === undefined || at.model === name || at.modelStart < 0) return [body];
   return [body.subarray(0, at.modelStart), quotedName(name), body.subarray(at.modelEnd)];
+}
+
+/** The error for a body that is beyond a bound of the scan, as the client sent it or as it is changed for an engine. */
+export function excessiveBody(): ApiError {
+  return invalidRequest([{ path: [], message: `the body holds too much: ${bounds}` }]);
 }

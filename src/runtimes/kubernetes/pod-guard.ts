@@ -44,8 +44,11 @@ export function refuseNodeAccess(
   if (secret !== undefined) refuse(`the Secret ${secret} with credentials of this installation`);
   for (const volume of records(spec["volumes"])) {
     if (models !== undefined && leadsTo(volume, models.source)) refuseWrites(spec, volume);
-    if (own.some((each) => isDeepStrictEqual(each, volume))) continue;
     const { hostPath, persistentVolumeClaim: claim } = volume;
+    if (own.some((each) => isDeepStrictEqual(each, volume))) {
+      if (isRecord(hostPath)) refuseDevice(spec, volume, String(hostPath["path"]));
+      continue;
+    }
     if (isRecord(hostPath)) refusePath(String(hostPath["path"]), models, volumes);
     if (!isRecord(claim)) continue;
     const name = String(claim["claimName"]);
@@ -67,6 +70,21 @@ function refusePath(path: string, models: ModelVolume | undefined, volumes: read
   const directories = models !== undefined && "path" in models.source ? [...listed, models.source.path] : listed;
   if (directories.some((each) => isWithin(plain, plainPath(each)))) return;
   refuse(`the mount of ${path}`, `name path:${plain} in SVC_POD_VOLUMES`);
+}
+
+/** Graphics cards and other accelerators. Further device files, such as a disk's, would give the node to the Pod. */
+const accelerator = /^\/dev\/(?:dri|kfd|accel|dxg|nvidia[\w-]*)(?:\/[\w-]+)*$/;
+
+/** The privileged engine alone has device files of the node: other containers may run as root. */
+function refuseDevice(spec: Readonly<Record<string, unknown>>, { name }: Volume, path: string): void {
+  if (!path.startsWith("/dev/")) return;
+  if (!accelerator.test(path)) refuse(`the device ${path}`);
+  for (const list of ["containers", "initContainers"] as const)
+    for (const { name: container, volumeMounts } of records(spec[list])) {
+      if (list === "containers" && container === "engine") continue;
+      if (records(volumeMounts).some((mount) => mount["name"] === name))
+        refuse(`the device ${path} in the container ${String(container)}`);
+    }
 }
 
 /** Groups that own memory and disks of a node: root, disk, and Debian's kmem. */

@@ -137,10 +137,15 @@ export function listeningPorts(net: string): ReadonlySet<number> | undefined {
   return ports;
 }
 
-/** The user whose socket listens on that port of 127.0.0.1; undefined without one, or where it is unknown. */
+/**
+ * The user whose socket listens on that port of 127.0.0.1; undefined without one, or where it is unknown. The kernel gives
+ * its table in pieces of 4 KiB, and skips a socket where others close between two of them: a missing socket is looked for
+ * again.
+ */
 export function loopbackListenerUid(port: number): number | undefined {
   const address = loopback + portOf(port);
-  for (const fields of listeners("/proc/net/tcp")) if (fields[1] === address) return Number(fields[7]);
+  for (let tries = 0; tries < 5; tries++)
+    for (const fields of listeners("/proc/net/tcp")) if (fields[1] === address) return Number(fields[7]);
   return undefined;
 }
 

@@ -428,6 +428,21 @@ describe("the Pod of a workload", () => {
       template({ securityContext: { supplementalGroups: [44, 6] } }, { devices: ["/dev/dri"] }),
       /^podTemplate\.spec\.containers: engine: the group 6 in a privileged container is not allowed/,
     ],
+    ...["/dev/sda", "/dev/mem", "/dev/", "/dev/../etc", "/dev/dri/../sda", "/dev/mapper"].map(
+      (device): (typeof reaches)[number] => [
+        `the device ${device}`,
+        { container: { devices: [device] } },
+        /^the device \/dev\/.* is not allowed/,
+      ],
+    ),
+    [
+      "a device in another container",
+      template(
+        { containers: [{ name: "x", image: "y", volumeMounts: [{ name: "device-0", mountPath: "/d" }] }] },
+        { devices: ["/dev/dri"] },
+      ),
+      /^the device \/dev\/dri in the container x is not allowed/,
+    ],
     ...["SYS_ADMIN", "SYS_BOOT", "SYS_TIME", "NET_ADMIN", "ALL", "cap_sys_ptrace"].map(
       (name): (typeof reaches)[number] => [
         `the capability ${name}`,

@@ -253,7 +253,7 @@ describe("process: environment and user", () => {
     const module = new URL("../../../src/runtimes/process/child.ts", import.meta.url).href;
     const script = `const { environmentFor } = await import(${JSON.stringify(module)});
       const label = { instance: "i", slot: "s", role: "main", ordinal: 0, port: 1, hash: "h", start: "x" };
-      const { env } = await environmentFor({ env: {} }, {}, label, { user: undefined, stateDir: "/state" });
+      const { env } = await environmentFor({ env: {} }, undefined, {}, label, { user: undefined, stateDir: "/state" });
       process.stdout.write(env.HOME);`;
     const stranger = { uid: 54_321, gid: 54_321, env: { PATH: process.env["PATH"] }, encoding: "utf8" } as const;
     const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", script], stranger);
