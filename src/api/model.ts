@@ -165,3 +165,8 @@ export const modelRecordSchema = z.strictObject({
     .optional(),
 });
 export type ModelRecord = z.output<typeof modelRecordSchema>;
+
+/** A file that is no model for anybody, such as a projector alone: the registry has it so that people learn why. */
+export function isNoModel({ state, reason }: Pick<ModelRecord, "state" | "reason">): boolean {
+  return state === "invalid" && reason === "NotAModel";
+}

@@ -129,6 +129,26 @@ describe("GET /v1/models", () => {
     ]);
   });
 
+  it("has files that are no models with ?all=1 alone, and /api/models shows them", async () => {
+    const projector = {
+      ...modelRecord("mmproj"),
+      state: "invalid",
+      reason: "NotAModel",
+      message: "a projector",
+    } as const;
+    const cut = { ...modelRecord("cut"), state: "invalid", reason: "TruncatedModel" } as const;
+    await using gateway = await startGateway({ registry: { models: [modelRecord("m"), projector, cut] } });
+    const ids = async (path: string): Promise<string[]> => {
+      const body: unknown = await (await fetch(`${gateway.url}${path}`)).json();
+      assert.ok(isRecord(body) && Array.isArray(body["data"]));
+      return body["data"].map(({ id }: { id: string }) => id).filter((id) => ["m", "mmproj", "cut"].includes(id));
+    };
+    assert.deepEqual(await ids("/v1/models"), ["cut", "m"]);
+    assert.deepEqual(await ids("/v1/models?all=1"), ["cut", "m", "mmproj"]);
+    assert.deepEqual((await ids("/api/models")).toSorted(), ["cut", "m", "mmproj"]);
+    assert.equal((await fetch(`${gateway.url}/v1/models/mmproj`)).status, 200);
+  });
+
   it("has a slot's context where clients look for it, and so has /props", async () => {
     const model = { ...modelRecord("m"), contextLength: 32_768, capabilities: ["chat" as const, "vision" as const] };
     const held = (of: SlotSketch): SlotSketch => ({

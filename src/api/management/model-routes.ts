@@ -149,7 +149,7 @@ export const modelRoutes = {
     summary: "Slots, then models of the registry, then those of providers",
     // Clients of other services page through such lists: their further parameters are ignored.
     query: z.object({
-      all: flag.describe("1: also custom slots that cannot answer"),
+      all: flag.describe("1: also custom slots that cannot answer, and files that are no models"),
       available: flag.describe("1: only models that can answer, also among built-in slots"),
     }),
     answers: { 200: view.listOf(v1ModelSchema) },

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { freeBytesMin } from "../../api/hardware.ts";
 import type { Health } from "../../api/management/health-view.ts";
 import { openApiDocument } from "../../api/management/openapi.ts";
+import { isNoModel } from "../../api/model.ts";
 import type { SlotState } from "../../api/states.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { slotsInOrder } from "../routing/index.ts";
@@ -38,7 +39,7 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
     const states = slotsInOrder(index).map((slot) => traffic.stateOf(slot));
     return {
       first_run: !existsSync(installMark),
-      has_models: index.models.size > 0,
+      has_models: [...index.models.values()].some((model) => !isNoModel(model)),
       has_ready_slot: states.some((state) => state === "ready" || state === "serving" || state === "idle"),
     };
   };

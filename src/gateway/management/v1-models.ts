@@ -1,5 +1,5 @@
 import type { V1Model } from "../../api/management/v1-model.ts";
-import type { ModelRecord } from "../../api/model.ts";
+import { isNoModel, type ModelRecord } from "../../api/model.ts";
 import { isBuiltin, withTranslated } from "../../api/names.ts";
 import { willAnswer } from "../admission/availability.ts";
 import { holdersOf, slotsInOrder, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
@@ -16,8 +16,8 @@ interface V1Context {
 
 /**
  * `/v1/models`, each id once: slots in the specification's order, then registry models, then upstream models. People
- * choose from the list, so that custom slots that cannot answer are left out. `all`: they are included; `available`:
- * built-in slots that cannot answer are left out as well, and so are models that no slot holds.
+ * choose from the list, so that custom slots that cannot answer and files that are no models are left out. `all`: they are
+ * included; `available`: built-in slots that cannot answer are left out as well, and so are models that no slot holds.
  */
 export function v1Models(context: V1Context, { all, available }: { all: boolean; available: boolean }): V1Model[] {
   const { index } = context;
@@ -26,7 +26,7 @@ export function v1Models(context: V1Context, { all, available }: { all: boolean;
       .filter((slot) => all || (isBuiltin(slot.name) && !available) || willAnswer(slot))
       .map((slot) => slotItem(slot, context)),
     ...requestedItems(context),
-    ...modelItems(context).filter(({ berth: { slot } }) => all || !available || slot !== null),
+    ...modelItems(context, all).filter(({ berth: { slot } }) => all || !available || slot !== null),
     ...upstreamItems(context),
   ];
   // A slot hides a model of its name, and a provider's model one that no slot holds: the order of resolution.
@@ -87,9 +87,10 @@ function createdOf(model: Pick<ModelRecord, "created"> | undefined, startedAt: n
   return model?.created || Math.floor(startedAt / 1000);
 }
 
-function modelItems({ index, startedAt }: V1Context): V1Model[] {
+function modelItems({ index, startedAt }: V1Context, all: boolean): V1Model[] {
   const routed = new Map(routedModels(index, startedAt).map(({ item }) => [item.id, item.status.value]));
   return [...index.models.values()]
+    .filter((model) => all || !isNoModel(model))
     .toSorted((a, b) => (a.ref < b.ref ? -1 : 1))
     .map((model) => {
       const [holder] = holdersOf(index, model);

@@ -12,7 +12,7 @@ import { documentsInFiles } from "../../../src/store/documents.ts";
 import { openModelTaskStore } from "../../../src/store/state/model-tasks.ts";
 import { openRemovals } from "../../../src/store/state/removals.ts";
 import { envelopeOf } from "../../support/envelope.ts";
-import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { modelRecord, startGateway, type TestGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -99,7 +99,8 @@ describe("health", () => {
 
 describe("the installation", () => {
   it("has a first run, which ends once", async () => {
-    await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
+    const projector = { ...modelRecord("mmproj"), state: "invalid", reason: "NotAModel" } as const;
+    await using gateway = await startGateway({ slots: { primary: { port: 1 } }, registry: { models: [projector] } });
     assert.deepEqual(await got(gateway, "/api/install/state"), {
       first_run: true,
       has_models: false,

@@ -19,7 +19,7 @@ export function SwapForm({ slot, at }: { readonly slot: SlotView; readonly at: s
         <select value={chosen} onChange={(event) => setChosen(event.currentTarget.value)}>
           <option value="">another model …</option>
           {known
-            .filter(({ id }) => id !== slot.model)
+            .filter(({ id, state }) => id !== slot.model && state !== "invalid")
             .map(({ id, state }) => (
               <option key={id} value={id}>
                 {id}
