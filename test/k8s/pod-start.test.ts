@@ -173,7 +173,10 @@ it("a field of a template that no Pod has is named, and the Pod is not made with
     await runtime.ensure({ ...withBearer, container: { ...plainContainer, image: "x", pod: { ...pod, template } } });
     const [seen] = await runtime.observe("chat");
     assert.equal(seen?.exit?.reason, "StartFailed");
-    assert.match(seen?.exit?.message ?? "", /its Pod is not valid: .*nodeSelektor/);
+    assert.match(
+      seen?.exit?.message ?? "",
+      /podTemplate\.spec\.nodeSelektor is no field .*did you mean nodeSelector\?/,
+    );
     assert.equal(await kubectl("get", "pods,secrets", "-o", "name"), "");
   });
 });

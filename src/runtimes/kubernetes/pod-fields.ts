@@ -1,3 +1,4 @@
+import { nearest } from "../../api/nearest.ts";
 import { isRecord } from "../../lib/record.ts";
 
 /** `true`: any value; a function: the values for which it is true; a map: these fields alone, also of each of a list. */
@@ -15,8 +16,8 @@ const user = {
 const probe = {
   exec: true,
   grpc: true,
-  // Without `host`: the kubelet would ask any address for the Pod.
-  httpGet: { path: true, port: true, scheme: true },
+  // With a host the kubelet would ask any address.
+  httpGet: { path: true, port: true, scheme: true, host: () => false },
   tcpSocket: { port: true },
   initialDelaySeconds: true,
   timeoutSeconds: true,
@@ -115,13 +116,20 @@ const pod = {
   hostAliases: true,
 } as const satisfies Allowed;
 
-/** The path of a field, or of a value, of this Pod's spec that Pods of slots may not have; undefined: there is none. */
+/** A field, or a value, that Pods of slots may not have. */
+interface RefusedField {
+  readonly path: string;
+  /** The allowed field whose name the field's nearly is. */
+  readonly near?: string | undefined;
+}
+
+/** The first of this Pod's spec; undefined: there is none. */
 export function beyondAllowed(
   spec: Readonly<Record<string, unknown>>,
   { isEnginePrivileged }: { readonly isEnginePrivileged: boolean },
-): string | undefined {
+): RefusedField | undefined {
   // Without the field the token is mounted, too: a template may have removed it.
-  if (spec["automountServiceAccountToken"] !== false) return "automountServiceAccountToken";
+  if (spec["automountServiceAccountToken"] !== false) return { path: "automountServiceAccountToken" };
   const engine = isEnginePrivileged ? privilegedEngine : container;
   const { containers, ...rest } = spec;
   const list: readonly unknown[] = Array.isArray(containers) ? containers : [];
@@ -132,9 +140,9 @@ export function beyondAllowed(
   return beyond(rest, pod, "");
 }
 
-function beyond(value: unknown, allowed: Allowed, path: string): string | undefined {
+function beyond(value: unknown, allowed: Allowed, path: string): RefusedField | undefined {
   if (allowed === true) return undefined;
-  if (typeof allowed === "function") return allowed(value) ? undefined : path;
+  if (typeof allowed === "function") return allowed(value) ? undefined : { path };
   if (Array.isArray(value)) {
     const list: readonly unknown[] = value;
     return first(list, (each) => beyond(each, allowed, `${path}[${nameOf(each)}]`));
@@ -143,7 +151,7 @@ function beyond(value: unknown, allowed: Allowed, path: string): string | undefi
   return first(Object.entries(value), ([key, inner]) => {
     const at = path === "" ? key : `${path}.${key}`;
     const fields = Object.hasOwn(allowed, key) ? allowed[key] : undefined;
-    return fields === undefined ? at : beyond(inner, fields, at);
+    return fields === undefined ? { path: at, near: nearest(key, Object.keys(allowed)) } : beyond(inner, fields, at);
   });
 }
 
@@ -151,7 +159,7 @@ function nameOf(value: unknown): string {
   return isRecord(value) && typeof value["name"] === "string" ? value["name"] : "";
 }
 
-function first<T>(list: readonly T[], look: (each: T) => string | undefined): string | undefined {
+function first<T>(list: readonly T[], look: (each: T) => RefusedField | undefined): RefusedField | undefined {
   for (const each of list) {
     const found = look(each);
     if (found !== undefined) return found;

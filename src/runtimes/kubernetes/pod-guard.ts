@@ -1,5 +1,6 @@
 import { posix } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { didYouMean } from "../../api/nearest.ts";
 import { isRecord } from "../../lib/record.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { isWithin } from "../../lib/within.ts";
@@ -37,7 +38,11 @@ export function refuseNodeAccess(
   { podName, secrets, own, models, volumes, isPrivileged }: OwnParts,
 ): void {
   const field = beyondAllowed(spec, { isEnginePrivileged: isPrivileged });
-  if (field !== undefined) refuse(`podTemplate.spec.${field}`);
+  if (field?.near !== undefined)
+    throw new BadWorkload(
+      `podTemplate.spec.${field.path} is no field that Pods of slots may have${didYouMean(field.near)}`,
+    );
+  if (field !== undefined) refuse(`podTemplate.spec.${field.path}`);
   const secret = [...secrets, ...secretsIn(spec)].find(
     (name) => ownSecrets.includes(name) || (name !== podName && isPodName(name)),
   );

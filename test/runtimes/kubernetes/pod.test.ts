@@ -273,6 +273,11 @@ describe("the Pod of a workload", () => {
       new RegExp(`^podTemplate\\.spec\\.volumes\\[x\\]\\.${kind} is not allowed`),
     ]),
     [
+      "a field that is misspelt, which has the right one beside it",
+      template({ nodeSelektor: { gpu: "true" } }),
+      /^podTemplate\.spec\.nodeSelektor is no field that Pods of slots may have; did you mean nodeSelector\?$/,
+    ],
+    [
       "a claim of Berth's own",
       template({ volumes: [{ name: "x", persistentVolumeClaim: { claimName: "berth-state", readOnly: true } }] }),
       /^the claim berth-state is not allowed in Pods of slots: name claim:berth-state in SVC_POD_VOLUMES/,
