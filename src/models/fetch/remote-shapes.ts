@@ -14,7 +14,7 @@ export interface RemoteShapesOptions {
   readonly network: Omit<Network, "isOpen">;
   /** Smaller models are fetched without reading their header first: that takes hardly longer, and most of them fit. */
   readonly leastBytes: number;
-  /** A header that has not come by then is not waited for: the model is fetched. */
+  /** Addresses that are not found by then, or headers that have not come, are not waited for: the model is fetched. */
   readonly limitMs: number;
 }
 
@@ -79,8 +79,8 @@ export class RemoteShapes implements AsyncDisposable {
   }
 
   async #read({ files, isOpen }: WantedModel): Promise<ModelShape | undefined> {
-    const { limitMs, leastBytes } = this.#options;
-    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(limitMs)]);
+    const { leastBytes } = this.#options;
+    const signal = this.#limited();
     const network = { ...this.#options.network, isOpen };
     const addresses: (Address & { readonly sizeBytes: number })[] = [];
     for (const { source: text } of files) {
@@ -94,12 +94,18 @@ export class RemoteShapes implements AsyncDisposable {
     }
     if (addresses.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) < leastBytes) return undefined;
     return await this.#turns.run(async () => {
-      signal.throwIfAborted();
+      // A model that waited behind slow hubs has the whole time for its own.
+      const inTurn = this.#limited();
+      inTurn.throwIfAborted();
       const headers: GgufHeader[] = [];
       const room = new HeaderRoom();
-      for (const address of addresses) headers.push(await readGgufHeader(remoteSource(address, network, signal), room));
+      for (const address of addresses) headers.push(await readGgufHeader(remoteSource(address, network, inTurn), room));
       return shapeOf(headers);
     });
+  }
+
+  #limited(): AbortSignal {
+    return AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.#options.limitMs)]);
   }
 }
 
