@@ -10,7 +10,10 @@ import type { SourceProblem } from "../store.ts";
 
 /** Ends that are longer ago say nothing about the operator of today. */
 const shownMs = 10 * 60_000;
-/** A file that one operator ended with is read once more, after so long: the operator may have ended by something else. */
+/**
+ * A file that one operator ended with is read once more: the operator may have ended by something else. So long it is not;
+ * the first look at all files after that, which is each minute, reads it.
+ */
 const quietMs = 30_000;
 
 export interface RunRecordOptions {
@@ -115,5 +118,5 @@ export class RunRecord {
 function why(ends: number): string {
   return ends > 1
     ? `${ends} operators have ended while they read it; it is not read again until it changes: delete it, or fetch it again`
-    : "an operator has ended while it read it; it is read once more in half a minute";
+    : "an operator has ended while it read it; it is read once more, in about a minute";
 }

@@ -51,7 +51,7 @@ describe("the record of an operator's run", () => {
     const second = await at.next();
     assert.deepEqual(
       second.problems().map(({ message }) => message),
-      [`${path} is set aside: an operator has ended while it read it; it is read once more in half a minute`],
+      [`${path} is set aside: an operator has ended while it read it; it is read once more, in about a minute`],
     );
     assert.throws(() => second.read(path, "2"), /^Error: an operator has ended while it read it/);
     second.begin();
