@@ -28,8 +28,7 @@ export async function checkFit(
   });
 }
 
-/** The facts by which the service judges now. Pods run on any node: the scheduler judges them. */
+/** The facts by which the service judges now. */
 export function fitFacts({ index, hardware, config }: FitContext): FitFacts {
-  const machine = config.runtime === "kubernetes" ? undefined : hardware.found()?.hardware;
-  return { models: index().models, machine, shapes };
+  return { models: index().models, machine: hardware.found()?.hardware, runtime: config.runtime, shapes };
 }

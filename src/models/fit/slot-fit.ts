@@ -1,5 +1,6 @@
 import type { Hardware } from "../../api/hardware.ts";
 import type { ModelRecord } from "../../api/model.ts";
+import type { runtimeKinds } from "../../api/names.ts";
 import { completeSlot, type ParsedSlotSpec } from "../../api/slot.ts";
 import type { ShapeCache } from "./shape-cache.ts";
 import { declaredFit, specFit, type SpecRefusal } from "./spec-fit.ts";
@@ -7,8 +8,10 @@ import { declaredFit, specFit, type SpecRefusal } from "./spec-fit.ts";
 /** The facts about this machine and its models that decide whether a slot can be loaded. */
 export interface FitFacts {
   readonly models: ReadonlyMap<string, ModelRecord>;
-  /** Undefined: the machine was never probed, or slots run on other machines. */
+  /** Undefined: the machine was never probed. */
   readonly machine: Hardware | undefined;
+  /** The service's: Pods run on any node, and the scheduler judges them. */
+  readonly runtime: (typeof runtimeKinds)[number];
   readonly shapes: ShapeCache;
 }
 
@@ -26,10 +29,10 @@ export interface SlotRefusal extends SpecRefusal {
 export async function slotRefusal(
   name: string,
   declared: ParsedSlotSpec,
-  { models, machine, shapes }: FitFacts,
+  { models, machine, runtime, shapes }: FitFacts,
 ): Promise<SlotRefusal | undefined> {
   const spec = completeSlot(name, declared);
-  if (!spec.enabled || spec.runtime === "kubernetes" || machine === undefined) return undefined;
+  if (!spec.enabled || [runtime, spec.runtime].includes("kubernetes") || machine === undefined) return undefined;
   const ref = spec.model.default;
   const model = ref === undefined ? undefined : models.get(ref);
   const backend = machine.suggested[spec.engine]?.backend;

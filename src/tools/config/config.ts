@@ -44,7 +44,7 @@ export async function unfitSlots(env: NodeJS.ProcessEnv, directory: string): Pro
   const { hardwareProbe } = await import("../../program/hardware.ts");
   const { withSuggestions } = await import("../../engines/suggestion.ts");
   const machine = withSuggestions(await (await hardwareProbe(config))(undefined));
-  const facts = { models, machine, shapes: new ShapeCache() };
+  const facts = { models, machine, runtime: config.runtime, shapes: new ShapeCache() };
   const lines: string[] = [];
   for (const { name, spec, ...place } of slots) {
     const refusal = await slotRefusal(name, spec, facts);

@@ -68,6 +68,8 @@ DIR/config/slots/vision.toml:3:1: model.contxt_size: unknown key; did you mean c
     assert.match(refused.stdout, /^DIR\/config\/slots\/coder\.toml:2:1: model: dense needs \S+ \S+ .*\n$/);
     // Another machine may hold it: a directory that is named is checked by itself.
     assert.equal((await inDirectory(files, ["config", "validate", "CONFIG"], env)).code, 0);
+    const inCluster = await inDirectory(files, ["config", "validate"], { ...env, SVC_RUNTIME: "kubernetes" });
+    assert.equal(inCluster.code, 0, inCluster.stdout);
     const small = { "slots/coder.toml": '[model]\ndefault = "dense"\ncontext_size = 512\n' };
     assert.equal((await inDirectory(small, ["config", "validate"], env)).code, 0);
   });
