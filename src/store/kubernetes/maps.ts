@@ -4,6 +4,7 @@ import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
 import { texts, type KubeObject } from "../../lib/kubernetes/object.ts";
 import { parseJson } from "../../lib/json.ts";
+import { Serial } from "../../lib/serial.ts";
 import type { Documents, DocumentsOptions } from "../documents.ts";
 import { follow } from "./followed.ts";
 import { corePath, managed, selectorOf } from "./names.ts";
@@ -138,12 +139,19 @@ export class Maps implements AsyncDisposable {
     };
     refreshed(entries, this.entries(object), options.parse);
     const watch = this.watch(object, read);
+    const reads = new Serial();
+    let next: Promise<void> | undefined;
     return {
       get: (name) => entries.get(name)?.value,
       *values() {
         for (const [name, { value }] of entries) if (value !== undefined) yield [name, value];
       },
-      refresh: async () => void (await this.fresh(object)),
+      // Callers share a read that begins after their call: one that is under way may not have what they want to see.
+      refresh: () =>
+        (next ??= reads.run(async () => {
+          next = undefined;
+          await this.fresh(object);
+        })),
       put: async (name, value) => {
         const text = JSON.stringify(value);
         const isLong = Buffer.byteLength(text) > this.#roomBytes(object, name);
