@@ -18,7 +18,8 @@ export const batchTokens = 256;
 
 /**
  * Generates text piece by piece until the model ends, a stop sequence appears, the limit is reached or `signal` aborts.
- * Stop sequences are never part of the pieces; `ends` are further ones, which the answer does not name. Throws Refusal when the prompt does not fit.
+ * Stop sequences are never part of the pieces; `ends` are further ones, which the answer does not name. Throws Refusal
+ * when the prompt does not fit.
  */
 export async function* generate(
   model: LlamaModel,

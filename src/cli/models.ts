@@ -4,7 +4,7 @@ import { bytes, cell, isRecord, render, renderOne, type Column, type Format } fr
 
 const list = (value: unknown): string => (Array.isArray(value) && value.length > 0 ? value.map(cell).join(",") : "-");
 
-export const modelColumns: readonly Column[] = [
+const modelColumns: readonly Column[] = [
   { title: "ID", value: (row) => cell(row["id"]) },
   { title: "STATE", value: (row) => cell(row["state"]) },
   { title: "SIZE", value: (row) => bytes(row["size_bytes"]) },

@@ -4,7 +4,7 @@ const backslash = 0x5c;
 const nearBytes = 48;
 
 /** The bytes that a reader may still look at one by one. */
-export interface ByteBudget {
+interface ByteBudget {
   left: number;
 }
 

@@ -38,7 +38,7 @@ export interface ScannedField {
   readonly end: number;
 }
 
-export type ScannedName = "model" | "stream";
+type ScannedName = "model" | "stream";
 /** The fields that hold the input, by protocol. */
 export type ScannedInput = "messages" | "prompt" | "input";
 

@@ -55,7 +55,7 @@ export async function secretFile(path: string, { below, never }: SecretPlaces = 
 }
 
 /** The text of such a file. Rejects as `secretFile` and `readSmallText` do. */
-export async function readSecret(path: string, limitBytes: number, places?: SecretPlaces): Promise<string> {
+export async function readSecretFile(path: string, limitBytes: number, places?: SecretPlaces): Promise<string> {
   return await readSmallText(await secretFile(path, places), limitBytes);
 }
 

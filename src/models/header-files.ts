@@ -3,7 +3,7 @@ import { openFileSource } from "./byte-source.ts";
 import { readGgufHeader, type GgufHeader } from "./gguf-header.ts";
 import { HeaderRoom } from "./gguf-reader.ts";
 
-export interface FileHeader extends GgufHeader {
+interface FileHeader extends GgufHeader {
   /** The size of the file. */
   readonly sizeBytes: number;
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { readSecret, secretPlaces, type SecretPlaces } from "../../src/lib/secret-file.ts";
+import { readSecretFile, secretPlaces, type SecretPlaces } from "../../src/lib/secret-file.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 interface Site extends AsyncDisposable {
@@ -30,7 +30,7 @@ const own = { name: "UnfitFile", message: "it is a file of Berth itself or of a 
 describe("a file that a manifest names as a secret", () => {
   it("is any but Berth's own where no directory is named", async () => {
     await using at = await site();
-    const read = async (path: string): Promise<string> => await readSecret(path, 1024, at.places());
+    const read = async (path: string): Promise<string> => await readSecretFile(path, 1024, at.places());
     assert.equal(await read(join(at.path, "other/key")), "other/key");
     await symlink(join(at.state, "token"), join(at.path, "other/link"));
     for (const path of ["state/token", "config/berth.toml", "other/../state/token", "other/link"])
@@ -41,7 +41,7 @@ describe("a file that a manifest names as a secret", () => {
   it("lies below the named directory, links included", async () => {
     await using at = await site();
     const secrets = join(at.path, "secrets");
-    const read = async (path: string): Promise<string> => await readSecret(path, 1024, at.places(secrets));
+    const read = async (path: string): Promise<string> => await readSecretFile(path, 1024, at.places(secrets));
     // As the kubelet writes a Secret.
     await mkdir(join(secrets, "..2026"));
     await writeFile(join(secrets, "..2026/mounted"), "mounted");
@@ -61,6 +61,6 @@ describe("a file that a manifest names as a secret", () => {
 
   it("is never Berth's own, also below the named directory", async () => {
     await using at = await site();
-    await assert.rejects(readSecret(join(at.state, "token"), 1024, at.places(at.path)), { name: "UnfitFile" });
+    await assert.rejects(readSecretFile(join(at.state, "token"), 1024, at.places(at.path)), { name: "UnfitFile" });
   });
 });

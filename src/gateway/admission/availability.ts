@@ -95,7 +95,7 @@ function readyEndpoints({ published, status }: KnownSlot, role: ProcessRole, isU
 }
 
 /** Whether the slot's manifest has been invalid since the operator first read it: there is no spec to act on. */
-export function isNeverValid({ status }: KnownSlot): boolean {
+function isNeverValid({ status }: KnownSlot): boolean {
   return status?.state === "error" && invalidSpec(status) !== undefined;
 }
 

@@ -10,8 +10,9 @@ import { isWholeJson } from "../relay/whole-json.ts";
 /**
  * The answers of whisper.cpp's server in OpenAI's terms (its examples/server/server.cpp): it reports a failed inference
  * with status 200 and `{"error"}`, undecodable audio with 400 and the text "Invalid request", or, where it converts by
- * ffmpeg, with 500. Fields that every engine has were checked before, so a 400 is about the audio. Answers of other
- * engines pass. `fields`: the form's, complete when the engine answers.
+ * ffmpeg, with 500. Fields that every engine has were checked before, so a 400 is about the audio. The
+ * text of any engine's answer is joined and trimmed, unless it is too long to be parsed. `fields`: the form's, complete
+ * when the engine answers.
  */
 export function transcriptionAnswers(fields: ReadonlyMap<string, string>): AnswerTranslation {
   return {

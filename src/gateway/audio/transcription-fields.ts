@@ -9,7 +9,8 @@ const languages = new Intl.DisplayNames("en", { type: "language", fallback: "non
 
 /**
  * Checks the fields whose wrong values would crash an engine or be ignored: whisper.cpp throws at a temperature that is
- * no number, fails at an unknown language, and answers JSON for an unknown format. Others pass. Throws ApiError `dispatch.invalid_request`.
+ * no number, fails at an unknown language, and answers JSON for an unknown format. Others pass. Throws ApiError
+ * `dispatch.invalid_request`.
  */
 export function checkField(name: string, value: string): void {
   if (name === "response_format" && !responseFormats.some((format) => format === value))

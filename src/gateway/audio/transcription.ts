@@ -40,8 +40,8 @@ const spoolMemoryBytes = 262_144;
 
 /**
  * Reads a multipart upload without keeping the file in memory. Resolves as soon as `model` is known, wherever it
- * stands, and the file has begun: a form without a file must not load a model. The rest is read on meanwhile, whether or not the engine is there to take it, so that a client which leaves
- * is noticed while its request is held or queued.
+ * stands, and the file has begun: a form without a file must not load a model. The rest is read on meanwhile, whether or
+ * not the engine is there to take it, so that a client which leaves is noticed while its request is held or queued.
  *
  *   client ─▶ parser ─▶ spool ───────────────▶ forward(served): model first, then the spool ─▶ engine
  *                        256 KiB of memory, beyond that a nameless file, at most bodyLimitBytes

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 /**
- * Lets pages of other origins call `/v1`, only those in `SVC_CORS_ORIGINS`, where `*` stands for a part of an origin. Credentials of browsers (cookies) are never
- * allowed: clients send their token.
+ * Lets pages of other origins call `/v1`, only those in `SVC_CORS_ORIGINS`, where `*` stands for a part of an origin.
+ * Credentials of browsers (cookies) are never allowed: clients send their token.
  */
 export class Cors {
   readonly #origins: ReadonlySet<string>;

@@ -19,7 +19,7 @@ export interface ElectionTimes {
   readonly pollMs: number;
 }
 
-export const usualTimes: ElectionTimes = { durationMs: 15_000, deadlineMs: 10_000, renewMs: 2000, pollMs: 1000 };
+const usualTimes: ElectionTimes = { durationMs: 15_000, deadlineMs: 10_000, renewMs: 2000, pollMs: 1000 };
 
 export interface Candidate {
   readonly client: ApiClient;

@@ -5,7 +5,7 @@ import { userInfo } from "node:os";
 import { dirname } from "node:path";
 import { bearerSchema, type EnvValue, type Workload } from "../../api/workload.ts";
 import { readEntry } from "../../lib/process-identity.ts";
-import { readSecret, type SecretPlaces } from "../../lib/secret-file.ts";
+import { readSecretFile, type SecretPlaces } from "../../lib/secret-file.ts";
 import { UnfitFile } from "../../lib/small-file.ts";
 import type { Ended } from "./exits.ts";
 import { labelVariables, type Label } from "./label.ts";
@@ -95,7 +95,7 @@ async function resolved(name: string, value: EnvValue, secrets: SecretPlaces | u
     throw new BadWorkload(`env.${name}: a key of a Secret reaches Pods alone: use valueFrom.file`);
   } else {
     try {
-      text = (await readSecret(value.file, variableLimitBytes, secrets)).replace(/\r?\n$/, "");
+      text = (await readSecretFile(value.file, variableLimitBytes, secrets)).replace(/\r?\n$/, "");
     } catch (error) {
       const why = error instanceof UnfitFile ? `: ${error.message}` : "";
       throw new BadWorkload(`env.${name}: its file cannot be read${why}`, { cause: error });
