@@ -226,14 +226,18 @@ describe("an engine that restarts", () => {
     assert.deepEqual([(await answered).status, (await later).status], [200, 200]);
   });
 
-  it("costs a request 502 where it does not return in time", async () => {
-    await using engine = await scriptedEngine();
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    await engine.stop();
-    const response = await gateway.post("/v1/chat/completions", chat);
-    assert.equal(response.status, 502);
-    assert.equal((await envelopeOf(response)).error.code, "dispatch.upstream_unavailable");
-  });
+  for (const [who, operator] of [
+    ["an operator that has settled", {}],
+    ["none any more", { isSettled: false, heartbeat: new Date(Date.now() - 60_000).toISOString() }],
+  ] as const)
+    it(`costs a request 502 where it does not return in time: there is ${who}`, async () => {
+      await using engine = await scriptedEngine();
+      await using gateway = await startGateway({ slots: { primary: { port: engine.port } }, operator });
+      await engine.stop();
+      const response = await gateway.post("/v1/chat/completions", chat);
+      assert.equal(response.status, 502);
+      assert.equal((await envelopeOf(response)).error.code, "dispatch.upstream_unavailable");
+    });
 });
 
 describe("a client that leaves", () => {

@@ -3,7 +3,7 @@ import { processRoles, type ProcessRole } from "../../api/names.ts";
 import { EnginePools } from "../../lib/http1/client.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { OperatorLiveness } from "../../store/store.ts";
-import type { ResolutionIndex } from "../routing/index.ts";
+import type { KnownSlot, ResolutionIndex } from "../routing/index.ts";
 import { availabilityOf } from "./availability.ts";
 import type { Backend, UnqueuedLease } from "./backend.ts";
 import type { BackendLease } from "./backend-set.ts";
@@ -45,6 +45,14 @@ const lostMs = 5000;
 /** The weight of the last request in the mean duration. */
 const meanWeight = 0.2;
 
+interface Loss {
+  /** When it was first not reached. */
+  readonly since: number;
+  /** The loss counts until then, or until another revision of the slot's status. */
+  readonly untilMs: number;
+  readonly revision: number | undefined;
+}
+
 /**
  * The gate of every engine: one queue and one set of backends for each role of each slot, opened and closed by the
  * published state. Entering the queue of a ready slot costs one lookup in a map.
@@ -56,11 +64,8 @@ export class Admission {
   /** The queues of each slot whose model requests choose, one queue for each model. */
   readonly #byRef = new Map<string, WaitQueue[]>();
   readonly #pools = new EnginePools();
-  /** By slot: the starts of engines that could not be reached, the revision that named them, and until when that counts. */
-  readonly #lost = new Map<
-    string,
-    { readonly starts: Set<string>; readonly revision: number | undefined; readonly untilMs: number }
-  >();
+  /** The engines that could not be reached, by slot and by their start. */
+  readonly #lost = new Map<string, Map<string, Loss>>();
   #timer: NodeJS.Timeout | undefined;
   /** Why no request is admitted any more. */
   #closed: ApiError | undefined;
@@ -127,28 +132,33 @@ export class Admission {
 
   /**
    * Takes the engine for lost which could not be reached: after a boot of its node it has another address, and no operator
-   * has published that yet. Requests wait for a newer status then. False: an operator is there, which would have reported
-   * the engine's end.
+   * has published that yet. Requests wait for a newer status then. False: an operator was there, which would have reported
+   * the engine's end; or it has ended, and no newer status will come.
    */
   lost({ slot }: WaitQueue, { backend }: BackendLease): boolean {
     const { operator, isSettled = () => true, index } = this.#options;
     const liveness = operator();
-    if (liveness === "absent" || (liveness === "live" && isSettled())) return false;
-    const starts = this.#lostOf(slot) ?? new Set<string>();
-    starts.add(backend.endpoint.process);
-    const revision = index().slots.get(slot)?.published?.revision;
-    this.#lost.set(slot, { starts, revision, untilMs: this.#now() + lostMs });
+    if (liveness !== "unproven" && (liveness !== "live" || isSettled())) return false;
+    const known = index().slots.get(slot);
+    if (known === undefined) return false;
+    const losses = this.#lost.get(slot) ?? new Map<string, Loss>();
+    const start = backend.endpoint.process;
+    const now = this.#now();
+    const since = losses.get(start)?.since ?? now;
+    losses.set(start, { since, untilMs: now + lostMs, revision: known.published?.revision });
+    this.#lost.set(slot, losses);
     this.refresh(slot);
     return true;
   }
 
-  #lostOf(slot: string): Set<string> | undefined {
-    const found = this.#lost.get(slot);
-    if (found === undefined) return undefined;
-    if (found.revision === this.#options.index().slots.get(slot)?.published?.revision && this.#now() < found.untilMs)
-      return found.starts;
-    this.#lost.delete(slot);
-    return undefined;
+  /** The losses that count now, and since when each engine is lost. */
+  #lostOf({ name, published }: KnownSlot): ReadonlyMap<string, number> | undefined {
+    const losses = this.#lost.get(name);
+    if (losses === undefined) return undefined;
+    const lost = new Map<string, number>();
+    for (const [start, { since, untilMs, revision }] of losses)
+      if (this.#now() < untilMs && revision === published?.revision) lost.set(start, since);
+    return lost;
   }
 
   place(waitQueue: WaitQueue, waiter: Waiter): WaitPlace {
@@ -250,7 +260,7 @@ export class Admission {
       waitQueue.change({ kind: "closed", failure }, closedLimits, now);
       return;
     }
-    const lost = this.#lostOf(waitQueue.slot);
+    const lost = this.#lostOf(known);
     const availability = availabilityOf(known, waitQueue.role, {
       operator: operator(),
       now: Date.now(),

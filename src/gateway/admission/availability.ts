@@ -24,8 +24,11 @@ export interface Endpoint {
 /** The state of a slot for a request: an engine, a reason to wait, or a reason to fail. */
 export type Availability =
   | { readonly kind: "open"; readonly endpoints: readonly Endpoint[] }
-  /** `failure` is the error for a request whose time ends before the slot is ready. */
-  | { readonly kind: "shut"; readonly reopensInMs?: number; readonly failure: ApiError }
+  /**
+   * `failure` is the error for a request whose time ends before the slot is ready. `since`: when its last engine was first
+   * found lost; the slot may have been open for a new try since then.
+   */
+  | { readonly kind: "shut"; readonly reopensInMs?: number; readonly since?: number; readonly failure: ApiError }
   | { readonly kind: "closed"; readonly failure: ApiError };
 
 /** The facts beside the slot's own status. */
@@ -35,8 +38,8 @@ export interface AvailabilityContext {
   readonly now: number;
   /** The model that must answer; absent: whatever the slot holds. */
   readonly ref?: string | undefined;
-  /** Engines that this gateway could not reach, by their start, while no operator was there to report their end. */
-  readonly lost?: ReadonlySet<string>;
+  /** By their start, the engines that this gateway could not reach, while no operator reported their end, and since when. */
+  readonly lost?: ReadonlyMap<string, number>;
 }
 
 /** Seconds after which a client may retry while the slot loads. */
@@ -57,7 +60,7 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Avail
   const known = status.state === "unloading" ? [] : readyEndpoints(slot, role, isUnproven);
   const ready = known.filter(({ process }) => around.lost?.has(process) !== true);
   if ((isUnproven || known.length > 0) && ready.length === 0)
-    return { kind: "shut", failure: notReady(name, "offline", "OperatorLost") };
+    return { kind: "shut", ...lostSince(known, around.lost), failure: notReady(name, "offline", "OperatorLost") };
   if (around.ref !== undefined && around.ref !== status.model.ref) return ofOtherModel(slot, around.ref, around.now);
   if (ready.length > 0) return { kind: "open", endpoints: ready };
   const lentMs = status.lentUntil === undefined ? 0 : Date.parse(status.lentUntil) - around.now;
@@ -67,6 +70,11 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Avail
   const reason = findCondition(status.conditions, "Available")?.reason ?? status.state;
   if (reason === "Unloaded") return { kind: "closed", failure: unloaded(name, status.state) };
   return { kind: "shut", failure: notReady(name, status.state, reason, role) };
+}
+
+function lostSince(known: readonly Endpoint[], lost: AvailabilityContext["lost"]): { readonly since?: number } {
+  const times = known.flatMap(({ process }) => lost?.get(process) ?? []);
+  return times.length === 0 ? {} : { since: Math.max(...times) };
 }
 
 /** Whether the slot answers now, or would load for a request: it is enabled, and needs no person. */

@@ -6,18 +6,20 @@ export interface QueuedClient {
   readonly hasBegun: boolean;
   /** Members of one group share one place: the first turn counts for all. Absent: alone. */
   readonly group?: object;
+  /** When it first waited. The queue sets it; a request that enters again has no more time than it would have had there. */
+  waitsSince?: number;
 }
 
 /**
  * Whether requests are admitted.
  *
  *   open    the engine accepts requests
- *   shut    it is loading, or will be tried again at `reopensAt`: requests wait
+ *   shut    it is loading, or will be tried again at `reopensAt`: requests wait. `since`: since when; absent: from now on
  *   closed  waiting would not help: requests fail at once
  */
 export type GateState =
   | { readonly kind: "open" }
-  | { readonly kind: "shut"; readonly reopensAt?: number | undefined }
+  | { readonly kind: "shut"; readonly reopensAt?: number | undefined; readonly since?: number | undefined }
   | { readonly kind: "closed" };
 
 /** Why a request gets no place: the queue is full, its time is over, or the gate is closed. */
@@ -99,7 +101,7 @@ export class SlotQueue<C extends QueuedClient> {
       return "admitted";
     }
     if (this.#gate.kind === "closed") return "closed";
-    const waiting = { caller, since: now };
+    const waiting = { caller, since: (caller.waitsSince ??= now) };
     const deadline = this.#deadline(waiting);
     if (deadline <= now || this.#opensAfter(deadline)) return "late";
     const { max, queue } = this.#limits;
@@ -140,7 +142,7 @@ export class SlotQueue<C extends QueuedClient> {
   /** `inside`: the number of admitted requests that hold a place now. */
   change(gate: GateState, limits: QueueLimits, now: number, inside = this.#inside): void {
     this.#inside = inside;
-    if (gate.kind === "shut" && this.#gate.kind !== "shut") this.#shutSince = now;
+    if (gate.kind === "shut" && this.#gate.kind !== "shut") this.#shutSince = gate.since ?? now;
     if (gate.kind === "open" && this.#gate.kind !== "open") this.#openSince = now;
     this.#gate = gate;
     this.#limits = limits;

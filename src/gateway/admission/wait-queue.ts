@@ -74,8 +74,8 @@ export const closedLimits: QueueLimits = { max: 1, queue: 0, holdMs: 0, queueMs:
 
 function gateOf(availability: Availability, now: number): GateState {
   if (availability.kind !== "shut") return { kind: availability.kind };
-  const { reopensInMs } = availability;
-  return { kind: "shut", reopensAt: reopensInMs === undefined ? undefined : now + reopensInMs };
+  const { reopensInMs, since } = availability;
+  return { kind: "shut", reopensAt: reopensInMs === undefined ? undefined : now + reopensInMs, since };
 }
 
 /** The limits of one backend: an engine's parallel requests are the same for each replica. */

@@ -6,6 +6,7 @@ import type { Waiter } from "../../../src/gateway/admission/wait-queue.ts";
 import type { BackendLease } from "../../../src/gateway/admission/backend-set.ts";
 import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
 import { buildIndex } from "../../../src/gateway/routing/index.ts";
+import type { OperatorLiveness } from "../../../src/store/store.ts";
 import { publishedSlot, type SlotSketch } from "../../support/gateway.ts";
 import { fc } from "../../support/fast-check.ts";
 
@@ -31,7 +32,11 @@ class Guest implements Waiter {
 }
 
 /** An admission whose published state and time a test moves. */
-function site(sketch: SlotSketch | undefined, holdMs = 10_000) {
+function site(
+  sketch: SlotSketch | undefined,
+  holdMs = 10_000,
+  operator: { liveness: OperatorLiveness; isSettled: boolean } = { liveness: "absent", isSettled: true },
+) {
   mock.timers.reset();
   mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
   let current = sketch;
@@ -43,7 +48,13 @@ function site(sketch: SlotSketch | undefined, holdMs = 10_000) {
       },
       new Map(),
     );
-  const admission = new Admission({ index, operator: () => "absent", holdMs, now: () => Date.now() });
+  const admission = new Admission({
+    index,
+    operator: () => operator.liveness,
+    isSettled: () => operator.isSettled,
+    holdMs,
+    now: () => Date.now(),
+  });
   const line = admission.waitQueueOf("coder", "main");
   return {
     admission,
@@ -61,6 +72,13 @@ function site(sketch: SlotSketch | undefined, holdMs = 10_000) {
     finish: (guest: Guest, tookMs: number): void => {
       assert.ok(guest.lease !== undefined);
       admission.finish(line, guest.lease, tookMs);
+    },
+    /** It could not reach its engine; false: it may not wait for that. */
+    isLost: (guest: Guest): boolean => {
+      assert.ok(guest.lease !== undefined);
+      const isLost = admission.lost(line, guest.lease);
+      admission.finish(line, guest.lease, 0);
+      return isLost;
     },
     /** Published without anybody being told. */
     change: (next: SlotSketch | undefined) => void (current = next),
@@ -196,6 +214,41 @@ describe("Admission", () => {
     assert.deepEqual(waiting.told, []);
     mock.timers.tick(1000);
     assert.deepEqual(waiting.told, ["slot.not_ready"]);
+  });
+
+  it("refuses at that time too while an engine is lost and tried again, and those who wait behind", () => {
+    const unsettled = { liveness: "live", isSettled: false } as const;
+    const { enter, isLost } = site({ ...there, spec: max(1, 2) }, 7000, unsettled);
+    const [trying, behind] = [new Guest("a"), new Guest("b")];
+    enter(trying);
+    enter(behind);
+    const start = Date.now();
+    let tries = 0;
+    while (trying.told.at(-1) !== "slot.not_ready" || behind.told.at(-1) !== "slot.not_ready") {
+      for (const guest of [trying, behind]) {
+        if (guest.told.splice(0)[0] !== "in 8081") continue;
+        tries += 1;
+        assert.ok(isLost(guest));
+        enter(guest);
+      }
+      assert.ok(Date.now() - start <= 7000, "they still wait");
+      mock.timers.tick(100);
+    }
+    assert.ok(tries > 1, "the engine was tried again");
+  });
+
+  it("holds nobody at a lost engine where no operator would publish another one", () => {
+    for (const [liveness, isSettled, isHeld] of [
+      ["live", false, true],
+      ["live", true, false],
+      ["stale", false, false],
+      ["absent", false, false],
+    ] as const) {
+      const { enter, isLost } = site(there, 7000, { liveness, isSettled });
+      const guest = new Guest();
+      enter(guest);
+      assert.equal(isLost(guest), isHeld, `${liveness} ${isSettled}`);
+    }
   });
 
   it("sees a change without an event within a second", () => {
