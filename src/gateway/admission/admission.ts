@@ -256,6 +256,7 @@ export class Admission {
     const known = index().slots.get(waitQueue.slot);
     waitQueue.published(known);
     if (known === undefined) {
+      this.#lost.delete(waitQueue.slot);
       const failure = new ApiError("model.not_found", { message: `slot ${waitQueue.slot} is gone` });
       waitQueue.change({ kind: "closed", failure }, closedLimits, now);
       return;

@@ -251,6 +251,17 @@ describe("Admission", () => {
     }
   });
 
+  it("knows nothing of the lost engine of a slot that was deleted and made again", () => {
+    const { enter, isLost, publish } = site(there, 7000, { liveness: "live", isSettled: false });
+    const [before, after] = [new Guest(), new Guest()];
+    enter(before);
+    assert.ok(isLost(before));
+    publish(undefined);
+    publish(there);
+    enter(after);
+    assert.deepEqual(after.told, ["in 8081"]);
+  });
+
   it("sees a change without an event within a second", () => {
     const { enter, change } = site(away);
     const guest = new Guest();
