@@ -95,6 +95,12 @@ export class Authenticator {
     }
   }
 
+  /** Whether the request has a token that `check` verifies; on a public route, where it verifies none, a valid one. */
+  isByToken(request: IncomingMessage, wanted: ScopeClass): boolean {
+    if (!this.#options.isEnabled || tokenTextOf(request.headers) === undefined) return false;
+    return wanted !== "public" || this.mayStill(request, "any");
+  }
+
   /** Whether the request's own peer may name a user. */
   isTrusted(request: IncomingMessage): boolean {
     const peer = canonicalAddress(request.socket.remoteAddress);

@@ -17,7 +17,7 @@ export class Gate {
 
   /** Synchronous. Throws ApiError of `auth.*`; the identity distinguishes callers for shared calls and fairness. */
   admit(request: IncomingMessage, wanted: ScopeClass, kind: RouteKind): Identity {
-    this.#guard.check(request, kind);
+    this.#checkHost(request, wanted, kind);
     return this.#authenticator.check(request, wanted);
   }
 
@@ -28,12 +28,22 @@ export class Gate {
 
   /** Like `admit`, for a route of `/v1`; refused credentials are returned. */
   principalOf(request: IncomingMessage): Principal | ApiError {
-    this.#guard.check(request, "engine");
+    this.#checkHost(request, "v1", "engine");
     const caller = this.#authenticator.judge(request, "v1");
     if (caller instanceof ApiError) return caller;
     const { source, identity, tokenId, scope } = caller;
     const owner = `${source} ${tokenId ?? identity}`;
     const client = source === "none" ? (request.socket.remoteAddress ?? "") : owner;
     return { client, scope, owner };
+  }
+
+  /**
+   * A page that rebound its name to our address may send any text as a token, but has none that is valid. So a program with a
+   * token may call /v1 by any name, also one with a browser's `User-Agent`, where its token is checked.
+   */
+  #checkHost(request: IncomingMessage, wanted: ScopeClass, kind: RouteKind): void {
+    const isForPrograms = kind === "v1" || kind === "engine";
+    if (isForPrograms && this.#authenticator.isByToken(request, wanted)) return;
+    this.#guard.check(request, kind);
   }
 }

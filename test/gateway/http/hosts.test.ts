@@ -214,6 +214,32 @@ describe("a browser's page", { concurrency: true }, () => {
     }
   });
 
+  it("that rebound its name calls /v1 with no text as a token, and a program that looks like it does with a valid one", async () => {
+    const rebound = { ...browser, host: "berth.lan:8080", "content-type": "application/json" };
+    // It needs no token.
+    const list = "/v1/models";
+    for (const env of [{}, { SVC_AUTH_ENABLED: "1" }]) {
+      await using gateway = await startGateway(env);
+      const isChecked = "SVC_AUTH_ENABLED" in env;
+      const token = await gateway.token("v1-only");
+      for (const path of [list, "/v1/audio/voices", "/api/images/cache/00000000-0000-4000-8000-000000000000.png"])
+        for (const [headers, refused, isIn] of [
+          [{}, "auth.forbidden", false],
+          [{ authorization: "Bearer anything" }, isChecked && path !== list ? "auth.invalid" : "auth.forbidden", false],
+          [{ authorization: "Basic YTpi" }, "auth.forbidden", false],
+          [{ authorization: `Bearer ${token}` }, "auth.forbidden", isChecked],
+          [{ "x-api-key": token }, "auth.forbidden", isChecked],
+        ] as const) {
+          const answer = await gateway.ask("GET", path, { ...rebound, ...headers });
+          const isServed = answer.status !== 403 && answer.status !== 401;
+          assert.equal(isServed, isIn, `${path} ${JSON.stringify(headers)} ${answer.status}`);
+          if (!isIn) assert.equal(codeOf(answer), refused);
+        }
+      const admin = { ...rebound, authorization: `Bearer ${await gateway.token("admin")}` };
+      assert.equal(codeOf(await gateway.ask("GET", "/api/slots", admin)), "auth.forbidden");
+    }
+  });
+
   it("of another host reads no drawn picture, and a program reads it by the name that it drew the picture by", async () => {
     await using gateway = await startGateway();
     const path = "/api/images/cache/00000000-0000-4000-8000-000000000000.png";
