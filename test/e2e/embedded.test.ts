@@ -164,7 +164,8 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     assert.deepEqual(await response.json(), {
       error: {
         code: "model.not_found",
-        message: 'no slot, model or upstream is called "primry"; did you mean primary? known are primary, embed, stt, tts, img, tiny',
+        message:
+          'no slot, model or upstream is called "primry"; did you mean primary? known are primary, embed, stt, tts, img, tiny',
         type: "invalid_request_error",
         openai_code: "model_not_found",
         param: "model",

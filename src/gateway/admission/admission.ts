@@ -131,9 +131,9 @@ export class Admission {
   }
 
   /**
-   * Takes the engine for lost which could not be reached: after a boot of its node it has another address, and no operator
-   * has published that yet. Requests wait for a newer status then. False: an operator was there, which would have reported
-   * the engine's end; or it has ended, and no newer status will come.
+   * Takes an engine that could not be reached for lost: after a boot of its node it has another address, and no operator has
+   * published that yet. Requests wait for a newer status then. False: an operator is there and would have reported the end
+   * of the engine, or it has ended and no newer status will come.
    */
   lost({ slot }: WaitQueue, { backend }: BackendLease): boolean {
     const { operator, isSettled = () => true, index } = this.#options;
@@ -142,21 +142,17 @@ export class Admission {
     const known = index().slots.get(slot);
     if (known === undefined) return false;
     const losses = this.#lost.get(slot) ?? new Map<string, Loss>();
-    const start = backend.endpoint.process;
-    const now = this.#now();
-    const since = losses.get(start)?.since ?? now;
-    losses.set(start, { since, untilMs: now + lostMs, revision: known.published?.revision });
-    this.#lost.set(slot, losses);
+    const [now, start] = [this.#now(), backend.endpoint.process];
+    const loss = { since: losses.get(start)?.since ?? now, untilMs: now + lostMs, revision: known.published?.revision };
+    this.#lost.set(slot, losses.set(start, loss));
     this.refresh(slot);
     return true;
   }
 
   /** The losses that count now, and since when each engine is lost. */
-  #lostOf({ name, published }: KnownSlot): ReadonlyMap<string, number> | undefined {
-    const losses = this.#lost.get(name);
-    if (losses === undefined) return undefined;
+  #lostOf({ name, published }: KnownSlot): ReadonlyMap<string, number> {
     const lost = new Map<string, number>();
-    for (const [start, { since, untilMs, revision }] of losses)
+    for (const [start, { since, untilMs, revision }] of this.#lost.get(name) ?? [])
       if (this.#now() < untilMs && revision === published?.revision) lost.set(start, since);
     return lost;
   }
@@ -266,7 +262,7 @@ export class Admission {
       operator: operator(),
       now: Date.now(),
       ref: waitQueue.ref,
-      ...(lost === undefined ? {} : { lost }),
+      ...(lost.size === 0 ? {} : { lost }),
     });
     waitQueue.change(availability, limitsOf(known, holdMs), now);
   }
