@@ -180,9 +180,9 @@ describe("bad input", () => {
     for (const shape of asking) {
       const names = Object.keys(shape.query?.shape ?? {});
       const what = `${shape.method} ${shape.path}`;
+      // llama-server's clients send what its route knows, and any text may be the name of a model.
+      if (shape.path === "/props") continue;
       for (const name of names) {
-        // Any text may be the name of a model.
-        if (shape.path === "/props") continue;
         const wrong = await send(shape.method, `${url(shape)}?${name}=nonsense`);
         assert.deepEqual(wrong, invalid(name), `${what} ${name}`);
         const twice = await send(shape.method, `${url(shape)}?${name}=1&${name}=1`);
