@@ -9,6 +9,7 @@ import { transitionSchema } from "../../src/api/status.ts";
 import { isRecord } from "../../src/cli/output.ts";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { command, startBerth, type RunningBerth } from "../support/berth.ts";
+import { envelopeOf } from "../support/envelope.ts";
 import { idleProcessMs } from "../support/pace.ts";
 import { until } from "../support/until.ts";
 
@@ -161,17 +162,20 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
   await t.test("unknown models are refused with similar names", async () => {
     const response = await post(berth, "/v1/chat/completions", { model: "primry", messages: [] });
     assert.equal(response.status, 404);
-    assert.deepEqual(await response.json(), {
-      error: {
+    const { error } = await envelopeOf(response);
+    const names = /^no slot, model or upstream is called "primry"; did you mean primary\? known are primary, .*embed/;
+    assert.match(error.message, names);
+    assert.deepEqual(
+      { ...error, message: "" },
+      {
         code: "model.not_found",
-        message:
-          'no slot, model or upstream is called "primry"; did you mean primary? known are primary, embed, stt, tts, img, tiny',
+        message: "",
         type: "invalid_request_error",
         openai_code: "model_not_found",
         param: "model",
         details: { suggestions: ["primary"] },
       },
-    });
+    );
   });
 
   await t.test("a removed manifest drains and deletes its slot after a second listing agrees", async () => {
