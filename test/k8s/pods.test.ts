@@ -147,7 +147,7 @@ describe("a Pod of the node", { concurrency: 3 }, () => {
       await runtime.ensure(site.workload(0));
       await listening(runtime);
       await runtime.remove("primary", undefined, { stopSeconds: 1 });
-      await runtime.ensure(site.workload(0, [], { devices: ["/dev/null"] }));
+      await runtime.ensure(site.workload(0, [], { devices: ["/dev/dri"] }));
       const { reason, message } = await exited(runtime);
       assert.equal(reason, "StartFailed");
       assert.match(

@@ -42,8 +42,11 @@ export class Gate {
    * token may call /v1 by any name, also one with a browser's `User-Agent`, where its token is checked.
    */
   #checkHost(request: IncomingMessage, wanted: ScopeClass, kind: RouteKind): void {
-    const isForPrograms = kind === "v1" || kind === "engine";
-    if (isForPrograms && this.#authenticator.isByToken(request, wanted)) return;
-    this.#guard.check(request, kind);
+    try {
+      this.#guard.check(request, kind);
+    } catch (error) {
+      const isForPrograms = kind === "v1" || kind === "engine";
+      if (!isForPrograms || !this.#authenticator.isByToken(request, wanted)) throw error;
+    }
   }
 }
