@@ -60,15 +60,15 @@ describe("berth up, one part of which was killed and cannot be started again", (
     await writeFile(join(berth.stateDir, "run.json"), JSON.stringify({ ...run, reading }));
     await rm(settings);
     await until("another operator runs", () => operatorPid(berth) !== killed);
-    const health = await until("its end is known", async () => {
-      const text = await (await fetch(`${berth.url}/api/health/system`)).text();
-      return text.includes('"unexpected_ends":1') && text;
+    const text = async (path: string): Promise<string> => await (await fetch(`${berth.url}${path}`)).text();
+    await until("its end is known, and the file", async () => {
+      const health = await text("/api/health/system");
+      return health.includes('"unexpected_ends":1') && health.includes('"reasons":["ModelSetAside"]');
     });
-    assert.match(health, /"reasons":\["ModelSetAside"\]/);
-    const found = await (await fetch(`${berth.url}/api/models/evil`)).text();
-    assert.match(
-      found,
-      /evil\.gguf cannot be read: an operator has ended while it read it; it is read once more, in about a minute/,
+    await until("the model says why", async () =>
+      /evil\.gguf cannot be read: an operator has ended while it read it; it is read once more, in about a minute/.test(
+        await text("/api/models/evil"),
+      ),
     );
     assert.equal(pidOf(await berth.state("coder", "ready", "idle")), before);
     assert.equal(await berth.stop("SIGINT"), 0);
