@@ -4,7 +4,7 @@ import { contextExceeded } from "./refusal.ts";
 
 /** Characters that are tokenized at once: what takes longer would hold up every other request, and the health probe. */
 const pieceLength = 65_536;
-/** Where a text is cut within a word, a token may become several. */
+/** A text that is cut within a word may have more tokens there than the whole text. */
 const tokensPerCut = 64;
 /** Characters whose tokens are counted, of a text that is refused. */
 const countedLength = 1_048_576;

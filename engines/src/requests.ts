@@ -16,7 +16,7 @@ export interface Sampling {
 
 export type Body = Readonly<Record<string, unknown>>;
 
-/** As the gateway has them (docs/security.md). More would hold up the answers of others while it is parsed. */
+/** The gateway's own bounds (docs/security.md). A larger body would hold up other answers while it is parsed. */
 const mostValues = 100_000;
 const mostDepth = 256;
 
@@ -51,7 +51,7 @@ function isHeavy(text: string): boolean {
   return values > mostValues || depth > mostDepth;
 }
 
-/** Where the quotation mark stands that ends the string that begins at `start`; the text's length without one. */
+/** The offset of the quotation mark that ends the string from `start`; the text's length without one. */
 function stringEnd(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
     let before = at;

@@ -6,7 +6,7 @@ import { errorMessage, Refusal } from "./refusal.ts";
 const fallback =
   "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
-/** Where a model without a template begins the turn of somebody else: it would go on and on, for both sides. */
+/** Texts at which a model without a template begins another turn: without a stop it would write both sides of the chat. */
 export const fallbackEnds: readonly string[] = ["\nuser:", "\nsystem:", "\nassistant:"];
 
 /** A chat that every template can render: one without tools, system message or answer. */

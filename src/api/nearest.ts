@@ -25,7 +25,7 @@ export function didYouMean(near: string | undefined): string {
   return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
-/** As many names as a person reads in one line. */
+/** The number of names that a person reads in one line. */
 const mostListed = 10;
 
 /** The end of a message about an unknown name: the near one, and some of those that exist. */

@@ -31,7 +31,7 @@ const localCommands: ReadonlySet<string> = new Set([
   "uninstall",
 ]);
 
-/** Those of them that change or check the files of the service itself, which a named service may have elsewhere. */
+/** Local commands that change or check the files of the service itself, which a named service may have elsewhere. */
 const commandsOnFiles: ReadonlySet<string> = new Set(["config", "down", "uninstall"]);
 
 /** Every command of `berth`. Parsing throws CommanderError for a wrong command line; commands throw CommandError. */

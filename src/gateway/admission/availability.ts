@@ -38,7 +38,7 @@ export interface AvailabilityContext {
   readonly now: number;
   /** The model that must answer; absent: whatever the slot holds. */
   readonly ref?: string | undefined;
-  /** By their start, the engines that this gateway could not reach, while no operator reported their end, and since when. */
+  /** The engines that this gateway could not reach and whose end no operator has reported: since when, by their start. */
   readonly lost?: ReadonlyMap<string, number>;
 }
 

@@ -23,7 +23,7 @@ export const wholeArguments: CallText = { add: (piece) => piece, end: () => "" }
  */
 export class CustomInput implements CallText {
   #form: "unknown" | "text" | "over" | "other" = "unknown";
-  /** What has not been read. */
+  /** The part of the arguments that has not been read. */
   #rest = "";
   /** The first half of a character whose second half has not arrived. */
   #half = "";

@@ -37,7 +37,7 @@ export interface Downloaded {
   /** The path of the file in the directory; the caller moves the file to its place. */
   readonly path: string;
   readonly sha256: string;
-  /** What was fetched: not what the caller's address had if that has changed meanwhile. */
+  /** The facts of the fetched file, which may have changed since the caller looked its address up. */
   readonly content: Content;
   readonly commit: string | undefined;
 }

@@ -51,7 +51,7 @@ export class RegistrySync {
     return false;
   }
 
-  /** What is to be said of models that are being fetched has changed since the last `sync`. */
+  /** Whether conditions of models that are being fetched have changed since the last `sync`. */
   hasPullNews(): boolean {
     return !isDeepStrictEqual(this.#pulls, pullClaims(this.#options.dependencies.pulls.list()));
   }

@@ -21,7 +21,7 @@ export interface KnownResources {
   readonly problemsOf?: (group: string) => readonly Problem[];
 }
 
-/** What is said of models that are being fetched, by ref. */
+/** Conditions of the models that are being fetched, by ref. */
 export type PullClaims = ReadonlyMap<string, readonly ConditionClaim[]>;
 
 /** The ref of a Model's files; undefined: it is invalid. */

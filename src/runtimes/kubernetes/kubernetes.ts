@@ -56,7 +56,7 @@ class KubernetesRuntime implements Runtime {
   readonly #removed = new Set<string>();
   /** The first end of each Pod that was seen: the kubelet starts its container again and again. */
   readonly #firstEnds = new PodMemory<NonNullable<Observed["exit"]>>();
-  /** What was taken over with each Pod when it was first seen. */
+  /** The state of each Pod when it was first seen and taken over. */
   readonly #adopted = new PodMemory<number>();
   readonly #closing = new AbortController();
 

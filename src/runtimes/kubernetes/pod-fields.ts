@@ -27,7 +27,7 @@ const probe = {
   terminationGracePeriodSeconds: true,
 } as const;
 
-/** Those of the Pod Security level `baseline`, and what engines ask for to lock memory and to set their priority. */
+/** Capabilities of the Pod Security level `baseline`, and those by which engines lock memory and set their priority. */
 const capabilities = new Set([
   "AUDIT_WRITE",
   "CHOWN",

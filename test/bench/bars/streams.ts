@@ -9,7 +9,7 @@ const many = 1000;
 interface Rounds {
   readonly berth: StreamsResult[];
   readonly nginx: StreamsResult[];
-  /** Those of an earlier commit; empty unless one is measured. */
+  /** Rounds of an earlier commit; empty unless one is measured. */
   readonly pinned: StreamsResult[];
 }
 
