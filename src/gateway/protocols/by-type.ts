@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { isServiceType } from "../../api/service-types.ts";
 import { isRecord, ownEntry } from "../../lib/record.ts";
+import { refused } from "./list-of.ts";
 
 /**
  * The schema of an object that its `type` describes: each row is the schema of one type. `otherwise` gives the result
@@ -16,8 +17,7 @@ export function byType<Result>(
     if (row === undefined) return otherwise(typeName(value));
     const { data, error } = row.safeParse(value);
     if (error === undefined) return data;
-    for (const issue of error.issues) context.addIssue({ ...issue });
-    return z.NEVER;
+    return refused(context, error);
   });
 }
 

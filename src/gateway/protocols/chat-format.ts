@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { contentSchema, withText } from "./content-parts.ts";
+import { listOf } from "./list-of.ts";
 
 /**
  * The translated part of a chat engine's answers: OpenAI's shapes, and additions of engines. A field that is null is
@@ -41,57 +42,50 @@ const reasoning = { reasoning_content: z.string().nullish(), reasoning: z.unknow
 
 export const chatAnswerSchema = z.object({
   id,
-  choices: z
-    .array(
-      z.object({
-        ...finish,
-        message: z
-          .object({
-            ...reasoning,
-            content: contentSchema,
-            refusal: z.string().nullish(),
-            tool_calls: z
-              .array(
-                z.object({
-                  id,
-                  function: z.object({ name: z.string(), arguments: callArguments.transform((value) => value ?? "") }),
-                }),
-              )
-              .nullish(),
-          })
-          .transform(withText),
-      }),
-    )
-    .min(1),
+  choices: listOf(
+    z.object({
+      ...finish,
+      message: z
+        .object({
+          ...reasoning,
+          content: contentSchema,
+          refusal: z.string().nullish(),
+          tool_calls: listOf(
+            z.object({
+              id,
+              function: z.object({ name: z.string(), arguments: callArguments.transform((value) => value ?? "") }),
+            }),
+          ).nullish(),
+        })
+        .transform(withText),
+    }),
+  ).check(z.minLength(1)),
   usage: usage.nullish(),
 });
 
 export const chatChunkSchema = z.object({
   id,
-  choices: z
-    .array(
-      z.object({
-        ...finish,
-        index,
-        delta: z
-          .object({
-            ...reasoning,
-            content: contentSchema,
-            refusal: z.string().nullish(),
-            tool_calls: z
-              .array(
-                z.object({
-                  index,
-                  id: z.string().nullish(),
-                  function: z.object({ name: z.string().nullish(), arguments: callArguments }).nullish(),
-                }),
-              )
-              .nullish(),
-          })
-          .transform(withText)
-          .nullish(),
-      }),
-    )
+  choices: listOf(
+    z.object({
+      ...finish,
+      index,
+      delta: z
+        .object({
+          ...reasoning,
+          content: contentSchema,
+          refusal: z.string().nullish(),
+          tool_calls: listOf(
+            z.object({
+              index,
+              id: z.string().nullish(),
+              function: z.object({ name: z.string().nullish(), arguments: callArguments }).nullish(),
+            }),
+          ).nullish(),
+        })
+        .transform(withText)
+        .nullish(),
+    }),
+  )
     .nullish()
     .transform((value) => value ?? []),
   usage: usage.nullish(),

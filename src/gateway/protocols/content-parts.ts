@@ -1,9 +1,10 @@
 import { z } from "zod";
+import { listOf } from "./list-of.ts";
 
 const textPart = z.object({ type: z.literal("text"), text: z.string() });
 const thinkingPart = z.object({
   type: z.literal("thinking"),
-  thinking: z.union([z.string(), z.array(z.object({ text: z.string().default("") }))]),
+  thinking: z.union([z.string(), listOf(z.object({ text: z.string().default("") }))]),
 });
 
 /**
@@ -11,7 +12,7 @@ const thinkingPart = z.object({
  * references, are left out. https://docs.mistral.ai/capabilities/reasoning/
  */
 export const contentSchema = z
-  .union([z.string(), z.array(z.union([textPart, thinkingPart, z.unknown().transform(() => undefined)]))])
+  .union([z.string(), listOf(z.union([textPart, thinkingPart, z.unknown().transform(() => undefined)]))])
   .nullish();
 
 type Content = z.output<typeof contentSchema>;

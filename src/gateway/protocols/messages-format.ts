@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { isRecord } from "../../lib/record.ts";
 import { byType } from "./by-type.ts";
+import { listOf } from "./list-of.ts";
 
 /** The part of Anthropic's Messages protocol that a chat engine can serve. Other fields have no meaning for it. */
 
@@ -23,7 +24,7 @@ function notShown(what: string): Part {
 
 const textBlock = z.object({ type: z.literal("text"), text: z.string() });
 const text = textBlock.transform((block) => textPart(block.text));
-const texts = z.union([z.string(), z.array(textBlock)], "must be a text or a list of text blocks");
+const texts = z.union([z.string(), listOf(textBlock)], "must be a text or a list of text blocks");
 
 export function joinedTexts(content: string | readonly { readonly text: string }[]): string {
   return typeof content === "string" ? content : content.map((each) => each.text).join("\n\n");
@@ -64,7 +65,7 @@ const shown = {
     return notShown(`A document${title ? ` "${title}"` : ""}${source.size}`);
   }),
   search_result: z
-    .object({ title: z.string(), source: z.string(), content: z.array(textBlock) })
+    .object({ title: z.string(), source: z.string(), content: listOf(textBlock) })
     .transform(({ title, source, content }) => textPart(`${title}\n${source}\n\n${joinedTexts(content)}`)),
   tool_reference: z.object({ tool_name: z.string() }).transform((block) => textPart(block.tool_name)),
 };
@@ -74,14 +75,12 @@ const toolResult = z
   .object({
     tool_use_id: z.string(),
     content: z
-      .union([z.string(), z.array(byType<Part>(shown, otherPart))], "must be a text or a list of blocks")
+      .union([z.string(), listOf(byType<Part>(shown, otherPart))], "must be a text or a list of blocks")
       .nullish(),
     is_error: z.boolean().nullish(),
   })
   .transform((result) => ({ type: "tool_result" as const, ...result }));
-const userBlocks = z.array(
-  byType<Part | z.output<typeof toolResult>>({ ...shown, tool_result: toolResult }, otherPart),
-);
+const userBlocks = listOf(byType<Part | z.output<typeof toolResult>>({ ...shown, tool_result: toolResult }, otherPart));
 
 const toolUse = z.object({
   type: z.literal("tool_use"),
@@ -92,7 +91,7 @@ const toolUse = z.object({
 const noPart = z.unknown().transform(() => ({ type: "none" as const }));
 
 /** Reasoning is left out: chat engines do not accept it. So are calls and results of tools that run in the service. */
-const assistantBlocks = z.array(
+const assistantBlocks = listOf(
   byType<
     | z.output<typeof textBlock>
     | z.output<typeof toolUse>
@@ -146,26 +145,24 @@ const clientTool = z.object({
 
 export const messagesRequestSchema = z.object({
   model: z.string(),
-  messages: z.array(message).min(1, "must hold at least one message"),
+  messages: listOf(message).check(z.minLength(1, "must hold at least one message")),
   max_tokens: z.int("must be a whole number, at least 1").min(1, "must be a whole number, at least 1"),
   system: texts.nullish(),
   stream: z.boolean().nullish(),
   temperature: z.number().nullish(),
   top_p: z.number().nullish(),
   top_k: z.int().nullish(),
-  stop_sequences: z.array(z.string()).nullish(),
+  stop_sequences: listOf(z.string()).nullish(),
   thinking: z.object({ type: z.string() }).nullish(),
-  tools: z
-    .array(
-      z.preprocess(
-        (value) => (isRecord(value) && (value["type"] ?? null) === null ? { ...value, type: "custom" } : value),
-        byType<z.output<typeof clientTool> | { readonly type: "other"; readonly kind: string }>(
-          { custom: clientTool },
-          (kind) => ({ type: "other", kind }),
-        ),
+  tools: listOf(
+    z.preprocess(
+      (value) => (isRecord(value) && (value["type"] ?? null) === null ? { ...value, type: "custom" } : value),
+      byType<z.output<typeof clientTool> | { readonly type: "other"; readonly kind: string }>(
+        { custom: clientTool },
+        (kind) => ({ type: "other", kind }),
       ),
-    )
-    .nullish(),
+    ),
+  ).nullish(),
   tool_choice: toolChoice.nullish(),
   output_config: z.object({ format: format.nullish() }).nullish(),
 });

@@ -1,9 +1,11 @@
 import { z } from "zod";
+import { listOf } from "./list-of.ts";
 
 const textSchema = z.union(
   [z.string(), z.looseObject({ text: z.string() }).transform(({ text }) => text)],
   'must be a text, or an object with "text"',
 );
+const textList = listOf(textSchema, "must be a list of texts").check(z.minLength(1, "must not be empty"));
 const countSchema = z.int("must be a whole number, at least 1").min(1, "must be a whole number, at least 1").nullish();
 
 /**
@@ -14,8 +16,8 @@ export const rerankRequestSchema = z
   .looseObject({
     model: z.unknown().optional(),
     query: textSchema,
-    documents: z.array(textSchema, "must be a list of texts").min(1, "must not be empty").optional(),
-    texts: z.array(textSchema, "must be a list of texts").min(1, "must not be empty").optional(),
+    documents: textList.optional(),
+    texts: textList.optional(),
     top_n: countSchema,
     top_k: countSchema,
     return_documents: z.boolean("must be true or false").nullish(),
@@ -36,7 +38,7 @@ const resultSchema = z.union([
     .object({ index: indexSchema, score: z.number() })
     .transform(({ index, score }) => ({ index, relevance_score: score })),
 ]);
-const listSchema = z.array(resultSchema);
+const listSchema = listOf(resultSchema);
 
 /** Engines' answers: a list under `results` or `data`, or bare. */
 export const rerankAnswerSchema = z.union([

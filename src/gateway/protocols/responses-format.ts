@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { listOf } from "./list-of.ts";
 import { inputItemSchema } from "./responses-input.ts";
 import { toolChoiceSchema, toolsSchema } from "./responses-tools.ts";
 
@@ -32,7 +33,7 @@ const notKept = "conversations are not stored here: send the whole conversation 
 export const responsesRequestSchema = z.looseObject({
   model: z.string(),
   input: z.union(
-    [z.string(), z.array(inputItemSchema).min(1, "must hold at least one item")],
+    [z.string(), listOf(inputItemSchema).check(z.minLength(1, "must hold at least one item"))],
     "must be a text or a list of items",
   ),
   instructions: z.string().nullish(),
@@ -47,13 +48,11 @@ export const responsesRequestSchema = z.looseObject({
   text: z.looseObject({ format: textFormat.nullish() }).nullish(),
   reasoning: z.looseObject({ effort: z.string().nullish() }).nullish(),
   metadata: z.record(z.string(), z.string()).nullish(),
-  include: z
-    .array(
-      z.string().refine((name) => name !== "message.output_text.logprobs", {
-        error: "message.output_text.logprobs is not available here: /v1/chat/completions has logprobs",
-      }),
-    )
-    .nullish(),
+  include: listOf(
+    z.string().refine((name) => name !== "message.output_text.logprobs", {
+      error: "message.output_text.logprobs is not available here: /v1/chat/completions has logprobs",
+    }),
+  ).nullish(),
   previous_response_id: never(`previous_response_id is not possible: ${notKept}`),
   conversation: never(`conversation is not possible: ${notKept}`),
   prompt: never("prompt is not possible: templates are not stored here; send instructions and input"),

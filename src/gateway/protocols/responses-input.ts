@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { byType, typeName } from "./by-type.ts";
+import { listOf } from "./list-of.ts";
 import { toolsSchema, type NamedTool } from "./responses-tools.ts";
 
 const textPart = z.object({ type: z.enum(["input_text", "output_text", "text"]), text: z.string() });
@@ -10,7 +11,7 @@ const imagePart = z.object({
   detail: z.string().nullish(),
 });
 
-const parts = z.array(
+const parts = listOf(
   z.discriminatedUnion("type", [textPart, refusalPart, imagePart], {
     error: ({ input }) => `${typeName(input)} cannot be passed to this engine: only texts and images`,
   }),

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { invalidRequest } from "../../api/problems.ts";
 import { definedFields } from "../../lib/record.ts";
 import { byType, typeName } from "./by-type.ts";
+import { listOf } from "./list-of.ts";
 
 /** OpenAI's own limit is 64 characters. The name of a namespace is repeated for each of its members. */
 const toolName = z.string().max(256, "must have at most 256 characters");
@@ -28,14 +29,14 @@ const callable = { function: functionTool, custom: customTool };
 const namespaceTool = z.object({
   type: z.literal("namespace"),
   ...described,
-  tools: z.array(byType<OwnTool>(callable, otherTool)),
+  tools: listOf(byType<OwnTool>(callable, otherTool)),
 });
 
 /**
  * Functions, custom tools, and namespaces of both. Other tools run in OpenAI's service, or have no schema: a chat is
  * asked without them.
  */
-export const toolsSchema = z.array(
+export const toolsSchema = listOf(
   byType<OwnTool | z.output<typeof namespaceTool>>({ ...callable, namespace: namespaceTool }, otherTool),
 );
 
@@ -58,9 +59,7 @@ export const toolChoiceSchema = z.union(
         z.object({
           type: z.literal("allowed_tools"),
           mode: z.enum(["auto", "required"]),
-          tools: z.array(
-            z.looseObject({ type: z.string(), name: toolName.default(""), namespace: toolName.nullish() }),
-          ),
+          tools: listOf(z.looseObject({ type: z.string(), name: toolName.default(""), namespace: toolName.nullish() })),
         }),
       ],
       { error: ({ input }) => `${typeName(input)} cannot be called here: only functions and custom tools` },

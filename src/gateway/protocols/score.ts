@@ -1,13 +1,14 @@
 import { z } from "zod";
 import { ApiError } from "../../api/errors.ts";
 import { checkRequest, encodeRequest, parseAnswer } from "./json.ts";
+import { listOf } from "./list-of.ts";
 import { rerankAnswerSchema } from "./rerank-format.ts";
 import type { Translation } from "./translation.ts";
 
 const one = z.string("must be a text");
-const several = z.array(one, "must be a text or a list of texts").min(1, "must not be empty");
+const several = listOf(one, "must be a text or a list of texts").check(z.minLength(1, "must not be empty"));
 const scoreRequestSchema = z.looseObject({
-  text_1: z.union([one, several.max(1, "must be one text: send a request for each pair")]),
+  text_1: z.union([one, several.check(z.maxLength(1, "must be one text: send a request for each pair"))]),
   text_2: z.union([one, several]),
 });
 

@@ -3,6 +3,7 @@ import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import type { ScannedBody, ScannedInput } from "../../lib/json-scan.ts";
 import { isParseable } from "../../lib/json.ts";
 import { parseRequest } from "../protocols/json.ts";
+import { listOf } from "../protocols/list-of.ts";
 
 /** The field with the main input, its allowed kinds, and whether every backend requires it. */
 export interface InputRule {
@@ -14,14 +15,17 @@ export interface InputRule {
 }
 
 /** Messages as all protocols have them; their content is the engine's. */
-export const messageList = z
-  .array(z.looseObject({ role: z.string() }, "must be a message"))
-  .min(1, "must hold at least one message");
+export const messageList = listOf(z.looseObject({ role: z.string() }, "must be a message")).check(
+  z.minLength(1, "must hold at least one message"),
+);
 /** A text, its tokens, or both in turn, or a map for texts with pictures, which llama.cpp accepts. */
-const oneText = z.union([z.string(), z.array(z.union([z.int(), z.string()])).min(1), z.looseObject({})]);
-export const oneOrMoreTexts = z.union([oneText, z.array(oneText).min(1)], "must be a text or a list of texts");
+const oneText = z.union([z.string(), listOf(z.union([z.int(), z.string()])).check(z.minLength(1)), z.looseObject({})]);
+export const oneOrMoreTexts = z.union(
+  [oneText, listOf(oneText).check(z.minLength(1))],
+  "must be a text or a list of texts",
+);
 export const responsesInput = z.union(
-  [z.string(), z.array(z.looseObject({}, "must be an item")).min(1, "must hold at least one item")],
+  [z.string(), listOf(z.looseObject({}, "must be an item")).check(z.minLength(1, "must hold at least one item"))],
   "must be a text or a list of items",
 );
 
