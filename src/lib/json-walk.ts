@@ -14,8 +14,6 @@ export const mostPlainBytes = 8 * 1024 * 1024;
 
 /** The cost of a string beside its text. */
 const stringCost = 16;
-/** A longer text is a picture, a file or a document: parsing copies it at once. */
-const longText = 16_384;
 /** A shorter text cannot be too deep. */
 const longestShallow = 2 * mostDepth;
 /** An address stands at the beginning of a text, or behind a few blanks. */
@@ -46,7 +44,6 @@ export class JsonWalk {
   #values = 0;
   #names = 0;
   #mayNameAddress = false;
-  #longTextBytes = 0;
 
   /** The walk ends beyond `valueLimit` names and values. */
   constructor(bytes: Buffer, valueLimit: number = mostValues) {
@@ -62,11 +59,6 @@ export class JsonWalk {
   /** A string so far may be an address with the scheme http, https, ftp or file. */
   get mayNameAddress(): boolean {
     return this.#mayNameAddress;
-  }
-
-  /** The bytes of texts of more than 16 KiB so far. */
-  get longTextBytes(): number {
-    return this.#longTextBytes;
   }
 
   /** The offset of the first byte at or after `from` that is not white space. */
@@ -160,7 +152,6 @@ export class JsonWalk {
   #textEnd(from: number): number {
     const end = this.#stringEnd(from);
     if (end < 0) return -1;
-    if (end - from > longText) this.#longTextBytes += end - from;
     this.#mayNameAddress ||= this.#mayBeAddress(from + 1);
     if (end - from > longestShallow && isLikeJson(this.#bytes[from + 1])) {
       const { deepest, readBytes } = depthOf(this.#bytes, from + 1, Math.min(end - 1, from + 1 + this.#budget.left));

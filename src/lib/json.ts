@@ -20,15 +20,13 @@ export function parseJson(text: string | Buffer): unknown {
 
 /** Names and values of a text that is parsed into objects: 20 to 50 ms where each name is new. */
 const mostParsedValues = 100_000;
-/** With pictures, which take 2 to 4 ms for each MiB until they are written again. */
+/** Texts and pictures take 5 to 12 ms for each MiB until they are written again. */
 export const mostParsedBytes = 16 * 1024 * 1024;
-/** Beside long texts: about a million tokens. Parsing takes 2 to 10 ms for each MiB. */
-const mostBesideTexts = 4 * 1024 * 1024;
 /** A text of this size is parsed at once, whatever it holds, and cannot be too deep. */
 const smallBytes = 2048;
 
 /** The bounds of a text that is parsed into objects, for messages. */
-export const parsedBounds = `${mostDepth} levels, ${mostParsedValues} names and values, and 16 MiB, of which 4 MiB beside long texts`;
+export const parsedBounds = `${mostDepth} levels, ${mostParsedValues} names and values, and 16 MiB`;
 
 /** Whether a text is within the bounds in which it may be parsed into objects while others wait. */
 export function isParseable(text: string | Buffer): boolean {
@@ -37,7 +35,7 @@ export function isParseable(text: string | Buffer): boolean {
   const bytes = typeof text === "string" ? Buffer.from(text) : text;
   const walk = new JsonWalk(bytes, mostParsedValues);
   walk.valueEnd(walk.blankEnd(0));
-  return !walk.isExcessive && bytes.length - walk.longTextBytes <= mostBesideTexts;
+  return !walk.isExcessive;
 }
 
 /** The JSON value of somebody else's text; undefined for invalid JSON, and for a text that is not `isParseable`. */

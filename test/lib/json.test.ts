@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { mayLoseNumbers, parseExactJson, parseJson } from "../../src/lib/json.ts";
+import { mayLoseNumbers, parseExactJson, parseForeign, parseJson } from "../../src/lib/json.ts";
 
 describe("parseJson", () => {
   for (const text of ["null", "false", "0", '""', '{"a":[1]}']) {
@@ -12,6 +12,13 @@ describe("parseJson", () => {
 
   for (const text of ["", "{", "undefined", "{} {}"]) {
     it(`takes ${JSON.stringify(text)} for none`, () => assert.equal(parseJson(text), undefined));
+  }
+});
+
+it("takes 10 MiB of pasted text, in one piece or many", () => {
+  for (const size of [1024, 10 * 1024 * 1024]) {
+    const text = JSON.stringify(Array((10 * 1024 * 1024) / size).fill("a".repeat(size)));
+    assert.ok(JSON.stringify(parseForeign(text)) === text, `in texts of ${size} bytes`);
   }
 });
 
