@@ -56,6 +56,11 @@ export class JsonWalk {
     return this.#isExcessive;
   }
 
+  /** The names and values so far. */
+  get values(): number {
+    return this.#values;
+  }
+
   /** A string so far may be an address with the scheme http, https, ftp or file. */
   get mayNameAddress(): boolean {
     return this.#mayNameAddress;

@@ -1,11 +1,14 @@
-import { randomUUID } from "node:crypto";
-import { stringEnd } from "./json-bytes.ts";
 import { JsonWalk, mostDepth } from "./json-walk.ts";
 
 declare global {
   /** Of ECMAScript 2026: Node 24 has them, TypeScript's own types do not. */
   interface JSON {
     rawJSON(text: string): object;
+    isRawJSON(value: unknown): boolean;
+    parse(
+      text: string,
+      reviver: (name: string, value: unknown, context: { readonly source?: string }) => unknown,
+    ): unknown;
   }
 }
 
@@ -22,20 +25,30 @@ export function parseJson(text: string | Buffer): unknown {
 const mostParsedValues = 100_000;
 /** Texts and pictures take 5 to 12 ms for each MiB until they are written again. */
 export const mostParsedBytes = 16 * 1024 * 1024;
+/** In a text of more names and values a number is a double: a reviver takes 1 to 2 microseconds for each of them. */
+const mostExactValues = 20_000;
 /** A text of this size is parsed at once, whatever it holds, and cannot be too deep. */
 const smallBytes = 2048;
 
 /** The bounds of a text that is parsed into objects, for messages. */
 export const parsedBounds = `${mostDepth} levels, ${mostParsedValues} names and values, and 16 MiB`;
 
-/** Whether a text is within the bounds in which it may be parsed into objects while others wait. */
-export function isParseable(text: string | Buffer): boolean {
-  if (text.length <= smallBytes) return true;
-  if (text.length > mostParsedBytes) return false;
+/**
+ * The number of names and values in a text that may be parsed into objects while others wait, or more than that in a small
+ * text; undefined where the text is beyond a bound.
+ */
+export function parsedValues(text: string | Buffer): number | undefined {
+  if (text.length <= smallBytes) return text.length;
+  if (text.length > mostParsedBytes) return undefined;
   const bytes = typeof text === "string" ? Buffer.from(text) : text;
   const walk = new JsonWalk(bytes, mostParsedValues);
   walk.valueEnd(walk.blankEnd(0));
-  return !walk.isExcessive;
+  return walk.isExcessive ? undefined : walk.values;
+}
+
+/** Whether a text is within the bounds in which it may be parsed into objects while others wait. */
+export function isParseable(text: string | Buffer): boolean {
+  return parsedValues(text) !== undefined;
 }
 
 /** The JSON value of somebody else's text; undefined for invalid JSON, and for a text that is not `isParseable`. */
@@ -44,25 +57,15 @@ export function parseForeign(text: string | Buffer): unknown {
 }
 
 /**
- * The same for a value that is serialised again: a number within it that a double cannot hold (a whole number beyond
- * 2^53, or 1e400) is an object that `JSON.stringify` writes as the text has it. Only `JSON.rawJSON` makes such objects, so
- * that no text can pretend to be one.
+ * The same for a value that is serialised again: a number that a double cannot hold (a whole number beyond 2^53, or 1e400)
+ * is an object that `JSON.stringify` writes as the text has it, where the text has at most `mostExactValues` names and
+ * values. Only `JSON.rawJSON` makes such objects, so that no text can pretend to be one.
  */
 export function parseExactJson(text: string | Buffer): unknown {
-  if (!isParseable(text)) return undefined;
+  const values = parsedValues(text);
+  if (values === undefined) return undefined;
   const json = text.toString();
-  if (!mayLoseNumbers(json)) return parseJson(json);
-  // As strings with a mark: a reviver that reads the source of numbers costs forty times as much as parsing.
-  const value = parseJson(withMarkedNumbers(Buffer.from(json)));
-  if (typeof value === "string" && value.startsWith(mark)) return Number(json);
-  try {
-    keepMarkedNumbers(value);
-    return value;
-  } catch (error) {
-    // A marked number that is no number of JSON, such as 01234567890123456789.
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return keepsNumbers(json, values) ? withExactNumbers(json) : parseJson(json);
 }
 
 /** Finds little in most texts, but much in pictures as base64. */
@@ -70,46 +73,26 @@ const longNumber = /\d(?:\d{15}|[eE][+\d])/;
 /** Slower, and only for a number that may stand by itself. */
 const longValue = /[\s:,[]-?\d(?:\d{15}|[\d.]*[eE][+\d])/;
 
-/** Whether a JSON text may have a number that a double cannot hold. */
-export function mayLoseNumbers(json: string): boolean {
-  return longNumber.test(json) && longValue.test(json);
+/** Whether a JSON text of so many names and values may have a number that a double cannot hold, and that is kept. */
+export function keepsNumbers(json: string, values: number): boolean {
+  return values <= mostExactValues && longNumber.test(json) && longValue.test(json);
 }
 
-/** No text of others has it. */
-const mark = `${randomUUID()}:`;
-const quote = 0x22;
-const numbers = /-?\d[\d.eE+-]*/g;
-
-function withMarkedNumbers(bytes: Buffer): string {
-  const parts: string[] = [];
-  let at = 0;
-  while (at < bytes.length) {
-    const start = bytes.indexOf(quote, at);
-    const between = bytes.toString("latin1", at, start < 0 ? bytes.length : start);
-    parts.push(longNumber.test(between) ? between.replaceAll(numbers, marked) : between);
-    if (start < 0) break;
-    const end = stringEnd(bytes, start);
-    at = end < 0 ? bytes.length : end;
-    parts.push(bytes.toString("utf8", start, at));
+/**
+ * The JSON value of a text with the numbers that a double cannot hold as objects, unless the text is one number; undefined
+ * for invalid JSON.
+ */
+export function withExactNumbers(json: string): unknown {
+  try {
+    const value = JSON.parse(json, exactNumber);
+    return JSON.isRawJSON(value) ? Number(json) : value;
+  } catch {
+    return undefined;
   }
-  return parts.join("");
 }
 
-function marked(source: string): string {
-  const value = Number(source);
+function exactNumber(_name: string, value: unknown, { source }: { readonly source?: string }): unknown {
+  if (typeof value !== "number" || source === undefined) return value;
   const isKept = Number.isSafeInteger(value) || (!Number.isInteger(value) && Number.isFinite(value));
-  return isKept || Number.isNaN(value) ? source : `"${mark}${source}"`;
-}
-
-/** Of a depth that was counted. */
-function keepMarkedNumbers(value: unknown): void {
-  if (typeof value !== "object" || value === null) return;
-  for (const [name, inner] of Object.entries(value)) {
-    if (typeof inner !== "string") keepMarkedNumbers(inner);
-    else if (inner.startsWith(mark)) {
-      const exact = JSON.rawJSON(inner.slice(mark.length));
-      // Not by assignment, which `__proto__` takes for itself.
-      Object.defineProperty(value, name, { value: exact, enumerable: true, writable: true, configurable: true });
-    }
-  }
+  return isKept ? value : JSON.rawJSON(source);
 }
