@@ -84,28 +84,36 @@ function shortList(vector: Buffer, dimensions: number): string {
   const numbers = parseForeign(`${vector.toString("latin1", 0, end)}]`);
   if (!Array.isArray(numbers) || !numbers.every((each) => typeof each === "number"))
     throw failed("the engine's answer has a vector that is no list of numbers");
-  return JSON.stringify(unit(numbers, dimensions));
+  checkLength(numbers.length, dimensions);
+  const short = numbers.slice(0, dimensions);
+  if (numbers.length > dimensions) normalise(short);
+  return JSON.stringify(short);
 }
 
 function shortText(vector: Buffer, dimensions: number): string {
   const bytes = Buffer.from(vector.toString("latin1", 1, vector.length - 1), "base64");
-  const values = Array.from({ length: Math.floor(bytes.length / 4) }, (_, at) => bytes.readFloatLE(at * 4));
-  // Checked first: the client's number must not decide an allocation.
-  const numbers = unit(values, dimensions);
-  const short = Buffer.alloc(numbers.length * 4);
-  for (const [at, value] of numbers.entries()) short.writeFloatLE(value, at * 4);
-  return `"${short.toString("base64")}"`;
+  // Copied, since floats must be aligned. They are little-endian, as every processor that Node runs on.
+  const numbers = new Float32Array(new Uint8Array(bytes).buffer, 0, Math.floor(bytes.length / 4));
+  checkLength(numbers.length, dimensions);
+  const short = numbers.slice(0, dimensions);
+  if (numbers.length > dimensions) normalise(short);
+  return `"${Buffer.from(short.buffer).toString("base64")}"`;
 }
 
-function unit(vector: readonly number[], dimensions: number): number[] {
+/** Checked first: the client's number must not decide an allocation. */
+function checkLength(length: number, dimensions: number): void {
   // No model has such vectors: a limit of 0 would blame the client.
-  if (vector.length === 0) throw failed("the engine's answer has a vector without numbers");
-  if (vector.length < dimensions) {
-    const message = `must be at most ${vector.length}, the length of this model's vectors`;
-    throw invalidRequest([{ path: ["dimensions"], message }]);
-  }
-  const short = vector.slice(0, dimensions);
-  if (vector.length === dimensions) return short;
-  const length = Math.sqrt(short.reduce((sum, value) => sum + value * value, 0));
-  return length === 0 ? short : short.map((value) => value / length);
+  if (length === 0) throw failed("the engine's answer has a vector without numbers");
+  if (length >= dimensions) return;
+  const message = `must be at most ${length}, the length of this model's vectors`;
+  throw invalidRequest([{ path: ["dimensions"], message }]);
+}
+
+/** In place. */
+function normalise(vector: number[] | Float32Array): void {
+  let sum = 0;
+  for (const value of vector) sum += value * value;
+  const length = Math.sqrt(sum);
+  if (length === 0) return;
+  for (let at = 0; at < vector.length; at += 1) vector[at] = (vector[at] ?? 0) / length;
 }
