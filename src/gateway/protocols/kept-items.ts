@@ -1,4 +1,3 @@
-import { parseJson } from "../../lib/json.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 
 export interface KeptItemsOptions {
@@ -76,8 +75,8 @@ export class KeptItems implements Disposable {
     this.#bytes += bytes;
   }
 
-  /** The stored item, unchanged. */
-  find(owner: string, id: string): unknown {
+  /** The stored item as JSON. */
+  find(owner: string, id: string): Buffer | undefined {
     const items = this.#owners.get(owner)?.items;
     const item = items?.get(id);
     if (items === undefined || item === undefined) return undefined;
@@ -88,7 +87,7 @@ export class KeptItems implements Disposable {
     item.usedAt = this.#now();
     items.delete(id);
     items.set(id, item);
-    return parseJson(item.json);
+    return item.json;
   }
 
   [Symbol.dispose](): void {
@@ -139,5 +138,6 @@ function sizeOf(json: Buffer): number {
 /** The items of one owner. */
 export interface OwnItems {
   keep(item: object): void;
-  find(id: string): unknown;
+  /** As JSON. */
+  find(id: string): Buffer | undefined;
 }

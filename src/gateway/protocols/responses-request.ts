@@ -1,4 +1,5 @@
 import { invalidRequest } from "../../api/problems.ts";
+import { mostParsedBytes, parseJson } from "../../lib/json.ts";
 import { definedFields } from "../../lib/record.ts";
 import type { OwnItems } from "./kept-items.ts";
 import type { ResponsesRequest } from "./responses-format.ts";
@@ -79,14 +80,22 @@ export function chatRequest(request: ResponsesRequest, tools: ChatTools, kept: O
   return { chat, others };
 }
 
-/** Each item once, as OpenAI requires too: a short request could otherwise become any number of times as long. */
+/**
+ * Each item once, as OpenAI requires too, and no more than a body may hold: a short request could otherwise become any
+ * number of times as long.
+ */
 function wholeItems(input: readonly ResponsesItem[], kept: OwnItems): ResponsesItem[] {
   const named = new Set<string>();
+  let bytes = 0;
   return input.map((item, at) => {
     if (item.kind !== "reference") return item;
     if (named.has(item.id)) throw invalidRequest([{ path: ["input", at], message: "names an item a second time" }]);
     named.add(item.id);
-    const found = inputItemSchema.safeParse(kept.find(item.id)).data;
+    const json = kept.find(item.id);
+    bytes += json?.length ?? 0;
+    if (bytes > mostParsedBytes)
+      throw invalidRequest([{ path: ["input", at], message: "names more than 16 MiB in all" }]);
+    const found = json === undefined ? undefined : inputItemSchema.safeParse(parseJson(json)).data;
     if (found !== undefined) return found;
     const message = "names an item that is not stored here (any more): send items whole, as SDKs do with store: false";
     throw invalidRequest([{ path: ["input", at], message }]);
