@@ -14,7 +14,7 @@ import type { ConnectionLimiter } from "./http/connection-limit.ts";
 import { managementFailure } from "./http/disk-failure.ts";
 import type { Dispatcher } from "./dispatch/dispatcher.ts";
 import { takeJsonOnly } from "./http/json-bodies.ts";
-import { headerLimitBytes, refuseBytes } from "./http/refused-bytes.ts";
+import { arrivalTimes, headerLimitBytes, refuseBytes } from "./http/refused-bytes.ts";
 import type { ManagementContext } from "./management/context.ts";
 import { registerRoutes } from "./management/routes.ts";
 import { leadToEnginePages } from "./pages/engine-redirect.ts";
@@ -77,9 +77,8 @@ export async function buildApp(options: AppOptions): Promise<App> {
       const listener = hotFirst(hot, options, handler);
       server = createServer(
         {
+          ...arrivalTimes,
           keepAliveTimeout: 65_000,
-          headersTimeout: 30_000,
-          requestTimeout: 0,
           requireHostHeader: false,
           maxHeaderSize: headerLimitBytes,
         },

@@ -9,6 +9,16 @@ import { lingerMs } from "./body.ts";
 /** Of a request's headers together: behind a single sign-on a session's cookies alone have up to 30 KB. */
 export const headerLimitBytes = 64 * 1024;
 
+/**
+ * Options of a server for clients that send slowly: also the header of a further request on a connection must arrive within
+ * these times, which Node looks at each interval. A whole request may be an upload of hours.
+ */
+export const arrivalTimes = {
+  headersTimeout: 10_000,
+  requestTimeout: 6 * 3600 * 1000,
+  connectionsCheckingInterval: 1000,
+} as const;
+
 /** A request that Node's parser refuses never becomes a request object: the envelope is written directly. */
 export function refuseBytes(error: Error & { code?: string }, socket: Socket | Duplex, ms = lingerMs): void {
   if (!socket.writable || ("bytesWritten" in socket && socket.bytesWritten > 0)) {

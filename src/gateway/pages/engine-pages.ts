@@ -7,7 +7,7 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import { requestIdOf, toApiError } from "../http/answer.ts";
 import { discard } from "../http/body.ts";
 import { ConnectionLimiter } from "../http/connection-limit.ts";
-import { headerLimitBytes } from "../http/refused-bytes.ts";
+import { arrivalTimes, headerLimitBytes } from "../http/refused-bytes.ts";
 import { headersForBrowser, headersForEngine, pagePath, type PageEngine } from "./engine-headers.ts";
 import { EngineTimeout, failureOf, refusePage, refuseUpgrade } from "./engine-refusal.ts";
 
@@ -82,25 +82,22 @@ export class EnginePages implements AsyncDisposable {
   constructor(options: EnginePagesOptions) {
     this.#options = options;
     const connections = new ConnectionLimiter(connectionLimits);
-    this.server = createServer(
-      { headersTimeout: 30_000, requestTimeout: 0, maxHeaderSize: headerLimitBytes },
-      (request, response) => {
-        const pageRequest = pageRequestOf(request);
-        const refuse: Refuse = (failure) => {
-          pageRequest.failure ??= failure;
-          refusePage(request, response, failure, pageRequest.requestId);
-        };
-        response.once("close", () => this.#ended(pageRequest, response.writableFinished ? response.statusCode : 499));
-        try {
-          const late = connections.refusal(request.socket);
-          if (late !== undefined) throw late;
-          this.#relay(pageRequest, response, refuse);
-        } catch (error) {
-          refuse(toApiError(error));
-          request.resume();
-        }
-      },
-    );
+    this.server = createServer({ ...arrivalTimes, maxHeaderSize: headerLimitBytes }, (request, response) => {
+      const pageRequest = pageRequestOf(request);
+      const refuse: Refuse = (failure) => {
+        pageRequest.failure ??= failure;
+        refusePage(request, response, failure, pageRequest.requestId);
+      };
+      response.once("close", () => this.#ended(pageRequest, response.writableFinished ? response.statusCode : 499));
+      try {
+        const late = connections.refusal(request.socket);
+        if (late !== undefined) throw late;
+        this.#relay(pageRequest, response, refuse);
+      } catch (error) {
+        refuse(toApiError(error));
+        request.resume();
+      }
+    });
     connections.watch(this.server);
     this.server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       const late = connections.refusal(request.socket);
