@@ -269,6 +269,29 @@ describe("EnginePool", () => {
     await until("both are closed", () => server.sockets.every((socket) => socket.readyState === "closed"));
   });
 
+  it("gives up an engine that drips announcements, a chunk's extension or trailers instead of an answer", async () => {
+    const chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    const drips: Readonly<Record<string, readonly [begin: string, drip: string]>> = {
+      announcements: ["", "HTTP/1.1 100 Continue\r\n\r\n"],
+      extension: [`${chunked}1;`, "a"],
+      trailers: [`${chunked}0\r\n`, "a: b\r\n"],
+    };
+    await using server = await tcpServer((socket, text) => {
+      const [begin, drip] = Object.entries(drips).find(([name]) => text.includes(name))?.[1] ?? ["", ""];
+      socket.write(begin);
+      const timer = setInterval(() => socket.write(drip), 10);
+      socket.once("close", () => clearInterval(timer));
+    });
+    const pool = poolTo(server);
+    const asked = Object.keys(drips).map((name) => ask(pool, name, { firstByteMs: 300, idleMs: 300 }));
+    for (const { over } of asked) await over;
+    assert.deepEqual(
+      asked.map(({ log }) => log.at(-1)),
+      ["error timeout", "error timeout", "error timeout"],
+    );
+    pool.close();
+  });
+
   it("waits for an engine that may take longer than a timer of Node can count, without polling", async () => {
     const warnings: string[] = [];
     const note = ({ name }: Error): void => void warnings.push(name);

@@ -165,10 +165,12 @@ export class Connection implements ResponseEvents, Flushable {
   }
 
   onHead(head: ResponseHead): void {
+    this.#heard();
     this.#events?.onHead(head);
   }
 
   onData(chunk: Buffer): void {
+    this.#heard();
     this.#events?.onData(chunk);
   }
 
@@ -192,15 +194,17 @@ export class Connection implements ResponseEvents, Flushable {
       this.#fail("closed", "the engine spoke before it was asked");
       return;
     }
-    const events = this.#events;
     try {
       this.#parser.push(chunk);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       this.#fail("broken", error.message);
     }
-    // A whole answer has ended by now, and the next request may have begun.
-    if (this.#events === events && !this.#isPaused) this.#arm(this.#idleMs, "timeout");
+  }
+
+  /** The time begins again with the head and with bytes of the body: announcements, trailers and the like buy none. */
+  #heard(): void {
+    if (this.#events !== undefined && !this.#isPaused) this.#arm(this.#idleMs, "timeout");
   }
 
   #ended(): void {
