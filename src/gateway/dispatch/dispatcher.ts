@@ -173,20 +173,19 @@ export class Dispatcher {
   }
 
   #dispatch(call: Call, v1Request: V1Request, target: Target): void {
-    if (target.kind === "upstream") {
-      const { upstream } = target.model;
-      call.slot = `upstream ${upstream}`;
-      const route = routeToProvider(v1Request, target.model);
-      call.noteLeftOut(route.backendRequest.format.translation?.leftOut);
-      const provider = this.#options.upstreams.get(upstream);
+    call.slot = target.kind === "upstream" ? `upstream ${target.model.upstream}` : target.slot.name;
+    const route =
+      target.kind === "upstream"
+        ? routeToProvider(v1Request, target.model)
+        : routeToSlot(v1Request, target.slot, target.ref);
+    call.noteLeftOut(route.backendRequest.format.translation?.leftOut);
+    if ("model" in route) {
+      const provider = this.#options.upstreams.get(route.model.upstream);
       if (provider === undefined)
         throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
       answerFromProvider(call, route, provider, this.#options);
       return;
     }
-    call.slot = target.slot.name;
-    const route = routeToSlot(v1Request, target.slot, target.ref);
-    call.noteLeftOut(route.backendRequest.format.translation?.leftOut);
     const waitQueue = this.#options.admission.waitQueueOf(route.slot.name, route.role, route.ref);
     const mustWait = waitQueue.queue.gate !== "open";
     if (mustWait) v1Request.checkWhole?.();
