@@ -1,11 +1,5 @@
 import { JsonWalk } from "./json-walk.ts";
 
-const quote = 0x22;
-const openBrace = 0x7b;
-const closeBrace = 0x7d;
-const colon = 0x3a;
-const comma = 0x2c;
-
 /** A field of an object. Offsets are bytes. */
 export interface JsonField {
   readonly name: string;
@@ -20,29 +14,13 @@ export interface JsonField {
  * no object, as far as this looks, or are beyond a bound of `JsonWalk`.
  */
 export function fieldsOf(bytes: Buffer): readonly JsonField[] | undefined {
-  const walk = new JsonWalk(bytes);
   const fields: JsonField[] = [];
-  let at = walk.blankEnd(0);
-  if (bytes[at] !== openBrace) return undefined;
-  at = walk.blankEnd(at + 1);
-  if (bytes[at] === closeBrace) return fields;
-  for (;;) {
-    if (bytes[at] !== quote) return undefined;
-    const start = at;
-    const nameEnd = walk.nameEnd(at);
-    const name = nameEnd < 0 ? undefined : textOf(bytes.subarray(start, nameEnd));
-    if (name === undefined) return undefined;
-    at = walk.blankEnd(nameEnd);
-    if (bytes[at] !== colon) return undefined;
-    const valueStart = walk.blankEnd(at + 1);
-    const end = walk.valueEnd(valueStart);
-    if (end < 0) return undefined;
-    fields.push({ name, start, valueStart, end });
-    at = walk.blankEnd(end);
-    if (bytes[at] === closeBrace) return fields;
-    if (bytes[at] !== comma) return undefined;
-    at = walk.blankEnd(at + 1);
-  }
+  const isRead = new JsonWalk(bytes).fields((start, nameEnd, valueStart, end) => {
+    const name = textOf(bytes.subarray(start, nameEnd));
+    if (name !== undefined) fields.push({ name, start, valueStart, end });
+    return name !== undefined;
+  });
+  return isRead ? fields : undefined;
 }
 
 /** The object with `kept` of its fields as they are written, and `added` behind them. */

@@ -46,10 +46,6 @@ const none: readonly ScannedField[] = [];
 
 const quote = 0x22;
 const backslash = 0x5c;
-const openBrace = 0x7b;
-const closeBrace = 0x7d;
-const colon = 0x3a;
-const comma = 0x2c;
 const letterU = 0x75;
 const letterS = 0x73;
 const longS = 0x17f;
@@ -79,9 +75,6 @@ const excessive: ScannedBody = {
 };
 
 function scanFields(bytes: Buffer, walk: JsonWalk): ScannedBody | undefined {
-  let at = walk.blankEnd(0);
-  if (bytes[at] !== openBrace) return undefined;
-  at = walk.blankEnd(at + 1);
   let model: string | undefined;
   let modelStart = -1;
   let modelEnd = -1;
@@ -92,31 +85,20 @@ function scanFields(bytes: Buffer, walk: JsonWalk): ScannedBody | undefined {
   let hasStream = false;
   let shaping: ScannedField[] | undefined;
   const first = { messages: 0, prompt: 0, input: 0, stream: 0 };
-  const isEmpty = bytes[at] === closeBrace;
-  while (!isEmpty) {
-    if (bytes[at] !== quote) return undefined;
-    const keyEnd = walk.nameEnd(at);
-    if (keyEnd < 0) return undefined;
-    const keyStart = at;
-    at = walk.blankEnd(keyEnd);
-    if (bytes[at] !== colon) return undefined;
-    at = walk.blankEnd(at + 1);
-    const valueStart = at;
-    at = walk.valueEnd(at);
-    if (at < 0) return undefined;
+  const isRead = walk.fields((keyStart, keyEnd, valueStart, end) => {
     if (isKey(bytes, keyStart, keyEnd, "model")) {
       if (hasModel || !isPlain(keyStart, keyEnd, "model")) ambiguous ??= "model";
       hasModel = true;
       const isText = bytes[valueStart] === quote;
-      model = isText ? nameText(bytes, valueStart, at) : undefined;
-      if (isText && model === undefined) return undefined;
+      model = isText ? nameText(bytes, valueStart, end) : undefined;
+      if (isText && model === undefined) return false;
       modelStart = isText ? valueStart : -1;
-      modelEnd = isText ? at : -1;
+      modelEnd = isText ? end : -1;
     } else if (isKey(bytes, keyStart, keyEnd, "stream")) {
       if (hasStream || !isPlain(keyStart, keyEnd, "stream")) ambiguous ??= "stream";
       hasStream = true;
       first.stream = bytes[valueStart] ?? 0;
-      isStream = at - valueStart === 4 && bytes.toString("latin1", valueStart, at) === "true";
+      isStream = end - valueStart === 4 && bytes.toString("latin1", valueStart, end) === "true";
     } else if (isLike(bytes, keyStart, keyEnd, "model")) ambiguous ??= "model";
     else if (isLike(bytes, keyStart, keyEnd, "stream")) ambiguous ??= "stream";
     else {
@@ -126,14 +108,11 @@ function scanFields(bytes: Buffer, walk: JsonWalk): ScannedBody | undefined {
         inputStart = valueStart;
       }
       const name = shapingName(bytes, keyStart, keyEnd);
-      if (name !== undefined) (shaping ??= []).push({ name, start: valueStart, end: at });
+      if (name !== undefined) (shaping ??= []).push({ name, start: valueStart, end });
     }
-    at = walk.blankEnd(at);
-    if (bytes[at] === closeBrace) break;
-    if (bytes[at] !== comma) return undefined;
-    at = walk.blankEnd(at + 1);
-  }
-  if (walk.blankEnd(at + 1) !== bytes.length) return undefined;
+    return true;
+  });
+  if (!isRead) return undefined;
   return {
     model,
     hasModel,

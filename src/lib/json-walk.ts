@@ -77,8 +77,34 @@ export class JsonWalk {
     return at;
   }
 
-  /** The offset after the name, of the outermost object, that begins at `from` with its quote. */
-  nameEnd(from: number): number {
+  /**
+   * Calls `onField` for each field of the text, which is one object, until it returns false: with the offsets of its name and
+   * its value, and those after them. Returns whether the text was read to its end.
+   */
+  fields(onField: (start: number, nameEnd: number, valueStart: number, end: number) => boolean): boolean {
+    const bytes = this.#bytes;
+    let at = this.blankEnd(0);
+    if (bytes[at] !== openBrace) return false;
+    at = this.blankEnd(at + 1);
+    while (bytes[at] !== closeBrace) {
+      const start = at;
+      const nameEnd = bytes[at] === quote ? this.#nameEnd(at) : -1;
+      if (nameEnd < 0) return false;
+      at = this.blankEnd(nameEnd);
+      if (bytes[at] !== colon) return false;
+      const valueStart = this.blankEnd(at + 1);
+      const end = this.valueEnd(valueStart);
+      if (end < 0 || !onField(start, nameEnd, valueStart, end)) return false;
+      at = this.blankEnd(end);
+      if (bytes[at] === closeBrace) break;
+      if (bytes[at] !== comma) return false;
+      at = this.blankEnd(at + 1);
+      if (bytes[at] !== quote) return false;
+    }
+    return this.blankEnd(at + 1) === bytes.length;
+  }
+
+  #nameEnd(from: number): number {
     this.#values += 1;
     this.#names += 1;
     if (this.#names > mostMembers) return this.#exceed();
