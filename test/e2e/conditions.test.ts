@@ -122,7 +122,7 @@ test("manifests that were never valid, a ref declared twice, and a slot's refuse
     "1 Upstream Stalled InvalidSpec",
     "1 Model Stalled InvalidSpec",
     "1 Model Stalled ModelFileMissing",
-    "1 Model NameConflict NameConflict",
+    "1 Model Stalled NameConflict",
     "1 Model Stalled InvalidName",
     "1 Slot Stalled InvalidSpec",
   ]);
@@ -130,10 +130,10 @@ test("manifests that were never valid, a ref declared twice, and a slot's refuse
   assert.match(status, /^ {4}Slot coder: Stalled InvalidSpec: .*slots\/coder\.toml:2:1: engine: /m);
   assert.match(status, /^ {4}Model new: Stalled InvalidSpec: .*models\/new\.toml:2:1: size: /m);
   assert.match(status, /^ {4}Model gone: Stalled ModelFileMissing: .*nowhere\.gguf/m);
-  assert.match(status, /^ {4}Model twin: NameConflict: .*twin\.toml: the ref gone belongs to Model gone$/m);
+  assert.match(status, /^ {4}Model twin: Stalled NameConflict: .*twin\.toml: the ref gone belongs to Model gone$/m);
   assert.match(status, /^ {4}Model no ref: Stalled InvalidName: .*no ref\.toml: "no ref" cannot be a model's ref/m);
   assert.match(status, /^ {4}Upstream new: Stalled InvalidSpec: .*upstreams\/new\.toml:1:1: base_url: /m);
-  assert.equal(metrics.match(/^berth_condition\{.*type="(Stalled|NameConflict)",status="True",.*\} 1$/gm)?.length, 6);
+  assert.equal(metrics.match(/^berth_condition\{.*type="Stalled",status="True",.*\} 1$/gm)?.length, 6);
   assert.match((await runBerth(["model", "show", "new"], env)).stdout, /^ {2}Stalled +True +InvalidSpec /m);
   assert.match((await runBerth(["upstream", "list"], env)).stdout, /^new +not declared validly .*base_url: /m);
 

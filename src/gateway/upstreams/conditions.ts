@@ -26,7 +26,6 @@ export function upstreamConditions(options: {
   const halt = terminalFault(view);
   const failing = failingOf(view, halt !== undefined);
   const stalled = claimOf(manifest, "Stalled") ?? (halt === undefined ? undefined : claim("Stalled", "True", halt));
-  const conflict = claimOf(manifest, "NameConflict") ?? conflictOf(lost);
   const ready = findCondition(manifest, "Ready");
   const isDown = view.circuit !== "closed";
   const claims: readonly (ConditionClaim | undefined)[] = [
@@ -43,7 +42,7 @@ export function upstreamConditions(options: {
         ? claim("Available", "False", failing)
         : claim("Available", "True", serving),
     stalled,
-    conflict,
+    conflictOf(lost),
     failing === undefined ? undefined : claim("Degraded", "True", failing),
   ];
   const next = nextConditions(

@@ -104,7 +104,7 @@ function modelClaims(
   }
   if (record?.origin === "manifest" && record.name !== model.name) {
     const message = `${describeOrigin(model.origin)}: the ref ${ref} belongs to Model ${record.name ?? ref}`;
-    return conflict(message);
+    return stalled("NameConflict", message);
   }
   if (record === undefined || record.state === "available")
     return [{ type: "Ready", status: "True", reason: "Available", message: "its files are there" }];
@@ -159,12 +159,7 @@ function manifestClaims({
   const force = spec === undefined ? "" : "\nwhat it said when it was last valid stays in force";
   if (invalid.length > 0) return stalled("InvalidSpec", `${describeDiagnostics(invalid)}${force}`);
   if (doubles.length === 0) return undefined;
-  return conflict(describeDiagnostics(doubles));
-}
-
-function conflict(message: string): ConditionClaim[] {
-  const ready = notReady("NameConflict", message);
-  return [ready, { ...ready, type: "NameConflict", status: "True" }];
+  return stalled("NameConflict", describeDiagnostics(doubles));
 }
 
 function stalled(reason: string, message: string): ConditionClaim[] {

@@ -146,12 +146,15 @@ describe("a model's conditions", () => {
     assert.equal(short(never)[1], "Stalled True InvalidSpec: /c/models/m.toml:3: no");
     const broken = declared("m", { diagnostics: [wrong("InvalidSpec")] });
     assert.match(short(broken)[1] ?? "", /:3: no\nwhat it said when it was last valid stays in force$/);
-    assert.match(short(declared("m", { diagnostics: [wrong("DuplicateResource")] }))[1] ?? "", /^NameConflict True /);
   });
 
-  it("report a ref that another Model has, and an invalid name", () => {
+  it("report a ref that another Model has, a second manifest of a name, and an invalid name", () => {
     const other = record({ ref: "m", origin: "manifest", name: "first" });
-    assert.match(short(declared("m"), only(other))[1] ?? "", /^NameConflict True .* the ref m belongs to Model first$/);
+    const said = short(declared("m"), only(other));
+    assert.match(said[1] ?? "", /^Stalled True NameConflict: .* the ref m belongs to Model first$/);
+    assert.equal(kstatus(conditionsOf(declared("m"), only(other))), "Failed", "waiting for it would not end");
+    const twice = declared("m", { diagnostics: [wrong("DuplicateResource")] });
+    assert.match(short(twice)[1] ?? "", /^Stalled True NameConflict: /);
     assert.match(short(declared("no ref"))[1] ?? "", /^Stalled True InvalidName: .*"no ref" cannot be a model's ref/);
   });
 
