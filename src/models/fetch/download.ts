@@ -98,13 +98,16 @@ export async function download(options: DownloadOptions): Promise<Downloaded> {
 export async function addressOf({
   source,
   network,
+  progress,
   signal,
-}: Pick<DownloadOptions, "source" | "network" | "signal">): Promise<Address> {
+}: Pick<DownloadOptions, "source" | "network" | "progress" | "signal">): Promise<Address> {
   const route = new Route(undefined, async () => await findAddress(source, network, signal));
-  const retries = new Retries(route, network.retryMs);
+  const retries = new Retries(route, network.retryMs, progress);
   for (;;) {
     try {
-      return await route.current(signal);
+      const address = await route.current(signal);
+      progress.trouble = undefined;
+      return address;
     } catch (error) {
       await retries.failed(error, signal);
     }
@@ -181,7 +184,7 @@ interface SpanContext {
 async function fetchSpan(options: DownloadOptions, context: SpanContext, span: Span): Promise<void> {
   const { signal } = options;
   const { partial, route, writer, usesRanges } = context;
-  const retries = new Retries(route, options.network.retryMs);
+  const retries = new Retries(route, options.network.retryMs, options.progress);
   await partial.checkRoom(span.to - span.from);
   writer.begin(span);
   for (;;) {

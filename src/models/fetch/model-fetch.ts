@@ -69,7 +69,7 @@ export class ModelFetch {
     isNeeded: IsNeeded = () => false,
   ): Promise<PulledModel> {
     const network = { ...this.#options.network, isOpen: model.isOpen };
-    const parts = await this.#locate(model, network, signal);
+    const parts = await this.#locate(model, network, progress, signal);
     const total = totalOf(parts);
     progress.bytesTotal = total;
     // A model of which one file does not fit is not begun.
@@ -104,7 +104,12 @@ export class ModelFetch {
     }
   }
 
-  async #locate(model: WantedModel, network: Network, signal: AbortSignal): Promise<readonly Part[]> {
+  async #locate(
+    model: WantedModel,
+    network: Network,
+    progress: DownloadProgress,
+    signal: AbortSignal,
+  ): Promise<readonly Part[]> {
     const parts: Part[] = [];
     const names = new Set<string>();
     // All files of one repository come from one commit.
@@ -114,7 +119,7 @@ export class ModelFetch {
       const name = wanted.as === undefined ? source.fileName : safeFileName(wanted.as, wanted.source);
       if (names.has(name)) throw new FetchError("SourceRefused", `${model.ref} has two files of the name ${name}`);
       names.add(name);
-      const address = await addressOf({ source, network, signal });
+      const address = await addressOf({ source, network, progress, signal });
       if (source.scheme === "hf" && address.commit !== undefined) commits.set(repositoryOf(source), address.commit);
       const sizeBytes = model.files.length === 1 ? model.sizeBytes : undefined;
       const expected = {

@@ -151,7 +151,7 @@ export class ModelPulls implements AsyncDisposable {
     const message =
       job.state === "paused"
         ? `the pull of the model ${ref} is paused: \`berth pull resume ${ref}\` goes on with it`
-        : `the model ${ref} is being fetched`;
+        : `the model ${ref} is being fetched${troubleOf(job.progress)}`;
     return { state: "fetching", message, progress: amountOf(job.progress) };
   }
 
@@ -261,6 +261,11 @@ export class ModelPulls implements AsyncDisposable {
     // A slot does not wait for the sync: after a power cut the store detects lost content, and fetches it again.
     this.#syncing = this.#syncing.then(async () => await store.sync()).catch(onError);
   }
+}
+
+/** For messages, after the name of a model that is being fetched; empty while bytes come. */
+export function troubleOf({ trouble }: Pick<PullProgress, "trouble">): string {
+  return trouble === undefined ? "" : `; no byte comes, and it is tried again: ${trouble}`;
 }
 
 async function isFile(path: string): Promise<boolean> {

@@ -6,6 +6,8 @@ export interface DownloadProgress {
   receivedBytes: number;
   stalls: number;
   restarts: number;
+  /** The last failure that is being retried; undefined once bytes have come after it. */
+  trouble?: string | undefined;
 }
 
 export function newProgress(): DownloadProgress {
@@ -43,6 +45,12 @@ export function within(whole: DownloadProgress, before: number, total: number): 
     set stalls(count) {
       whole.stalls = count;
     },
+    get trouble() {
+      return whole.trouble;
+    },
+    set trouble(message) {
+      whole.trouble = message;
+    },
     get restarts() {
       return whole.restarts - restarts;
     },
@@ -59,6 +67,7 @@ export class WatchedProgress implements DownloadProgress {
   bytesTotal: number | undefined;
   stalls = 0;
   restarts = 0;
+  trouble: string | undefined;
   #receivedBytes = 0;
   #movedAt: number;
 
@@ -76,7 +85,9 @@ export class WatchedProgress implements DownloadProgress {
   }
 
   set receivedBytes(bytes: number) {
-    if (bytes !== this.#receivedBytes) this.#movedAt = performance.now();
+    if (bytes === this.#receivedBytes) return;
+    this.#movedAt = performance.now();
+    this.trouble = undefined;
     this.#receivedBytes = bytes;
   }
 }

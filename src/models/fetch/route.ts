@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Address } from "./address.ts";
 import { FetchError } from "./fetch-error.ts";
+import type { DownloadProgress } from "./progress.ts";
 import { TransferError } from "./transfer.ts";
 
 /** More failures in a row than this end an attempt. Received bytes are kept for the next attempt. */
@@ -58,16 +59,18 @@ export class Route {
   }
 }
 
-/** Counts consecutive failures of connections. */
+/** Counts consecutive failures of connections. The last one that is retried is the `trouble` of the progress. */
 export class Retries {
   readonly #route: Route;
   readonly #firstMs: number;
+  readonly #progress: Pick<DownloadProgress, "trouble">;
   #failures = 0;
   #received = 0;
 
-  constructor(route: Route, firstMs: number) {
+  constructor(route: Route, firstMs: number, progress: Pick<DownloadProgress, "trouble">) {
     this.#route = route;
     this.#firstMs = firstMs;
+    this.#progress = progress;
   }
 
   succeeded(): void {
@@ -91,6 +94,7 @@ export class Retries {
       if (error instanceof FetchError) throw error;
       throw new FetchError("FetchFailed", `${error.message}, ${this.#failures} times in a row`, { cause: error });
     }
+    this.#progress.trouble = error.message;
     // The first failure may concern this connection only: another connection is opened at once.
     if (this.#failures === 1) return;
     const waitMs = Math.min(slowestDelayMs, this.#firstMs * 2 ** (this.#failures - 2));

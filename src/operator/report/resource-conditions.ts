@@ -4,7 +4,7 @@ import { describeDiagnostics } from "../../api/diagnostic.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { modelRefSchema } from "../../api/names.ts";
 import { resourceKey, type ResourceStatus } from "../../api/resource-status.ts";
-import type { ListedPull } from "../../models/fetch/model-pulls.ts";
+import { troubleOf, type ListedPull } from "../../models/fetch/model-pulls.ts";
 import { describeOrigin } from "../../store/origin.ts";
 import type { Desired } from "../../store/store.ts";
 
@@ -142,7 +142,7 @@ function jobClaims(ref: string, job: ListedPull["job"]): readonly ConditionClaim
   const message =
     job.state === "paused"
       ? `the pull of ${ref} is paused${amount}; \`berth pull resume ${ref}\` goes on with it`
-      : `${ref} is being fetched${amount}`;
+      : `${ref} is being fetched${amount}${troubleOf(job.progress)}`;
   return [
     { type: "Ready", status: "Unknown", reason: "Progressing", message },
     { type: "Reconciling", status: "True", reason: "Pulling", message },

@@ -333,6 +333,7 @@ it("an unreachable or unknown host is named", async () => {
     /^nowhere\.invalid: .*(ENOTFOUND|EAI_AGAIN).*7 times in a row$/,
   );
   assert.match(await failure("http://127.0.0.1:1/a.gguf"), /^127\.0\.0\.1:1: .*ECONNREFUSED.* 7 times in a row$/);
+  assert.match(site.progress.trouble ?? "", /^127\.0\.0\.1:1: .*ECONNREFUSED/, "said while it is tried again");
 });
 
 it("416 starts the file again, and a server that always fails ends the attempt, which may pass", async () => {

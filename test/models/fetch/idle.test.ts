@@ -40,12 +40,17 @@ it("a pull is idle since its last byte, over attempts that fail; a paused one is
   await pulls.join(model, requester);
   await until("it runs", () => attempts === 1);
   isAbout(idleAfter(600_000), 600);
+  const said = async (): Promise<unknown> => await pulls.preparation(model, requester);
+  if (progress !== undefined) progress.trouble = "hub.example.org does not answer";
+  const trouble = "; no byte comes, and it is tried again: hub.example.org does not answer";
+  assert.partialDeepStrictEqual(await said(), { message: `the model a is being fetched${trouble}` });
 
   // A byte that comes ten minutes later.
   const began = performance.now();
   const clock = mock.method(performance, "now", () => began + 600_000);
   if (progress !== undefined) progress.receivedBytes += 1;
   assert.equal(pulls.idle().get("a"), 0);
+  assert.partialDeepStrictEqual(await said(), { message: "the model a is being fetched" });
   clock.mock.restore();
 
   // The next attempt has received nothing either.

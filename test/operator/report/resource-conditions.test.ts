@@ -103,6 +103,7 @@ describe("a model's conditions", () => {
       requesters: ["primary"],
     });
     const progress = Object.assign(new WatchedProgress(), { bytesDone: 0.43 * 2 ** 30, bytesTotal: 2 ** 30 });
+    const stuck = Object.assign(new WatchedProgress(), { trouble: "hub.example.org does not answer" });
     const failed = (isTerminal: boolean): ListedPull["job"] => {
       const reason = isTerminal ? ("SourceNotFound" as const) : ("FetchFailed" as const);
       return { state: "failed", progress, failure: { reason, message: "no answer", isTerminal } };
@@ -115,6 +116,13 @@ describe("a model's conditions", () => {
         [pull({ state: "running", progress })],
         "InProgress",
         "Reconciling True Pulling: m is being fetched: 40% of 1.0 GiB",
+      ],
+      [
+        "without a network",
+        far,
+        [pull({ state: "running", progress: stuck })],
+        "InProgress",
+        "Reconciling True Pulling: m is being fetched; no byte comes, and it is tried again: hub.example.org does not answer",
       ],
       [
         "paused",
