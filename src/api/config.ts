@@ -124,9 +124,11 @@ export const configShape = {
     .default([])
     .describe("Labels and annotations that a podTemplate may set, such as team or kueue.x-k8s.io/ for all below it"),
   llamaImage: z.string().min(1).optional().describe("Image that runs llama slots instead of the shipped ones"),
-  allowHostMounts: bool
+  unrestrictedContainers: bool
     .default(false)
-    .describe("Slots may mount /, /proc and the like, and a podTemplate may have any field"),
+    .describe(
+      "Containers and Pods of slots may have any mount, device, field and right: who writes slots then has the machine",
+    ),
   allowProcesses: bool
     .default(false)
     .describe(

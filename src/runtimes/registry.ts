@@ -34,7 +34,7 @@ export async function openRuntimes(
   published: Iterable<{ readonly status: Pick<PublishedSlot["status"], "runtime"> }>,
   { listTimeoutMs, check, env = process.env }: RegistryOptions = {},
 ): Promise<RuntimeSet> {
-  const { stateDir, configDir, modelsDir, engineUser, dockerHost, allowHostMounts } = config;
+  const { stateDir, configDir, modelsDir, engineUser, dockerHost, unrestrictedContainers } = config;
   const secrets = secretPlaces(config);
   const processes = await openProcessRuntime({
     stateDir,
@@ -56,7 +56,7 @@ export async function openRuntimes(
         instance,
         secrets,
         dockerHost,
-        allowsHostMounts: allowHostMounts,
+        isUnrestricted: unrestrictedContainers,
         signal,
         ...(listTimeoutMs === undefined ? {} : { listTimeoutMs }),
       });

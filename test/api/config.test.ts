@@ -81,7 +81,7 @@ describe("configuration", () => {
       enginePages: [],
       enginePagesPort: 3002,
       logLevel: "info",
-      allowHostMounts: false,
+      unrestrictedContainers: false,
       allowProcesses: false,
       podVolumes: [],
       podLabels: [],

@@ -263,7 +263,7 @@ it("mounts that would hand over the machine are refused, also behind a link, unl
     assert.deepEqual(await site.containers(), []);
   }
   await runtime[Symbol.asyncDispose]();
-  await using allowed = await site.open({ allowsHostMounts: true });
+  await using allowed = await site.open({ isUnrestricted: true });
   await allowed.ensure(site.workload(port, [], { mounts: [{ source: "/", target: "/host", readOnly: true }] }));
   assert.equal((await only(allowed)).phase, "running");
 });

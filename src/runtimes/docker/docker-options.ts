@@ -12,7 +12,7 @@ export interface DockerRuntimeOptions {
   /** The files that `valueFrom.file` may name; absent: any but a service account's. */
   readonly secrets?: SecretPlaces;
   /** Mounts of `/`, `/proc`, the daemon's socket and the like are not refused. */
-  readonly allowsHostMounts?: boolean;
+  readonly isUnrestricted?: boolean;
   /** A larger log is moved to `.1` and starts empty. */
   readonly logBytes?: number;
   /** The environment for registry credentials: `DOCKER_CONFIG`, `HOME`. */

@@ -225,10 +225,10 @@ class DockerRuntime implements Runtime {
   }
 
   async #start(workload: Workload, container: Container, network: string): Promise<void> {
-    const { instance, allowsHostMounts } = this.#options;
+    const { instance, isUnrestricted } = this.#options;
     const facts = await hostFacts(container, await gpuDriver(this.#daemon, container));
     const models = facts.modelDirectories.map((source) => ({ source, target: source, readOnly: true }));
-    if (allowsHostMounts !== true) {
+    if (isUnrestricted !== true) {
       await refusePrivilegedMounts([...container.mounts, ...models], await this.#mountGuard(container));
       await refuseDisks(container.devices);
     }

@@ -58,7 +58,7 @@ export async function refusePrivilegedMounts(mounts: Container["mounts"], guard:
     const instead = written !== undefined && what === written ? "mount it read-only, or " : "";
     throw new BadWorkload(
       `mounts: ${place}${how} would give the container this machine; ` +
-        `${instead}start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it`,
+        `${instead}start the operator with SVC_UNRESTRICTED_CONTAINERS=1 to allow it`,
     );
   }
 }
@@ -76,7 +76,7 @@ export async function refuseDisks(devices: Container["devices"]): Promise<void> 
     const disk = inside === undefined ? device : join(inside.parentPath, inside.name);
     throw new BadWorkload(
       `devices: the disk ${disk} would give the container this machine; ` +
-        "start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it",
+        "start the operator with SVC_UNRESTRICTED_CONTAINERS=1 to allow it",
     );
   }
 }

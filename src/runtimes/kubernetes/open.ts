@@ -24,7 +24,14 @@ export async function openPodRuntime({
 }: {
   readonly config: Pick<
     Config,
-    "modelsDir" | "podModels" | "podVolumes" | "podLabels" | "allowHostMounts" | "secretsDir" | "stateDir" | "configDir"
+    | "modelsDir"
+    | "podModels"
+    | "podVolumes"
+    | "podLabels"
+    | "unrestrictedContainers"
+    | "secretsDir"
+    | "stateDir"
+    | "configDir"
   >;
   readonly instance: string;
   readonly env: NodeJS.ProcessEnv;
@@ -41,7 +48,7 @@ export async function openPodRuntime({
     client: fencedClient(openApiClient(connection), check),
     site: {
       instance,
-      allowsHostMounts: config.allowHostMounts,
+      isUnrestricted: config.unrestrictedContainers,
       volumes: config.podVolumes,
       labels: config.podLabels,
       user: process.getuid?.() || nobody,

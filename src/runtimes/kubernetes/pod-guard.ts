@@ -124,7 +124,7 @@ function refuseWrites(spec: Readonly<Record<string, unknown>>, volume: Volume): 
   if (writer === undefined) return;
   throw new BadWorkload(
     `the mount at ${writer.mountPath} of the container ${writer.container} would let the Pod ` +
-      "write the models of every slot: mount it read-only, or start the operator with SVC_ALLOW_HOST_MOUNTS=1 " +
+      "write the models of every slot: mount it read-only, or start the operator with SVC_UNRESTRICTED_CONTAINERS=1 " +
       "to allow it",
   );
 }
@@ -163,7 +163,7 @@ function secretsIn(spec: Readonly<Record<string, unknown>>): readonly string[] {
 function refuse(what: string, remedy?: string): never {
   throw new BadWorkload(
     `${what} is not allowed in Pods of slots: ` +
-      `${remedy === undefined ? "" : `${remedy}, or `}start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it`,
+      `${remedy === undefined ? "" : `${remedy}, or `}start the operator with SVC_UNRESTRICTED_CONTAINERS=1 to allow it`,
   );
 }
 

@@ -28,7 +28,7 @@ export interface PodSite {
   /** The operator's node, where the models are a directory of that node. */
   readonly node?: string;
   /** Pods may have the node's files, network and rights, and any label. */
-  readonly allowsHostMounts?: boolean;
+  readonly isUnrestricted?: boolean;
   /** Volumes beside the models that Pods may have: `claim:NAME`, or `path:/DIRECTORY` of the node. */
   readonly volumes?: readonly string[];
   /** Labels and annotations that templates may set: a key, or a prefix that ends in a slash. */
@@ -125,7 +125,7 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
   } satisfies Written<V1Pod>;
   const merged = templated(generated, container.pod?.template, site);
   const pod = site.node !== undefined && isOnNode(site) ? pinned(merged, site.node) : merged;
-  if (site.allowsHostMounts !== true && isRecord(pod["spec"]))
+  if (site.isUnrestricted !== true && isRecord(pod["spec"]))
     refuseNodeAccess(pod["spec"], {
       podName: name,
       secrets: secretsNamed(workload),
@@ -247,20 +247,17 @@ function templated(
 function withAllowed(
   own: Readonly<Record<string, unknown>>,
   merged: Readonly<Record<string, unknown>>,
-  { labels = [], allowsHostMounts }: PodSite,
+  { labels = [], isUnrestricted }: PodSite,
   field: string,
 ): Record<string, unknown> {
   for (const [key, value] of Object.entries(merged)) {
     if (value === own[key]) continue;
     if (isOwnKey(key) || key in own) throw new BadWorkload(`podTemplate.metadata.${field}: ${key} belongs to Berth`);
-    if (
-      allowsHostMounts === true ||
-      labels.some((each) => key === each || (each.endsWith("/") && key.startsWith(each)))
-    )
+    if (isUnrestricted === true || labels.some((each) => key === each || (each.endsWith("/") && key.startsWith(each))))
       continue;
     throw new BadWorkload(
       `podTemplate.metadata.${field}: ${key} is not allowed in Pods of slots: name it in SVC_POD_LABELS, ` +
-        "or start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it",
+        "or start the operator with SVC_UNRESTRICTED_CONTAINERS=1 to allow it",
     );
   }
   return { ...merged, ...own };

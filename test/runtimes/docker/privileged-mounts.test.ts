@@ -38,7 +38,7 @@ describe("a mount of the manifest", () => {
         ["/", /^mounts: \/, which holds \/\S+, would give/],
         ["/proc", /^mounts: \/proc would give/],
         ["/dev/null", /^mounts: \/dev\/null, in \/dev, would give/],
-        ["/etc", /^mounts: \/etc would give .*SVC_ALLOW_HOST_MOUNTS=1/],
+        ["/etc", /^mounts: \/etc would give .*SVC_UNRESTRICTED_CONTAINERS=1/],
         ["/etc/ssl", /in \/etc, .*mount it read-only, or/, false],
         ["/usr", /\/usr would .*mount it read-only, or/, false],
         [join(path, "data/link"), /data\/link \(\/etc\) would give/],
@@ -74,7 +74,7 @@ describe("a device of the manifest", () => {
     for (const device of [path, link, "/dev/"])
       await assert.rejects(refuseDisks(["/dev/null", device]), {
         name: "BadWorkload",
-        message: /^devices: the disk \S+ would give the container this machine; .*SVC_ALLOW_HOST_MOUNTS=1/,
+        message: /^devices: the disk \S+ would give the container this machine; .*SVC_UNRESTRICTED_CONTAINERS=1/,
       });
   });
 });

@@ -140,7 +140,7 @@ it("the runtime of an operator asks whether it leads right before a Pod is made"
     if (isLost) throw new Error("another operator leads");
   };
   const paths = { modelsDir: "/models", stateDir: "/state", configDir: "/config" };
-  const config = { ...paths, podModels: undefined, podVolumes: [], podLabels: [], allowHostMounts: false };
+  const config = { ...paths, podModels: undefined, podVolumes: [], podLabels: [], unrestrictedContainers: false };
   const how = { config, instance: "home", env: { KUBECONFIG }, signal: AbortSignal.timeout(100), check };
   {
     await using runtime = await openPodRuntime(how);

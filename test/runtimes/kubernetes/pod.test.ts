@@ -462,7 +462,7 @@ describe("the Pod of a workload", () => {
         () => made(given),
         (error) => error instanceof BadWorkload && words.test(error.message),
       );
-      assert.ok(made({ ...given, site: { ...given.site, allowsHostMounts: true } }).pod);
+      assert.ok(made({ ...given, site: { ...given.site, isUnrestricted: true } }).pod);
     });
   }
 
@@ -495,7 +495,7 @@ describe("the Pod of a workload", () => {
   it("has no label of Berth's by a template, whatever the installation allows", () => {
     for (const key of ["berth.dev/part", "berth.dev/slot", "berth.dev/new", "app.kubernetes.io/name"])
       for (const field of ["labels", "annotations"])
-        for (const where of [{ labels: ["berth.dev/", key] }, { allowsHostMounts: true }]) {
+        for (const where of [{ labels: ["berth.dev/", key] }, { isUnrestricted: true }]) {
           if (field === "annotations" && key.startsWith("app.")) continue;
           const pod = { ...podNeeds, template: { metadata: { [field]: { [key]: "gateway" } } } };
           const message = `podTemplate.metadata.${field}: ${key} belongs to Berth`;
