@@ -5,6 +5,8 @@ import { describe, it } from "node:test";
 import { loadConfig, type Config } from "../../src/api/config.ts";
 import type { Workload } from "../../src/api/workload.ts";
 import { openRuntimes } from "../../src/runtimes/registry.ts";
+import { say, startDockerDaemon } from "../doubles/docker-daemon.ts";
+import { plainContainer } from "../support/container.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 function configOf(directory: string, settings: Readonly<Record<string, string>>): Config {
@@ -71,6 +73,24 @@ describe("an engine's variable from a file", () => {
       const [process] = await runtimes.observe(workload.slot);
       assert.equal(process?.exit?.message, `env.KEY: its file cannot be read: ${why}`);
     }
+  });
+
+  it("is no file of Berth's own in a container either", async () => {
+    await using directory = await tempDir();
+    await writeFile(join(directory.path, "token"), "t0ken");
+    await using daemon = await startDockerDaemon((asked, response) => {
+      if (asked.includes("/events")) response.writeHead(200).flushHeaders();
+      else if (asked.startsWith("GET /containers") || asked === "GET /networks") say(response, 200, []);
+      else say(response, asked.startsWith("POST") ? 201 : 200, { Id: "made", Components: [] });
+    });
+    const settings = { SVC_DOCKER_HOST: `unix://${daemon.path}`, SVC_RUNTIME: "docker" };
+    await using runtimes = await openRuntimes(configOf(directory.path, settings), "test", [], { env: {} });
+    const env = { KEY: { file: join(directory.path, "token") } };
+    await runtimes.ensure({ ...workload, runtime: "docker", env, container: plainContainer });
+    const [refused] = await runtimes.observe(workload.slot);
+    const why = "it is a file of Berth itself or of a service account";
+    assert.equal(refused?.exit?.message, `env.KEY: its file cannot be read: ${why}`);
+    assert.ok(!daemon.asked.includes("POST /containers/create"));
   });
 });
 

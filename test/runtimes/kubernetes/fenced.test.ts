@@ -146,8 +146,13 @@ it("the runtime of an operator asks whether it leads right before a Pod is made"
     await using runtime = await openPodRuntime(how);
     await assert.rejects(runtime.ensure({ ...workload, container: { ...llama, modelFiles: [] } }), refused);
   }
-  assert.deepEqual(
-    seen.filter((each) => !each.startsWith("GET")),
-    [],
-  );
+  const writes = (): readonly string[] => seen.filter((each) => !each.startsWith("GET"));
+  assert.deepEqual(writes(), []);
+
+  // The same runtime has the installation's places of secrets: the operator's files go into no Secret of a Pod.
+  isLost = false;
+  const secretsDir = join(directory.path, "secrets");
+  await using runtime = await openPodRuntime({ ...how, config: { ...config, secretsDir } });
+  await runtime.ensure({ ...workload, slot: "other", env: { KEY: { file: KUBECONFIG } }, container: llama });
+  assert.deepEqual(writes(), []);
 });
