@@ -7,7 +7,7 @@ import type { Addressing, Observed, ProcessStatus, Workload } from "../api/workl
 export interface RemoveOptions {
   /** Between TERM and KILL of the whole group or container. */
   readonly stopSeconds: number;
-  /** Aborting goes to KILL at once. */
+  /** Aborting goes to KILL at once. A Pod that was told its time before may have all of it. */
   readonly signal?: AbortSignal;
 }
 

@@ -13,8 +13,9 @@ const pollMs = 5000;
 const hurryMs = 1000;
 
 /**
- * Deletes the Pod: TERM, then KILL after `stopSeconds` or on abort. Resolves once the node has confirmed that nothing of
- * it runs. Rejects when `closing` aborts: the next operator continues.
+ * Deletes the Pod: TERM, then KILL after `stopSeconds`, or after a second where `signal` was aborted before. A later abort
+ * asks for the same, which the node's kubelet may not follow. Resolves once the node has confirmed that nothing of the Pod
+ * runs. Rejects when `closing` aborts: the next operator continues.
  */
 export async function endPod(
   view: PodView,
@@ -23,8 +24,9 @@ export async function endPod(
   closing: AbortSignal,
 ): Promise<void> {
   const { name, uid } = pod.metadata;
-  // 0 would remove the object alone, whatever its node does.
-  const graceSeconds = Math.max(1, Math.ceil(stopSeconds));
+  // 0 would remove the object alone, whatever its node does. The kubelet keeps the first grace period that it acts on, and
+  // takes a shorter one for a second only: https://github.com/kubernetes/kubernetes/issues/113606
+  const graceSeconds = signal?.aborted === true ? 1 : Math.max(1, Math.ceil(stopSeconds));
   const requestDeletion = async (gracePeriodSeconds: number): Promise<boolean> => {
     const body = { gracePeriodSeconds, preconditions: { uid }, propagationPolicy: "Background" };
     try {
@@ -49,7 +51,8 @@ export async function endPod(
   const waiting = AbortSignal.any([closing, ended.signal]);
   const endSoon = (): void => void requestDeletion(1).catch(() => undefined);
   signal?.addEventListener("abort", endSoon, { once: true });
-  if (signal?.aborted === true) endSoon();
+  // Aborted while the first deletion was on its way.
+  if (signal?.aborted === true && graceSeconds > 1) endSoon();
   const deadline = performance.now() + graceSeconds * 1000 + lateMs;
   try {
     check();
