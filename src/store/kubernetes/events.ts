@@ -16,22 +16,28 @@ const waitingLimit = 100;
 export interface Events {
   /** Tells of the slot's last transition, once. Never waits and never fails. */
   recordEvent(object: KubeObject, slot: PublishedSlot): void;
+  /** Warns the person who wrote the Slot of something that nobody can act on. Never waits and never fails. */
+  warn(object: KubeObject, reason: string, message: string): void;
   /** The slot is gone. */
   forget(slot: string): void;
 }
 
-/** Kubernetes Events of a Slot's transitions. The same words again count the same Event up. */
+interface Told {
+  readonly at: string;
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Kubernetes Events of a Slot's transitions, and warnings. The same words again count the same Event up. */
 export function openEvents(client: ApiClient, onError: (error: unknown) => void): Events {
   const writes = new Serial();
   const sentAt = new Map<string, string>();
   const counts = new Map<string, number>();
   let waiting = 0;
   const path = corePath("events", client.namespace);
-  const write = async ({ meta }: KubeObject, slot: PublishedSlot): Promise<void> => {
-    const last = slot.status.transitions.at(-1);
-    if (last === undefined) return;
-    const { at, from, to, reason, message } = last;
-    const name = `${meta.name}.${sha256([meta.uid, from, to, reason, message].join("\n")).slice(0, 16)}`;
+  const write = async ({ meta }: KubeObject, { at, type, reason, message }: Told): Promise<void> => {
+    const name = `${meta.name}.${sha256([meta.uid, reason, message].join("\n")).slice(0, 16)}`;
     const involvedObject = { apiVersion, kind: "Slot", name: meta.name, namespace: client.namespace, uid: meta.uid };
     const lastTimestamp = wholeSeconds(at);
     const event = {
@@ -40,8 +46,8 @@ export function openEvents(client: ApiClient, onError: (error: unknown) => void)
       metadata: { name, labels: managed },
       involvedObject,
       reason,
-      message: `${from} → ${to}: ${message}`.slice(0, 1000),
-      type: to === "error" ? "Warning" : "Normal",
+      message: message.slice(0, 1000),
+      type,
       source: { component: fieldManager },
       firstTimestamp: wholeSeconds(at),
       lastTimestamp,
@@ -63,7 +69,17 @@ export function openEvents(client: ApiClient, onError: (error: unknown) => void)
     const [oldest] = counts.keys();
     if (counts.size > 10 * waitingLimit && oldest !== undefined) counts.delete(oldest);
   };
+  const tell = (object: KubeObject, told: Told): void => {
+    waiting += 1;
+    void writes
+      .run(() => write(object, told))
+      .catch(onError)
+      .finally(() => (waiting -= 1));
+  };
   return {
+    warn(object, reason, message) {
+      if (waiting < waitingLimit) tell(object, { at: new Date().toISOString(), type: "Warning", reason, message });
+    },
     recordEvent(object, slot) {
       const last = slot.status.transitions.at(-1);
       if (last === undefined || sentAt.get(slot.name) === last.at || waiting >= waitingLimit) return;
@@ -71,11 +87,9 @@ export function openEvents(client: ApiClient, onError: (error: unknown) => void)
       sentAt.set(slot.name, last.at);
       // An earlier operator has sent the events of the states that it published.
       if (isFirst && last.at < startedAt) return;
-      waiting += 1;
-      void writes
-        .run(() => write(object, slot))
-        .catch(onError)
-        .finally(() => (waiting -= 1));
+      const { at, from, to, reason, message } = last;
+      const type = to === "error" ? "Warning" : "Normal";
+      tell(object, { at, type, reason, message: `${from} → ${to}: ${message}` });
     },
     forget: (slot) => void sentAt.delete(slot),
   };

@@ -18,6 +18,7 @@ import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "..
 import { LeadershipLost } from "../store.ts";
 import { openCluster, type OpenClient } from "./cluster.ts";
 import { openDemandLeases } from "./demand.ts";
+import { openEvents } from "./events.ts";
 import { openFinalizers } from "./finalizers.ts";
 import { recordOf, type LeaderLease } from "./leadership.ts";
 import { operatorLease } from "./names.ts";
@@ -58,12 +59,14 @@ export async function openClusterLeaderStore(
       onError,
     }),
   );
+  const events = openEvents(client, onError);
   const publisher = stack.use(
     await openObjectPublisher({
       client,
       lease,
       source,
       finalizers,
+      events,
       maps,
       secrets: cluster.bearers,
       onUnknown: options.onUnknown,
@@ -128,7 +131,14 @@ export async function openClusterLeaderStore(
             watch: (onChange) => changed.add(onChange),
           },
           maps,
-          { names: () => source.objects("Slot").map(({ meta }) => meta.name), onError },
+          {
+            names: () => source.objects("Slot").map(({ meta }) => meta.name),
+            onBadText(object, error) {
+              onError(error);
+              events.warn(object, "BadAnnotation", error.message);
+            },
+            onError,
+          },
         ),
       );
       const groups = parts.use(await openGroupStore(maps));

@@ -10,7 +10,7 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import type { Documents, OpenDocuments } from "../documents.ts";
 import type { Publisher } from "../store.ts";
-import { openEvents } from "./events.ts";
+import type { Events } from "./events.ts";
 import type { Finalizers } from "./finalizers.ts";
 import type { LeaderLease } from "./leadership.ts";
 import { collectionOf, fieldManager } from "./names.ts";
@@ -31,6 +31,7 @@ export interface PublisherOptions {
   readonly lease: LeaderLease;
   readonly source: ObjectSource;
   readonly finalizers: Finalizers;
+  readonly events: Events;
   readonly maps: OpenDocuments;
   readonly secrets: OpenDocuments;
   readonly onUnknown: OnUnknown;
@@ -55,8 +56,7 @@ export interface ObjectPublisher extends Publisher, AsyncDisposable {
 
 /** The operator's writer: the status of each object, and ConfigMaps for what has no object. */
 export async function openObjectPublisher(options: PublisherOptions): Promise<ObjectPublisher> {
-  const { client, lease, source, finalizers, onError } = options;
-  const events = openEvents(client, onError);
+  const { client, lease, source, finalizers, events, onError } = options;
   const report = once(options.onUnknown);
   const nothing = (): void => undefined;
   const readSlot = (value: unknown): PublishedSlot | undefined => readPublishedSlot(value, (what) => report(what));

@@ -1,4 +1,5 @@
-import { slotRequestSchema, type RequestKind, type SlotRequest } from "../../api/status.ts";
+import { didYouMean, nearest } from "../../api/nearest.ts";
+import { requestKinds, slotRequestSchema, type RequestKind, type SlotRequest } from "../../api/status.ts";
 import { sha256 } from "../../lib/canonical.ts";
 import type { KubeObject } from "../../lib/kubernetes/object.ts";
 import { parseJson } from "../../lib/json.ts";
@@ -16,10 +17,20 @@ export const generationOf = (kind: RequestKind): string => `${annotationOf(kind)
 
 /** What a person wrote names nothing that could be done, or was written for another generation of the object. */
 export class BadRequestText extends Error {
-  constructor(slot: string, kind: RequestKind, why: string) {
-    super(`the annotation ${annotationOf(kind)} of ${objectName("Slot", slot)} is no request: ${why}`);
+  constructor(slot: string, annotation: string, why: string) {
+    super(`the annotation ${annotation} of ${objectName("Slot", slot)} is no request${why}`);
     this.name = "BadRequestText";
   }
+}
+
+const known: ReadonlySet<string> = new Set(
+  requestKinds.flatMap((kind) => [annotationOf(kind), acceptedOf(kind), generationOf(kind)]),
+);
+
+/** The annotations of Berth's own prefix that name no request, as a misspelt one. */
+export function unknownIn({ meta: { name, annotations } }: KubeObject): readonly BadRequestText[] {
+  const unknown = Object.keys(annotations).filter((key) => key.startsWith(requestPrefix) && !known.has(key));
+  return unknown.map((key) => new BadRequestText(name, key, didYouMean(nearest(key, known))));
 }
 
 /** The request in force; undefined without one, and for a person's text that is not accepted yet. */
@@ -49,7 +60,11 @@ export function newRequest(object: KubeObject, kind: RequestKind): SlotRequest |
   if (isAccepted(object, kind, token)) return undefined;
   const seen = annotations[generationOf(kind)];
   if (seen !== undefined && seen !== String(generation))
-    throw new BadRequestText(slot, kind, `it is for generation ${seen.slice(0, 20)}, and the object has ${generation}`);
+    throw new BadRequestText(
+      slot,
+      annotationOf(kind),
+      `: it is for generation ${seen.slice(0, 20)}, and the object has ${generation}`,
+    );
   const judged = judgeSpec("Slot", slot, object.value["spec"] ?? {});
   // Its hash would be that of no spec: the request is accepted once the spec can be read.
   if (!judged.isWellFormed) return undefined;
@@ -59,7 +74,8 @@ export function newRequest(object: KubeObject, kind: RequestKind): SlotRequest |
   const specModel = "model" in spec ? spec.model.default : undefined;
   const swap = { ...request, model: text.trim(), ...(specModel === undefined ? {} : { specModel }) };
   const read = slotRequestSchema.safeParse(swap).data;
-  if (read === undefined) throw new BadRequestText(slot, kind, `"${text.slice(0, 100)}" is not a model's name`);
+  if (read === undefined)
+    throw new BadRequestText(slot, annotationOf(kind), `: "${text.slice(0, 100)}" is not a model's name`);
   return read;
 }
 

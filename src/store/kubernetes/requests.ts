@@ -6,7 +6,7 @@ import type { KubeObject } from "../../lib/kubernetes/object.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { OpenDocuments } from "../documents.ts";
 import { LeadershipLost, type RequestStore } from "../store.ts";
-import { collectionOf } from "./names.ts";
+import { collectionOf, requestPrefix } from "./names.ts";
 import {
   acceptedOf,
   annotationOf,
@@ -15,6 +15,7 @@ import {
   newRequest,
   requestIn,
   staleIn,
+  unknownIn,
   writtenIn,
 } from "./request-texts.ts";
 
@@ -27,6 +28,8 @@ export interface SlotObjects {
 /** Of the operator, which alone accepts what people write. */
 export interface Acceptance {
   readonly names: () => readonly string[];
+  /** Nobody can act on an annotation of that object. */
+  readonly onBadText: (object: KubeObject, error: BadRequestText) => void;
   readonly onError: (error: unknown) => void;
 }
 
@@ -56,8 +59,8 @@ export async function openRequests(
   /** Slots whose texts are being accepted; true: they have changed meanwhile. */
   const accepting = new Map<string, boolean>();
   const timers = new Set<NodeJS.Timeout>();
-  /** By slot and kind, what was said of a text that nobody can act on: it is said once. */
-  const refused = new Map<string, string>();
+  /** By slot, what was said of texts that nobody can act on: it is said once. */
+  const refused = new Map<string, string[]>();
   let isClosed = false;
 
   /** `value` null: a removal. Refused where the object is another by now, or has changed unless `isBlind`. */
@@ -71,6 +74,15 @@ export async function openRequests(
     slots.note(await client.request("GET", `${collectionOf("Slot", client.namespace)}/${slot}`));
 
   const acceptTexts = async (name: string): Promise<void> => {
+    const before = refused.get(name) ?? [];
+    const now: string[] = [];
+    refused.set(name, now);
+    const refuse = (object: KubeObject, error: BadRequestText): void => {
+      now.push(error.message);
+      if (!before.includes(error.message)) acceptance?.onBadText(object, error);
+    };
+    const found = slots.get(name);
+    if (found !== undefined) for (const error of unknownIn(found)) refuse(found, error);
     for (const kind of requestKinds) {
       const object = slots.get(name);
       if (object === undefined || object.meta.isDeleted) return;
@@ -82,9 +94,7 @@ export async function openRequests(
         else if (staleIn(object, kind)) await annotate(object, acceptedOf(kind), null, true);
       } catch (error) {
         if (!(error instanceof BadRequestText)) throw error;
-        const key = `${name}.${kind}`;
-        if (refused.get(key) !== error.message) acceptance?.onError(error);
-        refused.set(key, error.message);
+        refuse(object, error);
       }
     }
   };
@@ -120,11 +130,12 @@ export async function openRequests(
       const keys = requestKinds.flatMap((kind) => [annotationOf(kind), acceptedOf(kind)]);
       const now = meta && canonicalJson([meta.uid, ...keys.map((key) => meta.annotations[key])]);
       // Also after a change of the spec, without which nothing could be accepted.
-      if (meta !== undefined && keys.some((key) => key in meta.annotations)) accept(name);
+      if (meta !== undefined && Object.keys(meta.annotations).some((key) => key.startsWith(requestPrefix)))
+        accept(name);
       if (last.get(name) === now) continue;
       if (now === undefined) {
         last.delete(name);
-        for (const kind of requestKinds) refused.delete(`${name}.${kind}`);
+        refused.delete(name);
       } else last.set(name, now);
       subscribers.notify(name);
     }

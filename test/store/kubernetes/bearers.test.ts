@@ -4,6 +4,7 @@ import { apiVersion } from "../../../src/api/names.ts";
 import type { PublishedSlot } from "../../../src/api/status.ts";
 import { followSlots, openCluster } from "../../../src/store/kubernetes/cluster.ts";
 import { openPublishedObjects } from "../../../src/store/kubernetes/published.ts";
+import { openEvents } from "../../../src/store/kubernetes/events.ts";
 import { openObjectPublisher, type ObjectPublisher } from "../../../src/store/kubernetes/publisher.ts";
 import { ObjectSource } from "../../../src/store/kubernetes/source.ts";
 import type { PublishedStore } from "../../../src/store/store.ts";
@@ -42,6 +43,7 @@ async function operator(api: ApiDouble): Promise<Part<ObjectPublisher>> {
       lease,
       source,
       finalizers: { ...finalizers, [Symbol.dispose]: nothing },
+      events: openEvents(api, onError),
       maps: cluster.maps,
       secrets: cluster.bearers,
       onUnknown: nothing,

@@ -46,4 +46,8 @@ it("the count of an Event goes on with the next operator", async () => {
     await until(`count ${seen}`, () => counts()[0] === seen);
   }
   assert.deepEqual([counts(), errors], [[5], []]);
+  api.before = () => undefined;
+  openEvents(api, (error) => void errors.push(error)).warn(object, "BadAnnotation", "no request");
+  await until("a warning of its own", () => names.size === 2);
+  assert.partialDeepStrictEqual(api.get(`${path}/${[...names][1]}`), { type: "Warning", reason: "BadAnnotation" });
 });

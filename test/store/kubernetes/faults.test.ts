@@ -9,6 +9,7 @@ import { openCluster, followSlots } from "../../../src/store/kubernetes/cluster.
 import { openDemandLease, openDemandLeases } from "../../../src/store/kubernetes/demand.ts";
 import { openOtherLeases } from "../../../src/store/kubernetes/other-leases.ts";
 import { openPublishedObjects } from "../../../src/store/kubernetes/published.ts";
+import { openEvents } from "../../../src/store/kubernetes/events.ts";
 import { openObjectPublisher, type ObjectPublisher } from "../../../src/store/kubernetes/publisher.ts";
 import { ObjectSource } from "../../../src/store/kubernetes/source.ts";
 import { objectWriter } from "../../../src/store/kubernetes/writer.ts";
@@ -216,6 +217,7 @@ async function openOperator(api: ApiDouble): Promise<Operator> {
         remove: async () => undefined,
         [Symbol.dispose]: nothing,
       },
+      events: openEvents(api, nothing),
       maps: cluster.maps,
       secrets: cluster.bearers,
       onUnknown: nothing,

@@ -45,7 +45,9 @@ async function operator(api: ApiDouble): Promise<Operator> {
     watch: (onChange: (names: readonly string[]) => void) => changed.add(onChange),
   };
   const names = (): readonly string[] => source.objects("Slot").map(({ meta }) => meta.name);
-  const requests = stack.use(await openRequests(api, slots, cluster.maps, { names, onError }));
+  const requests = stack.use(
+    await openRequests(api, slots, cluster.maps, { names, onBadText: (_object, error) => onError(error), onError }),
+  );
   await until("every watch is open", () => source.isCurrent);
   const owned = stack.move();
   const kinds = (): readonly RequestKind[] => requests.list("a").map(({ kind }) => kind);
@@ -158,15 +160,18 @@ it("a request of the API takes the place of a person's", async () => {
   assert.deepEqual(models(), ["third"]);
 });
 
-it("a text that names no model is said once, with its place", async () => {
+it("a text that names no model, and an annotation that names no request, are said once, with their place", async () => {
   using api = new ApiDouble();
   await using site = await operator(api);
-  annotate(api, { "berth.dev/swap-model": "no model!", "berth.dev/load": "1" });
+  annotate(api, { "berth.dev/swap-model": "no model!", "berth.dev/load": "1", "berth.dev/retsart": "1" });
   await until("the other text is accepted", () => site.kinds().length === 1);
   annotate(api, { "berth.dev/load": "2" });
   await until("the next text is accepted", () => site.requests.list("a").length === 1);
   const place = "the annotation berth.dev/swap-model of slots.berth.dev/a";
-  assert.deepEqual(site.errors, [`BadRequestText: ${place} is no request: "no model!" is not a model's name`]);
+  assert.deepEqual(site.errors, [
+    "BadRequestText: the annotation berth.dev/retsart of slots.berth.dev/a is no request; did you mean berth.dev/restart?",
+    `BadRequestText: ${place} is no request: "no model!" is not a model's name`,
+  ]);
 });
 
 it("a text is accepted once the API server takes the write", { timeout: 20_000 }, async () => {
