@@ -4,10 +4,12 @@
  */
 const sentences: Readonly<Record<string, string>> = {
   ChecksumMismatch: "its model has another checksum than it should",
+  Evicted: "its node has evicted its engine",
   Exited: "its engine exited",
   GroupFull: "its group has no place for it",
   FetchFailed: "its model could not be fetched",
   ImageNotFound: "its container image does not exist",
+  Initializing: "an init container of its Pod keeps failing",
   InvalidSpec: "its manifest is not valid",
   LicenseNotAccepted: "the licence of its model was not accepted yet",
   ModelFileMissing: "its model's file is missing",
@@ -22,16 +24,21 @@ const sentences: Readonly<Record<string, string>> = {
   NoRuntime: "there is no runtime for its engine here",
   NoSecret: "a secret that it needs is missing",
   NoSpace: "there is no disk space for it",
+  NodeLost: "the node of its Pod is lost",
+  NotAdmitted: "its node has not admitted its Pod",
   NotListening: "its engine no longer accepts connections",
   NotAModel: "its model's file is no model",
   OOMKilled: "its engine needed more memory than the machine has",
   OutOfMemory: "its engine needed more memory than the machine has",
+  PodDeleted: "its Pod was deleted",
   PortInUse: "another process has its port",
+  Preempted: "its Pod had to make room for another of higher priority",
   ProjectorNotFound: "its projector is not known",
   PullFailed: "its files could not be fetched",
   Restarted: "its engine was restarted from outside",
   RuntimeUnavailable: "the runtime of its engine does not answer",
   SizeMismatch: "its model has another size than it should",
+  SchedulingGated: "its Pod waits behind a scheduling gate",
   Signalled: "its engine was ended by a signal",
   SourceNotFound: "its model is not where its source says",
   SourceRefused: "its model's source may not be fetched from",
@@ -41,6 +48,7 @@ const sentences: Readonly<Record<string, string>> = {
   Unauthorized: "its files could not be fetched without credentials",
   Unhealthy: "its engine fails its health checks",
   Unreadable: "its model's file cannot be read",
+  Unschedulable: "no node of the cluster takes its Pod",
   UnsupportedSource: "its model's source is not supported",
   Vanished: "its engine is gone",
   WarmUpRefused: "its engine refuses the first request",
@@ -50,7 +58,5 @@ const sentences: Readonly<Record<string, string>> = {
 
 /** The sentence for a reason, without the slot's name. */
 export function failureMessage(reason: string): string {
-  return Object.hasOwn(sentences, reason) ? (sentences[reason] ?? unnamed) : unnamed;
+  return (Object.hasOwn(sentences, reason) ? sentences[reason] : undefined) ?? `the reason is ${reason}`;
 }
-
-const unnamed = "its status names the cause";

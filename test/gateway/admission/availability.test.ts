@@ -200,11 +200,16 @@ describe("availabilityOf", () => {
       next_retry_at: inMs(4000),
     });
     const { status } = failing(1, 4000);
-    const lastError = { reason: "NobodyKnows", message: "/root/x said boom", time: inMs(0) };
-    const slot = slotOf({ state: "error", status: { ...status, lastError } });
-    const other = availabilityOf(slot, "main", { operator: "live", now });
-    assert.ok(other.kind !== "open");
-    assert.equal(other.failure.message, "slot primary has failed: its status names the cause");
+    for (const [reason, why] of [
+      ["NobodyKnows", "the reason is NobodyKnows"],
+      ["Unschedulable", "no node of the cluster takes its Pod"],
+    ] as const) {
+      const lastError = { reason, message: "/root/x said boom", time: inMs(0) };
+      const slot = slotOf({ state: "error", status: { ...status, lastError } });
+      const other = availabilityOf(slot, "main", { operator: "live", now });
+      assert.ok(other.kind !== "open");
+      assert.equal(other.failure.message, `slot primary has failed: ${why}`);
+    }
   });
 });
 
