@@ -38,7 +38,7 @@ const object = z.looseObject({});
 const objects = z.array(object);
 
 const part = {
-  replicas: z.int().min(0).max(100),
+  replicas: z.int().min(1).max(100),
   env: objects,
   resources: object,
   podLabels: texts,

@@ -37,8 +37,7 @@ test("the documented upgrade takes the chart of the next version, keeps values, 
   await using plane = await sharedPlane();
   await using directory = await tempDir();
   const namespace = await plane.namespace();
-  const none = { replicas: 0 };
-  const values = { crds: { upgrade: false }, gateway: none, operator: none, service: { port: 8090 } };
+  const values = { crds: { upgrade: false }, service: { port: 8090 } };
   const said = await helm(plane, ["install", "berth", chartDirectory, "-n", namespace], values);
   const options = keeping(said);
   assert.deepEqual(keeping(await readFile(page, "utf8")), options, "docs/kubernetes.md has the option of the NOTES");
