@@ -38,6 +38,24 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([site.state("a"), pods.running("a")], ["offline", []]);
   });
 
+  it("counts no restart while an engine's image does not come, and the first one after it has", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    Object.assign(pods.manner("a"), { cannotStart: true, refusedFor: "PullFailed" });
+    await site.start();
+    site.source.save("a", { ...image, runtime: "kubernetes" });
+    await site.advance(30);
+    const counts = (): readonly unknown[] => [site.state("a"), site.slot("a").status.restarts];
+    assert.ok(site.slot("a").status.failures > 2);
+    assert.deepEqual(counts(), ["error", 0]);
+    pods.manner("a").cannotStart = false;
+    await site.advance(60);
+    assert.deepEqual(counts(), ["ready", 0]);
+    pods.kill("a");
+    await site.advance(60);
+    assert.deepEqual(counts(), ["ready", 1]);
+  });
+
   it("keeps its slot in service while it is unreachable, and starts nothing elsewhere meanwhile", async () => {
     const { site, pods } = siteWithPods();
     await using _site = site;

@@ -15,7 +15,7 @@ import { computeClaims, reportOf } from "../observe/compute.ts";
 import type { Backoff } from "../plan/backoff.ts";
 import { failuresInForce } from "../plan/facts.ts";
 import { isReplacing } from "../plan/growth.ts";
-import { processInput } from "../plan/processes.ts";
+import { processInput, type ProcessInput } from "../plan/processes.ts";
 import { failuresOf } from "./failures.ts";
 import type { Outcome } from "./outcome.ts";
 import { onRequestStatus, unknownRefsMessage } from "./on-request.ts";
@@ -39,8 +39,7 @@ export function summarise(input: SlotInput, decision: Decision, outcome: Outcome
   const isLoaded = state === "ready";
   const running = outcome.observed.filter(({ phase }) => phase === "running").toSorted(compareProcesses);
   const processes = running.map((process) => processStatus(process, input, decision, outcome));
-  // Starts after a failure; the others were requested.
-  const restarted = outcome.started.filter((process) => failuresInForce(processInput(input, process)) > 0).length;
+  const restarted = outcome.started.filter((process) => isRestart(processInput(input, process))).length;
   const restarts = before.restarts + restarted;
   const readySince = isLoaded ? (before.readySince ?? input.now.toISOString()) : undefined;
   const idle = idleSince(input);
@@ -95,6 +94,14 @@ export function summarise(input: SlotInput, decision: Decision, outcome: Outcome
     plan: planOf(decision),
     ...bearersOf(running),
   };
+}
+
+/** The failures of an engine whose image never came: no program of it has begun. */
+const imageReasons: ReadonlySet<string> = new Set(["ImageNotFound", "PullFailed", "Unauthorized", "WrongPlatform"]);
+
+/** Whether a start follows the failure of an engine that had begun; other starts were requested, or are the first. */
+function isRestart(input: ProcessInput): boolean {
+  return failuresInForce(input) > 0 && !imageReasons.has(input.before?.status.lastError?.reason ?? "");
 }
 
 function planOf({ reason, message, steps }: Decision): Plan {
