@@ -138,7 +138,7 @@ function rootSchema(kind: Kind, resource: Resource): Node {
 function statusSchema(kind: Kind): Node {
   const schema = kind === "Slot" ? slotStatusSchema : objectStatusSchema;
   const status = structural(readSchema(schema, "output"), { kind, path: "status", isBounded: false });
-  const record = { type: "object", description: fieldWords["status.record"], [preserves]: true };
+  const record = { type: "string", description: fieldWords["status.record"] };
   return {
     ...status,
     "x-kubernetes-map-type": "atomic",

@@ -8,7 +8,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   "spec.auth.valueFrom": "Where the secret is",
   status: "The state that the operator observed, written by the operator alone",
   "status.observedGeneration": "The metadata.generation that this status describes",
-  "status.record": "Spec in force, plan and revision, for gateways and for the next operator",
+  "status.record": "Spec in force, plan and revision as JSON, for gateways and for the next operator",
   "status.state": "offline, pulling, starting, warming, ready, serving, idle, unloading or error",
   "status.conditions": "Ready, Available, Reconciling, Stalled and more facts, each with a reason and a message",
   "status.conditions[].type": "What the condition is about",

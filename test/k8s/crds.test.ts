@@ -165,7 +165,7 @@ describe("a real API server with the CRDs", () => {
       aliases: ["x"],
     };
     for (const status of [full, emptyStatus, full]) {
-      const record = { revision: 1, spec: { env: status === full ? { A: "b" } : {} } };
+      const record = JSON.stringify({ revision: 1, spec: { env: status === full ? { A: "b" } : {} } });
       const { status: stored } = await apply("Slot", "status", { status: { ...status, record } }, "/status");
       assert.deepEqual(stored, { ...status, record });
     }

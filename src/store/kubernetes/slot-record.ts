@@ -2,6 +2,7 @@ import { readPublishedSlot, type OnUnknown } from "../../api/published-slot.ts";
 import { slotSpecSchema } from "../../api/slot.ts";
 import { emptyStatus, publishedSlotSchema, type PublishedSlot } from "../../api/status.ts";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
+import { parseJson } from "../../lib/json.ts";
 import type { KubeObject } from "../../lib/kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 
@@ -9,16 +10,17 @@ import { isRecord } from "../../lib/record.ts";
 export type Bearers = Pick<PublishedSlot, "bearers" | "bearerList">;
 
 /**
- * A published slot as the status of its object: the slot's own status, and beside it the record of everything else.
- * `bearersHash` ties it to the version of its bearers, which come by another watch.
+ * A published slot as the status of its object: the slot's own status, and beside it the record of everything else, as
+ * one line of JSON: a person who reads the status sees the spec once. The spec in force is in it, since an edit may have
+ * replaced that of the object. `bearersHash` ties it to the version of its bearers, which come by another watch.
  */
 export function statusOf(slot: PublishedSlot): Readonly<Record<string, unknown>> {
   const { name: _name, status, bearers, bearerList, ...record } = slot;
-  return { ...status, record: { ...record, ...bearersHash({ bearers, bearerList }) } };
+  return { ...status, record: JSON.stringify({ ...record, ...bearersHash({ bearers, bearerList }) }) };
 }
 
-export function hasRecord(object: KubeObject): boolean {
-  return recordIn(object) !== undefined;
+export function hasRecord({ value: { status } }: KubeObject): boolean {
+  return isRecord(status) && typeof status["record"] === "string";
 }
 
 /** Without a record, which gateways would read: its engines may run, and whoever operates must see to their end. */
@@ -34,7 +36,7 @@ export function isHidden(object: KubeObject): boolean {
 export function withoutState({ status, ...rest }: KubeObject["value"]): KubeObject["value"] {
   if (!isRecord(status)) return rest;
   const { handledRequests, state, record } = status;
-  return { ...rest, status: { handledRequests, ...(isRecord(record) ? { record: {} } : { state }) } };
+  return { ...rest, status: { handledRequests, ...(typeof record === "string" ? { record: "" } : { state }) } };
 }
 
 /**
@@ -80,7 +82,9 @@ export function lastPublishedOf(
 }
 
 function recordIn({ value: { status } }: KubeObject): Readonly<Record<string, unknown>> | undefined {
-  return isRecord(status) && isRecord(status["record"]) ? status["record"] : undefined;
+  const text = isRecord(status) ? status["record"] : undefined;
+  const record = typeof text === "string" ? parseJson(text) : undefined;
+  return isRecord(record) ? record : undefined;
 }
 
 function readSlot(object: KubeObject, bearers: Bearers, onUnknown: OnUnknown): PublishedSlot | undefined {

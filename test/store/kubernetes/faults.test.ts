@@ -275,6 +275,8 @@ describe("the operator's writer of states", () => {
     held.resolve();
     await Promise.all([first, later]);
     assert.equal(count, 2);
-    assert.partialDeepStrictEqual(api.get(`${slots}/a`)?.["status"], { record: { revision: 2 } });
+    const status = api.get(`${slots}/a`)?.["status"];
+    // One line of a description: the record repeats the spec.
+    assert.match(isRecord(status) ? String(status["record"]) : "", /^\{.*"revision":2,.*\}$/);
   });
 });

@@ -190,7 +190,7 @@ describe("the finalizer of a Slot", () => {
       if (method === "GET" && path === namespacePath) checks += 1;
       if (method !== "PATCH" || path !== `${slots}/a`) return;
       attempts += 1;
-      api.put(path, { ...api.get(path), status: { record: {} } });
+      api.put(path, { ...api.get(path), status: { record: "{}" } });
     };
     api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata, spec });
     await until("its removal was tried", () => attempts > 0 && checks > 1);
