@@ -85,12 +85,15 @@ function pendingOf({ metadata, spec, status }: Pod): Pending | undefined {
     const message = `its init container ${starter.name} has not ended yet${why === "" ? "" : `: ${why}`}`;
     return { reason: "Initializing", message, isStuck: starter.restartCount > 0 };
   }
+  const more = `kubectl describe pod ${metadata.name} shows more`;
   // The node has made the Pod's network and volumes: what is left is the image.
   if (condition("PodReadyToStartContainers")?.status === "True") {
     const image = spec.containers.find(({ name }) => name === engineContainer)?.image ?? "";
-    return { reason: "Pulling", message: `node ${spec.nodeName} fetches the image ${image}`, isStuck: false };
+    // The kubelet tells of no progress, and of a registry that does not answer only after minutes.
+    const message = `node ${spec.nodeName} fetches the image ${image}; ${more}`;
+    return { reason: "Pulling", message, isStuck: false };
   }
-  const message = `node ${spec.nodeName} prepares its volumes and network; kubectl describe pod ${metadata.name} shows more`;
+  const message = `node ${spec.nodeName} prepares its volumes and network; ${more}`;
   return { reason: "Preparing", message, isStuck: false };
 }
 

@@ -157,7 +157,7 @@ describe("an engine that has not begun", () => {
       },
       "Pulling",
       false,
-      /^node nas fetches the image registry\.lan\/llama:b1$/,
+      /^node nas fetches the image registry\.lan\/llama:b1; kubectl describe pod berth-primary-main-0 shows more$/,
     ],
     [
       "waits for a Secret",
