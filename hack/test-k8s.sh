@@ -32,7 +32,9 @@ if [ "${1:-}" != inside ]; then
   BERTH_TEST_KUBE=$(hack/kube.sh)
   BERTH_TEST_HELM=${BERTH_TEST_HELM:-$BERTH_TEST_KUBE/helm}
   [ -x "$BERTH_TEST_HELM" ] || fail "no helm at $BERTH_TEST_HELM; BERTH_TEST_HELM names another"
-  export BERTH_TEST_KUBE BERTH_TEST_HELM
+  BERTH_TEST_HELM4=${BERTH_TEST_HELM4:-$BERTH_TEST_KUBE/helm4}
+  [ -x "$BERTH_TEST_HELM4" ] || fail "no helm 4 at $BERTH_TEST_HELM4; BERTH_TEST_HELM4 names another"
+  export BERTH_TEST_KUBE BERTH_TEST_HELM BERTH_TEST_HELM4
   exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" inside "$@"
 fi
 shift

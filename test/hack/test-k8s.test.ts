@@ -113,7 +113,8 @@ describe("make test-k8s", () => {
       code: 1,
       text: "make test-k8s: no helm at /kube/helm; BERTH_TEST_HELM names another\n",
     });
-    assert.deepEqual(await run({ isInside: false, env: { BERTH_TEST_HELM: "/bin/true" } }), {
+    const env = { BERTH_TEST_HELM: "/bin/true", BERTH_TEST_HELM4: "/bin/true" };
+    assert.deepEqual(await run({ isInside: false, env }), {
       code: 0,
       text: "unshared\n",
     });

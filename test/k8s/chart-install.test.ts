@@ -78,6 +78,8 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
     llamaImage,
     modelStorage: { storageClass, size: "1Gi" },
     slots: { primary: { model: { default: "tiny" } } },
+    // No slot needs it: nobody fetches it, and nothing waits for it.
+    models: { far: { source: "hf://owner/repo/far.gguf" } },
     // The Job gives each of its waits a third, and may go on without an engine that a slow machine ends late.
     uninstall: { seconds: 360 },
   };
@@ -206,5 +208,21 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
     assert.match(await kubectl("get", "pvc"), /berth-models +Bound/);
     await kubectl("delete", "slots.berth.dev/own", "--timeout=180s");
     await until("its Pod goes with it", async () => (await kubectl("get", "pods", "-o", "name")) === "");
+  });
+
+  await t.test("Helm 4 waits for every resource as well, at an installation and an upgrade", async () => {
+    const helm4 = async (args: readonly string[], given?: object): Promise<string> =>
+      await helm(cluster, args, given, "BERTH_TEST_HELM4");
+    await helm4(["install", ...release], values);
+    // No wait of ours: Helm 4 has waited for the Slot itself.
+    assert.match(await chat(), /^200 .*"content"/);
+    const before = await engine();
+    await helm4(["upgrade", ...release], { ...values, slots: { ...values.slots, paused: { enabled: false } } });
+    assert.equal(await engine(), before);
+    assert.match(await kubectl("get", "slots.berth.dev/paused"), /paused/);
+    assert.match(await kubectl("get", "models.berth.dev/far", "-o", "jsonpath={.status.conditions}"), /NotFetched/);
+    await helm4(["uninstall", "berth", "-n", namespace, "--wait", limit]);
+    assert.equal(await kubectl("get", "slots.berth.dev", "-o", "name"), "");
+    assert.equal(await kubectl("get", "pods", "-l", "berth.dev/slot", "-o", "name"), "");
   });
 });

@@ -10,10 +10,11 @@ export async function helm(
   plane: Pick<ApiServer, "directory" | "kubeconfig">,
   args: readonly string[],
   values?: object,
+  variable: "BERTH_TEST_HELM" | "BERTH_TEST_HELM4" = "BERTH_TEST_HELM",
 ): Promise<string> {
-  const program = process.env["BERTH_TEST_HELM"];
+  const program = process.env[variable];
   if (program === undefined)
-    throw new Error("run this by `make test-k8s`, or set BERTH_TEST_HELM=$(hack/kube.sh)/helm");
+    throw new Error(`run this by \`make test-k8s\`, or set ${variable} to helm or helm4 in $(hack/kube.sh)`);
   const home = join(plane.directory, "helm");
   const env = { ...process.env, HOME: home, HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home, HELM_DATA_HOME: home };
   const given = values === undefined ? [] : ["--values", "-"];
