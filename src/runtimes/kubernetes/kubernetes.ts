@@ -56,7 +56,7 @@ class KubernetesRuntime implements Runtime {
   readonly #removed = new Set<string>();
   /** The first end of each Pod that was seen: the kubelet starts its container again and again. */
   readonly #firstEnds = new PodMemory<NonNullable<Observed["exit"]>>();
-  /** The state of each Pod when it was first seen and taken over. */
+  /** The restarts of each Pod that are taken over. */
   readonly #adopted = new PodMemory<number>();
   readonly #closing = new AbortController();
 
@@ -179,7 +179,7 @@ class KubernetesRuntime implements Runtime {
     const { uid } = pod.metadata;
     const exit = this.#firstEnds.get(pod);
     const bearer = exit === undefined ? await this.#secrets.bearerOf(pod) : undefined;
-    const adopted = this.#adopted.get(pod) ?? adoptedRestarts(pod);
+    const adopted = adoptedRestarts(pod, this.#adopted.get(pod));
     this.#adopted.set(pod, adopted);
     const seen = observedOf(pod, {
       isBeingRemoved: this.#removed.has(uid),

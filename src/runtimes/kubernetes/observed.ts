@@ -1,5 +1,5 @@
 import type { Observed, Pending } from "../../api/workload.ts";
-import { exitOf } from "./pod-exit.ts";
+import { exitOf, isLost } from "./pod-exit.ts";
 import type { ContainerStatus, Pod } from "./pod-object.ts";
 import { engineContainer } from "./pod.ts";
 
@@ -10,17 +10,19 @@ export interface Seen {
   readonly bearer?: string;
   /** The end that was seen first: a container that the kubelet starts again and again has many. */
   readonly exit?: Observed["exit"];
-  /** The engine's restarts before this operator first saw the Pod, where its container ran then. */
+  /** The engine's restarts that the operator takes over, as `adoptedRestarts` counts them. */
   readonly adopted?: number;
 }
 
 /**
- * The restarts that a Pod had when an operator first saw it, which it takes over with the container that runs: after a boot
- * of the node the kubelet has started every container again, and to replace the Pod would load its model a second time.
+ * The restarts that an operator takes over with the container that runs: those from before it first saw the Pod (`known`
+ * undefined), and each after a boot of the node. The kubelet has started every container again by then, and to replace the
+ * Pod would load its model a second time. What the API server says of a Pod right after a boot may still be older.
  */
-export function adoptedRestarts({ status }: Pod): number {
+export function adoptedRestarts({ status }: Pod, known: number | undefined): number {
   const engine = status.containerStatuses.find((each) => each.name === engineContainer);
-  return engine?.state.running === undefined ? 0 : engine.restartCount;
+  if (engine?.state.running === undefined) return known ?? 0;
+  return known === undefined || isLost(engine.lastState.terminated) ? engine.restartCount : known;
 }
 
 /** The state of an engine by its Pod. */

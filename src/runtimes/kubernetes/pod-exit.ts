@@ -64,9 +64,18 @@ function disrupted(pod: Pod): PodExit | undefined {
 function ended(pod: Pod, { state, lastState, restartCount }: ContainerStatus, adopted: number): Observed["exit"] {
   const terminated =
     state.terminated ?? (restartCount > adopted || state.running === undefined ? lastState.terminated : undefined);
+  if (isLost(terminated)) return undefined;
   if (terminated !== undefined) return exitFrom(pod, terminated);
   if (restartCount <= adopted) return undefined;
   return { reason: "Unknown", message: "it ended, and the kubelet started it again", at: new Date().toISOString() };
+}
+
+/**
+ * Whether the container went with its node, as at a boot: containerd knows no exit of it, and the kubelet starts it again.
+ * https://github.com/containerd/containerd/blob/main/internal/cri/server/helpers.go (unknownExitCode, unknownExitReason)
+ */
+export function isLost(terminated: Terminated | undefined): boolean {
+  return terminated?.exitCode === 255 && terminated.reason === "Unknown";
 }
 
 function exitFrom(pod: Pod, { exitCode, signal, reason, message = "", finishedAt }: Terminated): Exit {

@@ -87,16 +87,18 @@ it("the Secret that another operator has made while a Pod ended stays", async ()
   assert.match(JSON.stringify(api.get(secretPath)), /of the other operator/);
 });
 
-it("a Pod whose container the kubelet has started again before the operator came is taken over as another start", async () => {
+it("a Pod whose container the kubelet has started again after a boot is taken over as another start, also where that is seen late", async () => {
   const api = new ApiDouble();
   const path = "/api/v1/namespaces/berth/pods/berth-primary-main-0";
   const spec = { nodeName: "nas", containers: [{ name: "engine", image: llama.image }] };
   const labels = podLabels(workload, site.instance);
   const annotations = podAnnotations(workload, { hasBearer: false, startedAt: new Date(0) });
   const identity = { name: "berth-primary-main-0", uid: "1", creationTimestamp: "2026-11-23T00:00:00Z" };
-  const again = (restartCount: number, startedAt: string): void => {
-    const engine = { name: "engine", restartCount, ready: true, started: true, state: { running: { startedAt } } };
-    const lastState = { terminated: { exitCode: 255, reason: "Unknown", finishedAt: startedAt } };
+  const lost = { exitCode: 255, reason: "Unknown" };
+  const again = (restartCount: number, startedAt: string, { state = {}, terminated = lost } = {}): void => {
+    const running = { running: { startedAt }, ...state };
+    const engine = { name: "engine", restartCount, ready: true, started: true, state: running };
+    const lastState = { terminated: { ...terminated, finishedAt: startedAt } };
     const status = { podIP: "10.42.0.9", phase: "Running", containerStatuses: [{ ...engine, lastState }] };
     api.put(path, { metadata: { ...identity, labels, annotations }, spec, status });
   };
@@ -114,7 +116,15 @@ it("a Pod whose container the kubelet has started again before the operator came
   assert.deepEqual(await seen(), [found]);
   await runtime.ensure({ ...workload, container: llama });
   assert.deepEqual(await seen(), [found], "it is not replaced");
+  // The Pod that was seen first was from before the boot: its container is gone, and then there again.
+  again(1, "2026-11-24T00:00:00Z", { state: { running: undefined, terminated: lost } });
+  await until("it does not listen", async () => (await runtime.observe(workload.slot))[0]?.isListening === false);
+  assert.equal((await runtime.observe(workload.slot))[0]?.phase, "running", "the kubelet starts it again");
   again(2, "2026-11-24T00:01:00Z");
+  const later = ["running", "10.42.0.9", "2026-11-24T00:01:00.000Z", true, undefined];
+  await until("it listens", async () => (await runtime.observe(workload.slot))[0]?.isListening);
+  assert.deepEqual(await seen(), [later]);
+  again(3, "2026-11-24T00:02:00Z", { terminated: { exitCode: 1, reason: "Error" } });
   await until("its next end is an end", async () => (await runtime.observe(workload.slot))[0]?.phase === "exited");
 });
 
