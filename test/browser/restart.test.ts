@@ -45,16 +45,6 @@ async function isCutOff(chat: Page): Promise<string> {
   return said;
 }
 
-/** Whether a process with that id is there. */
-function isThere(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** The chat page knows again what its server has, and has it keep what was cut off; a retry is answered. */
 async function isBack(chat: Page, berth: RunningBerth): Promise<void> {
   await chat.getByRole("option", { name: /^slow · (?:ready|idle|serving)$/ }).waitFor({ state: "attached" });
@@ -135,10 +125,11 @@ describe("pages that are open", () => {
     const { dashboard, chat } = open;
     await dashboard.evaluate("window.isSame = true");
     await chat.evaluate("window.isSame = true");
-    // Its supervisor first: so neither of the two is started again.
-    const { pid = 0 } = own.child;
-    const killed = [pid, childOf(own.child, "serve"), childOf(own.child, "operator")];
-    for (const each of killed) if (isThere(each)) process.kill(each, "SIGKILL");
+    const parts = [childOf(own.child, "serve"), childOf(own.child, "operator")];
+    // A stopped supervisor starts neither again, and neither is told of its end: they would end their work in order.
+    own.child.kill("SIGSTOP");
+    for (const pid of parts) process.kill(pid, "SIGKILL");
+    own.child.kill("SIGKILL");
     assert.equal(await own.ended, null);
     await isCutOff(chat);
     await dashboard.getByText(/^not connected; trying again\./).waitFor();

@@ -118,11 +118,9 @@ export async function startBerth(options: {
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
   if ((options.args ?? ["up"])[0] === "up") {
-    const look = async (): Promise<boolean> => {
-      if (child.exitCode !== null) throw new Error(`berth ended with ${child.exitCode}\n${log}`);
-      return (await fetch(`${url}/livez`)).ok;
-    };
-    await until("the gateway answers", look);
+    const hasEnded = (): boolean => child.exitCode !== null;
+    await until("the gateway answers", async () => hasEnded() || (await fetch(`${url}/livez`)).ok);
+    if (hasEnded()) throw new Error(`berth ended with ${child.exitCode}\n${log}`);
   }
   const owned = stack.move();
   return running;
