@@ -74,6 +74,12 @@ export const podVolumeSchema = z
   .string()
   .regex(/^(claim:[a-z0-9]([a-z0-9.-]*[a-z0-9])?|path:\/.*)$/, "claim:NAME, or path:/DIRECTORY of the node");
 
+/** `/berth`, or `/apps/berth`; a slash at the end is left out. */
+export const basePathSchema = z
+  .string()
+  .regex(/^(?:\/[\w.~-]+)+\/?$/, "a path such as /berth")
+  .transform((path) => path.replace(/\/$/, ""));
+
 /** The address of a server, without credentials: no request would have them, and the log of its refusal would show them. */
 export const plainUrlSchema = z
   .url({ protocol: /^https?$/ })

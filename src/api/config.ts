@@ -2,6 +2,7 @@ import { z } from "zod";
 import { runtimeKinds, slotNameSchema, slotPorts } from "./names.ts";
 import { isLibrarys } from "./plain-issue.ts";
 import {
+  basePathSchema,
   bool,
   bytesSchema,
   list,
@@ -57,6 +58,7 @@ export const configShape = {
   chatPort: whole(0, 65_535)
     .default(3001)
     .describe("Port of the chat page, which is also at /chat/ of the API; 0: no port of its own"),
+  basePath: basePathSchema.default("").describe("Path that a proxy keeps before every other, such as /berth"),
   enginePages: list
     .pipe(z.array(slotNameSchema))
     .default([])

@@ -118,7 +118,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
   });
   registerRoutes(app, options.management, { isStrict: options.isStrict });
-  if (options.pages !== undefined) pages = servePages(app, options.pages);
+  if (options.pages !== undefined) pages = servePages(app, options.pages, options.management.config.basePath);
   leadToEnginePages(app, options.management.config);
   await app.ready();
   if (server === undefined) throw new Error("the framework made no server");

@@ -62,6 +62,12 @@ describe("configuration", () => {
       assert.match(problems({ SVC_CORS_ORIGINS: text }).join(), /SVC_CORS_ORIGINS: must be origins such as/, text);
   });
 
+  it("takes a path of a proxy, with or without a slash at its end", () => {
+    assert.equal(load({ SVC_BASE_PATH: "/apps/berth/" }).config?.basePath, "/apps/berth");
+    for (const text of ["berth", "/", "//berth", "/a b", "/berth?x", "https://host/berth"])
+      assert.deepEqual(problems({ SVC_BASE_PATH: text }), ["SVC_BASE_PATH: must be a path such as /berth"], text);
+  });
+
   it("has these defaults", () => {
     const { config, problems: none, warnings } = load({});
     assert.deepEqual([none, warnings], [[], []]);
@@ -78,6 +84,7 @@ describe("configuration", () => {
       holdSeconds: 180,
       bodyLimit: 64 * 1024 * 1024,
       chatPort: 3001,
+      basePath: "",
       enginePages: [],
       enginePagesPort: 3002,
       logLevel: "info",

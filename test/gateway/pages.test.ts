@@ -16,7 +16,7 @@ async function withPages(env: Readonly<Record<string, string>> = {}): Promise<Te
   const { path } = stack.use(await tempDir());
   for (const page of ["dashboard", "chat"]) {
     await mkdir(join(path, page, "assets"), { recursive: true });
-    await writeFile(join(path, page, "index.html"), `<!doctype html><title>${page}</title>`);
+    await writeFile(join(path, page, "index.html"), `<!doctype html><base href="./" /><title>${page}</title>`);
     await writeFile(join(path, page, "assets/a-1.js"), script);
     await writeFile(join(path, page, "assets/a-1.js.gz"), gzipSync(script));
     await writeFile(join(path, page, "secret.js"), "never served");
@@ -106,8 +106,6 @@ describe("pages", () => {
 
   it("include the chat at /chat/ with its API below it, and at / of a port of its own", async () => {
     await using gateway = await withPages();
-    const redirect = await fetch(`${gateway.url}/chat`, { redirect: "manual" });
-    assert.deepEqual([redirect.status, redirect.headers.get("location")], [308, "/chat/"]);
     for (const at of [`${gateway.url}/chat/`, `${gateway.chatUrl}/`, `${gateway.chatUrl}/?a=b`])
       assert.equal(await titleOf(await fetch(at)), "chat", at);
     for (const at of [
@@ -117,6 +115,38 @@ describe("pages", () => {
     ])
       assert.equal((await fetch(at)).status, 200, at);
     assert.equal(await (await fetch(`${gateway.chatUrl}/assets/a-1.js`)).text(), script);
+  });
+
+  it("work below a path of a proxy, which removes it, or keeps it and has Berth told", async () => {
+    await using gateway = await withPages({ SVC_BASE_PATH: "/apps/berth/" });
+    for (const origin of [gateway.url, `${gateway.url}/apps/berth`]) {
+      for (const path of [
+        "/",
+        "/ui",
+        "/ui/slots",
+        "/ui/slots/primary",
+        "/ui/slots/primary/?x=/",
+        "/ui/slots/%E0%A4%A",
+      ]) {
+        const answer = await (await fetch(`${origin}${path}`)).text();
+        const base = /<base href="(.*?)" \/>/.exec(answer)?.[1];
+        assert.equal(new URL(base ?? "/none", `${origin}${path}`).href, `${origin}/`, path);
+      }
+      for (const from of ["", "/chat"]) {
+        const redirect = await fetch(`${origin}${from}`, { redirect: "manual" });
+        if (redirect.status === 200) continue;
+        const to = new URL(redirect.headers.get("location") ?? "", `${origin}${from}`).href;
+        assert.deepEqual([redirect.status, to], [308, `${origin}${from}/`]);
+      }
+      for (const path of ["/v1/models", "/chat/v1/models", "/api/slots", "/ui/assets/a-1.js"])
+        assert.equal((await fetch(`${origin}${path}`)).status, 200, path);
+    }
+    assert.equal(await titleOf(await fetch(`${gateway.chatUrl}/apps/berth/`)), "chat");
+    assert.equal((await fetch(`${gateway.url}/apps/berthing/v1/models`)).status, 404);
+    const told = `${gateway.url}/apps/berth`;
+    const urls = await (await fetch(`${gateway.url}/api/config/urls`)).json();
+    assert.deepEqual(urls, { api: `${told}/v1`, dashboard: `${told}/`, chat: `${told}/chat/` });
+    assert.match(await (await fetch(`${told}/api/openapi.json`)).text(), /"servers":\[\{"url":"\/apps\/berth"\}\]/);
   });
 
   it("are shown without a token, which their API requires", async () => {

@@ -22,7 +22,7 @@ import { path, segments } from "./router.ts";
 import { pages, titleOf } from "./segments.ts";
 import { share } from "./windows.ts";
 
-/** Not by the address: below `<base href="/">` that is another page's. */
+/** Not by the address: relative to `<base>`, that is another page's. */
 function skipToMain(event: Event): void {
   event.preventDefault();
   document.querySelector<HTMLElement>("main")?.focus();
@@ -52,11 +52,11 @@ export function App(): JSX.Element {
         <strong>Berth</strong>
         <nav aria-label="Pages">
           {pages.map(([name, label]) => (
-            <a key={name} href={`/ui/${name}`} aria-current={page === name ? "page" : undefined}>
+            <a key={name} href={`ui/${name}`} aria-current={page === name ? "page" : undefined}>
               {label}
             </a>
           ))}
-          <a href="/chat/" target="_self">
+          <a href="chat/" target="_self">
             Chat
           </a>
         </nav>
@@ -108,7 +108,7 @@ function pageOf([page = "slots", name]: readonly string[]): ComponentChildren {
         <>
           <h1>No such page</h1>
           <p>
-            Nothing is at the address <code>{path.value.slice(0, 200)}</code>. <a href="/ui/slots">All slots</a>
+            Nothing is at the address <code>{path.value.slice(0, 200)}</code>. <a href="ui/slots">All slots</a>
           </p>
         </>
       );

@@ -1,10 +1,11 @@
 import { computed, signal } from "@preact/signals";
+import { base } from "../shared/api.ts";
 import { unsavedFiles } from "./drafts.ts";
 import { mayLeave } from "./leaving.ts";
 import { segmentsOf } from "./segments.ts";
 
-/** Path of the page, e.g. `/ui/slots/primary`; `/` is the list of slots. */
-export const path = signal(location.pathname);
+/** Path of the page below the address of Berth, e.g. `/ui/slots/primary`; `/` is the list of slots. */
+export const path = signal(pathOf(location));
 /** The segments after `/ui`; undefined: the address cannot be read. */
 export const segments = computed(() => segmentsOf(path.value));
 
@@ -20,18 +21,19 @@ export function followLinks(): void {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
     const link = event.target instanceof Element ? event.target.closest("a") : null;
     if (link === null || link.origin !== location.origin || link.target !== "" || link.hasAttribute("download")) return;
-    if (link.pathname !== "/" && !/^\/ui(\/|$)/.test(link.pathname)) return;
+    const to = pathOf(link);
+    if (to !== "/" && !/^\/ui(\/|$)/.test(to)) return;
     event.preventDefault();
-    void go(link.pathname);
+    void go(to);
   });
 }
 
 /** Shows another page, unless the person stays for an edit that is not saved. */
 export async function go(to: string): Promise<void> {
   if (to !== path.value && !(await mayLeave())) return;
-  if (to !== location.pathname) {
+  if (to !== pathOf(location)) {
     place += 1;
-    history.pushState({ place }, "", to);
+    history.pushState({ place }, "", addressOf(to));
   }
   path.value = to;
   scrollTo(0, 0);
@@ -39,22 +41,31 @@ export async function go(to: string): Promise<void> {
 
 /** The browser has changed the address already. An edit that is not saved gets its own back until the person has answered. */
 async function followHistory(to: number | undefined): Promise<void> {
-  const address = location.pathname;
+  const address = pathOf(location);
   if (address !== path.value && unsavedFiles().length > 0) {
     const kept = path.value;
     const steps = to === undefined ? 0 : to - place;
     if (steps !== 0) history.go(-steps);
     const leaves = await mayLeave();
     if (leaves && steps !== 0) history.go(steps);
-    if (!leaves && steps === 0) history.replaceState({ place }, "", kept);
+    if (!leaves && steps === 0) history.replaceState({ place }, "", addressOf(kept));
     if (!leaves || steps !== 0) return;
   }
   place = to ?? place;
   path.value = address;
 }
 
+/** For links, which are relative to the address of Berth. */
 export function slotPath(name: string): string {
-  return `/ui/slots/${encodeURIComponent(name)}`;
+  return `ui/slots/${encodeURIComponent(name)}`;
+}
+
+function pathOf({ pathname }: { readonly pathname: string }): string {
+  return pathname.startsWith(base.pathname) ? pathname.slice(base.pathname.length - 1) : pathname;
+}
+
+function addressOf(path: string): string {
+  return base.pathname + path.slice(1);
 }
 
 function placeOf(state: unknown): number | undefined {

@@ -1,7 +1,10 @@
 import { signal } from "@preact/signals";
 
-/** Where the page's own server is: the directory of the page, so that a page below `/chat/` stays below it. */
-export const base = new URL(document.querySelector("base")?.href ?? "/", location.href);
+/**
+ * The address of the page's own server, which ends in a slash: of the chat page its directory, of the dashboard the address
+ * of Berth, which may be below a path of a proxy.
+ */
+export const base = new URL(document.baseURI);
 
 const storageKey = "berth-token";
 

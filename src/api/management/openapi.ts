@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Config } from "../config.ts";
 import { apiRoutes } from "./routes.ts";
 import { ComponentSchemas, plain } from "./schemas.ts";
 import type { AnswerShape, RouteShape } from "./shape.ts";
@@ -7,13 +8,13 @@ type Json = Record<string, unknown>;
 
 /**
  * The whole API as an OpenAPI 3.1 document, made from the route tables alone: management, and the given routes of
- * `/v1`. It declares credentials only where `isProtected`: else generated clients would require credentials from their
+ * `/v1`. It declares credentials only where `authEnabled`: else generated clients would require credentials from their
  * users without need.
  */
 export function openApiDocument(
   version: string,
   v1: readonly RouteShape[],
-  isProtected: boolean,
+  { authEnabled: isProtected, basePath }: Pick<Config, "authEnabled" | "basePath">,
 ): { openapi: string } & Json {
   const paths: Record<string, Json> = {};
   const components = new ComponentSchemas();
@@ -32,7 +33,7 @@ export function openApiDocument(
       description:
         "Models as OpenAI has them below /v1; below /api everything that is done to Berth beyond editing a file.",
     },
-    servers: [{ url: "/" }],
+    servers: [{ url: basePath || "/" }],
     tags: [...new Set(routes.map(([, { tag }]) => tag))].map((name) => ({ name })),
     paths,
     components: {

@@ -11,6 +11,12 @@ import type { Listeners } from "./listeners.ts";
  */
 export class ChatAddress {
   readonly #sockets = new WeakSet<Socket>();
+  readonly #below: string;
+
+  /** `basePath`: the path below which a proxy asks for everything, such as `/berth`; empty: none. */
+  constructor(basePath = "") {
+    this.#below = `${basePath}/`;
+  }
 
   /** A connection to the chat page's own port. */
   note(socket: Socket): void {
@@ -18,7 +24,8 @@ export class ChatAddress {
   }
 
   /** The address that this server knows for what the request names. */
-  rewrite({ url = "/", socket }: Pick<IncomingMessage, "url" | "socket">): string {
+  rewrite({ url: asked = "/", socket }: Pick<IncomingMessage, "url" | "socket">): string {
+    const url = asked.startsWith(this.#below) ? asked.slice(this.#below.length - 1) : asked;
     if (this.#sockets.has(socket)) {
       if (/^\/(?:\?|$)/.test(url)) return `/chat${url}`;
       if (url.startsWith("/assets/")) return `/chat${url}`;

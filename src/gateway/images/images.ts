@@ -64,8 +64,7 @@ export async function generate(plan: ImagePlan, options: GenerateOptions): Promi
   const data =
     request.responseFormat === "b64_json"
       ? images.map((png) => ({ png }))
-      : // A path alone, as the specification has it.
-        (await kept(cache, images)).map((name) => ({ url: `/api/images/cache/${name}` }));
+      : (await kept(cache, images)).map((name) => ({ url: cache.addressOf(name) }));
   return { created: Math.floor(Date.now() / 1000), data, _svc: { workflow, checkpoint, seed } };
 }
 

@@ -17,7 +17,7 @@ export function docsPage(document: ReturnType<typeof openApiDocument>): string {
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Berth API</title>
 <style>body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}details{border-bottom:1px solid #8884;padding:.3rem 0}summary{cursor:pointer}summary i{float:right}h4{margin:.6rem 0 0}ul{margin:.1rem 0;padding-left:1.3rem}code{font-size:.95em}</style></head>
 <body><h1>Berth API</h1>
-<p>The same for programs: <a href="/api/openapi.json">/api/openapi.json</a> (OpenAPI 3.1). Programs send
+<p>The same for programs: <a href="openapi.json">/api/openapi.json</a> (OpenAPI 3.1). Programs send
 <code>Authorization: Bearer svc_…</code> where authentication is on; beside each route stands the least scope that may call it.
 Errors are <code>{"error":{"code","message","type","details"}}</code>. * is a field that must be there.</p>
 ${operations.join("\n")}

@@ -43,7 +43,7 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       has_ready_slot: states.some((state) => state === "ready" || state === "serving" || state === "idle"),
     };
   };
-  const document = (): ReturnType<typeof openApiDocument> => openApiDocument(version, context.v1, config.authEnabled);
+  const document = (): ReturnType<typeof openApiDocument> => openApiDocument(version, context.v1, config);
   return {
     status: () => {
       const { index, traffic } = viewOf(context);
@@ -86,7 +86,7 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
     urls: ({ request }) => {
       // Only a trusted proxy's header says that it ends TLS; another sender must not redirect people to another scheme.
       const isSecure = request.headers["x-forwarded-proto"] === "https" && context.authenticator.isTrusted(request.raw);
-      const base = `${isSecure ? "https" : request.protocol}://${request.host}`;
+      const base = `${isSecure ? "https" : request.protocol}://${request.host}${context.config.basePath}`;
       return { api: `${base}/v1`, dashboard: `${base}/`, chat: `${base}/chat/` };
     },
     openapi: document,

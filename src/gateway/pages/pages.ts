@@ -30,21 +30,23 @@ const isPublic = { config: { scope: "public" as const } };
  * The dashboard at `/` and below `/ui`, the chat page at `/chat/`. The pages themselves show nothing: what they show comes
  * from the management API, which asks who the caller is.
  */
-export function servePages(app: FastifyInstance, directory: string): ServedPages {
+export function servePages(app: FastifyInstance, directory: string, basePath: string): ServedPages {
   const dashboard = new Page(join(directory, "dashboard"));
   const chat = new Page(join(directory, "chat"));
   const sendDashboard = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const [path = ""] = request.url.split("?", 1);
     // No page has a dot in the last part of its address: a file is meant, and the page in its place would be taken for it.
     if (/\.[^/]*$/.test(path)) throw nothingAt(request.url);
-    return await dashboard.send(reply);
+    return await dashboard.send(reply, baseOf(path));
   };
   for (const url of ["/", "/ui", "/ui/*"]) app.get(url, isPublic, sendDashboard);
   app.get("/chat", isPublic, async (request, reply) => {
     const [path = ""] = request.url.split("?", 1);
     // The page's own addresses are relative to its directory.
-    return path.endsWith("/") ? await chat.send(reply) : await reply.redirect("/chat/", 308);
+    return path.endsWith("/") ? await chat.send(reply) : await reply.redirect("chat/", 308);
   });
+  if (basePath !== "")
+    app.get(basePath, isPublic, async (_request, reply) => await reply.redirect(`${basePath}/`, 308));
   for (const [url, page] of [
     ["/ui/assets/:file", dashboard],
     ["/chat/assets/:file", chat],
@@ -53,7 +55,9 @@ export function servePages(app: FastifyInstance, directory: string): ServedPages
   return {
     sendUnread: async ({ id, method, url }, reply) => {
       if (!["GET", "HEAD"].includes(method) || !/^\/ui\/(?!assets\/)/.test(url)) return false;
-      await dashboard.send(reply.code(400).header("x-request-id", id).header("x-content-type-options", "nosniff"));
+      const [path = ""] = url.split("?", 1);
+      const refused = reply.code(400).header("x-request-id", id).header("x-content-type-options", "nosniff");
+      await dashboard.send(refused, baseOf(path));
       return true;
     },
   };
@@ -65,6 +69,11 @@ export interface ServedPages {
    * so in its words. False: the address is not below `/ui`. Throws ApiError where the pages are not built.
    */
   sendUnread(request: FastifyRequest, reply: FastifyReply): Promise<boolean>;
+}
+
+/** The way from a page of the dashboard to the address of Berth: a proxy may have both below a path that is not known here. */
+function baseOf(path: string): string {
+  return "../".repeat(path.split("/").length - 2) || "./";
 }
 
 function nothingAt(url: string): ApiError {
@@ -80,7 +89,8 @@ class Page {
     this.#directory = directory;
   }
 
-  async send(reply: FastifyReply): Promise<FastifyReply> {
+  /** `base`: what the relative addresses of the page are relative to; absent: as the page has it. */
+  async send(reply: FastifyReply, base = "./"): Promise<FastifyReply> {
     let html: string;
     try {
       html = await readFile(join(this.#directory, "index.html"), "utf8");
@@ -93,7 +103,7 @@ class Page {
       .header("content-security-policy", pagePolicy)
       // The names of its files change with each version.
       .header("cache-control", "no-cache")
-      .send(html);
+      .send(html.replace('<base href="./" />', `<base href="${base}" />`));
   }
 
   async sendAsset(request: FastifyRequest<{ Params: { file: string } }>, reply: FastifyReply): Promise<FastifyReply> {

@@ -48,11 +48,11 @@ function Beginning(): JSX.Element {
   return (
     <p>
       No model can chat here yet: the page{" "}
-      <a href="/ui/models" target="_self">
+      <a href="../ui/models" target="_self">
         Models
       </a>{" "}
       of the dashboard has some that fit this machine, and the page{" "}
-      <a href="/ui/slots" target="_self">
+      <a href="../ui/slots" target="_self">
         Slots
       </a>{" "}
       says why a slot is not ready.

@@ -39,13 +39,13 @@ function Steps({ known, isReady, onEnd }: StepsProps): JSX.Element {
       <strong>Welcome.</strong>{" "}
       {!hasModels && (
         <>
-          There is no model yet: <a href="/ui/models">choose one</a> that fits this machine.
+          There is no model yet: <a href="ui/models">choose one</a> that fits this machine.
         </>
       )}
       {hasModels && !hasReady && !isHeld && (
         <>
-          There is a model, and no slot holds it yet: open a slot below, such as <a href="/ui/slots/primary">primary</a>
-          , and set it up.
+          There is a model, and no slot holds it yet: open a slot below, such as <a href="ui/slots/primary">primary</a>,
+          and set it up.
         </>
       )}
       {hasModels && !hasReady && isHeld && (
@@ -53,7 +53,7 @@ function Steps({ known, isReady, onEnd }: StepsProps): JSX.Element {
       )}
       {hasModels && hasReady && (
         <>
-          A slot is ready: <a href="/chat/">talk to it</a>.
+          A slot is ready: <a href="chat/">talk to it</a>.
         </>
       )}{" "}
       <Action onClick={() => call("/api/install/complete", { method: "POST" })} onDone={onEnd}>

@@ -29,7 +29,7 @@ export function SlotPage({ name }: { readonly name: string }): JSX.Element {
   return (
     <>
       <p>
-        <a href="/">All slots</a>
+        <a href="./">All slots</a>
       </p>
       <h1>{name}</h1>
       {current !== undefined && <Summary slot={current} at={at} />}

@@ -12,7 +12,7 @@ export function EnginePageLink({ slot }: { readonly slot: string }): JSX.Element
   const named = settings.state === "here" ? settings.value["engine_pages"]?.value : undefined;
   if (!Array.isArray(named) || !named.includes(slot)) return null;
   return (
-    <a href={`/upstream/${slot}/`} target="_blank" rel="noopener noreferrer">
+    <a href={`upstream/${slot}/`} target="_blank" rel="noopener noreferrer">
       The engine's own page
     </a>
   );

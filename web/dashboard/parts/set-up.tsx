@@ -19,7 +19,7 @@ export function SetUp({ slot, onDone }: { readonly slot: SlotView; readonly onDo
         if (fitting.length === 0)
           return (
             <p>
-              No model is here yet that this slot could hold. The page <a href="/ui/models">Models</a> fetches one.
+              No model is here yet that this slot could hold. The page <a href="ui/models">Models</a> fetches one.
             </p>
           );
         return (

@@ -11,10 +11,10 @@ export function Code({ example }: { readonly example: Example }): JSX.Element {
       <h2>The same from a program</h2>
       <p class="quiet">
         Each reads the token from the environment: <code>export BERTH_TOKEN=svc_…</code> first, where authentication is
-        on. The page <a href="/ui/tokens">Tokens</a> makes one; its scope <code>v1-only</code> is enough for{" "}
+        on. The page <a href="ui/tokens">Tokens</a> makes one; its scope <code>v1-only</code> is enough for{" "}
         <code>/v1</code>.
       </p>
-      {snippetsOf(example, base.origin).map(({ language, needs, text }) => (
+      {snippetsOf(example, base.href.replace(/\/$/, "")).map(({ language, needs, text }) => (
         <details key={language} open={language === "curl"}>
           <summary>{language}</summary>
           <p class="row">

@@ -33,7 +33,7 @@ export function linesOf(text: string): readonly string[] {
 
 /** An address on this server for a path that a person has entered. Throws a sentence: a token goes to no other server. */
 export function addressOf(path: string, here: URL): URL {
-  const url = /^\/(?![/\\])/.test(path) ? URL.parse(path, here.href) : null;
+  const url = /^\/(?![/\\])/.test(path) ? URL.parse(`.${path}`, here.href) : null;
   if (url === null || url.origin !== here.origin)
     throw new Error("The path begins with one slash and names something on this server, such as /v1/models.");
   return url;

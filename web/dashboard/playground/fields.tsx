@@ -54,8 +54,8 @@ export function ModelField({ capability, value, onChange }: ModelProps): JSX.Ele
         first === undefined ? (
           <p role="status">
             Nothing here can do this: no slot and no provider has the capability <code>{capability}</code>. Fetch a
-            model for it on the page <a href="/ui/models">Models</a>, or name a provider on the page{" "}
-            <a href="/ui/upstreams">Providers</a>.
+            model for it on the page <a href="ui/models">Models</a>, or name a provider on the page{" "}
+            <a href="ui/upstreams">Providers</a>.
           </p>
         ) : (
           <label>

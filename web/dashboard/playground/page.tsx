@@ -21,7 +21,7 @@ export function PlaygroundPage({ part = "embeddings" }: { readonly part?: string
       <h1>Playground</h1>
       <nav class="parts" aria-label="Kinds of request">
         {Object.entries(parts).map(([name, [label]]) => (
-          <a key={name} href={`/ui/playground/${name}`} aria-current={name === part ? "page" : undefined}>
+          <a key={name} href={`ui/playground/${name}`} aria-current={name === part ? "page" : undefined}>
             {label}
           </a>
         ))}

@@ -8,7 +8,7 @@ export interface Snippet {
 }
 
 /**
- * The same request as programs send it, ready to be pasted. `origin`: of the server, such as `http://localhost:8080`. The
+ * The same request as programs send it, ready to be pasted. `origin`: of the server, such as `http://localhost:8080`, with the path that it may be below. The
  * token is never written out: each program reads BERTH_TOKEN from its environment.
  */
 export function snippetsOf(example: Example, origin: string): readonly Snippet[] {
