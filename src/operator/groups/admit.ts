@@ -3,7 +3,7 @@ import { entryOf, type Entries, type Entry } from "./entries.ts";
 import { waitingMembers } from "./waiting.ts";
 import type { Member } from "./member.ts";
 import { overBudgetMessage, waitingMessage } from "./messages.ts";
-import { place, type Placement, type Waiting } from "./place.ts";
+import { isInVain, place, type Placement, type Waiting } from "./place.ts";
 import { costText } from "./return-cost.ts";
 import type { GroupRules } from "./rules.ts";
 
@@ -64,6 +64,9 @@ export function admit(members: readonly Member[], rules: GroupRules, before: Ent
     if (cause !== undefined) grants.set(name, { ...costOf(member), ...over, state: "leaving", cause, for: first });
     else if (admitted.has(name)) grants.set(name, { state: "granted" });
     else if (waitingGrant !== undefined) grants.set(name, waitingGrant);
+    // Told before the first request, which would be refused.
+    else if (!isPresent && isInVain(member, admitted, rules.capacity))
+      grants.set(name, waitingFor({ member, isHopeless: true }, placement, rules));
     if (!isPresent || next === undefined) continue;
     nextGrants.set(name, { key: next.key, grant: waitingGrant ?? { state: "granted" } });
   }

@@ -30,6 +30,12 @@ export interface Placement {
  */
 const leastTurnMs = 5000;
 
+/** Whether always loaded slots leave it no room, or the whole budget is too little for it: waiting would not help. */
+export function isInVain(member: Member, held: Held, capacity: Amounts): boolean {
+  const always = without(held, member.name).filter(({ isAlways }) => isAlways);
+  return !fits([...always, member], capacity);
+}
+
 /** Who gets room, who waits and who leaves. Pure. */
 export function place(members: readonly Member[], rules: GroupRules, before: Entries, nowMs: number): Placement {
   const { capacity, maxWaitMs, minResidencyMs } = rules;
@@ -71,8 +77,7 @@ export function place(members: readonly Member[], rules: GroupRules, before: Ent
       if (member.isPresent) growing.add(name);
       continue;
     }
-    const always = without(held, name).filter(({ isAlways }) => isAlways);
-    const isHopeless = !fits([...always, claim], capacity);
+    const isHopeless = isInVain(claim, held, capacity);
     waiting.push({ member, isHopeless });
     // Nobody waits for it any more: it takes room that is free, and costs no other slot its place.
     const isGivenUp = member.isUnattended === true && !member.isPresent;

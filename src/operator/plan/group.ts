@@ -100,14 +100,18 @@ export function ungranted(input: ProcessInput): Decision | undefined {
       return waiting(groupPendingReason, grant.message);
     case "leaving":
       return waiting(groupFullReason, `group ${group.name} is full: its other slots come first`);
-    case "waiting": {
-      const { message, isHopeless } = grant;
-      if (!isHopeless) return waiting(groupFullReason, message);
-      return { state: "error", conditionSet: "stalled", reason: groupFullReason, message, steps: [] };
-    }
+    case "waiting":
+      return withoutPlace(input) ?? waiting(groupFullReason, grant.message);
     default:
       return grant satisfies never;
   }
+}
+
+/** The group can never have a place for the slot as both are declared: only an edit helps. */
+export function withoutPlace({ group }: Pick<SlotInput, "group">): Decision | undefined {
+  if (group?.grant.state !== "waiting" || !group.grant.isHopeless) return undefined;
+  const { message } = group.grant;
+  return { state: "error", conditionSet: "stalled", reason: groupFullReason, message, steps: [] };
 }
 
 function waiting(reason: string, message: string): Decision {

@@ -4,6 +4,7 @@ import { canMove, isAvailable } from "../../api/states.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import type { Observed } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
+import { withoutPlace } from "./group.ts";
 import { isMainServing, memoryReserved, noMemory, stop, stopAfterUse, wasState } from "./facts.ts";
 import { at, isFromAhead, type SlotInput } from "./input.ts";
 import { notFetched } from "./preparing.ts";
@@ -93,7 +94,7 @@ export function portConflict(input: SlotInput): Decision | undefined {
 export function cannotLoad(input: SlotInput): Decision | undefined {
   const { want } = input;
   if (want.load || want.reason !== "ScaledToZero" || input.observed.length > 0) return undefined;
-  return portConflict(input) ?? refused(input);
+  return portConflict(input) ?? refused(input) ?? withoutPlace(input);
 }
 
 /** Ports become free without an edit, and so does memory. */

@@ -38,7 +38,8 @@ function ask(site: Site, slot: string): void {
 }
 
 function loaded(site: Site): string {
-  return [...site.publisher.slots].flatMap(([name, { status }]) => (status.state === "ready" ? [name] : [])).join(" ");
+  const names = [...site.publisher.slots].flatMap(([name, { status }]) => (status.state === "ready" ? [name] : []));
+  return names.toSorted().join(" ");
 }
 
 describe("a group with a budget of bytes", () => {
@@ -114,10 +115,15 @@ describe("a group with a budget of bytes", () => {
     );
   });
 
-  it("stalls a slot that is larger than the budget, with the sum, and makes no other slot leave for it", async () => {
+  it("stalls a slot that is larger than the budget, with the sum, before it is asked for, and makes no other slot leave for it", async () => {
     await using site = await sized({ a: 10, b: 30 });
     site.source.group("gpu", { budget: { memoryBytes: 20 * gibibyte }, minResidencySeconds: 0 });
     await site.start();
+    await site.advance(2);
+    assert.deepEqual(
+      [site.condition("a", "Ready"), site.condition("b", "Ready")],
+      ["True/ScaledToZero", "False/GroupFull"],
+    );
     ask(site, "a");
     await site.advance(2);
     site.demand.set("a", { held: 0, inFlight: 0 });

@@ -337,6 +337,7 @@ describe("a group with a single place", () => {
     await using site = await grouped();
     site.source.save("a", custom({ group: "gpu" }));
     await site.advance(5);
+    assert.equal(site.condition("b", "Stalled"), "True/GroupFull", "before its first request");
     ask(site, "b");
     await site.advance(120);
     assert.deepEqual([site.state("a"), site.state("b")], ["ready", "error"]);
