@@ -7,10 +7,10 @@ import { errorCode } from "../lib/error-code.ts";
  */
 export function explainStart(
   error: unknown,
-  config: Pick<Config, "host" | "port" | "operatorHost" | "operatorPort" | "stateDir">,
+  config: Pick<Config, "host" | "port" | "operatorHost" | "operatorPort" | "stateDir" | "modelsDir">,
   portName: "SVC_PORT" | "SVC_OPERATOR_PORT",
 ): string | undefined {
-  const { stateDir } = config;
+  const { stateDir, modelsDir } = config;
   const port = portName === "SVC_PORT" ? config.port : config.operatorPort;
   if (!(error instanceof Error)) return undefined;
   const code = errorCode(error);
@@ -25,6 +25,8 @@ export function explainStart(
     const setting = portName === "SVC_PORT" ? `SVC_HOST=${config.host}` : `SVC_OPERATOR_HOST=${config.operatorHost}`;
     return `${setting} is not an address of this machine`;
   }
+  if (path === modelsDir && !modelsDir.startsWith(`${stateDir}/`))
+    return `the models directory ${modelsDir} cannot be made: its place cannot be written; make it, or set SVC_MODELS_DIR to another one`;
   if (code === "EACCES" || code === "EPERM" || code === "EROFS") {
     const next = "set SVC_STATE_DIR to a directory you own";
     // The case after one start as root.

@@ -8,6 +8,7 @@ const config = {
   operatorHost: "10.1.2.4",
   operatorPort: 8079,
   stateDir: "/srv/my state",
+  modelsDir: "/mnt/models",
 };
 
 const cases = [
@@ -34,6 +35,10 @@ const cases = [
     failure: { code: "EROFS" },
     line: "no permission to write /srv/my state; set SVC_STATE_DIR to a directory you own",
   },
+  ...["ENOENT", "EACCES"].map((code) => ({
+    failure: { code, path: "/mnt/models" },
+    line: "the models directory /mnt/models cannot be made: its place cannot be written; make it, or set SVC_MODELS_DIR to another one",
+  })),
   ...["ENOSPC", "EDQUOT"].map((code) => ({
     failure: { code },
     line: "no space left for /srv/my state; make room there, or set SVC_STATE_DIR to a directory of another disk",

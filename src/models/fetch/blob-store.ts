@@ -1,5 +1,5 @@
 import { link, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { knownPart } from "../../api/known-part.ts";
 import type { Leftover } from "../../api/model-task.ts";
 import { pulledModelSchema, type PulledFile, type PulledModel } from "../../api/pulled-model.ts";
@@ -18,7 +18,7 @@ export const storeDirectory = ".berth";
 const noLinks = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
 
 const parts = ["blobs", "refs", "models", "partial"] as const;
-/** Errors of a models directory that is mounted read-only. */
+/** Errors of a models directory that may not be written. */
 const readOnly = new Set(["EROFS", "EACCES", "EPERM", "ENOENT"]);
 
 /**
@@ -48,10 +48,10 @@ export class BlobStore {
     const store = new BlobStore(join(modelsDir, storeDirectory));
     const refs = join(store.root, "refs");
     try {
-      for (const part of parts) await mkdir(join(store.root, part), { recursive: true, mode: 0o755 });
+      await store.prepare();
       await removeLeftovers(refs);
     } catch (error) {
-      // Models in the store can still be served. A fetch meets the same error again, and reports it.
+      // Models in the store can still be served. A fetch prepares the store again, and reports the error.
       if (!readOnly.has(errorCode(error) ?? "")) throw error;
     }
     for (const name of await readdir(refs).catch(() => [])) {
@@ -62,6 +62,16 @@ export class BlobStore {
       if (!readOnly.has(errorCode(error) ?? "")) throw error;
     });
     return store;
+  }
+
+  /** Makes the directories that are missing. Rejects with the system's error. */
+  async prepare(): Promise<void> {
+    await mkdir(dirname(this.root), { recursive: true });
+    // One by one: on a read-only disk, Node's recursive mkdir says ENOENT.
+    for (const directory of [this.root, ...parts.map((part) => join(this.root, part))])
+      await mkdir(directory, { mode: 0o755 }).catch((error: unknown) => {
+        if (errorCode(error) !== "EEXIST") throw error;
+      });
   }
 
   /** The directory that holds a source's bytes while they are downloaded. */

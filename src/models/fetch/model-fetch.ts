@@ -74,6 +74,7 @@ export class ModelFetch {
     progress.bytesTotal = total;
     // A model of which one file does not fit is not begun.
     const contents = parts.map(({ content }) => content);
+    await this.#options.store.prepare();
     using _room = await this.#room.reserve({ ref: model.ref, contents, totalBytes: total, progress });
     const files: PulledFile[] = [];
     let before = 0;

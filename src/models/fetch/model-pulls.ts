@@ -291,5 +291,7 @@ function remedyOf(error: unknown, store: string): string {
   const path = error instanceof Error && "path" in error ? error.path : undefined;
   if (typeof path !== "string") return "";
   const isStored = path === store || path.startsWith(`${store}/`);
+  if (isStored && errorCode(error) === "EROFS")
+    return ": mount the models directory so that it can be written, or name another one with SVC_MODELS_DIR";
   return `: give the operator's user the right to ${isStored ? "write to the models directory" : `use ${path}`}`;
 }

@@ -8,7 +8,7 @@ import { fail, type Finding } from "./finding.ts";
 import { gpuFindings } from "./gpu.ts";
 import { engineUserFinding, hardwareFindings, nodeFinding } from "./host.ts";
 import { portFindings } from "./network.ts";
-import { operatorFindings, stateFindings, tokenFindings } from "./state.ts";
+import { modelsFindings, operatorFindings, stateFindings, tokenFindings } from "./state.ts";
 
 export interface DoctorOptions {
   readonly env: NodeJS.ProcessEnv;
@@ -43,6 +43,7 @@ export async function* doctorFindings(options: DoctorOptions): AsyncGenerator<Fi
     : configurationFindings(config.configDir));
   yield* findings;
   yield* await stateFindings(config);
+  yield* await modelsFindings(config);
   const operator = await operatorFindings(config, now());
   yield* operator.findings;
   yield* await portFindings(config, operator.isRunning);

@@ -1,6 +1,7 @@
 import { access, constants, readdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Config } from "../../api/config.ts";
+import { modelRefSchema } from "../../api/names.ts";
 import { heartbeatTtlMs, type PublishedOperator } from "../../api/status.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { distrust } from "../../lib/trusted-path.ts";
@@ -8,6 +9,8 @@ import type { StoreConfig } from "../../store/opened-store.ts";
 import type { TokenView } from "../../api/token.ts";
 import { stateTrust } from "../../program/settings.ts";
 import { fail, ok, warn, type Finding } from "./finding.ts";
+
+const shownFiles = 20;
 
 type Places = Pick<Config, "modelsDir" | "authEnabled"> & StoreConfig;
 
@@ -30,6 +33,34 @@ export async function stateFindings({ stateDir, modelsDir }: Places): Promise<Fi
   return (await canBeMade(stateDir))
     ? [ok("state", `${stateDir} is made by the first start`)]
     : [fail("state", `${stateDir} is not there and cannot be made`, owned)];
+}
+
+/** Whether models can be fetched, and the files whose names no model may have. A first start makes the directory. */
+export async function modelsFindings({ modelsDir }: Pick<Places, "modelsDir">): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  try {
+    await access(modelsDir, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const code = errorCode(error) ?? errorMessage(error);
+    if (code === "ENOENT" && (await canBeMade(modelsDir))) return [];
+    const next =
+      code === "EROFS"
+        ? "mount it so that it can be written, or name another one with SVC_MODELS_DIR"
+        : "give the service's user the right to write there, or name another one with SVC_MODELS_DIR";
+    const what = code === "ENOENT" ? "is not there, and cannot be made" : `cannot be written (${code})`;
+    findings.push(warn("models", `${modelsDir} ${what}: no model can be fetched into it`, next));
+  }
+  const { Listing, modelFiles } = await import("../../models/model-files.ts");
+  const unnamed = modelFiles(await new Listing(modelsDir).read()).filter(
+    ({ ref }) => !modelRefSchema.safeParse(ref).success,
+  );
+  if (unnamed.length > 0) {
+    const paths = unnamed.slice(0, shownFiles).flatMap(({ paths: [path = ""] }) => [path]);
+    const more = unnamed.length > shownFiles ? ` and ${unnamed.length - shownFiles} more` : "";
+    const text = `not offered, since no model may be called like the file: ${paths.join(", ")}${more}`;
+    findings.push(warn("models", text, "rename such a file to letters, digits and . _ : @ -"));
+  }
+  return findings;
 }
 
 /** No command starts with such a directory. */

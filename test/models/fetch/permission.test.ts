@@ -51,6 +51,32 @@ it("a pull that may not write to the models directory says so, and may succeed l
   await until("the pull has ended", async () => await pulls.isThere(model));
 });
 
+it("a pull into a models directory in which the store could not be made says so, and may succeed later", async () => {
+  await using directory = await tempDir();
+  await using server = await startFileServer({ "/a.gguf": { body: ggufOf(5000), etag: '"1"' } });
+  const onError = (error: unknown): void => assert.fail(String(error));
+  const config = { boot: "this boot", env: {}, bytesPerSecond: 0, reserveBytes: 0, onError };
+  const model = { ref: "a", files: [{ source: `${server.url}/a.gguf` }], isOpen: false };
+  const requester = { requester: "slot", attempt: "1" };
+  const isRoot = process.geteuid?.() === 0;
+  await chmod(directory.path, 0o555);
+  if (isRoot) process.seteuid?.(otherUser);
+  await using stack = new AsyncDisposableStack();
+  if (isRoot) stack.defer(() => process.seteuid?.(0));
+  const { pulls } = stack.use(await openModelPulls({ ...config, modelsDir: directory.path }));
+  await pulls.join(model, requester);
+  const failed = await until("the pull has failed", async () => {
+    const found = await pulls.preparation(model, requester);
+    return found.state === "failed" ? found : undefined;
+  });
+  assert.equal(failed.reason, "NoPermission");
+  assert.match(failed.message, /^EACCES: permission denied, mkdir '.*\/\.berth.*': give the operator's user the right/);
+  if (isRoot) process.seteuid?.(0);
+  await chmod(directory.path, 0o755);
+  await pulls.join(model, { ...requester, attempt: "2" });
+  await until("the pull has ended", async () => await pulls.isThere(model));
+});
+
 it("a pull that may not use a path elsewhere names that path, and not the models directory", async () => {
   await using directory = await tempDir();
   const store = await BlobStore.open(directory.path, "this boot");

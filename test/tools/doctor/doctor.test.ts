@@ -122,6 +122,7 @@ ok    devices: none of a GPU or NPU; backend auto is cpu for llama
     const problems = [{ reason: "SourceEmpty", message: "slots holds no manifest any more" }];
     const record = { heartbeat, isPaused: true, configDir: "/etc/other", problems };
     await site.put("state/operator.json", operatorRecord(site, record));
+    await site.put("state/models/Модель 1.gguf", "");
     await using _lock = await acquireLock(join(site.stateDir, "operator.lock"));
     await site.put("state/auth/tokens/a.json", "{}");
     await chmod(join(site.stateDir, "auth"), 0o700);
@@ -158,6 +159,8 @@ fail  manifests: DIR/config/slots/primary.toml:1:11: this is no value; texts sta
       → correct it; the last good spec runs meanwhile
 fail  state: DIR/state may be written by everybody (mode 777): everybody who writes there may create tokens and run programs
       → chmod go-w DIR/state
+warn  models: not offered, since no model may be called like the file: DIR/state/models/Модель 1.gguf
+      → rename such a file to letters, digits and . _ : @ -
 fail  operator: process PID holds the lock, and its last heartbeat is 40 s old
       → its log has the reason; stop it and start it again: engines keep running meanwhile
 warn  operator: it is paused: it plans and starts nothing
@@ -285,6 +288,12 @@ fail  settings: SVC_HOLD_SECONDS must be a whole number
       { SVC_AUTH_ENABLED: "1" },
       "proxy",
       "warn  proxy: there is no administrator: no proxy has been rendered",
+    ],
+    [
+      "a models directory that cannot be written",
+      { SVC_MODELS_DIR: "/etc/passwd/models" },
+      "models",
+      "warn  models: /etc/passwd/models cannot be written (ENOTDIR): no model can be fetched into it",
     ],
     [
       "no engine for llama",
