@@ -82,7 +82,7 @@ export class RunRecord {
     const there = this.#run.setAside.filter(({ path }) => existsSync(path));
     return there.map(({ path, ends }) => ({
       reason: "ModelSetAside",
-      message: `${path} is set aside: ${why(ends)}`,
+      message: `${path} is set aside: ${why(path, ends)}`,
       file: path,
     }));
   }
@@ -94,7 +94,7 @@ export class RunRecord {
   read(path: string, stamp: string): Disposable {
     const known = this.#run.setAside.find((file) => file.stamp === stamp);
     if (known !== undefined && (known.ends > 1 || this.#elapsedMs() - this.#openedMs < quietMs))
-      throw new Error(why(known.ends));
+      throw new Error(why(path, known.ends));
     this.#write({ ...this.#run, reading: { path, stamp } });
     return {
       [Symbol.dispose]: () => {
@@ -115,8 +115,9 @@ export class RunRecord {
   }
 }
 
-function why(ends: number): string {
+/** `touch` gives the file another stamp, with which it is read again without a restart. */
+function why(path: string, ends: number): string {
   return ends > 1
-    ? `${ends} operators have ended while they read it; it is not read again until it changes: delete it, or fetch it again`
+    ? `${ends} operators have ended while they read it, so it is not read again; delete it or fetch it again, or \`touch '${path}'\` where the cause was another (kill -9, too little memory)`
     : "an operator has ended while it read it; it is read once more, in about a minute";
 }
