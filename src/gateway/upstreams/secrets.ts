@@ -1,4 +1,3 @@
-import { stat } from "node:fs/promises";
 import type { SecretSource } from "../../api/upstream.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { secretFile, type SecretPlaces } from "../../lib/secret-file.ts";
@@ -35,46 +34,61 @@ export type ReadSecret = (name: string, key: string) => Promise<string | undefin
 
 /** A key that is read when it is needed; a file at most once a second. Reading throws SecretError. */
 export function openSecret(source: SecretSource, options: SecretOptions): Secret {
+  const { env, now, readSecret, places } = options;
   if ("env" in source) {
     const what = `the environment variable ${source.env}`;
     return {
       read() {
-        const value = options.env[source.env];
+        const value = env[source.env];
         if (value === undefined) throw new SecretError(`${what} is not set`);
         return checked(value, what);
       },
     };
   }
-  if ("file" in source) return new FileSecret(source.file, options);
+  if ("file" in source) {
+    const load = async (): Promise<string> => await textOf(source.file, places);
+    return new KeptSecret(`the file ${source.file}`, load, { now, freshMs });
+  }
   const { name, key } = source.secretKeyRef;
   const what = `key ${key} of Secret ${name}`;
-  const { readSecret } = options;
-  if (readSecret !== undefined) return new ClusterSecret(what, () => readSecret(name, key), options.now);
-  return {
-    read() {
-      throw new SecretError(`${what}: there is no cluster here; use env or file`);
-    },
+  if (readSecret === undefined)
+    return {
+      read() {
+        throw new SecretError(`${what}: there is no cluster here; use env or file`);
+      },
+    };
+  const load = async (): Promise<string> => {
+    const value = await readSecret(name, key);
+    if (value === undefined) throw new SecretError(`${what} does not exist`);
+    return value;
   };
+  return new KeptSecret(what, load, { now, freshMs: clusterFreshMs });
 }
 
-/** A key of a Secret of the cluster, kept for some seconds. While the API server does not answer the last value counts. */
-class ClusterSecret implements Secret {
+/** A value that is loaded when it is needed and older than `freshMs`. */
+class KeptSecret implements Secret {
   readonly #what: string;
-  readonly #load: () => Promise<string | undefined>;
+  readonly #load: () => Promise<string>;
   readonly #now: () => number;
+  readonly #freshMs: number;
   #found: string | SecretError | undefined;
   #readAt = -Infinity;
   #reading: Promise<string> | undefined;
 
-  constructor(what: string, load: () => Promise<string | undefined>, now: () => number) {
+  constructor(
+    what: string,
+    load: () => Promise<string>,
+    { now, freshMs: maxAgeMs }: { readonly now: () => number; readonly freshMs: number },
+  ) {
     this.#what = what;
     this.#load = load;
     this.#now = now;
+    this.#freshMs = maxAgeMs;
   }
 
   read(): string | Promise<string> {
     if (this.#reading !== undefined) return this.#reading;
-    if (this.#found !== undefined && this.#now() - this.#readAt < clusterFreshMs) {
+    if (this.#found !== undefined && this.#now() - this.#readAt < this.#freshMs) {
       if (typeof this.#found === "string") return this.#found;
       throw this.#found;
     }
@@ -85,19 +99,18 @@ class ClusterSecret implements Secret {
   async #read(): Promise<string> {
     this.#readAt = this.#now();
     try {
-      const value = await this.#load();
-      if (value === undefined) throw new SecretError(`${this.#what} does not exist`);
-      this.#found = checked(value, this.#what);
+      this.#found = checked(await this.#load(), this.#what);
     } catch (error) {
-      const refused = error instanceof SecretError || errorStatus(error) === 403;
-      if (refused || typeof this.#found !== "string")
+      // While an API server does not answer, the last value counts; where it refuses, there is none.
+      const isFinal = error instanceof SecretError || errorStatus(error) === 403;
+      if (isFinal || typeof this.#found !== "string")
         this.#found =
           error instanceof SecretError
             ? error
             : new SecretError(`${this.#what} cannot be read: ${errorMessage(error)}`);
-      if (this.#found instanceof SecretError) throw this.#found;
     }
-    return this.#found;
+    if (typeof this.#found === "string") return this.#found;
+    throw this.#found;
   }
 }
 
@@ -105,47 +118,12 @@ function errorStatus(error: unknown): unknown {
   return error instanceof Error && "status" in error ? error.status : undefined;
 }
 
-/** Detects changes of a file by its identity, links included: Kubernetes and secret stores swap links. */
-class FileSecret implements Secret {
-  readonly #path: string;
-  readonly #now: () => number;
-  readonly #places: SecretPlaces | undefined;
-  #stamp = "";
-  #found: string | SecretError | undefined;
-  #readAt = -Infinity;
-  #reading: Promise<string> | undefined;
-
-  constructor(path: string, { now, places }: { now: () => number; places?: SecretPlaces | undefined }) {
-    this.#path = path;
-    this.#now = now;
-    this.#places = places;
-  }
-
-  read(): string | Promise<string> {
-    if (this.#reading !== undefined) return this.#reading;
-    if (this.#found !== undefined && this.#now() - this.#readAt < freshMs) {
-      if (typeof this.#found === "string") return this.#found;
-      throw this.#found;
-    }
-    this.#reading = this.#read().finally(() => (this.#reading = undefined));
-    return this.#reading;
-  }
-
-  async #read(): Promise<string> {
-    this.#readAt = this.#now();
-    try {
-      const path = await secretFile(this.#path, this.#places);
-      const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
-      const stamp = `${ino} ${size} ${mtimeNs} ${ctimeNs}`;
-      if (stamp !== this.#stamp || typeof this.#found !== "string") {
-        this.#stamp = stamp;
-        this.#found = checked(await readSmallText(path, limitBytes), `the file ${this.#path}`);
-      }
-      return this.#found;
-    } catch (error) {
-      this.#found = error instanceof SecretError ? error : new SecretError(unreadable(this.#path, error));
-      throw this.#found;
-    }
+/** By its name each time: Kubernetes and secret stores swap links. Rejects with SecretError. */
+async function textOf(path: string, places: SecretPlaces | undefined): Promise<string> {
+  try {
+    return await readSmallText(await secretFile(path, places), limitBytes);
+  } catch (error) {
+    throw new SecretError(unreadable(path, error));
   }
 }
 
