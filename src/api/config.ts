@@ -11,10 +11,10 @@ import {
   plainUrlSchema,
   podVolumeSchema,
   portsSchema,
+  standardReceiver,
   whole,
 } from "./config-values.ts";
 import { defaultConfigDir, defaultStateDir, type ConfigPlaces } from "./config-places.ts";
-import { standardReceiver } from "./standard-receiver.ts";
 import { problemsOf } from "./problems.ts";
 import { didYouMean, nearest } from "./nearest.ts";
 

@@ -1,3 +1,4 @@
+import { ApiError } from "../../api/errors.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { withoutMark } from "../../lib/json-bytes.ts";
 import { parseExactJson, parseForeign } from "../../lib/json.ts";
@@ -15,6 +16,16 @@ const eventEnd = Buffer.from("\n\n");
 /** The engine's bytes are no event stream. */
 export class StreamGarbage extends Error {
   override readonly name = "StreamGarbage";
+}
+
+/**
+ * The client's error for an answer that cannot be read or translated, whatever the error: an answer of one engine must not
+ * end the gateway.
+ */
+export function unfitAnswer(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  const how = error instanceof StreamGarbage ? `is broken: ${error.message}` : "has another shape";
+  return new ApiError("dispatch.upstream_failed", { message: `the engine's answer ${how}`, cause: error });
 }
 
 /**

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { readSecretKey } from "../../../src/store/kubernetes/provider-secret.ts";
+import { readSecretKey } from "../../../src/store/kubernetes/gateway-store.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 
 it("a key of a Secret is read, and none of Berth's own Secrets or of service accounts", async () => {
