@@ -65,7 +65,7 @@ function bytesMessage(
   const most = amountOf(capacity, resource);
   const whole = `${byteText(most)} of ${resource}`;
   if (need > most)
-    return `group ${group} has too little for it: it needs ${byteText(need)}, and the group has ${whole}`;
+    return `group ${group} has too little for it: it needs ${byteText(need)}, and the group has ${whole}; a smaller model or a larger budget helps`;
   const held = holders.map((holder) => {
     const words = remark(holder);
     return `${holder.name} holds ${byteText(amountOf(holder.needs, resource))}${words === "" ? "" : ` (${words})`}`;

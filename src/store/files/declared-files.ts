@@ -138,7 +138,7 @@ export class DeclaredFiles {
       .map((declaration): Diagnostic => {
         const { file, kind, name } = declaration;
         const place = describePlace(incumbent.file, this.#placeOf(incumbent));
-        const message = `${kind} ${name} is already defined at ${place}, which stays in force`;
+        const message = `${kind} ${name} is already defined at ${place}, which stays in force; change or delete one of the two`;
         return { reason: "DuplicateResource", file, ...this.#placeOf(declaration), message };
       });
     const lastGood = before?.spec;

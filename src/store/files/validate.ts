@@ -106,7 +106,7 @@ function clashes(declarations: readonly Declared[]): Diagnostic[] {
     if (owner === undefined) owners.set(what, { by, field });
     else {
       const place = describePlace(owner.by.declaration.file, placeOf(owner.by, owner.field));
-      report(by, field, `${what} is already defined at ${place}`);
+      report(by, field, `${what} is already defined at ${place}; change or delete one of the two`);
     }
   };
   for (const by of declarations) claim(`${by.declaration.kind} ${by.declaration.name}`, by, "name");

@@ -276,7 +276,7 @@ describe("room by bytes", () => {
       ],
     );
     assert.deepEqual(said(sized("a", 30, requesting)), [
-      "group gpu has too little for it: it needs 30.0 GiB, and the group has 24.0 GiB of memory",
+      "group gpu has too little for it: it needs 30.0 GiB, and the group has 24.0 GiB of memory; a smaller model or a larger budget helps",
     ]);
     assert.deepEqual(said(sized("a", 20, { ...ready, isAlways: true }), sized("b", 20, requesting)), [
       "group gpu is full: it needs 20.0 GiB, and of 24.0 GiB of memory a holds 20.0 GiB (is always loaded); always loaded slots never leave",

@@ -132,7 +132,7 @@ describe("a group with a budget of bytes", () => {
     assert.deepEqual([loaded(site), site.condition("b", "Stalled")], ["a", "True/GroupFull"]);
     assert.equal(
       site.slot("b").plan.message,
-      "group gpu has too little for it: it needs 30.0 GiB, and the group has 20.0 GiB of memory",
+      "group gpu has too little for it: it needs 30.0 GiB, and the group has 20.0 GiB of memory; a smaller model or a larger budget helps",
     );
     site.source.group("gpu", { budget: { memoryBytes: 31 * gibibyte }, minResidencySeconds: 0 });
     await site.advance(5);

@@ -51,7 +51,8 @@ describe("a slot of a group that swaps to a larger model", () => {
     assert.deepEqual([site.state("a"), site.state("b"), sizeOf(site, "a")], ["ready", "ready", 10]);
     assert.equal(site.condition("a", "Stalled"), "True/DoesNotFit");
     assert.equal(site.condition("a", "Available"), "True/Loaded");
-    const message = "group gpu has too little for it: it needs 24.0 GiB, and the group has 20.0 GiB of memory";
+    const message =
+      "group gpu has too little for it: it needs 24.0 GiB, and the group has 20.0 GiB of memory; a smaller model or a larger budget helps";
     assert.equal(site.slot("a").plan.message, message);
     site.source.save("a", member(12));
     await site.advance(10);

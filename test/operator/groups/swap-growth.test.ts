@@ -92,7 +92,7 @@ describe("a slot of a group that is swapped to a larger model", () => {
     assert.equal(site.condition("a", "Stalled"), "True/DoesNotFit");
     assert.equal(
       site.slot("a").plan.message,
-      "group gpu has too little for it: it needs 21.0 GiB, and the group has 20.0 GiB of memory",
+      "group gpu has too little for it: it needs 21.0 GiB, and the group has 20.0 GiB of memory; a smaller model or a larger budget helps",
     );
     await site.request("a", "swap-model", { specModel: "m" });
     await site.advance(10);

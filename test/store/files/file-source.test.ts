@@ -428,7 +428,10 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.equal(seen.diagnostics[0]?.file, env.slot("a.yaml"));
     const { line, column, message } = seen.diagnostics[0] ?? {};
     assert.deepEqual([line, column], [5, 3]);
-    assert.equal(message, "Slot x is already defined at slots/b.yaml:5:3, which stays in force");
+    assert.equal(
+      message,
+      "Slot x is already defined at slots/b.yaml:5:3, which stays in force; change or delete one of the two",
+    );
     await unlink(env.slot("b.yaml"));
     await until("the heir", () => modelOf(env.source, "x") === "second");
     assert.deepEqual(env.source.get("Slot", "x")?.diagnostics, []);

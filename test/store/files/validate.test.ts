@@ -104,12 +104,12 @@ describe("validating a directory", { concurrency: true }, () => {
     assert.deepEqual(
       found.map(({ file, line, column, message }) => `${basename(file)}:${line}:${column}: ${message}`),
       [
-        "n.yaml:4:3: Model m is already defined at models/m.toml:1:1",
-        "b.toml:1:1: port 8081 is already defined at slots/a.toml:1:1",
-        "b.toml:2:12: alias x is already defined at slots/a.toml:2:12",
+        "n.yaml:4:3: Model m is already defined at models/m.toml:1:1; change or delete one of the two",
+        "b.toml:1:1: port 8081 is already defined at slots/a.toml:1:1; change or delete one of the two",
+        "b.toml:2:12: alias x is already defined at slots/a.toml:2:12; change or delete one of the two",
         "b.toml:2:17: a is the name of the slot at slots/a.toml:1:1",
-        "c.yaml:3:12: Slot a is already defined at slots/a.toml:1:1",
-        "d.yaml:8:12: Slot a is already defined at slots/a.toml:1:1",
+        "c.yaml:3:12: Slot a is already defined at slots/a.toml:1:1; change or delete one of the two",
+        "d.yaml:8:12: Slot a is already defined at slots/a.toml:1:1; change or delete one of the two",
       ],
     );
   });
