@@ -25,8 +25,6 @@ const types: ReadonlySet<string> = new Set([
   "ghost_snapshot",
   "image_generation",
   "image_generation_call",
-  "input_audio",
-  "input_file",
   "local_shell",
   "mcp",
   "mcp_approval_request",

@@ -32,7 +32,7 @@ describe("a heavy body", () => {
     const request = { set: { temperature: 0.5 }, strip: ["top_k"] };
     gateway = await startGateway({
       slots: {
-        plain: slot,
+        plain: { ...slot, status: { capabilities: ["chat", "completions", "embeddings", "rerank", "vision"] } },
         ruled: { port, spec: { request } },
         many: { port, spec: { engine: "llama", request: { set: { "temperature!": 1, "top_p!": 1, "seed!": 1 } } } },
         grammar: {

@@ -9,8 +9,8 @@ import type { Translation } from "./translation.ts";
 export class ResponsesCount implements Translation {
   readonly #responses: ResponsesTranslation;
 
-  constructor(kept: OwnItems) {
-    this.#responses = new ResponsesTranslation(kept);
+  constructor(kept: OwnItems, readsMedia: boolean) {
+    this.#responses = new ResponsesTranslation(kept, readsMedia);
   }
 
   get leftOut(): readonly string[] {

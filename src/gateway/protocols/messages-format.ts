@@ -1,26 +1,10 @@
 import { z } from "zod";
 import { isRecord } from "../../lib/record.ts";
 import { byType } from "./by-type.ts";
+import { filePart, notShown, textPart, titled, unknownPart, type ChatPart } from "./chat-content.ts";
 import { listOf } from "./list-of.ts";
 
 /** The part of Anthropic's Messages protocol that a chat engine can serve. Other fields have no meaning for it. */
-
-export type Part =
-  | { readonly type: "text"; readonly text: string }
-  | { readonly type: "image_url"; readonly image_url: { readonly url: string } };
-
-function textPart(text: string): Part {
-  return { type: "text", text };
-}
-
-function imagePart(url: string): Part {
-  return { type: "image_url", image_url: { url } };
-}
-
-/** Shown to the model in place of content that it cannot be shown: a refusal would end every later turn too. */
-function notShown(what: string): Part {
-  return textPart(`[${what} could not be shown to this model.]`);
-}
 
 const textBlock = z.object({ type: z.literal("text"), text: z.string() });
 const text = textBlock.transform((block) => textPart(block.text));
@@ -30,8 +14,12 @@ export function joinedTexts(content: string | readonly { readonly text: string }
   return typeof content === "string" ? content : content.map((each) => each.text).join("\n\n");
 }
 
+function imagePart(url: string): ChatPart {
+  return { type: "image_url", image_url: { url } };
+}
+
 const image = z.object({
-  source: byType<Part>(
+  source: byType<ChatPart>(
     {
       base64: z
         .object({ media_type: z.string(), data: z.string() })
@@ -42,45 +30,47 @@ const image = z.object({
   ),
 });
 
-const document = z.object({
-  title: z.string().nullish(),
-  source: byType<{ readonly text: string } | { readonly size: string }>(
-    {
-      text: z.object({ data: z.string() }).transform(({ data }) => ({ text: data })),
-      content: z.object({ content: texts }).transform(({ content }) => ({ text: joinedTexts(content) })),
-      base64: z
-        .object({ data: z.string() })
-        .transform(({ data }) => ({ size: ` of ${Buffer.byteLength(data, "base64")} bytes` })),
-    },
-    () => ({ size: "" }),
-  ),
-});
+const document = z
+  .object({
+    title: z.string().nullish(),
+    source: byType<(title: string | null | undefined) => ChatPart>(
+      {
+        text: z.object({ data: z.string() }).transform((source) => (title) => titled(title, source.data)),
+        content: z
+          .object({ content: texts })
+          .transform((source) => (title) => titled(title, joinedTexts(source.content))),
+        base64: z
+          .object({ media_type: z.string().default(""), data: z.string() })
+          .transform((source) => (title) => filePart(title, source.media_type, source.data)),
+      },
+      () => (title) => filePart(title, "", undefined),
+    ),
+  })
+  .transform(({ title, source }) => source(title));
 
 /** What becomes of content of the user and of tools, by its type. */
 const shown = {
   text,
   image: image.transform(({ source }) => source),
-  document: document.transform(({ title, source }) => {
-    if ("text" in source) return textPart(`${title ? `${title}\n\n` : ""}${source.text}`);
-    return notShown(`A document${title ? ` "${title}"` : ""}${source.size}`);
-  }),
+  document,
   search_result: z
     .object({ title: z.string(), source: z.string(), content: listOf(textBlock) })
     .transform(({ title, source, content }) => textPart(`${title}\n${source}\n\n${joinedTexts(content)}`)),
   tool_reference: z.object({ tool_name: z.string() }).transform((block) => textPart(block.tool_name)),
 };
-const otherPart = (type: string): Part => notShown(`Content of ${type === "another type" ? type : `the type ${type}`}`);
 
 const toolResult = z
   .object({
     tool_use_id: z.string(),
     content: z
-      .union([z.string(), listOf(byType<Part>(shown, otherPart))], "must be a text or a list of blocks")
+      .union([z.string(), listOf(byType<ChatPart>(shown, unknownPart))], "must be a text or a list of blocks")
       .nullish(),
     is_error: z.boolean().nullish(),
   })
   .transform((result) => ({ type: "tool_result" as const, ...result }));
-const userBlocks = listOf(byType<Part | z.output<typeof toolResult>>({ ...shown, tool_result: toolResult }, otherPart));
+const userBlocks = listOf(
+  byType<ChatPart | z.output<typeof toolResult>>({ ...shown, tool_result: toolResult }, unknownPart),
+);
 
 const toolUse = z.object({
   type: z.literal("tool_use"),
@@ -170,4 +160,3 @@ export const messagesRequestSchema = z.object({
 export type MessagesRequest = z.output<typeof messagesRequestSchema>;
 export type UserBlock = z.output<typeof userBlocks>[number];
 export type AssistantBlock = z.output<typeof assistantBlocks>[number];
-export type ToolResultBlock = z.output<typeof toolResult>;

@@ -1,13 +1,8 @@
 import { invalidRequest } from "../../api/problems.ts";
+import { contentOf, mediaOf, textOf, type ChatPart } from "./chat-content.ts";
+import { withoutMedia, type ChatMessage } from "./chat-messages.ts";
 import { encodeRequest } from "./json.ts";
-import {
-  joinedTexts,
-  type AssistantBlock,
-  type MessagesRequest,
-  type Part,
-  type ToolResultBlock,
-  type UserBlock,
-} from "./messages-format.ts";
+import { joinedTexts, type AssistantBlock, type MessagesRequest, type UserBlock } from "./messages-format.ts";
 
 /** Types of tools that run in Anthropic's service, and of blocks about them: a chat is asked without these. */
 export function leftOutOf({ tools, messages }: MessagesRequest): readonly string[] {
@@ -21,7 +16,7 @@ export function leftOutOf({ tools, messages }: MessagesRequest): readonly string
 }
 
 /** The same request for a chat engine. Throws ApiError `dispatch.invalid_request`. */
-export function chatRequest(request: MessagesRequest): object {
+export function chatRequest(request: MessagesRequest, readsMedia: boolean): object {
   const { model, system, messages, tools, tool_choice: choice, output_config: output } = request;
   const systemText = system === null || system === undefined ? "" : joinedTexts(system);
   const offered = (tools ?? []).flatMap((tool) => (tool.type === "custom" ? [tool] : []));
@@ -50,29 +45,34 @@ export function chatRequest(request: MessagesRequest): object {
       json_schema: { name: "output", schema: output.format.schema, strict: true },
     },
   };
+  const chat: ChatMessage[] = [
+    ...(systemText === "" ? [] : [{ role: "system" as const, content: systemText }]),
+    ...messages.flatMap(chatMessages),
+  ];
   return {
     model,
-    messages: [
-      ...(systemText === "" ? [] : [{ role: "system", content: systemText }]),
-      ...messages.flatMap((message): object[] => {
-        const { role, content } = message;
-        if (typeof content === "string") return [{ role, content }];
-        switch (message.role) {
-          case "user":
-            return userMessages(message.content);
-          case "assistant":
-            return typeof message.content === "string" ? [] : [assistantMessage(message.content)];
-          case "system":
-            return [{ role, content: joinedTexts(message.content) }];
-          default:
-            return message satisfies never;
-        }
-      }),
-    ],
+    messages: readsMedia ? chat : withoutMedia(chat),
     max_tokens: request.max_tokens,
     ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined && value !== null)),
     ...(request.stream === true ? { stream: true, stream_options: { include_usage: true } } : {}),
   };
+}
+
+function chatMessages(message: MessagesRequest["messages"][number]): ChatMessage[] {
+  switch (message.role) {
+    case "user":
+      return userMessages(message.content);
+    case "assistant":
+      return [
+        typeof message.content === "string"
+          ? { role: "assistant", content: message.content }
+          : assistantMessage(message.content),
+      ];
+    case "system":
+      return [{ role: "system", content: joinedTexts(message.content) }];
+    default:
+      return message satisfies never;
+  }
 }
 
 /** The only tools that may be called are among those left out. */
@@ -99,38 +99,29 @@ function toolChoice(choice: NonNullable<MessagesRequest["tool_choice"]>): unknow
   }
 }
 
-/** Results of tools come first, each as a message of its own: chat has them between the calls and the rest. */
-function userMessages(content: string | readonly UserBlock[]): object[] {
+/**
+ * Results of tools come first, each as a separate message: a chat has them between the calls and the rest. There they are
+ * texts; their images follow in the user's message.
+ */
+function userMessages(content: string | readonly UserBlock[]): ChatMessage[] {
   if (typeof content === "string") return [{ role: "user", content }];
-  const results: object[] = [];
-  const parts: Part[] = [];
+  const results: ChatMessage[] = [];
+  const parts: ChatPart[] = [];
   for (const block of content) {
     if (block.type !== "tool_result") {
       parts.push(block);
       continue;
     }
-    const { text, images } = resultOf(block);
-    results.push({ role: "tool", tool_call_id: block.tool_use_id, content: text });
-    parts.push(...images);
+    const { tool_use_id: id, content: result, is_error: isError } = block;
+    const text = textOf(result ?? "");
+    const isSilent = text === "" && isError === true;
+    results.push({ role: "tool", tool_call_id: id, content: isSilent ? "The tool failed." : text });
+    parts.push(...mediaOf(result ?? ""));
   }
   return parts.length === 0 && results.length > 0 ? results : [...results, { role: "user", content: contentOf(parts) }];
 }
 
-/** One text where all parts are text: many engines accept nothing else. */
-function contentOf(parts: readonly Part[]): string | readonly Part[] {
-  const all = parts.flatMap((part) => (part.type === "text" ? [part] : []));
-  return all.length === parts.length ? joinedTexts(all) : parts;
-}
-
-/** Chat's results of tools are texts; images follow in the user's message. */
-function resultOf({ content, is_error: isError }: ToolResultBlock): { text: string; images: readonly Part[] } {
-  const parts = typeof content === "string" ? [{ type: "text" as const, text: content }] : (content ?? []);
-  const images = parts.filter((part) => part.type === "image_url");
-  const text = joinedTexts(parts.flatMap((part) => (part.type === "text" ? [part] : [])));
-  return { text: text === "" && isError === true ? "The tool failed." : text, images };
-}
-
-function assistantMessage(blocks: readonly AssistantBlock[]): object {
+function assistantMessage(blocks: readonly AssistantBlock[]): ChatMessage {
   const text = blocks.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("");
   const calls = blocks.flatMap((block) =>
     block.type === "tool_use"

@@ -1,23 +1,39 @@
 import { z } from "zod";
-import { byType, typeName } from "./by-type.ts";
+import { byType } from "./by-type.ts";
+import { filePart, notShown, textPart, unknownPart, type ChatContent, type ChatPart } from "./chat-content.ts";
 import { listOf } from "./list-of.ts";
 import { toolsSchema, type NamedTool } from "./responses-tools.ts";
 
-const textPart = z.object({ type: z.enum(["input_text", "output_text", "text"]), text: z.string() });
-const refusalPart = z.object({ type: z.literal("refusal"), refusal: z.string() });
-const imagePart = z.object({
-  type: z.literal("input_image"),
-  image_url: z.string("must be a URL or a data URL: files are not stored here"),
-  detail: z.string().nullish(),
-});
+const text = z.object({ text: z.string() }).transform((part) => textPart(part.text));
 
+/** What becomes of a part, by its type. Files are not stored here: only those within the request can be shown. */
 const parts = listOf(
-  z.discriminatedUnion("type", [textPart, refusalPart, imagePart], {
-    error: ({ input }) => `${typeName(input)} cannot be passed to this engine: only texts and images`,
-  }),
+  byType<ChatPart>(
+    {
+      text,
+      input_text: text,
+      output_text: text,
+      refusal: z.object({ refusal: z.string() }).transform(({ refusal }) => textPart(refusal)),
+      input_image: z
+        .object({ image_url: z.string().nullish(), detail: z.string().nullish() })
+        .transform(({ image_url: url, detail }): ChatPart => {
+          if (typeof url !== "string") return notShown("An image that is stored elsewhere");
+          return { type: "image_url", image_url: typeof detail === "string" ? { url, detail } : { url } };
+        }),
+      input_audio: z
+        .object({ input_audio: z.object({ data: z.string(), format: z.string() }) })
+        .transform((part): ChatPart => ({ type: "input_audio", ...part })),
+      input_file: z
+        .object({ filename: z.string().nullish(), file_data: z.string().nullish() })
+        .transform(({ filename, file_data: data }) => {
+          const [head = "", mediaType = ""] = /^data:([^;,]*)[^,]*,/.exec(data ?? "") ?? [];
+          return filePart(filename, mediaType, data?.slice(head.length));
+        }),
+    },
+    unknownPart,
+  ),
 );
 const content = z.union([z.string(), parts], "must be a text or a list of parts");
-export type ResponsesContent = z.output<typeof content>;
 
 const role = z.enum(
   ["user", "assistant", "system", "developer"],
@@ -26,9 +42,9 @@ const role = z.enum(
 
 /** The meaning of an item for a chat. */
 export type ResponsesItem =
-  | { readonly kind: "message"; readonly role: z.output<typeof role>; readonly content: ResponsesContent }
+  | { readonly kind: "message"; readonly role: z.output<typeof role>; readonly content: ChatContent }
   | { readonly kind: "call"; readonly id: string; readonly tool: NamedTool; readonly arguments: string }
-  | { readonly kind: "output"; readonly id: string; readonly content: ResponsesContent }
+  | { readonly kind: "output"; readonly id: string; readonly content: ChatContent }
   | { readonly kind: "tools"; readonly tools: z.output<typeof toolsSchema> }
   | { readonly kind: "reference"; readonly id: string }
   | { readonly kind: "reasoning" }

@@ -1,13 +1,12 @@
 import { invalidRequest } from "../../api/problems.ts";
 import { mostParsedBytes, parseJson } from "../../lib/json.ts";
 import { definedFields } from "../../lib/record.ts";
+import { contentOf, mediaOf, textOf, type ChatPart } from "./chat-content.ts";
+import { withoutMedia, type ChatMessage } from "./chat-messages.ts";
 import type { OwnItems } from "./kept-items.ts";
 import type { ResponsesRequest } from "./responses-format.ts";
-import { inputItemSchema, type ResponsesContent, type ResponsesItem } from "./responses-input.ts";
+import { inputItemSchema, type ResponsesItem } from "./responses-input.ts";
 import type { ChatTools } from "./responses-tools.ts";
-
-type Part =
-  { readonly type: "text"; readonly text: string } | { readonly type: "image_url"; readonly image_url: object };
 
 /** Fields that only this protocol has: all others pass to the engine unchanged. */
 const ownFields = [
@@ -54,7 +53,10 @@ interface ChatRequest {
 }
 
 /** The same request for a chat engine. Throws ApiError `dispatch.invalid_request`. */
-export function chatRequest(request: ResponsesRequest, tools: ChatTools, kept: OwnItems): ChatRequest {
+export function chatRequest(
+  request: ResponsesRequest,
+  { tools, kept, readsMedia }: { readonly tools: ChatTools; readonly kept: OwnItems; readonly readsMedia: boolean },
+): ChatRequest {
   const { input, instructions, reasoning, text } = request;
   const rest = Object.fromEntries(Object.entries(request).filter(([name]) => !ownFields.some((own) => own === name)));
   const optional = {
@@ -73,7 +75,7 @@ export function chatRequest(request: ResponsesRequest, tools: ChatTools, kept: O
   }
   const chat = {
     ...definedFields(rest),
-    messages,
+    messages: readsMedia ? messages : withoutMedia(messages),
     ...definedFields(optional),
     ...(request.stream === true ? { stream: true, stream_options: { include_usage: true } } : {}),
   };
@@ -111,16 +113,16 @@ function responseFormat(format: NonNullable<ResponsesRequest["text"]>["format"])
 
 /** The messages that stand together: a chat has the results of calls directly after the message with the calls. */
 class Turn {
-  readonly messages: object[];
-  /** Of results, which are texts in a chat: they follow in a message of the user. */
-  readonly images: Part[] = [];
+  readonly messages: ChatMessage[];
+  /** Images of results, which are texts in a chat: these follow in a message of the user. */
+  readonly media: ChatPart[] = [];
 
-  constructor(...messages: object[]) {
+  constructor(...messages: ChatMessage[]) {
     this.messages = messages;
   }
 
-  all(): object[] {
-    return this.images.length === 0 ? this.messages : [...this.messages, { role: "user", content: this.images }];
+  all(): ChatMessage[] {
+    return this.media.length === 0 ? this.messages : [...this.messages, { role: "user", content: this.media }];
   }
 }
 
@@ -166,7 +168,7 @@ class AssistantTurn extends Turn {
  * Items as messages. Many templates accept one system message, at the beginning: instructions and leading system
  * messages are joined. Reasoning is left out, as in Messages.
  */
-function messagesOf(instructions: string, items: readonly ResponsesItem[], tools: ChatTools): object[] {
+function messagesOf(instructions: string, items: readonly ResponsesItem[], tools: ChatTools): ChatMessage[] {
   const leading = instructions === "" ? [] : [instructions];
   const turns: Turn[] = [];
   /** By the id of a call. */
@@ -201,7 +203,7 @@ function messagesOf(instructions: string, items: readonly ResponsesItem[], tools
         const turn = caller ?? new Turn();
         if (caller === undefined) turns.push(turn);
         turn.messages.push({ role: "tool", tool_call_id: item.id, content: textOf(item.content) });
-        turn.images.push(...imagesOf(item.content));
+        turn.media.push(...mediaOf(item.content));
         caller?.answered(item.id);
         if (assistant?.hasUnanswered !== true) assistant = undefined;
         break;
@@ -217,35 +219,4 @@ function messagesOf(instructions: string, items: readonly ResponsesItem[], tools
   }
   const messages = turns.flatMap((turn) => turn.all());
   return leading.length === 0 ? messages : [{ role: "system", content: leading.join("\n\n") }, ...messages];
-}
-
-function textOf(content: ResponsesContent, between = "\n\n"): string {
-  if (typeof content === "string") return content;
-  return content
-    .flatMap((part) => (part.type === "input_image" ? [] : [part.type === "refusal" ? part.refusal : part.text]))
-    .join(between);
-}
-
-function imagesOf(content: ResponsesContent): Part[] {
-  if (typeof content === "string") return [];
-  return content.flatMap((part) => (part.type === "input_image" ? [imageOf(part)] : []));
-}
-
-/** One text where all parts are text: many engines accept nothing else. */
-function contentOf(content: ResponsesContent): string | Part[] {
-  if (typeof content === "string" || content.every(({ type }) => type !== "input_image")) return textOf(content);
-  return content.map((part) => {
-    if (part.type === "input_image") return imageOf(part);
-    return { type: "text", text: part.type === "refusal" ? part.refusal : part.text };
-  });
-}
-
-function imageOf({
-  image_url: url,
-  detail,
-}: {
-  readonly image_url: string;
-  readonly detail?: string | null | undefined;
-}): Part {
-  return { type: "image_url", image_url: typeof detail === "string" ? { url, detail } : { url } };
 }

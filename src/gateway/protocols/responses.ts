@@ -23,6 +23,7 @@ import type { Translation } from "./translation.ts";
 export class ResponsesTranslation implements Translation {
   readonly #shell = new ResponseShell();
   readonly #kept: OwnItems;
+  readonly #readsMedia: boolean;
   readonly stream: ResponsesStream;
   #isKept = false;
   #tools = new ChatTools([]);
@@ -30,9 +31,11 @@ export class ResponsesTranslation implements Translation {
 
   /**
    * `kept`: the items that the client can name, and the store for those of this answer unless it says `store: false`.
+   * `readsMedia`: false for a model that reads texts alone.
    */
-  constructor(kept: OwnItems) {
+  constructor(kept: OwnItems, readsMedia = true) {
     this.#kept = kept;
+    this.#readsMedia = readsMedia;
     this.stream = new ResponsesStream(
       this.#shell,
       (name) => this.#tools.called(name),
@@ -47,7 +50,11 @@ export class ResponsesTranslation implements Translation {
     const { input, tools } = request;
     const later = typeof input === "string" ? [] : input.flatMap((item) => (item.kind === "tools" ? item.tools : []));
     this.#tools = new ChatTools([...(tools ?? []), ...later]);
-    const { chat, others } = chatRequest(request, this.#tools, this.#kept);
+    const { chat, others } = chatRequest(request, {
+      tools: this.#tools,
+      kept: this.#kept,
+      readsMedia: this.#readsMedia,
+    });
     this.leftOut = [...this.#tools.others, ...others];
     return encodeRequest(chat);
   }

@@ -88,7 +88,11 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     target: (server) =>
       server.speaks("responses")
         ? { ...responses, translation: new NumberedResponses() }
-        : { ...chat, isChat: false, translation: new ResponsesTranslation(itemsOf(kept, server.principal)) },
+        : {
+            ...chat,
+            isChat: false,
+            translation: new ResponsesTranslation(itemsOf(kept, server.principal), server.readsMedia),
+          },
   }),
   jsonRoute({
     path: "/v1/chat/completions/input_tokens",
@@ -110,7 +114,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
       if (server.speaks("responses") && server.speaks("input_tokens"))
         return { capability: "chat", enginePath: "/v1/responses/input_tokens" };
       if (server.isProvider || !server.speaks("input_tokens")) throw noCount(server);
-      const translation = new ResponsesCount(itemsOf(kept, server.principal));
+      const translation = new ResponsesCount(itemsOf(kept, server.principal), server.readsMedia);
       return { capability: "chat", enginePath: input, translation };
     },
   }),
@@ -131,7 +135,9 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     errors: messagesErrors,
     inputRule: messagesRule,
     target: (server) =>
-      server.speaks("messages") ? messages : { ...chat, isChat: false, translation: new MessagesTranslation() },
+      server.speaks("messages")
+        ? messages
+        : { ...chat, isChat: false, translation: new MessagesTranslation(server.readsMedia) },
   }),
 ];
 

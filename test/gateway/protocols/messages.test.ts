@@ -172,6 +172,11 @@ describe("a Messages request for a chat engine", () => {
       [{ role: "user", content: [{ type: "document", source: { type: "base64", data: "AAAA".repeat(100_000) } }] }],
       [{ role: "user", content: "[A document of 300000 bytes could not be shown to this model.]" }],
     ],
+    [
+      "the text of a file",
+      [{ role: "user", content: [{ type: "document", title: "a", source: { type: "base64", data: "aGk=" } }] }],
+      [{ role: "user", content: "a\n\nhi" }],
+    ],
     ["nothing", [{ role: "user", content: [] }], [{ role: "user", content: "" }]],
     [
       "what stays in a history, as text where it cannot be shown",

@@ -161,6 +161,41 @@ describe("a Responses request for a chat engine", () => {
       ],
     ],
     [
+      "files as their text, sounds, and in place of the rest what it was",
+      [
+        {
+          role: "user",
+          content: [
+            { type: "input_file", filename: "a.md", file_data: "data:text/markdown;base64,IyBoaQ==" },
+            { type: "input_file", filename: "b.txt", file_data: "Ynll" },
+            { type: "input_file", filename: "c.pdf", file_data: "data:application/pdf;base64,QUJD" },
+            { type: "input_file", filename: "d", file_data: Buffer.from("%PDF-1.7").toString("base64") },
+            { type: "input_file", filename: "e.bin", file_data: "AAAA" },
+            { type: "input_file", file_id: "f" },
+            { type: "input_image", file_id: "f" },
+            { type: "input_video" },
+            { type: "input_audio", input_audio: { data: "QUJD", format: "wav" } },
+          ],
+        },
+      ],
+      [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "a.md\n\n# hi" },
+            { type: "text", text: "b.txt\n\nbye" },
+            { type: "text", text: '[A document "c.pdf" of 3 bytes could not be shown to this model.]' },
+            { type: "text", text: '[A document "d" of 8 bytes could not be shown to this model.]' },
+            { type: "text", text: '[A document "e.bin" of 3 bytes could not be shown to this model.]' },
+            { type: "text", text: "[A document could not be shown to this model.]" },
+            { type: "text", text: "[An image that is stored elsewhere could not be shown to this model.]" },
+            { type: "text", text: "[Content of another type could not be shown to this model.]" },
+            { type: "input_audio", input_audio: { data: "QUJD", format: "wav" } },
+          ],
+        },
+      ],
+    ],
+    [
       "what leads as one system message, and what comes later where it stands",
       [
         { role: "developer", content: "a" },
@@ -281,16 +316,6 @@ describe("a Responses request for a chat engine", () => {
       /^input: holds nothing that can be passed to this engine: computer_call, another type$/,
     ],
     [{ input: [{ type: "function_call" }] }, ["input", 0, "call_id"], /is required/],
-    [
-      { input: [{ role: "user", content: [{ type: "input_file", file_id: "f" }] }] },
-      ["input", 0, "content", 0, "type"],
-      /input_file cannot be passed/,
-    ],
-    [
-      { input: [{ role: "user", content: [{ type: "input_image", file_id: "f" }] }] },
-      ["input", 0, "content", 0, "image_url"],
-      /files are not stored here/,
-    ],
   ];
   for (const [request, path, message] of refused) {
     it(`refuses ${JSON.stringify(request)} by name`, () => {
