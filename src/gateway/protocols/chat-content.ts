@@ -52,7 +52,11 @@ export function textOf(content: ChatContent, between = "\n\n"): string {
   return content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join(between);
 }
 
-/** Images and sounds, in the place of which an engine that reads texts alone gets a sentence. */
+export function partsOf(content: ChatContent): readonly ChatPart[] {
+  return typeof content === "string" ? [textPart(content)] : content;
+}
+
+/** The images and sounds of a content. */
 export function mediaOf(content: ChatContent): readonly ChatPart[] {
-  return typeof content === "string" ? [] : content.filter(({ type }) => type !== "text");
+  return partsOf(content).filter(({ type }) => type !== "text");
 }

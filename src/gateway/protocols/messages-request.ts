@@ -1,6 +1,6 @@
 import { invalidRequest } from "../../api/problems.ts";
 import { contentOf, mediaOf, textOf, type ChatPart } from "./chat-content.ts";
-import { withoutMedia, type ChatMessage } from "./chat-messages.ts";
+import { withOneSystem, withoutMedia, type ChatMessage } from "./chat-messages.ts";
 import { encodeRequest } from "./json.ts";
 import { joinedTexts, type AssistantBlock, type MessagesRequest, type UserBlock } from "./messages-format.ts";
 
@@ -45,10 +45,10 @@ export function chatRequest(request: MessagesRequest, readsMedia: boolean): obje
       json_schema: { name: "output", schema: output.format.schema, strict: true },
     },
   };
-  const chat: ChatMessage[] = [
+  const chat = withOneSystem([
     ...(systemText === "" ? [] : [{ role: "system" as const, content: systemText }]),
     ...messages.flatMap(chatMessages),
-  ];
+  ]);
   return {
     model,
     messages: readsMedia ? chat : withoutMedia(chat),

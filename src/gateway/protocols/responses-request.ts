@@ -2,7 +2,7 @@ import { invalidRequest } from "../../api/problems.ts";
 import { mostParsedBytes, parseJson } from "../../lib/json.ts";
 import { definedFields } from "../../lib/record.ts";
 import { contentOf, mediaOf, textOf, type ChatPart } from "./chat-content.ts";
-import { withoutMedia, type ChatMessage } from "./chat-messages.ts";
+import { withOneSystem, withoutMedia, type ChatMessage } from "./chat-messages.ts";
 import type { OwnItems } from "./kept-items.ts";
 import type { ResponsesRequest } from "./responses-format.ts";
 import { inputItemSchema, type ResponsesItem } from "./responses-input.ts";
@@ -164,13 +164,9 @@ class AssistantTurn extends Turn {
   }
 }
 
-/**
- * Items as messages. Many templates accept one system message, at the beginning: instructions and leading system
- * messages are joined. Reasoning is left out, as in Messages.
- */
+/** Items as messages. Reasoning is left out, as in Messages. */
 function messagesOf(instructions: string, items: readonly ResponsesItem[], tools: ChatTools): ChatMessage[] {
-  const leading = instructions === "" ? [] : [instructions];
-  const turns: Turn[] = [];
+  const turns = instructions === "" ? [] : [new Turn({ role: "system", content: instructions })];
   /** By the id of a call. */
   const callers = new Map<string, AssistantTurn>();
   /** The turn that further calls of the assistant belong to, and its texts while a call has no result. */
@@ -188,9 +184,13 @@ function messagesOf(instructions: string, items: readonly ResponsesItem[], tools
           break;
         }
         assistant = undefined;
-        if (item.role === "user") turns.push(new Turn({ role: "user", content: contentOf(item.content) }));
-        else if (turns.length === 0) leading.push(textOf(item.content));
-        else turns.push(new Turn({ role: "system", content: textOf(item.content) }));
+        turns.push(
+          new Turn(
+            item.role === "user"
+              ? { role: "user", content: contentOf(item.content) }
+              : { role: "system", content: textOf(item.content) },
+          ),
+        );
         break;
       case "call": {
         const turn = assistant ?? begin();
@@ -217,6 +217,5 @@ function messagesOf(instructions: string, items: readonly ResponsesItem[], tools
         item satisfies never;
     }
   }
-  const messages = turns.flatMap((turn) => turn.all());
-  return leading.length === 0 ? messages : [{ role: "system", content: leading.join("\n\n") }, ...messages];
+  return withOneSystem(turns.flatMap((turn) => turn.all()));
 }

@@ -145,8 +145,11 @@ describe("the first request of a coding client", () => {
     assert.match(await response.text(), /event: message_stop\n/);
     const { messages, tools } = record(JSON.parse(engine.seen[0]?.body ?? ""));
     assert.deepEqual(
-      list(messages).map(({ role }) => role),
-      ["system", "user", "system"],
+      list(messages).map(({ role, content }) => [role, content]),
+      [
+        ["system", "x-anthropic-billing-header: cc_entrypoint=sdk-cli;\n\nYou are a Claude agent"],
+        ["user", "<system-reminder>\n\nsay hi\n\n<system-reminder>\nAvailable agent types\n</system-reminder>"],
+      ],
     );
     assert.deepEqual(
       list(tools).map((tool) => record(tool["function"])["name"]),

@@ -163,9 +163,37 @@ describe("a Messages request for a chat engine", () => {
       [hello, { role: "assistant", content: "" }, { role: "assistant", content: "Sure," }],
     ],
     [
-      "a system message in between",
-      [hello, { role: "system", content: [text("a")] }],
-      [hello, { role: "system", content: "a" }],
+      "system messages in between where every template takes them",
+      [
+        { role: "system", content: "first" },
+        { role: "user", content: [text("look"), { type: "image", source: { type: "url", url: "data:," } }] },
+        { role: "system", content: [text("a")] },
+        { role: "assistant", content: "yes" },
+        { role: "system", content: "b" },
+        hello,
+        { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "x", input: {} }] },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "t1", content: "done" }] },
+        { role: "system", content: "c" },
+      ],
+      [
+        { role: "system", content: "first" },
+        {
+          role: "user",
+          content: [
+            text("look"),
+            { type: "image_url", image_url: { url: "data:," } },
+            text("<system-reminder>\na\n</system-reminder>"),
+          ],
+        },
+        { role: "assistant", content: "yes" },
+        { role: "user", content: "<system-reminder>\nb\n</system-reminder>\n\nhello" },
+        {
+          role: "assistant",
+          content: null,
+          tool_calls: [{ id: "t1", type: "function", function: { name: "x", arguments: "{}" } }],
+        },
+        { role: "tool", tool_call_id: "t1", content: "done\n\n<system-reminder>\nc\n</system-reminder>" },
+      ],
     ],
     [
       "the size of a document of many bytes",

@@ -196,14 +196,17 @@ describe("a Responses request for a chat engine", () => {
       ],
     ],
     [
-      "what leads as one system message, and what comes later where it stands",
+      "what leads as one system message, and what comes later as a reminder at its place",
       [
         { role: "developer", content: "a" },
         { role: "system", content: "b" },
         hello,
         { role: "developer", content: "c" },
       ],
-      [{ role: "system", content: "a\n\nb" }, hello, { role: "system", content: "c" }],
+      [
+        { role: "system", content: "a\n\nb" },
+        { role: "user", content: "hello\n\n<system-reminder>\nc\n</system-reminder>" },
+      ],
     ],
     [
       "calls, what came of them, and the images among that",
