@@ -80,6 +80,9 @@ export abstract class ExpressionReader {
       this.skip();
       let repetitions = 0;
       for (let times = this.#quantifier(); times !== undefined; times = this.#quantifier()) {
+        // llama.cpp counts from one to the other without an end, and takes all memory of the machine.
+        if (times.max < times.min)
+          throw new UnfitConstraint(`repeats at least ${times.min} and at most ${times.max} times`);
         repetitions += 1;
         if (repetitions > depthLimit) throw new UnfitConstraint(`repeats one part in more than ${depthLimit} ways`);
         // Nested repetitions multiply: `a{9}{9}` is 81 times as long as `a`.

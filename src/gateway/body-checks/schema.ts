@@ -16,6 +16,10 @@ const copyLimit = 100_000;
 const ownCopyLimit = 2000;
 const referenceLimit = 256;
 const counted = ["minItems", "maxItems", "minLength", "maxLength"] as const;
+const ranges = [
+  ["minItems", "maxItems"],
+  ["minLength", "maxLength"],
+] as const;
 /** Keys whose value is a whole schema, with its own definitions. */
 const roots = new Set(["schema", "json_schema", "parameters", "input_schema", "guided_json"]);
 
@@ -54,6 +58,12 @@ export class FieldCheck {
       const count = value[name];
       // A count below zero must not lower the sum.
       if (typeof count === "number") this.#copies += Math.max(0, Math.min(count, ownCopyLimit));
+    }
+    for (const [min, max] of ranges) {
+      const [from, to] = [value[min], value[max]];
+      // llama.cpp counts from one to the other without an end, and takes all memory of the machine.
+      if (typeof from === "number" && typeof to === "number" && from > to)
+        throw new UnfitConstraint(`has ${min} ${from} above ${max} ${to}`);
     }
     if (this.#copies > copyLimit) throw new UnfitConstraint("repeats too much too often");
     for (const [key, one] of Object.entries(value)) {

@@ -53,6 +53,7 @@ describe("grammars that an engine would not survive", () => {
     ["a huge repetition", `root ::= "${"a".repeat(1000)}"{1000}`, /repeats too much/],
     ["a repetition of repetitions", 'root ::= "a"{99}{99}{99}{99}{99}', /repeats too much/],
     ["20,000 repetitions of one part", `root ::= "a"${"?".repeat(20_000)}`, /repeats one part in more than 64 ways/],
+    ["at least 3 and at most 2", 'root ::= "a"{3,2}', /repeats at least 3 and at most 2 times/],
     ["a text that is no grammar", "root ::= }", /cannot be read/],
   ] satisfies [string, string, RegExp][]) {
     it(`refuses ${what}`, () => assert.match(grammar(text), why));
@@ -103,6 +104,8 @@ describe("schemas that an engine would not survive", () => {
     ["a tool, deep", `{"tools":[{"type":"function","function":{"parameters":${deep(200)}}}]}`, /tools: is nested/],
     ["a tool of Messages, deep", `{"tools":[{"input_schema":${deep(200)}}]}`, /tools: is nested/],
     ["the format of Responses, deep", `{"text":{"format":{"schema":${deep(200)}}}}`, /text: is nested/],
+    ["more at least than at most", `{"json_schema":{"minLength":3,"maxLength":2}}`, /minLength 3 above maxLength 2/],
+    ["the same in a pattern", `{"json_schema":{"pattern":"^a{3,2}$"}}`, /repeats at least 3 and at most 2 times/],
     ["a name in escapes", `{"json\\u005fschema":${deep(200)}}`, /json_schema: is nested/],
     ["the second of two", `{"json_schema":{},"json_schema":{}}`, /json_schema: must occur once/],
     ["a reader of llama.cpp's own", `{"chat_parser":"{}"}`, /chat_parser: is not for clients/],
