@@ -20,7 +20,6 @@ export interface Tool {
   readonly name: string;
   readonly description: string | undefined;
   readonly parameters: unknown;
-  readonly isStrict: boolean;
 }
 
 /** Which tools the model may call, and whether it must. */
@@ -131,12 +130,11 @@ function readTool(tool: unknown, path: string): Tool {
   const name = isObject(described) ? described["name"] : undefined;
   if (!isObject(described) || typeof name !== "string" || !/^[A-Za-z0-9_.-]{1,64}$/.test(name))
     throw new Refusal(400, `${path}.function.name must be 1 to 64 letters, digits, _ . or -`);
-  const { description, parameters, strict } = described;
+  const { description, parameters } = described;
   return {
     name,
     description: typeof description === "string" ? description : undefined,
     parameters,
-    isStrict: strict === true,
   };
 }
 

@@ -20,7 +20,9 @@ export async function answerGrammar(llama: Llama, format: AnswerFormat): Promise
  * grammar allows the end only), and exponents of integers, with which 1e-2 would be an integer.
  */
 async function schemaGrammar(llama: Llama, schema: unknown, isStrict: boolean): Promise<string> {
-  const { grammar } = await llama.createGrammarForJsonSchema({ oneOf: [grammarSchema(schema, isStrict)] });
+  const { grammar } = await llama.createGrammarForJsonSchema({
+    oneOf: [grammarSchema(schema, isStrict ? "strict" : "loose")],
+  });
   return grammar
     .replace(/^(root ::= .*) "(?:\\n)+" \[\\n\]\*$/m, "$1")
     .replace(/^(integer-number-rule ::= .*) \(\[eE\].*$/m, "$1");

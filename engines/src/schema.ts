@@ -27,15 +27,21 @@ const depthLimit = 64;
 const repetitionLimit = 1000;
 
 /**
- * A JSON Schema in the form of node-llama-cpp's grammars: every valid output of the result is valid by the schema.
- * Optional properties are always given, since its grammars have none; those that would never end are left out.
- * Restricting keywords are refused when `isStrict` and dropped otherwise. Throws Refusal (400) naming the place.
+ * The treatment of what a grammar cannot enforce. `strict`: refused. `loose`: restricting keywords are dropped, and what
+ * would be ignored is refused. `tool`: any value is accepted in its place, since a refusal would be one of all tools.
  */
-export function grammarSchema(schema: unknown, isStrict: boolean): GbnfJsonSchema {
+export type Enforcement = "strict" | "loose" | "tool";
+
+/**
+ * A JSON Schema in the form of node-llama-cpp's grammars: every valid output of the result is valid by the schema.
+ * Optional properties are always given, since its grammars have none; those that would never end are left out. Throws
+ * Refusal (400) naming the place.
+ */
+export function grammarSchema(schema: unknown, enforcement: Enforcement): GbnfJsonSchema {
   const root = object(schema, "schema");
   const defs = { ...nodes(root["definitions"], "definitions"), ...nodes(root["$defs"], "$defs") };
-  const reader = new Reader(isStrict, recursive(defs));
-  const made: Record<string, unknown> = reader.read(root, "schema", 0);
+  const reader = new Reader(enforcement, recursive(defs));
+  const made = reader.read(root, "schema", 0, { type: "object", additionalProperties: true });
   if (Object.keys(defs).length > 0) {
     made["$defs"] = Object.fromEntries(
       Object.entries(defs).map(([name, def]) => [name, reader.read(def, `$defs.${name}`, 0)]),
@@ -51,20 +57,30 @@ function isGrammarSchema(made: object): made is GbnfJsonSchema {
 }
 
 class Reader {
-  readonly #isStrict: boolean;
+  readonly #enforcement: Enforcement;
   readonly #recursive: ReadonlySet<string>;
 
-  constructor(isStrict: boolean, recursiveDefs: ReadonlySet<string>) {
-    this.#isStrict = isStrict;
+  constructor(enforcement: Enforcement, recursiveDefs: ReadonlySet<string>) {
+    this.#enforcement = enforcement;
     this.#recursive = recursiveDefs;
   }
 
-  read(value: unknown, path: string, depth: number): Record<string, unknown> {
+  /** `otherwise`: the form of a tool's value that no grammar can hold. */
+  read(value: unknown, path: string, depth: number, otherwise = anything()): Record<string, unknown> {
+    try {
+      return this.#read(value, path, depth);
+    } catch (error) {
+      if (this.#enforcement === "tool" && error instanceof Refusal) return otherwise;
+      throw error;
+    }
+  }
+
+  #read(value: unknown, path: string, depth: number): Record<string, unknown> {
     if (depth > depthLimit) throw new Refusal(400, `${path} is nested too deeply`);
     if (value === true) return anything();
     const node = object(value, path);
     for (const keyword of unsupported) if (keyword in node) throw unfit(path, keyword);
-    if (this.#isStrict) {
+    if (this.#enforcement === "strict") {
       for (const keyword of Object.keys(node)) if (narrowing.has(keyword)) throw unfit(path, keyword);
       if (typeof node["format"] === "string" && !formats.has(node["format"])) throw unfit(path, "format");
     }
@@ -154,13 +170,14 @@ class Reader {
     if (typeof value !== "number" || !Number.isInteger(value) || value < 0)
       throw new Refusal(400, `${path}.${key} must be a whole number`);
     if (value <= repetitionLimit) return { [key]: value };
-    if (this.#isStrict) throw unfit(path, `${key} above ${repetitionLimit}`);
+    if (this.#enforcement === "strict") throw unfit(path, `${key} above ${repetitionLimit}`);
     return {};
   }
 
   #neverEnds(property: unknown): boolean {
     if (typeof property !== "object" || property === null || !("$ref" in property)) return false;
-    return this.#recursive.has(defName(property.$ref, "$ref"));
+    const name = nameIn(property.$ref);
+    return name !== undefined && this.#recursive.has(name);
   }
 }
 
@@ -194,8 +211,12 @@ const anything = (): Record<string, unknown> => ({
   ],
 });
 
+function nameIn(ref: unknown): string | undefined {
+  return typeof ref === "string" ? /^#\/(?:\$defs|definitions)\/([^/]+)$/.exec(ref)?.[1] : undefined;
+}
+
 function defName(ref: unknown, path: string): string {
-  const found = typeof ref === "string" ? /^#\/(?:\$defs|definitions)\/([^/]+)$/.exec(ref)?.[1] : undefined;
+  const found = nameIn(ref);
   if (found === undefined) throw new Refusal(400, `${path}.$ref must name an entry of the schema's own $defs`);
   return found;
 }

@@ -135,11 +135,11 @@ function forced(wrapper: ChatWrapper): ChatWrapper {
 
 function toFunctions({ tools }: ToolUse): ChatModelFunctions {
   return Object.fromEntries(
-    tools.map(({ name, description, parameters, isStrict }) => [
+    tools.map(({ name, description, parameters }) => [
       name,
       {
         ...(description === undefined ? {} : { description }),
-        ...(hasParameters(parameters) ? { params: grammarSchema(parameters, isStrict) } : {}),
+        ...(hasParameters(parameters) ? { params: grammarSchema(parameters, "tool") } : {}),
       },
     ]),
   );

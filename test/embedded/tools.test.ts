@@ -139,6 +139,35 @@ test("a model of noise that must call a tool", async (t) => {
     assert.equal(calls(body)[0]?.name, "get_weather");
   });
 
+  await t.test("takes a schema that no grammar can hold, with any value in such a place", async () => {
+    const parameters = {
+      type: "object",
+      properties: {
+        city: { enum: ["here"] },
+        url: { $ref: "https://example.com/url.json" },
+        when: { type: "string", not: { const: "never" }, pattern: "^(?!x)" },
+      },
+      allOf: [],
+      if: { required: ["url"] },
+    };
+    const tools = ["strict", "loose"].map((name) => ({
+      type: "function",
+      function: {
+        name,
+        strict: name === "strict",
+        parameters: name === "strict" ? { ...parameters, if: undefined, allOf: undefined } : parameters,
+      },
+    }));
+    const response = await post(engine.url, "/v1/chat/completions", {
+      ...chat,
+      max_tokens: 40,
+      tools,
+      tool_choice: "required",
+    });
+    assert.equal(response.status, 200, await response.clone().text());
+    assert.match(JSON.stringify(await response.json()), /"name":"(?:strict|loose)"/);
+  });
+
   const refused: readonly [string, object, RegExp][] = [
     [
       "a choice that is not there",

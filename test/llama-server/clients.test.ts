@@ -69,6 +69,15 @@ test("the clients that people use, against the real llama-server, from slots tha
     },
   );
 
+  await t.test("a tool's schema that no grammar of llama.cpp can hold is no refusal of all tools", async () => {
+    const parameters = { type: "object", properties: { url: { $ref: "https://example.com/url.json" } } };
+    const tools = [{ type: "function" as const, function: { name: "get_weather", parameters } }];
+    const messages = [{ role: "user" as const, content: "What is the weather?" }];
+    const asked = { model: "tools", max_tokens: 4, messages, tools, tool_choice: "required" as const };
+    const { data, response } = await openai.chat.completions.create(asked).withResponse();
+    assert.deepEqual([data.object, response.headers.get("x-berth-left-out")], ["chat.completion", "tools.$ref"]);
+  });
+
   await t.test("anthropic: the tokens of a message, counted as the answer counts them", async () => {
     const asked = { model: "primary", messages: [{ role: "user" as const, content: "hello" }] };
     const { input_tokens: counted } = await anthropic.messages.countTokens(asked);

@@ -4,6 +4,7 @@ import type { ScannedField } from "../../lib/json-scan.ts";
 import { CheckBudget } from "./expansion.ts";
 import { UnfitConstraint } from "./expression.ts";
 import { checkField } from "./schema.ts";
+import { fitTools } from "./tool-schemas.ts";
 
 /** A tool's description may be long; fields that constrain answers are shorter. */
 const sizeLimit = 1024 * 1024;
@@ -29,4 +30,18 @@ export function checkConstraints(body: Buffer, fields: readonly ScannedField[]):
       throw invalidRequest([{ path: [name], message: error.message }]);
     }
   }
+}
+
+/** The body with tools that every llama.cpp takes, after `checkConstraints`; undefined where it takes all as they are. */
+export function withFitTools(
+  body: Buffer,
+  fields: readonly ScannedField[],
+): { readonly body: Buffer; readonly leftOut: readonly string[] } | undefined {
+  const field = fields.find(({ name }) => name === "tools");
+  if (field === undefined) return undefined;
+  const { start, end } = field;
+  const fit = fitTools(parseJson(body.subarray(start, end)));
+  if (fit === undefined) return undefined;
+  const tools = Buffer.from(JSON.stringify(fit.tools));
+  return { body: Buffer.concat([body.subarray(0, start), tools, body.subarray(end)]), leftOut: fit.leftOut };
 }

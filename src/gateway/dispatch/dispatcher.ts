@@ -178,7 +178,7 @@ export class Dispatcher {
       target.kind === "upstream"
         ? routeToProvider(v1Request, target.model)
         : routeToSlot(v1Request, target.slot, target.ref);
-    call.noteLeftOut(route.backendRequest.format.translation?.leftOut);
+    call.noteLeftOut(route.backendRequest.leftOut);
     if ("model" in route) {
       const provider = this.#options.upstreams.get(route.model.upstream);
       if (provider === undefined)

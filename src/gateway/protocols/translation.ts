@@ -6,6 +6,8 @@ import type { AnswerTranslation } from "../relay/answer-format.ts";
  * The route's `ErrorForm` reports failures.
  */
 export interface Translation extends AnswerTranslation {
+  /** Types of tools and items that the engine does not get; absent: none. */
+  readonly leftOut?: readonly string[];
   /** The body for the engine. Throws ApiError `dispatch.invalid_request`. */
   request(body: Buffer): Buffer;
 }

@@ -11,8 +11,6 @@ interface TranslatedStream {
 
 /** Translates an engine's answer into the client's protocol. One object per request. */
 export interface AnswerTranslation {
-  /** Types of tools and items that the engine does not get; absent: none. */
-  readonly leftOut?: readonly string[];
   /** A whole JSON answer. Throws for an invalid answer of the engine. */
   answer(body: Buffer): Buffer;
   /** The content type of `answer`; absent or undefined: the engine's own. */

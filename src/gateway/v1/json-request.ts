@@ -7,7 +7,7 @@ import type { Prompt } from "../admission/prefix-hashes.ts";
 import type { Translation } from "../protocols/translation.ts";
 import { applyRules } from "../routing/request-rules.ts";
 import type { KnownSlot } from "../routing/index.ts";
-import { checkConstraints } from "../body-checks/constraints.ts";
+import { checkConstraints, withFitTools } from "../body-checks/constraints.ts";
 import { checkRemoteMedia } from "../body-checks/remote-media.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import { checkKinds, checkWhole, type InputRule } from "./body-kinds.ts";
@@ -77,10 +77,20 @@ export class JsonRequest implements V1Request {
     const served = slot.status?.model.served ?? this.model;
     const body = this.#body(target.translation, slot.spec.request);
     const scanned = this.#scannedOf(body);
+    const leftOut = target.translation?.leftOut;
     // A slot's rules may be written by whoever may send requests.
     if (body !== this.body && scanned !== undefined) checkConstraints(body, scanned.shaping);
-    if (slot.spec.engine === "llama" && scanned !== undefined) checkRemoteMedia(body, scanned);
-    return this.#request(target, served, { body, scanned });
+    if (slot.spec.engine !== "llama" || scanned === undefined)
+      return this.#request(target, served, { body, scanned, leftOut });
+    checkRemoteMedia(body, scanned);
+    const fit = withFitTools(body, scanned.shaping);
+    if (fit === undefined) return this.#request(target, served, { body, scanned, leftOut });
+    this.#chargeCopy(fit.body.length);
+    return this.#request(target, served, {
+      body: fit.body,
+      scanned: this.#scannedOf(fit.body),
+      leftOut: [...(leftOut ?? []), ...fit.leftOut],
+    });
   }
 
   forProvider({ upstream, providerModel, spec }: UpstreamModel): BackendRequest {
@@ -96,7 +106,8 @@ export class JsonRequest implements V1Request {
             speaks: (protocol) => providerSpeaks(spec.capabilities, protocol),
           });
     const body = this.#body(target.translation, undefined);
-    return this.#request(target, providerModel, { body, scanned: this.#scannedOf(body) });
+    const { leftOut } = target.translation ?? {};
+    return this.#request(target, providerModel, { body, scanned: this.#scannedOf(body), leftOut });
   }
 
   /** The scan of a body that rules or a translation may have changed. Throws ApiError where it has become too large. */
@@ -107,11 +118,7 @@ export class JsonRequest implements V1Request {
     return scanned;
   }
 
-  #request(
-    target: JsonTarget,
-    served: string,
-    sent: { readonly body: Buffer; readonly scanned: ScannedBody | undefined },
-  ): BackendRequest {
+  #request(target: JsonTarget, served: string, sent: SentBody): BackendRequest {
     return new JsonBackendRequest(target, served, sent, { charge: this.#charge, isStream: this.isStream });
   }
 
@@ -147,6 +154,13 @@ function providerSpeaks(capabilities: readonly SlotCapability[], protocol: Engin
   return capabilities.includes(isOfResponses ? "responses" : "messages");
 }
 
+/** The body for the backend, and what it has lost. */
+interface SentBody {
+  readonly body: Buffer;
+  readonly scanned: ScannedBody | undefined;
+  readonly leftOut: readonly string[] | undefined;
+}
+
 class JsonBackendRequest implements BackendRequest {
   readonly method = "POST";
   readonly contentType = "application/json";
@@ -156,13 +170,14 @@ class JsonBackendRequest implements BackendRequest {
   /** Parts of the client's own buffer, where it can be sent. */
   readonly body: readonly Buffer[];
   readonly bytes: number;
+  readonly leftOut: readonly string[] | undefined;
   readonly #whole: Buffer;
   readonly #scanned: ScannedBody | undefined;
 
   constructor(
     target: JsonTarget,
     served: string,
-    { body, scanned }: { body: Buffer; scanned: ScannedBody | undefined },
+    { body, scanned, leftOut }: SentBody,
     { charge, isStream }: { charge: Charge; isStream: boolean },
   ) {
     this.format = target;
@@ -170,6 +185,7 @@ class JsonBackendRequest implements BackendRequest {
     this.accept = target.accept ?? (isStream ? "text/event-stream" : "application/json");
     this.body = withModel(body, scanned, served);
     this.bytes = charge.uncounted(body.length);
+    this.leftOut = leftOut;
     this.#whole = body;
     this.#scanned = scanned;
   }

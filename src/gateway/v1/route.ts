@@ -59,6 +59,8 @@ export interface BackendRequest extends ExchangeRequest {
   readonly served: string;
   /** The prompt that the engine continues; absent: nothing that a replica could have in its cache. */
   readonly prompt?: Prompt | undefined;
+  /** Parts of the request that the backend does not get: types of tools and items, keywords of tools; absent: none. */
+  readonly leftOut?: readonly string[] | undefined;
   /** The memory of the waiting request, beside the bytes that are charged already. */
   readonly bytes: number;
   /** For an engine that needs more than one exchange; absent: the request is sent unchanged. */

@@ -157,6 +157,23 @@ describe("the first request of a coding client", () => {
     );
   });
 
+  it("of Claude Code reaches llama.cpp without what its grammars cannot hold, and says so", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: { engine: "llama" } } } });
+    const workflow = (script: object): object => ({
+      name: "Workflow",
+      input_schema: { ...schema, properties: { script } },
+    });
+    const tools = [...claudeCode.tools, workflow({ type: "string", maxLength: 524_288 })];
+    const response = await gateway.post("/v1/messages", { ...claudeCode, stream: false, tools });
+    assert.deepEqual([response.status, response.headers.get("x-berth-left-out")], [200, "tools.maxLength"]);
+    const { tools: sent } = record(JSON.parse(engine.seen[0]?.body ?? ""));
+    assert.deepEqual(record(list(sent)[1]?.["function"])["parameters"], {
+      ...schema,
+      properties: { script: { type: "string" } },
+    });
+  });
+
   it("of Qwen Code reaches the engine unchanged", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({
