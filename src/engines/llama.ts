@@ -52,9 +52,8 @@ export const llama = {
   protocols(input) {
     if (input.spec.command !== undefined) return declaredProtocols(input);
     if (!isServer(input) || modes(input).get("main") !== "chat") return [];
-    // Responses are translated into a chat (docs/adr/0007): its own `/v1/responses` numbers no events, and reports a
-    // cut answer as complete.
-    return ["messages", "count_tokens", "input_tokens"];
+    // Responses and Messages are translated into a chat (docs/adr/0007).
+    return ["input_tokens"];
   },
 
   roles: (input) => [...modes(input).keys()],

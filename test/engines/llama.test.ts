@@ -130,7 +130,7 @@ for (const [name, given, expected] of answers) {
 
 const spoken: readonly [string, EngineInput, readonly string[]][] = [
   ["the embedded engine", input(), []],
-  ["llama-server", input({ host: server }), ["messages", "count_tokens", "input_tokens"]],
+  ["llama-server", input({ host: server }), ["input_tokens"]],
   ["llama-server that embeds", input({ host: server, slot: "embed" }), []],
   ["a command, whatever is on PATH", input({ host: server, spec: { command: ["/bin/x"] } }), []],
   [
@@ -244,11 +244,7 @@ test("warm-up sends each mode a request of its own kind", () => {
     },
     protocols: [],
   });
-  assert.deepEqual(llama.probe(input({ host: server }), "main").protocols, [
-    "messages",
-    "count_tokens",
-    "input_tokens",
-  ]);
+  assert.deepEqual(llama.probe(input({ host: server }), "main").protocols, ["input_tokens"]);
   const both = input({ slot: "embed", spec: { model: { default: "tiny", rerank: "rank" } }, rerankModel: ranker });
   assert.deepEqual(llama.probe(both, "main").warmUp, {
     path: "/v1/embeddings",

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { anthropicClient, openaiClient, shown, testClients } from "../support/clients.ts";
+import { post } from "../support/openai.ts";
 import { writeToolCaller } from "../support/scripted-model.ts";
 import { llamaServer, startWithLlamaServer } from "./fixture.ts";
 
@@ -20,7 +21,8 @@ test("the clients that people use, against the real llama-server, from slots tha
     await writeTinyModel(model("tiny"));
     // As in chat.test.ts: llama.cpp holds the whole turn to the grammar.
     await writeTinyModel(model("plain"), {
-      chatTemplate: "{% for message in messages %}{{ message.content }}\n{% endfor %}",
+      chatTemplate:
+        "{% for message in messages %}{% if message.role == 'system' and not loop.first %}{{ raise_exception('System message must be at the beginning.') }}{% endif %}{{ message.content }}\n{% endfor %}",
     });
     await writeTinyModel(model("tiny-embed"), { embedding: true });
     await writeTinyModel(model("ranker"), { ranker: true });
@@ -76,6 +78,17 @@ test("the clients that people use, against the real llama-server, from slots tha
     const asked = { model: "tools", max_tokens: 4, messages, tools, tool_choice: "required" as const };
     const { data, response } = await openai.chat.completions.create(asked).withResponse();
     assert.deepEqual([data.object, response.headers.get("x-berth-left-out")], ["chat.completion", "tools.$ref"]);
+  });
+
+  await t.test("a later system message, as Claude Code sends it, to a template that accepts none", async () => {
+    const messages = [
+      { role: "user", content: "hi" },
+      { role: "system", content: "be brief" },
+    ] as const;
+    const response = await post(berth.url, "/v1/messages", { model: "plain", max_tokens: 2, system: "a", messages });
+    assert.equal(response.status, 200, await response.clone().text());
+    const chat = await post(berth.url, "/v1/chat/completions", { model: "plain", messages });
+    assert.match(await chat.text(), /System message must be at the beginning/);
   });
 
   await t.test("anthropic: the tokens of a message, counted as the answer counts them", async () => {

@@ -1,7 +1,10 @@
+import { z } from "zod";
 import { ApiError } from "../../api/errors.ts";
 import { isRecord } from "../../lib/record.ts";
-import { parseAnswer } from "./json.ts";
+import { checkRequest, encodeRequest, parseAnswer } from "./json.ts";
 import type { OwnItems } from "./kept-items.ts";
+import { messagesRequestSchema } from "./messages-format.ts";
+import { chatRequest, leftOutOf } from "./messages-request.ts";
 import { ResponsesTranslation } from "./responses.ts";
 import type { Translation } from "./translation.ts";
 
@@ -22,10 +25,36 @@ export class ResponsesCount implements Translation {
   }
 
   answer(body: Buffer): Buffer {
-    const answer = parseAnswer(body);
-    const count = isRecord(answer) ? answer["input_tokens"] : undefined;
-    if (typeof count !== "number")
-      throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no count" });
-    return Buffer.from(JSON.stringify({ object: "response.input_tokens", input_tokens: count }));
+    return Buffer.from(JSON.stringify({ object: "response.input_tokens", input_tokens: countIn(body) }));
   }
+}
+
+const messagesCountSchema = messagesRequestSchema.extend({ max_tokens: z.int().optional() });
+
+/** The tokens of a Messages request, counted as those of its translation into a chat. */
+export class MessagesCount implements Translation {
+  readonly #readsMedia: boolean;
+  leftOut: readonly string[] = [];
+
+  constructor(readsMedia: boolean) {
+    this.#readsMedia = readsMedia;
+  }
+
+  request(body: Buffer): Buffer {
+    const request = checkRequest(messagesCountSchema, body);
+    this.leftOut = leftOutOf(request);
+    return encodeRequest(chatRequest(request, this.#readsMedia));
+  }
+
+  answer(body: Buffer): Buffer {
+    return Buffer.from(JSON.stringify({ input_tokens: countIn(body) }));
+  }
+}
+
+function countIn(body: Buffer): number {
+  const answer = parseAnswer(body);
+  const count = isRecord(answer) ? answer["input_tokens"] : undefined;
+  if (typeof count !== "number")
+    throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no count" });
+  return count;
 }

@@ -5,7 +5,7 @@ import { encodeRequest } from "./json.ts";
 import { joinedTexts, type AssistantBlock, type MessagesRequest, type UserBlock } from "./messages-format.ts";
 
 /** Types of tools that run in Anthropic's service, and of blocks about them: a chat is asked without these. */
-export function leftOutOf({ tools, messages }: MessagesRequest): readonly string[] {
+export function leftOutOf({ tools, messages }: Pick<MessagesRequest, "tools" | "messages">): readonly string[] {
   const kinds = (tools ?? []).flatMap((tool) => (tool.type === "other" ? [tool.kind] : []));
   const blocks = messages.flatMap(({ role, content }) =>
     role === "assistant" && typeof content !== "string"
@@ -16,7 +16,10 @@ export function leftOutOf({ tools, messages }: MessagesRequest): readonly string
 }
 
 /** The same request for a chat engine. Throws ApiError `dispatch.invalid_request`. */
-export function chatRequest(request: MessagesRequest, readsMedia: boolean): object {
+export function chatRequest(
+  request: Omit<MessagesRequest, "max_tokens"> & { readonly max_tokens?: number | undefined },
+  readsMedia: boolean,
+): object {
   const { model, system, messages, tools, tool_choice: choice, output_config: output } = request;
   const systemText = system === null || system === undefined ? "" : joinedTexts(system);
   const offered = (tools ?? []).flatMap((tool) => (tool.type === "custom" ? [tool] : []));

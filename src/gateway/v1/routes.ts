@@ -6,7 +6,7 @@ import type { Drawings } from "../images/drawings.ts";
 import type { ImageCache } from "../images/cache.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
 import type { KeptItems, OwnItems } from "../protocols/kept-items.ts";
-import { ResponsesCount } from "../protocols/input-tokens.ts";
+import { MessagesCount, ResponsesCount } from "../protocols/input-tokens.ts";
 import { MessagesTranslation } from "../protocols/messages.ts";
 import { RerankTranslation, defaultReranker } from "../protocols/rerank.ts";
 import { responsesErrors } from "../protocols/responses-errors.ts";
@@ -126,7 +126,8 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     inputRule: messagesRule,
     target(server) {
       if (server.speaks("count_tokens")) return countTokens;
-      throw noCount(server);
+      if (server.isProvider || !server.speaks("input_tokens")) throw noCount(server);
+      return { capability: "chat", enginePath: input, translation: new MessagesCount(server.readsMedia) };
     },
   }),
   jsonRoute({

@@ -461,7 +461,7 @@ describe("Responses", () => {
 describe("counts of tokens", () => {
   const chat = { model: "primary", messages: [{ role: "user", content: "hello" }] };
 
-  it("are those of the engine, for chats and for the chats that are made of Responses", async () => {
+  it("are those of the engine, for chats and for the chats that are made of Responses and Messages", async () => {
     await using engine = await scriptedEngine((response) =>
       json(response, { object: "response.input_tokens", input_tokens: 3 }),
     );
@@ -471,6 +471,7 @@ describe("counts of tokens", () => {
     assert.deepEqual(await (await gateway.post("/v1/chat/completions/input_tokens", chat)).json(), counted);
     const asked = { model: "primary", input: "hello" };
     assert.deepEqual(await (await gateway.post("/v1/responses/input_tokens", asked)).json(), counted);
+    assert.deepEqual(await (await gateway.post("/v1/messages/count_tokens", chat)).json(), { input_tokens: 3 });
     for (const { path, body } of engine.seen)
       assert.deepEqual(
         [path, JSON.parse(body)],
