@@ -20,6 +20,8 @@ const customTool = z.object({
   format: z.object({ type: z.string(), syntax: z.string().nullish(), definition: z.string().nullish() }).nullish(),
 });
 
+export const flatToolSchema = z.discriminatedUnion("type", [functionTool, customTool]);
+
 /** A tool of the client's own, or the type of another tool as its name. */
 type OwnTool =
   z.output<typeof functionTool> | z.output<typeof customTool> | { readonly type: "other"; readonly name: string };
@@ -107,14 +109,11 @@ export class ChatTools {
       if (type === "function" && namespace === undefined) this.#note({ type, name }, name);
     for (const tool of members) {
       if (tool.type === "other") continue;
-      const { type, name: ownName, namespace, description } = tool;
+      const { type, name: ownName, namespace } = tool;
       const known = { type, name: ownName, namespace };
       const name = this.nameOf(known);
       this.#note(known, name);
-      const form =
-        tool.type === "custom" ? { parameters: inputOf(tool) } : { parameters: tool.parameters, strict: tool.strict };
-      const definition = definedFields({ name, description, ...form });
-      this.#definitions.set(name, { type: "function", function: definition });
+      this.#definitions.set(name, chatFunction(tool, name));
     }
   }
 
@@ -171,6 +170,13 @@ export class ChatTools {
     this.#tools.set(name, tool);
     this.#names.set(keyOf(tool), name);
   }
+}
+
+/** A tool as a function of a chat with the name `name`. */
+export function chatFunction(tool: z.output<typeof flatToolSchema>, name: string): object {
+  const form =
+    tool.type === "custom" ? { parameters: inputOf(tool) } : { parameters: tool.parameters, strict: tool.strict };
+  return { type: "function", function: definedFields({ name, description: tool.description, ...form }) };
 }
 
 function keyOf({ name, namespace }: NamedTool): string {

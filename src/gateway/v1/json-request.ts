@@ -4,7 +4,7 @@ import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
 import { mostParsedBytes } from "../../lib/json.ts";
 import type { Charge } from "../admission/charge.ts";
 import type { Prompt } from "../admission/prefix-hashes.ts";
-import type { Translation } from "../protocols/translation.ts";
+import { hasFlatTools, withNestedTools } from "../protocols/flat-tools.ts";
 import { applyRules } from "../routing/request-rules.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { checkConstraints, withFitTools } from "../body-checks/constraints.ts";
@@ -15,6 +15,11 @@ import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
 import { excessiveBody, readModel, withModel } from "./request-model.ts";
 import type { BackendRequest, V1Request } from "./route.ts";
 
+export interface OtherInput {
+  readonly inputRule: InputRule;
+  readonly target: JsonTargetOf;
+}
+
 interface JsonRequestOptions {
   readonly hasStreams: boolean;
   readonly inputRule: InputRule | undefined;
@@ -22,6 +27,7 @@ interface JsonRequestOptions {
   readonly defaultModel: (body: Buffer) => string | undefined;
   readonly target: JsonTarget | JsonTargetOf;
   readonly principal: string;
+  readonly otherInput: OtherInput | undefined;
 }
 
 /** A request whose body is one JSON object, scanned once. */
@@ -41,10 +47,16 @@ export class JsonRequest implements V1Request {
   readonly owner: string | undefined;
 
   constructor(body: Buffer, charge: Charge, options: JsonRequestOptions) {
-    const { hasStreams, isKept, target, principal } = options;
+    const { hasStreams, isKept, principal, otherInput } = options;
     const { scanned, model } = readModel(body, options.defaultModel);
+    const { first } = scanned;
+    const isOther =
+      otherInput !== undefined &&
+      first[options.inputRule?.field ?? "messages"] === 0 &&
+      first[otherInput.inputRule.field] !== 0;
+    const { inputRule, target } = isOther ? otherInput : options;
     // Before a model is loaded for a request that its engine would refuse.
-    checkKinds(scanned, options);
+    checkKinds(scanned, { inputRule, hasStreams });
     this.body = body;
     this.#charge = charge;
     this.owner = isKept ? principal : undefined;
@@ -52,7 +64,7 @@ export class JsonRequest implements V1Request {
     this.model = model;
     this.isStream = hasStreams && scanned.isStream;
     this.#scanned = scanned;
-    this.#inputRule = options.inputRule;
+    this.#inputRule = inputRule;
     this.#target = target;
   }
 
@@ -75,9 +87,9 @@ export class JsonRequest implements V1Request {
             speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
           });
     const served = slot.status?.model.served ?? this.model;
-    const body = this.#body(target.translation, slot.spec.request);
+    const body = this.#body(target, slot.spec.request);
     const scanned = this.#scannedOf(body);
-    const leftOut = target.translation?.leftOut;
+    const { leftOut } = target.requestTranslation ?? target.translation ?? {};
     // A slot's rules may be written by whoever may send requests.
     if (body !== this.body && scanned !== undefined) checkConstraints(body, scanned.shaping);
     if (slot.spec.engine !== "llama" || scanned === undefined)
@@ -105,8 +117,8 @@ export class JsonRequest implements V1Request {
             body: this.body,
             speaks: (protocol) => providerSpeaks(spec.capabilities, protocol),
           });
-    const body = this.#body(target.translation, undefined);
-    const { leftOut } = target.translation ?? {};
+    const body = this.#body(target, undefined);
+    const { leftOut } = target.requestTranslation ?? target.translation ?? {};
     return this.#request(target, providerModel, { body, scanned: this.#scannedOf(body), leftOut });
   }
 
@@ -123,8 +135,11 @@ export class JsonRequest implements V1Request {
   }
 
   /** The client's own buffer, unless it must be changed. */
-  #body(translation: Translation | undefined, rules: SlotSpec["request"] | undefined): Buffer {
-    let body = translation === undefined ? this.body : translation.request(this.body);
+  #body(target: JsonTarget, rules: SlotSpec["request"] | undefined): Buffer {
+    const translation = target.requestTranslation ?? target.translation;
+    let { body } = this;
+    if (translation !== undefined) body = translation.request(body);
+    else if (target.isChat === true && hasFlatTools(body, this.#scanned.shaping)) body = withNestedTools(body);
     // Its translation may keep parts of the request for the answer.
     const keptBytes = body === this.body ? 0 : Math.min(body.length, mostParsedBytes);
     if (rules !== undefined) body = applyRules(body, rules);

@@ -6,7 +6,7 @@ import { readRequestBody, type BodyLimits } from "../http/body.ts";
 import { decodeBody } from "../http/content-encoding.ts";
 import { plainErrors, type ErrorForm } from "../http/error-form.ts";
 import type { InputRule } from "./body-kinds.ts";
-import { JsonRequest } from "./json-request.ts";
+import { JsonRequest, type OtherInput } from "./json-request.ts";
 import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
 import { noModel } from "./request-model.ts";
 import type { V1Route } from "./route.ts";
@@ -28,6 +28,8 @@ export interface JsonRouteOptions {
   readonly gives?: string | readonly string[];
   /** A function is called once per request. Throws ApiError where the backend lacks the route. */
   readonly target: JsonTarget | JsonTargetOf;
+  /** For bodies with another main input that lack this route's own. */
+  readonly otherInput?: OtherInput | undefined;
 }
 
 const largeBytes = 4 * 1024 * 1024;
@@ -44,6 +46,7 @@ export function jsonRoute({
   defaultModel = noModel,
   gives = hasStreams ? ["application/json", "text/event-stream"] : "application/json",
   target,
+  otherInput,
 }: JsonRouteOptions): V1Route {
   return {
     method: "POST",
@@ -59,7 +62,8 @@ export function jsonRoute({
     errors,
     async read(request, limits, principal) {
       const body = await readJsonBody(request, limits);
-      return new JsonRequest(body, limits.charge, { hasStreams, inputRule, isKept, defaultModel, target, principal });
+      const options = { hasStreams, inputRule, isKept, defaultModel, target, principal, otherInput };
+      return new JsonRequest(body, limits.charge, options);
     },
   };
 }

@@ -1,5 +1,5 @@
 import type { EngineProtocol, SlotCapability } from "../../api/names.ts";
-import type { Translation } from "../protocols/translation.ts";
+import type { RequestTranslation, Translation } from "../protocols/translation.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
 
 /** How a JSON route uses the engine of a slot, or a provider. */
@@ -10,6 +10,8 @@ export interface JsonTarget extends AnswerFormat {
   readonly accept?: string;
   /** For a protocol that the engine lacks. */
   readonly translation?: Translation;
+  /** For a body of another protocol whose client reads the answers of this one. */
+  readonly requestTranslation?: RequestTranslation;
 }
 
 /** The backend of the request. */

@@ -48,6 +48,11 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     summary: "The next message of a chat, whole or as a stream",
     inputRule: messagesRule,
     target: chat,
+    // Cursor's agent sends Responses to this route, and reads a chat's answer.
+    otherInput: {
+      inputRule: responsesRule,
+      target: ({ readsMedia }) => ({ ...chat, requestTranslation: new ResponsesTranslation(nothingKept, readsMedia) }),
+    },
   }),
   jsonRoute({
     path: "/v1/completions",
@@ -141,6 +146,9 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
         : { ...chat, isChat: false, translation: new MessagesTranslation(server.readsMedia) },
   }),
 ];
+
+/** For answers without ids that a client could name. */
+const nothingKept: OwnItems = { keep: () => undefined, find: () => undefined };
 
 function noCount({ label }: JsonServer): ApiError {
   return new ApiError("system.not_implemented", { message: `${label} cannot count tokens without answering` });

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { startGateway } from "../../support/gateway.ts";
 import { list, record } from "../../support/openai.ts";
 import { scriptedEngine } from "../../support/scripted-engine.ts";
+import { specOf } from "../upstreams/fixture.ts";
 import { until } from "../../support/until.ts";
 
 const schema = {
@@ -172,6 +173,55 @@ describe("the first request of a coding client", () => {
       ...schema,
       properties: { script: { type: "string" } },
     });
+  });
+
+  it("of Cursor's agent, a Responses request for a chat, gets the chunks of a chat", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const tools = [{ type: "function", name: "read", parameters: schema }, { type: "web_search" }];
+    const input = [
+      { role: "system", content: "You are Cursor" },
+      { role: "user", content: text("input_text", "say hi") },
+    ];
+    const asked = { model: "primary", stream: true, input, tools, reasoning: { effort: "low" }, max_tokens: 9 };
+    const response = await gateway.post("/v1/chat/completions", asked);
+    assert.match(await response.text(), /"object":"chat\.completion\.chunk".*data: \[DONE\]\n/s);
+    assert.equal(response.headers.get("x-berth-left-out"), "web_search");
+    assert.deepEqual(JSON.parse(engine.seen[0]?.body ?? ""), {
+      model: "engine-model",
+      stream: true,
+      max_tokens: 9,
+      messages: [
+        { role: "system", content: "You are Cursor" },
+        { role: "user", content: "say hi" },
+      ],
+      tools: [{ type: "function", function: { name: "read", parameters: schema } }],
+      reasoning_effort: "low",
+      stream_options: { include_usage: true },
+    });
+  });
+
+  it("of Cursor's chat has its flat tools as functions, on a slot and at a provider", async () => {
+    await using engine = await scriptedEngine();
+    await using provider = await scriptedEngine();
+    const upstreams = [{ name: "acme", spec: specOf({ baseUrl: `http://127.0.0.1:${provider.port}/v1` }) }];
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } }, registry: { upstreams } });
+    const nested = { type: "function", function: { name: "read", parameters: schema } };
+    const messages = [{ role: "user", content: "say hi" }];
+    const tools = [
+      nested,
+      { type: "function", name: "list", parameters: schema },
+      { type: "custom", name: "ApplyPatch", format: { type: "grammar", syntax: "lark", definition: "start: x" } },
+    ];
+    const asked = { messages, tools, tool_choice: { type: "function", name: "list" } };
+    for (const model of ["primary", "gpt-double"]) await gateway.post("/v1/chat/completions", { model, ...asked });
+    for (const { seen } of [engine, provider]) {
+      const sent = record(JSON.parse(seen[0]?.body ?? ""));
+      const functions = list(sent["tools"]).map((tool) => record(tool["function"]));
+      assert.deepEqual(functions.slice(0, 2), [nested.function, { name: "list", parameters: schema }]);
+      assert.deepEqual(Object.keys(record(record(functions[2]?.["parameters"])["properties"])), ["input"]);
+      assert.deepEqual(sent["tool_choice"], { type: "function", function: { name: "list" } });
+    }
   });
 
   it("of Qwen Code reaches the engine unchanged", async () => {

@@ -1,0 +1,36 @@
+import { z } from "zod";
+import { isParseable, parseJson } from "../../lib/json.ts";
+import type { ScannedField } from "../../lib/json-scan.ts";
+import { isRecord } from "../../lib/record.ts";
+import { checkRequest, encodeRequest } from "./json.ts";
+import { chatFunction, flatToolSchema } from "./responses-tools.ts";
+
+/** A chat has a tool's fields in `function` or `custom`. Cursor sends tools as Responses has them, also beside others. */
+function isFlat(tool: unknown): boolean {
+  if (!isRecord(tool) || (tool["type"] !== "function" && tool["type"] !== "custom")) return false;
+  return typeof tool["name"] === "string" && tool[tool["type"]] === undefined;
+}
+
+/** `fields`: the scanned fields of the body. */
+export function hasFlatTools(body: Buffer, fields: readonly ScannedField[]): boolean {
+  const field = fields.find(({ name }) => name === "tools");
+  if (field === undefined) return false;
+  const bytes = body.subarray(field.start, field.end);
+  const tools = isParseable(bytes) ? parseJson(bytes) : undefined;
+  return Array.isArray(tools) && tools.some(isFlat);
+}
+
+const chatSchema = z.looseObject({ tools: z.array(z.unknown()), tool_choice: z.unknown() });
+
+/** A chat with its flat tools as functions of a chat, custom ones too. Throws ApiError `dispatch.invalid_request`. */
+export function withNestedTools(body: Buffer): Buffer {
+  const { tools, tool_choice: choice, ...chat } = checkRequest(chatSchema, body);
+  return encodeRequest({
+    ...chat,
+    tools: tools.map((tool) => {
+      const flat = isFlat(tool) ? flatToolSchema.safeParse(tool).data : undefined;
+      return flat === undefined ? tool : chatFunction(flat, flat.name);
+    }),
+    tool_choice: isRecord(choice) && isFlat(choice) ? { type: "function", function: { name: choice["name"] } } : choice,
+  });
+}
