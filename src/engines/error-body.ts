@@ -8,13 +8,14 @@ export interface EngineError {
 }
 
 /**
- * The error in an engine's body: `{"error": {…}}`, `{"error": "…"}`, FastAPI's `{"detail": …}`, or the fields at the top.
+ * The error in an engine's body: `{"error": {…}}`, `{"error": "…"}`, FastAPI's `{"detail": …}`, or the fields at the top,
+ * where `error` may be empty, or the status in words.
  */
 export function errorIn(body: unknown): EngineError {
-  const outer = fieldsOf(body);
-  const inner = outer["error"] ?? outer["detail"] ?? body;
-  const { type, code, n_prompt_tokens: requested, n_ctx: size } = fieldsOf(inner);
-  return { message: sentenceOf(inner), type, code, requested, size };
+  const { error, detail } = fieldsOf(body);
+  const { type, code, n_prompt_tokens: requested, n_ctx: size } = fieldsOf(error ?? detail ?? body);
+  const places = typeof error === "string" ? [body, error, detail] : [error, detail, body];
+  return { message: places.map(sentenceOf).find(Boolean), type, code, requested, size };
 }
 
 /** The sentence of an error: a text, an object's `message`, or the first of FastAPI's validation errors with its field. */

@@ -173,11 +173,16 @@ describe("a client's mistake that an engine reports as its own failure", () => {
     it(`is not ${status} ${JSON.stringify(body)}`, () => assert.equal(clientError(status, body), undefined));
 
   for (const [body, told] of [
+    [{ error: null, message: "null" }, "null"],
+    [{ error: "", message: "empty" }, "empty"],
+    [{ error: true, message: "a flag" }, "a flag"],
+    [{ error: { message: null }, message: "outside" }, "outside"],
+    [{ statusCode: 400, error: "Bad Request", message: "Fastify's" }, "Fastify's"],
     [{ detail: "no such model" }, "no such model"],
     [{ detail: { error: "validation_error", message: "no such voice" } }, "no such voice"],
     [{ detail: [{ loc: ["body", "speed"], msg: "must be less than 4" }] }, "speed: must be less than 4"],
   ] as const)
-    it(`is FastAPI's detail: ${told}`, () => {
+    it(`is where the server puts it: ${told}`, () => {
       const failure = engineRefusal(422, Buffer.from(JSON.stringify(body)), undefined);
       assert.deepEqual([failure.code, failure.status, failure.message], ["dispatch.rejected", 422, told]);
     });
