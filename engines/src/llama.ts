@@ -3,6 +3,7 @@ import {
   LlamaLogLevel,
   resolveChatWrapper,
   type ChatWrapper,
+  type LlamaEmbeddingContextOptions,
   type LlamaModel,
   type Token,
 } from "node-llama-cpp";
@@ -20,6 +21,8 @@ import { chatWithTools } from "./tool-chat.ts";
 
 /** The context of slots without a size: enough for a chat, small enough for any machine. */
 const defaultContextSize = 4096;
+/** llama.cpp's `LLAMA_POOLING_TYPE_LAST`. */
+const lastPooling = 3;
 
 export interface ChatRequest {
   readonly messages: readonly ChatMessage[];
@@ -139,9 +142,23 @@ function withBos(model: LlamaModel, tokens: Token[]): Token[] {
   return shouldPrependBosToken && bos !== null && tokens[0] !== bos ? [bos, ...tokens] : tokens;
 }
 
-async function embeddingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<Model> {
+/**
+ * A vector is made from the tokens of one batch: without its own batch size, the library would leave out all but the last
+ * 512 tokens of a longer text. A vector of the last token alone needs no such batch, which takes memory.
+ */
+function wholeTexts(
+  model: LlamaModel,
+  { threads }: EngineArguments,
+  contextSize: number,
+): LlamaEmbeddingContextOptions {
   // The library leaves the last place of a context free.
-  const context = await model.createEmbeddingContext({ contextSize: contextSize + 1, threads: options.threads });
+  const whole = { contextSize: contextSize + 1, threads };
+  const isOfLast = Number(model.fileInfo.architectureMetadata.pooling_type) === lastPooling;
+  return isOfLast ? whole : { ...whole, batchSize: contextSize };
+}
+
+async function embeddingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<Model> {
+  const context = await model.createEmbeddingContext(wholeTexts(model, options, contextSize));
   return loadedFor("embeddings", {
     async embed(texts, signal) {
       let tokens = 0;
@@ -171,7 +188,7 @@ function normalized(vector: readonly number[]): readonly number[] {
 }
 
 async function rankingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<Model> {
-  const context = await model.createRankingContext({ contextSize: contextSize + 1, threads: options.threads });
+  const context = await model.createRankingContext(wholeTexts(model, options, contextSize));
   return loadedFor("reranking", {
     async rerank(query, documents, signal) {
       let tokens = 0;

@@ -1,6 +1,6 @@
 import type { Derived, SlotInputs } from "./engine.ts";
 import { isOnGpu } from "./gpu-use.ts";
-import type { Mode } from "./llama-mode.ts";
+import { modes, type Mode } from "./llama-mode.ts";
 import { isServer } from "./llama-program.ts";
 
 /** With more places than this, the speed depends on which of them work, unless all share one cache. */
@@ -25,7 +25,7 @@ interface Setting {
  */
 export function serverSettings(
   input: SlotInputs,
-  use: { readonly mode: Mode; readonly projector: string | undefined },
+  use: LaunchUse,
 ): {
   readonly flags: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -43,16 +43,26 @@ export function serverSettings(
   return { flags: open.flatMap(({ words }) => (known.has(words[0]) ? words : [])), env: {} };
 }
 
-function settingsOf(input: SlotInputs, use: Parameters<typeof serverSettings>[1]): readonly Setting[] {
+/** The work of one process of a slot. */
+interface LaunchUse {
+  readonly mode: Mode;
+  readonly projector: string | undefined;
+  /** The longest text that must be computed at once, in tokens; undefined: a text may be computed in parts. */
+  readonly wholeTokens: number | undefined;
+}
+
+function settingsOf(input: SlotInputs, use: LaunchUse): readonly Setting[] {
   const { spec, placement, host } = input;
   const { contextSize, parallel } = spec.model;
-  const cacheMebibytes = String(Math.ceil(promptCacheOf(input).bytes / mebibyte));
+  // Only chats and completions leave a prompt that is kept.
+  const cacheMebibytes = String(use.mode === "chat" ? Math.ceil(promptCacheOf(input).bytes / mebibyte) : 0);
   // An image that the manifest names may be of a version whose level 4 holds prompts.
   const hasReport = placement.runs === "program" ? host.server?.hasTraceLevel === true : spec.image === undefined;
   return [
     ...(isSpillForbidden(input) ? [fit] : []),
-    // The tokens of an image, and a text whose vector is wanted, are computed in one batch, however many they are.
-    ...(!isOnGpu(input) && use.mode === "chat" && use.projector === undefined ? [smallBatch] : []),
+    // The tokens of an image are computed in one batch, however many they are.
+    ...(!isOnGpu(input) && use.mode === "chat" && use.projector === undefined ? [batch(smallBatch)] : []),
+    ...(use.wholeTokens === undefined ? [] : wholeBatch(Math.min(use.wholeTokens, longestWhole))),
     {
       words: ["--cache-ram", cacheMebibytes],
       aliases: ["-cram"],
@@ -77,12 +87,20 @@ const fit: Setting = { words: ["--fit", "off"], aliases: ["-fit"], variable: "LL
  * llama-server looks between two batches whether a client has left. A processor takes half a minute for the 2048 tokens of
  * llama.cpp's own default, and computes as many tokens per second in this size.
  */
-const smallBatch: Setting = {
-  words: ["--batch-size", "256"],
-  aliases: ["-b"],
-  variable: "LLAMA_ARG_BATCH",
-  value: "256",
-};
+const smallBatch = 256;
+/** The longest text of the known embedding models of which every token counts; work buffers grow with this number. */
+const longestWhole = 8192;
+
+function batch(tokens: number): Setting {
+  const value = String(tokens);
+  return { words: ["--batch-size", value], aliases: ["-b"], variable: "LLAMA_ARG_BATCH", value };
+}
+
+/** Without it llama-server answers 500 for a text of more than 512 tokens, llama.cpp's own default. */
+function wholeBatch(tokens: number): readonly Setting[] {
+  const value = String(tokens);
+  return [batch(tokens), { words: ["--ubatch-size", value], aliases: ["-ub"], variable: "LLAMA_ARG_UBATCH", value }];
+}
 
 export const unified: Setting = {
   words: ["--kv-unified"],
@@ -122,7 +140,7 @@ function promptCacheOf({ spec, placement }: SlotInputs): { readonly bytes: numbe
 
 /** For status: host memory that the engine's report of buffers does not include. */
 export function derivedPromptCache(input: SlotInputs): Readonly<Record<string, Derived>> {
-  if (!isServer(input) || input.spec.command !== undefined) return {};
+  if (!isServer(input) || input.spec.command !== undefined || modes(input).get("main") !== "chat") return {};
   const { bytes, reason } = promptCacheOf(input);
   return { promptCacheBytes: { value: String(bytes), reason } };
 }

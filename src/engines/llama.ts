@@ -129,7 +129,10 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
   if ("reason" in program) return program;
   const listen = listenOf(input, port, container);
   const context = contextFlags({ ...input, model });
-  const settings = serverSettings(input, { mode, projector });
+  // The vector of a text is made from all its tokens, or from the last one alone.
+  const isWhole = mode !== "chat" && model?.pooling !== "last";
+  const wholeTokens = isWhole ? contextSizeOf({ ...input, model })?.tokens : undefined;
+  const settings = serverSettings(input, { mode, projector, wholeTokens });
   const contextPlace = contextPlaceOf(input, { role, ordinal: input.ordinal ?? 0 });
   const flags = [
     "--model",

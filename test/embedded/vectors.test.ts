@@ -32,6 +32,16 @@ test("the embedded engine embeds", async (t) => {
     assert.match(await response.text(), /request \(2049 tokens\) exceeds the available context size \(2048 tokens\)/);
   });
 
+  await t.test("the whole of a long text decides about its vector, not the end alone", async () => {
+    const end = "b";
+    // With the token before it a text of 512 tokens, which one more must not outweigh.
+    const long = "a".repeat(511);
+    const { data } = await ask(engine.url, "/v1/embeddings", { input: [long, `${long}${end}`, end] });
+    const [of = [], ofMore = [], ofEnd = []] = list(data).map(({ embedding }) => numbers(embedding));
+    assert.ok(cosine(ofMore, of) > 0.99, `${cosine(ofMore, of)}`);
+    assert.ok(cosine(ofMore, ofEnd) < 0.9, `${cosine(ofMore, ofEnd)}`);
+  });
+
   await t.test("a blank text has a vector, and null is a form of numbers", async () => {
     const body = await ask(engine.url, "/v1/embeddings", { input: ["a", " "], encoding_format: null });
     for (const { embedding } of list(body["data"])) assert.ok(Array.isArray(embedding) && embedding.length === 64);
@@ -58,6 +68,15 @@ test("the embedded engine embeds", async (t) => {
     });
   }
 });
+
+function numbers(vector: unknown): readonly number[] {
+  return Array.isArray(vector) ? vector.map(Number) : [];
+}
+
+/** Of two vectors of length one. */
+function cosine(one: readonly number[], other: readonly number[]): number {
+  return one.reduce((sum, value, index) => sum + value * (other[index] ?? 0), 0);
+}
 
 test("the embedded engine ranks", async (t) => {
   await using engine = await startEngine({ ranker: true, name: "ranker" }, "--reranking", "--ctx-size", "256");

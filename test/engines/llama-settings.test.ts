@@ -12,7 +12,7 @@ const gibibyte = 1024 ** 3;
 /** A machine like the recorded one: 125.9 GiB, and a GPU of which CUDA has 81079 MiB. */
 const memory = { hostBytes: 135_148_564_480, gpuBytes: 81_079 * 1024 ** 2 };
 const help =
-  "-b, --batch-size N\n-c, --ctx-size N\n-fit, --fit [on|off]\n-cram, --cache-ram N\n-kvu, --kv-unified\n--kv-unified-per-slot N\n - 4: trace (more info)\n-lv, --log-verbosity N\n";
+  "-b, --batch-size N\n-ub, --ubatch-size N\n-c, --ctx-size N\n-fit, --fit [on|off]\n-cram, --cache-ram N\n-kvu, --kv-unified\n--kv-unified-per-slot N\n - 4: trace (more info)\n-lv, --log-verbosity N\n";
 const facts = serverFacts(help, undefined);
 /** 32 layers, 8 heads of 128 + 128: 128 KiB a token, as Llama 3 of 8 billion weights. */
 const big = model({ contextLength: 131_072, contextCost: perToken(131_072), sizeBytes: 4_900_000_000 });
@@ -78,14 +78,18 @@ const lines: readonly [string, EngineInput, readonly string[]][] = [
     ],
   ],
   [
-    "a text whose vector is wanted is one batch",
+    "a text whose vector is wanted is one batch, and no prompts are kept",
     given({ backend: "cpu", capabilities: ["embeddings"] }, "cpu"),
     [
       ...head,
       "--ctx-size",
       "32768",
+      "--batch-size",
+      "8192",
+      "--ubatch-size",
+      "8192",
       "--cache-ram",
-      "1024",
+      "0",
       ...trace,
       ...tail,
       "--parallel",
@@ -93,6 +97,26 @@ const lines: readonly [string, EngineInput, readonly string[]][] = [
       "--embedding",
       "--pooling",
       "mean",
+    ],
+  ],
+  [
+    "a text whose last token's vector is wanted may be several batches",
+    { ...given({ capabilities: ["embeddings"] }), model: { ...big, pooling: "last" } },
+    [
+      ...head,
+      "--ctx-size",
+      "32768",
+      "--fit",
+      "off",
+      "--cache-ram",
+      "0",
+      ...trace,
+      ...tail,
+      "--parallel",
+      "1",
+      "--embedding",
+      "--pooling",
+      "last",
     ],
   ],
   [

@@ -14,6 +14,7 @@ export interface ModelShape {
   readonly isTied: boolean;
   /** Sizes in floats. */
   readonly width: number;
+  /** The outputs for a token; 0 without an output layer. */
   readonly vocabulary: number;
   /** The longest context that the model was trained for. */
   readonly contextLength: number | undefined;
@@ -91,7 +92,7 @@ export function shapeOf(headers: readonly GgufHeader[]): ModelShape {
     outputBytes: sum(rest) + ((output ?? (isTied ? embedding : undefined))?.bytes ?? 0),
     isTied,
     width,
-    vocabulary: embedding?.dimensions[1] ?? keys.number("vocab_size") ?? 0,
+    vocabulary: output === undefined && !isTied ? 0 : (embedding?.dimensions[1] ?? keys.number("vocab_size") ?? 0),
     contextLength: keys.number("context_length"),
     window: windows?.tokens,
     hasCache: !encoders.test(architecture),

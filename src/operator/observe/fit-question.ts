@@ -24,6 +24,8 @@ export interface LaunchedModel {
   readonly files: readonly string[];
   readonly fingerprint: string;
   readonly projector: string | undefined;
+  /** The tokens that the embedded engine computes at once, at most; undefined: llama-server, by its launch line. */
+  readonly batchTokens: number | undefined;
 }
 
 /** The models with their launch lines and devices: everything that their memory follows from. */
@@ -55,7 +57,7 @@ export function fitQuestion(
   const { spec, model, placement, host } = input;
   const isOurs = spec.engine === "llama" && spec.command === undefined;
   const isEmbedded = isOurs && !isServer(input);
-  const processes = isOurs ? workloads.map((workload) => launched(workload, input)) : [];
+  const processes = isOurs ? workloads.map((workload) => launched(workload, input, isEmbedded)) : [];
   const { gpus, budgets } = devicesFor(input, hardware);
   // The embedded engine keeps none, nor does a llama-server of before it had the flag.
   const flags = placement.runs === "program" ? host.server?.flags : undefined;
@@ -83,7 +85,7 @@ export function fitQuestion(
   };
 }
 
-function launched({ command, env }: Workload, { model, rerankModel }: SlotInputs): LaunchedModel {
+function launched({ command, env }: Workload, { model, rerankModel }: SlotInputs, isEmbedded: boolean): LaunchedModel {
   const words = command.slice(1);
   const after = (flag: string): string | undefined => words[words.indexOf(flag) + 1];
   const path = words.includes("--model") ? after("--model") : undefined;
@@ -97,7 +99,14 @@ function launched({ command, env }: Workload, { model, rerankModel }: SlotInputs
     files: record?.files ?? [],
     fingerprint: record?.fingerprint ?? "",
     projector: words.includes("--mmproj") ? after("--mmproj") : undefined,
+    batchTokens: isEmbedded ? embeddedBatch(words, record?.pooling) : undefined,
   };
+}
+
+/** As in engines/src: of a text whose vector is not that of its last token, all tokens are one batch. */
+function embeddedBatch(words: readonly string[], pooling: string | undefined): number {
+  if (words.includes("--jinja")) return 256;
+  return pooling === "last" ? 512 : Infinity;
 }
 
 function material(words: readonly string[]): readonly string[] {

@@ -149,7 +149,7 @@ export class FitRecords {
     if (processes.length === 0 || processes.some(({ words }) => isBeyondPrint(words))) return undefined;
     const models: KnownModel[] = [];
     for (const process of processes) {
-      const { words, env, files, fingerprint, projector } = process;
+      const { words, env, files, fingerprint, projector, batchTokens: tokens } = process;
       const shape = await this.#shapes.of(files, fingerprint);
       if (shape === undefined) return undefined;
       const longest = shape.contextLength ?? 4096;
@@ -157,7 +157,8 @@ export class FitRecords {
       const plain = settingsOf(words, env, { contextLength, gpus, projectorBytes: 0 });
       const isFlash = plain.hasFlashAttention;
       const projectorBytes = projector === undefined ? 0 : await this.#projectors.bytesOf(projector, isFlash);
-      const settings = { ...plain, projectorBytes };
+      const batch = tokens === undefined ? {} : { batch: tokens, ubatch: tokens };
+      const settings = { ...plain, ...batch, projectorBytes };
       models.push({ process, shape, settings, estimate: estimate(shape, settings) });
     }
     return models;
