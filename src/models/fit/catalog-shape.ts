@@ -44,6 +44,7 @@ export function catalogModelShape(
     isTied,
     width,
     vocabulary,
+    outputs: isEncoder ? 0 : vocabulary,
     contextLength,
     window: window?.tokens,
     hasCache: !isEncoder,

@@ -154,7 +154,7 @@ function widest(shape: ModelShape, settings: FitSettings, layers: readonly Layer
 /** The output values of each token in an embedding batch. Other batches have few outputs, which count as 0. */
 export function logitsOf(shape: ModelShape, settings: FitSettings): number {
   if (!settings.isEmbedding) return 0;
-  return ubatchOf(settings) * (shape.vocabulary + shape.width) * f32;
+  return ubatchOf(settings) * (shape.outputs + shape.width) * f32;
 }
 
 /** The attention masks, one for each kind of cache. */
@@ -168,7 +168,7 @@ function maskOf(shape: ModelShape, settings: FitSettings): number {
 }
 
 function outputOf(shape: ModelShape, settings: FitSettings): number {
-  return settings.places * (shape.vocabulary + (settings.isEmbedding ? shape.width : 0)) * f32;
+  return settings.places * (shape.outputs + (settings.isEmbedding ? shape.width : 0)) * f32;
 }
 
 function isQuantised(type: CacheType): boolean {

@@ -1,5 +1,5 @@
 import type { FitStage } from "../../api/fit.ts";
-import type { DeviceNeed, Estimate } from "./estimate.ts";
+import { sumOf, type DeviceNeed, type Estimate } from "./estimate.ts";
 
 /** The memory that is needed on one device, with the parts of the sum for messages. */
 export interface Need {
@@ -52,23 +52,32 @@ function needOf(device: DeviceNeed, mappedBytes: number, more: Need["parts"]): N
   return { id: device.id, bytes: parts.reduce((sum, { bytes }) => sum + bytes, 0), mappedBytes, parts };
 }
 
-/** The measured memory of processes that had loaded the model. Their prompt cache is added, since it grows later. */
+/**
+ * The most memory that processes with the model were seen to hold. Of their prompt cache, the part is added that may still
+ * be empty: all of it, less what the estimate does not explain.
+ */
 export function measuredRequirement(
   measured: readonly { readonly id: string; readonly bytes: number }[],
-  estimated: Estimate | undefined,
-  { promptCacheBytes }: Beside,
+  estimated: readonly Estimate[],
+  { promptCacheBytes, processBytes }: Beside,
 ): Requirement {
+  const sum = (bytesOf: (estimate: Estimate) => number): number =>
+    estimated.reduce((all, one) => all + bytesOf(one), 0);
+  const unusedBytes = sum(({ unusedMappedBytes }) => unusedMappedBytes);
+  const mappedBytes = sum((one) => one.mappedBytes) - unusedBytes;
+  const explainedBytes = sum(({ host }) => sumOf(host)) + processBytes;
   return {
     stage: "measured",
     needs: measured.map(({ id, bytes }) => {
       if (id !== "host") return { id, bytes, mappedBytes: 0, parts: [{ name: "measured", bytes }] };
-      const kept = Math.max(0, bytes - (estimated?.unusedMappedBytes ?? 0));
-      const mapped = (estimated?.mappedBytes ?? 0) - (estimated?.unusedMappedBytes ?? 0);
+      const kept = Math.max(0, bytes - unusedBytes);
+      const cached = estimated.length === 0 ? 0 : Math.max(0, bytes - explainedBytes);
       const parts = [
         { name: "measured", bytes: kept },
-        { name: "kept prompts", bytes: promptCacheBytes },
+        { name: "kept prompts", bytes: Math.max(0, promptCacheBytes - cached) },
       ].filter((part) => part.bytes > 0);
-      return { id, bytes: kept + promptCacheBytes, mappedBytes: Math.min(mapped, kept), parts };
+      const whole = parts.reduce((all, part) => all + part.bytes, 0);
+      return { id, bytes: whole, mappedBytes: Math.min(mappedBytes, kept), parts };
     }),
   };
 }

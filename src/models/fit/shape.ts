@@ -14,8 +14,9 @@ export interface ModelShape {
   readonly isTied: boolean;
   /** Sizes in floats. */
   readonly width: number;
-  /** The outputs for a token; 0 without an output layer. */
   readonly vocabulary: number;
+  /** The outputs for a token, in floats: the vocabulary, or none without an output layer. */
+  readonly outputs: number;
   /** The longest context that the model was trained for. */
   readonly contextLength: number | undefined;
   /** A sliding window, in tokens. */
@@ -74,6 +75,7 @@ export function shapeOf(headers: readonly GgufHeader[]): ModelShape {
   const output = others.find(({ name }) => name === "output.weight");
   const rest = others.filter((tensor) => tensor !== output && !lookups.test(tensor.name));
   const isTied = output === undefined && !encoders.test(architecture);
+  const vocabulary = embedding?.dimensions[1] ?? keys.number("vocab_size") ?? 0;
   const windows = windowsOf(keys, architecture, count);
   const shared = keys.number("attention.shared_kv_layers") ?? 0;
   // Layers that predict further tokens are in the file, but do not run by default.
@@ -92,7 +94,8 @@ export function shapeOf(headers: readonly GgufHeader[]): ModelShape {
     outputBytes: sum(rest) + ((output ?? (isTied ? embedding : undefined))?.bytes ?? 0),
     isTied,
     width,
-    vocabulary: output === undefined && !isTied ? 0 : (embedding?.dimensions[1] ?? keys.number("vocab_size") ?? 0),
+    vocabulary,
+    outputs: output === undefined && !isTied ? 0 : vocabulary,
     contextLength: keys.number("context_length"),
     window: windows?.tokens,
     hasCache: !encoders.test(architecture),

@@ -10,8 +10,15 @@ import type { GpuShare } from "../../models/fit/settings.ts";
 import type { SlotInput } from "../plan/input.ts";
 
 const mebibyte = 1024 ** 2;
-/** Programs with their libraries, as measured: llama-server on a CPU and with CUDA's, and the embedded engine. */
-const programBytes = { server: 24 * mebibyte, cuda: 500 * mebibyte, embedded: 150 * mebibyte } as const;
+/**
+ * Programs with their libraries, and their own tables of a model's tokens, as measured on real weights (docs/hardware.md):
+ * llama-server on a CPU and with CUDA's, and the embedded engine, whose library reads the vocabulary too.
+ */
+const programs = {
+  server: { bytes: 64 * mebibyte, bytesPerToken: 160 },
+  cuda: { bytes: 500 * mebibyte, bytesPerToken: 160 },
+  embedded: { bytes: 190 * mebibyte, bytesPerToken: 800 },
+} as const;
 /** The default of llama-server (its README, `--cache-ram`). */
 const defaultPromptCacheMib = 8192;
 /** Flags with a value that do not change the memory. */
@@ -36,7 +43,10 @@ export interface FitQuestion {
   readonly processes: readonly LaunchedModel[];
   readonly gpus: readonly GpuShare[];
   readonly budgets: readonly Budget[];
+  /** Without the tables of tokens. */
   readonly beside: Beside;
+  /** The size of the program's tables for each token of a vocabulary. */
+  readonly bytesPerToken: number;
   /** The embedded engine's own limit of the context without a setting. */
   readonly defaultContext: number | undefined;
   readonly program: string | undefined;
@@ -63,7 +73,7 @@ export function fitQuestion(
   const flags = placement.runs === "program" ? host.server?.flags : undefined;
   const keepsPrompts = !isEmbedded && (flags === undefined || flags.has("--cache-ram"));
   const cached = keepsPrompts ? processes.reduce((sum, process) => sum + promptCache(process), 0) : 0;
-  const program = gpus.length > 0 ? programBytes.cuda : isEmbedded ? programBytes.embedded : programBytes.server;
+  const program = gpus.length > 0 ? programs.cuda : isEmbedded ? programs.embedded : programs.server;
   return {
     key: sha256(
       canonicalJson({
@@ -77,7 +87,8 @@ export function fitQuestion(
     processes,
     gpus,
     budgets,
-    beside: { processBytes: program * Math.max(1, processes.length), promptCacheBytes: cached },
+    beside: { processBytes: program.bytes * Math.max(1, processes.length), promptCacheBytes: cached },
+    bytesPerToken: program.bytesPerToken,
     defaultContext: isEmbedded ? 4096 : undefined,
     program: isOurs && !isEmbedded && placement.runs === "program" ? workloads[0]?.command[0] : undefined,
     declared: { memoryBytes: model?.memoryBytes, gpuBytes: model?.minVramBytes },

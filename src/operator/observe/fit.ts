@@ -26,7 +26,7 @@ import {
 import { doesNotFit } from "../plan/facts.ts";
 import type { SlotInput } from "../plan/input.ts";
 import type { DeviceFacts, Learned, Unlearned } from "../plan/learning.ts";
-import type { Measured } from "./memory.ts";
+import { isNotable, type Measured } from "./memory.ts";
 import { withoutReserved, type Reservation } from "./starting-memory.ts";
 
 /** The known memory needs of a slot, why it must not be started, and what must be learned before either is right. */
@@ -123,8 +123,9 @@ export class FitRecords {
     const isOfNow = isDue && latest.gpus.length > 0;
     if (isOfNow && devices === "unknown") return {};
     const now = isOfNow && devices !== "unknown" ? devices : undefined;
-    const question = now === undefined ? latest : (fitQuestion(workloads, engineInput, now, stamp) ?? latest);
-    const models = await this.#modelsOf(question);
+    const asked = now === undefined ? latest : (fitQuestion(workloads, engineInput, now, stamp) ?? latest);
+    const models = await this.#modelsOf(asked);
+    const question = { ...asked, beside: besideOf(asked, models) };
     const unlearned =
       isOfNow && now === undefined
         ? [{ do: "measure", of: "devices" } as const]
@@ -187,8 +188,8 @@ export class FitRecords {
     const engine = this.#engineOf(figure?.engine ?? learned.estimates.get(key), models);
     if (engine !== undefined) found.push(figureOf("engine", engine, beside));
     if (figure?.measured !== undefined) {
-      const first = models?.[0]?.estimate;
-      const requirement = measuredRequirement(onEngineDevices(figure.measured, question, models), first, beside);
+      const estimates = models?.map((model) => model.estimate) ?? [];
+      const requirement = measuredRequirement(onEngineDevices(figure.measured, question, models), estimates, beside);
       found.push({ requirement, bytes: measuredBytes(figure.measured) });
     }
     return found;
@@ -220,7 +221,7 @@ export class FitRecords {
     return found.length === models.length ? found : undefined;
   }
 
-  /** The memory of the processes, if it was measured after they had loaded; of a GPU the largest measurement. */
+  /** The most memory that the processes held in any measurement after they had loaded. */
   #unrecorded({ readySince, measured: latest }: FitRequest, { key, gpus }: FitQuestion): readonly Unlearned[] {
     if (readySince === undefined || latest === undefined || latest.at < readySince) return [];
     const { memory } = latest;
@@ -231,11 +232,20 @@ export class FitRecords {
     const had = (id: string): number | undefined => before?.find((known) => known.id === id)?.bytes;
     const measured = [
       ...memory.devices.map(({ id, bytes }) => ({ id, bytes: Math.max(bytes, had(id) ?? 0) })),
-      // Cached prompts make it grow later: its memory after loading counts.
-      ...(memory.hostBytes === undefined ? [] : [{ id: "host", bytes: had("host") ?? memory.hostBytes }]),
+      ...(memory.hostBytes === undefined ? [] : [{ id: "host", bytes: grownTo(memory.hostBytes, had("host")) }]),
     ];
     return JSON.stringify(measured) === JSON.stringify(before) ? [] : [{ do: "record", key, measured }];
   }
+}
+
+function besideOf({ beside, bytesPerToken }: FitQuestion, models: readonly KnownModel[] = []): FitQuestion["beside"] {
+  const tokens = models.reduce((sum, { shape }) => sum + shape.vocabulary, 0);
+  return { ...beside, processBytes: beside.processBytes + tokens * bytesPerToken };
+}
+
+/** Memory of the machine grows and shrinks with each request: a small change is not written. */
+function grownTo(bytes: number, before: number | undefined): number {
+  return before === undefined || (bytes > before && isNotable(before, bytes)) ? bytes : before;
 }
 
 /** The identity of the program, so that a figure of another version is not used; "" where it is gone. */

@@ -115,12 +115,15 @@ export class MemoryRecords implements Disposable {
   }
 }
 
+/** Whether two sizes differ by more than 64 MiB and more than 5 %. */
+export function isNotable(one: number, other: number): boolean {
+  return Math.abs(one - other) > Math.max(newsBytes, newsPart * Math.max(one, other));
+}
+
 function isNews(before: Memory | undefined, now: Memory): boolean {
   if (before === undefined || before.devices.length !== now.devices.length) return true;
-  const differs = (one = 0, other = 0): boolean =>
-    Math.abs(one - other) > Math.max(newsBytes, newsPart * Math.max(one, other));
   return (
-    differs(before.hostBytes, now.hostBytes) ||
-    now.devices.some(({ id, bytes }) => differs(before.devices.find((known) => known.id === id)?.bytes, bytes))
+    isNotable(before.hostBytes ?? 0, now.hostBytes ?? 0) ||
+    now.devices.some(({ id, bytes }) => isNotable(before.devices.find((known) => known.id === id)?.bytes ?? 0, bytes))
   );
 }

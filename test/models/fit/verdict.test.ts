@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Gpu, Memory } from "../../../src/api/hardware.ts";
 import { gpuBudget, hostBudget } from "../../../src/models/fit/budget.ts";
-import { estimate } from "../../../src/models/fit/estimate.ts";
+import { estimate, sumOf } from "../../../src/models/fit/estimate.ts";
 import { settingsOf } from "../../../src/models/fit/flags.ts";
 import { declaredRequirement, measuredRequirement, requirementOf } from "../../../src/models/fit/need.ts";
 import { smaller, smallerText } from "../../../src/models/fit/smaller.ts";
@@ -117,7 +117,7 @@ describe("whether a model fits", async () => {
   it("is not denied for less than what an estimate may be wrong by, and a measured figure is believed", () => {
     const needs = (bytes: number): Parameters<typeof measuredRequirement>[0] => [{ id: "CUDA0", bytes }];
     const at = (bytes: number, stage: "header" | "measured"): string =>
-      judge({ ...measuredRequirement(needs(bytes), undefined, beside), stage }, [
+      judge({ ...measuredRequirement(needs(bytes), [], beside), stage }, [
         { id: "CUDA0", kind: "discrete", totalBytes: 100, reason: "" },
       ]).kind;
     assert.deepEqual(
@@ -147,8 +147,12 @@ describe("whether a model fits", async () => {
       host.parts.map(({ name }) => name),
       ["weights", "context", "work", "kept prompts"],
     );
-    const [measured] = measuredRequirement([{ id: "host", bytes: 300e6 }], found, beside).needs;
-    assert.equal(measured?.bytes, 300e6 - found.unusedMappedBytes + gib);
+    const measuredBytes = (bytes: number): number | undefined =>
+      measuredRequirement([{ id: "host", bytes }], [found], beside).needs[0]?.bytes;
+    const explained = sumOf(found.host);
+    assert.equal(measuredBytes(explained), explained - found.unusedMappedBytes + gib);
+    assert.equal(measuredBytes(explained + gib / 2), explained + gib - found.unusedMappedBytes, "half of it is filled");
+    assert.equal(measuredBytes(explained + 2 * gib), explained + 2 * gib - found.unusedMappedBytes, "all of it is");
   });
 
   it("follows from the declared size where nothing else is known", () => {

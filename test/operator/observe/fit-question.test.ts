@@ -31,17 +31,24 @@ const hardware: Pick<HardwareFacts, "memory" | "gpus"> = {
   gpus: [],
 };
 
-function question(kind: "process" | "docker", flags: readonly string[] | undefined): FitQuestion | undefined {
+function question(
+  kind: "process" | "docker",
+  flags: readonly string[] | undefined,
+  embedded?: readonly string[],
+): FitQuestion | undefined {
   const server = { flags: flags && new Set(flags), hasTraceLevel: false, devices: [] };
   return fitQuestion(
-    [workload],
+    [{ ...workload, command: [...workload.command, ...(embedded ?? [])] }],
     {
       slot: "primary",
       spec: completeSlot("primary", slotSpecSchema.parse({ backend: "cpu", model: { default: "m" } })),
       ref: "m",
       model: undefined,
       rerankModel: undefined,
-      host: { llamaServer: "/opt/llama-server", server, embedded: undefined },
+      host:
+        embedded === undefined
+          ? { llamaServer: "/opt/llama-server", server, embedded }
+          : { llamaServer: undefined, embedded },
       placement: { ...runningIn(kind), backend: "cpu", images: {}, lock: {} },
     },
     hardware,
@@ -56,6 +63,13 @@ describe("the question whether a slot fits", () => {
     assert.equal(keptBytes(["--model", "--cache-ram"]), 8 * gib);
     assert.equal(keptBytes(["--model"]), 0, "an earlier llama-server");
     assert.equal(keptBytes(undefined), 8 * gib, "it printed no help");
+  });
+
+  it("knows how the embedded engine takes memory: a larger program, no kept prompts, and whole texts for vectors", () => {
+    const [chat, vectors] = ["--jinja", "--embedding"].map((flag) => question("process", undefined, [flag]));
+    assert.deepEqual([chat?.processes[0]?.batchTokens, vectors?.processes[0]?.batchTokens], [256, Infinity]);
+    assert.deepEqual([chat?.beside.promptCacheBytes, chat?.bytesPerToken], [0, 800]);
+    assert.ok((chat?.beside.processBytes ?? 0) > (question("process", [])?.beside.processBytes ?? 0));
   });
 
   it("holds containers to the machine's memory, and processes to the control group that they share", () => {

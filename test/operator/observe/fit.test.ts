@@ -293,6 +293,17 @@ describe("the memory that a slot needs", () => {
     assert.deepEqual([loaded.fit?.stage, loaded.unlearned?.map((each) => each.do)], ["header", ["record"]]);
     assert.deepEqual([place.asked.length, place.probes()], [0, 0]);
     assert.equal((await place.estimate(ready)).fit?.stage, "measured");
+    const atBytes = (hostBytes: number): Promise<FitResult> =>
+      place.estimate({ ...ready, measured: { memory: { ...memory, hostBytes }, at: now } });
+    await atBytes(900 * mebibyte);
+    const recorded = (await place.read(ready)).fit?.needBytes ?? 0;
+    assert.ok(
+      recorded > 700 * mebibyte,
+      `the most that it held, less mapped weights that are not read again: ${recorded}`,
+    );
+    await atBytes(600 * mebibyte);
+    await atBytes(930 * mebibyte);
+    assert.equal((await place.read(ready)).fit?.needBytes, recorded, "no less, and no small change");
     await place.estimate();
     assert.deepEqual([place.asked.length, place.probes()], [1, 2]);
   });
