@@ -133,6 +133,8 @@ export const modelRecordSchema = z.strictObject({
   family: z.string().optional(),
   /** GGUF pooling type of an embedding model: none, mean, cls, last or rank. */
   pooling: z.string().optional(),
+  /** Whether its file says how chats are written; absent: not known. */
+  hasChatTemplate: z.boolean().optional(),
   /** The memory that the manifest declares as needed: of a GPU, and of the machine. */
   minVramBytes: z.int().min(0).optional(),
   memoryBytes: z.int().min(0).optional(),
@@ -169,4 +171,14 @@ export type ModelRecord = z.output<typeof modelRecordSchema>;
 /** A file that is no model for anybody, such as a projector alone: the registry has it so that people learn why. */
 export function isNoModel({ state, reason }: Pick<ModelRecord, "state" | "reason">): boolean {
   return state === "invalid" && reason === "NotAModel";
+}
+
+/** What is wrong with chats of the model, and what to do, for a person; undefined: nothing that is known. */
+export function chatFault({
+  state,
+  capabilities,
+  hasChatTemplate,
+}: Pick<ModelRecord, "state" | "capabilities" | "hasChatTemplate">): string | undefined {
+  if (state !== "available" || hasChatTemplate !== false || !capabilities.includes("chat")) return undefined;
+  return 'the model\'s file has no chat template, as base weights have none: it may answer for both sides; choose an instruct model (often named -it or -instruct), or set capabilities = ["completions"] in the slot if it only completes texts';
 }

@@ -21,9 +21,12 @@ export function conditionOf(row: Row, type: string): Record<string, unknown> | u
   return recordsIn(row["conditions"]).find((condition) => condition["type"] === type);
 }
 
+/** `True/Loaded`; of a slot that answers and is degraded, the reason of that. */
 function ready(row: Row): string {
   const condition = conditionOf(row, "Ready");
-  return condition === undefined ? "-" : `${cell(condition["status"])}/${cell(condition["reason"])}`;
+  const degraded = conditionOf(row, "Degraded");
+  const shown = condition?.["status"] === "True" && degraded?.["status"] === "True" ? degraded : condition;
+  return condition === undefined ? "-" : `${cell(condition["status"])}/${cell(shown?.["reason"])}`;
 }
 
 function lastError(row: Row): string {

@@ -19,6 +19,8 @@ export interface GgufTensor {
 export interface GgufHeader {
   readonly values: ReadonlyMap<string, GgufValue>;
   readonly tensors: readonly GgufTensor[];
+  /** Undefined in a header without a tokenizer, as of a further file of a model. */
+  readonly hasChatTemplate?: boolean | undefined;
   /** The size of the complete file; more than the source has where it is truncated. */
   readonly wholeBytes: number;
 }
@@ -45,8 +47,11 @@ export async function readGgufHeader(source: ByteSource, room = new HeaderRoom()
   const keys = await reader.uint64();
   if (keys > limits.keys || count > limits.tensors) throw impossible();
   const values = new Map<string, GgufValue>();
+  let hasChatTemplate: boolean | undefined;
   for (let index = 0; index < keys; index++) {
     const key = (await reader.text()) ?? "";
+    if (key === "tokenizer.ggml.model") hasChatTemplate ??= false;
+    if (key === "tokenizer.chat_template") hasChatTemplate = true;
     const isKept = keptKeys.has(key.slice(key.indexOf(".") + 1));
     const value = await reader.value(await reader.uint32(), isKept);
     if (!isKept || value === undefined) continue;
@@ -69,6 +74,7 @@ export async function readGgufHeader(source: ByteSource, room = new HeaderRoom()
   return {
     values,
     tensors: tensors.map((tensor) => ({ ...tensor, offset: dataStart + tensor.offset })),
+    hasChatTemplate,
     wholeBytes,
   };
 }

@@ -18,6 +18,8 @@ export interface GgufFacts {
   /** Such as Q4_K_M; without a file type of its own, the tensor type with the most weights. */
   readonly quantization: string | undefined;
   readonly pooling: string | undefined;
+  /** Undefined where the header has no tokenizer. */
+  readonly hasChatTemplate: boolean | undefined;
   readonly splitCount: number;
 }
 
@@ -64,6 +66,7 @@ function factsOf(header: GgufHeader): GgufFacts {
     parameters,
     quantization: (fileType === undefined ? undefined : fileTypes[fileType]) ?? mostWeights(weights),
     pooling: pooling === undefined ? undefined : poolings[pooling],
+    hasChatTemplate: header.hasChatTemplate,
     splitCount,
   };
 }

@@ -63,7 +63,7 @@ export async function fileRecord(
   const other = head.kind === undefined ? undefined : noModels[head.kind];
   if (other !== undefined)
     return { ...base, ...seen(stamps), state: "invalid", reason: "NotAModel", message: `${first} is ${other}` };
-  const { architecture, contextLength, quantization, pooling } = head;
+  const { architecture, contextLength, quantization, pooling, hasChatTemplate } = head;
   const contextCost = paths.length === 1 ? head.contextCost : await cache.contextCostOf(paths);
   return {
     ...base,
@@ -75,6 +75,7 @@ export async function fileRecord(
     ...(contextCost === undefined ? {} : { contextCost }),
     ...(quantization === undefined ? {} : { quantization }),
     ...(pooling === undefined ? {} : { pooling }),
+    ...(hasChatTemplate === undefined ? {} : { hasChatTemplate }),
     ...(projector === undefined ? {} : { projectorPath: projector }),
   };
 }

@@ -45,6 +45,16 @@ coder    error  False/CrashLoop  qwen3:4b  llama   process  -     4         0   
     assert.equal(await shown({ NO_COLOR: "1" }), slotTable);
   });
 
+  it("says why a slot that answers is degraded", async () => {
+    const conditions = [
+      ...primary.conditions,
+      { ...primary.conditions[0], type: "Degraded", reason: "NoChatTemplate" },
+    ];
+    await using api = await apiDouble({ "/api/slots": { object: "list", data: [{ ...primary, conditions }] } });
+    const { stdout } = await runBerth(["slot", "list"], { SVC_URL: api.url });
+    assert.match(stdout, /^primary  ready  True\/NoChatTemplate  /m);
+  });
+
   it("prints YAML that reads back as the answer", async () => {
     await using api = await apiDouble({ "/api/slots": slots });
     const { stdout } = await runBerth(["slot", "list", "-o", "yaml"], { SVC_URL: api.url });

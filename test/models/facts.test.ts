@@ -20,6 +20,7 @@ const facts: GgufFacts = {
   parameters: 1,
   quantization: "F32",
   pooling: undefined,
+  hasChatTemplate: undefined,
   splitCount: 1,
 };
 

@@ -51,6 +51,7 @@ describe("the facts of a GGUF file", () => {
         contextCost: { keyWidth: 128, valueWidth: 128, stateWidth: 0 },
         quantization: "F32",
         pooling,
+        hasChatTemplate: true,
         splitCount: 1,
       });
       // All but the header is weights of four bytes.
@@ -101,8 +102,18 @@ describe("the facts of a GGUF file", () => {
       parameters: 0,
       quantization: undefined,
       pooling: undefined,
+      hasChatTemplate: undefined,
       splitCount: 1,
     });
+  });
+
+  it("tell a chat model from base weights, which have no chat template", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "model.gguf");
+    await writeTinyModel(path, { chatTemplate: null });
+    assert.equal((await readGguf(path)).hasChatTemplate, false);
+    await writeTinyModel(path, { chatTemplate: "x".repeat(1_000_000) });
+    assert.equal((await readGguf(path)).hasChatTemplate, true);
   });
 
   it("stand behind a vocabulary of any size, which is passed over", async () => {

@@ -139,6 +139,7 @@ describe("a file that was found", () => {
       contextLength: 2048,
       contextCost: { keyWidth: 128, valueWidth: 128, stateWidth: 0 },
       quantization: "F32",
+      hasChatTemplate: true,
       created: Math.floor(mtimeMs / 1000),
       fingerprint: `${size}:${mtimeMs}`,
       state: "available",

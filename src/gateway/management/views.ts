@@ -1,4 +1,4 @@
-import { isWebPage, type ModelRecord } from "../../api/model.ts";
+import { chatFault, isWebPage, type ModelRecord } from "../../api/model.ts";
 import type { ModelView, PlanView, SlotDetail, SlotView } from "../../api/management/views.ts";
 import { withoutSignatures } from "../../api/masked-text.ts";
 import { maskedPlan, maskedSpec } from "../../api/masked.ts";
@@ -256,7 +256,7 @@ export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView
     slots,
     last_benchmark: benchmarkOfModel(index.slots.values(), model.ref),
     state: slots.length > 0 && model.state === "available" ? "assigned" : model.state,
-    message: model.message ?? null,
+    message: model.message ?? chatFault(model) ?? null,
     architecture: model.architecture ?? null,
     context_length: model.contextLength ?? null,
     parameters: model.parameters ?? null,

@@ -1,5 +1,6 @@
 import { describeDiagnostics } from "../../api/diagnostic.ts";
 import { nextConditions, type ConditionClaim } from "../../api/conditions.ts";
+import { chatFault } from "../../api/model.ts";
 import type { Plan } from "../../api/plan.ts";
 import { compareProcesses, isSameProcess, processName } from "../../api/process-ref.ts";
 import { slotSpecSchema, completeSlot } from "../../api/slot.ts";
@@ -46,7 +47,7 @@ export function summarise(input: SlotInput, decision: Decision, outcome: Outcome
   const spec = input.spec ?? completeSlot(input.name, slotSpecSchema.parse({ enabled: false }));
   const status: SlotStatus = {
     state,
-    conditions: nextConditions(before.conditions, claimsFor(input, decision), generation, input.now),
+    conditions: nextConditions(before.conditions, claimsFor(input, decision, outcome), generation, input.now),
     observedGeneration: generation,
     model: modelOf(input, before, outcome, running.length > 0),
     ...onRequestStatus(input, decision, backoff),
@@ -169,7 +170,7 @@ function drainingOf(
   return drainingSince === undefined ? {} : { drainingSince };
 }
 
-function claimsFor(input: SlotInput, decision: Decision): ConditionClaim[] {
+function claimsFor(input: SlotInput, decision: Decision, { capabilities }: Outcome): ConditionClaim[] {
   let claims = claimsOf(decision);
   if (input.diagnostics.length > 0 && input.spec !== undefined) {
     // The last valid spec stays in force; in any state, a person must mend the manifest.
@@ -200,8 +201,21 @@ function claimsFor(input: SlotInput, decision: Decision): ConditionClaim[] {
     const message = "the model's file was replaced after it was loaded; a restart loads the new one";
     claims.push({ type: "ModelChanged", status: "True", reason: "ModelChanged", message });
   }
-  if (isRunning) claims.push(...computeClaims(input));
+  const compute = isRunning ? computeClaims(input) : [];
+  // One condition of a type: that an engine is slow is said first.
+  claims.push(...(isRunning && compute.length === 0 && capabilities.includes("chat") ? chatClaims(input) : compute));
   return claims;
+}
+
+const templateFlags: ReadonlySet<string> = new Set(["--chat-template", "--chat-template-file"]);
+
+function chatClaims({ spec, model }: SlotInput): ConditionClaim[] {
+  if (spec?.engine !== "llama" || spec.command !== undefined || model === undefined) return [];
+  const hasOwn =
+    spec.args.some((word) => templateFlags.has(word)) ||
+    Object.keys(spec.env).some((name) => name.startsWith("LLAMA_ARG_CHAT_TEMPLATE"));
+  const message = hasOwn ? undefined : chatFault(model);
+  return message === undefined ? [] : [{ type: "Degraded", status: "True", reason: "NoChatTemplate", message }];
 }
 
 function moved(before: SlotStatus, decision: Decision, now: Date): Transition[] {

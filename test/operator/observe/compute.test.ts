@@ -66,4 +66,28 @@ describe("status has the devices that the engine itself reports", () => {
     assert.deepEqual([site.state("a"), site.slot("a").status.compute], ["offline", undefined]);
     assert.equal(site.condition("a", "Degraded"), undefined);
   });
+
+  const chats: readonly [string, SlotSpecInput, boolean | undefined, string | undefined][] = [
+    ["a chat model", slot(), true, undefined],
+    ["a file that tells nothing of it", slot(), undefined, undefined],
+    ["base weights", slot(), false, "True/NoChatTemplate"],
+    ["base weights that only complete texts", slot({ capabilities: ["completions"] }), false, undefined],
+    ["base weights with a template of the manifest", slot({ args: ["--chat-template", "gemma"] }), false, undefined],
+  ];
+  for (const [name, spec, hasChatTemplate, condition] of chats) {
+    it(`a chat slot says that its model was made for no chats: ${name}`, async () => {
+      await using site = new Site();
+      site.said.set("a", whole ?? "");
+      site.setModel("tiny", {
+        architecture: "llama",
+        capabilities: ["chat"],
+        ...(hasChatTemplate === undefined ? {} : { hasChatTemplate }),
+      });
+      site.source.save("a", spec);
+      await site.start();
+      await site.advance(5);
+      assert.equal(site.condition("a", "Degraded"), condition);
+      assert.equal(site.condition("a", "Ready"), "True/Loaded", "it serves all the same");
+    });
+  }
 });

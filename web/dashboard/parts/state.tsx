@@ -56,6 +56,8 @@ export function nextStep(slot: SlotView): string | undefined {
       return "Lower the context or choose a smaller model; Restart tries again at once.";
     case "NotOnGpu":
       return "Look at the page Hardware: it says what this machine allows, and why.";
+    case "NoChatTemplate":
+      return "Choose a model that was made for chats with Swap; the manifest can say that this slot only completes texts.";
     case "LicenseNotAccepted":
       return "Read and accept the licence on the page Models.";
     default:
