@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import { processIn, type Step } from "../api/plan.ts";
 import { withTranslated } from "../api/names.ts";
 import { capabilitiesOf } from "../engines/engine.ts";
-import { act, actFailed, nothing, probe, type Acted } from "./act/act.ts";
+import { act, actFailed, leased, nothing, probe, type Acted } from "./act/act.ts";
 import { gather, type Gathered } from "./observe/gather.ts";
 import { runtimesOf } from "./observe/observation.ts";
 import { imagesToFetch, modelsToFetch } from "./observe/preparation.ts";
@@ -51,12 +51,11 @@ export async function reconcile(dependencies: Dependencies, name: string, option
   }
   const { check, ...decided } = plan(gathered.input);
   const decision = options.isPaused ? pausedDecision(gathered.input, decided) : decided;
-  explain(options.log, gathered.input, decision, check);
   const occupancy = occupancyOf(gathered.input, decided, check);
   groups.record(name, occupancy, wantedFit(gathered.input, groups.wantedBy(name), occupancy === "requesting"));
   const done = options.isPaused
-    ? await publishOnly(dependencies, gathered, decision, options)
-    : await carryOut(dependencies, gathered, decision, options);
+    ? await publishOnly(dependencies, gathered, { ...decision, check }, options)
+    : await carryOut(dependencies, gathered, { ...decision, check }, options);
   if (!dependencies.written.isBehind(name)) return done;
   return { requeueMs: Math.min(done.requeueMs ?? Infinity, unwrittenMs) };
 }
@@ -97,9 +96,10 @@ async function gatherLearned(dependencies: Dependencies, name: string, signal: A
 async function publishOnly(
   dependencies: Dependencies,
   gathered: Gathered,
-  decision: Decision,
+  { check, ...decision }: ReturnType<typeof plan>,
   options: ReconcileOptions,
 ): Promise<Done> {
+  explain(options.log, gathered.input, decision, check);
   const outcome = await outcomeOf(dependencies, gathered, nothing, []);
   // A request that is not acted on does not count as handled.
   const handledRequests = gathered.input.before?.status.handledRequests ?? {};
@@ -111,7 +111,7 @@ async function publishOnly(
 async function carryOut(
   dependencies: Dependencies,
   gathered: Gathered,
-  decided: Decision,
+  { check, ...decided }: ReturnType<typeof plan>,
   options: ReconcileOptions,
 ): Promise<Done> {
   // Gateways must know before an engine ends: the first reconcile of `unloading` only publishes.
@@ -121,10 +121,14 @@ async function carryOut(
   // Until its status is published: from then on the published state counts.
   using claim = claimed(dependencies, gathered, decided);
   if (claim === undefined) return { requeueMs: 0 };
+  const isActing = !isAnnouncing && !isDraining;
+  if (isActing && !leased(dependencies, input.name, decided.steps)) return { requeueMs: 0 };
+  // Not before: a decision that another slot has overtaken is taken again, and would be logged again.
+  explain(options.log, gathered.input, decided, check);
   await writeRedated(dependencies, input);
   let acted = nothing;
   let decision = decided;
-  if (!isAnnouncing && !isDraining) {
+  if (isActing) {
     if (decided.failure !== undefined) {
       // Published before anything is stopped: ending the rest of an engine may take long.
       const before = await publish(
@@ -138,7 +142,6 @@ async function carryOut(
       decision = withoutFailures(decided);
     }
     acted = await act(dependencies, gathered, decided.steps, options.signal);
-    if (acted.isOvertaken === true) return { requeueMs: 0 };
     if (acted.failure !== undefined) {
       options.log.warn(
         { slot: input.name, err: acted.failure.error },

@@ -13,6 +13,8 @@ test("of two slots that find the same port free at once one gets another, and no
     ["-", "8081 a/main", "8082 b/main"],
     "both were told 8081, and one lease was refused",
   );
+  const starts = site.log.filter((line) => line.includes("b: starting: ") && line.includes("→ lease"));
+  assert.equal(starts.length, 1, "what was not carried out is not logged");
   assert.deepEqual([site.slot("a").status.port, site.slot("b").status.port], [8081, 8082]);
   for (const slot of ["a", "b"]) assert.deepEqual(site.states(slot), ["starting", "warming", "ready"]);
 });

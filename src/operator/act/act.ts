@@ -17,8 +17,6 @@ export interface Acted {
   readonly started: readonly ProcessRef[];
   readonly hasChanged: boolean;
   readonly failure?: { readonly step: Step; readonly error: unknown };
-  /** Another slot was faster: no step was carried out, and the decision must be taken again. */
-  readonly isOvertaken?: true;
 }
 
 export const nothing: Acted = { started: [], hasChanged: false };
@@ -48,9 +46,6 @@ export async function act(
     if (name !== undefined && untouched.has(name)) continue;
     try {
       switch (step.do) {
-        case "lease":
-          if (!lease(dependencies, input.name, step.ports)) return { ...nothing, isOvertaken: true };
-          break;
         case "stop":
           if (stops.size === 0)
             for (const each of leaving) stops.set(processIn(each) ?? "", begun(stopped(dependencies, input, each)));
@@ -74,7 +69,8 @@ export async function act(
         case "readHeader":
         case "estimate":
         case "record":
-          // The decision has waited for these (`learning.ts`).
+        case "lease":
+          // The decision has waited for these (`learning.ts`, `leased`).
           break;
         case "fetch":
         case "pin":
@@ -191,8 +187,12 @@ function workloadOf(input: SlotInput, process: ProcessRef): Workload | undefined
   return workloadsOf(input).find((each) => isSameProcess(each, process));
 }
 
-/** All of the ports or none; false: another slot has taken one of them since it was found free. */
-function lease({ ports }: Dependencies, slot: string, wanted: Extract<Step, { do: "lease" }>["ports"]): boolean {
+/**
+ * Takes the ports that the steps need, all or none, before anything else is done. False: another slot has taken one of them
+ * since it was found free, and the decision must be taken again.
+ */
+export function leased({ ports }: Pick<Dependencies, "ports">, slot: string, steps: readonly Step[]): boolean {
+  const wanted = steps.flatMap((step) => (step.do === "lease" ? step.ports : []));
   const processes = wanted.map((each) => ({ ...processOf(each), slot, port: each.port }));
   const isLeased = processes.every((process) => ports.reserve(process, process.port) !== undefined);
   if (!isLeased)
