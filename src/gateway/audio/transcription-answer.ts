@@ -15,10 +15,15 @@ import { isWholeJson } from "../relay/whole-json.ts";
  * when the engine answers.
  */
 export function transcriptionAnswers(fields: ReadonlyMap<string, string>): AnswerTranslation {
+  const isText = (): boolean => fields.get("response_format") === "text";
   return {
+    get contentType() {
+      return isText() ? "text/plain; charset=utf-8" : undefined;
+    },
+
     answer(body) {
       // The words of a recording of hours are more than may be parsed: they pass as the engine wrote them.
-      if (!isParseable(body) && isWholeJson(body) && hasText(body)) return body;
+      if (!isText() && !isParseable(body) && isWholeJson(body) && hasText(body)) return body;
       const answer = parseAnswer(body);
       if (!isRecord(answer)) throw failed("the engine's answer is no transcription");
       const { text, error } = answer;
@@ -26,6 +31,7 @@ export function transcriptionAnswers(fields: ReadonlyMap<string, string>): Answe
         throw failed(typeof error === "string" ? `the engine failed: ${error}` : "the engine's answer has no text");
       const words = answer["words"] === undefined && asksForWords(fields) ? wordsIn(answer["segments"]) : [];
       const joined = joinedLines(text);
+      if (isText()) return Buffer.from(`${joined}\n`);
       if (joined === text && words.length === 0) return body;
       return Buffer.from(JSON.stringify({ ...answer, text: joined, ...(words.length === 0 ? {} : { words }) }));
     },

@@ -10,18 +10,26 @@ const languages = new Intl.DisplayNames("en", { type: "language", fallback: "non
 /**
  * Checks the fields whose wrong values would crash an engine or be ignored: whisper.cpp throws at a temperature that is
  * no number, fails at an unknown language, and answers JSON for an unknown format. Others pass. Throws ApiError
- * `dispatch.invalid_request`.
+ * `dispatch.invalid_request`. Returns the value for the engine: whisper.cpp knows languages without a region, and its plain
+ * text begins with a blank, so that the gateway takes the text out of JSON.
  */
-export function checkField(name: string, value: string): void {
+export function readField(name: string, value: string): string {
   if (name === "response_format" && !responseFormats.some((format) => format === value))
     throw invalidField(name, `must be one of ${responseFormats.join(", ")}`);
   if (name === "temperature") {
     const number = Number(value);
     if (value.trim() === "" || !(number >= 0 && number <= 1)) throw invalidField(name, "must be a number from 0 to 1");
   }
-  if (name === "language" && /^[a-z]{2,3}$/i.test(value) && languages.of(value) === undefined)
+  const language = name === "language" ? withoutRegion(value) : undefined;
+  if (language !== undefined && languages.of(language) === undefined)
     throw invalidField(name, `is no language: ${value}; leave it out, and the engine finds out`);
   if (name === "stream" && !streamPattern.test(value)) throw invalidField(name, "must be true or false");
+  return name === "response_format" && value === "text" ? "json" : (language ?? value);
+}
+
+/** `en` of `en-US`; undefined for other texts, such as `auto` and `german`. */
+function withoutRegion(value: string): string | undefined {
+  return /^([a-z]{2,3})(?:[-_][a-z0-9]{2,8})*$/i.exec(value)?.[1]?.toLowerCase();
 }
 
 /** Checks combinations of the fields so far. Throws ApiError `dispatch.invalid_request`. */

@@ -8,7 +8,7 @@ import { Spool } from "../../lib/spool.ts";
 import { discard, idleTimeoutMs, tooLarge, tooSlow } from "../http/body.ts";
 import { diskFailure } from "../http/disk-failure.ts";
 import type { UploadLimits } from "./upload-limits.ts";
-import { checkField, checkFields, defaultFileName, escaped, invalidField, PartNames } from "./transcription-fields.ts";
+import { checkFields, defaultFileName, escaped, invalidField, PartNames, readField } from "./transcription-fields.ts";
 
 /** The form for the engine. */
 export interface ForwardedUpload {
@@ -268,12 +268,12 @@ class Upload implements Transcription {
       if (this.#hasFile) this.#begun.resolve();
       return;
     }
-    checkField(name, text);
+    const forEngine = readField(name, text);
     const before = this.fields.get(name);
     // A list is a field that occurs several times.
     this.fields.set(name, before !== undefined && name.endsWith("[]") ? `${before},${text}` : text);
     checkFields(this.fields);
-    this.#ready.push(this.#head({ name }), value, lineEnd);
+    this.#ready.push(this.#head({ name }), Buffer.from(forEngine), lineEnd);
   }
 
   #head({ name, filename, contentType }: { name: string } & Partial<MultipartPart>): Buffer {

@@ -85,7 +85,7 @@ class UploadAnswers implements AnswerTranslation {
   }
 
   get contentType(): string | undefined {
-    return asksForEvents(this.#fields) ? "text/event-stream" : undefined;
+    return asksForEvents(this.#fields) ? "text/event-stream" : this.#answers.contentType;
   }
 
   answer(body: Buffer): Buffer {

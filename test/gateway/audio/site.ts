@@ -85,7 +85,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
           if (refusal !== undefined) return reject(refusal);
           try {
             const answer = type.startsWith("application/json") ? answers.answer(body) : body;
-            response.writeHead(200, { "content-type": type }).end(answer);
+            response.writeHead(200, { "content-type": answers.contentType ?? type }).end(answer);
             resolve();
           } catch (error) {
             reject(error);

@@ -135,7 +135,7 @@ describe("a transcription", () => {
 
   const formats: readonly (readonly [format: string, type: string, text: RegExp])[] = [
     ["json", "application/json", /^\{"text":"The file has 3012 bytes and the digest \w{16}\."\}$/],
-    ["text", "text/plain; charset=utf-8", /^ The file has 3012 bytes/],
+    ["text", "text/plain; charset=utf-8", /^The file has 3012 bytes and the digest \w{16}\.\n$/],
     ["srt", "application/x-subrip", /^1\n00:00:00,000 --> /],
     ["vtt", "text/vtt", /^WEBVTT\n/],
     ["verbose_json", "application/json", /"segments":\[\{"id":0/],
@@ -153,6 +153,20 @@ describe("a transcription", () => {
       });
     });
   }
+
+  it("is asked for in a language without its region, which whisper.cpp does not know", async () => {
+    await withDouble({}, async (site, double) => {
+      for (const [asked, sent] of [
+        ["en-US", "en"],
+        ["pt_BR", "pt"],
+        ["auto", "auto"],
+        ["german", "german"],
+      ] as const) {
+        await post(site, formBody(boundary, [model, { name: "language", value: asked }, file()]));
+        assert.equal(double.calls.at(-1)?.fields["language"], sent);
+      }
+    });
+  });
 
   it("has the words beside the segments where they are asked for, put together from tokens", async () => {
     await withDouble({}, async (site) => {
