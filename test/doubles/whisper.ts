@@ -212,7 +212,16 @@ if (import.meta.main) {
     name: "whisper",
     usage,
     faults: whisperFaults,
-    flags: { "inference-path": "string", convert: "boolean", "load-ms": "string", "work-ms": "string" },
+    flags: {
+      // As in whisper.cpp's launch line; without effect here.
+      model: "string",
+      language: "string",
+      "split-on-word": "boolean",
+      "inference-path": "string",
+      convert: "boolean",
+      "load-ms": "string",
+      "work-ms": "string",
+    },
     start: ({ common, has, text, number }) =>
       startWhisperDouble({
         ...common,

@@ -14,20 +14,24 @@ import { until } from "../support/until.ts";
 const doubles = fileURLToPath(new URL("../doubles", import.meta.url));
 const wav = Buffer.concat([Buffer.from("RIFF\u0000\u0000\u0000\u0000WAVE", "latin1"), Buffer.alloc(50_000, 3)]);
 
-function manifest(model: string, ...command: string[]): string {
-  const words = JSON.stringify([process.execPath, join(doubles, command[0] ?? ""), ...command.slice(1)]);
-  return `load = "onDemand"\ncommand = ${words}\n[model]\ndefault = "${model}"\n`;
+/** A shipped example, with a double in the place of its program. */
+async function manifest(name: string, program: string, ...double: readonly string[]): Promise<string> {
+  const text = await readFile(new URL(`../../manifests/examples/slots/${name}.toml`, import.meta.url), "utf8");
+  const [file = "", ...flags] = double;
+  const words = [process.execPath, join(doubles, file), ...flags].map((word) => JSON.stringify(word)).join(", ");
+  assert.ok(text.includes(`"${program}"`));
+  return text.replace("enabled = true", 'load = "onDemand"').replace(`"${program}"`, words);
 }
 
 test("speech in and out through the whole service, from cold slots, by the OpenAI client", async (t) => {
   await using berth = await startBerth({
     prepare: async ({ configDir }) => {
-      const path = ["--inference-path", "/v1/audio/transcriptions"];
-      await writeFile(
-        join(configDir, "slots/stt.toml"),
-        manifest("whisper-tiny", "whisper.ts", ...path, "--load-ms", "300"),
-      );
-      await writeFile(join(configDir, "slots/tts.toml"), manifest("kokoro", "kokoro.ts", "--chunks", "5"));
+      const [stt, tts] = await Promise.all([
+        manifest("stt", "whisper-server", "whisper.ts", "--load-ms", "300"),
+        manifest("tts", "fastkokoro", "kokoro.ts", "--chunks", "5"),
+      ]);
+      await writeFile(join(configDir, "slots/stt.toml"), stt);
+      await writeFile(join(configDir, "slots/tts.toml"), tts);
     },
   });
   await until("stt is published", async () => (await berth.slot("stt"))["enabled"] === true);

@@ -136,7 +136,7 @@ describe("editor schemas", () => {
 });
 
 describe("examples", () => {
-  const examples = ["slots/primary.toml", "slots/embed.toml", "slots/coder.yaml"];
+  const examples = ["primary.toml", "embed.toml", "stt.toml", "tts.toml", "coder.yaml"].map((name) => `slots/${name}`);
   for (const example of examples) {
     const path = join(root, "manifests/examples", example);
     const text = readFileSync(path, "utf8");
