@@ -58,6 +58,11 @@ export const celRules: Readonly<Record<Kind, Readonly<Record<string, readonly Ce
         fieldPath: ".spec.model.keepContext",
       },
       {
+        rule: `!has(self.spec.program) || (${engine} == 'llama' && !has(self.spec.command) && !has(self.spec.image) && self.spec.runtime in ['auto', 'process'])`,
+        message: "is for a llama slot that runs as a process, without command and image",
+        fieldPath: ".spec.program",
+      },
+      {
         rule: "!(self.metadata.name in self.spec.aliases)",
         messageExpression: `self.metadata.name + " is already the slot's own name"`,
         fieldPath: ".spec.aliases",

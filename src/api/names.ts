@@ -39,6 +39,9 @@ export const modelRefSchema = z
 
 export const engineKinds = ["llama", "npu", "stt", "tts", "image", "custom"] as const;
 export type EngineKind = (typeof engineKinds)[number];
+/** The programs by which Berth runs llama.cpp as a process. */
+export const llamaPrograms = ["llama-server", "embedded"] as const;
+
 export const backends = ["auto", "vulkan", "rocm", "cuda", "npu", "cpu"] as const;
 export type Backend = (typeof backends)[number];
 export const runtimeKinds = ["auto", "process", "docker", "kubernetes"] as const;

@@ -24,6 +24,7 @@ export const slotReach = {
   engine: "data",
   backend: "data",
   runtime: "place",
+  program: "place",
   model: {
     default: "data",
     contextSize: "data",
@@ -90,7 +91,9 @@ export interface Reaching {
 /** The values of a slot's spec, or of a part of it, that run code or name files, and the place of a slot with any. */
 export function reaching(spec: Readonly<Record<string, unknown>>): Reaching[] {
   const found = valuesIn(spec, slotReach, []);
-  return found.length === 0 ? [] : [...found, { path: ["runtime"], value: spec["runtime"] ?? "auto", mayGo: true }];
+  if (found.length === 0) return [];
+  const places = ["runtime", "program"].map((field) => ({ path: [field], value: spec[field] ?? "auto", mayGo: true }));
+  return [...found, ...places];
 }
 
 function valuesIn(value: unknown, reach: ReachMap, base: readonly string[]): Reaching[] {

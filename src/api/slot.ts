@@ -4,6 +4,7 @@ import {
   backends,
   engineKinds,
   isBuiltin,
+  llamaPrograms,
   modelRefSchema,
   runtimeKinds,
   slotCapabilities,
@@ -63,6 +64,10 @@ export const slotSpecSchema = z.strictObject({
   engine: z.enum(engineKinds).optional().describe("Adapter; absent: by slot name (stt, tts, img → image, else llama)"),
   backend: z.enum(backends).optional().describe("Compute backend; absent: auto (img: rocm)"),
   runtime: z.enum(runtimeKinds).default("auto").describe("The runtime of the engine"),
+  program: z
+    .enum(llamaPrograms)
+    .optional()
+    .describe("Runs a llama slot as a process of this program; absent: llama-server where there is one"),
   model: slotModelSchema.prefault({}).describe("What the slot holds, and how its engine runs it"),
   capabilities: z
     .array(z.enum(slotCapabilities))
@@ -218,11 +223,9 @@ export interface FieldProblem {
 export function slotRules(name: string, spec: ParsedSlotSpec): FieldProblem[] {
   const problems: FieldProblem[] = [];
   const engine = spec.engine ?? defaultEngine(name);
-  if (isBuiltin(name)) {
-    const allowed: readonly EngineKind[] = enginesOfBuiltin[name];
-    if (!allowed.includes(engine)) {
-      problems.push({ path: ["engine"], message: `slot ${name} runs ${allowed.join(", ")}, not ${engine}` });
-    }
+  const allowed: readonly EngineKind[] = isBuiltin(name) ? enginesOfBuiltin[name] : engineKinds;
+  if (!allowed.includes(engine)) {
+    problems.push({ path: ["engine"], message: `slot ${name} runs ${allowed.join(", ")}, not ${engine}` });
   }
   if (engine === "custom" && spec.command === undefined && spec.image === undefined && spec.enabled) {
     problems.push({ path: ["command"], message: "a custom engine needs command, or image for containers" });
@@ -234,10 +237,15 @@ export function slotRules(name: string, spec: ParsedSlotSpec): FieldProblem[] {
   if (spec.model.rerank !== undefined && engine !== "llama") {
     problems.push({ path: ["model", "rerank"], message: "only a llama slot runs a second process for reranking" });
   }
-  if (spec.model.keepContext !== undefined && (engine !== "llama" || spec.command !== undefined)) {
-    const message =
-      "only llama-server, as Berth starts it, can keep its context: a slot of engine llama without command";
+  const isOurs = engine === "llama" && spec.command === undefined;
+  if (spec.model.keepContext !== undefined && !isOurs) {
+    const message = "only llama-server, as Berth starts it, can keep its context: a llama slot without command";
     problems.push({ path: ["model", "keepContext"], message });
+  }
+  const mayBeProcess = spec.image === undefined && ["auto", "process"].includes(spec.runtime);
+  if (spec.program !== undefined && !(isOurs && mayBeProcess)) {
+    const message = "is for a llama slot that runs as a process, without command and image";
+    problems.push({ path: ["program"], message });
   }
   if (spec.load === "always" && spec.pinned && spec.group === undefined) {
     problems.push({ path: ["pinned"], message: "pinned says something only within a group" });

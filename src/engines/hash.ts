@@ -9,12 +9,13 @@ import type { Launch } from "./launch.ts";
  * derived values (threads, automatic port, which llama.cpp build) are not in it.
  */
 export function workloadHash({ spec, slot, placement }: EngineInput, launch: Launch, container?: Container): string {
-  const { engine, backend, model, command, args, env, workingDir, mounts, devices, shmSizeBytes } = spec;
+  const { engine, backend, program, model, command, args, env, workingDir, mounts, devices, shmSizeBytes } = spec;
   const identity = {
     slot,
     role: launch.role,
     engine,
     backend,
+    program,
     model: {
       ref: launch.ref,
       files: launch.model?.files,

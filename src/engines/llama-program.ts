@@ -1,5 +1,14 @@
-import type { EngineRefusal, SlotInputs } from "./engine.ts";
+import type { SlotSpec } from "../api/slot.ts";
+import type { EngineHost, EngineRefusal, SlotInputs } from "./engine.ts";
 import { imageOf, isEmbeddedImage } from "./container-image.ts";
+
+/** What there is of this installation for a slot: without the program that its manifest does not name. */
+export function hostFor({ program }: Pick<SlotSpec, "program">, host: EngineHost): EngineHost {
+  if (program === "llama-server") return { ...host, embedded: undefined };
+  if (program !== "embedded") return host;
+  const { server: _server, ...rest } = host;
+  return { ...rest, llamaServer: undefined };
+}
 
 /** Whether llama.cpp's own server runs the slot; else the embedded engine does, which has fewer features. */
 export function isServer(input: SlotInputs): boolean {
@@ -9,7 +18,8 @@ export function isServer(input: SlotInputs): boolean {
 }
 
 /** What a person does where the embedded engine does not suffice. */
-export function serverRemedy({ placement }: SlotInputs): string {
+export function serverRemedy({ spec, placement }: SlotInputs): string {
+  if (spec.program === "embedded") return 'let the slot run llama-server, without program = "embedded"';
   return placement.runs === "program"
     ? "put a llama-server on PATH"
     : "let the container be of llama-server's own image: without SVC_LLAMA_IMAGE (llamaImage of the chart), or by the slot's image";
@@ -31,8 +41,7 @@ export function programOf(input: SlotInputs): { readonly command: readonly strin
   if (!isContainer && host.embedded === undefined) {
     return {
       reason: "NoEngine",
-      message:
-        "there is no llama-server on PATH and the embedded engine is not installed: run `berth engine install embedded`",
+      message: missingProgram(spec),
     };
   }
   if (spec.backend !== "auto" && spec.backend !== "cpu") {
@@ -48,4 +57,13 @@ export function programOf(input: SlotInputs): { readonly command: readonly strin
     };
   }
   return { command: isContainer ? [] : (host.embedded ?? []) };
+}
+
+function missingProgram({ program }: Pick<SlotSpec, "program">): string {
+  const install = "run `berth engine install embedded`";
+  if (program === "embedded") return `the embedded engine is not installed: ${install}`;
+  const missing = "there is no llama-server on PATH";
+  return program === "llama-server"
+    ? `${missing}, nor does SVC_LLAMA_SERVER name one`
+    : `${missing} and the embedded engine is not installed: ${install}`;
 }

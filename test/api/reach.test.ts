@@ -32,16 +32,16 @@ describe("what a slot's fields can do with the machine", () => {
     };
     assert.deepEqual(
       reaching(spec).map(({ path }) => path.join(".")),
-      ["command", "env.A", "env.B", "model.projector", "runtime"],
+      ["command", "env.A", "env.B", "model.projector", "runtime", "program"],
     );
   });
 
-  it("counts the runtime among them where the slot runs code of its own", () => {
+  it("counts its place among them where the slot runs code of its own", () => {
     const pathsOf = (spec: object): string[] =>
       reaching({ runtime: "process", ...spec }).map(({ path }) => path.join("."));
-    assert.deepEqual(pathsOf({ command: ["sh"] }), ["command", "runtime"]);
-    assert.deepEqual(pathsOf({ args: ["--x"] }), ["args", "runtime"]);
-    assert.deepEqual(pathsOf({ image: "x" }), ["image", "runtime"]);
+    assert.deepEqual(pathsOf({ command: ["sh"] }), ["command", "runtime", "program"]);
+    assert.deepEqual(pathsOf({ args: ["--x"] }), ["args", "runtime", "program"]);
+    assert.deepEqual(pathsOf({ image: "x" }), ["image", "runtime", "program"]);
     assert.deepEqual(pathsOf({ args: [], mounts: [], devices: [], env: {}, model: { default: "m" } }), []);
   });
 });

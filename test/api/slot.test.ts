@@ -180,6 +180,13 @@ describe("slot rules", () => {
       { ...held, capabilities: ["chat", "speech"] },
       "capabilities.1: the llama engine has no speech, only chat, completions, embeddings, rerank, vision, responses, messages",
     ],
+    ...(
+      [{ runtime: "docker" }, { image: "engine" }, { command: ["serve"] }, { engine: "npu" }] satisfies SlotSpecInput[]
+    ).map((more): readonly [string, SlotSpecInput, string] => [
+      "coder",
+      { ...held, ...more, program: "embedded" },
+      "program: is for a llama slot that runs as a process, without command and image",
+    ]),
     ["coder", { ...held, pinned: true }, "pinned: pinned says something only within a group"],
     ["coder", { ...held, aliases: ["a", "a"] }, "aliases: an alias is listed twice"],
     ["coder", { ...held, aliases: ["coder"] }, "aliases: coder is already the slot's own name"],

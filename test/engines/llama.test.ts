@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { EngineInput } from "../../src/engines/engine.ts";
 import { llama } from "../../src/engines/llama.ts";
+import { hostFor } from "../../src/engines/llama-program.ts";
 import { engines } from "../../src/engines/registry.ts";
 import { embedded, input, model, refusal, workload, workloads } from "./fixture.ts";
 
@@ -46,6 +47,20 @@ test("llama-server and the embedded engine take the same line, and neither chang
   const [, ...line] = theirs.command;
   assert.deepEqual([theirs.command[0], ...line], [server.llamaServer, ...ours.command.slice(embedded.length)]);
   assert.equal(theirs.hash, ours.hash);
+});
+
+test("the program that the manifest names runs the slot, and another one replaces its engine", () => {
+  const of = (spec: SlotSpecInput): EngineInput => {
+    const given = input({ spec });
+    return { ...given, host: hostFor(given.spec, server) };
+  };
+  const ours = workload(of({ program: "embedded" }));
+  const theirs = workload(of({ program: "llama-server" }));
+  assert.deepEqual(ours.command.slice(0, embedded.length), embedded);
+  assert.equal(theirs.command[0], server.llamaServer);
+  assert.equal(new Set([ours.hash, theirs.hash, workload(of({})).hash]).size, 3);
+  const missing = { ...of({ program: "llama-server" }), host: { llamaServer: undefined, embedded: undefined } };
+  assert.match(refusal(missing).message, /no llama-server on PATH, nor does SVC_LLAMA_SERVER name one$/);
 });
 
 const flags: readonly [string, EngineInput, readonly string[]][] = [

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import type { RunningBerth } from "../support/berth.ts";
 import { ask, post } from "../support/openai.ts";
-import { processOf, startWithLlamaServer } from "./fixture.ts";
+import { llamaServer, processOf, programOf, startWithLlamaServer } from "./fixture.ts";
 import { until } from "../support/until.ts";
 
 interface Look {
@@ -51,5 +51,22 @@ test("while llama-server loads it answers 503, and the slot is not ready", async
     model: "primary",
     messages: [{ role: "user", content: "x" }],
     max_tokens: 1,
+  });
+});
+
+test("the embedded engine runs beside llama-server where the manifest names it, and an edit replaces it", async () => {
+  const program = async (slot: string): Promise<string> => await programOf(processOf(await berth.slot(slot)).pid);
+  await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
+    await writeTinyModel(join(modelsDir, "tiny.gguf"));
+    await writeFile(join(configDir, "slots/primary.toml"), '[model]\ndefault = "tiny"\n');
+    await writeFile(join(configDir, "slots/coder.toml"), 'program = "embedded"\n[model]\ndefault = "tiny"\n');
+  });
+  await berth.state("primary", "ready", "idle");
+  await berth.state("coder", "ready", "idle");
+  assert.deepEqual([await program("primary"), await program("coder")], [llamaServer(), process.execPath]);
+  await writeFile(join(berth.configDir, "slots/coder.toml"), '[model]\ndefault = "tiny"\n');
+  await until("llama-server runs the slot", async () => {
+    const { state } = await berth.slot("coder");
+    return (state === "ready" || state === "idle") && (await program("coder").catch(() => "")) === llamaServer();
   });
 });

@@ -4,6 +4,7 @@ import { processName } from "../../api/process-ref.ts";
 import { completeSlot, unconfiguredSlot } from "../../api/slot.ts";
 import type { PublishedSlot } from "../../api/status.ts";
 import type { Engine, SlotInputs } from "../../engines/engine.ts";
+import { hostFor } from "../../engines/llama-program.ts";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import { describeOrigin } from "../../store/origin.ts";
 import type { Desired } from "../../store/store.ts";
@@ -147,7 +148,7 @@ function engineInputOf(
     ref: held.ref,
     model,
     rerankModel: spec.model.rerank === undefined ? undefined : models().get(spec.model.rerank),
-    host,
+    host: hostFor(spec, host),
     placement: placed.placement,
     knownRefs: [...models().keys()],
   };

@@ -6,6 +6,7 @@ import type { SlotSpec } from "../../api/slot.ts";
 import type { PublishedSlot } from "../../api/status.ts";
 import type { Observed } from "../../api/workload.ts";
 import type { EngineHost, EngineRefusal, Placement, ServerDevice } from "../../engines/engine.ts";
+import { hostFor } from "../../engines/llama-program.ts";
 import { backendOf, podBackend, type Devices } from "../../engines/placement.ts";
 
 /** The facts of the machine for the choice of a backend and a size. */
@@ -63,11 +64,13 @@ export function place(
   before: PublishedSlot | undefined,
   observed: readonly Observed[],
 ): Placed {
-  const { runtime, machine, images, host } = dependencies;
+  const { runtime, machine, images } = dependencies;
+  const host = hostFor(spec, dependencies.host);
   const isRunning = observed.some(({ phase }) => phase === "running");
   const backend = backendOf(spec, machine.devicesFor(name, isRunning));
   const memory = machine.memory?.();
-  const requested = spec.runtime === "auto" ? dependencies.defaultRuntime : spec.runtime;
+  const stated = spec.runtime === "auto" && spec.program !== undefined ? "process" : spec.runtime;
+  const requested = stated === "auto" ? dependencies.defaultRuntime : stated;
   const wasOnCpu = before?.status.backend === "cpu";
   const placed = (traits: RuntimeTraits, reason: string, refusal = refusalOf(traits)): Placed => {
     const { kind, runs, addressing, inCluster, isElsewhere, isOnThisMachine } = traits;
@@ -98,7 +101,7 @@ export function place(
   };
   const fallback = traitsOf(runtime, runtime.alwaysThere);
   if (requested !== "auto") {
-    const source = spec.runtime === "auto" ? "SVC_RUNTIME" : "the spec";
+    const source = stated === "auto" ? "SVC_RUNTIME" : "the spec";
     const traits = runtime.traitsOf(requested);
     return traits === undefined ? placed(fallback, source, notHere(requested)) : placed(traits, source);
   }

@@ -38,6 +38,10 @@ describe("what the API may not write", () => {
           details: { path: ["runtime"], file: "slots/a.toml" },
         });
       }
+      // As a process, that is.
+      assert.throws(() => guardExecFields({ ...code, program: "embedded" }, code, refused), {
+        details: { path: ["program"], file: "slots/a.toml" },
+      });
       guardExecFields(before, before, refused);
       guardExecFields({ ...code, runtime: "process" }, before, allowed);
     });

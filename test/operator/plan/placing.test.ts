@@ -53,6 +53,26 @@ it("a slot of a cluster is no process unless the installation allows it", async 
   assert.deepEqual(refusals, [{ reason: "NoRuntime", message }, undefined]);
 });
 
+it("a slot that names its program is a process, also where others are containers", () => {
+  const images = { shipped: { llama: { cpu: { image: "llama" } } }, lock: () => ({}), record: async () => undefined };
+  const runtime = new RuntimeDouble(new ManualClock(0));
+  runtime.isContainerEngineUp = true;
+  const dependencies = { machine: noDevicesHere, images, runtime, defaultRuntime: "auto", host: server() } as const;
+  const placedOf = (more: object): readonly string[] => {
+    const { placement, reasons } = place(
+      dependencies,
+      "a",
+      completeSlot("a", slotSpecSchema.parse(more)),
+      undefined,
+      [],
+    );
+    return [placement.runtime, placement.backend, reasons.backend];
+  };
+  const cpu = "the embedded engine computes on the CPU only";
+  assert.deepEqual(placedOf({ enabled: false, program: "embedded" }), ["process", "cpu", cpu]);
+  assert.equal(placedOf({ enabled: false })[0], "docker");
+});
+
 describe("the backend that auto takes on a machine with an NVIDIA driver", () => {
   const machine = { ...noDevicesHere, devicesFor: () => devicesBehind("cuda") };
   const images = { shipped: {}, lock: () => ({}), record: async () => undefined };
