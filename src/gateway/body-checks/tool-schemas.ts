@@ -31,7 +31,6 @@ export interface FitTools {
  */
 export function fitTools(tools: unknown): FitTools | undefined {
   if (!Array.isArray(tools)) return undefined;
-  let hasChanged = false;
   const lost = new Set<string>();
   const made = tools.map((tool: unknown) => {
     if (!isRecord(tool)) return tool;
@@ -39,55 +38,57 @@ export function fitTools(tools: unknown): FitTools | undefined {
     const field = "input_schema" in holder ? "input_schema" : "parameters";
     if (!isRecord(holder[field])) return tool;
     const reader = new SchemaReader(holder[field]);
-    const fit = { ...holder, [field]: reader.read(holder[field]) };
-    if (!reader.hasChanged) return tool;
-    hasChanged = true;
+    const schema = reader.read(holder[field]);
+    if (schema === holder[field]) return tool;
     for (const keyword of reader.lost) lost.add(`tools.${keyword}`);
+    const fit = { ...holder, [field]: schema };
     return holder === tool ? fit : { ...tool, function: fit };
   });
-  return hasChanged ? { tools: made, leftOut: [...lost] } : undefined;
+  return isSame(made, tools) ? undefined : { tools: made, leftOut: [...lost] };
 }
 
 /** Reads the schema of one tool, to which its references refer. */
 class SchemaReader {
   readonly #root: unknown;
   readonly lost = new Set<string>();
-  hasChanged = false;
 
   constructor(root: unknown) {
     this.#root = root;
   }
 
+  /** The schema itself where nothing of it changes. */
   read(schema: unknown): unknown {
-    if (!isRecord(schema)) {
-      // `true`: any value.
-      this.hasChanged = true;
-      return {};
-    }
+    // `true`: any value.
+    if (!isRecord(schema)) return {};
     const unfit = new Set(unfitCounts(schema));
-    const made: [string, unknown][] = [];
-    for (const [keyword, value] of Object.entries(schema)) {
+    return this.#rebuilt(schema, (keyword, value) => {
       const fit = unfit.has(keyword) ? undefined : this.#fit(keyword, value);
-      if (fit === undefined) {
-        this.lost.add(keyword);
-        this.hasChanged = true;
-      } else made.push([keyword, fit]);
-    }
-    return Object.fromEntries(made);
+      if (fit === undefined) this.lost.add(keyword);
+      return fit;
+    });
+  }
+
+  /** The object with other values, and without those that are undefined then. */
+  #rebuilt(given: Readonly<Record<string, unknown>>, change: (name: string, value: unknown) => unknown): unknown {
+    const before = Object.entries(given);
+    const after = before.map(([name, value]): [string, unknown] => [name, change(name, value)]);
+    if (after.every(([, value], at) => value === before[at]?.[1])) return given;
+    return Object.fromEntries(after.filter(([, value]) => value !== undefined));
+  }
+
+  #list(schemas: readonly unknown[]): unknown {
+    const made = schemas.map((one) => this.read(one));
+    return isSame(made, schemas) ? schemas : made;
   }
 
   /** The value of a keyword as llama.cpp takes it; undefined: it takes none of it. */
   #fit(keyword: string, value: unknown): unknown {
     if (single.has(keyword)) {
-      if (Array.isArray(value)) return value.map((one) => this.read(one));
+      if (Array.isArray(value)) return this.#list(value);
       return keyword === "additionalProperties" && typeof value === "boolean" ? value : this.read(value);
     }
-    if (listed.has(keyword))
-      return Array.isArray(value) && value.length > 0 ? value.map((one) => this.read(one)) : undefined;
-    if (byName.has(keyword)) {
-      if (!isRecord(value)) return undefined;
-      return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, this.read(one)]));
-    }
+    if (listed.has(keyword)) return Array.isArray(value) && value.length > 0 ? this.#list(value) : undefined;
+    if (byName.has(keyword)) return isRecord(value) ? this.#rebuilt(value, (_name, one) => this.read(one)) : undefined;
     switch (keyword) {
       case "$ref":
         return typeof value === "string" && this.#resolves(value) ? value : undefined;
@@ -123,4 +124,8 @@ function unfitCounts(schema: Readonly<Record<string, unknown>>): string[] {
       return value !== undefined && !(Number.isInteger(value) && Number(value) >= 0 && Number(value) <= limit);
     }),
   );
+}
+
+function isSame(made: readonly unknown[], given: readonly unknown[]): boolean {
+  return made.every((value, at) => value === given[at]);
 }

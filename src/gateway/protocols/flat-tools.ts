@@ -1,6 +1,4 @@
 import { z } from "zod";
-import { isParseable, parseJson } from "../../lib/json.ts";
-import type { ScannedField } from "../../lib/json-scan.ts";
 import { isRecord } from "../../lib/record.ts";
 import { checkRequest, encodeRequest } from "./json.ts";
 import { chatFunction, flatToolSchema } from "./responses-tools.ts";
@@ -11,12 +9,8 @@ function isFlat(tool: unknown): boolean {
   return typeof tool["name"] === "string" && tool[tool["type"]] === undefined;
 }
 
-/** `fields`: the scanned fields of the body. */
-export function hasFlatTools(body: Buffer, fields: readonly ScannedField[]): boolean {
-  const field = fields.find(({ name }) => name === "tools");
-  if (field === undefined) return false;
-  const bytes = body.subarray(field.start, field.end);
-  const tools = isParseable(bytes) ? parseJson(bytes) : undefined;
+/** `tools`: those of a request for a chat. */
+export function hasFlatTools(tools: unknown): boolean {
   return Array.isArray(tools) && tools.some(isFlat);
 }
 

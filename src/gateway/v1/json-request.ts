@@ -7,7 +7,7 @@ import type { Prompt } from "../admission/prefix-hashes.ts";
 import { hasFlatTools, withNestedTools } from "../protocols/flat-tools.ts";
 import { applyRules } from "../routing/request-rules.ts";
 import type { KnownSlot } from "../routing/index.ts";
-import { checkConstraints, withFitTools } from "../body-checks/constraints.ts";
+import { checkConstraints, toolsIn, withFitTools, type BodyTools } from "../body-checks/constraints.ts";
 import { checkRemoteMedia } from "../body-checks/remote-media.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import { checkKinds, checkWhole, type InputRule } from "./body-kinds.ts";
@@ -38,6 +38,8 @@ export class JsonRequest implements V1Request {
   readonly #scanned: ScannedBody;
   /** The fields that constrain the answer were checked for the engine's safety. */
   #isChecked = false;
+  /** The client's tools, where the request is for a slot. */
+  #tools: BodyTools | undefined;
   readonly #inputRule: InputRule | undefined;
   readonly #target: JsonTarget | JsonTargetOf;
   readonly #charge: Charge;
@@ -73,7 +75,7 @@ export class JsonRequest implements V1Request {
   }
 
   forSlot(slot: KnownSlot): BackendRequest {
-    if (!this.#isChecked) checkConstraints(this.body, this.#scanned.shaping);
+    if (!this.#isChecked) this.#tools = checkConstraints(this.body, this.#scanned.shaping);
     this.#isChecked = true;
     const target =
       typeof this.#target !== "function"
@@ -87,22 +89,18 @@ export class JsonRequest implements V1Request {
             speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
           });
     const served = slot.status?.model.served ?? this.model;
-    const body = this.#body(target, slot.spec.request);
-    const scanned = this.#scannedOf(body);
-    const { leftOut } = target.requestTranslation ?? target.translation ?? {};
+    const sent = this.#sent(target, this.#tools, slot.spec.request);
+    const { body, scanned } = sent;
+    const isChanged = body !== this.body && scanned !== undefined;
     // A slot's rules may be written by whoever may send requests.
-    if (body !== this.body && scanned !== undefined) checkConstraints(body, scanned.shaping);
-    if (slot.spec.engine !== "llama" || scanned === undefined)
-      return this.#request(target, served, { body, scanned, leftOut });
+    const tools = isChanged ? checkConstraints(body, scanned.shaping) : this.#tools;
+    if (slot.spec.engine !== "llama" || scanned === undefined) return this.#request(target, served, sent);
     checkRemoteMedia(body, scanned);
-    const fit = withFitTools(body, scanned.shaping);
-    if (fit === undefined) return this.#request(target, served, { body, scanned, leftOut });
+    const fit = tools === undefined ? undefined : withFitTools(body, tools);
+    if (fit === undefined) return this.#request(target, served, sent);
     this.#chargeCopy(fit.body.length);
-    return this.#request(target, served, {
-      body: fit.body,
-      scanned: this.#scannedOf(fit.body),
-      leftOut: [...(leftOut ?? []), ...fit.leftOut],
-    });
+    const leftOut = [...(sent.leftOut ?? []), ...fit.leftOut];
+    return this.#request(target, served, { body: fit.body, scanned: this.#scannedOf(fit.body), leftOut });
   }
 
   forProvider({ upstream, providerModel, spec }: UpstreamModel): BackendRequest {
@@ -117,9 +115,8 @@ export class JsonRequest implements V1Request {
             body: this.body,
             speaks: (protocol) => providerSpeaks(spec.capabilities, protocol),
           });
-    const body = this.#body(target, undefined);
-    const { leftOut } = target.requestTranslation ?? target.translation ?? {};
-    return this.#request(target, providerModel, { body, scanned: this.#scannedOf(body), leftOut });
+    const tools = target.isChat === true ? toolsIn(this.body, this.#scanned.shaping) : undefined;
+    return this.#request(target, providerModel, this.#sent(target, tools, undefined));
   }
 
   /** The scan of a body that rules or a translation may have changed. Throws ApiError where it has become too large. */
@@ -134,17 +131,17 @@ export class JsonRequest implements V1Request {
     return new JsonBackendRequest(target, served, sent, { charge: this.#charge, isStream: this.isStream });
   }
 
-  /** The client's own buffer, unless it must be changed. */
-  #body(target: JsonTarget, rules: SlotSpec["request"] | undefined): Buffer {
+  /** The client's own buffer, unless it must be changed. `tools`: the client's. */
+  #sent(target: JsonTarget, tools: BodyTools | undefined, rules: SlotSpec["request"] | undefined): SentBody {
     const translation = target.requestTranslation ?? target.translation;
     let { body } = this;
     if (translation !== undefined) body = translation.request(body);
-    else if (target.isChat === true && hasFlatTools(body, this.#scanned.shaping)) body = withNestedTools(body);
+    else if (target.isChat === true && hasFlatTools(tools?.value)) body = withNestedTools(body);
     // Its translation may keep parts of the request for the answer.
     const keptBytes = body === this.body ? 0 : Math.min(body.length, mostParsedBytes);
     if (rules !== undefined) body = applyRules(body, rules);
     if (body !== this.body) this.#chargeCopy(body.length + keptBytes);
-    return body;
+    return { body, scanned: this.#scannedOf(body), leftOut: translation?.leftOut };
   }
 
   /** Small copies are counted while they wait, as their bodies are. */

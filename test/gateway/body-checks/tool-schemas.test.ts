@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { checkConstraints, withFitTools } from "../../../src/gateway/body-checks/constraints.ts";
 import { fitTools } from "../../../src/gateway/body-checks/tool-schemas.ts";
+import { scanBody } from "../../../src/lib/json-scan.ts";
 
 const toolOf = (a: unknown, more: object = {}): object[] => [
   {
@@ -42,6 +44,16 @@ describe("tools that an engine of llama.cpp would refuse", () => {
       ...others,
     ]);
   });
+});
+
+it("tools that are written again keep numbers that a double cannot hold", () => {
+  const schema = '{"type":"integer","pattern":"x","maximum":18446744073709551615,"enum":[9007199254740993]}';
+  const body = Buffer.from(
+    `{"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],"model":"m"}`,
+  );
+  const tools = checkConstraints(body, scanBody(body)?.shaping ?? []);
+  assert.ok(tools !== undefined);
+  assert.equal(String(withFitTools(body, tools)?.body), String(body).replace('"pattern":"x",', ""));
 });
 
 describe("tools that every engine takes", () => {
