@@ -26,9 +26,8 @@ export function titled(title: string | null | undefined, text: string): ChatPart
   return textPart(`${title ? `${title}\n\n` : ""}${text}`);
 }
 
-/** A file as its text, or as a sentence where it is a PDF or no text. `base64` is undefined for a file that is not sent. */
-export function filePart(title: string | null | undefined, mediaType: string, base64: string | undefined): ChatPart {
-  const bytes = base64 === undefined ? undefined : Buffer.from(base64, "base64");
+/** A file as its text, or as a sentence where it is a PDF or no text. `bytes` is undefined for a file that is not sent. */
+export function filePart(title: string | null | undefined, mediaType: string, bytes: Buffer | undefined): ChatPart {
   if (bytes !== undefined && isText(bytes, mediaType)) return titled(title, bytes.toString());
   const name = title ? ` "${title}"` : "";
   return notShown(`A document${name}${bytes === undefined ? "" : ` of ${bytes.length} bytes`}`);

@@ -14,7 +14,7 @@ export function hasFlatTools(tools: unknown): boolean {
   return Array.isArray(tools) && tools.some(isFlat);
 }
 
-const chatSchema = z.looseObject({ tools: z.array(z.unknown()), tool_choice: z.unknown() });
+const chatSchema = z.looseObject({ tools: z.array(z.unknown()), tool_choice: z.unknown().optional() });
 
 /** A chat with its flat tools as functions of a chat, custom ones too. Throws ApiError `dispatch.invalid_request`. */
 export function withNestedTools(body: Buffer): Buffer {

@@ -41,7 +41,7 @@ const document = z
           .transform((source) => (title) => titled(title, joinedTexts(source.content))),
         base64: z
           .object({ media_type: z.string().default(""), data: z.string() })
-          .transform((source) => (title) => filePart(title, source.media_type, source.data)),
+          .transform((source) => (title) => filePart(title, source.media_type, Buffer.from(source.data, "base64"))),
       },
       () => (title) => filePart(title, "", undefined),
     ),

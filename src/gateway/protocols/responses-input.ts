@@ -25,14 +25,29 @@ const parts = listOf(
         .transform((part): ChatPart => ({ type: "input_audio", ...part })),
       input_file: z
         .object({ filename: z.string().nullish(), file_data: z.string().nullish() })
-        .transform(({ filename, file_data: data }) => {
-          const [head = "", mediaType = ""] = /^data:([^;,]*)[^,]*,/.exec(data ?? "") ?? [];
-          return filePart(filename, mediaType, data?.slice(head.length));
-        }),
+        .transform(({ filename, file_data: data }) => filePart(filename, ...fileIn(data ?? undefined))),
     },
     unknownPart,
   ),
 );
+/** The media type and the bytes of a `data:` URL (https://www.rfc-editor.org/rfc/rfc2397), or of base64 alone. */
+function fileIn(data: string | undefined): [mediaType: string, bytes: Buffer | undefined] {
+  const comma = data?.indexOf(",") ?? -1;
+  if (data === undefined || !data.startsWith("data:") || comma < 0)
+    return ["", data === undefined ? undefined : Buffer.from(data, "base64")];
+  const [mediaType = "", ...parameters] = data.slice("data:".length, comma).split(";");
+  const value = data.slice(comma + 1);
+  return [mediaType, parameters.at(-1) === "base64" ? Buffer.from(value, "base64") : unescaped(value)];
+}
+
+function unescaped(text: string): Buffer {
+  try {
+    return Buffer.from(decodeURIComponent(text));
+  } catch {
+    return Buffer.from(text);
+  }
+}
+
 const content = z.union([z.string(), parts], "must be a text or a list of parts");
 
 const role = z.enum(

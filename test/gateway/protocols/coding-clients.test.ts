@@ -214,13 +214,18 @@ describe("the first request of a coding client", () => {
       { type: "custom", name: "ApplyPatch", format: { type: "grammar", syntax: "lark", definition: "start: x" } },
     ];
     const asked = { messages, tools, tool_choice: { type: "function", name: "list" } };
-    for (const model of ["primary", "gpt-double"]) await gateway.post("/v1/chat/completions", { model, ...asked });
+    for (const model of ["primary", "gpt-double"]) {
+      await gateway.post("/v1/chat/completions", { model, ...asked });
+      await gateway.post("/v1/chat/completions", { model, messages, tools });
+    }
     for (const { seen } of [engine, provider]) {
       const sent = record(JSON.parse(seen[0]?.body ?? ""));
       const functions = list(sent["tools"]).map((tool) => record(tool["function"]));
       assert.deepEqual(functions.slice(0, 2), [nested.function, { name: "list", parameters: schema }]);
       assert.deepEqual(Object.keys(record(record(functions[2]?.["parameters"])["properties"])), ["input"]);
       assert.deepEqual(sent["tool_choice"], { type: "function", function: { name: "list" } });
+      const without = record(JSON.parse(seen[1]?.body ?? ""));
+      assert.deepEqual([without["tools"], without["tool_choice"]], [sent["tools"], undefined]);
     }
   });
 
