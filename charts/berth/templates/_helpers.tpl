@@ -88,18 +88,6 @@ topologySpreadConstraints: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{- /* (list . "gateway"): the resources of a part. Refuses a limit under which the kernel would end the program again and again. */ -}}
-{{- define "berth.resources" -}}
-{{- $resources := (get (index . 0).Values (index . 1)).resources -}}
-{{- $memory := dig "limits" "memory" "256Mi" $resources | toString -}}
-{{- $unit := regexFind "[A-Za-z]*$" $memory -}}
-{{- $scale := get (dict "" 1 "k" 1000 "Ki" 1024 "M" 1000000 "Mi" 1048576 "G" 1000000000 "Gi" 1073741824) $unit -}}
-{{- if and $scale (lt (mulf (trimSuffix $unit $memory) $scale) 268435456.0) -}}
-{{- fail (printf "%s.resources.limits.memory: %s is less than the 256Mi that it needs" (index . 1) $memory) -}}
-{{- end -}}
-{{- toYaml $resources -}}
-{{- end -}}
-
 {{- /* Names that /api accepts as this service's. */ -}}
 {{- define "berth.hosts" -}}
 {{- $name := include "berth.fullname" . -}}
