@@ -60,7 +60,7 @@ export async function openRequests(
   const accepting = new Map<string, boolean>();
   const timers = new Set<NodeJS.Timeout>();
   /** By slot, what was said of texts that nobody can act on: it is said once. */
-  const refused = new Map<string, string[]>();
+  const refused = new Map<string, Set<string>>();
   let isClosed = false;
 
   /** `value` null: a removal. Refused where the object is another by now, or has changed unless `isBlind`. */
@@ -74,12 +74,13 @@ export async function openRequests(
     slots.note(await client.request("GET", `${collectionOf("Slot", client.namespace)}/${slot}`));
 
   const acceptTexts = async (name: string): Promise<void> => {
-    const before = refused.get(name) ?? [];
-    const now: string[] = [];
-    refused.set(name, now);
+    const now = new Set<string>();
     const refuse = (object: KubeObject, error: BadRequestText): void => {
-      now.push(error.message);
-      if (!before.includes(error.message)) acceptance?.onBadText(object, error);
+      now.add(error.message);
+      const said = refused.get(name) ?? new Set();
+      if (said.has(error.message)) return;
+      refused.set(name, said.add(error.message));
+      acceptance?.onBadText(object, error);
     };
     const found = slots.get(name);
     if (found !== undefined) for (const error of unknownIn(found)) refuse(found, error);
@@ -97,6 +98,8 @@ export async function openRequests(
         refuse(object, error);
       }
     }
+    // A pass that fails before its end has not read every text: what was said of the others stays said.
+    refused.set(name, now);
   };
   const accept = (name: string): void => {
     if (acceptance === undefined || isClosed) return;
