@@ -56,6 +56,7 @@ export function apiPage(): string {
         stateDir: "",
         spooled: new BufferBudget(0),
         images: new ImageCache(""),
+        basePath: "",
         drawings: new Drawings(() => undefined),
         kept,
       }),

@@ -134,7 +134,7 @@ function noCompiler(): never {
 
 function hotFirst(
   hot: ReadonlyMap<string, V1Route>,
-  { dispatcher, cors, chat, connections }: AppOptions,
+  { dispatcher, cors, chat, connections, management }: AppOptions,
   handler: RequestListener,
 ): RequestListener {
   return (request: IncomingMessage, response: ServerResponse) => {
@@ -149,6 +149,8 @@ function hotFirst(
       sendError(response, failure, requestIdOf(request));
       return;
     }
+    // The route and its scope are decided on this address alone.
+    request.url = withoutBase(request.url ?? "/", management.config.basePath);
     request.url = chat.rewrite(request);
     const path = pathOf(request.url);
     const route = hot.get(path);
@@ -170,6 +172,13 @@ function pathOf(url: string): string {
   const query = path.indexOf("?");
   if (query >= 0) path = path.slice(0, query);
   return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
+}
+
+/** Removes the path below which a proxy asks for everything, such as `/berth`. */
+function withoutBase(url: string, basePath: string): string {
+  if (basePath === "") return url;
+  const own = withoutOrigin(url);
+  return own.startsWith(`${basePath}/`) ? own.slice(basePath.length) : url;
 }
 
 function withoutOrigin(url: string): string {

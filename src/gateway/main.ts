@@ -212,14 +212,14 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     drainEndsAt: () => drainEndsAt,
     isOperatorLive: () => !isOperatorLost(),
   });
-  const images = new ImageCache(join(config.stateDir, "images"), { basePath: config.basePath });
+  const images = new ImageCache(join(config.stateDir, "images"));
   const drawings = new Drawings((slot) => admission.acquireUnqueued(slot, ""));
   const kept = stack.use(new KeptItems({ budget, ...keptItems(config.bufferLimit) }));
   const spooled = new BufferBudget(config.spoolLimit, "SVC_SPOOL_LIMIT");
-  const v1 = v1Routes({ stateDir: config.stateDir, spooled, images, drawings, kept });
+  const v1 = v1Routes({ stateDir: config.stateDir, basePath: config.basePath, spooled, images, drawings, kept });
   const files = openFileLimit();
   const limits = files === undefined ? undefined : connectionLimits(files);
-  const chat = new ChatAddress(config.basePath);
+  const chat = new ChatAddress();
   const app = await buildApp({
     dispatcher,
     cors,

@@ -11,12 +11,6 @@ import type { Listeners } from "./listeners.ts";
  */
 export class ChatAddress {
   readonly #sockets = new WeakSet<Socket>();
-  readonly #below: string;
-
-  /** `basePath`: the path below which a proxy asks for everything, such as `/berth`; empty: none. */
-  constructor(basePath = "") {
-    this.#below = `${basePath}/`;
-  }
 
   /** A connection to the chat page's own port. */
   note(socket: Socket): void {
@@ -24,8 +18,7 @@ export class ChatAddress {
   }
 
   /** The address that this server knows for what the request names. */
-  rewrite({ url: asked = "/", socket }: Pick<IncomingMessage, "url" | "socket">): string {
-    const url = asked.startsWith(this.#below) ? asked.slice(this.#below.length - 1) : asked;
+  rewrite({ url = "/", socket }: Pick<IncomingMessage, "url" | "socket">): string {
     if (this.#sockets.has(socket)) {
       if (/^\/(?:\?|$)/.test(url)) return `/chat${url}`;
       if (url.startsWith("/assets/")) return `/chat${url}`;

@@ -5,11 +5,9 @@ import { removeLeftovers, writeFileAtomic } from "../../lib/atomic-file.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { Serial } from "../../lib/serial.ts";
 
-export interface ImageCacheOptions {
-  readonly maxFiles?: number;
-  readonly maxBytes?: number;
-  /** The path below which a proxy asks for everything. */
-  readonly basePath?: string;
+export interface ImageCacheLimits {
+  readonly maxFiles: number;
+  readonly maxBytes: number;
 }
 
 /** An open image. The file stays readable, even when the cache removes it meanwhile. */
@@ -27,19 +25,12 @@ const namePattern = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-
  */
 export class ImageCache {
   readonly #dir: string;
-  readonly #limits: { readonly maxFiles: number; readonly maxBytes: number };
-  readonly #basePath: string;
+  readonly #limits: ImageCacheLimits;
   readonly #writes = new Serial();
 
-  constructor(dir: string, { maxFiles = 100, maxBytes = 1024 ** 3, basePath = "" }: ImageCacheOptions = {}) {
+  constructor(dir: string, limits: ImageCacheLimits = { maxFiles: 100, maxBytes: 1024 ** 3 }) {
     this.#dir = dir;
-    this.#limits = { maxFiles, maxBytes };
-    this.#basePath = basePath;
-  }
-
-  /** The address of a kept image, as clients ask for it: a path alone, as the specification has it. */
-  addressOf(name: string): string {
-    return `${this.#basePath}/api/images/cache/${name}`;
+    this.#limits = limits;
   }
 
   /** Keeps the images and returns their names, `<uuid>.png`, in order. Rejects with the file system's error. */

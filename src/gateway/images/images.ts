@@ -21,6 +21,8 @@ export interface GenerateOptions {
   /** Aborted when the client has disconnected. */
   readonly signal: AbortSignal;
   readonly cache: ImageCache;
+  /** The path that a proxy keeps before every other; empty: none. */
+  readonly basePath: string;
   readonly ceilingMs?: number;
   readonly pollMs?: number;
   /** The engine has drawn with that model. */
@@ -53,7 +55,7 @@ export function planImage(body: Buffer, workflows: Workflows, slot: ImageSlotNam
 /** Has the engine draw the plan. Rejects as `runGraph` does. */
 export async function generate(plan: ImagePlan, options: GenerateOptions): Promise<Drawn> {
   const { request, workflow, checkpoint, seed, graph } = plan;
-  const { engine, cache, onDrawn, ...run } = options;
+  const { engine, cache, basePath, onDrawn, ...run } = options;
   const images = await runGraph(engine, graph, run);
   onDrawn?.(workflow);
   if (images.length !== request.count) {
@@ -64,7 +66,8 @@ export async function generate(plan: ImagePlan, options: GenerateOptions): Promi
   const data =
     request.responseFormat === "b64_json"
       ? images.map((png) => ({ png }))
-      : (await kept(cache, images)).map((name) => ({ url: cache.addressOf(name) }));
+      : // A path alone, as the specification has it.
+        (await kept(cache, images)).map((name) => ({ url: `${basePath}/api/images/cache/${name}` }));
   return { created: Math.floor(Date.now() / 1000), data, _svc: { workflow, checkpoint, seed } };
 }
 

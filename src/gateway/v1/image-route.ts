@@ -16,8 +16,15 @@ import { readJsonBody } from "./json-route.ts";
 import { readModel, withModel } from "./request-model.ts";
 import type { BackendRequest, V1Request, V1Route } from "./route.ts";
 
+export interface ImagePlaces {
+  readonly images: ImageCache;
+  readonly drawings: Drawings;
+  /** SVC_BASE_PATH. */
+  readonly basePath: string;
+}
+
 /** `POST /v1/images/generations`: the slot `img`, except for the refs of an upstream with the capability `image`. */
-export function imageRoute(cache: ImageCache, drawings: Drawings): V1Route {
+export function imageRoute(places: ImagePlaces): V1Route {
   return {
     method: "POST",
     path: "/v1/images/generations",
@@ -30,8 +37,7 @@ export function imageRoute(cache: ImageCache, drawings: Drawings): V1Route {
     aliasPaths: [],
     errors: plainErrors,
     async read(request, limits) {
-      const { charge } = limits;
-      return new ImageRequest(await readJsonBody(request, limits), { charge, drawings, cache });
+      return new ImageRequest(await readJsonBody(request, limits), places, limits.charge);
     },
   };
 }
@@ -49,22 +55,20 @@ class ImageRequest implements V1Request {
   readonly isStream: boolean;
   readonly #scanned: ScannedBody;
   readonly #workflows: Workflows;
-  readonly #drawings: Drawings;
-  readonly #cache: ImageCache;
+  readonly #places: ImagePlaces;
   readonly #charge: Charge;
 
-  constructor(body: Buffer, own: { charge: Charge; drawings: Drawings; cache: ImageCache }) {
+  constructor(body: Buffer, places: ImagePlaces, charge: Charge) {
     this.body = body;
     const { scanned, model } = readModel(body);
     this.model = model;
     this.#scanned = scanned;
     this.isStream = scanned.isStream;
-    this.#drawings = own.drawings;
-    this.#workflows = own.drawings.workflows();
+    this.#places = places;
+    this.#workflows = places.drawings.workflows();
     // A curated name means the same everywhere.
     this.fixedSlot = { slot: "img", ...(this.#workflows.has(model) ? {} : { unless: "image" }) };
-    this.#cache = own.cache;
-    this.#charge = own.charge;
+    this.#charge = charge;
   }
 
   /** Unchanged: the fields and models of a provider are its own. */
@@ -100,8 +104,9 @@ class ImageRequest implements V1Request {
       bytes: this.#charge.uncounted(this.body.length),
       exchange: ({ transport, endpoint, requestId, timeouts }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
-        const onDrawn = (model: string): void => this.#drawings.note(slot.name, endpoint, model);
-        return drawImages(plan, { engine: { transport, requestId }, cache: this.#cache, ceilingMs, onDrawn }, events);
+        const { images: cache, drawings, basePath } = this.#places;
+        const onDrawn = (model: string): void => drawings.note(slot.name, endpoint, model);
+        return drawImages(plan, { engine: { transport, requestId }, cache, basePath, ceilingMs, onDrawn }, events);
       },
     };
   }

@@ -2,8 +2,6 @@ import { ApiError } from "../../api/errors.ts";
 import type { RouteShape } from "../../api/management/shape.ts";
 import { v1Shape } from "../../api/management/v1-shape.ts";
 import type { BufferBudget } from "../admission/budget.ts";
-import type { Drawings } from "../images/drawings.ts";
-import type { ImageCache } from "../images/cache.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
 import type { KeptItems, OwnItems } from "../protocols/kept-items.ts";
 import { MessagesCount, ResponsesCount } from "../protocols/input-tokens.ts";
@@ -16,7 +14,7 @@ import { ScoreTranslation } from "../protocols/score.ts";
 import { mayAskForLength, ShortVectors } from "../protocols/short-vectors.ts";
 import { audioRoutes } from "./audio-routes.ts";
 import { messageList, oneOrMoreTexts, responsesInput, type InputRule } from "./body-kinds.ts";
-import { imageRoute } from "./image-route.ts";
+import { imageRoute, type ImagePlaces } from "./image-route.ts";
 import { jsonRoute } from "./json-route.ts";
 import type { JsonServer, JsonTarget } from "./json-target.ts";
 import type { V1Route } from "./route.ts";
@@ -159,18 +157,14 @@ function itemsOf(kept: KeptItems, principal: string): OwnItems {
 }
 
 /** Every route that reaches an engine or a provider (CONTRACT "/v1"). */
-export function v1Routes(places: {
-  readonly stateDir: string;
-  readonly spooled: BufferBudget;
-  readonly images: ImageCache;
-  readonly drawings: Drawings;
-  readonly kept: KeptItems;
-}): readonly V1Route[] {
-  return [
-    ...jsonRoutes(places.kept),
-    ...audioRoutes(places.stateDir, places.spooled),
-    imageRoute(places.images, places.drawings),
-  ];
+export function v1Routes(
+  places: ImagePlaces & {
+    readonly stateDir: string;
+    readonly spooled: BufferBudget;
+    readonly kept: KeptItems;
+  },
+): readonly V1Route[] {
+  return [...jsonRoutes(places.kept), ...audioRoutes(places.stateDir, places.spooled), imageRoute(places)];
 }
 
 /** As the OpenAPI document shows them, further paths too. */

@@ -27,8 +27,7 @@ async function aged(cache: ImageCache, dir: string, text: string, seconds: numbe
 describe("ImageCache", () => {
   it("returns a stored image, under a name that cannot be guessed", async () => {
     await using dir = await tempDir();
-    const cache = new ImageCache(join(dir.path, "images"), { basePath: "/berth" });
-    assert.equal(cache.addressOf("x.png"), "/berth/api/images/cache/x.png");
+    const cache = new ImageCache(join(dir.path, "images"));
     const names = await cache.put([Buffer.from("one"), Buffer.from("two")]);
     assert.equal(names.length, 2);
     for (const name of names) assert.match(name, /^[0-9a-f-]{36}\.png$/);

@@ -21,7 +21,7 @@ function draw(port: number, planned = (): ImagePlan => plan): { exchange: Exchan
   const engine = { transport: new EnginePool({ host: "127.0.0.1", port }) };
   const exchange = drawImages(
     planned,
-    { engine, cache: new ImageCache("/nowhere"), pollMs: 5 },
+    { engine, cache: new ImageCache("/nowhere"), basePath: "", pollMs: 5 },
     {
       onHead: ({ status, contentType }) => heard.push([status, contentType]),
       onData: (chunk) => heard.push(chunk.toString()),

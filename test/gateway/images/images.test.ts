@@ -34,6 +34,7 @@ async function draw(
     engine: { transport: new EnginePool(endpoint) },
     signal,
     cache: new ImageCache(dir.path),
+    basePath: "",
     pollMs: 5,
     ...options,
   });
@@ -75,10 +76,10 @@ describe("generate", () => {
     await using double = await startComfyDouble();
     await using dir = await tempDir();
     const cache = new ImageCache(dir.path);
-    const { data } = await draw(double, {}, { cache });
+    const { data } = await draw(double, {}, { cache, basePath: "/berth" });
     const [item] = data;
     assert.ok(item !== undefined && "url" in item);
-    assert.match(item.url, /^\/api\/images\/cache\/[0-9a-f-]{36}\.png$/);
+    assert.match(item.url, /^\/berth\/api\/images\/cache\/[0-9a-f-]{36}\.png$/);
     const cached = await cache.open(item.url.split("/").at(-1) ?? "");
     assert.deepEqual((await cached?.file.readFile())?.subarray(1, 4).toString(), "PNG");
     await cached?.file.close();
