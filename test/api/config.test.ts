@@ -66,6 +66,15 @@ describe("configuration", () => {
     assert.equal(load({ SVC_BASE_PATH: "/apps/berth/" }).config?.basePath, "/apps/berth");
     for (const text of ["berth", "/", "//berth", "/a b", "/berth?x", "https://host/berth"])
       assert.deepEqual(problems({ SVC_BASE_PATH: text }), ["SVC_BASE_PATH: must be a path such as /berth"], text);
+    for (const text of ["/..", "/.", "/berth/../", "/./berth", "/berth/.."])
+      assert.match(problems({ SVC_BASE_PATH: text }).join(), /^SVC_BASE_PATH: must have no segment \. or \.\./, text);
+    for (const text of ["/ui", "/chat/", "/v1", "/api/berth", "/rerank"]) {
+      const first = `/${text.split("/")[1]}`;
+      const message = `SVC_BASE_PATH: must not begin with ${first}: Berth has that path itself`;
+      assert.deepEqual(problems({ SVC_BASE_PATH: text }), [message], text);
+    }
+    for (const text of ["/v1x", "/berth/v1", "/...", "/.well"])
+      assert.equal(load({ SVC_BASE_PATH: text }).config?.basePath, text);
   });
 
   it("has these defaults", () => {

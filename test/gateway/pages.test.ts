@@ -3,6 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
+import { basePathSchema } from "../../src/api/config-values.ts";
 import { envelopeOf } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
@@ -154,6 +155,39 @@ describe("pages", () => {
     assert.equal(await titleOf(await fetch(gateway.url)), "dashboard");
     for (const at of [`${gateway.url}/api/slots`, `${gateway.url}/chat/api/slots`, `${gateway.chatUrl}/api/slots`])
       assert.equal((await fetch(at)).status, 401, at);
+  });
+
+  it("keep their API behind a token below SVC_BASE_PATH too, however its path is spelt", async () => {
+    await using gateway = await withPages({ SVC_AUTH_ENABLED: "1", SVC_BASE_PATH: "/berth" });
+    for (const [path, status] of [
+      ["/berth/", 200],
+      ["/berth/livez", 200],
+      ["/berth/api/slots", 401],
+      ["/berth/api/slots/", 401],
+      ["/berth/%61pi/slots", 401],
+      ["/berth/api/nothing", 401],
+      ["/berth/v1/nothing", 401],
+      ["/berth/chat/api/slots", 401],
+      ["/berth/chat/v1/nothing", 401],
+      ["/%62erth/api/slots", 404],
+      ["/berth/berth/api/slots", 404],
+      ["/berth//api/slots", 404],
+      ["/livez/berth/api/slots", 404],
+    ] as const)
+      for (const origin of [gateway.url, gateway.chatUrl])
+        assert.equal((await fetch(`${origin}${path}`)).status, status, `${origin}${path}`);
+    const chat = { method: "POST", body: JSON.stringify({ model: "primary", messages: [] }) };
+    for (const path of ["/berth/v1/chat/completions", "/berth/chat/v1/chat/completions"])
+      assert.equal((await fetch(`${gateway.url}${path}`, chat)).status, 401, path);
+  });
+
+  it("and every other route have a first segment that SVC_BASE_PATH must not begin with", async () => {
+    const { first: port } = await freePorts(1);
+    await using gateway = await withPages({ SVC_ENGINE_PAGES: "primary", SVC_ENGINE_PAGES_PORT: String(port) });
+    const firsts = new Set(["assets", ...gateway.running.routes.map(({ path }) => path.split("/")[1] ?? "")]);
+    firsts.delete("");
+    for (const first of firsts)
+      assert.equal(basePathSchema.safeParse(`/${first}`).success, false, `${first} is missing in ownSegments`);
   });
 
   it("say how to build them where they are not built, and the log says that their port is taken", async () => {
