@@ -74,20 +74,17 @@ export const podVolumeSchema = z
   .string()
   .regex(/^(claim:[a-z0-9]([a-z0-9.-]*[a-z0-9])?|path:\/.*)$/, "claim:NAME, or path:/DIRECTORY of the node");
 
-/** The first segments of Berth's own paths; a test compares them with the routes of a gateway. */
-const ownSegments: readonly string[] = [
-  ...["api", "assets", "chat", "health", "livez", "metrics", "models", "props"],
-  ...["readyz", "rerank", "score", "ui", "upstream", "v1", "v2"],
-];
-const firstSegmentOf = (path: string): string => path.split("/")[1] ?? "";
+/** Berth's own paths by their first segment; a test compares them with the routes of a gateway. */
+const ownPath =
+  /^\/(?:api|assets|chat|health|livez|metrics|models|props|readyz|rerank|score|ui|upstream|v1|v2)(?=\/|$)/;
 
 /** `/berth`, or `/apps/berth`; a slash at the end is left out. Below one of Berth's own paths it would hide that path. */
 export const basePathSchema = z
   .string()
   .regex(/^(?:\/[\w.~-]+)+\/?$/, "a path such as /berth")
   .refine((path) => !/\/\.{1,2}(?:\/|$)/.test(path), "must have no segment . or .., which clients resolve")
-  .refine((path) => !ownSegments.includes(firstSegmentOf(path)), {
-    error: ({ input }) => `must not begin with /${firstSegmentOf(String(input))}: Berth has that path itself`,
+  .refine((path) => !ownPath.test(path), {
+    error: ({ input }) => `must not begin with ${ownPath.exec(String(input))?.[0] ?? ""}: Berth has that path itself`,
   })
   .transform((path) => path.replace(/\/$/, ""));
 

@@ -187,7 +187,7 @@ describe("pages", () => {
     const firsts = new Set(["assets", ...gateway.running.routes.map(({ path }) => path.split("/")[1] ?? "")]);
     firsts.delete("");
     for (const first of firsts)
-      assert.equal(basePathSchema.safeParse(`/${first}`).success, false, `${first} is missing in ownSegments`);
+      assert.equal(basePathSchema.safeParse(`/${first}`).success, false, `${first} is missing in ownPath`);
   });
 
   it("say how to build them where they are not built, and the log says that their port is taken", async () => {
