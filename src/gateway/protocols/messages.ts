@@ -18,7 +18,7 @@ export class MessagesTranslation implements Translation {
   readonly #readsMedia: boolean;
 
   /** `readsMedia`: false for a model that reads texts alone. */
-  constructor(readsMedia = true) {
+  constructor(readsMedia: boolean) {
     this.#readsMedia = readsMedia;
   }
 

@@ -33,7 +33,7 @@ export class ResponsesTranslation implements Translation {
    * `kept`: the items that the client can name, and the store for those of this answer unless it says `store: false`.
    * `readsMedia`: false for a model that reads texts alone.
    */
-  constructor(kept: OwnItems, readsMedia = true) {
+  constructor(kept: OwnItems, readsMedia: boolean) {
     this.#kept = kept;
     this.#readsMedia = readsMedia;
     this.stream = new ResponsesStream(
