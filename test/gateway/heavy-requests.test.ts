@@ -134,6 +134,48 @@ describe("a heavy body", () => {
       assert.ok(turnMs < 400, `${turnMs} ms`);
     });
 
+  const source = { type: "base64", media_type: "image/png", data: "QUJD" };
+  const notes = Array(18_000).fill({ role: "system", content: "x" });
+  const file = { type: "input_file", filename: "a", file_data: `data:${"a".repeat(30_000)}` };
+  /** Each took seconds: the parts were copied for each note, and the text was read again for each of its characters. */
+  const repeated: readonly (readonly [what: string, path: string, body: object])[] = [
+    [
+      "notes of the system after an image",
+      "/v1/messages",
+      { max_tokens: 1, messages: [{ role: "user", content: [{ type: "image", source }] }, ...notes] },
+    ],
+    [
+      "notes of the system after an image",
+      "/v1/responses",
+      {
+        input: [
+          { role: "user", content: [{ type: "input_image", image_url: "data:image/png;base64,QUJD" }] },
+          ...notes,
+        ],
+      },
+    ],
+    [
+      "notes of the system after the results of a call",
+      "/v1/messages",
+      {
+        max_tokens: 1,
+        messages: [
+          { role: "user", content: "hi" },
+          { role: "assistant", content: [{ type: "tool_use", id: "t", name: "t", input: {} }] },
+          ...notes,
+          { role: "user", content: [{ type: "tool_result", tool_use_id: "t", content: "done" }] },
+        ],
+      },
+    ],
+    ["a file without the comma of its address", "/v1/responses", { input: [{ role: "user", content: [file] }] }],
+  ];
+  for (const [what, path, body] of repeated)
+    it(`with ${what} is read once by ${path}`, async () => {
+      const { answer, text, turnMs } = await posted(path, JSON.stringify({ model: "plain", ...body }));
+      assert.equal(answer.status, 200, text.slice(0, 200));
+      assert.ok(turnMs < 400, `${turnMs} ms`);
+    });
+
   it("is held for a cold slot as a warm one takes it", async () => {
     await using cold = await startGateway({
       slots: { cold: { spec: { engine: "llama" }, status: { capabilities: ["chat", "embeddings"] } } },

@@ -7,7 +7,7 @@ const base = { model: "primary", max_tokens: 100 };
 const hello = { role: "user", content: "hello" };
 
 function chatOf(request: object): unknown {
-  return decode(new MessagesTranslation().request(encode({ ...base, messages: [hello], ...request })));
+  return decode(new MessagesTranslation(true).request(encode({ ...base, messages: [hello], ...request })));
 }
 
 describe("a Messages request for a chat engine", () => {
@@ -196,6 +196,66 @@ describe("a Messages request for a chat engine", () => {
       ],
     ],
     [
+      "a system message between calls and their results",
+      [
+        hello,
+        {
+          role: "assistant",
+          content: [
+            { type: "tool_use", id: "t1", name: "x", input: {} },
+            { type: "tool_use", id: "t2", name: "x", input: {} },
+          ],
+        },
+        { role: "system", content: "a" },
+        { role: "system", content: "b" },
+        {
+          role: "user",
+          content: [
+            { type: "tool_result", tool_use_id: "t1", content: "done" },
+            { type: "tool_result", tool_use_id: "t2", content: "done too" },
+            text("go on"),
+          ],
+        },
+      ],
+      [
+        hello,
+        {
+          role: "assistant",
+          content: null,
+          tool_calls: ["t1", "t2"].map((id) => ({ id, type: "function", function: { name: "x", arguments: "{}" } })),
+        },
+        { role: "tool", tool_call_id: "t1", content: "done" },
+        {
+          role: "tool",
+          tool_call_id: "t2",
+          content: "done too\n\n<system-reminder>\na\n</system-reminder>\n\n<system-reminder>\nb\n</system-reminder>",
+        },
+        { role: "user", content: "go on" },
+      ],
+    ],
+    [
+      "a system message after calls without results",
+      [
+        hello,
+        { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "x", input: {} }] },
+        { role: "system", content: "a" },
+        hello,
+        { role: "system", content: "b" },
+      ],
+      [
+        hello,
+        {
+          role: "assistant",
+          content: null,
+          tool_calls: [{ id: "t1", type: "function", function: { name: "x", arguments: "{}" } }],
+        },
+        {
+          role: "user",
+          content: "<system-reminder>\na\n</system-reminder>\n\nhello\n\n<system-reminder>\nb\n</system-reminder>",
+        },
+      ],
+    ],
+    [
       "the size of a document of many bytes",
       [{ role: "user", content: [{ type: "document", source: { type: "base64", data: "AAAA".repeat(100_000) } }] }],
       [{ role: "user", content: "[A document of 300000 bytes could not be shown to this model.]" }],
@@ -298,7 +358,7 @@ describe("a Messages request for a chat engine", () => {
   }
 
   it("lacks tools and records of Anthropic's service, and names them", () => {
-    const translation = new MessagesTranslation();
+    const translation = new MessagesTranslation(true);
     const search = { type: "web_search_20260318", name: "web_search" };
     const chat = decode(
       translation.request(
@@ -325,7 +385,10 @@ describe("a Messages request for a chat engine", () => {
 
   it("is refused when it is no JSON object", () => {
     for (const body of ["", "{", "[]", "null"]) {
-      assert.equal(failureOf(() => new MessagesTranslation().request(encode(body))).code, "dispatch.invalid_request");
+      assert.equal(
+        failureOf(() => new MessagesTranslation(true).request(encode(body))).code,
+        "dispatch.invalid_request",
+      );
     }
   });
 });
@@ -338,7 +401,7 @@ describe("a chat engine's answer as a Message", () => {
     rest: object = {},
     request: object = {},
   ): Record<string, unknown> {
-    const translation = new MessagesTranslation();
+    const translation = new MessagesTranslation(true);
     translation.request(encode({ ...base, messages: [hello], ...request }));
     const choices = [{ index: 0, message: { role: "assistant", ...message }, finish_reason: "stop", ...choice }];
     const answer = decode(translation.answer(encode({ id: "chatcmpl-1", model: "engine", choices, usage, ...rest })));
@@ -457,7 +520,10 @@ describe("a chat engine's answer as a Message", () => {
   const garbage: readonly unknown[] = ["<html>", null, {}, { choices: [] }, { choices: [{ message: { content: 5 } }] }];
   for (const body of garbage) {
     it(`is a failure of the engine when it is ${JSON.stringify(body)}`, () => {
-      assert.equal(failureOf(() => new MessagesTranslation().answer(encode(body))).code, "dispatch.upstream_failed");
+      assert.equal(
+        failureOf(() => new MessagesTranslation(true).answer(encode(body))).code,
+        "dispatch.upstream_failed",
+      );
     });
   }
 
