@@ -12,8 +12,8 @@ import type { Translation } from "./translation.ts";
 export class ResponsesCount implements Translation {
   readonly #responses: ResponsesTranslation;
 
-  constructor(kept: OwnItems, readsMedia: boolean) {
-    this.#responses = new ResponsesTranslation(kept, readsMedia);
+  constructor(kept: OwnItems) {
+    this.#responses = new ResponsesTranslation(kept);
   }
 
   get leftOut(): readonly string[] {
@@ -33,17 +33,12 @@ const messagesCountSchema = messagesRequestSchema.extend({ max_tokens: z.int().o
 
 /** The tokens of a Messages request, counted as those of its translation into a chat. */
 export class MessagesCount implements Translation {
-  readonly #readsMedia: boolean;
   leftOut: readonly string[] = [];
-
-  constructor(readsMedia: boolean) {
-    this.#readsMedia = readsMedia;
-  }
 
   request(body: Buffer): Buffer {
     const request = checkRequest(messagesCountSchema, body);
     this.leftOut = leftOutOf(request);
-    return encodeRequest(chatRequest(request, this.#readsMedia));
+    return encodeRequest(chatRequest(request));
   }
 
   answer(body: Buffer): Buffer {

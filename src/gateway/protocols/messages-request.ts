@@ -1,6 +1,6 @@
 import { invalidRequest } from "../../api/problems.ts";
 import { contentOf, mediaOf, textOf, type ChatPart } from "./chat-content.ts";
-import { withOneSystem, withoutMedia, type ChatMessage } from "./chat-messages.ts";
+import { withOneSystem, type ChatMessage } from "./chat-messages.ts";
 import { encodeRequest } from "./json.ts";
 import { joinedTexts, type AssistantBlock, type MessagesRequest, type UserBlock } from "./messages-format.ts";
 
@@ -18,7 +18,6 @@ export function leftOutOf({ tools, messages }: Pick<MessagesRequest, "tools" | "
 /** The same request for a chat engine. Throws ApiError `dispatch.invalid_request`. */
 export function chatRequest(
   request: Omit<MessagesRequest, "max_tokens"> & { readonly max_tokens?: number | undefined },
-  readsMedia: boolean,
 ): object {
   const { model, system, messages, tools, tool_choice: choice, output_config: output } = request;
   const systemText = system === null || system === undefined ? "" : joinedTexts(system);
@@ -54,7 +53,7 @@ export function chatRequest(
   ]);
   return {
     model,
-    messages: readsMedia ? chat : withoutMedia(chat),
+    messages: chat,
     max_tokens: request.max_tokens,
     ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined && value !== null)),
     ...(request.stream === true ? { stream: true, stream_options: { include_usage: true } } : {}),

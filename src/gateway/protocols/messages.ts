@@ -15,12 +15,6 @@ export class MessagesTranslation implements Translation {
   leftOut: readonly string[] = [];
   #model = "";
   #isThinking = false;
-  readonly #readsMedia: boolean;
-
-  /** `readsMedia`: false for a model that reads texts alone. */
-  constructor(readsMedia: boolean) {
-    this.#readsMedia = readsMedia;
-  }
 
   request(body: Buffer): Buffer {
     const request = checkRequest(messagesRequestSchema, body);
@@ -29,7 +23,7 @@ export class MessagesTranslation implements Translation {
     this.#isThinking = thinking?.type === "enabled" || thinking?.type === "adaptive";
     this.stream.expect({ model, isThinking: this.#isThinking });
     this.leftOut = leftOutOf(request);
-    return encodeRequest(chatRequest(request, this.#readsMedia));
+    return encodeRequest(chatRequest(request));
   }
 
   answer(body: Buffer): Buffer {

@@ -2,7 +2,7 @@ import { invalidRequest } from "../../api/problems.ts";
 import { mostParsedBytes, parseJson } from "../../lib/json.ts";
 import { definedFields } from "../../lib/record.ts";
 import { contentOf, mediaOf, textOf, type ChatPart } from "./chat-content.ts";
-import { withOneSystem, withoutMedia, type ChatMessage } from "./chat-messages.ts";
+import { withOneSystem, type ChatMessage } from "./chat-messages.ts";
 import type { OwnItems } from "./kept-items.ts";
 import type { ResponsesRequest } from "./responses-format.ts";
 import { inputItemSchema, type ResponsesItem } from "./responses-input.ts";
@@ -55,7 +55,7 @@ interface ChatRequest {
 /** The same request for a chat engine. Throws ApiError `dispatch.invalid_request`. */
 export function chatRequest(
   request: ResponsesRequest,
-  { tools, kept, readsMedia }: { readonly tools: ChatTools; readonly kept: OwnItems; readonly readsMedia: boolean },
+  { tools, kept }: { readonly tools: ChatTools; readonly kept: OwnItems },
 ): ChatRequest {
   const { input, instructions, reasoning, text } = request;
   const rest = Object.fromEntries(Object.entries(request).filter(([name]) => !ownFields.some((own) => own === name)));
@@ -75,7 +75,7 @@ export function chatRequest(
   }
   const chat = {
     ...definedFields(rest),
-    messages: readsMedia ? messages : withoutMedia(messages),
+    messages,
     ...definedFields(optional),
     ...(request.stream === true ? { stream: true, stream_options: { include_usage: true } } : {}),
   };

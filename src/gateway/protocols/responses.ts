@@ -23,19 +23,14 @@ import type { Translation } from "./translation.ts";
 export class ResponsesTranslation implements Translation {
   readonly #shell = new ResponseShell();
   readonly #kept: OwnItems;
-  readonly #readsMedia: boolean;
   readonly stream: ResponsesStream;
   #isKept = false;
   #tools = new ChatTools([]);
   leftOut: readonly string[] = [];
 
-  /**
-   * `kept`: the items that the client can name, and the store for those of this answer unless it says `store: false`.
-   * `readsMedia`: false for a model that reads texts alone.
-   */
-  constructor(kept: OwnItems, readsMedia: boolean) {
+  /** `kept`: the items that the client can name, and the store for those of this answer unless it says `store: false`. */
+  constructor(kept: OwnItems) {
     this.#kept = kept;
-    this.#readsMedia = readsMedia;
     this.stream = new ResponsesStream(
       this.#shell,
       (name) => this.#tools.called(name),
@@ -50,11 +45,7 @@ export class ResponsesTranslation implements Translation {
     const { input, tools } = request;
     const later = typeof input === "string" ? [] : input.flatMap((item) => (item.kind === "tools" ? item.tools : []));
     this.#tools = new ChatTools([...(tools ?? []), ...later]);
-    const { chat, others } = chatRequest(request, {
-      tools: this.#tools,
-      kept: this.#kept,
-      readsMedia: this.#readsMedia,
-    });
+    const { chat, others } = chatRequest(request, { tools: this.#tools, kept: this.#kept });
     this.leftOut = [...this.#tools.others, ...others];
     return encodeRequest(chat);
   }

@@ -83,7 +83,6 @@ export class JsonRequest implements V1Request {
         : this.#target({
             label: `slot ${slot.name}`,
             isProvider: false,
-            readsMedia: mayReadMedia(slot),
             principal: this.#principal,
             body: this.body,
             speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
@@ -110,7 +109,6 @@ export class JsonRequest implements V1Request {
         : this.#target({
             label: `upstream ${upstream}`,
             isProvider: true,
-            readsMedia: true,
             principal: this.#principal,
             body: this.body,
             speaks: (protocol) => providerSpeaks(spec.capabilities, protocol),
@@ -151,13 +149,6 @@ export class JsonRequest implements V1Request {
     this.#charge.take(more);
     this.#copyBytes = bytes;
   }
-}
-
-/** The flags of a manifest may name a projector, too. */
-function mayReadMedia({ spec, status }: KnownSlot): boolean {
-  const { engine, command, args } = spec;
-  if (engine !== "llama" || command !== undefined || args.some((arg) => /^--?mm/.test(arg))) return true;
-  return status?.capabilities.includes("vision") === true;
 }
 
 /** A provider declares its protocols as capabilities; counting is part of Messages, and of Responses. */

@@ -19,8 +19,6 @@ export interface JsonServer {
   /** For messages: `slot primary` or `upstream acme`. */
   readonly label: string;
   readonly isProvider: boolean;
-  /** False: the model reads texts alone. What a provider or a custom engine can read is not known. */
-  readonly readsMedia: boolean;
   /** The client. */
   readonly principal: string;
   /** The client's body. */

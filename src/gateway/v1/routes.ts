@@ -49,7 +49,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     // Cursor's agent sends Responses to this route, and reads a chat's answer.
     otherInput: {
       inputRule: responsesRule,
-      target: ({ readsMedia }) => ({ ...chat, requestTranslation: new ResponsesTranslation(nothingKept, readsMedia) }),
+      target: () => ({ ...chat, requestTranslation: new ResponsesTranslation(nothingKept) }),
     },
   }),
   jsonRoute({
@@ -94,7 +94,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
         : {
             ...chat,
             isChat: false,
-            translation: new ResponsesTranslation(itemsOf(kept, server.principal), server.readsMedia),
+            translation: new ResponsesTranslation(itemsOf(kept, server.principal)),
           },
   }),
   jsonRoute({
@@ -117,7 +117,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
       if (server.speaks("responses") && server.speaks("input_tokens"))
         return { capability: "chat", enginePath: "/v1/responses/input_tokens" };
       if (server.isProvider || !server.speaks("input_tokens")) throw noCount(server);
-      const translation = new ResponsesCount(itemsOf(kept, server.principal), server.readsMedia);
+      const translation = new ResponsesCount(itemsOf(kept, server.principal));
       return { capability: "chat", enginePath: input, translation };
     },
   }),
@@ -130,7 +130,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     target(server) {
       if (server.speaks("count_tokens")) return countTokens;
       if (server.isProvider || !server.speaks("input_tokens")) throw noCount(server);
-      return { capability: "chat", enginePath: input, translation: new MessagesCount(server.readsMedia) };
+      return { capability: "chat", enginePath: input, translation: new MessagesCount() };
     },
   }),
   jsonRoute({
@@ -139,9 +139,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     errors: messagesErrors,
     inputRule: messagesRule,
     target: (server) =>
-      server.speaks("messages")
-        ? messages
-        : { ...chat, isChat: false, translation: new MessagesTranslation(server.readsMedia) },
+      server.speaks("messages") ? messages : { ...chat, isChat: false, translation: new MessagesTranslation() },
   }),
 ];
 

@@ -54,19 +54,19 @@ const requests: readonly (readonly [name: string, open: () => Translation, bodie
   ],
   [
     "Messages",
-    () => new MessagesTranslation(true),
+    () => new MessagesTranslation(),
     objectWith("model", "messages", "max_tokens", "system", "tools", "tool_choice", "thinking", "output_config"),
   ],
   [
     "Responses",
-    () => new ResponsesTranslation(nothingKept, true),
+    () => new ResponsesTranslation(nothingKept),
     objectWith("model", "input", "instructions", "tools", "tool_choice", "text", "reasoning", "include", "metadata"),
   ],
 ];
 
 const streams = [
-  ["Messages", () => new MessagesTranslation(true)],
-  ["Responses", () => new ResponsesTranslation(nothingKept, true)],
+  ["Messages", () => new MessagesTranslation()],
+  ["Responses", () => new ResponsesTranslation(nothingKept)],
   ["Responses of its own", () => new NumberedResponses()],
 ] as const;
 
@@ -91,18 +91,18 @@ describe("whatever is sent", () => {
     const bodies: readonly (readonly [open: () => Translation, body: string])[] = [
       [() => new RerankTranslation(), `{"query":"q","documents":["d"],"x":${deep}}`],
       [
-        () => new MessagesTranslation(true),
+        () => new MessagesTranslation(),
         `{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[${use}]}]}`,
       ],
       [
-        () => new MessagesTranslation(true),
+        () => new MessagesTranslation(),
         `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"t","input_schema":{"a":${deep}}}]}`,
       ],
       [
-        () => new ResponsesTranslation(nothingKept, true),
+        () => new ResponsesTranslation(nothingKept),
         `{"model":"m","input":"x","tools":[{"type":"function","name":"t","parameters":{"a":${deep}}}]}`,
       ],
-      [() => new ResponsesTranslation(nothingKept, true), `{"model":"m","input":"x","min_p":${deep}}`],
+      [() => new ResponsesTranslation(nothingKept), `{"model":"m","input":"x","min_p":${deep}}`],
     ];
     for (const [open, body] of bodies) {
       assert.throws(() => open().request(Buffer.from(body)), {
@@ -204,8 +204,8 @@ describe("null and objects where OpenAI has none", () => {
   };
 
   for (const [name, open, end] of [
-    ["Messages", () => new MessagesTranslation(true), "event: message_stop"],
-    ["Responses", () => new ResponsesTranslation(nothingKept, true), "event: response.completed"],
+    ["Messages", () => new MessagesTranslation(), "event: message_stop"],
+    ["Responses", () => new ResponsesTranslation(nothingKept), "event: response.completed"],
   ] as const)
     it(`by the engine are absent, and texts, in ${name}`, () => {
       const translation = open();

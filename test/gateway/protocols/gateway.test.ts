@@ -343,33 +343,6 @@ describe("Responses", () => {
     assert.deepEqual(messagesOf(engine.seen.at(-1)?.body), [question, { role: "assistant", content: "hel" }]);
   });
 
-  it("and messages show a model that reads texts alone a sentence in place of pictures and sounds", async () => {
-    await using engine = await scriptedEngine();
-    const own = { port: engine.port, status: { capabilities: ["chat" as const, "vision" as const] } };
-    await using gateway = await startGateway({
-      slots: {
-        primary: { port: engine.port, spec: { engine: "llama" } },
-        seeing: { ...own, spec: { engine: "llama" } },
-      },
-    });
-    const picture = { type: "input_image", image_url: "data:image/png;base64,QUJD" };
-    const sound = { type: "input_audio", input_audio: { data: "QUJD", format: "wav" } };
-    const input = [{ role: "user", content: [picture, sound, { type: "input_text", text: "what?" }] }];
-    const source = { type: "base64" as const, media_type: "image/png", data: "QUJD" };
-    await gateway.post("/v1/responses", { model: "primary", input });
-    await gateway.post("/v1/messages", { ...ask, messages: [{ role: "user", content: [{ type: "image", source }] }] });
-    await gateway.post("/v1/responses", { model: "seeing", input });
-    const image = "[An image could not be shown to this model.]";
-    assert.deepEqual(
-      engine.seen.map(({ body }) => JSON.parse(body).messages[0].content),
-      [
-        `${image}\n\n[A recording could not be shown to this model.]\n\nwhat?`,
-        image,
-        [{ type: "image_url", image_url: { url: picture.image_url } }, sound, { type: "text", text: "what?" }],
-      ],
-    );
-  });
-
   it("may carry the token where each SDK has it", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startProtected({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } });

@@ -99,7 +99,7 @@ it("a short request cannot name more of them than a body may hold", () => {
   for (const id of ids)
     kept.keep("anna", { id, type: "message", role: "assistant", content: [{ type: "output_text", text }] });
   const named = (count: number): Buffer =>
-    new ResponsesTranslation({ keep: () => undefined, find: (id) => kept.find("anna", id) }, true).request(
+    new ResponsesTranslation({ keep: () => undefined, find: (id) => kept.find("anna", id) }).request(
       encode({ model: "m", input: ids.slice(0, count).map((id) => ({ type: "item_reference", id })) }),
     );
   assert.ok(named(2).length > 2_000_000);

@@ -19,9 +19,9 @@ const open = `{"id":${many},"deep":[{"at":${huge}}],"own":{"rawJSON":"7"},"__pro
 const hello = '[{"role":"user","content":"hello"}]';
 
 const messages = (fields: string): string =>
-  new MessagesTranslation(true).request(encode(`{"model":"primary","max_tokens":9,${fields}}`)).toString();
+  new MessagesTranslation().request(encode(`{"model":"primary","max_tokens":9,${fields}}`)).toString();
 const responses = (fields: string, kept = nothingKept): string =>
-  new ResponsesTranslation(kept, true).request(encode(`{"model":"primary",${fields}}`)).toString();
+  new ResponsesTranslation(kept).request(encode(`{"model":"primary",${fields}}`)).toString();
 const holds = (body: string | Buffer, part: string): void => {
   assert.ok(body.toString().includes(part), `${body.toString()} has not ${part}`);
 };
@@ -68,7 +68,7 @@ describe("a number that a double cannot hold reaches the client as the engine wr
   const chat = (args: string): string =>
     JSON.stringify({ choices: [{ message: { tool_calls: [{ id: "c", function: { name: "f", arguments: args } }] } }] });
   const answered = (args: string): string => {
-    const translation = new MessagesTranslation(true);
+    const translation = new MessagesTranslation();
     translation.request(encode(`{"model":"primary","max_tokens":9,"messages":${hello}}`));
     return translation.answer(encode(chat(args))).toString();
   };
@@ -82,7 +82,7 @@ describe("a number that a double cannot hold reaches the client as the engine wr
   }
 
   it("within the settings that /v1/responses repeats", () => {
-    const translation = new ResponsesTranslation(nothingKept, true);
+    const translation = new ResponsesTranslation(nothingKept);
     const tool = `{"type":"function","name":"f","parameters":{"maximum":${many}}}`;
     translation.request(encode(`{"model":"primary","input":"hello","tools":[${tool}]}`));
     holds(translation.answer(encode({ choices: [{ message: { content: "a" } }] })), `"tools":[${tool}]`);
@@ -106,7 +106,7 @@ describe("a number that a double cannot hold reaches the client as the engine wr
       lifeMs: 60_000,
     });
     const own = { keep: (item: object) => kept.keep("a", item), find: (id: string) => kept.find("a", id) };
-    const translation = new ResponsesTranslation(own, true);
+    const translation = new ResponsesTranslation(own);
     translation.request(encode('{"model":"primary","input":"hello"}'));
     const id = /"(fc_\w+)"/.exec(translation.answer(encode(chat(open))).toString())?.[1];
     holds(responses(`"input":[{"type":"item_reference","id":"${id}"}]`, own), `"arguments":${JSON.stringify(open)}`);
@@ -158,7 +158,7 @@ describe("a number that a double cannot hold in a field of the protocol", () => 
   for (const body of [many, ` ${many}`, `[${many}]`]) {
     it(`is no body: ${body}`, () => {
       for (const act of [
-        () => new MessagesTranslation(true).request(encode(body)),
+        () => new MessagesTranslation().request(encode(body)),
         () => new ShortVectors().request(encode(body)),
         () => applyRules(encode(body), { set: { a: 1 }, strip: [] }),
       ])

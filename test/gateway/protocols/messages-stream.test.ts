@@ -23,7 +23,7 @@ const done = "data: [DONE]\n\n";
 const call = (index: number, fields: object): object => ({ tool_calls: [{ index, ...fields }] });
 
 function open(request: object = {}): MessagesTranslation {
-  const translation = new MessagesTranslation(true);
+  const translation = new MessagesTranslation();
   const body = {
     model: "primary",
     max_tokens: 9,
@@ -250,7 +250,7 @@ function client(
     baseURL: "http://127.0.0.1:9",
     maxRetries: 0,
     fetch: (_url, init) => {
-      const translation = new MessagesTranslation(true);
+      const translation = new MessagesTranslation();
       let chat: Record<string, unknown>;
       try {
         chat = JSON.parse(translation.request(Buffer.from(typeof init?.body === "string" ? init.body : "")).toString());

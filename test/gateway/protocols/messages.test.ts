@@ -7,7 +7,7 @@ const base = { model: "primary", max_tokens: 100 };
 const hello = { role: "user", content: "hello" };
 
 function chatOf(request: object): unknown {
-  return decode(new MessagesTranslation(true).request(encode({ ...base, messages: [hello], ...request })));
+  return decode(new MessagesTranslation().request(encode({ ...base, messages: [hello], ...request })));
 }
 
 describe("a Messages request for a chat engine", () => {
@@ -358,7 +358,7 @@ describe("a Messages request for a chat engine", () => {
   }
 
   it("lacks tools and records of Anthropic's service, and names them", () => {
-    const translation = new MessagesTranslation(true);
+    const translation = new MessagesTranslation();
     const search = { type: "web_search_20260318", name: "web_search" };
     const chat = decode(
       translation.request(
@@ -385,10 +385,7 @@ describe("a Messages request for a chat engine", () => {
 
   it("is refused when it is no JSON object", () => {
     for (const body of ["", "{", "[]", "null"]) {
-      assert.equal(
-        failureOf(() => new MessagesTranslation(true).request(encode(body))).code,
-        "dispatch.invalid_request",
-      );
+      assert.equal(failureOf(() => new MessagesTranslation().request(encode(body))).code, "dispatch.invalid_request");
     }
   });
 });
@@ -401,7 +398,7 @@ describe("a chat engine's answer as a Message", () => {
     rest: object = {},
     request: object = {},
   ): Record<string, unknown> {
-    const translation = new MessagesTranslation(true);
+    const translation = new MessagesTranslation();
     translation.request(encode({ ...base, messages: [hello], ...request }));
     const choices = [{ index: 0, message: { role: "assistant", ...message }, finish_reason: "stop", ...choice }];
     const answer = decode(translation.answer(encode({ id: "chatcmpl-1", model: "engine", choices, usage, ...rest })));
@@ -520,10 +517,7 @@ describe("a chat engine's answer as a Message", () => {
   const garbage: readonly unknown[] = ["<html>", null, {}, { choices: [] }, { choices: [{ message: { content: 5 } }] }];
   for (const body of garbage) {
     it(`is a failure of the engine when it is ${JSON.stringify(body)}`, () => {
-      assert.equal(
-        failureOf(() => new MessagesTranslation(true).answer(encode(body))).code,
-        "dispatch.upstream_failed",
-      );
+      assert.equal(failureOf(() => new MessagesTranslation().answer(encode(body))).code, "dispatch.upstream_failed");
     });
   }
 

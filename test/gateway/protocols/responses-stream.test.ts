@@ -21,7 +21,7 @@ const named = (index: number, id: string, name: string, text: string): string =>
   call(index, { id, type: "function", function: { name, arguments: text } });
 
 function open(): ResponsesTranslation {
-  const translation = new ResponsesTranslation(nothingKept, true);
+  const translation = new ResponsesTranslation(nothingKept);
   translation.request(Buffer.from(JSON.stringify({ model: "primary", input: "x", stream: true })));
   return translation;
 }

@@ -23,7 +23,7 @@ const input = (more: object = {}): object => ({
 const described = { description: "Follows this lark grammar:\nstart: /.+/" };
 
 function opened(request: object): { translation: ResponsesTranslation; chat: Record<string, unknown> } {
-  const translation = new ResponsesTranslation(nothingKept, true);
+  const translation = new ResponsesTranslation(nothingKept);
   return { translation, chat: record(decode(translation.request(encode({ ...base, ...request })))) };
 }
 

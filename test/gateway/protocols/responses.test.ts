@@ -8,11 +8,11 @@ const base = { model: "primary" };
 const hello = { role: "user", content: "hello" };
 
 function chatOf(request: object): unknown {
-  return decode(new ResponsesTranslation(nothingKept, true).request(encode({ ...base, input: "hello", ...request })));
+  return decode(new ResponsesTranslation(nothingKept).request(encode({ ...base, input: "hello", ...request })));
 }
 
 function answerOf(chat: object, request: object = {}): unknown {
-  const translation = new ResponsesTranslation(nothingKept, true);
+  const translation = new ResponsesTranslation(nothingKept);
   translation.request(encode({ ...base, input: "hello", ...request }));
   return decode(translation.answer(encode(chat)));
 }
@@ -450,7 +450,7 @@ describe("a chat engine's answer as a response", () => {
 
   it("has an id of its own for each call to which the engine gave an empty one, whole and as a stream", () => {
     const calls = [0, 1].map((index) => ({ index, id: "", function: { name: "city", arguments: "{}" } }));
-    const streamed = new ResponsesTranslation(nothingKept, true);
+    const streamed = new ResponsesTranslation(nothingKept);
     streamed.request(encode({ ...base, input: "hello", stream: true }));
     const delta = { tool_calls: calls };
     const sent = `data: ${JSON.stringify({ choices: [{ delta, finish_reason: "tool_calls" }] })}\n\ndata: [DONE]\n\n`;
@@ -464,7 +464,7 @@ describe("a chat engine's answer as a response", () => {
   it("is the engine's failure where it is no chat", () => {
     for (const body of [{}, { choices: [] }, "no"])
       assert.equal(
-        failureOf(() => new ResponsesTranslation(nothingKept, true).answer(encode(body))).code,
+        failureOf(() => new ResponsesTranslation(nothingKept).answer(encode(body))).code,
         "dispatch.upstream_failed",
       );
   });
