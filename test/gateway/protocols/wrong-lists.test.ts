@@ -15,9 +15,9 @@ import { encode, failureOf, nothingKept } from "./bodies.ts";
 
 const user = [{ role: "user", content: "a" }];
 const messages = (body: object): unknown =>
-  new MessagesTranslation().request(encode({ model: "m", max_tokens: 1, messages: user, ...body }));
+  new MessagesTranslation(true).request(encode({ model: "m", max_tokens: 1, messages: user, ...body }));
 const responses = (body: object): unknown =>
-  new ResponsesTranslation(nothingKept).request(encode({ model: "m", input: "a", ...body }));
+  new ResponsesTranslation(nothingKept, true).request(encode({ model: "m", input: "a", ...body }));
 const cold =
   (field: InputRule["field"], engineForm: InputRule["engineForm"] & object) =>
   (body: object): unknown =>
@@ -58,6 +58,12 @@ describe("a list of wrong items", () => {
       assert.equal(code, "dispatch.invalid_request");
       assert.deepEqual([details?.["path"], details?.["more"]], [pathOf(where), undefined]);
     });
+
+  it("is refused with the place of this item, however long the list is", () => {
+    const sequences = [...Array(250).fill("a"), 1, 2];
+    const { details } = failureOf(() => messages({ stop_sequences: sequences }));
+    assert.deepEqual([details?.["path"], details?.["more"]], [["stop_sequences", 250], undefined]);
+  });
 });
 
 function pathOf(where: string): (string | number)[] {
