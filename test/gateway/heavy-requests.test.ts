@@ -135,7 +135,7 @@ describe("a heavy body", () => {
     });
 
   const source = { type: "base64", media_type: "image/png", data: "QUJD" };
-  const notes = Array(18_000).fill({ role: "system", content: "x" });
+  const notes = Array.from({ length: 18_000 }, () => ({ role: "system", content: "x" }));
   const file = { type: "input_file", filename: "a", file_data: `data:${"a".repeat(30_000)}` };
   /** Each took seconds: the parts were copied for each note, and the text was read again for each of its characters. */
   const repeated: readonly (readonly [what: string, path: string, body: object])[] = [
