@@ -15,9 +15,9 @@ import { encode, failureOf, nothingKept } from "./bodies.ts";
 
 const user = [{ role: "user", content: "a" }];
 const messages = (body: object): unknown =>
-  new MessagesTranslation(true).request(encode({ model: "m", max_tokens: 1, messages: user, ...body }));
+  new MessagesTranslation().request(encode({ model: "m", max_tokens: 1, messages: user, ...body }));
 const responses = (body: object): unknown =>
-  new ResponsesTranslation(nothingKept, true).request(encode({ model: "m", input: "a", ...body }));
+  new ResponsesTranslation(nothingKept).request(encode({ model: "m", input: "a", ...body }));
 const cold =
   (field: InputRule["field"], engineForm: InputRule["engineForm"] & object) =>
   (body: object): unknown =>
