@@ -103,7 +103,7 @@ export const configShape = {
   drainSeconds: whole(0, 3600).default(30).describe("Time that open requests get on SIGTERM"),
   slotPorts: portsSchema
     .default(slotPorts)
-    .describe("Ports of engines; another range only so that several instances share a machine"),
+    .describe("Ports of engines, such as 8081-8099; another range only so that several instances share a machine"),
   llamaServer: z
     .string()
     .optional()
