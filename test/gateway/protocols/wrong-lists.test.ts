@@ -58,12 +58,6 @@ describe("a list of wrong items", () => {
       assert.equal(code, "dispatch.invalid_request");
       assert.deepEqual([details?.["path"], details?.["more"]], [pathOf(where), undefined]);
     });
-
-  it("is refused with the place of this item, however long the list is", () => {
-    const sequences = [...Array(250).fill("a"), 1, 2];
-    const { details } = failureOf(() => messages({ stop_sequences: sequences }));
-    assert.deepEqual([details?.["path"], details?.["more"]], [["stop_sequences", 250], undefined]);
-  });
 });
 
 function pathOf(where: string): (string | number)[] {
