@@ -58,8 +58,8 @@ class SchemaReader {
 
   /** The schema itself where nothing of it changes. */
   read(schema: unknown): unknown {
-    // `true`: any value.
-    if (!isRecord(schema)) return {};
+    // `true`: any value. A number that is kept as it is written is an object.
+    if (!isRecord(schema) || JSON.isRawJSON(schema)) return {};
     const unfit = new Set(unfitCounts(schema));
     return this.#rebuilt(schema, (keyword, value) => {
       const fit = unfit.has(keyword) ? undefined : this.#fit(keyword, value);

@@ -34,12 +34,12 @@ const parts = listOf(
 /** The media type and the bytes of a `data:` URL (https://www.rfc-editor.org/rfc/rfc2397), or of base64 alone. */
 function fileIn(data: string | undefined): [mediaType: string, bytes: Buffer | undefined] {
   const comma = data?.indexOf(",") ?? -1;
-  if (data === undefined || !data.startsWith("data:") || comma < 0)
+  if (data === undefined || !/^data:/i.test(data) || comma < 0)
     return ["", data === undefined ? undefined : Buffer.from(data, "base64")];
   const head = data.slice("data:".length, comma);
   const [mediaType = ""] = head.split(";", 1);
   const value = data.slice(comma + 1);
-  return [mediaType, head.endsWith(";base64") ? Buffer.from(value, "base64") : unescaped(value)];
+  return [mediaType, /;\s*base64\b/i.test(head) ? Buffer.from(value, "base64") : unescaped(value)];
 }
 
 function unescaped(text: string): Buffer {

@@ -38,8 +38,6 @@ export class JsonRequest implements V1Request {
   readonly #scanned: ScannedBody;
   /** The fields that constrain the answer were checked for the engine's safety. */
   #isChecked = false;
-  /** The client's tools, where the request is for a slot. */
-  #tools: BodyTools | undefined;
   readonly #inputRule: InputRule | undefined;
   readonly #target: JsonTarget | JsonTargetOf;
   readonly #charge: Charge;
@@ -75,7 +73,9 @@ export class JsonRequest implements V1Request {
   }
 
   forSlot(slot: KnownSlot): BackendRequest {
-    if (!this.#isChecked) this.#tools = checkConstraints(this.body, this.#scanned.shaping);
+    const { shaping } = this.#scanned;
+    // Not kept: a request may wait for long.
+    const own = this.#isChecked ? toolsIn(this.body, shaping) : checkConstraints(this.body, shaping);
     this.#isChecked = true;
     const target =
       typeof this.#target !== "function"
@@ -88,11 +88,11 @@ export class JsonRequest implements V1Request {
             speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
           });
     const served = slot.status?.model.served ?? this.model;
-    const sent = this.#sent(target, this.#tools, slot.spec.request);
+    const sent = this.#sent(target, own, slot.spec.request);
     const { body, scanned } = sent;
     const isChanged = body !== this.body && scanned !== undefined;
     // A slot's rules may be written by whoever may send requests.
-    const tools = isChanged ? checkConstraints(body, scanned.shaping) : this.#tools;
+    const tools = isChanged ? checkConstraints(body, scanned.shaping) : own;
     if (slot.spec.engine !== "llama" || scanned === undefined) return this.#request(target, served, sent);
     checkRemoteMedia(body, scanned);
     const fit = tools === undefined ? undefined : withFitTools(body, tools);

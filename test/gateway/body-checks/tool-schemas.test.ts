@@ -46,6 +46,14 @@ describe("tools that an engine of llama.cpp would refuse", () => {
   });
 });
 
+it("a number in place of a schema is any value, also one that a double cannot hold", () => {
+  const tools = '[{"name":"f","parameters":{"pattern":"x","items":1e400}}]';
+  const body = Buffer.from(`{"tools":${tools}}`);
+  const found = checkConstraints(body, scanBody(body)?.shaping ?? []);
+  assert.ok(found !== undefined);
+  assert.equal(String(withFitTools(body, found)?.body), '{"tools":[{"name":"f","parameters":{"items":{}}}]}');
+});
+
 it("tools that are written again keep numbers that a double cannot hold", () => {
   const schema = '{"type":"integer","pattern":"x","maximum":18446744073709551615,"enum":[9007199254740993]}';
   const body = Buffer.from(
