@@ -247,17 +247,15 @@ export function slotRules(name: string, spec: ParsedSlotSpec): FieldProblem[] {
     const message = "is for a llama slot that runs as a process, without command and image";
     problems.push({ path: ["program"], message });
   }
-  if (spec.load === "always" && spec.pinned && spec.group === undefined) {
+  if (spec.load === "always" && spec.pinned && spec.group === undefined)
     problems.push({ path: ["pinned"], message: "pinned says something only within a group" });
-  }
   for (const [key, value] of Object.entries(spec.request.set)) {
     if (!isRounded(value)) continue;
     const message = `holds a whole number beyond ${Number.MAX_SAFE_INTEGER}, which would reach the engine rounded`;
     problems.push({ path: ["request", "set", key], message });
   }
-  if (new Set(spec.aliases).size !== spec.aliases.length) {
+  if (new Set(spec.aliases).size !== spec.aliases.length)
     problems.push({ path: ["aliases"], message: "an alias is listed twice" });
-  }
   if (spec.aliases.includes(name)) {
     problems.push({ path: ["aliases"], message: `${name} is already the slot's own name` });
   }
@@ -285,12 +283,14 @@ function capabilityProblems(engine: EngineKind, spec: ParsedSlotSpec): FieldProb
   );
 }
 
-/** Fills in the defaults that depend on the name. */
+/** Fills in the defaults that depend on the name, or on another field. */
 export function completeSlot(name: string, spec: ParsedSlotSpec): SlotSpec {
   return {
     ...spec,
     engine: spec.engine ?? defaultEngine(name),
     backend: spec.backend ?? (name === "img" ? "rocm" : "auto"),
+    // Only a process has a program.
+    runtime: spec.runtime === "auto" && spec.program !== undefined ? "process" : spec.runtime,
   };
 }
 

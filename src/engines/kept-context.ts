@@ -2,7 +2,7 @@ import { processName, type ProcessRef } from "../api/process-ref.ts";
 import type { Workload } from "../api/workload.ts";
 import type { Derived, SlotInputs } from "./engine.ts";
 import { modes } from "./llama-mode.ts";
-import { isServer } from "./llama-program.ts";
+import { isServer, serverRemedy } from "./llama-program.ts";
 
 /** llama-server may save the context of a place to a file in that directory, and read it again. */
 export const savePathFlag = "--slot-save-path";
@@ -42,7 +42,7 @@ function obstacle(input: SlotInputs): string | undefined {
   const { spec, host, placement } = input;
   const isProgram = placement.runs === "program";
   if (!isServer(input)) {
-    const instead = isProgram ? "put a llama-server on PATH" : "name an image of llama.cpp's own server";
+    const instead = isProgram ? serverRemedy(input) : "name an image of llama.cpp's own server";
     return `the embedded engine cannot save its context: ${instead}`;
   }
   if (placement.inCluster === true)

@@ -187,7 +187,7 @@ describe("CEL rules", () => {
       rules[3],
       "self.metadata.name != 'stt' || (has(self.spec.engine) ? self.spec.engine : self.metadata.name == 'stt' ? 'stt' : self.metadata.name == 'tts' ? 'tts' : self.metadata.name == 'img' ? 'image' : 'llama') in ['stt', 'npu', 'custom']",
     );
-    assert.equal(rules.length, 14);
+    assert.equal(rules.length, 15);
     // Only the root may ask for the name.
     assert.doesNotMatch(JSON.stringify(at("Slot", "spec")), /self\.metadata/);
   });
@@ -211,7 +211,7 @@ describe("CEL rules", () => {
 
   it("ask without has() only for fields that a default fills", () => {
     const text = JSON.stringify(crd("Slot"));
-    for (const field of ["enabled", "load", "pinned", "aliases"]) {
+    for (const field of ["enabled", "load", "pinned", "aliases", "runtime"]) {
       assert.ok(at("Slot", `spec.${field}`)["default"] !== undefined, field);
       assert.ok(text.includes(`self.${field}`) || text.includes(`self.spec.${field}`), field);
     }

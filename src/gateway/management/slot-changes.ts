@@ -5,7 +5,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { SlotDetail } from "../../api/management/views.ts";
 import { isBuiltin } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
-import { slotSpecSchema } from "../../api/slot.ts";
+import { completeSlot, slotSpecSchema } from "../../api/slot.ts";
 import type { RequestKind } from "../../api/status.ts";
 import { invalidSpec } from "../admission/availability.ts";
 import type { KnownSlot } from "../routing/index.ts";
@@ -163,7 +163,7 @@ export async function putSlot(
   await checkFit(context, name, spec);
   const isAllowed = context.config.apiExec;
   const { outcome, specHash } = await writeJudged(context.writer, "Slot", name, { spec, labels }, (before, file) =>
-    guardExecFields(slotSpecSchema.parse(spec), before, { isAllowed, file }),
+    guardExecFields({ ...completeSlot(name, slotSpecSchema.parse(spec)) }, before, { isAllowed, file }),
   );
   void reply.code(outcome === "created" ? 201 : 202);
   return await written(context, name, specHash, query, request);

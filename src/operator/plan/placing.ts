@@ -69,8 +69,7 @@ export function place(
   const isRunning = observed.some(({ phase }) => phase === "running");
   const backend = backendOf(spec, machine.devicesFor(name, isRunning));
   const memory = machine.memory?.();
-  const stated = spec.runtime === "auto" && spec.program !== undefined ? "process" : spec.runtime;
-  const requested = stated === "auto" ? dependencies.defaultRuntime : stated;
+  const requested = spec.runtime === "auto" ? dependencies.defaultRuntime : spec.runtime;
   const wasOnCpu = before?.status.backend === "cpu";
   const placed = (traits: RuntimeTraits, reason: string, refusal = refusalOf(traits)): Placed => {
     const { kind, runs, addressing, inCluster, isElsewhere, isOnThisMachine } = traits;
@@ -101,7 +100,7 @@ export function place(
   };
   const fallback = traitsOf(runtime, runtime.alwaysThere);
   if (requested !== "auto") {
-    const source = stated === "auto" ? "SVC_RUNTIME" : "the spec";
+    const source = spec.runtime === "auto" ? "SVC_RUNTIME" : "the spec";
     const traits = runtime.traitsOf(requested);
     return traits === undefined ? placed(fallback, source, notHere(requested)) : placed(traits, source);
   }
@@ -132,10 +131,11 @@ function shareOf(bytes: number | undefined, { replicas = 1 }: SlotSpec): number 
 
 /** The program that runs the slot as a process supports no GPU, on any machine. */
 function processorOnly(
-  { engine, backend, command }: SlotSpec,
+  { engine, backend, command, program }: SlotSpec,
   host: EngineHost,
 ): { readonly value: "cpu"; readonly reason: string } | undefined {
   if (engine !== "llama" || backend !== "auto" || command !== undefined) return undefined;
+  if (host.llamaServer === undefined && program === "llama-server") return undefined;
   if (host.llamaServer === undefined) return { value: "cpu", reason: "the embedded engine computes on the CPU only" };
   if (host.server?.devices?.length !== 0) return undefined;
   return { value: "cpu", reason: `${host.llamaServer} --list-devices names no GPU` };

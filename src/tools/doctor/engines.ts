@@ -38,6 +38,15 @@ async function llamaFinding(
   } catch (error) {
     return fail(check, errorMessage(error), "correct SVC_LLAMA_SERVER, or unset it");
   }
+  const install = "`berth engine install embedded`, or put llama-server on PATH";
+  const found = { "llama-server": program, embedded };
+  const without = [...slots].filter(([, spec]) => spec.enabled && spec.program && found[spec.program] === undefined);
+  if (without.length > 0)
+    return fail(
+      check,
+      `the program is not here that these slots name: ${without.map(([name]) => name).join(", ")}`,
+      install,
+    );
   if (program !== undefined) {
     try {
       // With the operator's environment: a build for CUDA or ROCm may need LD_LIBRARY_PATH.
@@ -55,7 +64,6 @@ async function llamaFinding(
     ([, { enabled, engine, command, runtime: kind }]) =>
       enabled && engine === "llama" && command === undefined && kind !== "docker",
   );
-  const install = "`berth engine install embedded`, or put llama-server on PATH";
   return waiting.length === 0
     ? warn(check, "neither llama-server nor the embedded engine is here", install)
     : fail(check, `none is here, and ${waiting.map(([name]) => name).join(", ")} need it`, install);

@@ -514,6 +514,14 @@ describe("a slot's manifest", () => {
       const again = await refused(send(gateway, "PUT", "/api/slots/coder", same));
       assert.deepEqual(again, [403, "auth.forbidden", { path: ["command"], file: "slots/coder.toml" }]);
     }
+    {
+      await using gateway = await startGateway({ slots: { coder: sketch } });
+      const own = { program: "embedded", args: ["--x"], model: { default: "m" } };
+      await declare(gateway, "slots/coder.toml", 'program = "embedded"\nargs = ["--x"]\n[model]\ndefault = "m"\n');
+      assert.equal((await send(gateway, "PUT", "/api/slots/coder", { ...own, idleSeconds: 5 })).status, 202);
+      const inDocker = await refused(send(gateway, "PUT", "/api/slots/coder", { args: ["--x"], model: own.model }));
+      assert.deepEqual(inDocker[2]?.["path"], ["runtime"]);
+    }
     await using gateway = await startGateway({ slots: { coder: sketch }, env: { SVC_API_EXEC: "1" } });
     for (const field of fields) {
       const { status } = await send(gateway, "PUT", "/api/slots/coder", { ...same, ...field });

@@ -341,6 +341,15 @@ fail  settings: SVC_HOLD_SECONDS must be a whole number
     );
   });
 
+  it("names the slots whose program is not there, although another one is", async () => {
+    await using site = await doctorSite();
+    await site.put("config/slots/coder.toml", 'program = "embedded"\n[model]\ndefault = "m"\n');
+    assert.equal(
+      linesOf(await site.examine(), "llama engine").split("\n")[0],
+      "fail  llama engine: the program is not here that these slots name: coder",
+    );
+  });
+
   it("names the slots that need a missing engine, and recognises the embedded engine", async () => {
     await using site = await doctorSite();
     await site.put("config/slots/primary.toml", '[model]\ndefault = "tiny"\n');
