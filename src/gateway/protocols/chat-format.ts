@@ -37,8 +37,13 @@ const finish = {
   /** vLLM's field: the stop sequence that was matched. */
   stop_reason: z.unknown().optional(),
 };
-/** Reasoning of models: the names that llama-server and others use for it. */
-const reasoning = { reasoning_content: z.string().nullish(), reasoning: z.unknown().optional() };
+const said = {
+  content: contentSchema,
+  refusal: z.string().nullish(),
+  /** Reasoning of models: the names that llama-server and others use for it. */
+  reasoning_content: z.string().nullish(),
+  reasoning: z.unknown().optional(),
+};
 
 export const chatAnswerSchema = z.object({
   id,
@@ -47,9 +52,7 @@ export const chatAnswerSchema = z.object({
       ...finish,
       message: z
         .object({
-          ...reasoning,
-          content: contentSchema,
-          refusal: z.string().nullish(),
+          ...said,
           tool_calls: listOf(
             z.object({
               id,
@@ -71,9 +74,7 @@ export const chatChunkSchema = z.object({
       index,
       delta: z
         .object({
-          ...reasoning,
-          content: contentSchema,
-          refusal: z.string().nullish(),
+          ...said,
           tool_calls: listOf(
             z.object({
               index,
