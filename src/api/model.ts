@@ -173,7 +173,7 @@ export function isNoModel({ state, reason }: Pick<ModelRecord, "state" | "reason
   return state === "invalid" && reason === "NotAModel";
 }
 
-/** What is wrong with chats of the model, and what to do, for a person; undefined: nothing that is known. */
+/** The sentence for a person about a model that cannot hold a chat, with its remedy; undefined for other models. */
 export function chatFault({
   state,
   capabilities,

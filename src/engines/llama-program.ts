@@ -2,7 +2,7 @@ import type { SlotSpec } from "../api/slot.ts";
 import type { EngineHost, EngineRefusal, SlotInputs } from "./engine.ts";
 import { imageOf, isEmbeddedImage } from "./container-image.ts";
 
-/** What there is of this installation for a slot: without the program that its manifest does not name. */
+/** The programs of this installation that a slot may use: of two, the one that its manifest names. */
 export function hostFor({ program }: Pick<SlotSpec, "program">, host: EngineHost): EngineHost {
   if (program === "llama-server") return { ...host, embedded: undefined };
   if (program !== "embedded") return host;

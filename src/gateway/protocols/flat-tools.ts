@@ -3,7 +3,7 @@ import { isRecord } from "../../lib/record.ts";
 import { checkRequest, encodeRequest } from "./json.ts";
 import { chatFunction, flatToolSchema } from "./responses-tools.ts";
 
-/** A chat has a tool's fields in `function` or `custom`. Cursor sends tools as Responses has them, also beside others. */
+/** Whether a tool has its fields beside `type`, as Cursor sends them: a chat has them in `function` or `custom`. */
 function isFlat(tool: unknown): boolean {
   if (!isRecord(tool) || (tool["type"] !== "function" && tool["type"] !== "custom")) return false;
   return typeof tool["name"] === "string" && tool[tool["type"]] === undefined;

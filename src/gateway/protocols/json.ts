@@ -29,8 +29,8 @@ export function requestFields(body: Buffer): readonly JsonField[] {
 
 /**
  * The client's body in the form of `schema`, to be serialised again: a number that a double cannot hold is kept where the
- * schema accepts any value, and refused elsewhere, as long as the body `keepsNumbers`. Throws ApiError `dispatch.invalid_request`, also for a body that is too
- * large to be parsed.
+ * schema accepts any value, and refused elsewhere, as long as the body `keepsNumbers`. Throws ApiError
+ * `dispatch.invalid_request`, also for a body that is too large to be parsed.
  */
 export function checkRequest<T extends z.ZodType>(schema: T, body: Buffer): z.output<T> {
   const values = checkParseable(body);

@@ -138,6 +138,6 @@ function sizeOf(json: Buffer): number {
 /** The items of one owner. */
 export interface OwnItems {
   keep(item: object): void;
-  /** As JSON. */
+  /** The stored item as JSON. */
   find(id: string): Buffer | undefined;
 }

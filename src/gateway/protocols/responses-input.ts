@@ -6,7 +6,7 @@ import { toolsSchema, type NamedTool } from "./responses-tools.ts";
 
 const text = z.object({ text: z.string() }).transform((part) => textPart(part.text));
 
-/** What becomes of a part, by its type. Files are not stored here: only those within the request can be shown. */
+/** The parts of a content as a chat has them. Files are not stored here: only those within the request can be shown. */
 const parts = listOf(
   byType<ChatPart>(
     {

@@ -101,7 +101,7 @@ class KeptSecret implements Secret {
     try {
       this.#found = checked(await this.#load(), this.#what);
     } catch (error) {
-      // While an API server does not answer, the last value counts; where it refuses, there is none.
+      // The last value counts while the API server does not answer. After a refusal no value counts.
       const isFinal = error instanceof SecretError || errorStatus(error) === 403;
       if (isFinal || typeof this.#found !== "string")
         this.#found =
@@ -118,7 +118,7 @@ function errorStatus(error: unknown): unknown {
   return error instanceof Error && "status" in error ? error.status : undefined;
 }
 
-/** By its name each time: Kubernetes and secret stores swap links. Rejects with SecretError. */
+/** Reads the file by its name each time: Kubernetes and secret stores swap links. Rejects with SecretError. */
 async function textOf(path: string, places: SecretPlaces | undefined): Promise<string> {
   try {
     return await readSmallText(await secretFile(path, places), limitBytes);

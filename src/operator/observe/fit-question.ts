@@ -114,7 +114,7 @@ function launched({ command, env }: Workload, { model, rerankModel }: SlotInputs
   };
 }
 
-/** As in engines/src: of a text whose vector is not that of its last token, all tokens are one batch. */
+/** The batch of the embedded engine (engines/src): the whole text, where its vector is not that of the last token. */
 function embeddedBatch(words: readonly string[], pooling: string | undefined): number {
   if (words.includes("--jinja")) return 256;
   return pooling === "last" ? 512 : Infinity;
