@@ -20,22 +20,21 @@ describe("an engine's own page behind", () => {
   let edge: Edge;
   let nginx: RunningNginx;
   let caddyPort = 0;
+  const stack = new AsyncDisposableStack();
   before(async () => {
-    engine = await startPageEngine();
+    engine = stack.use(await startPageEngine());
     caddyPort = await freePort();
     const { first } = await freePorts(1);
-    edge = await startEdge({
-      env: { SVC_ENGINE_PAGES: "own", SVC_ENGINE_PAGES_PORT: String(first) },
-      slots: { own: { port: engine.port, bearerList: [{ role: "main", ordinal: 0, bearer }] } },
-      args: ["--engine-pages-port", String(caddyPort)],
-    });
-    nginx = await startNginx(edge, manifests);
+    edge = stack.use(
+      await startEdge({
+        env: { SVC_ENGINE_PAGES: "own", SVC_ENGINE_PAGES_PORT: String(first) },
+        slots: { own: { port: engine.port, bearerList: [{ role: "main", ordinal: 0, bearer }] } },
+        args: ["--engine-pages-port", String(caddyPort)],
+      }),
+    );
+    nginx = stack.use(await startNginx(edge, manifests));
   });
-  after(async () => {
-    await nginx[Symbol.asyncDispose]();
-    await edge[Symbol.asyncDispose]();
-    await engine[Symbol.asyncDispose]();
-  });
+  after(async () => await stack.disposeAsync());
 
   for (const name of ["Caddy", "nginx"])
     describe(name, () => {

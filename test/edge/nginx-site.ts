@@ -21,19 +21,18 @@ export async function startNginx(edge: Edge, files: readonly string[]): Promise<
   await mkdir(directory);
   await writeFile(join(directory, "users"), `${user}:${hash}\n`);
   const texts = await Promise.all(files.map(async (file) => await readFile(file, "utf8")));
-  const filled = texts
-    .join("\n")
-    .replaceAll(/^ *listen \[::\].*\n/gm, "")
-    .replaceAll("listen 80;", `listen 127.0.0.1:${httpPort};`)
-    .replaceAll("listen 443 ", `listen 127.0.0.1:${httpsPort} `)
-    .replaceAll("listen 3443 ", `listen 127.0.0.1:${enginePagesPort} `)
-    .replaceAll(":3443", `:${enginePagesPort}`)
-    .replaceAll("127.0.0.1:8080", `127.0.0.1:${edge.gateway.port}`)
-    .replaceAll("127.0.0.1:3001", `127.0.0.1:${edge.env["SVC_CHAT_PORT"]}`)
-    .replaceAll("127.0.0.1:3002", `127.0.0.1:${edge.env["SVC_ENGINE_PAGES_PORT"] ?? "3002"}`)
-    .replaceAll("/etc/nginx/berth.crt", `${certificate}.crt`)
-    .replaceAll("/etc/nginx/berth.key", `${certificate}.key`)
-    .replaceAll("/etc/nginx/berth.users", join(directory, "users"));
+  const filled = fill(texts.join("\n").replaceAll(/^ *listen \[::\].*\n/gm, ""), {
+    "listen 80;": `listen 127.0.0.1:${httpPort};`,
+    "listen 443 ": `listen 127.0.0.1:${httpsPort} `,
+    "listen 3443 ": `listen 127.0.0.1:${enginePagesPort} `,
+    ":3443": `:${enginePagesPort}`,
+    "127.0.0.1:8080": `127.0.0.1:${edge.gateway.port}`,
+    "127.0.0.1:3001": `127.0.0.1:${edge.env["SVC_CHAT_PORT"]}`,
+    "127.0.0.1:3002": `127.0.0.1:${edge.env["SVC_ENGINE_PAGES_PORT"] ?? "3002"}`,
+    "/etc/nginx/berth.crt": `${certificate}.crt`,
+    "/etc/nginx/berth.key": `${certificate}.key`,
+    "/etc/nginx/berth.users": join(directory, "users"),
+  });
   const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
     .map((name) => `${name}_temp_path ${join(directory, name)};`)
     .join("\n");
@@ -52,4 +51,15 @@ export async function startNginx(edge: Edge, files: readonly string[]): Promise<
     enginePagesPort,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
+}
+
+/** All at once: a port that was filled in may begin as a blank does, such as 30017 for `:3001`. */
+function fill(text: string, blanks: Readonly<Record<string, string>>): string {
+  const found = new RegExp(
+    Object.keys(blanks)
+      .map((blank) => RegExp.escape(blank))
+      .join("|"),
+    "g",
+  );
+  return text.replaceAll(found, (blank) => blanks[blank] ?? blank);
 }

@@ -29,12 +29,11 @@ export async function startServer(
     },
   };
   try {
-    await until(`${program} answers`, async () => {
-      if (problem !== undefined)
-        throw new Error(`${program} cannot be run; make test-edge installs it`, { cause: problem });
-      if (child.exitCode !== null) throw new Error(`${program} ended with ${child.exitCode}\n${log}`);
-      return await isReady();
-    });
+    const hasEnded = (): boolean => problem !== undefined || child.exitCode !== null || child.signalCode !== null;
+    await until(`${program} answers`, async () => hasEnded() || (await isReady()));
+    if (problem !== undefined)
+      throw new Error(`${program} cannot be run; make test-edge installs it`, { cause: problem });
+    if (hasEnded()) throw new Error(`${program} ended with ${child.exitCode ?? child.signalCode}`);
   } catch (error) {
     await owned[Symbol.asyncDispose]();
     throw new Error(log, { cause: error });

@@ -17,9 +17,18 @@ test("late", () => Promise.reject(new Error("in vain", { cause: new Error("nobod
 
 const hanging = `
 import { test } from "node:test";
-test("hangs", async () => {
-  setInterval(() => undefined, 1000);
-  await new Promise(() => undefined);
+setInterval(() => undefined, 1000);
+test("hangs", () => new Promise(() => undefined));
+`;
+
+const left = `
+import { before, describe, it } from "node:test";
+describe("site", () => {
+  before(() => {
+    setInterval(() => undefined, 1000);
+    throw new Error("no site");
+  });
+  it("is there", () => undefined);
 });
 `;
 
@@ -27,6 +36,7 @@ async function run(
   directory: string,
   planted: string,
   options: readonly string[] = [],
+  stallMs = 300_000,
 ): Promise<{ code: unknown; text: string }> {
   const file = join(directory, "planted.test.mjs");
   await writeFile(file, planted);
@@ -34,7 +44,7 @@ async function run(
   const { NODE_TEST_CONTEXT: _context, ...env } = process.env;
   const args = ["--test", "--test-reporter=./test/support/reporter.ts", ...options, file];
   return await new Promise((resolve) =>
-    execFile(process.execPath, args, { env: { ...env, BERTH_TEST_STALL_MS: "100" } }, (error, stdout) =>
+    execFile(process.execPath, args, { env: { ...env, BERTH_TEST_STALL_MS: String(stallMs) } }, (error, stdout) =>
       resolve({ code: error?.code, text: stdout }),
     ),
   );
@@ -42,9 +52,17 @@ async function run(
 
 it("ends a run whose file goes on after a test has timed out, and names both", async () => {
   await using directory = await tempDir();
-  const { code, text } = await run(directory.path, hanging, ["--test-timeout=100"]);
+  const { code, text } = await run(directory.path, hanging, ["--test-timeout=100"], 100);
   assert.equal(code, 1);
-  assert.match(text, /^failed: .*planted\.test\.mjs:3 hangs\n {2}test timed out after 100ms$/m);
+  assert.match(text, /^failed: .*planted\.test\.mjs:4 hangs\n {2}test timed out after 100ms$/m);
+  assert.match(text, /^⚠ .*planted\.test\.mjs/m);
+});
+
+it("ends a run whose file goes on after a hook has failed, and names both", async () => {
+  await using directory = await tempDir();
+  const { code, text } = await run(directory.path, left, [], 100);
+  assert.equal(code, 1);
+  assert.match(text, /^failed: .*planted\.test\.mjs:3 site\n {2}failed running before hook\n {2}caused by: no site$/m);
   assert.match(text, /^⚠ .*planted\.test\.mjs/m);
 });
 

@@ -12,13 +12,15 @@ interface RunOptions {
   readonly folder?: string;
   /** Stops the run as Ctrl-C does, once its output has this text. */
   readonly stopAt?: string;
+  /** How long a run may stand still after a failure. */
+  readonly stallMs?: number;
 }
 
 /** Runs planted files of `test/api`, which share a process, as `make test` runs its own. */
 async function run(
   planted: Readonly<Record<string, string>>,
   options: readonly string[] = [],
-  { folder: named = "test/api/", stopAt }: RunOptions = {},
+  { folder: named = "test/api/", stopAt, stallMs = 300_000 }: RunOptions = {},
 ): Promise<{ code: unknown; text: string }> {
   await using directory = await tempDir();
   const folder = join(directory.path, "test/api");
@@ -31,7 +33,7 @@ async function run(
     const child = execFile(
       process.execPath,
       args,
-      { cwd: directory.path, env: { ...env, BERTH_TEST_STALL_MS: "3000" } },
+      { cwd: directory.path, env: { ...env, BERTH_TEST_STALL_MS: String(stallMs) } },
       (error, stdout, stderr) => resolve({ code: error?.code ?? 0, text: stdout + stderr }),
     );
     let text = "";
@@ -63,7 +65,9 @@ it("names the file and the test of a failure, and runs the other files of the pr
 
 it("names the test that hangs, and runs the other files of its process", async () => {
   const hang = "() => { setInterval(() => undefined, 1000); return new Promise(() => undefined); }";
-  const { code, text } = await run({ first: pid, second: hang, third: pid }, ["--test-timeout=3000"]);
+  const { code, text } = await run({ first: pid, second: hang, third: pid }, ["--test-timeout=3000"], {
+    stallMs: 3000,
+  });
   assert.equal(code, 1);
   assert.match(text, /^failed: test\/api\/second\.test\.mjs:2 second\n {2}test timed out after 3000ms$/m);
   assert.match(text, /✔ first/);

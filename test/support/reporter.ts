@@ -5,19 +5,19 @@ import { spec as Spec, type TestEvent } from "node:test/reporters";
 
 /** Lines of a message that are shown: what was expected stands at its beginning. */
 const shownLines = 15;
-/** A file whose test has timed out may never end: after this time without an event the run is ended. */
+/** A file may never end where a test or a hook has failed: after this time without an event the run is ended. */
 const stallMs = Number(process.env["BERTH_TEST_STALL_MS"] ?? 300_000);
 
 /**
  * The reporter of `make test`: Node's own, and in its last lines each failed test once more, by place, name and message
- * alone, for a reader who sees only the end of a long log. A run that stands still after a time-out is ended.
+ * alone, for a reader who sees only the end of a long log. A run that stands still after a failure is ended.
  */
 export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const failures: string[] = [];
   let stall: NodeJS.Timeout | undefined;
   const watched = async function* (): AsyncGenerator<TestEvent> {
     for await (const event of events) {
-      if (isTimeOut(event)) stall ??= setTimeout(() => endRun(failures), stallMs).unref();
+      if (event.type === "test:fail") stall ??= setTimeout(() => endRun(failures), stallMs).unref();
       stall?.refresh();
       // A parent fails with its subtests, which say why.
       if (event.type === "test:fail" && !/^\d+ subtests? failed$/.test(event.data.details.error.message))
@@ -29,15 +29,9 @@ export default async function* report(events: AsyncIterable<TestEvent>): AsyncGe
   if (failures.length > 0) yield `\n${failures.join("\n")}\n`;
 }
 
-function isTimeOut({ type, data }: TestEvent): boolean {
-  if (type !== "test:fail") return false;
-  const { error } = data.details;
-  return "failureType" in error && error.failureType === "testTimeoutFailure";
-}
-
 /** Node names the files that are still running, and ends them. */
 function endRun(failures: readonly string[]): void {
-  process.stdout.write(`\n${failures.join("\n")}\nnothing was reported for ${stallMs / 1000} s after a time-out\n`);
+  process.stdout.write(`\n${failures.join("\n")}\nnothing was reported for ${stallMs / 1000} s after a failure\n`);
   process.exitCode = 1;
   process.kill(process.pid, "SIGTERM");
 }
