@@ -36,7 +36,7 @@ describe("what a slot's fields can do with the machine", () => {
     );
   });
 
-  it("counts its place among them where the slot runs code of its own", () => {
+  it("counts the slot's runtime and program among them where the slot runs its own code", () => {
     const pathsOf = (spec: object): string[] =>
       reaching({ runtime: "process", ...spec }).map(({ path }) => path.join("."));
     assert.deepEqual(pathsOf({ command: ["sh"] }), ["command", "runtime", "program"]);

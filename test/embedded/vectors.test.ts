@@ -73,7 +73,7 @@ function numbers(vector: unknown): readonly number[] {
   return Array.isArray(vector) ? vector.map(Number) : [];
 }
 
-/** Of two vectors of length one. */
+/** The cosine of two vectors of length one. */
 function cosine(one: readonly number[], other: readonly number[]): number {
   return one.reduce((sum, value, index) => sum + value * (other[index] ?? 0), 0);
 }

@@ -1,8 +1,9 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { invalidRequest } from "../../api/problems.ts";
-import { definedFields } from "../../lib/record.ts";
+import { definedFields, isRecord } from "../../lib/record.ts";
 import { byType, typeName } from "./by-type.ts";
+import { checkRequest, encodeRequest } from "./json.ts";
 import { listOf } from "./list-of.ts";
 
 /** OpenAI's own limit is 64 characters. The name of a namespace is repeated for each of its members. */
@@ -20,7 +21,7 @@ const customTool = z.object({
   format: z.object({ type: z.string(), syntax: z.string().nullish(), definition: z.string().nullish() }).nullish(),
 });
 
-export const flatToolSchema = z.discriminatedUnion("type", [functionTool, customTool]);
+const flatToolSchema = z.discriminatedUnion("type", [functionTool, customTool]);
 
 /** A tool of the client's own, or the type of another tool as its name. */
 type OwnTool =
@@ -173,7 +174,7 @@ export class ChatTools {
 }
 
 /** A tool as a function of a chat with the name `name`. */
-export function chatFunction(tool: z.output<typeof flatToolSchema>, name: string): object {
+function chatFunction(tool: z.output<typeof flatToolSchema>, name: string): object {
   const form =
     tool.type === "custom" ? { parameters: inputOf(tool) } : { parameters: tool.parameters, strict: tool.strict };
   return { type: "function", function: definedFields({ name, description: tool.description, ...form }) };
@@ -188,4 +189,30 @@ function inputOf({ format }: z.output<typeof customTool>): object {
   const description = definition ? `Follows this ${syntax ?? "formal"} grammar:\n${definition}` : undefined;
   const input = definedFields({ type: "string", description });
   return { type: "object", properties: { input }, required: ["input"], additionalProperties: false };
+}
+
+/** Whether a tool has its fields beside `type`, as Cursor sends them: a chat has them in `function` or `custom`. */
+function isFlat(tool: unknown): boolean {
+  if (!isRecord(tool) || (tool["type"] !== "function" && tool["type"] !== "custom")) return false;
+  return typeof tool["name"] === "string" && tool[tool["type"]] === undefined;
+}
+
+/** `tools`: those of a request for a chat. */
+export function hasFlatTools(tools: unknown): boolean {
+  return Array.isArray(tools) && tools.some(isFlat);
+}
+
+const chatSchema = z.looseObject({ tools: z.array(z.unknown()), tool_choice: z.unknown().optional() });
+
+/** A chat with its flat tools as functions of a chat, custom ones too. Throws ApiError `dispatch.invalid_request`. */
+export function withNestedTools(body: Buffer): Buffer {
+  const { tools, tool_choice: choice, ...chat } = checkRequest(chatSchema, body);
+  return encodeRequest({
+    ...chat,
+    tools: tools.map((tool) => {
+      const flat = isFlat(tool) ? flatToolSchema.safeParse(tool).data : undefined;
+      return flat === undefined ? tool : chatFunction(flat, flat.name);
+    }),
+    tool_choice: isRecord(choice) && isFlat(choice) ? { type: "function", function: { name: choice["name"] } } : choice,
+  });
 }

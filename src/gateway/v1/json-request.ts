@@ -4,7 +4,7 @@ import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
 import { mostParsedBytes } from "../../lib/json.ts";
 import type { Charge } from "../admission/charge.ts";
 import type { Prompt } from "../admission/prefix-hashes.ts";
-import { hasFlatTools, withNestedTools } from "../protocols/flat-tools.ts";
+import { hasFlatTools, withNestedTools } from "../protocols/responses-tools.ts";
 import { applyRules } from "../routing/request-rules.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { checkConstraints, toolsIn, withFitTools, type BodyTools } from "../body-checks/constraints.ts";

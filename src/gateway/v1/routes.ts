@@ -91,11 +91,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     target: (server) =>
       server.speaks("responses")
         ? { ...responses, translation: new NumberedResponses() }
-        : {
-            ...chat,
-            isChat: false,
-            translation: new ResponsesTranslation(itemsOf(kept, server.principal)),
-          },
+        : { ...chat, isChat: false, translation: new ResponsesTranslation(itemsOf(kept, server.principal)) },
   }),
   jsonRoute({
     path: "/v1/chat/completions/input_tokens",

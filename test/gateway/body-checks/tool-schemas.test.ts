@@ -20,7 +20,7 @@ describe("tools that an engine of llama.cpp would refuse", () => {
     ["a pattern that repeats too often", { ...text, pattern: "^[a-z]{1,2000}$" }, text, "pattern"],
     ["a text of any length", { ...text, minLength: 1, maxLength: 524_288 }, { ...text, minLength: 1 }, "maxLength"],
     ["a long list", { type: "array", items: text, maxItems: 5000 }, { type: "array", items: text }, "maxItems"],
-    ["a count that is none", { ...text, maxLength: null, minLength: 1.5 }, text, "maxLength", "minLength"],
+    ["no whole number as a count", { ...text, maxLength: null, minLength: 1.5 }, text, "maxLength", "minLength"],
     ["a reference to another document", { $ref: "https://example.com/x.json" }, {}, "$ref"],
     ["a reference to nothing", { $ref: "#/$defs/none" }, {}, "$ref"],
     ["a type that JSON does not have", { type: "file" }, {}, "type"],
