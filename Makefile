@@ -5,12 +5,14 @@ RUN := $(NODE) --disable-warning=ExperimentalWarning
 # Kept compiled code, in a clone of one's own alone: it spares a seventh of the processor time of test/cli, and half of a small file's.
 KEPT := $(shell [ ! -O . ] || echo "NODE_COMPILE_CACHE='$${NODE_COMPILE_CACHE:-$(CURDIR)/.cache/compile}'")
 TEST := $(KEPT) $(RUN) --test --test-reporter=./test/support/reporter.ts
+# Whole programs, with Node alone: `make test-system`.
+SYSTEM := e2e embedded hack main program
 # Suites that need more than Node have targets of their own; every other folder belongs to `make test`.
 OTHER_SUITES := bare bench browser clients docker edge gpu k8s llama-server monitoring pack schema soak
-TESTS := $(filter-out $(OTHER_SUITES:%=test/%/) test/doubles/ test/fixtures/ test/support/,$(wildcard test/*/))
+TESTS := $(filter-out $(patsubst %,test/%/,$(SYSTEM) $(OTHER_SUITES) doubles fixtures support),$(wildcard test/*/))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server test-clients test-gpu test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-dockerfile test-soak soak verify generate images pack test-pack bench bench-setup clean
+.PHONY: help setup run test test-system test-all llama-server test-llama-server test-clients test-gpu test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-dockerfile test-soak soak verify generate images pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -21,8 +23,15 @@ setup: ## install Node 24, the packages and the embedded engine; quick when done
 run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a real one
 	@$(KEPT) exec $(RUN) hack/run.ts
 
-test: setup ## all tests that need Node alone, in four processes at once: PROCESSES=2 for fewer
-	@$(KEPT) $(RUN) test/support/run.ts --test-timeout=1200000 --test-concurrency=$(or $(PROCESSES),4) $(TESTS)
+test: setup ## every main path and rule, by Node alone, in four minutes on two cores: PROCESSES=2 for fewer at once
+	@$(KEPT) $(RUN) test/support/run.ts --test-timeout=600000 --test-concurrency=$(or $(PROCESSES),4) $(TESTS)
+
+test-system: setup ## whole programs with the real embedded engine: crashes, restarts, full disks, the command line; Node alone
+	@$(TEST) --test-timeout=600000 --test-concurrency=$(or $(PROCESSES),4) $(SYSTEM:%="test/%/**/*.test.ts")
+
+test-all: ## before a large change is done: .ci/run, and all that it leaves out
+	@.ci/run test-podman test-install test-monitoring test-edge test-soak test-pack test-clients test-schema test-pull test-dockerfile
+	@BERTH_RUNS=2000 $(MAKE) test
 
 llama-server: ## build a real llama-server, once per version; as root it installs cmake and a compiler
 	@hack/llama-server.sh
@@ -88,7 +97,7 @@ pictures-monitoring: setup ## draw the Grafana dashboards of docs/pictures anew 
 web: setup ## build the pages of web/; setup does it too, where they have changed
 
 test-pull: setup ## a pull that is killed at 50 random bytes, and resumed each time
-	@BERTH_TEST_KILLS=50 $(TEST) test/models/fetch/kill.test.ts
+	@BERTH_TEST_KILLS=50 $(TEST) test/models/fetch/kill*.test.ts
 
 verify: setup ## types, lint, format, dead code, generated files
 	@$(NODE) node_modules/typescript/bin/tsc

@@ -21,6 +21,9 @@ const usage = `A fake engine. Defaults come from HOST, PORT and MODEL in the env
   --exit-code N             with what to end (1); without a crash flag: ends at once, before it listens
   --hang                    takes POSTs and never answers them
   --hang-health             takes GETs and never answers them
+  --hold                    an answer stops after its first token, until POST /double/go
+  --fail-model NAME         ends with code 3, before it listens, where that is its model
+  --tell-model              the content of an answer is the model's name; a request for another model is answered 500
   --garbage                 answers POSTs with bytes that are no JSON, streams with a cut-off event
   --ignore-term             stays when it gets SIGTERM
   --tell-times              prints when it is loaded, answers /health with 200, answers a POST whole
@@ -47,6 +50,9 @@ const { values: flags } = parseArgs({
     "exit-code": { type: "string" },
     hang: { type: "boolean" },
     "hang-health": { type: "boolean" },
+    hold: { type: "boolean" },
+    "tell-model": { type: "boolean" },
+    "fail-model": { type: "string" },
     garbage: { type: "boolean" },
     "ignore-term": { type: "boolean" },
     "tell-times": { type: "boolean" },
@@ -63,7 +69,12 @@ const model = flags.model ?? (process.env["MODEL"] || "double");
 const tokenMs = whole(flags["token-ms"], 0);
 const exitCode = whole(flags["exit-code"], 1);
 const crashAfterRequests = whole(flags["crash-after-requests"], 0);
-const words = Array.from({ length: whole(flags.tokens, 8) }, (_, index) => `token${index} `);
+const words =
+  flags["tell-model"] === true
+    ? [model]
+    : Array.from({ length: whole(flags.tokens, 8) }, (_, index) => `token${index} `);
+/** What goes on at POST /double/go. */
+const held: (() => void)[] = [];
 let isLoaded = false;
 /** What its health says is wrong. */
 let illness: string | undefined;
@@ -169,6 +180,10 @@ function onPost(path: string, body: Buffer, response: ServerResponse): void {
     illness = body.toString();
     return json(response, 200, encode({}));
   }
+  if (path === "/double/go") {
+    for (const goOn of held.splice(0)) goOn();
+    return json(response, 200, encode({}));
+  }
   if (path === "/double/deafen") {
     closeSocket();
     return json(response, 200, encode({}));
@@ -226,9 +241,12 @@ function compute(path: string, body: Buffer, response: ServerResponse): void {
 function generate(shape: Shape, body: Buffer, response: ServerResponse, isLast: boolean): void {
   // A look for the two switches instead of JSON.parse: the double must not be what a benchmark measures.
   const text = body.toString("latin1");
+  if (flags["tell-model"] === true && !text.includes(`"model":"${model}"`))
+    return refuse(response, 500, `this engine has ${model}`);
   if (!/"stream"\s*:\s*true/.test(text)) {
     if (isLast) crash();
     const said = flags.garbage === true ? Buffer.from("\u0000<not json") : shape.whole;
+    if (flags.hold === true) return void held.push(() => answer(response, said));
     if (tokenMs === 0) return answer(response, said);
     const timer = setTimeout(() => answer(response, said), tokenMs * words.length);
     response.once("close", () => clearTimeout(timer));
@@ -240,6 +258,10 @@ function generate(shape: Shape, body: Buffer, response: ServerResponse, isLast: 
   // The client has a part of the answer when the engine dies.
   const [first = done] = events;
   if (isLast) return void response.write(first, crash);
+  if (flags.hold === true) {
+    response.write(Buffer.concat(events.slice(0, 2)));
+    return void held.push(() => response.end(Buffer.concat(events.slice(2))));
+  }
   if (tokenMs === 0) return void response.end(Buffer.concat(events));
   let next = 0;
   const began = performance.now();
@@ -312,6 +334,7 @@ if (flags.idle === true) {
 } else {
   const isCrashTold = crashAfterRequests > 0 || flags["crash-after-ms"] !== undefined;
   if (flags["exit-code"] !== undefined && !isCrashTold) crash();
+  if (flags["fail-model"] === model) process.exit(3);
   if (flags["fork-child"] === true || flags["fork-session"] === true) {
     const stubborn = flags["ignore-term"] === true ? ["--ignore-term"] : [];
     spawn(process.execPath, [import.meta.filename, "--idle", ...stubborn], {

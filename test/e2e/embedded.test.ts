@@ -115,69 +115,6 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     assert.equal(response.status, 200);
   });
 
-  await t.test("a broken edit keeps the last good spec serving and names the place", async () => {
-    await writeFile(join(berth.configDir, "slots/primary.toml"), 'enabled = true\n[model]\ndefalt = "tiny"\n');
-    const slot = await until("the slot is stalled", async () => {
-      const found = await berth.slot("primary");
-      const conditions = Array.isArray(found["conditions"]) ? found["conditions"].filter(isRecord) : [];
-      return conditions.find(({ type }) => type === "Stalled");
-    });
-    assert.equal(slot["reason"], "InvalidSpec");
-    assert.match(String(slot["message"]), /primary\.toml:3:1: model\.defalt: unknown key; did you mean default\?/);
-    const response = await post(berth, "/v1/chat/completions", {
-      model: "primary",
-      messages: [{ role: "user", content: "x" }],
-      max_tokens: 1,
-    });
-    assert.equal(response.status, 200);
-    await writeFile(join(berth.configDir, "slots/primary.toml"), 'enabled = true\n[model]\ndefault = "tiny"\n');
-    await until("the mended edit is observed", async () => (await berth.slot("primary"))["generation"] === 3);
-  });
-
-  await t.test("an engine killed with SIGKILL is not ready any more and loads again", async () => {
-    const pid = pidOf(await berth.slot("primary"));
-    const killedAt = Date.now();
-    process.kill(pid, "SIGKILL");
-    const slot = await until("another is ready", async () => {
-      const found = await berth.slot("primary");
-      return ["ready", "idle"].includes(String(found["state"])) && pidOf(found) !== pid ? found : undefined;
-    });
-    // By its history: that it was not ready may be over before one looks.
-    const moves = transitionSchema
-      .array()
-      .parse(slot["transitions"])
-      .filter(({ at }) => Date.parse(at) >= killedAt);
-    assert.deepEqual(
-      [...moves.slice(0, 2), ...moves.slice(-1)].map(({ to }) => to),
-      ["error", "starting", "ready"],
-    );
-    // The operator reconciles every slot once a minute: an event came before.
-    assert.ok(Date.parse(moves[0]?.at ?? "") - killedAt < 30_000);
-    assert.equal(slot["restarts"], 1);
-    assert.ok(isRecord(slot["last_error"]));
-    assert.equal(slot["last_error"]["reason"], "Signalled");
-    assert.match(String(slot["last_error"]["message"]), /SIGKILL/);
-  });
-
-  await t.test("unknown models are refused with similar names", async () => {
-    const response = await post(berth, "/v1/chat/completions", { model: "primry", messages: [] });
-    assert.equal(response.status, 404);
-    const { error } = await envelopeOf(response);
-    const names = /^no slot, model or upstream is called "primry"; did you mean primary\? known are primary, .*embed/;
-    assert.match(error.message, names);
-    assert.deepEqual(
-      { ...error, message: "" },
-      {
-        code: "model.not_found",
-        message: "",
-        type: "invalid_request_error",
-        openai_code: "model_not_found",
-        param: "model",
-        details: { suggestions: ["primary"] },
-      },
-    );
-  });
-
   await t.test("a removed manifest drains and deletes its slot after a second listing agrees", async () => {
     const pid = pidOf(await berth.slot("embed"));
     await rm(join(berth.configDir, "slots/embed.yaml"));
@@ -230,37 +167,6 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     assert.match(gateway, /berth_requests_total\{route="\/v1\/chat\/completions",slot="primary",code="200"\} \d/);
     assert.match(gateway, /berth_slot_state\{slot="primary",state="(ready|idle|serving)"\} 1/);
     const operator = await (await fetch(`${berth.operatorUrl}/metrics`)).text();
-    const counted = operator.split("\n").filter((line) => /^berth_slot_(restarts|transitions)/.test(line));
-    assert.match(counted.join("\n"), /berth_slot_restarts_total\{slot="primary",reason="\w+"\} 1/);
-    assert.match(counted.join("\n"), /berth_slot_transitions_total\{slot="primary",to="error"\} 1/);
+    assert.match(operator, /^berth_slot_transitions_total\{slot="primary",to="ready"\} 1$/m);
   });
-
-  await t.test("Ctrl-C ends everything within ten seconds", async () => {
-    const pid = pidOf(await berth.slot("primary"));
-    const began = performance.now();
-    const idle = idleProcessMs();
-    assert.equal(await berth.stop("SIGINT"), 0);
-    // An engine has thirty seconds to stop, unless a quick stop is asked for.
-    const tookMs = performance.now() - began;
-    assert.ok(tookMs < 25_000 + 10 * (await idle), `${tookMs} ms`);
-    assert.equal(startTimeOf(pid), undefined);
-  });
-});
-
-test("an operator that ends leaves its engines to the next operator, which restarts none", async () => {
-  await using berth = await startBerth({ args: ["operator"], prepare: withModels });
-  const { readPublished } = await import("../support/published.ts");
-  const ready = await until("primary is published ready", async () => {
-    const slot = await readPublished(berth.stateDir, "primary");
-    return slot?.status.state === "ready" ? slot : undefined;
-  });
-  const [process] = ready.status.processes;
-  assert.ok(process?.pid !== undefined);
-  assert.equal(await berth.stop("SIGTERM"), 0);
-  assert.notEqual(startTimeOf(process.pid), undefined, "the engine outlives its operator");
-  const second = run(command, ["down"], { env: berth.env });
-  const { stdout } = await second;
-  assert.equal(stdout, "stopped primary\n");
-  assert.equal(startTimeOf(process.pid), undefined);
-  assert.equal((await readPublished(berth.stateDir, "primary"))?.status.state, "offline");
 });

@@ -24,7 +24,11 @@ interface Ended {
  * once the targets of `stopAt` hang and are said to have begun. Resolves when no process of it is left that could still
  * write.
  */
-async function run(lines: Readonly<Record<string, string>>, stopAt: readonly string[] = []): Promise<Ended> {
+async function run(
+  lines: Readonly<Record<string, string>>,
+  stopAt: readonly string[] = [],
+  more: readonly string[] = [],
+): Promise<Ended> {
   await using directory = await tempDir();
   const { path } = directory;
   for (const each of [".ci", "bin", "begun"]) await mkdir(join(path, each));
@@ -33,7 +37,7 @@ async function run(lines: Readonly<Record<string, string>>, stopAt: readonly str
   const make = `#!/bin/bash\n>begun/$1\ncase $1 in\n${cases.join("\n")}\n*) echo "ran $1" ;;\nesac\n`;
   await writeFile(join(path, "bin/make"), make, { mode: 0o755 });
   const env = { PATH: `${join(path, "bin")}:${process.env["PATH"]}`, TMPDIR: path };
-  const child = spawn(join(path, ".ci/run"), [], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(join(path, ".ci/run"), more, { env, stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding("utf8").on("data", (chunk: string) => void (text += chunk));
@@ -77,28 +81,26 @@ const nothingLeft = [".ci", "begun", "bin"];
 
 describe(".ci/run", () => {
   it("runs two targets at once and then the next ones, and prints what each has printed at its end", async () => {
-    const { code, text, left } = await run({
-      test: `${after("test-k8s")}; echo here`,
-      "test-k8s": after("test-docker"),
-    });
+    const lines = { "test-k8s": `${after("test-docker")}; echo here`, "test-docker": after("test-browser") };
+    const { code, text, left } = await run(lines, [], ["test-soak"]);
     assert.equal(code, 0, text);
     assert.match(text, /^=== make setup\nran setup\n=== make setup: N s\n=== make verify\n/);
-    // A build beside suites would lengthen what they measure.
-    assert.match(text, /ran kube\n(?:.*\n)*ran llama-server\n(?:.*\n)*=== make test begins\n/);
-    assert.match(text, /\n=== make test begins\n=== make test-k8s begins\n=== make test\nhere\n=== make test: N s\n/);
-    assert.match(text, /\n=== make test-docker begins\n(?:.*\n)*=== make test-k8s\n=== make test-k8s: N s\n/);
+    assert.match(text, /\n=== make test-k8s begins\n=== make test-docker begins\n=== make test-k8s\nhere\n/);
+    assert.match(text, /\n=== make test-browser begins\n(?:.*\n)*=== make test-docker\n=== make test-docker: N s\n/);
     assert.match(text, /\n=== all passed after N s\n$/);
     const named = (pattern: RegExp): readonly string[] => [...text.matchAll(pattern)].map(([, target = ""]) => target);
     const ran = named(/^=== make ([\w-]+)$/gm);
     assert.equal(new Set(ran).size, ran.length);
-    assert.deepEqual(named(/^=== make ([\w-]+) begins$/gm).toSorted(), ran.slice(4).toSorted());
+    const begun = named(/^=== make ([\w-]+) begins$/gm);
+    assert.deepEqual(begun.toSorted(), ran.slice(4).toSorted());
+    for (const each of ["test", "test-system", "test-soak"]) assert.ok(begun.includes(each), each);
     assert.deepEqual(left.toSorted(), nothingLeft);
   });
 
   it("ends the other target where one fails, and prints what failed last", async () => {
     for (const [failing, other] of [
-      ["test", "test-k8s"],
-      ["test-k8s", "test"],
+      ["test-docker", "test-k8s"],
+      ["test-k8s", "test-docker"],
     ] as const) {
       const fails = `${hanging(other)}; echo not ok; exit 3`;
       const { code, text, left, alive } = await run({ [failing]: fails, [other]: hang });
@@ -115,14 +117,14 @@ describe(".ci/run", () => {
     const { code, text } = await run({ verify: "exit 1" });
     assert.equal(code, 1);
     assert.match(text, /=== make verify failed\n$/);
-    assert.doesNotMatch(text, /=== make test/);
+    assert.doesNotMatch(text, /=== make test-/);
   });
 
   it("ends both targets at Ctrl-C, and prints what they have printed so far", async () => {
-    const { code, text, left, alive } = await run({ test: hang, "test-k8s": hang }, ["test", "test-k8s"]);
+    const { code, text, left, alive } = await run({ "test-docker": hang, "test-k8s": hang }, ["test-docker", "test-k8s"]);
     assert.equal(code, 130);
     assert.deepEqual(alive, []);
-    for (const target of ["test", "test-k8s"])
+    for (const target of ["test-docker", "test-k8s"])
       assert.ok(text.includes(`\n=== make ${target}\nso far\n=== make ${target} was ended\n`), text);
     assert.deepEqual(left.toSorted(), nothingLeft);
   });

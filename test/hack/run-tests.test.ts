@@ -2,105 +2,116 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { it } from "node:test";
+import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { tempDir } from "../support/temp-dir.ts";
 
 const program = fileURLToPath(new URL("../support/run.ts", import.meta.url));
 
 interface RunOptions {
+  readonly options?: readonly string[];
   readonly folder?: string;
-  /** Stops the run as Ctrl-C does, once its output has this text. */
-  readonly stopAt?: string;
   /** How long a run may stand still after a failure. */
   readonly stallMs?: number;
 }
 
-/** Runs planted files of `test/api`, which share a process, as `make test` runs its own. */
+/** Runs planted files, by name and text, as `make test` runs its own. */
 async function run(
   planted: Readonly<Record<string, string>>,
-  options: readonly string[] = [],
-  { folder: named = "test/api/", stopAt, stallMs = 300_000 }: RunOptions = {},
+  { options = [], folder: named = "test/api/", stallMs = 300_000 }: RunOptions = {},
 ): Promise<{ code: unknown; text: string }> {
   await using directory = await tempDir();
   const folder = join(directory.path, "test/api");
   await mkdir(folder, { recursive: true });
-  for (const [name, body] of Object.entries(planted))
-    await writeFile(join(folder, `${name}.test.mjs`), `import { it } from "node:test";\nit("${name}", ${body});\n`);
+  for (const [name, text] of Object.entries(planted))
+    await writeFile(join(folder, `${name}.test.mjs`), `import { before, describe, it } from "node:test";\n${text}\n`);
+  // This variable marks a process of a run, and would keep it from starting another run.
   const { NODE_TEST_CONTEXT: _context, ...env } = process.env;
   const args = ["--disable-warning=ExperimentalWarning", program, ...options, named];
-  return await new Promise((resolve) => {
-    const child = execFile(
+  return await new Promise((resolve) =>
+    execFile(
       process.execPath,
       args,
       { cwd: directory.path, env: { ...env, BERTH_TEST_STALL_MS: String(stallMs) } },
       (error, stdout, stderr) => resolve({ code: error?.code ?? 0, text: stdout + stderr }),
-    );
-    let text = "";
-    child.stdout?.on("data", (chunk: string) => {
-      const before = text;
-      text += chunk;
-      if (stopAt !== undefined && text.includes(stopAt) && !before.includes(stopAt)) child.kill("SIGINT");
-    });
-  });
+    ),
+  );
 }
 
-const pid = '() => console.log("process", process.pid)';
+const pid = (name: string): string => `it("${name}", () => console.log("process", process.pid));`;
+const forEver = "setInterval(() => undefined, 1000);";
 
-it("runs files of a folder that shares in one process", async () => {
-  const { code, text } = await run({ one: pid, two: pid });
-  assert.equal(code, 0);
+it("runs the files of a folder in one process, and one called process.test in its own", async () => {
+  const { code, text } = await run({ one: pid("one"), two: pid("two"), "odd.process": pid("odd") });
+  assert.equal(code, 0, text);
   const pids = [...text.matchAll(/^process (\d+)$/gm)].map(([, each]) => each);
-  assert.equal(pids.length, 2);
-  assert.equal(new Set(pids).size, 1);
+  assert.deepEqual([pids.length, new Set(pids).size], [3, 2]);
 });
 
-it("names the file and the test of a failure, and runs the other files of the process", async () => {
-  const { code, text } = await run({ one: "() => Promise.reject(new Error('wrong'))", two: pid });
+it("tells the slowest files and tests", async () => {
+  const wait = (name: string, ms: number): string =>
+    `it("${name}", () => new Promise((resolve) => setTimeout(resolve, ${ms})));`;
+  const { text } = await run({ quick: wait("quick", 0), slow: wait("slow", 600) });
+  const [, files = "", tests = ""] = text.split(/^slowest (?:files|tests).*\n/m);
+  assert.match(files, /^ +\d+\.\d s {2}test\/api\/slow\.test\.mjs\n +\d+\.\d s {2}test\/api\/quick\.test\.mjs\n/);
+  assert.match(tests, /^ +\d+\.\d s {2}test\/api\/slow\.test\.mjs:2 slow\n/);
+});
+
+it("names each failed test and why in its last lines, and runs the other files", async () => {
+  const failing = `
+describe("parent", () => {
+  it("bad", () => Promise.reject(new Error("wrong", { cause: new Error("nobody listens") })));
+});`;
+  const { code, text } = await run({ one: failing, two: pid("two") });
   assert.equal(code, 1);
-  assert.match(text, /^failed: test\/api\/one\.test\.mjs:2 one\n {2}wrong$/m);
   assert.match(text, /✔ two/);
-  assert.doesNotMatch(text, /runs alone now/);
+  assert.match(text, /\n\nfailed: test\/api\/one\.test\.mjs:4 bad\n {2}wrong\n {2}caused by: nobody listens\n$/);
 });
 
-it("names the test that hangs, and runs the other files of its process", async () => {
-  const hang = "() => { setInterval(() => undefined, 1000); return new Promise(() => undefined); }";
-  const { code, text } = await run({ first: pid, second: hang, third: pid }, ["--test-timeout=3000"], {
-    stallMs: 3000,
-  });
-  assert.equal(code, 1);
-  assert.match(text, /^failed: test\/api\/second\.test\.mjs:2 second\n {2}test timed out after 3000ms$/m);
-  assert.match(text, /✔ first/);
-  assert.match(text, /✔ third/);
-});
+describe("a file that ends before its tests is a failure", () => {
+  const ends: readonly (readonly [what: string, body: string])[] = [
+    ["exits", "process.exit(3)"],
+    ["exits with success", "process.exit(0)"],
+    ["is killed", 'process.kill(process.pid, "SIGKILL")'],
+  ];
+  for (const [what, body] of ends)
+    it(`where it ${what}`, async () => {
+      const { code, text } = await run({ first: pid("first"), second: `it("second", () => ${body});` });
+      assert.equal(code, 1);
+      assert.match(text, /^failed: .*test-api-1\.test\.mjs/m);
+    });
 
-/** The scan must not see what they do: it would give such a file a process of its own. */
-const ends: readonly (readonly [what: string, body: string])[] = [
-  ["that exits", "() => process['exit'](3)"],
-  ["that exits with success", "() => process['exit'](0)"],
-  ["that is killed", "() => process['kill'](process.pid, 'SIGKILL')"],
-  ["that cannot be loaded", '() => undefined); import "./missing.mjs"; it("never", () => undefined'],
-];
-for (const [what, body] of ends)
-  it(`runs the files of a process again, each alone, after the end of one ${what}`, async () => {
-    const { code, text } = await run({ first: pid, second: body, third: pid }, ["--test-timeout=3000"]);
+  it("where it cannot be loaded", async () => {
+    const { code, text } = await run({ "first.process": 'import "./missing.mjs";' });
     assert.equal(code, 1);
-    const [, again = ""] = text.split(/^not all tests of api have run; each of its files runs alone now$/m);
-    assert.match(again, /✔ first/);
-    assert.match(again, /✔ third/);
-    if (!what.includes("success")) assert.match(again, /^failed: .*second\.test\.mjs:/m);
+    assert.match(text, /^failed: test\/api\/first\.process\.test\.mjs/m);
+  });
+});
+
+describe("a run whose file goes on is ended, and names what failed,", () => {
+  it("after a test that has timed out", async () => {
+    const hangs = `${forEver}\nit("hangs", () => new Promise(() => undefined));`;
+    const { code, text } = await run({ hangs }, { options: ["--test-timeout=500"], stallMs: 500 });
+    assert.equal(code, 1);
+    assert.match(text, /^failed: test\/api\/hangs\.test\.mjs:3 hangs\n {2}test timed out after 500ms$/m);
   });
 
-it("begins no second run where a person stops the first", async () => {
-  const hang =
-    "() => { console.log('it runs'); setInterval(() => undefined, 1000); return new Promise(() => undefined); }";
-  const { code, text } = await run({ first: pid, second: hang }, [], { stopAt: "it runs" });
-  assert.notEqual(code, 0);
-  assert.doesNotMatch(text, /runs alone now/);
+  it("after a hook that has failed", async () => {
+    const left = `describe("site", () => {
+  before(() => {
+    ${forEver}
+    throw new Error("no site");
+  });
+  it("is there", () => undefined);
+});`;
+    const { code, text } = await run({ left }, { stallMs: 500 });
+    assert.equal(code, 1);
+    assert.match(text, /^failed: .*left\.test\.mjs:2 site\n {2}failed running before hook\n {2}caused by: no site$/m);
+  });
 });
 
 it("refuses a folder without tests, instead of running whatever else there is", async () => {
-  const { code, text } = await run({ first: pid }, [], { folder: "test/apii/" });
+  const { code, text } = await run({ first: pid("first") }, { folder: "test/apii/" });
   assert.equal(code, 2);
   assert.equal(text, "no test file in test/apii/\n");
 });
