@@ -121,7 +121,10 @@ describe(".ci/run", () => {
   });
 
   it("ends both targets at Ctrl-C, and prints what they have printed so far", async () => {
-    const { code, text, left, alive } = await run({ "test-docker": hang, "test-k8s": hang }, ["test-docker", "test-k8s"]);
+    const { code, text, left, alive } = await run({ "test-docker": hang, "test-k8s": hang }, [
+      "test-docker",
+      "test-k8s",
+    ]);
     assert.equal(code, 130);
     assert.deepEqual(alive, []);
     for (const target of ["test-docker", "test-k8s"])
