@@ -48,7 +48,7 @@ const endpoint = (slot: Record<string, unknown>): string => `http://127.0.0.1:${
 
 describe("an engine's bearer", () => {
   it("is required on the engine's own port, and known to the gateway alone", async () => {
-    await using berth = await started("coder", "own");
+    await using berth = await started("coder", "own", "fixed", "open");
     for (const name of ["coder", "own"] as const) {
       const slot = await berth.state(name, "ready", "idle");
       const bearer = await bearerOf(berth, name);
@@ -81,6 +81,12 @@ describe("an engine's bearer", () => {
       for (const text of told) assert.equal(text.includes(bearer), false, text.slice(0, 300));
     }
     assert.notEqual(await bearerOf(berth, "coder"), await bearerOf(berth, "own"));
+    // The manifest's own value where it has one, and none where that value is empty.
+    await berth.state("fixed", "ready", "idle");
+    assert.equal((await readPublished(berth.stateDir, "fixed"))?.bearers?.main, "chosen-by-a-person");
+    const open = await berth.state("open", "ready", "idle");
+    assert.deepEqual([await chat(berth.url, "open"), await chat(endpoint(open), "open")], [200, 200]);
+    assert.equal((await readPublished(berth.stateDir, "open"))?.bearers, undefined);
   });
 
   it("is kept by the next operator, and replaced at a restart of the engine", async () => {
@@ -111,14 +117,5 @@ describe("an engine's bearer", () => {
     });
     assert.deepEqual([await chat(berth.url, "coder"), await chat(endpoint(after), "coder", second)], [200, 200]);
     assert.equal(await chat(endpoint(after), "coder", first), 401);
-  });
-
-  it("is the manifest's own value where it has one, and absent where that value is empty", async () => {
-    await using berth = await started("fixed", "open");
-    await berth.state("fixed", "ready", "idle");
-    assert.equal((await readPublished(berth.stateDir, "fixed"))?.bearers?.main, "chosen-by-a-person");
-    const open = await berth.state("open", "ready", "idle");
-    assert.deepEqual([await chat(berth.url, "open"), await chat(endpoint(open), "open")], [200, 200]);
-    assert.equal((await readPublished(berth.stateDir, "open"))?.bearers, undefined);
   });
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { isRecord } from "../../src/cli/output.ts";
@@ -45,9 +45,14 @@ function condition(slot: Record<string, unknown>, type: string): string | undefi
   return found === undefined ? undefined : `${String(found["status"])}/${String(found["reason"])}`;
 }
 
-describe("a slot on a GPU, by what its engine said on an H100", () => {
-  it("reports that layers are on the host, in the API and for people", async () => {
-    await using berth = await start({ big: manifest("cuda", "part"), small: manifest("cuda", "whole") });
+it("slots on a GPU report by their engines' words where they compute, as an H100's were", async (t) => {
+  await using berth = await start({
+    big: manifest("cuda", "part"),
+    small: manifest("cuda", "whole"),
+    calm: manifest("cpu", "whole"),
+  });
+
+  await t.test("layers on the host, in the API and for people", async () => {
     const big = await berth.state("big", "ready", "idle");
     const { compute } = big;
     assert.ok(isRecord(compute));
@@ -61,24 +66,23 @@ describe("a slot on a GPU, by what its engine said on an H100", () => {
     assert.match(await logOf(berth, "small"), /"--fit","off","--cache-ram","\d+","--log-verbosity","4"/);
   });
 
-  it("is reported as out of memory, with the engine's reason, and does not load the weights again", async () => {
-    await using berth = await start({ heavy: manifest("cuda", "too-large") });
-    const heavy = await berth.state("heavy", "error");
-    assert.equal(condition(heavy, "Stalled"), "True/OutOfMemory");
-    const error = heavy["last_error"];
-    assert.match(
-      String(isRecord(error) && error["message"]),
-      /allocating 81920\.00 MiB on device 0: cudaMalloc failed: out of memory/,
-    );
-    assert.equal(heavy["next_retry_at"], null);
-    assert.equal((await logOf(berth, "heavy")).split("started with").length - 1, 1);
-  });
-
-  it('with backend = "cpu" sees no GPU, and its status says so', async () => {
-    await using berth = await start({ calm: manifest("cpu", "whole") });
+  await t.test('backend = "cpu": the engine sees no GPU', async () => {
     const calm = await berth.state("calm", "ready", "idle");
     assert.match(await logOf(berth, "calm"), /"gpus":""/);
     assert.deepEqual(calm["compute"], { devices: [], layers_offloaded: 0, layers_total: 33, buffers: [] });
     assert.deepEqual([calm["backend"], condition(calm, "Degraded")], ["cpu", undefined]);
   });
+});
+
+it("a slot that needs more memory than its GPU has says so by the engine's reason, and does not load its weights again", async () => {
+  await using berth = await start({ heavy: manifest("cuda", "too-large") });
+  const heavy = await berth.state("heavy", "error");
+  assert.equal(condition(heavy, "Stalled"), "True/OutOfMemory");
+  const error = heavy["last_error"];
+  assert.match(
+    String(isRecord(error) && error["message"]),
+    /allocating 81920\.00 MiB on device 0: cudaMalloc failed: out of memory/,
+  );
+  assert.equal(heavy["next_retry_at"], null);
+  assert.equal((await logOf(berth, "heavy")).split("started with").length - 1, 1);
 });
