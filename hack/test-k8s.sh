@@ -52,12 +52,10 @@ all=$(find test/k8s -name '*.test.ts' | sort)
 on_plane=$(using sharedPlane)
 on_node=$(using sharedCluster)
 own_node=$(using startCluster)
-quiet=test/k8s/many-pods.test.ts
 others=$(echo "$all" | grep -vxF "$on_plane
 $on_node
-$own_node
-$quiet") || fail "no file of test/k8s is left for the run without what is shared"
-listed=$(printf '%s\n' "$on_plane" "$on_node" "$own_node" "$quiet" "$others" | sort)
+$own_node") || fail "no file of test/k8s is left for the run without what is shared"
+listed=$(printf '%s\n' "$on_plane" "$on_node" "$own_node" "$others" | sort)
 [ "$listed" = "$all" ] || fail "these files would run twice, or not at all:
 $(printf '%s\n' "$listed" "$all" | sort | uniq -c | awk '$1 != 2 { print $2 }')"
 
@@ -71,7 +69,7 @@ step() {
 }
 
 # Two lanes, since most tests wait: for a Lease, for an outage, for Pods. In one run the files that need a node, which is
-# one; in the other those that need an API server. Last, alone, the one whose limit is milliseconds.
+# one; in the other those that need an API server.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # shellcheck disable=SC2086
@@ -94,4 +92,3 @@ wait "$on_nodes" || {
   fail "tests failed that need a node"
 }
 cat "$log"
-$test $quiet
