@@ -256,7 +256,6 @@ describe("the dashboard under load", () => {
     t.diagnostic(
       `1000 slots: drawn after ${drawnMs.toFixed(0)} ms, searched after ${usedMs.toFixed(0)} ms, longest task ${Math.max(0, ...longTasks).toFixed(0)} ms`,
     );
-    assert.ok(drawnMs < 30_000, `${drawnMs} ms`);
     const rows = page.getByRole("table", { name: "Slots" }).getByRole("row");
     assert.equal(await rows.count(), 101);
     const change = async (count: number, round: string): Promise<void> => {

@@ -5,12 +5,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
-import { transitionSchema } from "../../src/api/status.ts";
 import { isRecord } from "../../src/cli/output.ts";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { command, startBerth, type RunningBerth } from "../support/berth.ts";
-import { envelopeOf } from "../support/envelope.ts";
-import { idleProcessMs } from "../support/pace.ts";
 import { until } from "../support/until.ts";
 
 const run = promisify(execFile);

@@ -187,15 +187,11 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
         "jsonpath={range .items[*]}{.metadata.name}{.metadata.finalizers}{end}",
       );
     assert.match(await finalizers(), /own\["berth\.dev\/engine"\]/);
-    const began = performance.now();
     // The Job goes with its success.
     const end = new AbortController();
     const watching = watchLog(kubectl, end.signal);
     await helm(cluster, ["uninstall", "berth", "-n", namespace, "--wait", limit]).finally(() => end.abort());
-    const tookMs = performance.now() - began;
     const said = await watching;
-    // Promised by default, where Helm gives up after five minutes.
-    assert.ok(tookMs < 240_000, `${tookMs} ms:\n${said}`);
     // The effects of the Job are checked below in any case.
     if (said !== "")
       assert.match(said, /^slot primary: being deleted\ndeployment berth-operator: scaled to 0\nslot own: released\n/);

