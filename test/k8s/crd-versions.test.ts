@@ -1,29 +1,21 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { crd } from "../../hack/generate/crd.ts";
 import { resources } from "../../hack/generate/resources.ts";
 import { apiVersion, type Kind } from "../../src/api/names.ts";
-import { completeSlot, slotSpecSchema } from "../../src/api/slot.ts";
 import type { ApiClient } from "../../src/lib/kubernetes/client.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { ObjectSource } from "../../src/store/kubernetes/source.ts";
-import { published } from "../store/published-slot.ts";
-import { storesOf, type StoresOfNamespace } from "../support/kube/cluster-store.ts";
+import { storesOf } from "../support/kube/cluster-store.ts";
 import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
 import { installKinds, waitForKinds } from "../support/kube/crds.ts";
 import { until } from "../support/until.ts";
 
-const fixtures = fileURLToPath(new URL("../fixtures", import.meta.url));
-/** CRDs and published slots of the same earlier version. */
-const earlier = { crds: join(fixtures, "crds-a80e358"), slots: join(fixtures, "published-a80e358", "slots") };
-
 let plane: ControlPlane;
 before(async () => {
   plane = await startControlPlane();
+  await installKinds(plane);
 });
 after(() => plane[Symbol.asyncDispose]());
 
@@ -41,98 +33,6 @@ async function sourceOf(client: ApiClient): Promise<ObjectSource> {
     { client, before: () => undefined, onError: (error) => console.error(error) },
     () => undefined,
   );
-}
-
-function namesIn(directory: string): readonly string[] {
-  return readdirSync(directory).map((file) => file.replace(/\.json$/, ""));
-}
-
-function earlierSlot(name: string): Readonly<Record<string, unknown>> {
-  const value: unknown = JSON.parse(readFileSync(join(earlier.slots, `${name}.json`), "utf8"));
-  assert.ok(isRecord(value));
-  return value;
-}
-
-describe("an upgrade of the CRDs", () => {
-  let stores: StoresOfNamespace;
-  let client: ApiClient;
-  const names = namesIn(earlier.slots);
-  before(async () => {
-    await plane.kubectl(["apply", "--server-side", "-f", earlier.crds]);
-    await plane.kubectl(["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
-    stores = await storesOf(plane.kubeconfig, await plane.namespace());
-    client = await stores.client();
-    for (const name of names) {
-      const { spec, status } = earlierSlot(name);
-      await apply(client, "Slot", name, spec);
-      const path = `/apis/${apiVersion}/namespaces/${stores.namespace}/slots/${name}/status`;
-      const body = { apiVersion, kind: "Slot", metadata: { name }, status };
-      // An empty map of a status was refused by these CRDs when it was applied.
-      const query = { fieldManager: "berth" };
-      await client.request("PATCH", path, { query, body, contentType: "application/merge-patch+json" });
-    }
-    await apply(client, "Model", "tiny", { source: "file:///models/tiny.gguf" });
-    await apply(client, "Upstream", "cloud", { baseUrl: "https://api.example.com/v1", models: [{ ref: "m" }] });
-    await installKinds(plane);
-  });
-  after(async () => {
-    client[Symbol.dispose]();
-    await stores[Symbol.asyncDispose]();
-  });
-
-  it("leaves what the earlier version's CRDs took readable, with the same meaning", async () => {
-    await using source = await sourceOf(client);
-    const found = source.list("Slot");
-    assert.deepEqual(
-      found.map(({ name }) => name),
-      names.toSorted(),
-    );
-    for (const { name, spec, diagnostics } of found) {
-      assert.deepEqual([name, diagnostics], [name, []]);
-      assert.deepEqual(spec, completeSlot(name, slotSpecSchema.parse(earlierSlot(name)["spec"])));
-    }
-    for (const kind of ["Model", "Upstream"] as const)
-      assert.deepEqual(
-        source.list(kind).map(({ diagnostics }) => diagnostics),
-        [[]],
-      );
-    const status = await plane.kubectl(["get", "-n", stores.namespace, "slots.berth.dev/primary", "-o", "json"]);
-    const value: unknown = JSON.parse(status);
-    assert.ok(isRecord(value) && isRecord(value["status"]));
-    const { state, processes } = value["status"];
-    assert.equal(state, "ready");
-    assert.deepEqual(processes, [{ ordinal: 0, host: "127.0.0.1", ...processOf("primary") }]);
-  });
-
-  it("lets the operator publish over the earlier status, and a person apply the same manifest again", async () => {
-    const store = stores.open();
-    const quiet = {
-      onWarning: (line: string) => assert.fail(line),
-      onUnknown: () => undefined,
-      onLost: () => undefined,
-    };
-    await using lease = await store.lead(quiet);
-    const leader = await store.forLeader(lease, quiet);
-    for (const name of names) {
-      await leader.publisher.writeSlot(published(name));
-      await apply(client, "Slot", name, earlierSlot(name)["spec"]);
-    }
-    const shown = await plane.kubectl(["get", "-n", stores.namespace, "slots.berth.dev", "-o", "json"]);
-    const list: unknown = JSON.parse(shown);
-    assert.ok(isRecord(list) && Array.isArray(list["items"]));
-    for (const item of list["items"]) {
-      assert.ok(isRecord(item) && isRecord(item["status"]));
-      assert.deepEqual([item["status"]["state"], item["status"]["processes"]], ["offline", []]);
-    }
-  });
-});
-
-function processOf(name: string): object {
-  const { status } = earlierSlot(name);
-  assert.ok(isRecord(status) && Array.isArray(status["processes"]));
-  const [first]: readonly unknown[] = status["processes"];
-  assert.ok(isRecord(first));
-  return first;
 }
 
 describe("CRDs of a later version", () => {
