@@ -184,8 +184,7 @@ export class Maps implements AsyncDisposable {
 
   /**
    * The length of the longest plain text that the object takes as this document, beside its other entries. A longer text
-   * is compressed, and no other: gateways of earlier versions do not know the compressed entry. They then have no such
-   * document (without the registry no model and no provider), so they must be updated before the operator is.
+   * is compressed, and no other: people read the entries with kubectl.
    */
   #roomBytes(object: string, name: string): number {
     const own = removed(name);
@@ -222,9 +221,6 @@ function refreshed<T>(
     const ending = [suffix, compressedSuffix].find((each) => key.endsWith(each));
     if (ending === undefined) continue;
     const name = key.slice(0, -ending.length);
-    // Every write removes the other entry, but those of a version that does not know the compressed one: where both are
-    // there, the plain one is newer.
-    if (ending === compressedSuffix && present[`${name}${suffix}`] !== undefined) continue;
     const known = entries.get(name);
     if (known?.text === text) continue;
     const json = ending === suffix ? text : decompressed(text);

@@ -77,33 +77,6 @@ it("a document of megabytes fits an object, is read whole, and is plain text aga
   for (const { maps } of [writer, reader]) await maps[Symbol.asyncDispose]();
 });
 
-it("a plain entry beside a compressed one is newer: a writer of an earlier version has left the other there", async () => {
-  const api = new ApiDouble();
-  await using stack = new AsyncDisposableStack();
-  const follower = await open(api);
-  stack.use(follower.maps);
-  await follower.documents.put("registry", modelsOf(5000), { isLasting: true });
-  await until("the compressed document is read", () => follower.documents.get("registry")?.length === 5000);
-  const [older, other] = [modelsOf(3), modelsOf(1)];
-  // As an operator of an earlier version, after a rollback: it knows nothing of the other entry. An API server sorts names.
-  const write = (name: string, models: readonly Model[]): void => {
-    const entries = Object.entries({ ...entriesOf(api), [name]: JSON.stringify(models) });
-    api.put(map, { ...api.get(map), data: Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1))) });
-  };
-  write("registry.json", older);
-  assert.deepEqual(Object.keys(entriesOf(api)), ["registry.json", "registry.json.gz"]);
-  await until("the plain document is read", () => follower.documents.get("registry")?.length === 3, 10_000);
-  const newcomer = await open(api);
-  stack.use(newcomer.maps);
-  assert.deepEqual(newcomer.documents.get("registry"), older);
-  write("other.json", other);
-  await until("the other document is read", () => newcomer.documents.get("other")?.length === 1);
-  assert.deepEqual(newcomer.documents.get("registry"), older);
-  assert.deepEqual(newcomer.reports, [["other"]]);
-  await newcomer.documents.put("registry", older, { isLasting: true });
-  assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json"]);
-});
-
 it("a document is compressed only where the object has no room for it beside the other entries", async () => {
   const api = new ApiDouble();
   await using stack = new AsyncDisposableStack();
