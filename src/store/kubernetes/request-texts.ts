@@ -3,7 +3,6 @@ import { requestKinds, slotRequestSchema, type RequestKind, type SlotRequest } f
 import { sha256 } from "../../lib/canonical.ts";
 import type { KubeObject } from "../../lib/kubernetes/object.ts";
 import { parseJson } from "../../lib/json.ts";
-import { isRecord } from "../../lib/record.ts";
 import { judgeSpec } from "../judged-spec.ts";
 import { acceptedPrefix, objectName, requestPrefix } from "./names.ts";
 
@@ -87,12 +86,8 @@ export function staleIn(object: KubeObject, kind: RequestKind): boolean {
 }
 
 function isAccepted(object: KubeObject, kind: RequestKind, token: string): boolean {
-  const { meta, value } = object;
-  const accepted = meta.annotations[acceptedOf(kind)];
-  if (accepted === token || read(object, kind, accepted)?.token === token) return true;
-  // An earlier version wrote down nothing else.
-  const { status } = value;
-  return isRecord(status) && isRecord(status["handledRequests"]) && status["handledRequests"][kind] === token;
+  const accepted = object.meta.annotations[acceptedOf(kind)];
+  return accepted === token || read(object, kind, accepted)?.token === token;
 }
 
 /** Of a person's text: the same text of the same object acts once. Undefined without one. */

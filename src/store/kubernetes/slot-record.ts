@@ -35,8 +35,8 @@ export function isHidden(object: KubeObject): boolean {
 /** Of a Slot's object what its operator reads after it has taken over: its own memory has the rest of the status. */
 export function withoutState({ status, ...rest }: KubeObject["value"]): KubeObject["value"] {
   if (!isRecord(status)) return rest;
-  const { handledRequests, state, record } = status;
-  return { ...rest, status: { handledRequests, ...(typeof record === "string" ? { record: "" } : { state }) } };
+  const { state, record } = status;
+  return { ...rest, status: typeof record === "string" ? { record: "" } : { state } };
 }
 
 /**

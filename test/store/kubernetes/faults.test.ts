@@ -244,7 +244,7 @@ describe("the operator's writer of states", () => {
     );
     source.forgetStates();
     const kept = (): unknown => source.object("Slot", "a")?.value["status"];
-    assert.deepEqual(Object.keys(kept() ?? {}), ["handledRequests", "record"]);
+    assert.deepEqual(Object.keys(kept() ?? {}), ["record"]);
     await until("every watch is open", () => source.isCurrent);
     await publisher.writeSlot(published("a", 8));
     assert.deepEqual(publisher.missingSlots(["a"]), []);

@@ -92,22 +92,6 @@ it("a person's restart, load or unload that is over acts no more, also where the
   assert.deepEqual(next.kinds(), ["load"]);
 });
 
-it("a text that an operator of an earlier version has handled acts no more", async () => {
-  using api = new ApiDouble();
-  annotate(api, { "berth.dev/restart": "1" });
-  let token = "";
-  {
-    await using first = await operator(api);
-    await until("it is accepted", () => first.kinds().length === 1);
-    token = first.requests.list("a")[0]?.token ?? "";
-  }
-  annotate(api, { "berth.dev/accepted-restart": undefined, "berth.dev/unload": "1" });
-  api.put(path, { ...api.get(path), status: { handledRequests: { restart: token } } });
-  await using next = await operator(api);
-  await until("the other text is accepted", () => next.kinds().length > 0);
-  assert.deepEqual(next.kinds(), ["unload"]);
-});
-
 it("a swap for a generation that the object has left is not obeyed, and is said with both numbers", async () => {
   using api = new ApiDouble();
   const generation = (number: number): void => {
