@@ -41,8 +41,6 @@ export const usualLock: LockOptions = { beatMs: 1000, staleAfterMs: 5000 };
 
 /** The number of missed touches before a lock is expired. */
 const missedBeats = 3;
-/** The interval of versions whose locks do not state it. */
-const earlierBeatMs = 1500;
 
 /** How long a holder trusts its last check of the lock. */
 export const trustMs = 250;
@@ -154,9 +152,8 @@ export function lockSight(path: string): LockSight | undefined {
     if (holder === undefined || (!isForeign(holder) && !isAlive(holder))) {
       return { text, touchedMs: mtimeMs, pid: undefined, leaseMs: undefined };
     }
-    // An earlier version never checks its lock before it acts: while its process lives, no other may act.
-    const beatMs = holder.beatMs ?? (isForeign(holder) ? earlierBeatMs : undefined);
-    return { text, touchedMs: mtimeMs, pid: holder.pid, leaseMs: beatMs && beatMs * missedBeats };
+    const { pid, beatMs } = holder;
+    return { text, touchedMs: mtimeMs, pid, leaseMs: beatMs && beatMs * missedBeats };
   } catch (error) {
     if (errorCode(error) === "ENOENT") return undefined;
     throw error;

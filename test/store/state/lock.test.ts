@@ -180,14 +180,6 @@ describe("a lock", () => {
     await assert.rejects(acquireLock(path), LockHeld);
   });
 
-  it("of an earlier version, which checks nothing before it acts, does not expire while its process lives", async () => {
-    await using dir = await tempDir();
-    const path = join(dir.path, "operator.lock");
-    await writeFile(path, JSON.stringify(own));
-    const { pid, leaseMs } = lockSight(path) ?? {};
-    assert.deepEqual([pid, leaseMs], [process.pid, undefined]);
-  });
-
   it("leaves nothing behind where it cannot be written", async () => {
     await using dir = await tempDir();
     const module = new URL("../../../src/store/state/lock.ts", import.meta.url).href;
