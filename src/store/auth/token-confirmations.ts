@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
-import { readdir, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { authModeSchema, tokenRecordSchema } from "../../api/token.ts";
+import { authModeSchema } from "../../api/token.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { parseJson } from "../../lib/json.ts";
-import { readText, readTextOrNothing } from "../../lib/read-text.ts";
+import { readText } from "../../lib/read-text.ts";
 import { privateDirectory } from "../state/state-owner.ts";
 
 /**
@@ -47,15 +47,9 @@ export async function lastAuthMode(stateDir: string): Promise<boolean | undefine
   return text === undefined ? undefined : (authModeSchema.safeParse(parseJson(text)).data?.is_enabled ?? false);
 }
 
-/**
- * Records whether a gateway starts with authentication on or off, for commands that create tokens later. The first
- * gateway that records it confirms the tokens of earlier versions, which recorded nothing, if any token was used after
- * they were created: authentication was on then.
- */
+/** Records whether a gateway starts with authentication on or off, for commands that create tokens later. */
 export async function noteAuthMode(stateDir: string, isEnabled: boolean): Promise<void> {
-  const before = await lastAuthMode(stateDir);
-  if (before === isEnabled) return;
-  if (isEnabled && before === undefined) await confirmUsed(stateDir);
+  if ((await lastAuthMode(stateDir)) === isEnabled) return;
   await privateDirectory(stateDir);
   const file = modeFile(stateDir);
   await writeFileAtomic(file, JSON.stringify({ schema: 1, is_enabled: isEnabled }), { fsync: true, mode: 0o600 });
@@ -63,19 +57,4 @@ export async function noteAuthMode(stateDir: string, isEnabled: boolean): Promis
 
 function modeFile(stateDir: string): string {
   return join(stateDir, "auth", "mode.json");
-}
-
-async function confirmUsed(stateDir: string): Promise<void> {
-  const confirmations = new TokenConfirmations(stateDir);
-  const read = async (...names: string[]): Promise<readonly string[]> => {
-    const directory = join(stateDir, "auth", ...names);
-    const files = await readdir(directory).catch(() => []);
-    return await Promise.all(files.map((name) => readTextOrNothing(join(directory, name))));
-  };
-  const times = (await read("used")).map((text) => Date.parse(text.trim())).filter((time) => !Number.isNaN(time));
-  const lastUse = times.reduce((latest, time) => Math.max(latest, time), -Infinity);
-  for (const text of await read("tokens")) {
-    const { data } = tokenRecordSchema.safeParse(parseJson(text));
-    if (data !== undefined && Date.parse(data.created_at) <= lastUse) await confirmations.add(data.id);
-  }
 }

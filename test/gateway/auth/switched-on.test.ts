@@ -11,7 +11,7 @@ import { codeOf, startGateway, type TestGateway } from "./gateway.ts";
 const json = { "content-type": "application/json" };
 const create = '{"label":"mallory","scope":"admin"}';
 
-/** As an earlier version has left it: no word of a confirmation. */
+/** A token without a word of a confirmation. */
 async function plant(stateDir: string, id: string, createdAt: string): Promise<string> {
   const secret = id.padEnd(43, "s");
   const record = { schema: 1, id, label: id, scope: "admin", created_at: createdAt, sha256: hash("sha256", secret) };
@@ -92,19 +92,6 @@ describe("authentication that is switched on", { concurrency: true }, () => {
     await runBerth(["token", "list", "--confirm"], on);
     assert.equal((await asks(gateway, planted)).status, 200, "all, where none is named");
     assert.equal((await runBerth(["token", "list", "--confirm"], on)).stdout, "no token waits for a confirmation\n");
-  });
-
-  it("keeps the tokens of an earlier version that had it on already", async () => {
-    await using dir = await tempDir();
-    const old = await plant(dir.path, "used2222", "2026-01-01T00:00:00.000Z");
-    const quiet = await plant(dir.path, "quiet222", "2026-01-02T00:00:00.000Z");
-    const late = await plant(dir.path, "late2222", "2026-01-04T00:00:00.000Z");
-    await mkdir(join(dir.path, "auth", "used"));
-    await writeFile(join(dir.path, "auth", "used", "used2222"), "2026-01-03T00:00:00.000Z\n");
-    await using gateway = await startGateway(environment(dir.path, true));
-    assert.equal((await asks(gateway, old)).status, 200);
-    assert.equal((await asks(gateway, quiet)).status, 200, "made before another was used: authentication was on");
-    assert.equal((await asks(gateway, late)).status, 401, "made after the last use: nobody knows how");
   });
 
   it("keeps no confirmation of a revoked token", async () => {

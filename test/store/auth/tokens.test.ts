@@ -24,17 +24,12 @@ function presented(token: string): PresentedToken {
 const wrong = "A".repeat(43);
 
 describe("token store", { concurrency: true }, () => {
-  it("confirms no token of itself where the record of the last gateway is torn", async () => {
+  it("takes a torn record of the last gateway for one that required no credentials", async () => {
     await using dir = await tempDir();
-    await using tokens = new TokenStore(dir.path);
-    await noteAuthMode(dir.path, false);
-    const { token } = await tokens.create({ label: "anybody's", scope: "admin" }, { isConfirmed: false });
-    await mkdir(join(dir.path, "auth", "used"));
-    await writeFile(join(dir.path, "auth", "used", "other"), new Date(Date.now() + 60_000).toISOString());
+    await noteAuthMode(dir.path, true);
     await writeFile(join(dir.path, "auth", "mode.json"), "");
     assert.equal(await lastAuthMode(dir.path), false);
     await noteAuthMode(dir.path, true);
-    assert.equal(tokens.verify(presented(token)), undefined);
     assert.equal(await lastAuthMode(dir.path), true);
   });
 
