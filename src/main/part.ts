@@ -17,6 +17,8 @@ export interface PartOptions {
   readonly log: { error(line: string): void; warn(line: string): void };
   /** It has never been ready, and has ended or could not be started at all. */
   readonly onFailed: () => void;
+  /** Calls the task after so many milliseconds; absent: by a timer. */
+  readonly later?: (task: () => void, ms: number) => void;
 }
 
 /**
@@ -155,7 +157,8 @@ export class Part {
   }
 
   #startIn(ms: number): void {
-    setTimeout(() => {
+    const { later = setTimeout } = this.#options;
+    later(() => {
       if (!this.#isStopping) this.start();
     }, ms);
   }

@@ -1,62 +1,56 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
-import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { it } from "node:test";
+import { publishedOperatorSchema } from "../../src/api/status.ts";
+import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { until } from "../support/until.ts";
+import { engineOf, operatorPid, startUp } from "./coder.ts";
 
-const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
+/** Its processes may write there meanwhile. */
+const removal = { recursive: true, maxRetries: 50, retryDelay: 10 };
 
-async function started(): Promise<RunningBerth> {
-  const coder = `engine = "custom"
-command = [${JSON.stringify(process.execPath)}, "--disable-warning=ExperimentalWarning", ${JSON.stringify(engine)}]
-`;
-  const berth = await startBerth({ prepare: ({ configDir }) => writeFile(join(configDir, "slots/coder.toml"), coder) });
-  await berth.state("coder", "ready", "idle");
+it("parts of the state that are deleted while berth up runs are written again, and without the whole its engine starts anew", async () => {
+  await using berth = await startUp();
   // From here on nothing but the deletion has the operator write.
   await until("its memory is told", async () => (await berth.slot("coder"))["memory"] !== null);
-  return berth;
-}
-
-async function isThere({ url }: RunningBerth): Promise<boolean> {
-  return (await fetch(`${url}/api/slots/coder`)).ok;
-}
-
-describe("state that is deleted while the operator runs", () => {
-  const deletions = { "one slot's file": "slots/coder.json", "the directory of slots": "slots" };
-  for (const [what, path] of Object.entries(deletions)) {
-    it(`is written again within seconds, and health says so (${what})`, async () => {
-      await using berth = await started();
-      const before = await berth.slot("coder");
-      await rm(join(berth.stateDir, path), { recursive: true, maxRetries: 50, retryDelay: 10 });
-      await until("the gateway misses it, or it is there again", async () => {
-        const isBack = existsSync(join(berth.stateDir, "slots/coder.json"));
-        return isBack || !(await isThere(berth));
-      });
-      await until("it is there again", () => isThere(berth));
-      const after = await berth.slot("coder");
-      assert.deepEqual([after["generation"], after["processes"]], [before["generation"], before["processes"]]);
-      await until("health tells", async () =>
-        JSON.stringify(await berth.get("/api/health/system")).includes("StateDeleted"),
-      );
-      // Only the look of each second says so.
-      await until("the log tells", () =>
-        /the state of .*coder.* was deleted while the operator runs; writing it again/.test(berth.log()),
-      );
-    });
-  }
-
-  it("is written again: models and upstreams, records of engines, demand, the name of the installation", async () => {
-    await using berth = await started();
-    const instance = await readFile(join(berth.stateDir, "instance"), "utf8");
-    for (const path of ["registry.json", "processes", "demand", "instance"])
-      // The gateway may write its demand meanwhile.
-      await rm(join(berth.stateDir, path), { recursive: true, maxRetries: 50, retryDelay: 10 });
-    for (const path of ["registry.json", "processes/coder.main.json", "demand", "instance"])
-      await until(`${path} is there again`, () => existsSync(join(berth.stateDir, path)));
-    assert.equal(await readFile(join(berth.stateDir, "instance"), "utf8"), instance);
-    assert.equal(await berth.stop("SIGINT"), 0);
+  const before = await berth.slot("coder");
+  const instance = join(berth.stateDir, "instance");
+  const name = await readFile(instance, "utf8");
+  for (const path of ["slots", "registry.json", "processes", "demand", "instance"])
+    await rm(join(berth.stateDir, path), removal);
+  for (const path of ["slots/coder.json", "registry.json", "processes/coder.main.json", "demand", "instance"])
+    await until(`${path} is there again`, () => existsSync(join(berth.stateDir, path)));
+  const after = await until("the gateway knows it again", async () => {
+    const slot = await berth.slot("coder");
+    return slot["generation"] !== undefined && slot;
   });
+  assert.deepEqual([after["generation"], after["processes"]], [before["generation"], before["processes"]]);
+  assert.equal(await readFile(instance, "utf8"), name);
+  await until("health tells", async () =>
+    JSON.stringify(await berth.get("/api/health/system")).includes("StateDeleted"),
+  );
+  // Only the look of each second says so.
+  await until("the log tells", () =>
+    /the state of .*coder.* was deleted while the operator runs; writing it again/.test(berth.log()),
+  );
+
+  const { pid } = await engineOf(berth);
+  const operator = operatorPid(berth);
+  await rename(berth.stateDir, `${berth.stateDir}-deleted`);
+  await rm(`${berth.stateDir}-deleted`, removal);
+  await until("that is told", () => /the state directory \S+ was deleted, or taken/.test(berth.log()));
+  await until("the next operator has looked", async () => {
+    const text = await readFile(join(berth.stateDir, "operator.json"), "utf8");
+    const next = publishedOperatorSchema.parse(JSON.parse(text));
+    return next.pid !== operator && next.isSettled;
+  });
+  assert.equal(await readFile(instance, "utf8"), name);
+  const next = await engineOf(berth);
+  // Without its record it is ended, and another one is started.
+  if (next.pid !== pid) await until("the earlier engine has ended", () => startTimeOf(pid) === undefined);
+  assert.equal((await fetch(`http://127.0.0.1:${next.port}/health`)).status, 200);
+  assert.equal(await berth.stop("SIGINT"), 0);
+  assert.deepEqual([startTimeOf(pid), startTimeOf(next.pid)], [undefined, undefined]);
 });

@@ -3,12 +3,12 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { startBerth } from "../support/berth.ts";
+import { packagesOf } from "../support/packages.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
+import { startUp } from "./coder.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
 
 /** They choose by settings and hold constants: no client, no list-watch, no library. */
 const light = [
@@ -46,15 +46,7 @@ it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig 
     LOADED_MODULES: loaded,
     KUBECONFIG: join(directory.path, "kubeconfig"),
   };
-  const command = [process.execPath, "--disable-warning=ExperimentalWarning", engine];
-  await using berth = await startBerth({
-    env,
-    prepare: async ({ configDir }) => {
-      const text = `engine = "custom"\ncommand = ${JSON.stringify(command)}\n`;
-      await writeFile(join(configDir, "slots", "coder.toml"), text);
-    },
-  });
-  await berth.state("coder", "ready");
+  await using berth = await startUp({ env });
   const lines = await until("operator and gateway have loaded theirs", async () => {
     const text = await readFile(loaded, "utf8");
     return text.includes("/src/operator/") && text.includes("/src/gateway/") ? text.split("\n") : undefined;
@@ -71,4 +63,10 @@ it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig 
   await berth.stop("SIGINT");
   const ends = (await readFile(loaded, "utf8")).split("\n").filter((line) => line.includes(" undici:"));
   assert.deepEqual(ends.toSorted(), ["info undici:false", "operator undici:false", "serve undici:false"]);
+});
+
+// Memory at rest: commands, settings and their schemas took three quarters of the parent's.
+it("the parent of operator and gateway loads its log, and no other package", async () => {
+  const packages = await packagesOf("src/main/supervise.ts");
+  assert.deepEqual([...packages.keys()].toSorted(), ["pino"], JSON.stringify([...packages]));
 });

@@ -1,148 +1,163 @@
 import assert from "node:assert/strict";
-import { ChildProcess, spawn, spawnSync } from "node:child_process";
+import { ChildProcess, fork, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Part } from "../../src/main/part.ts";
 import { runScarce } from "../support/out-of-files.ts";
-import { until } from "../support/until.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
-/** Is ready at once, and ends on request or when its parent is gone. */
-const program = `
-  process.on("disconnect", () => process.exit(0));
-  process.on("SIGINT", () => process.exit(0));
-  process.send("ready");`;
+const entry = fileURLToPath(new URL("../../src/main/part-entry.ts", import.meta.url));
 
-function noProcess(code: string): ChildProcess {
-  const child = new ChildProcess();
-  process.nextTick(() => child.emit("error", new Error(`spawn node ${code}`)));
+/** A DOUBLE of a process: it is ready at once or ends with a code, and obeys every signal. */
+function processDouble(endsWith?: number): ChildProcess {
+  const child = Object.assign(new ChildProcess(), {
+    pid: 1,
+    kill: (signal: NodeJS.Signals) => {
+      child.emit("exit", signal === "SIGKILL" ? null : 0, signal === "SIGKILL" ? signal : null);
+      return true;
+    },
+  });
+  process.nextTick(() =>
+    endsWith === undefined ? child.emit("message", "ready") : child.emit("exit", endsWith, null),
+  );
   return child;
 }
 
-describe("a part of `berth up`", () => {
-  const failures = {
-    "with an event": () => noProcess("EAGAIN"),
-    "by throwing": () => {
-      throw new Error("spawn ENOMEM");
+function noProcess(): ChildProcess {
+  const child = new ChildProcess();
+  process.nextTick(() => child.emit("error", new Error("spawn node EAGAIN")));
+  return child;
+}
+
+const refusals = {
+  "with an event": noProcess,
+  "by throwing": () => {
+    throw new Error("spawn ENOMEM");
+  },
+};
+
+/** A part whose processes are made by these functions, one after the other, each as soon as the last one has ended. */
+function scene(...starts: readonly (() => ChildProcess)[]) {
+  const told: string[] = [];
+  const children: ChildProcess[] = [];
+  const tell = (line: string): void => void told.push(line);
+  const part = new Part({
+    name: "operator",
+    fork: () => {
+      const child = (starts[children.length] ?? assert.fail("it is started once more"))();
+      children.push(child);
+      child.on("message", (message) => tell(String(message)));
+      return child;
     },
-  };
-  for (const [how, fail] of Object.entries(failures)) {
+    log: { error: tell, warn: tell },
+    onFailed: () => tell("failed"),
+    later: (task, ms) => {
+      tell(`after ${ms} ms`);
+      task();
+    },
+  });
+  const settled = async (): Promise<void> => await new Promise((resolve) => setImmediate(resolve));
+  return { part, told, children, settled };
+}
+
+describe("a part of `berth up`", () => {
+  for (const [how, refuse] of Object.entries(refusals))
     it(`ends everything where the system refuses a process for its first start (${how})`, async () => {
-      const lines: string[] = [];
-      const failed = Promise.withResolvers<void>();
-      const log = { error: (line: string) => void lines.push(line), warn: () => undefined };
-      const part = new Part({ name: "gateway", fork: fail, log, onFailed: failed.resolve });
+      const { part, told, settled } = scene(refuse);
       part.start();
-      await failed.promise;
-      assert.match(lines.join("\n"), /^gateway could not be started \(spawn (node EAGAIN|ENOMEM)\)$/);
-      await part.stop("interrupt");
+      await settled();
+      assert.match(told.join("\n"), /^operator could not be started \(spawn (node EAGAIN|ENOMEM)\)\nfailed$/);
     });
 
-    it(`is started again and again where the system refuses a process after it was ready (${how})`, async () => {
-      const lines: string[] = [];
-      const children: ChildProcess[] = [];
-      let shortages = 0;
-      const part = new Part({
-        name: "gateway",
-        fork: () => {
-          if (children.length === 1 && shortages < 2) {
-            shortages += 1;
-            return fail();
-          }
-          const child = spawn(process.execPath, ["--eval", program], { stdio: ["ignore", "ignore", "ignore", "ipc"] });
-          children.push(child);
-          child.once("message", () => lines.push("ready"));
-          return child;
-        },
-        log: { error: (line) => void lines.push(line), warn: (line) => void lines.push(line) },
-        onFailed: () => lines.push("failed"),
-      });
-      part.start();
-      await until("it is ready", () => lines.includes("ready"));
-      children[0]?.kill("SIGKILL");
-      await until("it is ready again", () => lines.filter((line) => line === "ready").length === 2);
-      const error = /\(spawn .*\)/.exec(lines[2] ?? "")?.[0] ?? "";
-      assert.deepEqual(lines, [
-        "ready",
-        "gateway ended (SIGKILL); starting it again",
-        `gateway could not be started ${error}; trying again in 0.5 s`,
-        `gateway could not be started ${error}; trying again in 1 s`,
-        "ready",
-      ]);
-      await part.stop("interrupt");
-      assert.equal(children[1]?.exitCode, 0);
-    });
-  }
-
-  it("is started again, each time later, where its starts end before they are ready after a good start", async () => {
-    const lines: string[] = [];
-    const children: ChildProcess[] = [];
-    const part = new Part({
-      name: "operator",
-      fork: () => {
-        // The second and the third start find what keeps them from being ready, such as a bad `berth.toml`.
-        const source = children.length === 1 || children.length === 2 ? "process.exit(1)" : program;
-        const child = spawn(process.execPath, ["--eval", source], { stdio: ["ignore", "ignore", "ignore", "ipc"] });
-        children.push(child);
-        child.once("message", () => lines.push("ready"));
-        return child;
-      },
-      log: { error: (line) => void lines.push(line), warn: (line) => void lines.push(line) },
-      onFailed: () => lines.push("failed"),
-    });
+  it("ends everything where its first process ends before it is ready", async () => {
+    const { part, told, settled } = scene(() => processDouble(1));
     part.start();
-    for (const round of [1, 2]) {
-      await until("it is ready", () => lines.filter((line) => line === "ready").length === round);
-      children.at(-1)?.kill("SIGKILL");
-    }
-    await until("it is ready again", () => lines.filter((line) => line === "ready").length === 3);
-    assert.deepEqual(lines, [
+    await settled();
+    assert.deepEqual(told, ["failed"]);
+  });
+
+  it("is started again, each time later, where its starts fail in whatever way after a good start", async () => {
+    const ending = (): ChildProcess => processDouble(1);
+    const refusing = (): ChildProcess => {
+      children.push(new ChildProcess());
+      return refusals["by throwing"]();
+    };
+    const { part, told, children, settled } = scene(
+      processDouble,
+      ending,
+      noProcess,
+      refusing,
+      processDouble,
+      processDouble,
+    );
+    part.start();
+    await settled();
+    children[0]?.kill("SIGKILL");
+    for (let turn = 0; turn < 5; turn += 1) await settled();
+    children.at(-1)?.kill("SIGKILL");
+    await settled();
+    assert.deepEqual(told, [
       "ready",
       "operator ended (SIGKILL); starting it again",
+      "after 500 ms",
       "operator ended (code 1) before it was ready; trying again in 0.5 s",
-      "operator ended (code 1) before it was ready; trying again in 1 s",
+      "after 500 ms",
+      "operator could not be started (spawn node EAGAIN); trying again in 1 s",
+      "after 1000 ms",
+      "operator could not be started (spawn ENOMEM); trying again in 2 s",
+      "after 2000 ms",
       "ready",
       "operator ended (SIGKILL); starting it again",
+      "after 500 ms",
       "ready",
     ]);
     await part.stop("interrupt");
-    assert.equal(children.at(-1)?.exitCode, 0);
+    assert.equal(told.at(-1), "ready", "it is not started again");
   });
 
   it("is not started again when it is stopped while the system refuses processes", async () => {
-    const lines: string[] = [];
-    let forks = 0;
-    const part = new Part({
-      name: "operator",
-      fork: () => {
-        forks += 1;
-        return noProcess("EAGAIN");
-      },
-      log: { error: (line) => void lines.push(line), warn: () => undefined },
-      onFailed: () => lines.push("failed"),
-    });
+    const { part, told, children, settled } = scene(noProcess);
     part.start();
     await part.stop("interrupt");
-    await new Promise((resolve) => setImmediate(resolve));
-    assert.deepEqual([forks, lines], [1, []]);
+    await settled();
+    assert.deepEqual([children.length, told], [1, []]);
+  });
+
+  it("has left engines unless it has ended by itself after it was stopped", async () => {
+    const acting = (): ChildProcess => {
+      const child = processDouble();
+      process.nextTick(() => child.emit("message", "acting"));
+      return child;
+    };
+    for (const [isKilled, hasLeft] of [
+      [true, true],
+      [false, false],
+    ] as const) {
+      const { part, children, settled } = scene(acting, processDouble);
+      part.start();
+      await settled();
+      if (isKilled) children[0]?.kill("SIGKILL");
+      part.keepDown();
+      if (!isKilled) await part.stop("interrupt");
+      assert.equal(part.hasLeftEngines, hasLeft);
+    }
   });
 
   it("runs again once a process that could open no file may open some", async () => {
     const source = JSON.stringify(new URL("../../src/main/part.ts", import.meta.url).href);
     const said = await runScarce(`
-      import { fork } from "node:child_process";
-      import { writeFileSync, mkdtempSync, rmSync } from "node:fs";
-      import { tmpdir } from "node:os";
-      import { join } from "node:path";
+      import { spawn } from "node:child_process";
       const { Part } = await import(${source});
-      const directory = mkdtempSync(join(tmpdir(), "berth-part-"));
-      writeFileSync(join(directory, "child.mjs"), ${JSON.stringify(program)});
+      // Is ready at once, and ends on request.
+      const program = 'process.on("SIGINT", () => process.exit(0)); process.send("ready"); process.on("message", () => 0)';
       let open = [];
       let child;
       let isFirst = true;
       const part = new Part({
         name: "gateway",
         fork: () => {
-          child = fork(join(directory, "child.mjs"), { execArgv: [], stdio: ["ignore", "ignore", "ignore", "ipc"] });
+          child = spawn(process.execPath, ["--eval", program], { stdio: ["ignore", "ignore", "ignore", "ipc"] });
           child.once("message", async () => {
             console.log("ready");
             if (isFirst) {
@@ -150,10 +165,7 @@ describe("a part of `berth up`", () => {
               // Its own files are given back when it has ended: they must not make room for another.
               child.once("close", () => open.push(...exhaust()));
               child.kill("SIGKILL");
-              return;
-            }
-            await part.stop("interrupt");
-            rmSync(directory, { recursive: true });
+            } else await part.stop("interrupt");
           });
           return child;
         },
@@ -174,13 +186,35 @@ describe("a part of `berth up`", () => {
   });
 });
 
-it("the process of a part refuses a name that is none, and starts nothing", async () => {
-  const entry = fileURLToPath(new URL("../../src/main/part-entry.ts", import.meta.url));
-  for (const args of [[], ["gateway"], ["toString"]]) {
-    const { status, stderr } = spawnSync(process.execPath, ["--disable-warning=ExperimentalWarning", entry, ...args], {
-      encoding: "utf8",
+describe("the process of a part", () => {
+  it("refuses a name that is none, and starts nothing", () => {
+    for (const args of [[], ["toString"]]) {
+      const options = { encoding: "utf8" } as const;
+      const { status, stderr } = spawnSync(process.execPath, [entry, ...args], options);
+      assert.equal(status, 1);
+      assert.match(stderr, new RegExp(`no part of \`berth up\`: ${args[0] ?? String.raw`\(no name\)`}`));
+    }
+  });
+
+  for (const [part, code] of [
+    ["operator", 1],
+    ["serve", 0],
+  ] as const)
+    it(`ends by itself where berth up has gone before it began: ${part}`, async () => {
+      await using directory = await tempDir();
+      const env = { HOME: directory.path, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };
+      const child = fork(entry, [part], {
+        env: { PATH: process.env["PATH"], ...env },
+        stdio: ["ignore", "ignore", "pipe", "ipc"],
+      });
+      try {
+        let said = "";
+        child.stderr?.on("data", (chunk: Buffer) => (said += chunk.toString()));
+        child.disconnect();
+        assert.deepEqual(await once(child, "exit"), [code, null]);
+        assert.equal(said, "");
+      } finally {
+        child.kill("SIGKILL");
+      }
     });
-    assert.equal(status, 1);
-    assert.match(stderr, new RegExp(`no part of \`berth up\`: ${args[0] ?? String.raw`\(no name\)`}`));
-  }
 });

@@ -1,98 +1,89 @@
 import assert from "node:assert/strict";
-import { readFile, writeFile } from "node:fs/promises";
+import { createServer, type Socket } from "node:net";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
-import { isRecord } from "../../src/lib/record.ts";
+import { it } from "node:test";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
-import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { idleProcessMs } from "../support/pace.ts";
+import { startBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
+import { coder, engineOf, operatorPid, save, startUp } from "./coder.ts";
 
-const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
-
-/** `berth up` with one engine, and that engine's process. */
-async function startUp(...flags: readonly string[]): Promise<{ berth: RunningBerth; pid: number }> {
-  const command = JSON.stringify([process.execPath, "--disable-warning=ExperimentalWarning", engine, ...flags]);
-  const berth = await startBerth({
-    prepare: ({ configDir }) =>
-      writeFile(join(configDir, "slots/coder.toml"), `engine = "custom"\ncommand = ${command}\nstop_seconds = 600\n`),
-  });
-  return { berth, pid: pidOf(await berth.state("coder", "ready", "idle")) };
-}
-
-function pidOf({ processes }: Record<string, unknown>): number {
-  const [first]: unknown[] = Array.isArray(processes) ? processes : [];
-  return isRecord(first) ? Number(first["pid"]) : 0;
-}
-
-/** The part of `berth up` that was started with that word. */
-async function partOf(berth: RunningBerth, word: string): Promise<number> {
-  const root = berth.child.pid ?? 0;
-  const children = (await readFile(`/proc/${root}/task/${root}/children`, "utf8")).trim().split(" ").map(Number);
-  for (const pid of children) {
-    if ((await readFile(`/proc/${pid}/cmdline`, "utf8")).split("\0").includes(word)) return pid;
-  }
-  throw new Error(`berth up has no ${word}`);
-}
-
-describe("berth up", () => {
-  for (const signal of ["SIGTERM", "SIGHUP"] as const) {
-    it(`ends at ${signal} as at Ctrl-C, with every engine`, async () => {
-      const { berth, pid } = await startUp();
-      await using _berth = berth;
-      assert.equal(await berth.stop(signal), 0, berth.log());
-      assert.equal(startTimeOf(pid), undefined);
-    });
-  }
-
-  it("kills at once at the second Ctrl-C, an engine too that ignores TERM and has ten minutes", async () => {
-    const { berth, pid } = await startUp("--ignore-term");
-    await using _berth = berth;
-    berth.child.kill("SIGTERM");
-    await until("it stops its engine", () => /stopping every engine/.test(berth.log()));
-    assert.notEqual(startTimeOf(pid), undefined, "the engine takes its time");
-    const began = performance.now();
-    const idle = idleProcessMs();
-    await berth.stop("SIGINT");
-    const seconds = (performance.now() - began) / 1000;
-    assert.equal(startTimeOf(pid), undefined);
-    // Without the second one it would be more than half a minute.
-    assert.ok(seconds < 25 + (10 * (await idle)) / 1000, `${seconds} s`);
-  });
-
-  it("has another gateway listen while a stopping gateway completes its requests", async () => {
-    const { berth } = await startUp("--token-ms", "300");
-    await using _berth = berth;
-    const gateway = await partOf(berth, "serve");
-    const ask = { model: "coder", stream: true, messages: [{ role: "user", content: "hi" }] };
-    const open = await fetch(new URL("/v1/chat/completions", berth.url), {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(ask),
-    });
-    process.kill(gateway, "SIGTERM");
-    await until("that is told", () => /gateway was stopped by another process; its successor starts/.test(berth.log()));
-    assert.match(await open.text(), /\[DONE\]/);
-    await until("the next one answers", async () => await berth.slot("coder"));
-    await until("the first one is gone", () => startTimeOf(gateway) === undefined);
-    assert.equal(await berth.stop("SIGTERM"), 0, berth.log());
-  });
-
-  it("starts a gateway again that died, and leaves the engines alone", async () => {
-    const { berth, pid } = await startUp();
-    await using _berth = berth;
-    const gateway = await partOf(berth, "serve");
-    process.kill(gateway, "SIGKILL");
-    await until("that is told", () => /gateway ended \(SIGKILL\); starting it again/.test(berth.log()));
-    const slot = await until("another one answers", async () => await berth.slot("coder"));
-    assert.equal(pidOf(slot), pid);
-    assert.notEqual(await partOf(berth, "serve"), gateway);
-    const response = await fetch(new URL("/v1/chat/completions", berth.url), {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ model: "coder", messages: [{ role: "user", content: "hi" }] }),
-    });
-    assert.equal(response.status, 200, await response.text());
-  });
+it("a second Ctrl-C kills at once, an engine too that ignores TERM and has ten minutes", async () => {
+  await using berth = await startUp({ manifest: coder("stop_seconds = 600\n", "--ignore-term") });
+  const { pid } = await engineOf(berth);
+  berth.child.kill("SIGTERM");
+  await until("it stops its engine", () => /stopping every engine/.test(berth.log()));
+  assert.notEqual(startTimeOf(pid), undefined, "the engine takes its time");
+  await berth.stop("SIGINT");
+  assert.equal(startTimeOf(pid), undefined);
 });
+
+it("the end of berth up ends the engines of an operator that hangs", async () => {
+  await using berth = await startUp();
+  const { pid } = await engineOf(berth);
+  process.kill(operatorPid(berth), "SIGSTOP");
+  assert.equal(await berth.stop("SIGINT"), 0);
+  assert.match(berth.log(), /the operator left engines running; ended coder/);
+  assert.equal(startTimeOf(pid), undefined);
+});
+
+it("berth up whose log is no longer read obeys edits, and ends its engines", async () => {
+  await using berth = await startUp();
+  berth.child.stdout?.destroy();
+  berth.child.stderr?.destroy();
+  const { pid } = await engineOf(berth);
+  // Every one of these is a line that cannot be written.
+  for (const seconds of [5, 6, 7]) {
+    await save(berth, coder(`idle_seconds = ${seconds}\n`));
+    await until("the edit counts", async () => Number((await berth.slot("coder"))["generation"]) === seconds - 3);
+  }
+  assert.equal((await engineOf(berth)).pid, pid);
+  assert.equal(await berth.stop("SIGINT"), 0);
+  assert.equal(startTimeOf(pid), undefined);
+});
+
+for (const [when, runtime] of [
+  ["before its operator is ready", "docker"],
+  ["while one of its slots has not been observed", "process"],
+] as const)
+  it(`berth up is stopped at once beside a Docker that does not answer, ${when}`, async () => {
+    await using docker = await silentDocker();
+    await using berth = await startBerth({
+      env: { SVC_RUNTIME: runtime, SVC_DOCKER_HOST: docker.url },
+      prepare: async (dirs) => {
+        if (runtime === "docker") return;
+        await save(dirs);
+        await writeFile(join(dirs.configDir, "slots/hung.toml"), `runtime = "docker"\n${coder()}`);
+      },
+    });
+    if (runtime === "process") await until("an engine runs", () => /coder: ready/.test(berth.log()));
+    await until("Docker is asked", docker.isAsked);
+    assert.equal(await berth.stop("SIGINT"), 0);
+    // Nobody had to be killed.
+    assert.doesNotMatch(berth.log(), /has not ended within|left engines/);
+    const { code, stdout } = await runBerth(["down"], { ...berth.env, SVC_URL: "", SVC_DOCKER_HOST: "" });
+    assert.deepEqual([code, stdout], [0, `no engine runs by the state directory ${berth.stateDir}\n`]);
+  });
+
+/** A socket that takes every call and answers none. */
+async function silentDocker(): Promise<AsyncDisposable & { url: string; isAsked: () => boolean }> {
+  const directory = await tempDir();
+  const socket = join(directory.path, "docker.sock");
+  const connections = new Set<Socket>();
+  const server = createServer((connection) => {
+    connections.add(connection);
+    connection.on("error", () => undefined);
+  });
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  return {
+    url: `unix://${socket}`,
+    isAsked: () => connections.size > 0,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      for (const connection of connections) connection.destroy();
+      await directory[Symbol.asyncDispose]();
+    },
+  };
+}

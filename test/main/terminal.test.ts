@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readFile } from "node:fs/promises";
 import { it } from "node:test";
-import { fileURLToPath } from "node:url";
 import { command, startBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
+import { save } from "./coder.ts";
 
-const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
 const skip = spawnSync("script", ["--version"]).status === 0 ? false : "script, of bsdutils, is not here";
 
 /** A process and all that came of it. */
@@ -23,12 +21,9 @@ it("nothing of berth up is left once its terminal is closed", { skip, timeout: 1
     program: "script",
     args: ["--quiet", "--return", "--command", `exec ${command} up`, "/dev/null"],
     env: { SHELL: "/bin/sh" },
-    prepare: async ({ configDir }) => {
-      const program = JSON.stringify([process.execPath, "--disable-warning=ExperimentalWarning", engine]);
-      await writeFile(join(configDir, "slots/a.toml"), `engine = "custom"\ncommand = ${program}\n`);
-    },
+    prepare: save,
   });
-  await berth.state("a", "ready");
+  await berth.state("coder", "ready");
   const [terminal = 0, ...family] = await familyOf(berth.child.pid ?? 0);
   assert.ok(family.length >= 4, `up, operator, gateway and the engine: ${family.join(" ")}`);
   // The other end of the terminal goes with it: what is written there fails from now on.
