@@ -1,61 +1,19 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, statSync, writeFileSync } from "node:fs";
-import { chmod, chown, lchown, mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { statSync } from "node:fs";
+import { chmod, chown, lchown, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, it } from "node:test";
-import type { Kind } from "../../../src/api/names.ts";
-import { completeSlot, slotSpecSchema } from "../../../src/api/slot.ts";
-import { openFileSource, type FileSourceOptions } from "../../../src/store/files/file-source.ts";
 import { openManifestWriter } from "../../../src/store/files/manifest-writer.ts";
 import { validateDirectory } from "../../../src/store/files/validate.ts";
 import { removalRecorder } from "../../../src/store/state/removals.ts";
-import type { DesiredSource } from "../../../src/store/store.ts";
 import { noOtherUser, otherUser } from "../../support/other-user.ts";
-import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
-import { published } from "../published-slot.ts";
+import { directoryWith, noSweep, seeded, site, toml } from "./site.ts";
 
 const skip = noOtherUser() ?? false;
 
-interface Site extends AsyncDisposable {
-  readonly dir: string;
-  readonly source: DesiredSource;
-  at(path: string): string;
-  /** The model of the slot in force. */
-  readonly model: (slot: string) => string | undefined;
-  /** Why the slot's manifest is refused, with the site's directory as DIR. */
-  refusal(kind: Kind, name: string): string | undefined;
-}
-
-const toml = (model: string): string => `[model]\ndefault = "${model}"\n`;
 const open666 = (file: string): string =>
   `Unreadable: is not read: ${file} may be written by everybody (mode 666); check what it holds, then chmod go-w ${file}`;
-
-async function site(
-  files: Readonly<Record<string, string>>,
-  { prepare, ...options }: Partial<FileSourceOptions> & { readonly prepare?: (dir: string) => Promise<void> } = {},
-): Promise<Site> {
-  await using stack = new AsyncDisposableStack();
-  const { path: dir } = stack.use(await tempDir());
-  for (const [file, text] of Object.entries(files)) {
-    mkdirSync(join(dir, dirname(file)), { recursive: true });
-    writeFileSync(join(dir, file), text, { mode: 0o644 });
-  }
-  await prepare?.(dir);
-  const source = stack.use(await openFileSource({ configDir: dir, ...options }));
-  const owned = stack.move();
-  return {
-    dir,
-    source,
-    at: (path) => join(dir, path),
-    model: (slot) => source.get("Slot", slot)?.spec?.model.default,
-    refusal(kind, name) {
-      const [found] = source.get(kind, name)?.diagnostics ?? [];
-      return found === undefined ? undefined : `${found.reason}: ${found.message.replaceAll(dir, "DIR")}`;
-    },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
 
 describe("a manifest that another user may write", { concurrency: true }, () => {
   it("is not read when it changes: the last valid spec of each kind stays, and says why", async () => {
@@ -65,7 +23,7 @@ describe("a manifest that another user may write", { concurrency: true }, () => 
       "upstreams/u.toml": 'base_url = "https://mine.example.com/v1"\n[discover]\nprefix = "x/"\n',
       "groups/g.toml": "max_wait_seconds = 5\n",
     };
-    await using env = await site(files, { sweepMs: 3_600_000 });
+    await using env = await site(files, noSweep);
     const specs = (): unknown[] => [
       env.source.get("Slot", "s")?.spec,
       env.source.get("Model", "m")?.spec,
@@ -97,18 +55,14 @@ describe("a manifest that another user may write", { concurrency: true }, () => 
   });
 
   it("is only refused at a start: its slot keeps the published spec, and the others run", async () => {
-    const spec = completeSlot("s", slotSpecSchema.parse({ model: { default: "published" } }));
-    const seed = [{ ...published("s"), file: "/etc/berth/slots/s.toml", spec }];
-    const prepare = (dir: string): Promise<void> => chmod(join(dir, "slots/s.toml"), 0o666);
-    await using env = await site({ "slots/s.toml": toml("theirs"), "slots/t.toml": toml("mine") }, { seed, prepare });
-    assert.deepEqual([env.model("s"), env.refusal("Slot", "s")], ["published", open666("DIR/slots/s.toml")]);
+    const prepare = async (dir: string): Promise<void> => {
+      for (const file of ["slots/s.toml", "groups/g.toml"]) await chmod(join(dir, file), 0o666);
+    };
+    const files = { "slots/s.toml": toml("theirs"), "slots/t.toml": toml("mine"), "groups/g.toml": "" };
+    await using env = await site(files, { seed: [seeded("s")], prepare });
+    assert.deepEqual([env.model("s"), env.refusal("Slot", "s")], ["seeded", open666("DIR/slots/s.toml")]);
     assert.deepEqual([env.model("t"), env.refusal("Slot", "t")], ["mine", undefined]);
-  });
-
-  it("declares nothing where nothing was in force", async () => {
-    const prepare = (dir: string): Promise<void> => chmod(join(dir, "groups/g.toml"), 0o666);
-    await using env = await site({ "groups/g.toml": "max_wait_seconds = 7\n" }, { prepare });
-    assert.equal(env.source.get("SlotGroup", "g")?.spec, undefined);
+    assert.equal(env.source.get("SlotGroup", "g")?.spec, undefined, "nothing was in force");
     assert.equal(env.refusal("SlotGroup", "g"), open666("DIR/groups/g.toml"));
   });
 
@@ -141,17 +95,13 @@ describe("a manifest that another user may write", { concurrency: true }, () => 
   });
 
   it("is every manifest of a directory where another user may make files; none there counts as deleted", async () => {
-    let now = 1_000_000;
     const files = { "slots/a.toml": toml("mine"), "slots/b.toml": toml("mine"), "upstreams/u.toml": "" };
-    await using env = await site(files, { now: () => new Date(now) });
+    await using env = await site(files, { isStopped: true });
     await chmod(env.at("slots"), 0o777);
     await writeFile(env.at("slots/.new"), toml("theirs"));
     await rename(env.at("slots/.new"), env.at("slots/a.toml"));
     await rm(env.at("slots/b.toml"));
-    for (const _ of [1, 2]) {
-      await env.source.resync();
-      now += 10_000;
-    }
+    for (const ms of [0, 10_000]) await env.pass(ms);
     assert.deepEqual(["a", "b"].map(env.model), ["mine", "mine"]);
     const why = "DIR/slots may be written by everybody (mode 777)";
     assert.equal(
@@ -162,37 +112,23 @@ describe("a manifest that another user may write", { concurrency: true }, () => 
     const said = `${why}: no manifest there is read, and the earlier declarations stay in force; chmod go-w DIR/slots`;
     assert.deepEqual(problems, [["SourceUnsafe", said]]);
     await chmod(env.at("slots"), 0o755);
-    for (const _ of [1, 2]) {
-      await env.source.resync();
-      now += 10_000;
-    }
+    for (const ms of [0, 10_000]) await env.pass(ms);
     assert.deepEqual(["a", "b"].map(env.model), ["theirs", undefined]);
     assert.deepEqual(env.source.problems(), []);
   });
 
-  it("is a problem of the directory in use, and none of one elsewhere", async () => {
-    await using directory = await tempDir();
+  it("is a problem of the directory in use and none of one elsewhere, and is not edited over the API", async () => {
+    await using directory = await directoryWith({ "slots/s.toml": toml("m") });
     const file = join(directory.path, "slots/s.toml");
-    await mkdir(dirname(file));
-    await writeFile(file, toml("m"));
-    chmodSync(file, 0o666);
+    await chmod(file, 0o666);
     const message = open666(file).replace(/^Unreadable: /, "");
     assert.deepEqual(await validateDirectory(directory.path), [{ reason: "Unreadable", file, message }]);
     assert.deepEqual(await validateDirectory(directory.path, { isElsewhere: true }), []);
-  });
-
-  it("is not edited over the API, which would make it trusted", async () => {
-    await using directory = await tempDir();
-    const file = join(directory.path, "slots/s.toml");
-    await mkdir(dirname(file));
-    await writeFile(file, toml("m"));
-    await chmod(file, 0o666);
+    // An edit would make it trusted.
     const removals = removalRecorder(join(directory.path, "state"));
     const writer = openManifestWriter({ configDir: directory.path, isReadOnly: false, removals });
-    await assert.rejects(writer.set("Slot", "s", ["model", "default"], "other"), {
-      code: "config.read_only",
-      message: `slots/s.toml ${open666(file).replace(/^Unreadable: /, "")}`,
-    });
+    const refusal = { code: "config.read_only", message: `slots/s.toml ${message}` };
+    await assert.rejects(writer.set("Slot", "s", ["model", "default"], "other"), refusal);
     assert.equal(statSync(file).size, toml("m").length);
   });
 });

@@ -1,20 +1,14 @@
 import assert from "node:assert/strict";
-import { mkdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { describe, it } from "node:test";
 import { readBerthToml } from "../../../src/store/files/berth-toml.ts";
 import { validateDirectory } from "../../../src/store/files/validate.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { directoryWith, type Files } from "./site.ts";
 
-async function directory(files: Readonly<Record<string, string>>): Promise<AsyncDisposable & { path: string }> {
-  const dir = await tempDir();
-  for (const name of ["slots", "models", "upstreams", "groups"]) await mkdir(join(dir.path, name));
-  for (const [file, text] of Object.entries(files)) await writeFile(join(dir.path, file), text);
-  return dir;
-}
-
-async function told(files: Readonly<Record<string, string>>): Promise<unknown[]> {
-  await using dir = await directory(files);
+async function told(files: Files): Promise<unknown[]> {
+  await using dir = await directoryWith(files);
   return (await validateDirectory(dir.path)).map(({ file, line, path, message }) => [
     basename(file),
     line,
@@ -92,7 +86,7 @@ describe("validating a directory", { concurrency: true }, () => {
 
   it("reports names, ports and aliases that two slots claim", async () => {
     const same = "apiVersion: berth.dev/v1alpha1\nkind: Slot\nmetadata: {name: a}\nspec: {model: {default: m}}\n";
-    await using dir = await directory({
+    await using dir = await directoryWith({
       "slots/a.toml": slot('port = 8081\naliases = ["x"]'),
       "slots/b.toml": slot('port = 8081\naliases = ["x", "a"]'),
       "slots/c.yaml": same,
@@ -125,7 +119,7 @@ describe("validating a directory", { concurrency: true }, () => {
 
 describe("berth.toml", () => {
   it("is optional, and names the place of an error", async () => {
-    await using dir = await directory({});
+    await using dir = await directoryWith({});
     assert.deepEqual(await readBerthToml(dir.path), { values: {}, diagnostics: [] });
     await writeFile(join(dir.path, "berth.toml"), 'hold_seconds = 5\nadmin_password = "hunter2\n');
     const { values, diagnostics } = await readBerthToml(dir.path);

@@ -3,173 +3,161 @@ import { mkdir, readdir, readFile, rm, unlink, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { Kind } from "../../../src/api/names.ts";
-import { openFileSource } from "../../../src/store/files/file-source.ts";
 import { openManifestWriter } from "../../../src/store/files/manifest-writer.ts";
-import { openRemovals, removalRecorder, type RemovalRecorder } from "../../../src/store/state/removals.ts";
-import type { DesiredSource } from "../../../src/store/store.ts";
-import type { ManifestWriter } from "../../../src/store/files/writer.ts";
+import { openRemovals, removalRecorder } from "../../../src/store/state/removals.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
+import { directoryWith, noSweep, site, type Files, type Site } from "../files/site.ts";
 import { published } from "../published-slot.ts";
 
-interface Site extends AsyncDisposable {
-  readonly configDir: string;
-  readonly stateDir: string;
-  readonly writer: ManifestWriter;
-  readonly recorder: RemovalRecorder;
-  /** Of an operator that starts now. */
-  open(seed?: readonly string[]): Promise<DesiredSource>;
-  /** Looks, lets time pass for this long, and looks again. */
-  pass(source: DesiredSource, ms: number): Promise<void>;
-  recorded(): Promise<readonly string[]>;
-}
-
-async function site(...slots: readonly string[]): Promise<Site> {
+/** A configuration directory whose API removes resources. */
+async function scene(files: Files) {
   await using stack = new AsyncDisposableStack();
-  const { path } = stack.use(await tempDir());
-  const configDir = join(path, "config");
-  const stateDir = join(path, "state");
-  await mkdir(join(configDir, "slots"), { recursive: true });
-  await Promise.all(slots.map((name) => writeFile(join(configDir, `slots/${name}.toml`), "enabled = false\n")));
-  const clock = { now: 1_000_000 };
+  const { path: configDir } = stack.use(await directoryWith(files));
+  const { path: stateDir } = stack.use(await tempDir());
   const recorder = removalRecorder(stateDir);
+  const writer = openManifestWriter({ configDir, isReadOnly: false, removals: recorder });
   const owned = stack.move();
+  const at = (path: string): string => join(configDir, path);
   return {
-    configDir,
-    stateDir,
     recorder,
-    writer: openManifestWriter({ configDir, isReadOnly: false, removals: recorder }),
-    open: async (seed = []) =>
+    writer,
+    at,
+    /** The source of an operator that starts now; its clock stands still. */
+    open: async (...seed: readonly string[]): Promise<Site> =>
       owned.use(
-        await openFileSource({
-          configDir,
-          seed: seed.map((name) => ({ ...published(name), file: join(configDir, `slots/${name}.toml`) })),
-          removals: owned.use(await openRemovals(stateDir)),
-          now: () => new Date(clock.now),
-          sweepMs: 3_600_000,
-        }),
+        await site(
+          {},
+          {
+            ...noSweep,
+            configDir,
+            isStopped: true,
+            seed: seed.map((name) => ({ ...published(name), file: at(`slots/${name}.toml`) })),
+            removals: owned.use(await openRemovals(stateDir)),
+          },
+        ),
       ),
-    async pass(source, ms) {
-      await source.resync();
-      clock.now += ms;
-      await source.resync();
-    },
+    remove: async (kind: Kind, name: string) => await writer.remove(kind, name, { isKnown: true }),
+    records: join(stateDir, "requests/removals"),
     recorded: async () => await readdir(join(stateDir, "requests/removals")),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 
-const names = (source: DesiredSource): string[] => source.list("Slot").map(({ name }) => name);
-const reasons = (source: DesiredSource): string[] => source.problems().map(({ reason }) => reason);
-const remove = async (at: Site, kind: Kind, name: string): Promise<boolean> =>
-  await at.writer.remove(kind, name, { isKnown: true });
+const off = "enabled = false\n";
+const a = { "slots/a.toml": off };
+const both = { ...a, "slots/b.toml": off };
+
+/** Looks, lets time pass for this long, and looks again. */
+async function pass(source: Site, ms: number): Promise<void> {
+  await source.pass(0);
+  await source.pass(ms);
+}
 
 describe("a resource that was removed over the API", { concurrency: true }, () => {
   it("is deleted, also where it was the last one, and the record goes with it", async () => {
-    await using at = await site("a", "b");
+    await using at = await scene(both);
     const source = await at.open();
-    for (const name of ["a", "b"]) assert.equal(await remove(at, "Slot", name), true);
+    for (const name of ["a", "b"]) assert.equal(await at.remove("Slot", name), true);
     assert.equal((await at.recorded()).length, 2);
-    await at.pass(source, 2000);
-    assert.deepEqual([names(source), reasons(source)], [[], []]);
+    await pass(source, 2000);
+    assert.deepEqual([source.names(), source.reasons()], [[], []]);
     assert.deepEqual(await at.recorded(), []);
   });
 
   it("is deleted where no operator ran meanwhile", async () => {
-    await using at = await site("a", "b");
-    for (const name of ["a", "b"]) await remove(at, "Slot", name);
-    const source = await at.open(["a", "b"]);
-    assert.deepEqual(names(source), ["a", "b"]);
-    await at.pass(source, 2000);
-    assert.deepEqual([names(source), reasons(source)], [[], []]);
+    await using at = await scene(both);
+    for (const name of ["a", "b"]) await at.remove("Slot", name);
+    const source = await at.open("a", "b");
+    assert.deepEqual(source.names(), ["a", "b"]);
+    await pass(source, 2000);
+    assert.deepEqual([source.names(), source.reasons()], [[], []]);
   });
 
   it("leaves other resources of an emptied directory in force", async () => {
-    await using at = await site("a", "b");
+    await using at = await scene(both);
     const source = await at.open();
-    for (const name of ["a", "b"]) await unlink(join(at.configDir, `slots/${name}.toml`));
-    await at.pass(source, 60_000);
-    assert.deepEqual([names(source), reasons(source)], [["a", "b"], ["SourceEmpty"]]);
+    for (const name of ["a", "b"]) await unlink(at.at(`slots/${name}.toml`));
+    await pass(source, 60_000);
+    assert.deepEqual([source.names(), source.reasons()], [["a", "b"], ["SourceEmpty"]]);
     // Its file went before: it is in force all the same, and may be asked to go.
-    assert.equal(await remove(at, "Slot", "a"), false);
-    await at.pass(source, 60_000);
-    await at.pass(source, 60_000);
-    assert.deepEqual([names(source), reasons(source)], [["b"], ["SourceEmpty"]]);
-    await remove(at, "Slot", "b");
-    await at.pass(source, 2000);
-    assert.deepEqual([names(source), reasons(source)], [[], []]);
+    assert.equal(await at.remove("Slot", "a"), false);
+    await pass(source, 60_000);
+    await pass(source, 60_000);
+    assert.deepEqual([source.names(), source.reasons()], [["b"], ["SourceEmpty"]]);
+    await at.remove("Slot", "b");
+    await pass(source, 2000);
+    assert.deepEqual([source.names(), source.reasons()], [[], []]);
     assert.deepEqual(await at.recorded(), []);
   });
 
   it("may be a Model whose file vanished with all others", async () => {
-    await using at = await site();
-    await mkdir(join(at.configDir, "models"));
-    const file = (name: string): string => join(at.configDir, `models/${name}.toml`);
-    for (const name of ["m", "n"]) await writeFile(file(name), `source = "file:///${name}.gguf"\n`);
+    const files = { "models/m.toml": 'source = "file:///m.gguf"\n', "models/n.toml": 'source = "file:///n.gguf"\n' };
+    await using at = await scene(files);
     const source = await at.open();
-    for (const name of ["m", "n"]) await unlink(file(name));
-    await at.pass(source, 60_000);
-    assert.deepEqual(reasons(source), ["SourceEmpty"]);
-    await remove(at, "Model", "m");
-    await at.pass(source, 2000);
+    for (const name of ["m", "n"]) await unlink(at.at(`models/${name}.toml`));
+    await pass(source, 60_000);
+    assert.deepEqual(source.reasons(), ["SourceEmpty"]);
+    await at.remove("Model", "m");
+    await pass(source, 2000);
     assert.deepEqual(
-      source.list("Model").map(({ name }) => name),
+      source.source.list("Model").map(({ name }) => name),
       ["n"],
     );
   });
 
   it("is checked on its own where its file vanished long before", async () => {
-    await using at = await site("a");
-    const source = await at.open(["a"]);
-    await rm(join(at.configDir, "slots"), { recursive: true });
-    await at.pass(source, 60_000);
-    assert.deepEqual(reasons(source), ["SourceEmpty"]);
-    await remove(at, "Slot", "a");
-    await until("the removal is seen", () => reasons(source).length === 0);
-    await at.pass(source, 2000);
-    assert.deepEqual(names(source), []);
+    await using at = await scene(a);
+    const source = await at.open("a");
+    await rm(at.at("slots"), { recursive: true });
+    await pass(source, 60_000);
+    assert.deepEqual(source.reasons(), ["SourceEmpty"]);
+    await at.remove("Slot", "a");
+    await until("the removal is seen", () => source.reasons().length === 0);
+    await pass(source, 2000);
+    assert.deepEqual(source.names(), []);
   });
 
   it("stays where its file returns, and its record is void once it is declared again", async () => {
-    await using at = await site("a");
+    await using at = await scene(a);
     const source = await at.open();
-    await remove(at, "Slot", "a");
-    await at.pass(source, 1999);
+    await at.remove("Slot", "a");
+    await pass(source, 1999);
     await at.writer.create("Slot", "a", { spec: { enabled: false } });
     assert.deepEqual(await at.recorded(), []);
-    await at.pass(source, 60_000);
-    assert.deepEqual(names(source), ["a"]);
+    await pass(source, 60_000);
+    assert.deepEqual(source.names(), ["a"]);
   });
 
   it("stays where its file is still there ten seconds later", async () => {
-    await using at = await site("a");
+    await using at = await scene(a);
     // The API ended between the record and the removal.
     await at.recorder.put("Slot", "a");
     const source = await at.open();
-    await at.pass(source, 2000);
-    assert.deepEqual([names(source), (await at.recorded()).length], [["a"], 1]);
+    await pass(source, 2000);
+    assert.deepEqual([source.names(), (await at.recorded()).length], [["a"], 1]);
     const [record = ""] = await at.recorded();
-    const file = join(at.stateDir, "requests/removals", record);
+    const file = join(at.records, record);
     const text = await readFile(file, "utf8");
     const tenSecondsAgo = new Date(Date.now() - 10_001).toISOString();
     await writeFile(file, text.replace(/"requestedAt":"[^"]*"/, `"requestedAt":"${tenSecondsAgo}"`));
     await until("it is void", async () => {
-      await source.resync();
+      await source.pass(0);
       return (await at.recorded()).length === 0;
     });
-    await at.pass(source, 60_000);
-    assert.deepEqual([names(source), await at.recorded()], [["a"], []]);
+    await pass(source, 60_000);
+    assert.deepEqual([source.names(), await at.recorded()], [["a"], []]);
   });
 
   it("leaves no record where it was not declared, or cannot be removed", async () => {
-    await using at = await site("a");
+    await using at = await scene(a);
     await at.recorder.put("Model", "an odd/name");
     const source = await at.open();
-    await source.resync();
+    await source.pass(0);
     assert.deepEqual(await at.recorded(), []);
     assert.equal(await at.writer.remove("Upstream", "none", { isKnown: false }), false);
-    await rm(join(at.configDir, "slots/a.toml"));
-    await mkdir(join(at.configDir, "slots/a.toml"));
+    await rm(at.at("slots/a.toml"));
+    await mkdir(at.at("slots/a.toml"));
     assert.equal(await at.writer.remove("Slot", "a", { isKnown: false }), false);
     assert.deepEqual(await at.recorded(), []);
   });
