@@ -5,7 +5,7 @@ import { it, mock } from "node:test";
 import { openFileSource } from "../../../src/store/files/file-source.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-// A file of its own: it stops the clock of its process.
+// A process of its own: it stops the clock.
 it("a removal acts after its time under any change of the clock", async () => {
   await using dir = await tempDir();
   const file = join(dir.path, "slots", "a.toml");
