@@ -5,7 +5,7 @@ import { isRecord } from "../lib/record.ts";
 import { placesOf } from "./settings.ts";
 
 /** An operator on a busy machine took more than one second. */
-const answerMs = 5000;
+const usualAnswerMs = 5000;
 const defaultPort = 8079;
 const variables = {
   configDir: "SVC_CONFIG_DIR",
@@ -20,6 +20,8 @@ export interface FollowOptions {
   /** The service that the person named; absent: the service of this machine. */
   readonly server?: string | undefined;
   readonly note: (text: string) => void;
+  /** How long an answer is waited for. */
+  readonly answerMs?: number;
 }
 
 /**
@@ -28,12 +30,13 @@ export interface FollowOptions {
  * `note` reports that. Otherwise the command would change files that no service reads, or find no engines. Throws
  * CommandError where a running `server` was named and its directories cannot be found.
  */
-export async function followRunning(env: NodeJS.ProcessEnv, { server, note }: FollowOptions): Promise<void> {
+export async function followRunning(env: NodeJS.ProcessEnv, options: FollowOptions): Promise<void> {
+  const { server, note, answerMs = usualAnswerMs } = options;
   if (env["SVC_CONFIG_DIR"] || env["SVC_STATE_DIR"]) return;
   const url = server === undefined ? undefined : urlOf(server);
   if (url !== undefined && !isHere(url)) throw placesUnknown(url.origin, "it is a service of another machine");
   const port = Number(env["SVC_OPERATOR_PORT"] || defaultPort);
-  const found = await placesAt(port, note);
+  const found = await placesAt(port, note, answerMs);
   const why = url === undefined ? undefined : await doubt(url, port, found);
   if (url !== undefined && why !== undefined) throw placesUnknown(url.origin, why);
   if (found === undefined) return;
@@ -70,7 +73,7 @@ async function doubt(
 ): Promise<string | undefined> {
   const where = `127.0.0.1:${port} (SVC_OPERATOR_PORT)`;
   if (found === undefined) {
-    const isRunning = await fetch(server, { signal: AbortSignal.timeout(answerMs), redirect: "manual" }).then(
+    const isRunning = await fetch(server, { signal: AbortSignal.timeout(usualAnswerMs), redirect: "manual" }).then(
       () => true,
       () => false,
     );
@@ -93,6 +96,7 @@ function placesUnknown(server: string, why: string): CommandError {
 async function placesAt(
   port: number,
   note: (text: string) => void,
+  answerMs: number,
 ): Promise<Readonly<Record<string, unknown>> | undefined> {
   if (!Number.isInteger(port) || port < 1) return undefined;
   try {

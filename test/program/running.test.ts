@@ -1,135 +1,146 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { access, chmod, mkdir, readFile, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
+import { access, chmod, readFile, writeFile } from "node:fs/promises";
+import { createServer, type RequestListener } from "node:http";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { CommandError } from "../../src/cli/client.ts";
+import { followRunning } from "../../src/program/running.ts";
 import { startBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
-import { noOtherUser, otherUser, twoUsersDir } from "../support/other-user.ts";
 import { listen } from "../support/listen.ts";
+import { noOtherUser, otherUser, twoUsersDir } from "../support/other-user.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
-function unknownPlaces(server: string, why: string): string {
-  const next =
-    "name them in SVC_CONFIG_DIR and SVC_STATE_DIR; or leave out --server and unset SVC_URL, for the service of this machine";
-  return `server.places: this command acts on files of this machine, and those of ${server} are not known: ${why}\n${next}\n`;
+const home = "/home/ada";
+const places = { configDir: "/srv/berth", stateDir: "/var/berth", host: "127.0.0.1", port: 8080 };
+const isBerth = JSON.stringify({ name: "berth", ...places });
+const followed =
+  "acting on the Berth that runs here: configuration /srv/berth, state /var/berth (SVC_CONFIG_DIR and SVC_STATE_DIR name another)\n";
+
+/** A DOUBLE of the operator's page, or of another program on its port. */
+async function page(answer: string | RequestListener): Promise<AsyncDisposable & { readonly port: string }> {
+  const server = createServer(typeof answer === "string" ? (_, response) => response.end(answer) : answer);
+  const port = String(await listen(server));
+  const close = async (): Promise<void> => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return { port, [Symbol.asyncDispose]: close };
 }
 
-describe("a command on the machine of a Berth with directories of its own", () => {
+/** How a command goes on from that environment: the variables that it gets, and what it says. */
+async function follow(more: NodeJS.ProcessEnv, server?: string, answerMs?: number) {
+  const env: NodeJS.ProcessEnv = { HOME: home, ...more };
+  let said = "";
+  await followRunning(env, { server, note: (text) => (said += text), ...(answerMs !== undefined && { answerMs }) });
+  const { SVC_CONFIG_DIR: configDir, SVC_STATE_DIR: stateDir, SVC_PORT: port } = env;
+  return { configDir, stateDir, port, said };
+}
+
+/** Why the directories of a named service are not known. */
+async function refusal(server: string, port: string): Promise<string> {
+  return await follow({ SVC_OPERATOR_PORT: port }, server).then(
+    () => assert.fail("it is not refused"),
+    (error: unknown) => {
+      assert.ok(error instanceof CommandError && error.code === "server.places");
+      const [, why = ""] = /are not known: (.*)/.exec(String(error)) ?? [];
+      return why;
+    },
+  );
+}
+
+const nowhere = { configDir: undefined, stateDir: undefined, port: undefined };
+
+describe("a command on the machine of a Berth with directories of its own", { concurrency: true }, () => {
   it("acts on that Berth, after a message that names it", async () => {
-    await using berth = await startBerth({});
-    await using home = await tempDir();
-    const ready = async (): Promise<boolean> => (await fetch(`${berth.operatorUrl}/readyz`)).ok;
-    await until("the operator is ready", ready);
-    const editor = join(home.path, "editor");
-    await writeFile(editor, "#!/bin/sh\necho 'hold_seconds = 7' >\"$1\"\n");
-    await chmod(editor, 0o755);
-    const env = {
-      HOME: home.path,
-      // For a test that runs as root as well.
-      SVC_OPERATOR_PORT: new URL(berth.operatorUrl).port,
-      SVC_RUNTIME: "process",
-      EDITOR: editor,
-    };
-    const first = `acting on the Berth that runs here: configuration ${berth.configDir}, state ${berth.stateDir} `;
-    const edited = await runBerth(["config", "edit"], env);
-    assert.ok(edited.stderr.startsWith(first), edited.stderr);
-    assert.match(edited.stdout, /^saved \S+berth\.toml/);
-    assert.equal(await readFile(join(berth.configDir, "berth.toml"), "utf8"), "hold_seconds = 7\n");
-    const down = await runBerth(["down"], env);
-    assert.match(down.stderr, /^acting on the Berth [^\n]+\noperator\.running: another operator /);
-    const made = await runBerth(["token", "create", "--label", "a", "--scope", "all"], env);
-    await access(join(berth.stateDir, "auth/tokens", `${made.stdout.slice(4, 12)}.json`));
-    const doctor = await runBerth(["doctor"], env);
-    assert.match(doctor.stdout, /^ok {4}operator: process \d+/m);
-    // The address that this Berth listens on, and not the default, which is every address.
-    assert.match(doctor.stdout, /^ok {4}access: for this machine alone, at 127\.0\.0\.1:\d+$/m);
-    const named = await runBerth(["config", "show"], { ...env, SVC_CONFIG_DIR: home.path, SVC_STATE_DIR: home.path });
-    assert.equal(named.stderr, "", "what is named counts");
-    const shown = await runBerth(["config", "show"], { ...env, SVC_URL: berth.url });
-    assert.ok(shown.stderr.startsWith(first), shown.stderr);
-    const other = await runBerth(["--server", "http://localhost:1", "down"], env);
-    const port = new URL(berth.url).port;
-    const operator = `127.0.0.1:${env.SVC_OPERATOR_PORT} (SVC_OPERATOR_PORT)`;
-    assert.equal(
-      other.stderr,
-      unknownPlaces("http://localhost:1", `the operator on ${operator} belongs to the service on port ${port}`),
-    );
-    const unseen = await runBerth(["config", "edit", "x"], { ...env, SVC_OPERATOR_PORT: "1", SVC_URL: berth.url });
-    const no = "no operator answers on 127.0.0.1:1 (SVC_OPERATOR_PORT)";
-    assert.deepEqual([unseen.code, unseen.stderr], [1, unknownPlaces(berth.url, no)]);
-    assert.match(named.stdout, new RegExp(`SVC_STATE_DIR +${home.path} `));
+    await using operator = await page(isBerth);
+    const found = { configDir: "/srv/berth", stateDir: "/var/berth", port: "8080", said: followed };
+    const env = { SVC_OPERATOR_PORT: operator.port };
+    assert.deepEqual(await follow(env), found);
+    assert.deepEqual(await follow(env, "http://localhost:8080"), found);
+    assert.equal((await follow({ ...env, SVC_PORT: "7" })).port, "7", "what is named counts");
+    const named = { ...env, SVC_CONFIG_DIR: home };
+    assert.deepEqual(await follow(named), { ...nowhere, configDir: home, said: "" });
   });
 
-  it("refuses to act on files here for a service of another machine, except on files that are named", async () => {
-    await using home = await tempDir();
-    await mkdir(join(home.path, "slots"));
-    const env = { HOME: home.path, SVC_OPERATOR_PORT: "1", SVC_URL: "http://user:secret@192.0.2.1:8080" };
-    for (const args of [["config", "show"], ["config", "validate"], ["config", "edit"], ["down"], ["uninstall"]]) {
-      const { code, stdout, stderr } = await runBerth(args, env);
-      const message = unknownPlaces("http://192.0.2.1:8080", "it is a service of another machine");
-      assert.deepEqual([code, stdout, stderr], [1, "", message], args.join(" "));
-    }
-    const checked = await runBerth(["config", "validate", home.path], env);
-    assert.deepEqual([checked.code, checked.stdout], [0, `${home.path}: valid\n`]);
-    const places = { SVC_CONFIG_DIR: home.path, SVC_STATE_DIR: join(home.path, "state") };
-    assert.equal((await runBerth(["config", "show"], { ...env, ...places })).code, 0);
+  it("refuses to act on files here for a service that is elsewhere, or may be", async () => {
+    await using operator = await page(isBerth);
+    for (const [server, port, why] of [
+      ["http://user:secret@192.0.2.1:8080", "1", "it is a service of another machine"],
+      ["nonsense", "1", "that is not the address of a service"],
+      [
+        "http://localhost:1",
+        operator.port,
+        `the operator on 127.0.0.1:${operator.port} (SVC_OPERATOR_PORT) belongs to the service on port 8080`,
+      ],
+      [`http://127.0.0.1:${operator.port}`, "1", "no operator answers on 127.0.0.1:1 (SVC_OPERATOR_PORT)"],
+    ] as const)
+      assert.equal(await refusal(server, port), why);
   });
 
-  it("acts on this user's own files where nothing runs at the named address", async () => {
-    await using home = await tempDir();
-    const env = { HOME: home.path, SVC_OPERATOR_PORT: "1", SVC_URL: "http://127.0.0.1:1" };
-    const { code, stderr } = await runBerth(["config", "show"], env);
-    assert.deepEqual([code, stderr], [0, ""]);
+  it("acts on this user's own files where nothing runs, or no operator does", async () => {
+    await using stranger = await page("{}");
+    for (const port of ["1", stranger.port])
+      assert.deepEqual(await follow({ SVC_OPERATOR_PORT: port }), { ...nowhere, said: "" });
+    assert.deepEqual(await follow({ SVC_OPERATOR_PORT: "1" }, "http://127.0.0.1:1"), { ...nowhere, said: "" });
+  });
+
+  it("does without an operator that does not answer, and says so", async () => {
+    await using silent = await page(() => undefined);
+    const { said, ...variables } = await follow({ SVC_OPERATOR_PORT: silent.port }, undefined, 50);
+    assert.deepEqual(variables, nowhere);
+    assert.match(said, /^127\.0\.0\.1:\d+, where an operator would answer .* does not answer for 0\.05 s: acting on /);
   });
 
   it("lets no other user choose the directories of root's commands", { skip: noOtherUser() ?? false }, async () => {
     await using site = await twoUsersDir();
-    const places = { name: "berth", configDir: site.path, stateDir: site.theirs, modelsDir: site.path };
     const program =
       'const { createServer } = require("node:http"); const [, text] = process.argv;' +
       "const server = createServer((_request, response) => response.end(text));" +
       'server.listen(0, "127.0.0.1", () => console.log(server.address().port));';
-    const stranger = spawn(process.execPath, ["-e", program, JSON.stringify(places)], {
+    const stranger = spawn(process.execPath, ["-e", program, isBerth], {
+      cwd: site.path,
       uid: otherUser,
       gid: otherUser,
       stdio: ["ignore", "pipe", "inherit"],
     });
     try {
       const [port] = await once(stranger.stdout.setEncoding("utf8"), "data");
-      const shown = await runBerth(["config", "show"], { HOME: site.path, SVC_OPERATOR_PORT: String(port).trim() });
-      assert.equal(shown.stderr, "");
-      assert.ok(!shown.stdout.includes(site.path), shown.stdout);
+      const env = { SVC_OPERATOR_PORT: String(port).trim() };
+      assert.deepEqual(await follow(env), { ...nowhere, said: "" });
+      assert.match(await refusal("http://127.0.0.1:8080", env.SVC_OPERATOR_PORT), / is another user's$/);
     } finally {
       stranger.kill();
     }
   });
 
-  it("sends no question twice, and is not delayed by a program that is no operator", async () => {
-    await using home = await tempDir();
-    const server = createServer((_request, response) => response.end("{}"));
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const address = server.address();
-    const port = typeof address === "object" && address !== null ? address.port : 0;
-    const shown = await runBerth(["config", "show"], { HOME: home.path, SVC_OPERATOR_PORT: String(port) });
-    server.close();
-    assert.deepEqual([shown.code, shown.stderr], [0, ""]);
-  });
-
-  it("does without an operator that does not answer, and says so", async () => {
-    await using home = await tempDir();
-    const server = createServer(() => undefined);
-    const port = await listen(server);
-    const shown = await runBerth(["config", "show"], { HOME: home.path, SVC_OPERATOR_PORT: String(port) });
-    server.closeAllConnections();
-    server.close();
-    assert.equal(shown.code, 0);
-    assert.match(
-      shown.stderr,
-      /^127\.0\.0\.1:\d+, where an operator would answer .* does not answer for 5 s: acting on /,
-    );
+  it("is any command on files: its settings, its tokens, its doctor", async () => {
+    await using berth = await startBerth({});
+    await using directory = await tempDir();
+    await until("the operator is ready", async () => (await fetch(`${berth.operatorUrl}/readyz`)).ok);
+    const editor = join(directory.path, "editor");
+    await writeFile(editor, "#!/bin/sh\necho 'hold_seconds = 7' >\"$1\"\n");
+    await chmod(editor, 0o755);
+    // For a test that runs as root as well.
+    const port = new URL(berth.operatorUrl).port;
+    const env = { HOME: directory.path, SVC_OPERATOR_PORT: port, SVC_RUNTIME: "process", EDITOR: editor };
+    const edited = await runBerth(["config", "edit"], env);
+    const first = `acting on the Berth that runs here: configuration ${berth.configDir}, state ${berth.stateDir} `;
+    assert.ok(edited.stderr.startsWith(first), edited.stderr);
+    assert.equal(await readFile(join(berth.configDir, "berth.toml"), "utf8"), "hold_seconds = 7\n");
+    const made = await runBerth(["token", "create", "--label", "a", "--scope", "all"], env);
+    await access(join(berth.stateDir, "auth/tokens", `${made.stdout.slice(4, 12)}.json`));
+    const doctor = await runBerth(["doctor"], env);
+    assert.match(doctor.stdout, /^ok {4}operator: process \d+/m);
+    // The address that this Berth listens on, and not the default, which is every address.
+    assert.match(doctor.stdout, /^ok {4}access: for this machine alone, at 127\.0\.0\.1:\d+$/m);
+    // A directory that is named needs no service.
+    const elsewhere = { ...env, SVC_URL: "http://192.0.2.1:8080" };
+    assert.match((await runBerth(["down"], elsewhere)).stderr, /^server\.places: /);
+    const checked = await runBerth(["config", "validate", berth.configDir], elsewhere);
+    assert.deepEqual([checked.code, checked.stdout], [0, `${berth.configDir}: valid\n`]);
   });
 });
