@@ -35,6 +35,8 @@ export interface LockOptions {
   readonly onLost?: () => void;
   /** The lock of a holder that has not touched it for too long: the lock is taken even if that holder lives. */
   readonly expired?: LockSight;
+  /** Milliseconds of a monotonic clock. */
+  readonly elapsedMs?: () => number;
 }
 
 export const usualLock: LockOptions = { beatMs: 1000, staleAfterMs: 5000 };
@@ -101,18 +103,21 @@ class Held implements HeldLock {
   readonly #own: string;
   readonly #options: LockOptions;
   readonly #beats: Disposable;
-  #seenMs = steadyNow();
+  readonly #now: () => number;
+  #seenMs: number;
   #isLost = false;
 
   constructor(path: string, own: string, options: LockOptions) {
     this.#path = path;
     this.#own = own;
     this.#options = options;
+    this.#now = options.elapsedMs ?? steadyNow;
+    this.#seenMs = this.#now();
     this.#beats = every(options.beatMs, () => this.#check());
   }
 
   isHeld(): boolean {
-    if (!this.#isLost && steadyNow() - this.#seenMs > trustMs) this.#check();
+    if (!this.#isLost && this.#now() - this.#seenMs > trustMs) this.#check();
     return !this.#isLost;
   }
 
@@ -124,7 +129,7 @@ class Held implements HeldLock {
   }
 
   #check(): void {
-    const now = steadyNow();
+    const now = this.#now();
     if (touched(this.#path, this.#own)) {
       this.#seenMs = now;
       return;
