@@ -1,65 +1,36 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { apiVersion } from "../../../src/api/names.ts";
 import { demandSchema } from "../../../src/api/status.ts";
 import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import { parseJson } from "../../../src/lib/json.ts";
 import { isRecord } from "../../../src/lib/record.ts";
-import { openCluster, followSlots } from "../../../src/store/kubernetes/cluster.ts";
 import { openDemandLease, openDemandLeases } from "../../../src/store/kubernetes/demand.ts";
 import { openOtherLeases } from "../../../src/store/kubernetes/other-leases.ts";
-import { openPublishedObjects } from "../../../src/store/kubernetes/published.ts";
-import { openEvents } from "../../../src/store/kubernetes/events.ts";
-import { openObjectPublisher, type ObjectPublisher } from "../../../src/store/kubernetes/publisher.ts";
-import { ObjectSource } from "../../../src/store/kubernetes/source.ts";
 import { objectWriter } from "../../../src/store/kubernetes/writer.ts";
 import type { DemandReport } from "../../../src/store/store.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";
 import { published } from "../published-slot.ts";
+import { nothing, openOperator, openView, slots, spec, withSlot } from "./parts.ts";
 
-const slots = `/apis/${apiVersion}/namespaces/berth/slots`;
-const lease = "/apis/coordination.k8s.io/v1/namespaces/berth/leases/berth-operator";
-const spec = { model: { default: "m" } };
-
-const nothing = (): void => undefined;
+const leases = "/apis/coordination.k8s.io/v1/namespaces/berth/leases";
 
 /** The operator's Lease, as it renews it. */
 function beat(api: ApiDouble, isSettled: boolean): void {
   const now = new Date().toISOString();
-  const record = {
-    schema: 1,
-    instance: "i",
-    pid: 1,
-    bootId: "b",
-    startedAt: now,
-    heartbeat: now,
-    isPaused: false,
-    isSettled,
-    slotCount: 0,
-    configDir: "/c",
-    problems: [],
-  };
-  api.put(lease, { metadata: { annotations: { "berth.dev/record": JSON.stringify(record) } } });
+  const times = { startedAt: now, heartbeat: now };
+  const state = { isPaused: false, isSettled, slotCount: 0, configDir: "/c", problems: [] };
+  const record = { schema: 1, instance: "i", pid: 1, bootId: "b", ...times, ...state };
+  api.put(`${leases}/berth-operator`, { metadata: { annotations: { "berth.dev/record": JSON.stringify(record) } } });
 }
 
 describe("a gateway's view of a cluster", () => {
   it("survives a refused list while the operator settles, and lists again at the operator's next heartbeat", async () => {
     using api = new ApiDouble();
     const errors: unknown[] = [];
-    const onError = (error: unknown): void => void errors.push(error);
     beat(api, false);
-    await using cluster = await openCluster(async () => api, nothing);
-    await using followed = await followSlots(api, onError);
-    await using view = await openPublishedObjects({
-      client: api,
-      maps: cluster.maps,
-      secrets: cluster.bearers,
-      onUnknown: nothing,
-      onError,
-      slots: followed.watched,
-      onSlots: (listener) => followed.watch(listener),
-    });
+    await using reader = await openView(api, (error) => errors.push(error));
+    const { view } = reader;
     api.before = (method, path) => {
       if (method === "GET" && path === slots) throw new ApiError(500, "InternalError", "etcd is away");
     };
@@ -119,12 +90,11 @@ describe("the Lease of a gateway", () => {
     await killed.write({ sendsBearers: true, slots: {} });
     await living.write({ sendsBearers: true, slots: {} });
     await using _demand = await openDemandLeases(api, (error) => void errors.push(error), 2000);
-    const path = "/apis/coordination.k8s.io/v1/namespaces/berth/leases";
     await until("it is deleted", async () => {
       await living.write({ sendsBearers: true, slots: {} });
-      return api.get(`${path}/berth-gateway-killed`) === undefined;
+      return api.get(`${leases}/berth-gateway-killed`) === undefined;
     });
-    assert.ok(api.get(`${path}/berth-gateway-living`) !== undefined);
+    assert.ok(api.get(`${leases}/berth-gateway-living`) !== undefined);
     assert.deepEqual(errors, []);
   });
 
@@ -134,7 +104,7 @@ describe("the Lease of a gateway", () => {
     let nowMs = 0;
     await using late = openDemandLease(api, "late", () => (nowMs += 2000));
     await late.write({ sendsBearers: true, slots: {} });
-    const path = "/apis/coordination.k8s.io/v1/namespaces/berth/leases/berth-gateway-late";
+    const path = `${leases}/berth-gateway-late`;
     let attempts = 0;
     api.before = async (method) => {
       if (method !== "DELETE") return;
@@ -162,7 +132,7 @@ describe("the Lease of a gateway", () => {
     const busy = { ...used, inFlight: 1, endpoints: [idle, atWork] };
     const slots = { ...Object.fromEntries(names.map((name) => [name, { ...used, endpoints: [idle] }])), busy };
     await writer.write({ sendsBearers: true, slots });
-    const { metadata } = api.get("/apis/coordination.k8s.io/v1/namespaces/berth/leases/berth-gateway-g") ?? {};
+    const { metadata } = api.get(`${leases}/berth-gateway-g`) ?? {};
     const annotations = isRecord(metadata) && isRecord(metadata["annotations"]) ? metadata["annotations"] : {};
     const text = String(annotations["berth.dev/demand"]);
     assert.ok(text.length < longest, `${text.length} bytes`);
@@ -196,42 +166,9 @@ describe("the writer of custom resources", () => {
   });
 });
 
-interface Operator extends AsyncDisposable {
-  readonly source: ObjectSource;
-  readonly publisher: ObjectPublisher;
-}
-
-async function openOperator(api: ApiDouble): Promise<Operator> {
-  await using stack = new AsyncDisposableStack();
-  const cluster = stack.use(await openCluster(async () => api, nothing));
-  const source = stack.use(await ObjectSource.open({ client: api, onError: nothing }, nothing));
-  const publisher = stack.use(
-    await openObjectPublisher({
-      client: api,
-      lease: { check: nothing, publish: async () => undefined, [Symbol.asyncDispose]: async () => undefined },
-      source,
-      finalizers: {
-        begin: () => undefined,
-        add: async () => undefined,
-        forget: nothing,
-        remove: async () => undefined,
-        [Symbol.dispose]: nothing,
-      },
-      events: openEvents(api, nothing),
-      maps: cluster.maps,
-      secrets: cluster.bearers,
-      onUnknown: nothing,
-      onError: nothing,
-    }),
-  );
-  const owned = stack.move();
-  return { source, publisher, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
 describe("the operator's writer of states", () => {
   it("reads an earlier operator's states, then keeps none in memory, and still sees where they were emptied", async () => {
-    using api = new ApiDouble();
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    using api = withSlot();
     {
       await using earlier = await openOperator(api);
       await earlier.publisher.writeSlot(published("a", 7));
@@ -245,16 +182,14 @@ describe("the operator's writer of states", () => {
     source.forgetStates();
     const kept = (): unknown => source.object("Slot", "a")?.value["status"];
     assert.deepEqual(Object.keys(kept() ?? {}), ["record"]);
-    await until("every watch is open", () => source.isCurrent);
     await publisher.writeSlot(published("a", 8));
     assert.deepEqual(publisher.missingSlots(["a"]), []);
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    api.put(`${slots}/a`, { ...api.get(`${slots}/a`), status: undefined });
     await until("it is seen to be missing", () => publisher.missingSlots(["a"]).length === 1);
   });
 
   it("ends one write of a slot before the next begins: a delayed write does not win over a later write", async () => {
-    using api = new ApiDouble();
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    using api = withSlot();
     await using operator = await openOperator(api);
     const { publisher } = operator;
     const held = Promise.withResolvers<void>();
