@@ -3,33 +3,54 @@ import { describe, it } from "node:test";
 import { apiVersion } from "../../../src/api/names.ts";
 import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import { LeadershipLost } from "../../../src/store/store.ts";
-import { ApiDouble } from "../../doubles/api-client.ts";
+import type { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";
 import { published } from "../published-slot.ts";
 import { leader, namespacePath } from "./leader.ts";
+import { slots, spec, withSlot } from "./parts.ts";
 
-const slots = `/apis/${apiVersion}/namespaces/berth/slots`;
 const installation = `${namespacePath}/configmaps/berth-installation`;
-const spec = { model: { default: "m" } };
+const slotPath = `${slots}/a`;
+const ready = { ...published("a"), status: { ...published("a").status, state: "ready" } } as const;
+const ending = { finalizers: ["berth.dev/engine"], deletionTimestamp: "2026-11-23T00:00:00Z" };
+
+const finalizersOf = (api: ApiDouble): unknown => Object(api.get(slotPath)?.["metadata"])["finalizers"];
+const isKept = (api: ApiDouble): void => assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+const isFreed = async (api: ApiDouble): Promise<unknown> =>
+  await until("it is freed", () => JSON.stringify(finalizersOf(api)) === "[]");
+
+/** A person deletes the Slot: its object stays as long as it has a finalizer. */
+function beginDeletion(api: ApiDouble): void {
+  const object = api.get(slotPath);
+  const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: ending.deletionTimestamp };
+  api.put(slotPath, { ...object, metadata });
+}
+
+/** Counts the checks of finalizers, each of which looks at the namespace first. */
+function checksOf(api: ApiDouble, more: ApiDouble["before"] = () => undefined): () => number {
+  let checks = 0;
+  api.before = (method, path) => {
+    if (method === "GET" && path === namespacePath) checks += 1;
+    return more(method, path);
+  };
+  return () => checks;
+}
 
 describe("an operator that is deposed while a write is on its way", () => {
   it("writes no status over its successor's", async () => {
-    const api = new ApiDouble();
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    const api = withSlot();
     await using deposed = await leader(api);
-    deposed.loseAt("PATCH", `${slots}/a/status`);
+    deposed.loseAt("PATCH", `${slotPath}/status`);
     await assert.rejects(deposed.store.publisher.writeSlot(published("a")), LeadershipLost);
-    assert.equal(api.get(`${slots}/a`)?.["status"], undefined);
+    assert.equal(api.get(slotPath)?.["status"], undefined);
   });
 
   it("frees the Slots of a namespace that is being deleted all the same", async () => {
-    const api = new ApiDouble();
-    const metadata = { finalizers: ["berth.dev/engine"], deletionTimestamp: "2026-11-23T00:00:00Z" };
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata, spec });
+    const api = withSlot(ending);
     await using deposed = await leader(api);
     deposed.loseAt("GET", namespacePath);
     api.put(namespacePath, { status: { phase: "Terminating" } });
-    await until("it is freed", () => JSON.stringify(finalizersOf(api)) === "[]");
+    await isFreed(api);
   });
 
   it("does not write its installation over its successor's", async () => {
@@ -51,93 +72,66 @@ describe("an operator that is deposed while a write is on its way", () => {
   });
 });
 
-const finalizersOf = (api: ApiDouble): unknown => Object(api.get(`${slots}/a`)?.["metadata"])["finalizers"];
-
 describe("the finalizer of a Slot", () => {
-  it("stays while its object lives, also where its state is taken back", async () => {
-    const api = new ApiDouble();
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+  it("stays while its object lives, also where its state is taken back, and goes with it once that is to be deleted", async () => {
+    const api = withSlot();
     await using leading = await leader(api);
     const { publisher } = leading.store;
     await publisher.writeSlot(published("a"));
     await publisher.deleteSlot("a");
-    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
-  });
-
-  it("goes with the state once its object is to be deleted", async () => {
-    const api = new ApiDouble();
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
-    await using leading = await leader(api);
-    await leading.store.publisher.writeSlot(published("a"));
-    const object = api.get(`${slots}/a`);
-    const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: "2026-11-23T00:00:00Z" };
-    api.put(`${slots}/a`, { ...object, metadata });
+    isKept(api);
+    await publisher.writeSlot(published("a", 2));
+    beginDeletion(api);
     await until("the deletion is seen", async () => {
-      await leading.store.publisher.deleteSlot("a");
+      await publisher.deleteSlot("a");
       return JSON.stringify(finalizersOf(api)) === "[]";
     });
   });
 
   it("stays where a new operator can only hide what its predecessor published of a Slot in deletion", async () => {
-    const api = new ApiDouble();
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    const api = withSlot();
     {
       await using earlier = await leader(api);
-      const slot = published("a");
-      await earlier.store.publisher.writeSlot({ ...slot, status: { ...slot.status, state: "ready" } });
+      await earlier.store.publisher.writeSlot(ready);
     }
-    const object = api.get(`${slots}/a`);
-    const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: "2026-11-23T00:00:00Z" };
-    api.put(`${slots}/a`, { ...object, metadata });
+    beginDeletion(api);
     await using leading = await leader(api);
-    let checks = 0;
-    api.before = (method, path) => {
-      if (method === "GET" && path === namespacePath) checks += 1;
+    const checks = checksOf(api, (_method, path) => {
       if (path.endsWith("/secrets/berth-bearers")) throw new ApiError(403, "Forbidden", "secrets is forbidden");
-    };
+    });
     const bearer = "b".repeat(40);
     const bearers = { bearers: { main: bearer }, bearerList: [{ role: "main", ordinal: 0, bearer } as const] };
     await assert.rejects(leading.store.publisher.writeSlot({ ...published("a", 2), ...bearers }), /forbidden/);
     await leading.store.publisher.hideSlot("a");
-    const before = checks;
-    await until("two checks have passed", () => checks >= before + 2);
-    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+    const before = checks();
+    await until("two checks have passed", () => checks() >= before + 2);
+    isKept(api);
   });
 
   it("stays where its state is hidden after its deletion has begun: its engine may run", async () => {
-    const api = new ApiDouble();
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    const api = withSlot();
     await using leading = await leader(api);
     const { publisher } = leading.store;
     await using inputs = await leading.store.inputs();
     await publisher.writeSlot(published("a"));
-    const object = api.get(`${slots}/a`);
-    const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: "2026-11-23T00:00:00Z" };
-    api.put(`${slots}/a`, { ...object, metadata });
+    beginDeletion(api);
     await until("the deletion is seen", () => inputs.source.get("Slot", "a") === undefined);
     await publisher.hideSlot("a");
-    assert.deepEqual(Object(api.get(`${slots}/a`)?.["status"])["conditions"] ?? [], []);
-    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+    assert.deepEqual(Object(api.get(slotPath)?.["status"])["conditions"] ?? [], []);
+    isKept(api);
     await publisher.deleteSlot("a");
     assert.deepEqual(finalizersOf(api), []);
   });
 
   it("stays for the operator after the one that hid it, which knows of the Slot and frees it after its engine's end", async () => {
-    const api = new ApiDouble();
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec: { ...spec, stopSeconds: 7 } });
+    const api = withSlot({}, { spec: { ...spec, stopSeconds: 7 } });
     {
       await using earlier = await leader(api);
-      const slot = published("a");
-      await earlier.store.publisher.writeSlot({ ...slot, status: { ...slot.status, state: "ready" } });
+      await earlier.store.publisher.writeSlot(ready);
       await earlier.store.publisher.hideSlot("a");
     }
-    const object = api.get(`${slots}/a`);
-    const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: "2026-11-23T00:00:00Z" };
-    api.put(`${slots}/a`, { ...object, metadata });
-    let checks = 0;
-    api.before = (method, path) => {
-      if (method === "GET" && path === namespacePath) checks += 1;
-    };
+    beginDeletion(api);
+    const checks = checksOf(api);
     await using leading = await leader(api);
     const { publisher } = leading.store;
     const found = await publisher.readSlots();
@@ -145,37 +139,31 @@ describe("the finalizer of a Slot", () => {
       found.map(({ name, spec: read }) => [name, read.stopSeconds]),
       [["a", 7]],
     );
-    const before = checks;
-    await until("two checks have passed", () => checks >= before + 2);
-    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+    const before = checks();
+    await until("two checks have passed", () => checks() >= before + 2);
+    isKept(api);
     await publisher.deleteSlot("a");
     assert.deepEqual(finalizersOf(api), []);
   });
 
   it("goes where the deletion began before anything was published", async () => {
-    await using leading = await leader();
-    const metadata = { finalizers: ["berth.dev/engine"], deletionTimestamp: "2026-11-23T00:00:00Z" };
-    leading.api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata, spec });
-    await until("it is freed", () => JSON.stringify(finalizersOf(leading.api)) === "[]");
+    const api = withSlot(ending);
+    await using _leading = await leader(api);
+    await isFreed(api);
   });
 
   it("stays where the deletion began while its first status is on its way", async () => {
-    const api = new ApiDouble();
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    const api = withSlot();
     await using leading = await leader(api);
-    let checks = 0;
     const sent = Promise.withResolvers<void>();
-    api.before = async (method, path) => {
-      if (method === "GET" && path === namespacePath) checks += 1;
-      if (method === "PATCH" && path === `${slots}/a/status`) await sent.promise;
-    };
+    const checks = checksOf(api, async (method, path) => {
+      if (method === "PATCH" && path === `${slotPath}/status`) await sent.promise;
+    });
     const writing = leading.store.publisher.writeSlot(published("a"));
     await until("it has its finalizer", () => JSON.stringify(finalizersOf(api)) === '["berth.dev/engine"]');
-    const object = api.get(`${slots}/a`);
-    const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: "2026-11-23T00:00:00Z" };
-    api.put(`${slots}/a`, { ...object, metadata });
-    await until("it was looked at", () => checks > 1);
-    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+    beginDeletion(api);
+    await until("it was looked at", () => checks() > 1);
+    isKept(api);
     sent.resolve();
     await writing;
   });
@@ -183,19 +171,16 @@ describe("the finalizer of a Slot", () => {
   it("stays where a status was written while its removal was on its way", async () => {
     await using leading = await leader();
     const { api } = leading;
-    const metadata = { finalizers: ["berth.dev/engine"], deletionTimestamp: "2026-11-23T00:00:00Z" };
     let attempts = 0;
-    let checks = 0;
-    api.before = (method, path) => {
-      if (method === "GET" && path === namespacePath) checks += 1;
-      if (method !== "PATCH" || path !== `${slots}/a`) return;
+    const checks = checksOf(api, (method, path) => {
+      if (method !== "PATCH" || path !== slotPath) return;
       attempts += 1;
       api.put(path, { ...api.get(path), status: { record: "{}" } });
-    };
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata, spec });
-    await until("its removal was tried", () => attempts > 0 && checks > 1);
+    });
+    api.put(slotPath, { apiVersion, kind: "Slot", metadata: ending, spec });
+    await until("its removal was tried", () => attempts > 0 && checks() > 1);
     assert.equal(attempts, 1);
-    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+    isKept(api);
   });
 });
 
@@ -211,54 +196,34 @@ it("the name of an installation is written again where its ConfigMap was deleted
   api.put(installation, undefined);
   await until("it is there again", () => api.get(installation) !== undefined);
   assert.equal(failures, 2);
-  assert.deepEqual(Object(api.get(installation)?.["data"]), {
-    "installation.json": JSON.stringify({ instance: store.instance }),
-  });
+  const data = { "installation.json": JSON.stringify({ instance: store.instance }) };
+  assert.deepEqual(Object(api.get(installation)?.["data"]), data);
 });
 
 describe("a Slot whose spec is broken", () => {
   const broken = { model: { default: "m" }, idleSecond: 5 };
-  const first = { apiVersion, kind: "Slot", metadata: { uid: "first", generation: 1 } };
-  const again = { apiVersion, kind: "Slot", metadata: { uid: "second", generation: 1 } };
+  const first = { uid: "first", generation: 1 };
 
-  it("runs by its last valid spec, also for the next operator", async () => {
-    const api = new ApiDouble();
-    api.put(`${slots}/a`, { ...first, spec });
-    {
-      await using leading = await leader(api);
-      await leading.store.publisher.writeSlot(published("a"));
-    }
-    api.put(`${slots}/a`, { ...api.get(`${slots}/a`), spec: broken });
-    await using next = await leader(api);
-    await using inputs = await next.store.inputs();
-    const found = inputs.source.get("Slot", "a");
-    assert.match(found?.diagnostics[0]?.message ?? "", /idleSecond/);
-    assert.deepEqual(
-      [found?.spec?.model.default, found?.specHash],
-      [published("a").spec.model.default, published("a").specHash],
-    );
-  });
-
-  it("has no last valid spec where its status had to be hidden", async () => {
-    const api = new ApiDouble();
-    api.put(`${slots}/a`, { ...first, spec });
-    {
-      await using leading = await leader(api);
-      await leading.store.publisher.writeSlot(published("a"));
-      await leading.store.publisher.hideSlot("a");
-    }
-    api.put(`${slots}/a`, { ...api.get(`${slots}/a`), spec: broken });
-    await using next = await leader(api);
-    await using inputs = await next.store.inputs();
-    const found = inputs.source.get("Slot", "a");
-    assert.match(found?.diagnostics[0]?.message ?? "", /idleSecond/);
-    assert.equal(found?.spec, undefined);
-  });
+  for (const isHidden of [false, true])
+    it(`${isHidden ? "has no last valid spec where its status had to be hidden" : "runs by its last valid spec"}, also for the next operator`, async () => {
+      const api = withSlot(first);
+      {
+        await using leading = await leader(api);
+        await leading.store.publisher.writeSlot(published("a"));
+        if (isHidden) await leading.store.publisher.hideSlot("a");
+      }
+      api.put(slotPath, { ...api.get(slotPath), spec: broken });
+      await using next = await leader(api);
+      await using inputs = await next.store.inputs();
+      const found = inputs.source.get("Slot", "a");
+      assert.match(found?.diagnostics[0]?.message ?? "", /idleSecond/);
+      assert.equal(found?.spec?.model.default, isHidden ? undefined : "m");
+      if (!isHidden) assert.equal(found?.specHash, published("a").specHash);
+    });
 
   for (const isSeen of [true, false])
     it(`never runs by that of a deleted Slot of its name${isSeen ? "" : ", whose deletion nobody saw"}`, async () => {
-      const api = new ApiDouble();
-      api.put(`${slots}/a`, { ...first, spec });
+      const api = withSlot(first);
       await using leading = await leader(api);
       await leading.store.publisher.writeSlot(published("a"));
       await using next = await leader(api);
@@ -266,10 +231,10 @@ describe("a Slot whose spec is broken", () => {
       const { source } = inputs;
       assert.equal(source.get("Slot", "a")?.spec?.model.default, "m");
       if (isSeen) {
-        api.put(`${slots}/a`, undefined);
+        api.put(slotPath, undefined);
         await until("its deletion is seen", () => source.get("Slot", "a") === undefined);
       }
-      api.put(`${slots}/a`, { ...again, spec: broken });
+      api.put(slotPath, { apiVersion, kind: "Slot", metadata: { uid: "second", generation: 1 }, spec: broken });
       const found = await until("the new Slot is seen", () => {
         const now = source.get("Slot", "a");
         return now?.uid === "second" && now;
