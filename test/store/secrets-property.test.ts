@@ -30,32 +30,11 @@ function complaints(file: string, text: string): readonly string[] {
   return [...diagnostics, ...problems].map(({ message }) => message);
 }
 
+const marks = "\n\"':{}[]=#&*!|\t\\,5";
 const edit = fc.record({
   at: fc.nat(400),
   remove: fc.nat(3),
-  insert: fc.constantFrom(
-    "",
-    "",
-    "\n",
-    '"',
-    "'",
-    ":",
-    ": ",
-    "{",
-    "}",
-    "[",
-    "]",
-    "=",
-    "#",
-    "&",
-    "*",
-    "!",
-    "|",
-    "\t",
-    "\\",
-    ",",
-    "5",
-  ),
+  insert: fc.constantFrom("", "", ": ", ...marks),
 });
 
 it("no problem of a broken file repeats a value that may be a secret", () => {
@@ -75,7 +54,6 @@ it("no problem of a broken file repeats a value that may be a secret", () => {
         for (const piece of pieces) assert.ok(!said.includes(piece), `${said}\n${text}`);
       },
     ),
-    { numRuns: 800 },
   );
-  assert.ok(told > 200, `${told} of them were wrong at all`);
+  assert.ok(told > 30, `${told} of them were wrong at all`);
 });

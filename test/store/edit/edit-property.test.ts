@@ -14,24 +14,8 @@ const ownKey = fc.oneof(
   fc.string({ maxLength: 6 }).filter((key) => key !== "__proto__" && key.isWellFormed()),
 );
 const text = fc.oneof(
-  fc.constantFrom(
-    "m",
-    "qwen3:4b",
-    "on",
-    "null",
-    "1e3",
-    "a, b",
-    "a # b",
-    "a: b",
-    "it's",
-    '"',
-    "x\ny",
-    " pad ",
-    "- a",
-    "",
-    "\\",
-    "…",
-  ),
+  fc.constantFrom("m", "qwen3:4b", "on", "null", "1e3", "a, b", "a # b", "a: b", "it's", '"', "x\ny"),
+  fc.constantFrom(" pad ", "- a", "", "\\", "…"),
   fc.string({ unit: "grapheme", maxLength: 12 }).filter((each) => each.isWellFormed()),
 );
 const scalar = fc.oneof(text, fc.boolean(), fc.integer(), fc.double({ noNaN: true, noDefaultInfinity: true }));
@@ -104,24 +88,19 @@ describe("any edit", () => {
       fc.property(notEmpty, spec, fc.boolean(), (from, to, isWindows) => {
         survives("/c/slots/a.toml", decorated(tomlText(from), isWindows), differences(from, to));
       }),
-      { numRuns: 150, includeErrorInReport: true },
+      { includeErrorInReport: true },
     );
   });
 
-  for (const [title, options] of [
-    ["blocks", {}],
-    ["blocks, lists not indented", { indentSeq: false, indent: 4 }],
-    ["brackets", { collectionStyle: "flow" }],
-  ] as const) {
-    it(`of YAML in ${title} has the wanted value`, () => {
-      fc.assert(
-        fc.property(notEmpty, notEmpty, fc.boolean(), (from, to, isWindows) => {
-          survives("/c/slots/a.yaml", decorated(yamlOf(from, options), isWindows), differences(from, to));
-        }),
-        { numRuns: 80, includeErrorInReport: true },
-      );
-    });
-  }
+  it("of YAML has the wanted value, in whatever style it is written", () => {
+    const styles = fc.constantFrom({}, { indentSeq: false, indent: 4 }, { collectionStyle: "flow" } as const);
+    fc.assert(
+      fc.property(notEmpty, notEmpty, fc.boolean(), styles, (from, to, isWindows, style) => {
+        survives("/c/slots/a.yaml", decorated(yamlOf(from, style), isWindows), differences(from, to));
+      }),
+      { includeErrorInReport: true },
+    );
+  });
 
   it("of one scalar changes a single line, whatever stands around it", () => {
     const name = fc.stringMatching(/^[a-z][a-z0-9.:/-]{0,20}$/);
@@ -134,7 +113,6 @@ describe("any edit", () => {
         assert.equal(after?.split("\n").length, before.length);
         assert.ok((changed?.length ?? 2) <= 1);
       }),
-      { numRuns: 100 },
     );
   });
 
