@@ -17,38 +17,43 @@ interface Case {
 
 const tomlCases: readonly Case[] = [
   {
-    title: "leaves a byte order mark, CRLF and tabs where they are",
-    changes: [set("model.default", "other"), set("enabled", false)],
+    title: "leaves a byte order mark, CRLF and tabs where they are, and ends the last line before it adds another",
+    changes: [set("model.default", "other"), set("enabled", false), set("model.contextSize", 1)],
     before: '\uFEFFload = "always"\r\n[model]\r\n\tdefault = "m"\t# tab',
-    after: '\uFEFFload = "always"\r\nenabled = false\r\n[model]\r\n\tdefault = "other"\t# tab',
+    after:
+      '\uFEFFload = "always"\r\nenabled = false\r\n[model]\r\n\tdefault = "other"\t# tab\r\ncontext_size = 1\r\n',
   },
   {
-    title: "swaps a model and leaves comments, blanks and spelling alone",
-    changes: [set("model.default", "qwen3-8b")],
+    title:
+      "swaps values and leaves comments, blanks, spelling and quotes alone; a field is added at the end of its table",
+    changes: [set("model.default", "qwen3-8b"), set("group", "it's"), set("model.contextSize", 4096)],
     before: lines(
       "# The chat model of the house.",
       'load   =  "onDemand"  # by request',
+      "group = 'a'",
       "",
       "[model]",
-      '  default = "qwen3-4b" # the small one',
       "  # more would not fit",
-      "  context_size = 8_192",
+      "  default =  'qwen3-4b' # the small one",
+      "",
+      "# Labels.",
+      "[labels]",
+      'a = "b"',
     ),
     after: lines(
       "# The chat model of the house.",
       'load   =  "onDemand"  # by request',
+      'group = "it\'s"',
       "",
       "[model]",
-      '  default = "qwen3-8b" # the small one',
       "  # more would not fit",
-      "  context_size = 8_192",
+      "  default =  'qwen3-8b' # the small one",
+      "context_size = 4096",
+      "",
+      "# Labels.",
+      "[labels]",
+      'a = "b"',
     ),
-  },
-  {
-    title: "keeps the kind of quotes where the text allows it",
-    changes: [set("model.default", "other"), set("group", "it's")],
-    before: lines("group = 'a'", "[model]", "default = 'm'"),
-    after: lines('group = "it\'s"', "[model]", "default = 'other'"),
   },
   {
     title: "sees dotted keys, and adds one beside them",
@@ -68,12 +73,6 @@ const tomlCases: readonly Case[] = [
     changes: [set("model.default", "other"), set("model.parallel", 2), remove("model.threads"), set("env.A", "1")],
     before: lines('model = { default = "m", threads = 4 } # one line', "env = {}"),
     after: lines('model = { default = "other", parallel = 2 } # one line', 'env = { A = "1" }'),
-  },
-  {
-    title: "adds a field at the end of its table, before the next one and its comment",
-    changes: [set("model.contextSize", 4096)],
-    before: lines("[model]", 'default = "m" # kept', "", "# Labels.", "[labels]", 'a = "b"'),
-    after: lines("[model]", 'default = "m" # kept', "context_size = 4096", "", "# Labels.", "[labels]", 'a = "b"'),
   },
   {
     title: "adds a top-level field before the first table, below what heads the file",
@@ -204,51 +203,43 @@ const tomlCases: readonly Case[] = [
     after:
       '# c\r\nload = "always"\r\nidle_seconds = 1\r\n\r\n[model]\r\ndefault = "other"\r\ncontext_size = 1\r\n\r\n[env]\r\nA = "1"\r\n',
   },
-  {
-    title: "ends the last line that had no end",
-    changes: [set("model.contextSize", 1)],
-    before: '[model]\ndefault = "m"',
-    after: '[model]\ndefault = "m"\ncontext_size = 1\n',
-  },
 ];
 
 const yamlCases: readonly Case[] = [
   {
-    title: "swaps a model and leaves comments, blanks and spelling alone",
-    changes: [set("model.default", "qwen3-8b")],
+    title:
+      "swaps values and leaves comments, blanks, spelling and quotes alone; fields are added at the end of their maps",
+    changes: [
+      set("model.default", "qwen3-8b"),
+      set("model.projector", "it's"),
+      set("group", "on"),
+      set("model.contextSize", 4096),
+      set("idleSeconds", 5),
+    ],
     before: lines(
       "# The chat model of the house.",
       "load:   onDemand  # by request",
+      "group: a",
       "",
       "model:",
-      "    default:  qwen3-4b   # the small one",
       "    # more would not fit",
-      "    contextSize: 8192",
+      '    default:  "qwen3-4b"   # the small one',
+      "    projector: 'p'",
+      "",
+      "# Labels.",
+      "labels:",
+      "  a: b",
     ),
     after: lines(
       "# The chat model of the house.",
       "load:   onDemand  # by request",
+      'group: "on"',
       "",
       "model:",
-      "    default:  qwen3-8b   # the small one",
       "    # more would not fit",
-      "    contextSize: 8192",
-    ),
-  },
-  {
-    title: "keeps the kind of quotes, and quotes what needs it",
-    changes: [set("model.default", "other"), set("model.projector", "it's"), set("group", "on"), set("env.A", "1")],
-    before: lines("group: a", "env: {A: x}", "model:", '  default: "m"', "  projector: 'p'"),
-    after: lines('group: "on"', 'env: {A: "1"}', "model:", '  default: "other"', "  projector: 'it''s'"),
-  },
-  {
-    title: "adds fields at the end of their maps, below comments of the line and above those that follow",
-    changes: [set("model.contextSize", 4096), set("idleSeconds", 5)],
-    before: lines("model:", "  default: m # kept", "", "# Labels.", "labels:", "  a: b"),
-    after: lines(
-      "model:",
-      "  default: m # kept",
-      "  contextSize: 4096",
+      '    default:  "qwen3-8b"   # the small one',
+      "    projector: 'it''s'",
+      "    contextSize: 4096",
       "",
       "# Labels.",
       "labels:",
@@ -391,16 +382,10 @@ const yamlCases: readonly Case[] = [
     ),
   },
   {
-    title: "keeps lines that end as on Windows",
+    title: "keeps lines that end as on Windows, and ends the last line that had no end",
     changes: [set("model.default", "other"), set("model.contextSize", 1), set("aliases", ["a"]), remove("idleSeconds")],
-    before: "# c\r\nidleSeconds: 5\r\nmodel:\r\n  default: m\r\n\r\nload: always\r\n",
+    before: "# c\r\nidleSeconds: 5\r\nmodel:\r\n  default: m\r\n\r\nload: always",
     after: "# c\r\nmodel:\r\n  default: other\r\n  contextSize: 1\r\n\r\nload: always\r\naliases:\r\n  - a\r\n",
-  },
-  {
-    title: "ends the last line that had no end",
-    changes: [set("model.contextSize", 1)],
-    before: "model:\n  default: m",
-    after: "model:\n  default: m\n  contextSize: 1\n",
   },
   {
     title: "edits JSON, which is YAML too",
