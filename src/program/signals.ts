@@ -2,7 +2,7 @@
 export type StopKind = "interrupt" | "terminate";
 
 /** The used part of `process`; a test gives an EventEmitter. */
-type SignalSource = Pick<NodeJS.Process, "on" | "off"> & { readonly connected?: boolean };
+type SignalSource = Pick<NodeJS.EventEmitter, "on"> & { readonly connected?: boolean };
 
 /**
  * Resolves at the first INT (Ctrl-C: stop quickly) or TERM or HUP, or when the parent at the other end of our IPC

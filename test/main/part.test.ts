@@ -47,7 +47,7 @@ function scene(...starts: readonly (() => ChildProcess)[]) {
     fork: () => {
       const child = (starts[children.length] ?? assert.fail("it is started once more"))();
       children.push(child);
-      child.on("message", (message) => tell(String(message)));
+      child.on("message", (message) => tell(message === "ready" ? "ready" : "acting"));
       return child;
     },
     log: { error: tell, warn: tell },

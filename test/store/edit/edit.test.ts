@@ -20,8 +20,7 @@ const tomlCases: readonly Case[] = [
     title: "leaves a byte order mark, CRLF and tabs where they are, and ends the last line before it adds another",
     changes: [set("model.default", "other"), set("enabled", false), set("model.contextSize", 1)],
     before: '\uFEFFload = "always"\r\n[model]\r\n\tdefault = "m"\t# tab',
-    after:
-      '\uFEFFload = "always"\r\nenabled = false\r\n[model]\r\n\tdefault = "other"\t# tab\r\ncontext_size = 1\r\n',
+    after: '\uFEFFload = "always"\r\nenabled = false\r\n[model]\r\n\tdefault = "other"\t# tab\r\ncontext_size = 1\r\n',
   },
   {
     title:

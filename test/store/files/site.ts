@@ -75,7 +75,11 @@ export async function site(files: Files, { prepare, isStopped = false, ...option
     at: (path) => join(dir, path),
     model,
     has: async (slot, wanted) => void (await until(`${slot} has ${wanted}`, () => model(slot) === wanted)),
-    names: () => source.list("Slot").map(({ name }) => name).toSorted(),
+    names: () =>
+      source
+        .list("Slot")
+        .map(({ name }) => name)
+        .toSorted(),
     reasons: () => source.problems().map(({ reason }) => reason),
     refusal(kind, name) {
       const [found] = source.get(kind, name)?.diagnostics ?? [];

@@ -9,7 +9,7 @@ import { tempDir } from "../../support/temp-dir.ts";
 
 const oddities = {
   "a named pipe": async (path) => void execFileSync("mkfifo", [path]),
-  "a directory": async (path) => void (await mkdir(path)),
+  "a directory": async (path) => await mkdir(path),
   "a link": async (path) => await symlink("nowhere", path),
 } satisfies Record<string, (path: string) => Promise<void>>;
 
