@@ -130,17 +130,14 @@ describe("a part of `berth up`", () => {
       process.nextTick(() => child.emit("message", "acting"));
       return child;
     };
-    for (const [isKilled, hasLeft] of [
-      [true, true],
-      [false, false],
-    ] as const) {
-      const { part, children, settled } = scene(acting, processDouble);
+    for (const signal of ["SIGKILL", "SIGINT", undefined] as const) {
+      const { part, children, settled } = scene(acting, () => processDouble());
       part.start();
       await settled();
-      if (isKilled) children[0]?.kill("SIGKILL");
+      if (signal !== undefined) children[0]?.kill(signal);
       part.keepDown();
-      if (!isKilled) await part.stop("interrupt");
-      assert.equal(part.hasLeftEngines, hasLeft);
+      if (signal === undefined) await part.stop("interrupt");
+      assert.equal(part.hasLeftEngines, signal !== undefined, signal);
     }
   });
 
