@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Kind } from "../../src/api/names.ts";
 import type { Origin } from "../../src/store/origin.ts";
-import type { DesiredSource } from "../../src/store/store.ts";
+import type { Desired, DesiredSource } from "../../src/store/store.ts";
 import { until } from "../support/until.ts";
 
 /** A fresh, empty source and a person's hands on it. */
@@ -24,117 +24,114 @@ export function listen(source: DesiredSource): Disposable & { readonly keys: str
 
 const slot = { model: { default: "qwen3-4b" } };
 
+type Found = Desired<"Slot">;
+
 /** What every DesiredSource promises. */
 export function describeSource(title: string, open: () => Promise<SourceUnderTest>): void {
+  /** A source, and the Slot `a` in it. */
+  const scene = async (spec?: object) => {
+    const env = await open();
+    const { source } = env;
+    const get = (): Found | undefined => source.get("Slot", "a");
+    /** Waits until the Slot is as wanted. */
+    const seen = async (what: string, isWanted: (found: Found) => boolean = () => true): Promise<Found> =>
+      await until(what, () => {
+        const found = get();
+        return found !== undefined && isWanted(found) && found;
+      });
+    /** Declares the Slot anew. */
+    const put = async (changed: object, labels?: Readonly<Record<string, string>>): Promise<void> =>
+      await env.put("Slot", "a", changed, labels);
+    if (spec !== undefined) {
+      await put(spec);
+      await seen("the slot");
+    }
+    return { env, source, get, seen, put, [Symbol.asyncDispose]: () => env[Symbol.asyncDispose]() };
+  };
+
   describe(`${title} as a desired source`, { concurrency: true }, () => {
-    it("shows a declared resource, with defaults, and notifies with its key", async () => {
-      await using env = await open();
-      using heard = listen(env.source);
-      await env.put("Slot", "primary", slot);
-      const seen = await until("the slot", () => env.source.get("Slot", "primary"));
-      assert.equal(seen.spec?.model.default, "qwen3-4b");
-      assert.equal(seen.spec?.engine, "llama");
-      assert.equal(seen.spec?.idleSeconds, 600);
-      assert.deepEqual(seen.diagnostics, []);
-      assert.ok(heard.keys.includes("Slot/primary"));
+    it("shows a declared resource, with defaults and its origin, and notifies with its key", async () => {
+      await using at = await scene();
+      using heard = listen(at.source);
+      await at.put(slot);
+      const found = await at.seen("the slot");
+      const { spec } = found;
+      assert.deepEqual([spec?.model.default, spec?.engine, spec?.idleSeconds], ["qwen3-4b", "llama", 600]);
+      assert.deepEqual([found.diagnostics, found.origin], [[], at.env.originOf("Slot", "a")]);
+      assert.ok(heard.keys.includes("Slot/a"));
       assert.deepEqual(
-        env.source.list("Slot").map(({ name }) => name),
-        ["primary"],
+        at.source.list("Slot").map(({ name }) => name),
+        ["a"],
       );
     });
 
-    it("says where a person changes it, and counts its specs or leaves that to the operator", async () => {
-      await using env = await open();
-      await env.put("Slot", "a", slot);
-      const first = await until("the slot", () => env.source.get("Slot", "a"));
-      assert.deepEqual(first.origin, env.originOf("Slot", "a"));
-      await env.put("Slot", "a", { ...slot, idleSeconds: 5 });
-      const second = await until("the edit", () => {
-        const now = env.source.get("Slot", "a");
-        return now?.specHash === first.specHash ? undefined : now;
-      });
+    it("changes the hash exactly when the spec changes, and counts its specs or leaves that to the operator", async () => {
+      await using at = await scene(slot);
+      const first = await at.seen("the slot");
+      await at.put(slot, { team: "x" });
+      const labelled = await at.seen("the label", ({ labels }) => labels["team"] === "x");
+      assert.equal(labelled.specHash, first.specHash);
+      await at.put({ ...slot, idleSeconds: 5 });
+      const second = await at.seen("another hash", ({ specHash }) => specHash !== first.specHash);
       assert.deepEqual(second.origin, first.origin);
       if (first.generation === undefined) assert.equal(second.generation, undefined);
       else assert.ok(Number(second.generation) > first.generation);
+      await at.put(slot);
+      await at.seen("the first hash again", ({ specHash }) => specHash === first.specHash);
     });
 
     it("keeps kinds apart", async () => {
-      await using env = await open();
-      await env.put("Model", "same", { source: "file:///m.gguf" });
-      await env.put("Upstream", "same", { baseUrl: "https://example.com/v1", models: [{ ref: "a" }] });
-      await until("both", () => env.source.get("Model", "same") && env.source.get("Upstream", "same"));
-      assert.equal(env.source.get("Slot", "same"), undefined);
-      assert.equal(env.source.get("Model", "same")?.spec?.source, "file:///m.gguf");
-      assert.equal(env.source.get("Upstream", "same")?.spec?.baseUrl, "https://example.com/v1");
-    });
-
-    it("changes the hash exactly when the spec changes", async () => {
-      await using env = await open();
-      await env.put("Slot", "a", slot);
-      const first = await until("the slot", () => env.source.get("Slot", "a"));
-      await env.put("Slot", "a", slot, { team: "x" });
-      const labelled = await until("the label", () => {
-        const now = env.source.get("Slot", "a");
-        return now?.labels["team"] === "x" ? now : undefined;
-      });
-      assert.equal(labelled.specHash, first.specHash);
-      await env.put("Slot", "a", { ...slot, idleSeconds: 5 });
-      await until("another hash", () => env.source.get("Slot", "a")?.specHash !== first.specHash);
-      await env.put("Slot", "a", slot);
-      await until("the first hash again", () => env.source.get("Slot", "a")?.specHash === first.specHash);
+      await using at = await scene();
+      await at.env.put("Model", "a", { source: "file:///m.gguf" });
+      await at.env.put("Upstream", "a", { baseUrl: "https://example.com/v1", models: [{ ref: "a" }] });
+      await until("both", () => at.source.get("Model", "a") && at.source.get("Upstream", "a"));
+      assert.equal(at.get(), undefined);
+      assert.equal(at.source.get("Model", "a")?.spec?.source, "file:///m.gguf");
+      assert.equal(at.source.get("Upstream", "a")?.spec?.baseUrl, "https://example.com/v1");
     });
 
     it("notifies with the changed key only", async () => {
-      await using env = await open();
-      for (const name of ["a", "b", "c"]) await env.put("Slot", name, slot);
-      await until("all three", () => env.source.list("Slot").length === 3);
-      using heard = listen(env.source);
-      await env.put("Slot", "b", { ...slot, idleSeconds: 7 });
-      await until("the edit", () => env.source.get("Slot", "b")?.spec?.idleSeconds === 7);
-      await env.source.resync();
-      assert.deepEqual(new Set(heard.keys), new Set(["Slot/b"]));
+      await using at = await scene(slot);
+      for (const name of ["b", "c"]) await at.env.put("Slot", name, slot);
+      await until("all three", () => at.source.list("Slot").length === 3);
+      using heard = listen(at.source);
+      await at.put({ ...slot, idleSeconds: 7 });
+      await at.seen("the edit", ({ spec }) => spec?.idleSeconds === 7);
+      await at.source.resync();
+      assert.deepEqual(new Set(heard.keys), new Set(["Slot/a"]));
     });
 
     it("keeps the last good spec after a broken edit and names the problem", async () => {
-      await using env = await open();
-      await env.put("Slot", "a", slot);
-      const good = await until("the slot", () => env.source.get("Slot", "a"));
-      await env.put("Slot", "a", { ...slot, idleSecnds: 9 });
-      const broken = await until("the diagnosis", () => {
-        const now = env.source.get("Slot", "a");
-        return now !== undefined && now.diagnostics.length > 0 ? now : undefined;
-      });
-      assert.deepEqual(broken.spec, good.spec);
-      assert.equal(broken.specHash, good.specHash);
+      await using at = await scene(slot);
+      const good = await at.seen("the slot");
+      await at.put({ ...slot, idleSecnds: 9 });
+      const broken = await at.seen("the diagnosis", ({ diagnostics }) => diagnostics.length > 0);
+      assert.deepEqual([broken.spec, broken.specHash], [good.spec, good.specHash]);
       assert.match(broken.diagnostics[0]?.message ?? "", /did you mean idle_?seconds/i);
-      await env.put("Slot", "a", slot);
-      await until("no diagnosis", () => env.source.get("Slot", "a")?.diagnostics.length === 0);
+      await at.put(slot);
+      await at.seen("no diagnosis", ({ diagnostics }) => diagnostics.length === 0);
     });
 
     it("shows a resource that was never valid without a spec", async () => {
-      await using env = await open();
-      await env.put("Slot", "a", { backend: "steam" });
-      const seen = await until("the slot", () => env.source.get("Slot", "a"));
-      assert.equal(seen.spec, undefined);
-      assert.ok(seen.diagnostics.length > 0);
+      await using at = await scene({ backend: "steam" });
+      assert.equal(at.get()?.spec, undefined);
+      assert.ok((at.get()?.diagnostics.length ?? 0) > 0);
     });
 
     it("forgets a removed resource, the last one too, and notifies with its key", async () => {
-      await using env = await open();
-      await env.put("Slot", "a", slot);
-      await until("the slot", () => env.source.get("Slot", "a"));
-      using heard = listen(env.source);
-      await env.remove("Slot", "a");
-      await until("its end", () => env.source.get("Slot", "a") === undefined);
+      await using at = await scene(slot);
+      using heard = listen(at.source);
+      await at.env.remove("Slot", "a");
+      await until("its end", () => at.get() === undefined);
       assert.deepEqual(heard.keys, ["Slot/a"]);
     });
 
     it("says nothing after the watch is disposed", async () => {
-      await using env = await open();
+      await using at = await scene();
       let count = 0;
-      env.source.watch(() => count++)[Symbol.dispose]();
-      await env.put("Slot", "a", slot);
-      await until("the slot", () => env.source.get("Slot", "a"));
+      at.source.watch(() => count++)[Symbol.dispose]();
+      await at.put(slot);
+      await at.seen("the slot");
       assert.equal(count, 0);
     });
   });

@@ -54,7 +54,7 @@ export interface Site extends AsyncDisposable {
   pass(ms: number): Promise<void>;
 }
 
-export interface SiteOptions extends Partial<FileSourceOptions> {
+interface SiteOptions extends Partial<FileSourceOptions> {
   readonly prepare?: (dir: string) => Promise<void>;
   /** The clock of the source stands still but for `pass`. */
   readonly isStopped?: boolean;
