@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { watch } from "node:fs";
+import { existsSync, watch } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
@@ -21,6 +21,7 @@ interface Pair extends AsyncDisposable {
 async function pair(): Promise<Pair> {
   await using stack = new AsyncDisposableStack();
   const first = stack.use(await startBerth({ args: ["operator"], prepare: save }));
+  await until("the first leads", () => existsSync(join(first.stateDir, "operator.lock")));
   const { SVC_OPERATOR_PORT: _own, ...shared } = first.env;
   const args = ["operator", "--standby", "--stop-engines"];
   const second = stack.use(await startBerth({ args, env: shared }));
