@@ -4,7 +4,16 @@ import { buildProgram } from "../../src/main/program.ts";
 
 /** docs/cli.md: every command, read from the program itself. */
 export function commandLine(): string {
-  const program = buildProgram({ env: {}, write: ignore, note: ignore, exit: ignore, screen: { write: ignore } });
+  const { stdin, stdout: output, stderr: screen } = process;
+  const program = buildProgram({
+    env: {},
+    input: () => stdin,
+    output,
+    screen,
+    write: ignore,
+    note: ignore,
+    exit: ignore,
+  });
   return [
     "<!-- Written by hack/generate.ts from the commands; change them there and run `make generate`. -->",
     "# Command line",

@@ -140,10 +140,10 @@ function waiting(comment: string): string {
   return `${name}: ${state}${progress === undefined ? "" : ` ${progress}`}`;
 }
 
-/** All of standard input. Throws CommandError, with `next` as the remedy, when it is empty. */
-export async function pipedIn(next: string): Promise<string> {
+/** All of the input. Throws CommandError, with `next` as the remedy, when it is empty. */
+export async function pipedIn(input: NodeJS.ReadableStream, next: string): Promise<string> {
   let text = "";
-  for await (const chunk of process.stdin.setEncoding("utf8")) text += String(chunk);
+  for await (const chunk of input.setEncoding("utf8")) text += String(chunk);
   if (text.trim() !== "") return text;
   throw new CommandError("usage", "standard input is empty", next);
 }

@@ -34,17 +34,18 @@ export function addApiCommands(program: Command, context: CommandContext): void 
     .option("--max-tokens <count>", "longest answer, in tokens", whole)
     .action(async (slot: string, message: string | undefined, { maxTokens }: { maxTokens?: number }) => {
       const client = await context.client();
-      if (message === undefined && process.stdin.isTTY) {
+      if (message === undefined && context.input().isTTY === true) {
         const { converse } = await import("./conversation.ts");
-        const { stdin: input, stdout: output } = process;
-        await converse({ client, model: slot, maxTokens, input, output, screen: context.screen });
+        const { input, output, screen } = context;
+        await converse({ client, model: slot, maxTokens, input: input(), output, screen });
         return;
       }
       if (message?.trim() === "") chat.error("error: argument 'message' is empty");
       const { chat: pieces, pipedIn } = await import("./chat.ts");
       const { StatusLine } = await import("./terminal.ts");
       using line = new StatusLine(context.screen);
-      const content = message ?? (await pipedIn("pipe a message in, or name it: berth chat SLOT MESSAGE"));
+      const content =
+        message ?? (await pipedIn(context.input(), "pipe a message in, or name it: berth chat SLOT MESSAGE"));
       const request = { model: slot, messages: [{ role: "user", content }], maxTokens } as const;
       for await (const piece of pieces(client, request, (text) => line.show(text))) {
         line[Symbol.dispose]();
@@ -65,9 +66,9 @@ export function addApiCommands(program: Command, context: CommandContext): void 
     .option("--forget", "remove it from there")
     .action(async ({ forget }: { forget?: true }) => {
       const { login: enter, logout, readSecret } = await import("./login.ts");
-      const { env, note } = context;
+      const { env, note, input, screen } = context;
       const client = await context.client();
-      const readToken = (): Promise<string> => readSecret("Token: ", process.stdin, process.stderr);
+      const readToken = (): Promise<string> => readSecret("Token: ", input(), screen);
       context.write(forget === true ? await logout(client, env) : await enter({ client, env, note, readToken }));
     });
   withExamples(

@@ -3,6 +3,7 @@ import { Writable } from "node:stream";
 import { CommandError, type Client } from "./client.ts";
 import { saveToken } from "./credentials.ts";
 import { cell, isRecord } from "./output.ts";
+import type { Input } from "./terminal.ts";
 
 export interface Login {
   readonly client: Client;
@@ -44,11 +45,7 @@ export async function logout(client: Client, env: NodeJS.ProcessEnv): Promise<st
 }
 
 /** A line of a terminal without echo, or all piped input. Throws CommandError where the person ends it instead. */
-export async function readSecret(
-  question: string,
-  input: NodeJS.ReadableStream & { readonly isTTY?: boolean },
-  output: NodeJS.WritableStream,
-): Promise<string> {
+export async function readSecret(question: string, input: Input, output: NodeJS.WritableStream): Promise<string> {
   if (input.isTTY !== true) {
     let text = "";
     for await (const chunk of input) text += String(chunk);

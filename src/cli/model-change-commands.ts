@@ -73,9 +73,9 @@ export function addModelChangeCommands(model: Command, context: CommandContext):
       if (files && yes !== true) {
         const { confirm } = await import("./terminal.ts");
         const { removalQuestion } = await import("./model-files.ts");
-        if (!process.stdin.isTTY) remove.error("error: --yes is needed where nobody can be asked");
+        if (context.input().isTTY !== true) remove.error("error: --yes is needed where nobody can be asked");
         const question = await removalQuestion(await context.client(), ref, force);
-        if (!(await confirm(question, process.stdin, process.stderr)))
+        if (!(await confirm(question, context.input(), context.screen)))
           throw new CommandError("cancelled", `model ${ref} stays`, undefined);
       }
       const { removeModel } = await import("./model-files.ts");

@@ -88,7 +88,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
     .option("--context-size <tokens>", "context in tokens", whole)
     .action(async (name: string | undefined, options: Wait & NewSlotOptions) => {
       const { newSlot } = await import("./slot-create.ts");
-      const { slot: created, body } = await newSlot(name, options);
+      const { slot: created, body } = await newSlot(name, options, context.input);
       if (created === undefined) create.error("error: the slot has no name: berth slot create NAME …");
       await send({ slot: created, method: "POST", path: "/api/slots", body, said: "created" }, options);
     });
@@ -106,8 +106,8 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
     .action(async (name: string, { yes }: { yes?: true }) => {
       if (yes !== true) {
         const { confirm } = await import("./terminal.ts");
-        if (!process.stdin.isTTY) remove.error("error: --yes is needed where nobody can be asked");
-        if (!(await confirm(`Delete slot ${name} and its manifest?`, process.stdin, process.stderr)))
+        if (context.input().isTTY !== true) remove.error("error: --yes is needed where nobody can be asked");
+        if (!(await confirm(`Delete slot ${name} and its manifest?`, context.input(), context.screen)))
           throw new CommandError("cancelled", `slot ${name} stays`, undefined);
       }
       await send(

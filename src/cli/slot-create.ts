@@ -16,13 +16,14 @@ export interface NewSlotOptions {
 
 /**
  * The body that creates a slot, and its name: a full manifest unchanged, or a flat spec with `name`. Options take
- * precedence over the fields of a file. Undefined: no name. Throws CommandError for an invalid file.
+ * precedence over the fields of a file; `input` is the file -. Undefined: no name. Throws CommandError for an invalid file.
  */
 export async function newSlot(
   name: string | undefined,
   options: NewSlotOptions,
+  input: () => NodeJS.ReadableStream,
 ): Promise<{ slot: string | undefined; body: Record<string, unknown> }> {
-  const read = options.file === undefined ? {} : await readSpec(options.file);
+  const read = options.file === undefined ? {} : await readSpec(options.file, input);
   const metadata = isRecord(read["metadata"]) ? read["metadata"] : undefined;
   const isManifest = "apiVersion" in read || metadata !== undefined;
   const given = name ?? (isManifest ? metadata?.["name"] : read["name"]);
@@ -53,8 +54,8 @@ function withOptions(
 
 const tomlStep = "a TOML manifest goes into the slots directory as it is";
 
-async function readSpec(file: string): Promise<Record<string, unknown>> {
-  const text = file === "-" ? await pipedIn("pipe a manifest in, or name its file") : await readText(file);
+async function readSpec(file: string, input: () => NodeJS.ReadableStream): Promise<Record<string, unknown>> {
+  const text = file === "-" ? await pipedIn(input(), "pipe a manifest in, or name its file") : await readText(file);
   const place = file === "-" ? "standard input" : file;
   try {
     const value: unknown = parse(text);

@@ -8,6 +8,9 @@ export interface Screen {
   write(text: string): unknown;
 }
 
+export type Input = NodeJS.ReadableStream & { readonly isTTY?: boolean };
+export type Output = NodeJS.WritableStream & { readonly isTTY?: boolean; readonly columns?: number };
+
 /** The progress of a long operation: on a terminal one line that is overwritten, elsewhere a plain line per change. */
 export class StatusLine implements Disposable {
   readonly #screen: Screen;

@@ -27,7 +27,7 @@ const columns: readonly Column[] = [
 /** `berth top`: the slots with their rates, again each second, `count` times or until it is interrupted. */
 export async function top(context: CommandContext, count: number): Promise<void> {
   const client = await context.client();
-  const isScreen = process.stdout.isTTY;
+  const isScreen = context.output.isTTY === true;
   let before = await sample(client);
   for (let shown = 0; shown < count; shown += 1) {
     await delay(everyMs);

@@ -13,7 +13,7 @@ const moving = new Set(["uptime_seconds", "memory_bytes", "free_bytes", "progres
  * is absent at first is a failure.
  */
 export async function show(
-  { write, note, client: connect }: CommandContext,
+  { write, note, output, client: connect }: CommandContext,
   text: (client: Client) => Promise<string>,
   isWatching: boolean,
 ): Promise<void> {
@@ -22,7 +22,7 @@ export async function show(
     write(await text(client));
     return;
   }
-  const { isTTY } = process.stdout;
+  const isTTY = output.isTTY === true;
   const compared = isTTY ? client : client.withoutFields(moving);
   let last: string | undefined;
   let problem: string | undefined;

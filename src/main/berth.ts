@@ -1,27 +1,14 @@
-import { CommanderError } from "commander";
-import { CommandError } from "../cli/client.ts";
-import { runEntry, type ExplainedEnd } from "./entry.ts";
-import { buildProgram } from "./program.ts";
+import { runCommandLine } from "./command-line.ts";
+import { runEntry } from "./entry.ts";
 
-await runEntry(async () => {
-  let exitCode = 0;
-  const program = buildProgram({
-    env: process.env,
-    write: (text) => void process.stdout.write(text),
-    note: (text) => void process.stderr.write(text),
-    screen: process.stderr,
-    exit: (code) => {
-      exitCode = code;
-    },
-  });
-  await program.parseAsync([...process.argv]);
-  return exitCode;
-}, explained);
-
-/** Commander has printed its errors itself; of a command's error, `code: message`, then the remedy. */
-function explained(error: unknown): ExplainedEnd | undefined {
-  if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? 0 : 2, lines: [] };
-  if (!(error instanceof CommandError)) return undefined;
-  const { code, message, next } = error;
-  return { exitCode: 1, lines: [`${code}: ${message}`, ...(next === undefined ? [] : [next])] };
-}
+const { env, stdout, stderr } = process;
+await runEntry(() =>
+  runCommandLine(process.argv.slice(2), {
+    env,
+    input: () => process.stdin,
+    output: stdout,
+    screen: stderr,
+    write: (text) => void stdout.write(text),
+    note: (text) => void stderr.write(text),
+  }),
+);

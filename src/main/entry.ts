@@ -18,27 +18,33 @@ const systemSteps: Readonly<Record<string, string>> = {
   ENOSPC: "make room",
 };
 
-/**
- * Runs this process to its exit code: 0 done, 1 failed, 2 usage. `explain` may add errors of the caller's own; an error
- * that nobody explains is a defect of Berth, and its stack is shown.
- */
-export async function runEntry(
-  run: () => Promise<number>,
-  explain: (error: unknown) => ExplainedEnd | undefined = () => undefined,
-): Promise<void> {
+/** Runs this process to its exit code: 0 done, 1 failed, 2 usage. */
+export async function runEntry(run: () => Promise<number>): Promise<void> {
   watchOutput();
   // With any umask of a shell or a unit: files that others may write would be refused by the next command.
   process.umask(process.umask() | 0o022);
+  process.exitCode = await exitCodeOf(run, (text) => void process.stderr.write(text));
+  // An open channel to `berth up` would keep a part alive that could not start, and `up` would wait for its end.
+  if (process.connected) process.disconnect();
+}
+
+/**
+ * Runs a command to its exit code, and notes why it failed. `explain` may add errors of the caller's own; an error that
+ * nobody explains is a defect of Berth, and is thrown: its stack is shown.
+ */
+export async function exitCodeOf(
+  run: () => Promise<number>,
+  note: (text: string) => void,
+  explain: (error: unknown) => ExplainedEnd | undefined = () => undefined,
+): Promise<number> {
   try {
-    process.exitCode = await run();
+    return await run();
   } catch (error) {
     const end = explain(error) ?? explained(error);
     if (end === undefined) throw error;
-    for (const line of end.lines) process.stderr.write(`${line}\n`);
-    process.exitCode = end.exitCode;
+    for (const line of end.lines) note(`${line}\n`);
+    return end.exitCode;
   }
-  // An open channel to `berth up` would keep a part alive that could not start, and `up` would wait for its end.
-  if (process.connected) process.disconnect();
 }
 
 function explained(error: unknown): ExplainedEnd | undefined {

@@ -89,6 +89,8 @@ export function buildProgram(process: ProgramContext): Command {
       .exitOverride()
       .showHelpAfterError(`see \`${callOf(command)} --help\``)
       .configureOutput({
+        writeOut: process.write,
+        writeErr: process.note,
         outputError: (text, write) => write(usageText(text, callOf(command))),
       });
   }

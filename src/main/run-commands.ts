@@ -52,7 +52,7 @@ export function addRunCommands(program: Command, { env, write, exit }: CommandCo
     .description("stop every engine of this instance")
     .action(async () => {
       const { down: run } = await import("../tools/down.ts");
-      exit(await run({ env }));
+      exit(await run({ env, write }));
     });
   withExamples(down, ["berth down", "after `berth operator`, which leaves its engines running"]);
 

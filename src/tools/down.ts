@@ -9,11 +9,11 @@ const limits = { stopSeconds: 30, listTimeoutMs: 15_000 } as const;
 /**
  * `berth down`: ends every engine of this instance. Throws CommandError, SettingsError. Resolves with the exit code.
  */
-export async function down(options: { env: NodeJS.ProcessEnv }): Promise<number> {
+export async function down({ env, write }: { env: NodeJS.ProcessEnv; write: (text: string) => void }): Promise<number> {
   // Records name the processes to end: for root, the writer of a record could have any process ended.
-  const { config } = await readSettings(options.env, { takeOwner: (owner) => become(owner, options.env) });
+  const { config } = await readSettings(env, { takeOwner: (owner) => become(owner, env) });
   const slots = await endEngines(config);
-  process.stdout.write(
+  write(
     slots.length === 0 ? `no engine runs by the state directory ${config.stateDir}\n` : `stopped ${slots.join(", ")}\n`,
   );
   return 0;

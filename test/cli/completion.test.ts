@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { access, chmod, writeFile } from "node:fs/promises";
+import { access } from "node:fs/promises";
 import { join } from "node:path";
-import { before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { promisify } from "node:util";
 import { bash, zsh } from "../../src/cli/completion-sh.ts";
 import { fish } from "../../src/cli/completion-fish.ts";
 import type { CommandTree } from "../../src/cli/completion.ts";
 import { runBerth } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
-
-const run = promisify(execFile);
 
 const plain = { description: "", options: [], arguments: [], children: [] };
 const tree: CommandTree = {
@@ -45,85 +43,75 @@ const tree: CommandTree = {
 };
 
 describe("completion in bash", () => {
-  let script = "";
-  before(async () => {
-    script = (await runBerth(["completion", "bash"])).stdout;
-  });
-
-  const lines: readonly (readonly [line: string, words: string])[] = [
-    ["berth sl", "slot"],
-    ["berth slot sh", "show"],
-    ["berth slot show ", "primary coder"],
-    ["berth slot show pr", "primary"],
-    ["berth --server http://a slot show c", "coder"],
-    ["berth slot list -o js", "json"],
-    ["berth slot list --wa", "--watch"],
-    ["berth slot show primary ", ""],
-    ["berth chat c", "coder"],
-    ["berth completion f", "fish"],
-    // A colon separates words in bash, so the part before it must not come again.
-    ["berth model show qwen3:", "4b 8b"],
-    ["berth model show vendor/x", "vendor/x:free"],
-  ];
-  for (const [line, words] of lines) {
-    it(`offers "${words}" after "${line}"`, async () => {
-      await using directory = await tempDir();
-      const double = join(directory.path, "berth");
-      await writeFile(
-        double,
-        '#!/bin/sh\ncase $1 in slot) printf "primary\\ncoder\\n" ;; model) printf "qwen3:4b\\nqwen3:8b\\nvendor/x:free\\n" ;; esac\n',
-      );
-      await chmod(double, 0o755);
-      const { stdout } = await run("bash", ["-c", `${script}\n_berth; echo "\${COMPREPLY[*]}"`], {
-        env: {
-          PATH: `${directory.path}:${process.env["PATH"] ?? ""}`,
-          COMP_LINE: line,
-          COMP_POINT: String(line.length),
-        },
-      });
-      assert.equal(stdout, `${words}\n`);
+  /** Runs the script in a bash where `berth` and `compopt` are these functions. */
+  async function inBash(functions: string, run: string, env: NodeJS.ProcessEnv = {}, cwd = "/"): Promise<string[]> {
+    const { stdout: script } = await runBerth(["completion", "bash"]);
+    const shell = promisify(execFile)("bash", ["-c", `${script}\n${functions}\n${run}`], {
+      cwd,
+      env: { PATH: process.env["PATH"], ...env },
     });
+    return (await shell).stdout.trimEnd().split("\n");
   }
+
+  /** What is offered after each line; files, too, unless the script says that no file may stand there. */
+  const offered = (berth: string, lines: readonly string[]): Promise<string[]> =>
+    inBash(
+      `berth() { ${berth}; }; compopt() { files=; }`,
+      `while IFS= read -r COMP_LINE; do COMP_POINT=\${#COMP_LINE} files=+files; _berth
+         echo "\${COMPREPLY[*]}$files"; done <<<"$LINES_OF_A_PERSON"`,
+      { LINES_OF_A_PERSON: lines.join("\n") },
+    );
+
+  it("offers what may stand there, and files only where a file may", async () => {
+    const lines: readonly (readonly [line: string, words: string])[] = [
+      ["berth sl", "slot"],
+      ["berth slot sh", "show"],
+      ["berth slot show ", "primary coder"],
+      ["berth slot show pr", "primary"],
+      ["berth --server http://a slot show c", "coder"],
+      ["berth slot list -o js", "json"],
+      ["berth slot list -o nothing-like-it", ""],
+      ["berth slot list --wa", "--watch"],
+      ["berth slot show primary ", ""],
+      ["berth chat c", "coder"],
+      ["berth completion f", "fish"],
+      ["berth completion no", ""],
+      ["berth proxy render --file Cad", "+files"],
+      // A colon separates words in bash, so the part before it must not come again.
+      ["berth model show qwen3:", "4b 8b"],
+      ["berth model show vendor/x", "vendor/x:free"],
+    ];
+    const names =
+      'case $1 in slot) printf "primary\\ncoder\\n" ;; model) printf "qwen3:4b\\nqwen3:8b\\nvendor/x:free\\n" ;; esac';
+    const found = await offered(
+      names,
+      lines.map(([line]) => line),
+    );
+    assert.deepEqual(
+      lines.map(([line], index) => [line, found[index] ?? ""]),
+      lines,
+    );
+    assert.deepEqual(await offered("return 1", ["berth slot show nobody"]), [""], "where no service answers");
+  });
 
   it("runs nothing that a service has put into a name", async () => {
     await using directory = await tempDir();
     const made = join(directory.path, "made");
-    const names = `primary\n$(touch\${IFS}${made})\n\`touch\${IFS}${made}\`\n*\n`;
-    const { stdout } = await run(
-      "bash",
-      ["-c", `${script}\nberth() { printf '%s' "$NAMES"; }; _berth; printf '%s\\n' "\${COMPREPLY[@]}"`],
-      {
-        cwd: directory.path,
-        env: { PATH: process.env["PATH"], NAMES: names, COMP_LINE: "berth slot show ", COMP_POINT: "16" },
-      },
+    const names = ["primary", `$(touch\${IFS}${made})`, `\`touch\${IFS}${made}\``, "*"];
+    const found = await inBash(
+      `berth() { printf '%s\\n' "$NAMES"; }`,
+      `_berth; printf '%s\\n' "\${COMPREPLY[@]}"`,
+      { NAMES: names.join("\n"), COMP_LINE: "berth slot show ", COMP_POINT: "16" },
+      directory.path,
     );
     await assert.rejects(access(made), { code: "ENOENT" });
     // As bash itself would quote them.
     assert.deepEqual(
-      stdout.split("\n").map((word) => word.replaceAll("\\", "")),
-      names.split("\n"),
+      found.map((word) => word.replaceAll("\\", "")),
+      names,
     );
   });
 });
-
-for (const [line, said] of [
-  ["berth slot list -o nothing-like-it", "compopt +o default\n"],
-  ["berth completion no", "compopt +o default\n"],
-  ["berth slot show nobody", "compopt +o default\n"],
-  ["berth proxy render --file Cad", ""],
-] as const) {
-  it(`bash offers ${said === "" ? "files" : "no files"} after "${line}"`, async () => {
-    const { stdout: script } = await runBerth(["completion", "bash"]);
-    const { stdout } = await run(
-      "bash",
-      ["-c", `${script}\nberth() { return 1; }; compopt() { echo "compopt $*"; }; _berth`],
-      {
-        env: { PATH: process.env["PATH"], COMP_LINE: line, COMP_POINT: String(line.length) },
-      },
-    );
-    assert.equal(stdout, said);
-  });
-}
 
 it("bash and zsh get their words from the same function", () => {
   const [words = ""] = bash(tree).split("_berth() {");

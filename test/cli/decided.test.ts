@@ -4,10 +4,8 @@ import { llama } from "../../src/engines/llama.ts";
 import { serverFacts } from "../../src/engines/server-facts.ts";
 import { runningIn } from "../doubles/runtime-kinds.ts";
 import { input, model } from "../engines/fixture.ts";
-import { apiDouble } from "../support/api-double.ts";
-import { runBerth } from "../support/command.ts";
 import { perToken } from "../support/context-cost.ts";
-import { primary } from "./fixture.ts";
+import { primary, told } from "./fixture.ts";
 
 test("slot show prints every setting that the manifest leaves open, with its value and why", async () => {
   const gibibyte = 1024 ** 3;
@@ -21,8 +19,7 @@ test("slot show prints every setting that the manifest leaves open, with its val
       placement: { ...runningIn("process"), backend: "cuda", images: {}, lock: {}, memory },
     }),
   );
-  await using api = await apiDouble({ "/api/slots/primary": { ...primary, decisions } });
-  const { stdout } = await runBerth(["slot", "show", "primary"], { SVC_URL: api.url });
+  const { stdout } = await told({ "/api/slots/primary": { ...primary, decisions } }, "slot show primary");
   const lines = stdout.split("\n");
   const from = lines.indexOf("decided:") + 1;
   assert.deepEqual(

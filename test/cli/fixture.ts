@@ -1,3 +1,44 @@
+import { apiDouble, type Answer } from "../support/api-double.ts";
+import { runBerth, type Ended } from "../support/command.ts";
+
+export type Answers = Readonly<Record<string, Answer>>;
+
+/** A command's end, and the requests that the service got. */
+export interface Told extends Ended {
+  readonly ended: Ended;
+  readonly asked: readonly string[];
+  readonly bodies: readonly string[];
+}
+
+/** Runs `berth LINE` where the service gives these answers; the service's address is called URL. */
+export async function told(
+  answers: Answers,
+  line: string | readonly string[],
+  { env = {}, typed = "" }: { env?: NodeJS.ProcessEnv; typed?: string } = {},
+): Promise<Told> {
+  await using api = await apiDouble(answers);
+  const words = typeof line === "string" ? line.split(" ") : line;
+  const { code, stdout, stderr } = await runBerth(words, { SVC_URL: api.url, ...env }, typed);
+  const named = (text: string): string => text.replaceAll(api.url, "URL");
+  const ended = { code, stdout: named(stdout), stderr: named(stderr) };
+  return { ...ended, ended, asked: api.asked, bodies: api.bodies };
+}
+
+export const done = (stdout: string, stderr = ""): Ended => ({ code: 0, stdout, stderr });
+export const failed = (stderr: string, stdout = ""): Ended => ({ code: 1, stdout, stderr });
+
+export const listOf = (...data: readonly object[]): object => ({ object: "list", data });
+
+/** Answers with a status and a text. */
+export const answered =
+  (status: number, text: string): Answer =>
+  (response) =>
+    void response.writeHead(status).end(text);
+
+/** Answers with a status and an error in Berth's own form. */
+export const refused = (status: number, code: string, message: string, details?: object): Answer =>
+  answered(status, JSON.stringify({ error: { code, message, type: "invalid_request_error", details } }));
+
 /** Answers of `/api` as CONTRACT's table has them, for the double. */
 export const primary = {
   name: "primary",

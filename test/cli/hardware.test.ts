@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parse } from "yaml";
-import type { Hardware, HardwareFacts } from "../../src/api/hardware.ts";
+import { hardwareSchema, type Hardware, type HardwareFacts } from "../../src/api/hardware.ts";
 import { hardwareText } from "../../src/cli/hardware.ts";
 import { withSuggestions } from "../../src/engines/suggestion.ts";
 import { apu, device, gpu, kernel } from "../hardware/parts.ts";
 import { pcFacts } from "../hardware/tree.ts";
-import { apiDouble, failure } from "../support/api-double.ts";
+import { apiDouble } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { done, failed, refused, told } from "./fixture.ts";
 
 const gib = 1024 ** 3;
 const asking = "/api/hardware/probe?wait=settled&timeout=30";
@@ -113,94 +114,55 @@ looked at - as -, kernel -
 });
 
 describe("berth probe", () => {
+  const never = "no operator of this version has probed this machine yet; the first to start does";
+  const notFound = refused(404, "system.not_found", never);
+
   it("requests a probe, waits for its result and prints it", async () => {
-    await using api = await apiDouble({ [asking]: bare });
-    const ended = await runBerth(["probe"], { SVC_URL: api.url });
-    assert.deepEqual(ended, { code: 0, stdout: await hardwareText(bare, "table"), stderr: "" });
-    assert.deepEqual(api.asked, [`POST ${asking}`]);
+    const { ended, asked } = await told({ [asking]: bare }, "probe");
+    assert.deepEqual([ended, asked], [done(await hardwareText(bare, "table")), [`POST ${asking}`]]);
   });
 
-  it("prints the answer itself as JSON and YAML", async () => {
-    await using api = await apiDouble({ [asking]: bare });
-    const json = await runBerth(["probe", "-o", "json"], { SVC_URL: api.url });
-    assert.deepEqual(json, { code: 0, stdout: `${JSON.stringify(bare, null, 2)}\n`, stderr: "" });
-    const yaml = await runBerth(["probe", "-o", "yaml"], { SVC_URL: api.url });
-    assert.deepEqual([yaml.code, parse(yaml.stdout), yaml.stderr], [0, bare, ""]);
+  it("prints the answer itself as JSON and YAML, and takes no other form", async () => {
+    const answers = { [asking]: bare };
+    assert.deepEqual((await told(answers, "probe -o json")).ended, done(`${JSON.stringify(bare, null, 2)}\n`));
+    assert.deepEqual(parse((await told(answers, "probe -o yaml")).stdout), bare);
+    const name = await told(answers, "probe -o name");
+    assert.equal(name.code, 2);
+    assert.match(name.stderr, /Allowed choices are table, wide, json, yaml/);
   });
 
   it("says that no operator has answered, and prints an earlier operator's result", async () => {
-    await using api = await apiDouble({ [asking]: { ...bare, pending: true } });
-    assert.deepEqual(await runBerth(["probe"], { SVC_URL: api.url }), {
-      code: 0,
-      stdout: await hardwareText(bare, "table"),
-      stderr: "no operator has answered: this is an earlier operator's result\n",
-    });
+    const { ended } = await told({ [asking]: { ...bare, pending: true } }, "probe");
+    const note = "no operator has answered: this is an earlier operator's result\n";
+    assert.deepEqual(ended, done(await hardwareText(bare, "table"), note));
   });
 
   it("does not probe this machine in place of another one", async () => {
-    const message = "no operator of this version has probed this machine yet; the first to start does";
-    await using api = await apiDouble({
-      [asking]: (response) => {
-        response.statusCode = 404;
-        response.end(JSON.stringify(failure("system.not_found", message)));
-      },
-    });
-    assert.deepEqual(await runBerth(["probe"], { SVC_URL: api.url }), {
-      code: 1,
-      stdout: "",
-      stderr: `system.not_found: ${message}\nstart an operator there; if one runs, it may be older than this command\n`,
-    });
-    const server = `http://127.0.0.1:${await freePort()}`;
-    assert.deepEqual(await runBerth(["--server", server, "probe"]), {
-      code: 1,
-      stdout: "",
-      stderr: `unreachable: nothing answers at ${server}\nstart it with \`berth up\`, or name another with --server\n`,
-    });
-  });
-
-  it("probes itself where no service runs on this machine, and says so", async () => {
-    await using directory = await tempDir();
-    const port = String(await freePort());
-    const env = { SVC_PORT: port, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };
-    const { code, stdout, stderr } = await runBerth(["probe", "-o", "json"], env);
-    assert.equal(
-      stderr,
-      `nothing answers at http://127.0.0.1:${port}: this is the command's own probe, as its own user\n`,
+    const next = "start an operator there; if one runs, it may be older than this command";
+    assert.deepEqual(
+      (await told({ [asking]: notFound }, "probe")).ended,
+      failed(`system.not_found: ${never}\n${next}\n`),
     );
-    assert.equal(code, 0);
-    const { hardwareSchema } = await import("../../src/api/hardware.ts");
-    const found = hardwareSchema.parse(JSON.parse(stdout));
-    assert.equal(found.disks[0]?.path, directory.path);
-    assert.ok((found.cpu.threads ?? 0) > 0);
+    const { code, stderr } = await runBerth(["--server", `http://127.0.0.1:${await freePort()}`, "probe"]);
+    assert.equal(code, 1);
+    assert.match(stderr, /^unreachable: nothing answers at /);
   });
 
-  it("probes by itself where a service without an operator runs on this machine", async () => {
-    await using directory = await tempDir();
-    await using api = await apiDouble({ [asking]: { ...bare, pending: true } });
-    const env = { SVC_PORT: new URL(api.url).port, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };
-    const { code, stdout, stderr } = await runBerth(["probe"], env);
-    assert.equal(stderr, "no operator has answered: this is the command's own probe, as its own user\n");
-    assert.equal(code, 0);
-    assert.match(stdout, new RegExp(`^disk +state: .* \\(${directory.path}\\)$`, "m"));
-  });
-
-  it("probes by itself where no operator has probed this machine yet, and says so", async () => {
-    await using directory = await tempDir();
-    await using api = await apiDouble({
-      [asking]: (response) => {
-        response.statusCode = 404;
-        response.end(JSON.stringify(failure("system.not_found", "no operator has probed")));
-      },
+  for (const [where, answer, note] of [
+    ["no service runs", undefined, "nothing answers at http://127.0.0.1:PORT"],
+    ["a service without an operator runs", { ...bare, pending: true }, "no operator has answered"],
+    ["no operator has probed yet", notFound, "no operator has probed this machine yet"],
+  ] as const)
+    it(`probes by itself where ${where} on this machine, and says so`, async () => {
+      await using directory = await tempDir();
+      await using api = await apiDouble(answer === undefined ? {} : { [asking]: answer });
+      const port = answer === undefined ? String(await freePort()) : new URL(api.url).port;
+      const env = { SVC_PORT: port, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };
+      const { code, stdout, stderr } = await runBerth(["probe", "-o", "json"], env);
+      const said = `${note.replace("PORT", port)}: this is the command's own probe, as its own user\n`;
+      assert.deepEqual([code, stderr], [0, said]);
+      const found = hardwareSchema.parse(JSON.parse(stdout));
+      assert.equal(found.disks[0]?.path, directory.path);
+      assert.ok((found.cpu.threads ?? 0) > 0);
     });
-    const env = { SVC_PORT: new URL(api.url).port, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };
-    const { code, stderr } = await runBerth(["probe"], env);
-    const said = "no operator has probed this machine yet: this is the command's own probe, as its own user\n";
-    assert.deepEqual([code, stderr], [0, said]);
-  });
-
-  it("takes no other form of output", async () => {
-    const { code, stderr } = await runBerth(["probe", "-o", "name"]);
-    assert.equal(code, 2);
-    assert.match(stderr, /Allowed choices are table, wide, json, yaml/);
-  });
 });

@@ -1,51 +1,52 @@
 import assert from "node:assert/strict";
-import type { ServerResponse } from "node:http";
 import { writeFile } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { present } from "../../src/cli/slot-requests.ts";
-import { apiDouble, failure, type ApiDouble } from "../support/api-double.ts";
-import { runBerth, type Ended } from "../support/command.ts";
+import { apiDouble, type ApiDouble } from "../support/api-double.ts";
+import { runBerth } from "../support/command.ts";
+import { later } from "../support/later.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
-import { coder, primary } from "./fixture.ts";
-import { later } from "../support/later.ts";
+import { coder, done, failed, primary, refused, told, type Answers } from "./fixture.ts";
 
-const last = (api: ApiDouble): unknown => [api.asked.at(-1), api.bodies.at(-1)];
-
-describe("berth slot load, unload, restart and swap", () => {
-  const requests: readonly (readonly [args: readonly string[], path: string, body: string, said: string])[] = [
-    [["load", "primary"], "/load", "", "load requested"],
-    [["unload", "primary"], "/unload", "", "unload requested"],
-    [["restart", "primary"], "/restart", "", "restart requested"],
-    [["swap", "primary", "qwen3:4b"], "/swap", '{"model":"qwen3:4b"}', "swap to qwen3:4b requested"],
-    [["swap", "primary", "a", "--write"], "/swap", '{"model":"a","write":true}', "its manifest now names a"],
-    [["swap", "primary", "--reset"], "/swap", '{"reset":true}', "swap back requested"],
-  ];
-  for (const [args, path, body, said] of requests) {
-    it(`requests the change: ${args.join(" ")}`, async () => {
-      await using api = await apiDouble({ [`/api/slots/primary${path}`]: primary });
-      const ended = await runBerth(["slot", ...args], { SVC_URL: api.url });
-      assert.deepEqual(ended, { code: 0, stdout: `primary: ${said}\n`, stderr: "" });
-      assert.deepEqual(last(api), [`POST /api/slots/primary${path}`, body]);
+describe("berth slot load, unload, restart, swap and delete", () => {
+  for (const [line, path, body, said] of [
+    ["load primary", "/load", "", "load requested"],
+    ["unload primary", "/unload", "", "unload requested"],
+    ["restart primary", "/restart", "", "restart requested"],
+    ["swap primary qwen3:4b", "/swap", '{"model":"qwen3:4b"}', "swap to qwen3:4b requested"],
+    ["swap primary a --write", "/swap", '{"model":"a","write":true}', "its manifest now names a"],
+    ["swap primary --reset", "/swap", '{"reset":true}', "swap back requested"],
+  ] as const)
+    it(`requests the change: ${line}`, async () => {
+      const { ended, asked, bodies } = await told({ [`/api/slots/primary${path}`]: primary }, `slot ${line}`);
+      assert.deepEqual([ended, asked], [done(`primary: ${said}\n`), [`POST /api/slots/primary${path}`]]);
+      assert.deepEqual(bodies, [body]);
     });
-  }
 
-  for (const args of [
-    ["swap", "primary"],
-    ["swap", "primary", "a", "--reset"],
-    ["swap", "primary", "--reset", "--write"],
-  ]) {
-    it(`is used wrongly: ${args.join(" ")}`, async () => {
-      const { code, stderr } = await runBerth(["slot", ...args]);
-      assert.equal(code, 2);
-      assert.match(stderr, /^usage: .*\nsee `berth slot swap --help`\n$/);
+  it("deletes at once with --yes", async () => {
+    const answers: Answers = { "/api/slots/coder": (response) => response.writeHead(202).end() };
+    const { ended, asked } = await told(answers, "slot delete coder --yes");
+    assert.deepEqual([ended, asked], [done("coder: deleted\n"), ["DELETE /api/slots/coder"]]);
+  });
+
+  for (const [line, why] of [
+    ["swap primary", "name a model, or give --reset"],
+    ["swap primary a --reset", "name a model, or give --reset"],
+    ["swap primary --reset --write", "option '--reset' cannot be used with option '--write'"],
+    ["delete coder", "--yes is needed where nobody can be asked"],
+  ] as const)
+    it(`is used wrongly: ${line}`, async () => {
+      const { ended, asked } = await told({}, `slot ${line}`);
+      const stderr = `usage: ${why}\nsee \`berth slot ${line.split(" ")[0]} --help\`\n`;
+      assert.deepEqual([ended, asked], [{ code: 2, stdout: "", stderr }, []]);
     });
-  }
 });
 
 describe("--wait", () => {
-  const reconciling = (state: string, message: string): object => ({
+  const reconciling = (state: string, message: string) => ({
     ...primary,
     state,
     conditions: [
@@ -53,23 +54,32 @@ describe("--wait", () => {
       { type: "Reconciling", status: "True", reason: "Starting", message },
     ],
   });
+  const loading = reconciling("starting", "the engine loads its model");
+  const lost = {
+    ...{ type: "Ready", status: "Unknown", reason: "OperatorLost" },
+    message: "no heartbeat of the operator for 5 s",
+  };
 
-  /** Runs a restart that the service holds until `answer` is called. */
-  async function held(
-    drive: (api: ApiDouble, answer: (slot: object) => void) => Promise<void>,
-    ...more: readonly string[]
-  ): Promise<Ended & { asked: readonly string[] }> {
+  it("prints each reason of the wait as a line, and then the result", async () => {
     let waiting: ServerResponse | undefined;
-    const timeout = more.length === 0 ? 180 : Number(more[1]);
     await using api = await apiDouble({
       "/api/slots/primary": reconciling("unloading", "open requests are waited for"),
-      [`/api/slots/primary/restart?wait=ready&timeout=${timeout}`]: (response) => (waiting = response),
+      "/api/slots/primary/restart?wait=ready&timeout=180": (response) => (waiting = response),
     });
-    const running = later(runBerth(["slot", "restart", "primary", "--wait", ...more], { SVC_URL: api.url }));
+    const running = later(runBerth(["slot", "restart", "primary", "--wait"], { SVC_URL: api.url }));
     await until("the service is asked", () => waiting !== undefined && api.asked.length > 1);
-    await drive(api, (slot) => waiting?.end(JSON.stringify(slot)));
-    return { ...(await running), asked: api.asked };
-  }
+    await seen(api);
+    api.answer("/api/slots/primary", loading);
+    await seen(api);
+    waiting?.end(JSON.stringify(primary));
+    assert.deepEqual(
+      await running,
+      done(
+        "primary: ready: tiny is loaded\n",
+        "primary: unloading: open requests are waited for\nprimary: starting: the engine loads its model\n",
+      ),
+    );
+  });
 
   async function seen(api: ApiDouble): Promise<void> {
     // The look that was under way may have been answered before the change: the one after the next has not.
@@ -77,81 +87,46 @@ describe("--wait", () => {
     await until("two more looks", () => api.asked.length > before + 1);
   }
 
-  it("prints each reason of the wait as a line, and then the result", async () => {
-    const ended = await held(async (api, answer) => {
-      await seen(api);
-      api.answer("/api/slots/primary", reconciling("starting", "the engine loads its model"));
-      await seen(api);
-      answer(primary);
-    });
-    assert.deepEqual([ended.code, ended.stdout], [0, "primary: ready: tiny is loaded\n"]);
-    assert.equal(
-      ended.stderr,
-      "primary: unloading: open requests are waited for\nprimary: starting: the engine loads its model\n",
-    );
-  });
-
-  it("fails when the slot fails", async () => {
-    const { code, stdout, stderr } = await held(async (_api, answer) => {
-      answer({ ...coder, name: "primary" });
-    });
-    assert.equal(code, 1);
-    assert.equal(stdout, "");
-    assert.match(
-      stderr,
-      /(^|\n)slot\.failed: primary: CrashLoop: exited with code 1\nsee `berth slot show primary`\n$/,
-    );
-  });
-
-  it("says at its time limit what the slot is doing", async () => {
-    const { code, stderr } = await held(
-      async (_api, answer) => answer(reconciling("starting", "the engine loads its model")),
-      "--timeout",
-      "7",
-    );
-    assert.equal(code, 1);
-    assert.match(
-      stderr,
-      /(^|\n)slot\.not_ready: not over after 7 s: primary: starting: the engine loads its model\nit goes on; see `berth slot show primary`\n$/,
-    );
-  });
-
-  it("says that no operator runs", async () => {
-    const lost = {
-      type: "Ready",
-      status: "Unknown",
-      reason: "OperatorLost",
-      message: "no heartbeat of the operator for 5 s",
-    };
-    const { code, stderr } = await held(async (_api, answer) =>
-      answer({ ...reconciling("starting", "the engine loads its model"), conditions: [lost] }),
-    );
-    assert.equal(code, 1);
-    assert.match(
-      stderr,
-      /(^|\n)slot\.not_ready: no operator runs \(no heartbeat of the operator for 5 s\): primary is starting\nthe next operator does what was asked; see `berth status`\n$/,
-    );
-  });
-
-  for (const [args, path, slot, said] of [
+  for (const [name, line, slot, said] of [
     [
-      ["load", "primary"],
-      "/load",
-      { ...primary, state: "offline" },
-      "settled, but not loaded: primary: offline: tiny is loaded",
+      "fails when the slot fails",
+      "restart primary --wait",
+      { ...coder, name: "primary" },
+      "slot.failed: primary: CrashLoop: exited with code 1\nsee `berth slot show primary`\n",
     ],
-    [["swap", "primary", "qwen3:4b"], "/swap", primary, "primary holds tiny, not qwen3:4b"],
-  ] as const) {
-    it(`fails when the slot ends in another state than the requested one: ${args.join(" ")}`, async () => {
-      await using api = await apiDouble({
-        "/api/slots/primary": slot,
-        [`/api/slots/primary${path}?wait=ready&timeout=180`]: slot,
-      });
-      const { code, stdout, stderr } = await runBerth(["slot", ...args, "--wait"], { SVC_URL: api.url });
+    [
+      "says at its time limit what the slot is doing",
+      "restart primary --wait --timeout 7",
+      loading,
+      "slot.not_ready: not over after 7 s: primary: starting: the engine loads its model\nit goes on; see `berth slot show primary`\n",
+    ],
+    [
+      "says that no operator runs",
+      "restart primary --wait",
+      { ...loading, conditions: [lost] },
+      "slot.not_ready: no operator runs (no heartbeat of the operator for 5 s): primary is starting\nthe next operator does what was asked; see `berth status`\n",
+    ],
+    [
+      "fails when the slot is not loaded at the end",
+      "load primary --wait",
+      { ...primary, state: "offline" },
+      "slot.not_ready: settled, but not loaded: primary: offline: tiny is loaded\nsee `berth slot show primary`\n",
+    ],
+    [
+      "fails when the slot holds another model at the end",
+      "swap primary qwen3:4b --wait",
+      primary,
+      "slot.not_ready: primary holds tiny, not qwen3:4b\nsee `berth slot show primary`\n",
+    ],
+  ] as const)
+    it(name, async () => {
+      const timeout = / --timeout (\d+)/.exec(line)?.[1] ?? "180";
+      const path = `/api/slots/primary/${line.split(" ")[0]}?wait=ready&timeout=${timeout}`;
+      const { code, stdout, stderr } = await told({ "/api/slots/primary": slot, [path]: slot }, `slot ${line}`);
       assert.deepEqual([code, stdout], [1, ""]);
-      assert.ok(stderr.endsWith(`slot.not_ready: ${said}\nsee \`berth slot show primary\`\n`), stderr);
+      // What was seen meanwhile may come before it.
+      assert.ok(`\n${stderr}`.endsWith(`\n${said}`), stderr);
     });
-  }
 
   it("shows progress as a bar beside the fact", () => {
     const pulling = { ...primary, state: "pulling", conditions: [] };
@@ -166,128 +141,83 @@ describe("--wait", () => {
 });
 
 describe("berth slot create", () => {
-  async function created(args: readonly string[], file = ""): Promise<{ ended: Ended; body: unknown; asked: unknown }> {
+  /** `berth slot create LINE` with a file of that text, which is called FILE. */
+  async function create(line: string, text = "", answers: Answers = { "/api/slots": primary }) {
     await using directory = await tempDir();
     const path = join(directory.path, "slot.yaml");
-    await writeFile(path, file);
-    await using api = await apiDouble({ "/api/slots": primary });
-    const ended = await runBerth(["slot", "create", ...args.map((arg) => arg.replace("FILE", path))], {
-      SVC_URL: api.url,
-    });
-    const [body] = api.bodies;
-    const stderr = ended.stderr.replaceAll(path, "FILE");
-    return { ended: { ...ended, stderr }, body: body === undefined ? undefined : JSON.parse(body), asked: api.asked };
+    await writeFile(path, text);
+    const { ended, asked, bodies } = await told(answers, `slot create ${line.replace("FILE", path)}`);
+    const stderr = ended.stderr.replace(path, "FILE");
+    return { ended: { ...ended, stderr }, asked, bodies: bodies.map((body): unknown => JSON.parse(body)) };
   }
+  const head = { apiVersion: "berth.dev/v1alpha1", kind: "Slot", metadata: { name: "coder", labels: { a: "b" } } };
+  const spec = { model: { default: "tiny", threads: 2 } };
 
-  it("sends a flat spec of the options", async () => {
-    const { ended, body, asked } = await created([
-      "coder",
-      "--model",
-      "qwen3-4b",
-      "--load",
-      "onDemand",
-      "--alias",
-      "a",
-      "b",
-      "--context-size",
-      "2048",
-    ]);
-    assert.deepEqual(ended, { code: 0, stdout: "coder: created\n", stderr: "" });
-    assert.deepEqual(asked, ["POST /api/slots"]);
-    assert.deepEqual(body, {
-      load: "onDemand",
-      aliases: ["a", "b"],
-      model: { default: "qwen3-4b", contextSize: 2048 },
-      name: "coder",
+  for (const [what, line, text, body] of [
+    [
+      "a flat spec of the options",
+      "coder --model qwen3-4b --load onDemand --alias a b --context-size 2048",
+      "",
+      {
+        ...{ load: "onDemand", aliases: ["a", "b"], name: "coder" },
+        model: { default: "qwen3-4b", contextSize: 2048 },
+      },
+    ],
+    [
+      "a manifest, unchanged apart from the given options",
+      "-f FILE --model other",
+      JSON.stringify({ ...head, spec }),
+      { ...head, spec: { model: { default: "other", threads: 2 } } },
+    ],
+  ] as const)
+    it(`sends ${what}`, async () => {
+      const { ended, asked, bodies } = await create(line, text);
+      assert.deepEqual([ended, asked, bodies], [done("coder: created\n"), ["POST /api/slots"], [body]]);
     });
-  });
-
-  it("sends a manifest unchanged apart from the given options", async () => {
-    const manifest =
-      "apiVersion: berth.dev/v1alpha1\nkind: Slot\nmetadata: {name: coder, labels: {a: b}}\nspec: {model: {default: tiny, threads: 2}}\n";
-    const { ended, body } = await created(["-f", "FILE", "--model", "other"], manifest);
-    assert.equal(ended.stdout, "coder: created\n");
-    assert.deepEqual(body, {
-      apiVersion: "berth.dev/v1alpha1",
-      kind: "Slot",
-      metadata: { name: "coder", labels: { a: "b" } },
-      spec: { model: { default: "other", threads: 2 } },
-    });
-  });
 
   it("needs a name", async () => {
-    const { ended } = await created(["-f", "FILE"], "model: {default: tiny}\n");
-    assert.deepEqual(ended, {
-      code: 2,
-      stdout: "",
-      stderr: "usage: the slot has no name: berth slot create NAME …\nsee `berth slot create --help`\n",
+    const stderr = "usage: the slot has no name: berth slot create NAME …\nsee `berth slot create --help`\n";
+    assert.deepEqual((await create("-f FILE", "model: {default: tiny}\n")).ended, { code: 2, stdout: "", stderr });
+  });
+
+  const toml = "a TOML manifest goes into the slots directory as it is";
+  for (const [text, message, next] of [
+    ["model: a\nmodel: b\n", "FILE:2:1: it is neither YAML nor JSON: Map keys must be unique", toml],
+    [
+      "load: onDemand\n\tmodel: a\n",
+      "FILE:2:1: it is neither YAML nor JSON: Tabs are not allowed as indentation",
+      toml,
+    ],
+    ['load = "onDemand"\n', "FILE: a manifest is a map of fields", toml],
+    [
+      "name: a\n---\nname: b\n",
+      "FILE:2:1: another manifest begins here, and one is created at a time",
+      "split the file, or put it into the slots directory as it is",
+    ],
+  ] as const)
+    it(`names the line and what to do: ${message}`, async () => {
+      assert.deepEqual((await create("coder -f FILE", text)).ended, failed(`config.invalid: ${message}\n${next}\n`));
     });
-  });
 
-  it("names the line where a file cannot be read, and what to do", async () => {
-    const toml = "a TOML manifest goes into the slots directory as it is";
-    for (const [text, message, next] of [
-      ["model: a\nmodel: b\n", "FILE:2:1: it is neither YAML nor JSON: Map keys must be unique", toml],
-      [
-        "load: onDemand\n\tmodel: a\n",
-        "FILE:2:1: it is neither YAML nor JSON: Tabs are not allowed as indentation",
-        toml,
-      ],
-      ['load = "onDemand"\n', "FILE: a manifest is a map of fields", toml],
-      [
-        "name: a\n---\nname: b\n",
-        "FILE:2:1: another manifest begins here, and one is created at a time",
-        "split the file, or put it into the slots directory as it is",
-      ],
-    ] as const) {
-      const { ended } = await created(["coder", "-f", "FILE"], text);
-      assert.deepEqual(ended, { code: 1, stdout: "", stderr: `config.invalid: ${message}\n${next}\n` }, text);
-    }
-  });
+  for (const [file, reason] of [
+    ["/", "it is a directory"],
+    ["/none.yaml", "there is no such file"],
+  ] as const)
+    it(`says why a file cannot be read: ${reason}`, async () => {
+      const { ended } = await told({}, `slot create coder -f ${file}`);
+      assert.deepEqual(ended, failed(`config.unreadable: ${file}: ${reason}\ngive a file, or - for standard input\n`));
+    });
 
-  it("says why a file cannot be read", async () => {
-    await using dir = await tempDir();
-    const next = "give a file, or - for standard input";
-    for (const [file, reason] of [
-      [join(dir.path, "none.yaml"), "there is no such file"],
-      [dir.path, "it is a directory"],
-    ] as const) {
-      const ended = await runBerth(["slot", "create", "coder", "-f", file]);
-      assert.deepEqual(ended, { code: 1, stdout: "", stderr: `config.unreadable: ${file}: ${reason}\n${next}\n` });
-    }
+  it("reads a manifest from standard input, and has a remedy of its own for an empty one", async () => {
+    const { bodies } = await told({ "/api/slots": primary }, "slot create -f -", { typed: "name: coder\n" });
+    assert.deepEqual(bodies, ['{"name":"coder"}']);
+    const empty = await told({}, "slot create coder -f -");
+    assert.deepEqual(empty.ended, failed("usage: standard input is empty\npipe a manifest in, or name its file\n"));
   });
 
   it("passes on refusals of the service", async () => {
-    const refusal = failure("slot.already_exists", "a slot with this name exists");
-    await using api = await apiDouble({
-      "/api/slots": (response) => {
-        response.statusCode = 409;
-        response.end(JSON.stringify(refusal));
-      },
-    });
-    assert.deepEqual(await runBerth(["slot", "create", "primary", "--model", "a"], { SVC_URL: api.url }), {
-      code: 1,
-      stdout: "",
-      stderr: "slot.already_exists: a slot with this name exists\nsee `berth slot list`\n",
-    });
-  });
-});
-
-describe("berth slot delete", () => {
-  it("deletes at once with --yes", async () => {
-    await using api = await apiDouble({ "/api/slots/coder": (response) => response.writeHead(202).end() });
-    const ended = await runBerth(["slot", "delete", "coder", "--yes"], { SVC_URL: api.url });
-    assert.deepEqual(ended, { code: 0, stdout: "coder: deleted\n", stderr: "" });
-    assert.deepEqual(api.asked, ["DELETE /api/slots/coder"]);
-  });
-
-  it("does nothing where no person can answer", async () => {
-    await using api = await apiDouble({});
-    assert.deepEqual(await runBerth(["slot", "delete", "coder"], { SVC_URL: api.url }), {
-      code: 2,
-      stdout: "",
-      stderr: "usage: --yes is needed where nobody can be asked\nsee `berth slot delete --help`\n",
-    });
-    assert.deepEqual(api.asked, []);
+    const answers = { "/api/slots": refused(409, "slot.already_exists", "a slot with this name exists") };
+    const { ended } = await create("primary --model a", "", answers);
+    assert.deepEqual(ended, failed("slot.already_exists: a slot with this name exists\nsee `berth slot list`\n"));
   });
 });

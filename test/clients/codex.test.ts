@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { startBerth } from "../support/berth.ts";
-import { runBerth, type Ended } from "../support/command.ts";
+import { berthProcess, type Ended } from "../support/command.ts";
 import { startGateway } from "../support/gateway.ts";
 import { list, record } from "../support/openai.ts";
 import { scriptedEngine } from "../support/scripted-engine.ts";
@@ -32,7 +32,7 @@ wire_api = "responses"
   // What it asks other servers for ends at a port of loopback where nothing listens.
   const elsewhere = { HTTPS_PROXY: "http://127.0.0.1:9", HTTP_PROXY: "http://127.0.0.1:9", NO_PROXY: "127.0.0.1" };
   const env = { HOME: directory.path, CODEX_HOME: directory.path, ...elsewhere };
-  return await runBerth(["exec", "-C", directory.path, "--skip-git-repo-check", prompt], env, codex);
+  return await berthProcess(["exec", "-C", directory.path, "--skip-git-repo-check", prompt], env, { program: codex });
 }
 
 describe("Codex with default settings", { skip }, () => {

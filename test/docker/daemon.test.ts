@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { isRecord } from "../../src/cli/output.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
@@ -174,7 +174,7 @@ test(
     await assert.rejects(fetch(`http://127.0.0.1:${String(port)}/health`));
     await until("it is told", () => /engines may still run; `berth down` ends them/.test(running.log()));
     daemon.wake();
-    const down = await runBerth(["down"], running.env);
+    const down = await berthProcess(["down"], running.env);
     assert.deepEqual([down.code, down.stdout], [0, "stopped primary\n"]);
     await assert.rejects(daemon.api.getContainer(left).inspect(), /no such container/i);
   },

@@ -7,7 +7,7 @@ import { isRecord } from "../../src/lib/record.ts";
 import { errorCode } from "../../src/lib/error-code.ts";
 import { startProvider } from "../doubles/provider.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
 
@@ -68,15 +68,15 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
     const slot = await readPublished(berth.stateDir, "coder");
     return slot?.status?.state === "ready" ? slot : undefined;
   });
-  const created = await runBerth(["token", "create", "--label", "canary test", "--scope", "admin"], berth.env);
+  const created = await berthProcess(["token", "create", "--label", "canary test", "--scope", "admin"], berth.env);
   const token = created.stdout.trim();
   const secrets = { ...planted, token: token.slice(13) };
   const answers = await everyAnswer(berth, token);
-  await runBerth(["proxy", "render"], berth.env).then(({ stdout, stderr }) => answers.push(stdout, stderr));
-  await runBerth(["config", "show", "-o", "json"], berth.env).then(({ stdout, stderr }) =>
+  await berthProcess(["proxy", "render"], berth.env).then(({ stdout, stderr }) => answers.push(stdout, stderr));
+  await berthProcess(["config", "show", "-o", "json"], berth.env).then(({ stdout, stderr }) =>
     answers.push(stdout, stderr),
   );
-  await runBerth(["status"], { ...berth.env, SVC_URL: berth.url }).then(({ stderr }) => answers.push(stderr));
+  await berthProcess(["status"], { ...berth.env, SVC_URL: berth.url }).then(({ stderr }) => answers.push(stderr));
 
   const pid = published.status?.processes[0]?.pid ?? 0;
   const environment = await readFile(`/proc/${pid}/environ`, "utf8");
@@ -117,7 +117,7 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
     "its last output is published",
   );
   const defect = "a defect that nobody has caught";
-  const told = await runBerth(["status"], { ...berth.env, SVC_URL: berth.url, CRASH_ON_CONNECT: "1" });
+  const told = await berthProcess(["status"], { ...berth.env, SVC_URL: berth.url, CRASH_ON_CONNECT: "1" });
   assert.ok(told.stderr.includes(defect), told.stderr);
   places.push(["what a command says that crashes", told.stdout + told.stderr]);
   for (const pid of await partsOf(berth)) {

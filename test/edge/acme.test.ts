@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { promisify } from "node:util";
 import { startGateway } from "../gateway/auth/gateway.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { freePorts } from "../support/ports.ts";
 import { startServer } from "./server.ts";
@@ -58,7 +58,7 @@ it("a public name gets its certificate through ACME by HTTP-01, with our contact
   );
 
   const gateway = stack.use(await startGateway({ SVC_AUTH_ENABLED: "1", SVC_HOSTNAME: name }));
-  const rendered = await runBerth(
+  const rendered = await berthProcess(
     ["proxy", "render", `--http-port=${httpPort}`, `--https-port=${httpsPort}`, `--caddy-admin=127.0.0.1:${adminPort}`],
     {
       SVC_STATE_DIR: gateway.stateDir,

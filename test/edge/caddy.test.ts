@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { publicPaths, tokenScopes } from "../../src/api/scopes.ts";
 import { codeOf, startGateway } from "../gateway/auth/gateway.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { chunk } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
 import { askSecurely, basic, password, startEdge, user, type Edge } from "./site.ts";
@@ -286,7 +286,7 @@ describe("the edge proxy", () => {
   describe("berth proxy check", () => {
     it("goes the whole round and saves the root for clients", async () => {
       const rootFile = join(edge.directory, "saved.crt");
-      const { code, stdout, stderr } = await runBerth(
+      const { code, stdout, stderr } = await berthProcess(
         [
           "proxy",
           "check",
@@ -325,7 +325,7 @@ ok       a revoked token is refused at its next request: auth.invalid
     });
 
     it("fails without a proxy, and names the cause", async () => {
-      const { code, stdout } = await runBerth(
+      const { code, stdout } = await berthProcess(
         ["proxy", "check", "--address", `127.0.0.1:${edge.gateway.port}`, "--caddy-admin", edge.caddyAdmin],
         edge.env,
       );

@@ -5,7 +5,7 @@ import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { publicPaths } from "../../src/api/scopes.ts";
 import { codeOf, type Answer } from "../gateway/auth/gateway.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { chunk } from "../support/scripted-engine.ts";
 import { startNginx, type RunningNginx } from "./nginx-site.ts";
 import { askSecurely, basic, password, startEdge, user, type Edge } from "./site.ts";
@@ -122,7 +122,7 @@ describe("nginx in front of the API", () => {
   });
 
   it("passes `berth proxy check`", async () => {
-    const { stdout, code } = await runBerth(
+    const { stdout, code } = await berthProcess(
       [
         "proxy",
         "check",

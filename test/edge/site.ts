@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import { readFile, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { join } from "node:path";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { freePort } from "../support/free-port.ts";
 import { listen } from "../support/listen.ts";
@@ -81,7 +81,7 @@ export async function startEdge(
     "--caddy-admin",
     caddyAdmin,
   ].concat(more.args ?? []);
-  const rendered = await runBerth(["proxy", "render", ...ports], { ...env, SVC_ADMIN_PASSWORD: password });
+  const rendered = await berthProcess(["proxy", "render", ...ports], { ...env, SVC_ADMIN_PASSWORD: password });
   if (rendered.code !== 0) throw new Error(rendered.stderr);
   await writeFile(file, rendered.stdout);
   const rootFile = join(directory.path, "data/caddy/pki/authorities/local/root.crt");

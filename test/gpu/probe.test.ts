@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { cudaVersion, mebibyte, mebibytes, readCard } from "./card.ts";
@@ -12,7 +12,7 @@ describe("the probe of a machine with an NVIDIA GPU", () => {
     await using berth = await startOnGpu(models, {});
     // It asks llama-server for its devices first, which takes memory of the GPU meanwhile.
     await until("the operator has begun", async () => (await operatorOf(berth))["isSettled"] === true);
-    const { stdout, stderr, code } = await runBerth(["probe", "-o", "json"], shellOf(berth));
+    const { stdout, stderr, code } = await berthProcess(["probe", "-o", "json"], shellOf(berth));
     assert.equal(code, 0, stderr);
     const card = await readCard();
     const probed = record(JSON.parse(stdout));
@@ -47,7 +47,7 @@ describe("the probe of a machine with an NVIDIA GPU", () => {
   it("lets berth doctor say that the GPU and llama-server go together", async (test) => {
     const models = await sharedModels();
     await using berth = await startOnGpu(models, {});
-    const { stdout } = await runBerth(["doctor"], shellOf(berth));
+    const { stdout } = await berthProcess(["doctor"], shellOf(berth));
     const lines = stdout.split("\n").filter((line) => /^\w+ +(?:gpu|devices|llama-server|engine\w*):/.test(line));
     for (const line of lines) test.diagnostic(line);
     assert.match(stdout, /^ok +gpu: llama-server computes on CUDA0 \(/m);

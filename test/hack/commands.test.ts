@@ -5,7 +5,16 @@ import { buildProgram } from "../../src/main/program.ts";
 import { read, repositoryFiles } from "../structure/tree.ts";
 
 const ignore = (): void => undefined;
-const program = buildProgram({ env: {}, write: ignore, note: ignore, exit: ignore, screen: { write: ignore } });
+const { stdin, stdout: output, stderr: screen } = process;
+const program = buildProgram({
+  env: {},
+  input: () => stdin,
+  output,
+  screen,
+  write: ignore,
+  note: ignore,
+  exit: ignore,
+});
 
 /** Commands in back-ticks, in `<code>`, and at the beginning of a line, as in a block of shell. */
 const call = /(?:`|<code>|^(?:sudo )?)(?:bin\/)?berth ((?:--server \S+ )?[a-z][^`<\n|;]*)/gm;

@@ -7,7 +7,7 @@ import { readKubeconfig } from "../../src/lib/kubernetes/kubeconfig.ts";
 import { acquireLease } from "../../src/lib/kubernetes/lease-election.ts";
 import { applyKinds } from "../../src/tools/cluster/apply-kinds.ts";
 import { releaseCluster as release } from "../../src/store/open-cluster.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
 
 let plane: ControlPlane;
@@ -46,7 +46,7 @@ it("apply-kinds writes the CRDs where there are none, and is idempotent", async 
     .map((name) => `${name}.berth.dev: applied\n`)
     .join("");
   for (const _ of [1, 2]) {
-    const { code, stdout } = await runBerth(["cluster", "apply-kinds"], env);
+    const { code, stdout } = await berthProcess(["cluster", "apply-kinds"], env);
     assert.deepEqual([code, stdout], [0, expected]);
   }
   assert.equal(await finalizersOf("default"), "");
@@ -80,7 +80,7 @@ it("release frees every slot where no operator is left, and keeps finalizers of 
   const namespace = await plane.namespace();
   await makeSlot(namespace, "a");
   await makeSlot(namespace, "b");
-  const { code, stdout } = await runBerth(["cluster", "release"], {
+  const { code, stdout } = await berthProcess(["cluster", "release"], {
     KUBECONFIG: plane.kubeconfig,
     POD_NAMESPACE: namespace,
   });
@@ -123,10 +123,10 @@ it("release waits for the operator's Lease, and says when it continues without i
 });
 
 it("a cluster that does not answer, or refuses, is named", async () => {
-  const missing = await runBerth(["cluster", "release"], { KUBECONFIG: join(plane.directory, "none") });
+  const missing = await berthProcess(["cluster", "release"], { KUBECONFIG: join(plane.directory, "none") });
   assert.equal(missing.code, 1);
   assert.match(missing.stderr, /^cluster\.unknown: /);
   const user = "system:kube-proxy";
-  const refused = await runBerth(["cluster", "release"], { KUBECONFIG: plane.kubeconfigOf(user) });
+  const refused = await berthProcess(["cluster", "release"], { KUBECONFIG: plane.kubeconfigOf(user) });
   assert.match(refused.stderr, /^cluster\.refused: .*cannot list resource "slots"/);
 });

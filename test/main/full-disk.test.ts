@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { errorCode } from "../../src/lib/error-code.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { envelopeOf } from "../support/envelope.ts";
 import { until } from "../support/until.ts";
 import { chat, coder, engineOf, operatorPid, save } from "./coder.ts";
@@ -93,7 +93,7 @@ it("while the disk of the state directory is full, engines are kept, an operator
   assert.ok(error.message.endsWith(`make room on the disk of ${berth.stateDir}/groups`), error.message);
   const { code, stderr } = await until("the command is refused", async () => {
     fillUp();
-    const ended = await runBerth(["lend", "1h", "--group", "gpu"], { SVC_URL: berth.url });
+    const ended = await berthProcess(["lend", "1h", "--group", "gpu"], { SVC_URL: berth.url });
     return ended.code === 0 ? undefined : ended;
   });
   assert.equal(code, 1);

@@ -4,7 +4,7 @@ import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { startBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { until } from "../support/until.ts";
 import { isReady } from "./coder.ts";
 
@@ -26,12 +26,12 @@ it("unexpected entries in the place of state files delay no command, and are mov
   for (const place of links) await symlink("nowhere", join(stateDir, place));
   await writeFile(join(stateDir, "logs"), "no directory");
   await writeFile(join(stateDir, "engines.lock.yaml"), "\0}{ nonsense");
-  assert.deepEqual(await runBerth(["token", "list"], berth.env), {
+  assert.deepEqual(await berthProcess(["token", "list"], berth.env), {
     code: 0,
     stdout: "ID  LABEL  SCOPE  CREATED  LAST USED\n",
     stderr: "",
   });
-  const doctor = await runBerth(["doctor"], { ...berth.env, SVC_PORT: "0", SVC_OPERATOR_PORT: "0" });
+  const doctor = await berthProcess(["doctor"], { ...berth.env, SVC_PORT: "0", SVC_OPERATOR_PORT: "0" });
   assert.match(doctor.stdout, /^warn {2}operator: whether one runs cannot be seen \(it is no plain file\)/m);
 
   await using up = await startBerth({ env: berth.env });

@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { readProc } from "../../src/lib/process-identity.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { runBerth, type Ended } from "../support/command.ts";
+import { berthProcess, type Ended } from "../support/command.ts";
 import { until } from "../support/until.ts";
 import { coder, engineOf, save } from "./coder.ts";
 
 /** A command's end in the surroundings of a running Berth; its directory is called DIR. */
 async function beside({ env, configDir }: RunningBerth, ...args: readonly string[]): Promise<Ended> {
-  const ended = await runBerth(args, { ...env, SVC_URL: "" });
+  const ended = await berthProcess(args, { ...env, SVC_URL: "" });
   const anonymous = (text: string): string =>
     text.replaceAll(join(configDir, ".."), "DIR").replaceAll(/^\d\d:\d\d:\d\d/gm, "TIME");
   return { ...ended, stdout: anonymous(ended.stdout), stderr: anonymous(ended.stderr) };

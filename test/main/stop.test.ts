@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { startBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { coder, engineOf, operatorPid, save, startUp } from "./coder.ts";
@@ -63,7 +63,7 @@ for (const [when, runtime] of [
     assert.equal(await berth.stop("SIGINT"), 0);
     // Nobody had to be killed.
     assert.doesNotMatch(berth.log(), /has not ended within|left engines/);
-    const { code, stdout } = await runBerth(["down"], { ...berth.env, SVC_URL: "", SVC_DOCKER_HOST: "" });
+    const { code, stdout } = await berthProcess(["down"], { ...berth.env, SVC_URL: "", SVC_DOCKER_HOST: "" });
     assert.deepEqual([code, stdout], [0, `no engine runs by the state directory ${berth.stateDir}\n`]);
   });
 

@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { startFileServer } from "../doubles/file-server.ts";
 import { startBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
@@ -43,20 +43,27 @@ test("the package, installed where nothing else is", { timeout: 600_000 }, async
   });
 
   await t.test("prints its version", async () => {
-    assert.deepEqual(await runBerth(["--version"], {}, berth), { code: 0, stdout: "0.1.0-alpha.0\n", stderr: "" });
+    assert.deepEqual(await berthProcess(["--version"], {}, { program: berth }), {
+      code: 0,
+      stdout: "0.1.0-alpha.0\n",
+      stderr: "",
+    });
   });
 
   await t.test("checks a configuration", async () => {
     const config = join(directory.path, "config");
     await mkdir(join(config, "slots"), { recursive: true });
     await writeFile(join(config, "slots/primary.toml"), 'engin = "llama"\n[model]\ndefault = "tiny"\n');
-    assert.deepEqual(await runBerth(["config", "validate", config], {}, berth), {
+    assert.deepEqual(await berthProcess(["config", "validate", config], {}, { program: berth }), {
       code: 1,
       stdout: `${config}/slots/primary.toml:1:1: engin: unknown key; did you mean engine?\n`,
       stderr: "",
     });
     await writeFile(join(config, "slots/primary.toml"), '[model]\ndefault = "tiny"\n');
-    assert.equal((await runBerth(["config", "validate", config], {}, berth)).stdout, `${config}: valid\n`);
+    assert.equal(
+      (await berthProcess(["config", "validate", config], {}, { program: berth })).stdout,
+      `${config}: valid\n`,
+    );
   });
 
   await t.test("serves a person's own command, and says how llama gets its engine", async () => {
@@ -74,7 +81,7 @@ test("the package, installed where nothing else is", { timeout: 600_000 }, async
     });
     await running.state("coder", "ready", "idle");
     const env = { SVC_URL: running.url };
-    assert.deepEqual(await runBerth(["chat", "coder", "hi"], env, berth), {
+    assert.deepEqual(await berthProcess(["chat", "coder", "hi"], env, { program: berth }), {
       code: 0,
       stdout: "token0 token1 token2 token3 token4 token5 token6 token7 \n",
       stderr: "",
@@ -82,7 +89,7 @@ test("the package, installed where nothing else is", { timeout: 600_000 }, async
     const message =
       "there is no llama-server on PATH and the embedded engine is not installed: run `berth engine install embedded`";
     await until("primary says so", () => running.log().includes(`primary: error: ${message}\n`));
-    assert.deepEqual(await runBerth(["chat", "primary", "hi"], env, berth), {
+    assert.deepEqual(await berthProcess(["chat", "primary", "hi"], env, { program: berth }), {
       code: 1,
       stdout: "",
       stderr: `slot.failed: slot primary has failed: its engine is not installed\nsee \`berth slot show primary\` for the cause\n`,
@@ -99,20 +106,20 @@ test("the package, installed where nothing else is", { timeout: 600_000 }, async
       prepare: async ({ modelsDir }) => await writeFile(join(modelsDir, "kokoro.onnx"), "x"),
     });
     const env = { SVC_URL: running.url };
-    const pulled = await runBerth(["model", "pull", "hf://acme/m/m.bin"], env, berth);
+    const pulled = await berthProcess(["model", "pull", "hf://acme/m/m.bin"], env, { program: berth });
     assert.deepEqual([pulled.code, pulled.stdout], [0, "m.bin: pulled, 293.0 KiB\n"], pulled.stderr);
-    const scanned = await runBerth(["model", "scan", "--write"], env, berth);
+    const scanned = await berthProcess(["model", "scan", "--write"], env, { program: berth });
     assert.match(scanned.stdout, /^kokoro +declared /m, scanned.stderr);
     assert.equal(await running.stop("SIGINT"), 0);
   });
 
   await t.test("installs the embedded engine into the state directory, and serves with it", async () => {
     const state = join(directory.path, "state");
-    const { code, stdout } = await runBerth(
+    const { code, stdout } = await berthProcess(
       ["engine", "install", "embedded"],
       // npm needs its settings: the registry, certificates.
       { ...process.env, SVC_STATE_DIR: state, SVC_CONFIG_DIR: join(directory.path, "config") },
-      berth,
+      { program: berth },
     );
     assert.equal(code, 0, stdout);
     assert.match(
@@ -128,7 +135,11 @@ test("the package, installed where nothing else is", { timeout: 600_000 }, async
       },
     });
     await running.state("primary", "ready", "idle");
-    const chat = await runBerth(["chat", "primary", "hi", "--max-tokens", "4"], { SVC_URL: running.url }, berth);
+    const chat = await berthProcess(
+      ["chat", "primary", "hi", "--max-tokens", "4"],
+      { SVC_URL: running.url },
+      { program: berth },
+    );
     assert.deepEqual({ code: chat.code, stderr: chat.stderr }, { code: 0, stderr: "" });
     assert.notEqual(chat.stdout, "\n");
   });

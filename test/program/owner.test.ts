@@ -16,7 +16,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { buildProgram } from "../../src/main/program.ts";
-import { runBerth, type Ended } from "../support/command.ts";
+import { berthProcess, type Ended } from "../support/command.ts";
 import { noOtherUser, otherUser, twoUsersDir } from "../support/other-user.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
@@ -57,7 +57,7 @@ async function site(): Promise<Site> {
     },
     give: async (at) => await chown(at, otherUser, otherUser),
     env,
-    berth: async (args, more = {}) => await runBerth(args, { ...env, ...more }),
+    berth: async (args, more = {}) => await berthProcess(args, { ...env, ...more }),
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
 }
@@ -229,10 +229,10 @@ describe("directories that somebody else may change", { concurrency: 2 }, () => 
           `${command.join(" ")}: SettingsError: the ${what} directory ${why}`,
         );
       if (what !== "state") return;
-      const doctor = await runBerth(["doctor"], env);
+      const doctor = await berthProcess(["doctor"], env);
       assert.equal(doctor.code, 1);
       assert.match(doctor.stdout, /^fail {2}(settings|state|models): .*open may be written by everybody/m);
-      const { code, stderr } = await runBerth(["token", "list"], env);
+      const { code, stderr } = await berthProcess(["token", "list"], env);
       assert.deepEqual([code, stderr], [1, `config.invalid: the ${what} directory ${why}\n`]);
     });
 
@@ -245,9 +245,9 @@ describe("directories that somebody else may change", { concurrency: 2 }, () => 
     const places = { SVC_CONFIG_DIR: join(directory.path, "config"), SVC_STATE_DIR: join(directory.path, "state") };
     const env = { HOME: directory.path, ...places };
     const why = `${file}: is not read: ${file} may be written by everybody (mode 666); check what it holds, then chmod go-w ${file}`;
-    const checked = await runBerth(["config", "validate"], env);
+    const checked = await berthProcess(["config", "validate"], env);
     assert.deepEqual([checked.code, checked.stdout], [1, `${why}\n`]);
-    const doctor = await runBerth(["doctor"], env);
+    const doctor = await berthProcess(["doctor"], env);
     assert.ok(doctor.stdout.includes(`fail  manifests: ${why}\n`), doctor.stdout);
   });
 });

@@ -8,7 +8,7 @@ import { describe, it } from "node:test";
 import { CommandError } from "../../src/cli/client.ts";
 import { followRunning } from "../../src/program/running.ts";
 import { startBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
+import { berthProcess } from "../support/command.ts";
 import { listen } from "../support/listen.ts";
 import { noOtherUser, otherUser, twoUsersDir } from "../support/other-user.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -127,20 +127,20 @@ describe("a command on the machine of a Berth with directories of its own", { co
     // For a test that runs as root as well.
     const port = new URL(berth.operatorUrl).port;
     const env = { HOME: directory.path, SVC_OPERATOR_PORT: port, SVC_RUNTIME: "process", EDITOR: editor };
-    const edited = await runBerth(["config", "edit"], env);
+    const edited = await berthProcess(["config", "edit"], env);
     const first = `acting on the Berth that runs here: configuration ${berth.configDir}, state ${berth.stateDir} `;
     assert.ok(edited.stderr.startsWith(first), edited.stderr);
     assert.equal(await readFile(join(berth.configDir, "berth.toml"), "utf8"), "hold_seconds = 7\n");
-    const made = await runBerth(["token", "create", "--label", "a", "--scope", "all"], env);
+    const made = await berthProcess(["token", "create", "--label", "a", "--scope", "all"], env);
     await access(join(berth.stateDir, "auth/tokens", `${made.stdout.slice(4, 12)}.json`));
-    const doctor = await runBerth(["doctor"], env);
+    const doctor = await berthProcess(["doctor"], env);
     assert.match(doctor.stdout, /^ok {4}operator: process \d+/m);
     // The address that this Berth listens on, and not the default, which is every address.
     assert.match(doctor.stdout, /^ok {4}access: for this machine alone, at 127\.0\.0\.1:\d+$/m);
     // A directory that is named needs no service.
     const elsewhere = { ...env, SVC_URL: "http://192.0.2.1:8080" };
-    assert.match((await runBerth(["down"], elsewhere)).stderr, /^server\.places: /);
-    const checked = await runBerth(["config", "validate", berth.configDir], elsewhere);
+    assert.match((await berthProcess(["down"], elsewhere)).stderr, /^server\.places: /);
+    const checked = await berthProcess(["config", "validate", berth.configDir], elsewhere);
     assert.deepEqual([checked.code, checked.stdout], [0, `${berth.configDir}: valid\n`]);
   });
 });

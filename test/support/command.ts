@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
+import { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { runCommandLine } from "../../src/main/command-line.ts";
 
 const berth = join(fileURLToPath(new URL("../..", import.meta.url)), "bin/berth");
 
@@ -11,18 +13,56 @@ export interface Ended {
 }
 
 /**
- * Runs `bin/berth` to its end in an environment of PATH and what is given. The operator's port is none unless it is given,
- * so that a Berth that runs on this machine is not taken for the test's own.
+ * The environment of a command: PATH and what is given. The operator's port is none unless it is given, so that a Berth that
+ * runs on this machine is not taken for the test's own.
  */
-export async function runBerth(args: readonly string[], env: NodeJS.ProcessEnv = {}, program = berth): Promise<Ended> {
-  const child = spawn(program, [...args], {
-    env: { PATH: process.env["PATH"], SVC_OPERATOR_PORT: "0", ...env },
-    stdio: ["ignore", "pipe", "pipe"],
+function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return { PATH: process.env["PATH"], SVC_OPERATOR_PORT: "0", ...env };
+}
+
+/**
+ * Runs a command of `berth` to its end in the process of the test, with a text on its standard input. For a command that
+ * ends by itself, and leaves its process as it was: no service, no `--watch`, no change of user.
+ */
+export async function runBerth(words: readonly string[], env: NodeJS.ProcessEnv = {}, typed = ""): Promise<Ended> {
+  const said = { stdout: "", stderr: "" };
+  const write = (text: string): void => void (said.stdout += text);
+  const note = (text: string): void => void (said.stderr += text);
+  const code = await runCommandLine(words, {
+    env: environment(env),
+    input: () => Readable.from([Buffer.from(typed)], { objectMode: false }),
+    output: streamTo(write),
+    screen: streamTo(note),
+    write,
+    note,
   });
+  // Where its reporter has a terminal, `node --test` has the processes of tests colour what they print.
+  return { code, ...said, stdout: said.stdout.replaceAll(/\u001B\[3?[0-9]m/g, "") };
+}
+
+function streamTo(take: (text: string) => void): Writable {
+  return new Writable({
+    write(chunk, _encoding, done) {
+      take(String(chunk));
+      done();
+    },
+  });
+}
+
+/** Runs `bin/berth` (or another program) to its end in a process of its own; else as `runBerth`. */
+export async function berthProcess(
+  words: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  { program = berth, typed = "", ...more }: { program?: string; typed?: string; uid?: number; gid?: number } = {},
+): Promise<Ended> {
+  const child = spawn(program, [...words], { env: environment(env), stdio: "pipe", ...more });
   let stdout = "";
   let stderr = "";
   child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
   child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
+  // A command that ends without reading it.
+  child.stdin.on("error", () => undefined);
+  child.stdin.end(typed);
   return await new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("close", (code) => resolve({ code, stdout, stderr }));

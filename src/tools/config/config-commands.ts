@@ -3,7 +3,7 @@ import type { CommandContext } from "../../cli/context.ts";
 import { outputOption, withExamples, type Shown } from "../../cli/options.ts";
 
 /** The commands about the configuration of this machine; none needs a running service. */
-export function addConfigCommands(program: Command, { env, write, note, exit }: CommandContext): void {
+export function addConfigCommands(program: Command, { env, input, screen, write, note, exit }: CommandContext): void {
   const config = program.command("config").description("the configuration of this machine");
   const show = config
     .command("show")
@@ -45,7 +45,7 @@ export function addConfigCommands(program: Command, { env, write, note, exit }: 
       const { editConfig } = await import("./config-edit.ts");
       const { confirm } = await import("../../cli/terminal.ts");
       const again = async (): Promise<boolean> =>
-        process.stdin.isTTY && (await confirm("Edit it again?", process.stdin, process.stderr));
+        input().isTTY === true && (await confirm("Edit it again?", input(), screen));
       write(await editConfig({ env, what, note, again }));
     });
   withExamples(

@@ -39,7 +39,7 @@ export async function editConfig({ env, what, note, again }: Editing): Promise<s
   await asOwner(async () => await checkConfigDir(configDir));
   const file = await asOwner(async () => await fileOf(configDir, what));
   const original = await asOwner(async () => await readText(file));
-  const copy = join(await mkdtemp(join(tmpdir(), "berth-edit-")), basename(file));
+  const copy = join(await mkdtemp(join(env["TMPDIR"] || tmpdir(), "berth-edit-")), basename(file));
   await writeFile(copy, original ?? "", { mode: 0o600 });
   for (;;) {
     const failure = await runEditor(env, copy);
