@@ -1,11 +1,14 @@
 import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { createServer, type RequestListener } from "node:http";
 import { dirname, join } from "node:path";
 import type { HardwareFacts } from "../../../src/api/hardware.ts";
 import type { PublishedOperator } from "../../../src/api/status.ts";
 import { bootId } from "../../../src/lib/boot-id.ts";
+import { openDemandWriter } from "../../../src/store/state/demand.ts";
 import { doctorFindings, type DoctorOptions } from "../../../src/tools/doctor/doctor.ts";
 import { findingText } from "../../../src/tools/doctor/finding.ts";
 import { pcFacts } from "../../hardware/tree.ts";
+import { listen } from "../../support/listen.ts";
 import { freePorts } from "../../support/ports.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -21,6 +24,8 @@ export interface DoctorSite extends AsyncDisposable {
   put(file: string, text: string, mode?: number): Promise<string>;
   /** What `berth doctor` prints, with this directory as DIR and ports as their names. */
   examine(env?: NodeJS.ProcessEnv, options?: Partial<DoctorOptions>): Promise<string>;
+  /** The findings of one check. */
+  check(name: string, env?: NodeJS.ProcessEnv, options?: Partial<DoctorOptions>): Promise<string>;
 }
 
 export async function doctorSite(): Promise<DoctorSite> {
@@ -38,12 +43,19 @@ export async function doctorSite(): Promise<DoctorSite> {
   };
   const llamaServer = await put("bin/llama-server", "#!/bin/sh\necho version: 1\n");
   const now = new Date();
-  return {
+  const site: DoctorSite = {
     stateDir,
     now,
     configDir,
     ports,
     put,
+    async check(name, env, options) {
+      const findings = (await site.examine(env, options)).split(/\n(?=ok|warn|fail)/);
+      return findings
+        .filter((finding) => finding.slice(6).startsWith(`${name}:`))
+        .join("\n")
+        .trimEnd();
+    },
     async examine(env = {}, options = {}) {
       let text = "";
       for await (const finding of doctorFindings({
@@ -77,6 +89,7 @@ export async function doctorSite(): Promise<DoctorSite> {
     },
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
+  return site;
 }
 
 export const facts: HardwareFacts = {
@@ -100,4 +113,40 @@ export function operatorRecord(site: DoctorSite, sketch: Partial<PublishedOperat
     problems: [],
     ...sketch,
   } satisfies PublishedOperator);
+}
+
+/** A DOUBLE of whatever listens on a port. */
+export async function stranger(
+  port: number,
+  answer: RequestListener = (_, response) => response.end(),
+): Promise<AsyncDisposable> {
+  const server = createServer(answer);
+  await listen(server, port);
+  return {
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** A DOUBLE of a gateway, as far as a doctor asks it. */
+export const gateway =
+  (health: object): RequestListener =>
+  ({ url }, response) => {
+    response.end(JSON.stringify(url === "/api/status" ? { name: "berth", version: "1.2.3" } : health));
+  };
+
+/** The demand of a gateway that lives until the result is disposed, however slow the machine is. */
+export async function demandOf(site: DoctorSite): Promise<AsyncDisposable> {
+  const writer = await openDemandWriter(site.stateDir, "g");
+  const write = (): Promise<void> => writer.write({ slots: {} });
+  await write();
+  const beats = setInterval(() => void write(), 500);
+  return {
+    async [Symbol.asyncDispose]() {
+      clearInterval(beats);
+      await writer[Symbol.asyncDispose]();
+    },
+  };
 }

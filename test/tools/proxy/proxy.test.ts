@@ -4,11 +4,8 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { compare } from "bcrypt";
 import { caddyfile, isPrivateName, type EdgeSettings } from "../../../src/tools/proxy/caddyfile.ts";
-import { CommandError } from "../../../src/cli/client.ts";
-import { renderProxy } from "../../../src/tools/proxy/render.ts";
-import { rejectionOf } from "../../support/rejection.ts";
 import { TokenStore } from "../../../src/store/auth/tokens.ts";
-import { runBerth } from "../../support/command.ts";
+import { runBerth, type Ended } from "../../support/command.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { unknownName } from "../../support/unknown-name.ts";
 
@@ -125,139 +122,128 @@ ${ownError(401, String.raw`\{\"error\":\{\"code\":\"auth.required\",\"message\":
   });
 
   it("knows which names no public authority certifies", () => {
-    for (const name of [
-      "svc.local",
-      "SVC.LOCAL",
-      "berth",
-      "localhost",
-      "a.localhost",
-      "box.lan",
-      "10.0.0.2",
-      "::1",
-      "x.home.arpa",
-    ]) {
-      assert.equal(isPrivateName(name), true, name);
-    }
+    const own = "svc.local SVC.LOCAL berth localhost a.localhost box.lan 10.0.0.2 ::1 x.home.arpa";
+    for (const name of own.split(" ")) assert.equal(isPrivateName(name), true, name);
     for (const name of ["ai.example.org", "local.example.org", "svc.local.example"])
       assert.equal(isPrivateName(name), false, name);
   });
 });
 
-describe("berth proxy render", { concurrency: 2 }, () => {
-  const first = { SVC_ADMIN_USER: "ada", SVC_ADMIN_PASSWORD: "correct horse battery" };
+const password = "correct horse battery";
+const first = { SVC_ADMIN_USER: "ada", SVC_ADMIN_PASSWORD: password };
 
+interface Site extends AsyncDisposable {
+  readonly path: string;
+  /** `berth proxy render WORDS` where authentication is on. */
+  render(words?: string, env?: NodeJS.ProcessEnv): Promise<Ended>;
+}
+
+async function site(): Promise<Site> {
+  const directory = await tempDir();
+  const { path } = directory;
+  const places = { SVC_STATE_DIR: path, SVC_CONFIG_DIR: path, SVC_AUTH_ENABLED: "1" };
+  return {
+    path,
+    render: async (words = "", env = {}) =>
+      await runBerth(["proxy", "render", ...words.split(" ").filter((word) => word !== "")], { ...places, ...env }),
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+  };
+}
+
+describe("berth proxy render", { concurrency: 2 }, () => {
   it("takes a torn record of the administrator for none, and repeats nothing of it", async () => {
-    await using dir = await tempDir();
-    await mkdir(join(dir.path, "auth"));
-    await writeFile(join(dir.path, "auth/admin.json"), `{"schema":1,"user":"ada","bcrypt":${hash}`);
-    const rendering = renderProxy({
-      env: { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path },
-      httpPort: 80,
-      httpsPort: 443,
-    });
-    assert.equal((await rejectionOf(rendering, CommandError)).message, "there is no administrator yet");
+    await using at = await site();
+    await mkdir(join(at.path, "auth"));
+    await writeFile(join(at.path, "auth/admin.json"), `{"schema":1,"user":"ada","bcrypt":${hash}`);
+    const next = "set SVC_ADMIN_USER and SVC_ADMIN_PASSWORD for this once; only a hash is kept";
+    const stderr = `config.invalid: there is no administrator yet\n${next}\n`;
+    assert.deepEqual(await at.render(), { code: 1, stdout: "", stderr });
   });
 
   it("leads to engines' own pages where the port is given, and says so where it is not", async () => {
-    await using dir = await tempDir();
-    const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_AUTH_ENABLED: "1", ...first };
-    const named = { ...env, SVC_ENGINE_PAGES: "primary" };
-    const led = await runBerth(["proxy", "render", "--engine-pages-port", "3443"], named);
+    await using at = await site();
+    const named = { ...first, SVC_ENGINE_PAGES: "primary" };
+    const led = await at.render("--engine-pages-port 3443", named);
     assert.deepEqual([led.code, led.stderr], [0, ""]);
     assert.match(led.stdout, /^svc\.local:3443 \{$/m);
-    const without = await runBerth(["proxy", "render"], named);
+    const without = await at.render("", named);
     assert.match(without.stderr, /SVC_ENGINE_PAGES names slots: --engine-pages-port PORT leads to/);
     assert.doesNotMatch(without.stdout, /redir \/upstream/);
-    const unnamed = await runBerth(["proxy", "render", "--engine-pages-port", "3443"], env);
-    assert.match(unnamed.stderr, /^config\.invalid: SVC_ENGINE_PAGES names no slot/);
-    const taken = await runBerth(["proxy", "render", "--engine-pages-port", "443"], named);
-    assert.match(taken.stderr, /--engine-pages-port is the port of another site/);
   });
 
   it("keeps a bcrypt hash once, and writes the same text ever after, without the password", async () => {
-    await using dir = await tempDir();
-    const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_AUTH_ENABLED: "1" };
-    const none = await runBerth(["proxy", "render"], env);
-    assert.deepEqual(none, {
-      code: 1,
-      stdout: "",
-      stderr:
-        "config.invalid: there is no administrator yet\n" +
-        "set SVC_ADMIN_USER and SVC_ADMIN_PASSWORD for this once; only a hash is kept\n",
-    });
-    const rendered = await runBerth(["proxy", "render"], { ...env, ...first });
+    await using at = await site();
+    const rendered = await at.render("", first);
     assert.deepEqual([rendered.code, rendered.stderr], [0, ""]);
-    assert.equal(rendered.stdout.includes(first.SVC_ADMIN_PASSWORD), false);
+    assert.equal(rendered.stdout.includes(password), false);
     const kept = /ada (\$2b\$12\$\S{53})/.exec(rendered.stdout)?.[1] ?? "";
-    assert.equal(await compare(first.SVC_ADMIN_PASSWORD, kept), true);
-    assert.equal((await runBerth(["proxy", "render"], env)).stdout, rendered.stdout);
-    assert.equal((await runBerth(["proxy", "render"], { ...env, ...first })).stdout, rendered.stdout);
-    const other = await runBerth(["proxy", "render"], { ...env, ...first, SVC_ADMIN_PASSWORD: "another password" });
+    assert.equal(await compare(password, kept), true);
+    assert.equal((await at.render()).stdout, rendered.stdout);
+    assert.equal((await at.render("", first)).stdout, rendered.stdout);
+    const other = await at.render("", { ...first, SVC_ADMIN_PASSWORD: "another password" });
     assert.notEqual(other.stdout, rendered.stdout);
-    const eve = await runBerth(["proxy", "render"], { ...env, SVC_ADMIN_USER: "eve" });
+    const eve = await at.render("", { SVC_ADMIN_USER: "eve" });
     assert.match(eve.stderr, /^config\.invalid: SVC_ADMIN_USER is another than before/);
   });
 
   it("replaces a file only where it differs, and keeps its mode and owner", async () => {
-    await using dir = await tempDir();
-    const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_AUTH_ENABLED: "1", ...first };
-    const file = join(dir.path, "Caddyfile");
-    assert.equal(
-      (await runBerth(["proxy", "render", "--file", file], env)).stderr,
-      `wrote ${file}; now: caddy reload --config ${file}\n` +
-        `only its owner and group may read it: where Caddy runs as caddy, chgrp caddy ${file}\n`,
-    );
+    await using at = await site();
+    const file = join(at.path, "Caddyfile");
+    const said = async (): Promise<string> => (await at.render(`--file ${file}`, first)).stderr;
+    const wrote = `wrote ${file}; now: caddy reload --config ${file}\n`;
+    const hint = `only its owner and group may read it: where Caddy runs as caddy, chgrp caddy ${file}\n`;
+    assert.equal(await said(), `${wrote}${hint}`);
     assert.equal((await stat(file)).mode & 0o777, 0o640);
     await chmod(file, 0o600);
-    assert.equal((await runBerth(["proxy", "render", "--file", file], env)).stderr, `${file} is as it should be\n`);
+    assert.equal(await said(), `${file} is as it should be\n`);
     await writeFile(file, "a person's");
     // Root may give it to Caddy's user; others have nobody else to give it to.
     const owner = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
     await chown(file, owner, owner === 65_534 ? owner : (process.getgid?.() ?? 0));
-    assert.equal(
-      (await runBerth(["proxy", "render", "--file", file], env)).stderr,
-      `wrote ${file}; now: caddy reload --config ${file}\n`,
-    );
+    assert.equal(await said(), wrote);
     const { mode, uid } = await stat(file);
     assert.deepEqual([mode & 0o777, uid], [0o600, owner]);
     assert.match(await readFile(file, "utf8"), /^svc\.local \{$/m);
   });
 
-  it("reports missing and unsuitable parts", async () => {
-    await using dir = await tempDir();
-    const base = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: join(dir.path, "c"), SVC_AUTH_ENABLED: "1", ...first };
-    const rows: readonly (readonly [env: NodeJS.ProcessEnv, args: readonly string[], problem: RegExp])[] = [
-      [{ SVC_HOSTNAME: "ai.example.org" }, [], /SVC_TLS_EMAIL must be an address that is read/],
-      [{ SVC_HOSTNAME: "ai.example.org", SVC_TLS_EMAIL: "nobody" }, [], /SVC_TLS_EMAIL must be an address/],
-      [{ SVC_HOSTNAME: "ai.example.org", SVC_TLS_EMAIL: "a@b.org\n}" }, [], /SVC_TLS_EMAIL must be an address/],
-      [{ SVC_HOSTNAME: "svc.local {\n}" }, [], /SVC_HOSTNAME must be a host name/],
-      [{}, ["--dns", "cloudflare"], /svc\.local is no public name: --dns has no use/],
-      [
-        { SVC_HOSTNAME: "a.example.org", SVC_TLS_EMAIL: "a@b.org" },
-        ["--dns", "x\n}"],
-        /--dns must be a Caddy DNS provider/,
-      ],
-      [{ SVC_ADMIN_PASSWORD: "short" }, [], /SVC_ADMIN_PASSWORD must have at least 8 characters/],
-      [{ SVC_ADMIN_PASSWORD: "é".repeat(37) }, [], /SVC_ADMIN_PASSWORD must have at most 72 bytes/],
-      [{ SVC_ADMIN_USER: "ada lovelace" }, [], /SVC_ADMIN_USER must be 1 to 64 letters/],
-      [{ SVC_ADMIN_USER: "" }, [], /SVC_ADMIN_USER must be /],
-    ];
-    for (const [env, args, problem] of rows) {
-      const { code, stdout, stderr } = await runBerth(["proxy", "render", ...args], { ...base, ...env });
-      assert.deepEqual([code, stdout], [1, ""], problem.source);
+  for (const [words, env, problem] of [
+    ["", { SVC_HOSTNAME: "ai.example.org" }, /SVC_TLS_EMAIL must be an address that is read/],
+    ["", { SVC_HOSTNAME: "ai.example.org", SVC_TLS_EMAIL: "nobody" }, /SVC_TLS_EMAIL must be an address/],
+    ["", { SVC_HOSTNAME: "ai.example.org", SVC_TLS_EMAIL: "a@b.org\n}" }, /SVC_TLS_EMAIL must be an address/],
+    ["", { SVC_HOSTNAME: "svc.local {\n}" }, /SVC_HOSTNAME must be a host name/],
+    ["--dns cloudflare", {}, /svc\.local is no public name: --dns has no use/],
+    ["--dns x\n}", { SVC_HOSTNAME: "a.example.org", SVC_TLS_EMAIL: "a@b.org" }, /--dns must be a Caddy DNS provider/],
+    ["--engine-pages-port 3443", {}, /SVC_ENGINE_PAGES names no slot/],
+    ["", { SVC_ADMIN_PASSWORD: "short" }, /SVC_ADMIN_PASSWORD must have at least 8 characters/],
+    ["", { SVC_ADMIN_PASSWORD: "é".repeat(37) }, /SVC_ADMIN_PASSWORD must have at most 72 bytes/],
+    ["", { SVC_ADMIN_USER: "ada lovelace" }, /SVC_ADMIN_USER must be 1 to 64 letters/],
+    ["", { SVC_ADMIN_USER: "" }, /SVC_ADMIN_USER must be /],
+  ] as const)
+    it(`refuses ${words} ${JSON.stringify(env)}`, async () => {
+      await using at = await site();
+      const given: NodeJS.ProcessEnv = { ...first, ...env };
+      const { code, stdout, stderr } = await at.render(words, given);
+      assert.deepEqual([code, stdout], [1, ""]);
+      assert.match(stderr, /^config\.invalid: /);
       assert.match(stderr, problem);
-      assert.equal(stderr.includes(env["SVC_ADMIN_PASSWORD"] ?? first.SVC_ADMIN_PASSWORD), false);
-    }
-    assert.equal((await runBerth(["proxy", "render", "--caddy-admin", "x y"], base)).code, 2);
-  });
+      assert.equal(stderr.includes(given["SVC_ADMIN_PASSWORD"] ?? ""), false);
+    });
+
+  for (const [words, problem] of [
+    [["--engine-pages-port", "443"], /--engine-pages-port is the port of another site/],
+    [["--caddy-admin", "x y"], /--caddy-admin/],
+  ] as const)
+    it(`is used wrongly: ${words.join(" ")}`, async () => {
+      const { code, stderr } = await runBerth(["proxy", "render", ...words], { SVC_ENGINE_PAGES: "a" });
+      assert.equal(code, 2);
+      assert.match(stderr, problem);
+    });
 
   it("warns of authentication that is off, and of a password in berth.toml", async () => {
-    await using dir = await tempDir();
-    await mkdir(join(dir.path, "c"));
-    await writeFile(join(dir.path, "c/berth.toml"), 'admin_user = "ada"\nadmin_password = "correct horse battery"\n');
-    const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: join(dir.path, "c") };
+    await using at = await site();
+    await writeFile(join(at.path, "berth.toml"), `admin_user = "ada"\nadmin_password = "${password}"\n`);
     assert.equal(
-      (await runBerth(["proxy", "render"], env)).stderr,
+      (await at.render("", { SVC_AUTH_ENABLED: "0" })).stderr,
       "the hash of the password is kept now: remove admin_password from berth.toml\n" +
         "authentication is off here: set SVC_AUTH_ENABLED=1 and restart the service\n",
     );

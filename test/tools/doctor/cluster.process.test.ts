@@ -1,16 +1,11 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, it } from "node:test";
+import { it } from "node:test";
 import { doctorSite } from "./site.ts";
-
-const usual = process.env["KUBECONFIG"];
-after(() => {
-  if (usual === undefined) delete process.env["KUBECONFIG"];
-  else process.env["KUBECONFIG"] = usual;
-});
 
 it("where slots are custom resources, `berth doctor` asks for no manifests and for no engine on this machine", async () => {
   await using site = await doctorSite();
+  // The client of the cluster is that of this process.
   process.env["KUBECONFIG"] = join(site.stateDir, "no-such-file");
   const cluster = { SVC_STORE: "kubernetes", SVC_RUNTIME: "auto", SVC_LLAMA_SERVER: "", SVC_AUTH_ENABLED: "1" };
   const said = await site.examine(cluster);
