@@ -1,47 +1,35 @@
 import assert from "node:assert/strict";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test } from "node:test";
+import { describe, it } from "node:test";
 import { runBerth } from "../../support/command.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const whisper = "ghcr.io/ggml-org/whisper.cpp:main";
-const digest = `sha256:${"a".repeat(64)}`;
-
-async function scene(
-  run: (dir: string, berth: (...args: string[]) => ReturnType<typeof runBerth>) => Promise<void>,
-): Promise<void> {
-  await using directory = await tempDir();
-  const stateDir = join(directory.path, "state");
-  await mkdir(stateDir);
-  const env = { SVC_STATE_DIR: stateDir, SVC_CONFIG_DIR: join(directory.path, "config") };
-  await run(directory.path, (...args) => runBerth(args, env));
-}
-
 const own = "registry.test/own:1";
+const digest = `sha256:${"a".repeat(64)}`;
 const lockText = `images:\n  ${whisper}: ${digest}\n  ${own}: ${digest}\n`;
 
-test("engine list names every shipped image and who pins it", async () => {
-  await scene(async (dir, berth) => {
-    await writeFile(join(dir, "state/engines.lock.yaml"), lockText);
-    const { code, stdout } = await berth("engine", "list", "-o", "json");
-    assert.equal(code, 0);
-    const list: { data: { engine: string; backend: string; pinned: string; digest: string }[] } = JSON.parse(stdout);
-    const rows = list.data;
-    assert.deepEqual(
-      rows.map(({ engine, backend, pinned }) => `${engine} ${backend} ${pinned}`),
-      [
-        "llama cpu engines.yaml",
-        "llama vulkan engines.yaml",
-        "llama rocm engines.yaml",
-        "llama cuda engines.yaml",
-        "stt cpu first pull",
-        "tts cpu ",
-        "  first pull",
-      ],
-    );
-    assert.equal(rows[4]?.digest, digest);
-    assert.deepEqual(await berth("engine", "list"), {
+/** `berth engine LINE` on a state directory with that lock file. */
+async function site(lock?: string) {
+  const directory = await tempDir();
+  const stateDir = join(directory.path, "state");
+  await mkdir(stateDir);
+  const putLock = (text: string) => writeFile(join(stateDir, "engines.lock.yaml"), text);
+  if (lock !== undefined) await putLock(lock);
+  const env = { SVC_STATE_DIR: stateDir, SVC_CONFIG_DIR: join(directory.path, "config") };
+  return {
+    path: directory.path,
+    putLock,
+    engine: (line: string) => runBerth(["engine", ...line.split(" ")], env),
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+  };
+}
+
+describe("berth engine", () => {
+  it("list names every shipped image and who pins it", async () => {
+    await using at = await site(lockText);
+    assert.deepEqual(await at.engine("list"), {
       code: 0,
       stdout: `ENGINE  BACKEND  IMAGE                                     PINNED BY
 llama   cpu      ghcr.io/ggml-org/llama.cpp:server         engines.yaml
@@ -54,37 +42,37 @@ tts     cpu      ghcr.io/remsky/kokoro-fastapi-cpu:v0.8.0  -
 `,
       stderr: "",
     });
+    const { data }: { data: { engine: string; digest: string }[] } = JSON.parse(
+      (await at.engine("list -o json")).stdout,
+    );
+    assert.equal(data.find(({ engine }) => engine === "stt")?.digest, digest);
   });
-});
 
-test("engine pin writes what pulls have found, keeps comments, and is idempotent", async () => {
-  await scene(async (dir, berth) => {
-    const file = join(dir, "engines.yaml");
+  it("pin writes what pulls have found, keeps comments, and is idempotent", async () => {
+    await using at = await site();
+    const file = join(at.path, "engines.yaml");
     await copyFile("manifests/engines.yaml", file);
+    const pin = async (): Promise<string> => (await at.engine(`pin --file ${file}`)).stdout;
     const nothing = "nothing to pin: no image without a digest has been pulled\n";
-    assert.deepEqual(await berth("engine", "pin", "--file", file), { code: 0, stdout: nothing, stderr: "" });
-    await writeFile(join(dir, "state/engines.lock.yaml"), lockText);
-    assert.equal((await berth("engine", "pin", "--file", file)).stdout, `pinned in ${file}: ${whisper}\n`);
+    assert.equal(await pin(), nothing);
+    await at.putLock(lockText);
+    assert.equal(await pin(), `pinned in ${file}: ${whisper}\n`);
     const text = await readFile(file, "utf8");
     assert.ok(text.startsWith("# Images that run engines"));
     assert.ok(text.includes(`image: ${whisper}\n      digest: ${digest}\n`));
-    assert.equal((await berth("engine", "pin", "--file", file)).stdout, nothing);
+    assert.equal(await pin(), nothing);
   });
-});
 
-test("engine list and pin say which file cannot be used", async () => {
-  await scene(async (dir, berth) => {
-    await writeFile(join(dir, "state/engines.lock.yaml"), "images: [1]\n");
-    const { code, stderr } = await berth("engine", "list");
-    assert.equal(code, 1);
-    assert.match(
-      stderr,
-      /^engine\.images_unusable: [^\n]*engines\.lock\.yaml: images: [^\n]*\nmend it, or remove it: [^\n]*\n$/,
-    );
-    await writeFile(join(dir, "state/engines.lock.yaml"), "images: {\n");
-    const torn = await berth("engine", "list");
-    assert.match(torn.stderr, /^engine\.images_unusable: [^\n]*engines\.lock\.yaml: [^\n]*\nmend it, or remove it: /);
-    const missing = await berth("engine", "pin", "--file", join(dir, "none.yaml"));
-    assert.match(missing.stderr, /none\.yaml cannot be read\nmend it, or put back/);
-  });
+  for (const [line, lock, said] of [
+    ["list", "images: [1]\n", /engines\.lock\.yaml: images: [^\n]*\nmend it, or remove it: [^\n]*\n$/],
+    ["list", "images: {\n", /engines\.lock\.yaml: [^\n]*\nmend it, or remove it: /],
+    ["pin --file /none.yaml", lockText, /\/none\.yaml cannot be read\nmend it, or put back/],
+  ] as const)
+    it(`${line} says which file cannot be used: ${JSON.stringify(lock.slice(0, 11))}`, async () => {
+      await using at = await site(lock);
+      const { code, stderr } = await at.engine(line);
+      assert.equal(code, 1);
+      assert.match(stderr, /^engine\.images_unusable: /);
+      assert.match(stderr, said);
+    });
 });
