@@ -26,10 +26,3 @@ it("scripts of hack/ work in the clone, whatever CDPATH a shell has exported", a
   }
   assert.ok(moved.length >= 7, moved.join(" "));
 });
-
-it("systemd goes on to start both units, however often that fails", async () => {
-  for (const name of ["gateway", "operator"]) {
-    const unit = await readFile(join(root, `manifests/systemd/berth-${name}.service`), "utf8");
-    assert.match(unit, /^\[Unit\]\n(?:[^[]*\n)?StartLimitIntervalSec=0\n[^]*^Restart=always$/m, name);
-  }
-});
