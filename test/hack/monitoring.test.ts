@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readdir, readFile } from "node:fs/promises";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -14,7 +14,7 @@ import { drawDashboard, legendOf } from "../../hack/monitoring/drawing.ts";
 import { lintDashboard, unknownMetrics } from "../../hack/monitoring/lint.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const text = (path: string): Promise<string> => readFile(join(root, path), "utf8");
+const text = (path: string): string => readFileSync(join(root, path), "utf8");
 const ruleSchema = z.looseObject({
   record: z.string().optional(),
   alert: z.string().optional(),
@@ -31,36 +31,38 @@ const testsSchema = z.looseObject({
   ),
 });
 
-async function rulesOf(file: string): Promise<z.infer<typeof ruleSchema>[]> {
-  const parsed = rulesSchema.parse(parse(await text(`manifests/monitoring/rules/${file}.yaml`)));
+function rulesOf(file: string): z.infer<typeof ruleSchema>[] {
+  const parsed = rulesSchema.parse(parse(text(`manifests/monitoring/rules/${file}.yaml`)));
   return parsed.groups.flatMap(({ rules }) => rules);
 }
 
-const recorded = new Set((await rulesOf("recording")).flatMap(({ record }) => record ?? []));
+const alerts = rulesOf("alerts");
+const recording = rulesOf("recording");
+const recorded = new Set(recording.flatMap(({ record }) => record ?? []));
 
 describe("alerts", () => {
-  it("have a severity, a summary, and a runbook with its three parts and commands", async () => {
+  it("have a severity, a summary, and a runbook with its three parts and commands", () => {
     const runbooks = new Set<string>();
-    for (const { alert = "", labels, annotations } of await rulesOf("alerts")) {
+    for (const { alert = "", labels, annotations } of alerts) {
       assert.match(labels["severity"] ?? "", /^(critical|warning|info)$/, alert);
       assert.ok((annotations["summary"] ?? "").length > 20, alert);
       const path = annotations["runbook_url"] ?? "";
       runbooks.add(path);
-      const page = await text(path);
+      const page = text(path);
       assert.ok(page.startsWith(`# ${alert}\n`), path);
       const parts = ["## Meaning", "## What to look at", "## What to do"];
       assert.deepEqual(page.match(/^## .+/gm), parts, path);
       assert.match(page, /```sh\n.+\n```/s, path);
-      assert.ok((await text("docs/runbooks/README.md")).includes(`[${alert}](`), alert);
+      assert.ok(text("docs/runbooks/README.md").includes(`[${alert}](`), alert);
     }
-    const pages = (await readdir(join(root, "docs/runbooks"))).filter((name) => name !== "README.md");
+    const pages = readdirSync(join(root, "docs/runbooks")).filter((name) => name !== "README.md");
     assert.deepEqual(pages.map((name) => `docs/runbooks/${name}`).toSorted(), [...runbooks].toSorted());
   });
 
-  it("are tested both ways", async () => {
-    const { tests } = testsSchema.parse(parse(await text("test/monitoring/rules.test.yaml")));
+  it("are tested both ways", () => {
+    const { tests } = testsSchema.parse(parse(text("test/monitoring/rules.test.yaml")));
     const cases = tests.flatMap(({ alert_rule_test: all }) => all);
-    for (const { alert } of await rulesOf("alerts")) {
+    for (const { alert } of alerts) {
       const own = cases
         .filter(({ alertname }) => alertname === alert)
         .map(({ exp_alerts: expected }) => expected.length);
@@ -68,8 +70,8 @@ describe("alerts", () => {
     }
   });
 
-  it("count an error as a failure where it is Berth's, an engine's or a provider's, and no other", async () => {
-    const rules = (await rulesOf("recording")).filter(({ record }) => record?.startsWith("berth:requests_failed:"));
+  it("count an error as a failure where it is Berth's, an engine's or a provider's, and no other", () => {
+    const rules = recording.filter(({ record }) => record?.startsWith("berth:requests_failed:"));
     assert.equal(rules.length, 3);
     // Those that a request for an answer never gets, and a slot that is off on purpose.
     const others = /^(slot\.disabled|system\.not_implemented|model\..+)$/;
@@ -85,13 +87,13 @@ describe("alerts", () => {
     }
   });
 
-  it("ask a person about every condition that is for one", async () => {
-    const { expr } = (await rulesOf("alerts")).find(({ alert }) => alert === "BerthNeedsPerson") ?? {};
+  it("ask a person about every condition that is for one", () => {
+    const { expr } = alerts.find(({ alert }) => alert === "BerthNeedsPerson") ?? {};
     assert.equal(/type=~"([^"]+)"/.exec(expr ?? "")?.[1], abnormalTypes.join("|"));
   });
 
-  it("ask for metrics that there are", async () => {
-    for (const { expr, alert, record } of [...(await rulesOf("alerts")), ...(await rulesOf("recording"))])
+  it("ask for metrics that there are", () => {
+    for (const { expr, alert, record } of [...alerts, ...recording])
       assert.deepEqual(unknownMetrics(expr, recorded), [], alert ?? record);
   });
 });
@@ -120,27 +122,20 @@ describe("dashboards", () => {
   });
 
   it("have a unit at each panel, and a place of its own", () => {
+    const unit = z.looseObject({ defaults: z.looseObject({ unit: z.string().min(1) }) });
+    const panel = z.looseObject({ gridPos: z.object({ x: z.int(), y: z.int() }), fieldConfig: unit });
     for (const dashboard of dashboards) {
-      const { panels } = z
-        .looseObject({
-          panels: z.array(
-            z.looseObject({
-              gridPos: z.object({ x: z.int(), y: z.int() }),
-              fieldConfig: z.looseObject({ defaults: z.looseObject({ unit: z.string().min(1) }) }),
-            }),
-          ),
-        })
-        .parse(JSON.parse(grafanaJson(dashboard)));
+      const { panels } = z.looseObject({ panels: z.array(panel) }).parse(JSON.parse(grafanaJson(dashboard)));
       const places = new Set(panels.map(({ gridPos: { x, y } }) => `${x} ${y}`));
       assert.equal(places.size, dashboard.panels.length, dashboard.name);
     }
   });
 
-  it("have pictures in the docs with the title and a value of each panel", async () => {
-    const page = await text("docs/monitoring.md");
+  it("have pictures in the docs with the title and a value of each panel", () => {
+    const page = text("docs/monitoring.md");
     for (const { name, panels } of dashboards) {
       assert.ok(page.includes(`(pictures/grafana-${name}.svg)`), name);
-      const svg = await text(`docs/pictures/grafana-${name}.svg`);
+      const svg = text(`docs/pictures/grafana-${name}.svg`);
       const titles = [...svg.matchAll(/font-weight="600">([^<]+)</g)].map(([, title]) => title);
       // The first is the dashboard's own.
       assert.deepEqual(
@@ -160,24 +155,17 @@ describe("dashboards", () => {
       panels: [figure("Now", "bytes", "a"), graph("Course", "s", ["b", "{{slot}} & <all>"])],
     };
     const name = legendOf("{{slot}} & <all>", { slot: "primary" });
-    const svg = drawDashboard(dashboard, ({ kind }) =>
-      kind === "stat"
-        ? [
-            { name: "ended", points: [[0, 7]] },
-            { name: "present", points: [[10, 2048]] },
-          ]
-        : [
-            {
-              name,
-              points: [
-                [0, 0],
-                [4, 0.75],
-                [6, Number.NaN],
-                [10, 1.5],
-              ],
-            },
-          ],
-    );
+    const course = [
+      [0, 0],
+      [4, 0.75],
+      [6, Number.NaN],
+      [10, 1.5],
+    ] as const;
+    const figures = [
+      { name: "ended", points: [[0, 7]] },
+      { name: "present", points: [[10, 2048]] },
+    ] as const;
+    const svg = drawDashboard(dashboard, ({ kind }) => (kind === "stat" ? figures : [{ name, points: course }]));
     assert.match(svg, />2 KiB</);
     assert.match(svg, />primary &amp; &lt;all>/);
     assert.match(svg, /points="70\.0,130\.0 274\.0,94\.8"/);
