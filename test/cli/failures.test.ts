@@ -13,52 +13,40 @@ import { listen } from "../support/listen.ts";
 import { rejectionOf } from "../support/rejection.ts";
 import { unknownName } from "../support/unknown-name.ts";
 import { until } from "../support/until.ts";
-import { answered, failed, listOf, refused, told, type Answers } from "./fixture.ts";
+import { answered, failed, listOf, refused, told } from "./fixture.ts";
 
 const page = answered(200, "<h1>Welcome</h1>");
 const other = answered(200, '{"hello":"world"}');
-const notJson = "the answer of URL is not JSON";
-const notAsked = "with something else than was asked";
+const isItBerth = "is it a Berth? name another with --server or SVC_URL";
 
 describe("another program than Berth is named as such", () => {
-  const rows: readonly (readonly [line: string, answers: Answers, message: string])[] = [
-    [
-      "slot list",
-      { "/api/slots": answered(502, "<h1>Bad Gateway</h1>") },
-      "the server answered 502, which is no error of Berth's",
-    ],
-    ["slot list", { "/api/slots": answered(302, "") }, "the server answered 302, which is no error of Berth's"],
-    ["slot list", { "/api/slots": page }, notJson],
-    ["slot list", { "/api/slots": answered(200, '{"data":') }, notJson],
-    ["slot list", { "/api/slots": {} }, "URL answered /api/slots with something else than a list"],
-    [
-      "status",
-      { "/api/status": other, "/api/health/system": other, "/api/slots": listOf() },
-      `URL answered /api/status ${notAsked}`,
-    ],
-    ["slot show a", { "/api/slots/a": other }, `URL answered /api/slots/a ${notAsked}`],
-    ["slot plan a", { "/api/slots/a/plan": other }, `URL answered /api/slots/a/plan ${notAsked}`],
-    ["model show m", { "/api/models/m": other }, `URL answered /api/models/m ${notAsked}`],
-    [
-      "slot restart a --wait",
-      { "/api/slots/a/restart?wait=ready&timeout=180": other },
-      "URL answered with something else than a slot",
-    ],
-    [
-      "probe",
-      { "/api/hardware/probe?wait=settled&timeout=30": other },
-      "URL answered with something else than hardware",
-    ],
-    ["token create --label me --scope all", { "/api/auth/tokens": page }, notJson],
-    ["slot logs a -f", { "/api/slots/a/logs?tail=200&follow=1": stream("<h1>Welcome</h1>") }, notJson],
-    ["chat a hello", { "/v1/chat/completions": stream("<h1>Welcome</h1>") }, notJson],
+  const notJson = "the answer of URL is not JSON";
+  const notAsked = (path: string): string => `URL answered ${path} with something else than was asked`;
+  const chat = "/v1/chat/completions";
+  const restart = "/api/slots/a/restart?wait=ready&timeout=180";
+  const probe = "/api/hardware/probe?wait=settled&timeout=30";
+  const rows: readonly (readonly [line: string, path: string, answer: Answer, message: string])[] = [
+    ["slot list", "/api/slots", answered(502, "<h1>"), "the server answered 502, which is no error of Berth's"],
+    ["slot list", "/api/slots", answered(302, ""), "the server answered 302, which is no error of Berth's"],
+    ["slot list", "/api/slots", page, notJson],
+    ["slot list", "/api/slots", answered(200, '{"data":'), notJson],
+    ["slot list", "/api/slots", other, "URL answered /api/slots with something else than a list"],
+    ["status", "/api/status", other, notAsked("/api/status")],
+    ["slot show a", "/api/slots/a", other, notAsked("/api/slots/a")],
+    ["slot plan a", "/api/slots/a/plan", other, notAsked("/api/slots/a/plan")],
+    ["model show m", "/api/models/m", other, notAsked("/api/models/m")],
+    ["slot restart a --wait", restart, other, "URL answered with something else than a slot"],
+    ["probe", probe, other, "URL answered with something else than hardware"],
+    ["token create --label me --scope all", "/api/auth/tokens", page, notJson],
+    ["slot logs a -f", "/api/slots/a/logs?tail=200&follow=1", stream("<h1>"), notJson],
+    ["chat a hello", chat, stream("<h1>"), notJson],
   ];
-  for (const [index, [line, answers, message]] of rows.entries())
+  for (const [index, [line, path, answer, message]] of rows.entries())
     it(`${index + 1}: ${line}: ${message}`, async () => {
+      const answers = { "/api/slots": listOf(), "/api/health/system": {}, [path]: answer };
       const { code, stdout, stderr } = await told(answers, line);
       assert.deepEqual([code, stdout], [1, ""]);
-      const next = "is it a Berth? name another with --server or SVC_URL";
-      assert.deepEqual(stderr.trimEnd().split("\n").slice(-2), [`server.invalid: ${message}`, next]);
+      assert.deepEqual(stderr.trimEnd().split("\n").slice(-2), [`server.invalid: ${message}`, isItBerth]);
     });
 
   it("also by its protocol", async () => {
@@ -71,10 +59,7 @@ describe("another program than Berth is named as such", () => {
     try {
       for (const [server, protocol] of rows) {
         const { stderr } = await runBerth(["--server", server, "status"]);
-        assert.match(
-          stderr,
-          new RegExp(`^server\\.invalid: the program at ${server} does not speak ${protocol}\nis it a Berth`),
-        );
+        assert.match(stderr, new RegExp(`^server\\.invalid: the program at ${server} does not speak ${protocol}\n`));
       }
     } finally {
       mail.close();
@@ -89,35 +74,34 @@ describe("a command that cannot be done", () => {
     response.write("{", () => response.destroy());
   };
   const internal: Answer = (response) => {
-    response.setHeader("x-request-id", "ab12-3");
     const error = { code: "system.internal", message: "Something failed inside the service" };
-    response.writeHead(500).end(JSON.stringify({ error }));
+    response.writeHead(500, { "x-request-id": "ab12-3" }).end(JSON.stringify({ error }));
   };
-  for (const [name, answer, stderr] of [
+  const older = "the service may be older than this command: compare `berth status` and `berth --version`";
+  for (const [what, answer, said, next] of [
     [
-      "prints code, message and the next step of an error",
+      "an error",
       refused(401, "auth.required", "this route needs a token"),
-      "auth.required: this route needs a token\nrun `berth login`, or give a token in SVC_TOKEN\n",
+      "auth.required: this route needs a token",
+      "run `berth login`, or give a token in SVC_TOKEN",
     ],
     [
-      "names the request id under which the log has the cause",
+      "a failure of the service",
       internal,
-      "system.internal: Something failed inside the service\n" +
-        "the log of the service has the cause, under the request id ab12-3\n",
+      "system.internal: Something failed inside the service",
+      "the log of the service has the cause, under the request id ab12-3",
     ],
+    ["a missing route", refused(404, "system.not_found", "nothing"), "system.not_found: nothing", older],
     [
-      "takes a missing route for a service that is older than the command",
-      refused(404, "system.not_found", "there is nothing at GET /api/slots"),
-      "system.not_found: there is nothing at GET /api/slots\n" +
-        "the service may be older than this command: compare `berth status` and `berth --version`\n",
-    ],
-    [
-      "reports a broken connection",
+      "a broken connection",
       cut,
-      "unreachable: URL broke the connection before its answer was whole\ntry again: it may have been stopped or restarted\n",
+      "unreachable: URL broke the connection before its answer was whole",
+      "try again: it may have been stopped or restarted",
     ],
   ] as const)
-    it(name, async () => assert.deepEqual((await told({ "/api/slots": answer }, "slot list")).ended, failed(stderr)));
+    it(`prints the code, the message and the next step of ${what}`, async () => {
+      assert.deepEqual((await told({ "/api/slots": answer }, "slot list")).ended, failed(`${said}\n${next}\n`));
+    });
 
   it("names the address where nothing answers, with what to do", async () => {
     const port = String(await freePort());
@@ -126,34 +110,19 @@ describe("a command that cannot be done", () => {
       assert.deepEqual(await runBerth(["slot", "list"], env), failed(unreachable.replace("URL", url)));
   });
 
-  for (const [server, stderr] of [
-    [
-      "localhost:8080",
-      "server.invalid: localhost:8080 is not the address of a service\n" +
-        "it looks like http://127.0.0.1:8080; set it with --server or SVC_URL\n",
-    ],
-    [
-      "http://ada:secret@bad host/",
-      "server.invalid: http://…@bad host/ is not the address of a service\n" +
-        "it looks like http://127.0.0.1:8080; set it with --server or SVC_URL\n",
-    ],
-    [
-      "http://ada:secret@127.0.0.1:1",
-      "server.invalid: the address of http://127.0.0.1:1 holds a name or a password\n" +
-        "leave them out; `berth login` keeps a token for it\n",
-    ],
-    [
-      "http://127.0.0.1:1/berth",
-      "server.invalid: http://127.0.0.1:1/berth is an address within a service\nleave it at http://127.0.0.1:1\n",
-    ],
-    [
-      `http://${unknownName}`,
-      `unreachable: no machine is known by the name in http://${unknownName}\n` +
-        "check --server and SVC_URL; a name that ends in .local needs mDNS, or a line in /etc/hosts\n",
-    ],
+  const form = "it looks like http://127.0.0.1:8080; set it with --server or SVC_URL";
+  const login = "leave them out; `berth login` keeps a token for it";
+  const name = "check --server and SVC_URL; a name that ends in .local needs mDNS, or a line in /etc/hosts";
+  const here = "http://127.0.0.1:1";
+  for (const [server, said, next] of [
+    ["localhost:8080", "server.invalid: localhost:8080 is not the address of a service", form],
+    ["http://ada:secret@bad host/", "server.invalid: http://…@bad host/ is not the address of a service", form],
+    ["http://ada:secret@127.0.0.1:1", `server.invalid: the address of ${here} holds a name or a password`, login],
+    [`${here}/berth`, `server.invalid: ${here}/berth is an address within a service`, `leave it at ${here}`],
+    [`http://${unknownName}`, `unreachable: no machine is known by the name in http://${unknownName}`, name],
   ] as const)
     it(`says what is wrong with the address ${server}, and repeats no password`, async () => {
-      assert.deepEqual(await runBerth(["--server", server, "status"]), failed(stderr));
+      assert.deepEqual(await runBerth(["--server", server, "status"]), failed(`${said}\n${next}\n`));
     });
 
   it("gives up an address that accepts connections and never answers", async () => {
