@@ -13,36 +13,24 @@ function written(isTTY: boolean, columns: number, lines: readonly (readonly [str
 }
 
 describe("a status line", () => {
-  it("overwrites itself on a terminal, is cut to the width, and is removed at the end", () => {
-    assert.equal(
-      written(true, 12, [
+  const started = [["a: starting", " (1s)"], ["a: starting", " (2s)"], ["b"]] as const;
+  for (const [what, isTTY, lines, text] of [
+    [
+      "overwrites itself on a terminal, is cut to the width, and is removed at the end",
+      true,
+      [
         ["a: starting", " (1s)"],
         ["b", " 1"],
         ["b", " 1"],
         ["b", " 2"],
-      ]),
+      ],
       "\r\u001B[Ka: starting\r\u001B[Kb 1\r\u001B[Kb 2\r\u001B[K",
-    );
-  });
-
-  it("prints a plain line per fact where there is no terminal", () => {
-    assert.equal(
-      written(false, 12, [
-        ["a: starting", " (1s)"],
-        ["a: starting", " (2s)"],
-        ["b", " 1"],
-      ]),
-      "a: starting\nb\n",
-    );
-  });
-
-  it("strips control characters", () => {
-    assert.equal(written(true, 80, [["a\r\u001B[2Jb\nc"]]), "\r\u001B[Ka [2Jb c\r\u001B[K");
-  });
-
-  it("prints nothing when it was never set", () => {
-    assert.equal(written(true, 80, []), "");
-  });
+    ],
+    ["prints a plain line per fact where there is no terminal", false, started, "a: starting\nb\n"],
+    ["strips control characters", true, [["a\r\u001B[2J\nc"]], "\r\u001B[Ka [2J c\r\u001B[K"],
+    ["prints nothing when it was never set", true, [], ""],
+  ] as const)
+    it(what, () => assert.equal(written(isTTY, 12, lines), text));
 });
 
 describe("a question", () => {

@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { compare } from "bcrypt";
 import { caddyfile, isPrivateName, type EdgeSettings } from "../../../src/tools/proxy/caddyfile.ts";
 import { TokenStore } from "../../../src/store/auth/tokens.ts";
-import { runBerth, type Ended } from "../../support/command.ts";
+import { runBerth } from "../../support/command.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { unknownName } from "../../support/unknown-name.ts";
 
@@ -95,28 +95,13 @@ ${ownError(401, String.raw`\{\"error\":\{\"code\":\"auth.required\",\"message\":
 
   it("of a public name asks an authority, by HTTP-01 or by DNS-01", () => {
     const name = { ...settings, hostname: "ai.example.org", tlsEmail: "ada@example.org" };
-    const [http = "", dns = ""] = [caddyfile(name), caddyfile({ ...name, dns: "cloudflare {env.CF_API_TOKEN}" })].map(
-      (text) => /^\ttls \{[\s\S]*?^\t\}$/m.exec(text)?.[0],
-    );
-    assert.equal(
-      http,
-      `	tls {
-		issuer acme {
-			email ada@example.org
-			# HTTP-01: port 80 must be reachable from the internet.
-			disable_tlsalpn_challenge
-		}
-	}`,
-    );
-    assert.equal(
-      dns,
-      `	tls {
-		issuer acme {
-			email ada@example.org
-			dns cloudflare {env.CF_API_TOKEN}
-		}
-	}`,
-    );
+    const tlsOf = (of: EdgeSettings): string => /^\ttls \{[\s\S]*?^\t\}$/m.exec(caddyfile(of))?.[0] ?? "";
+    const issuer = (...lines: readonly string[]): string =>
+      `\ttls {\n\t\tissuer acme {\n\t\t\temail ada@example.org\n\t\t\t${lines.join("\n\t\t\t")}\n\t\t}\n\t}`;
+    const reachable = "# HTTP-01: port 80 must be reachable from the internet.";
+    assert.equal(tlsOf(name), issuer(reachable, "disable_tlsalpn_challenge"));
+    const dns = "cloudflare {env.CF_API_TOKEN}";
+    assert.equal(tlsOf({ ...name, dns }), issuer(`dns ${dns}`));
     assert.match(caddyfile(name), /^\theader Strict-Transport-Security "max-age=31536000"$/m);
     assert.doesNotMatch(caddyfile(name), /tls internal/);
   });
@@ -132,19 +117,14 @@ ${ownError(401, String.raw`\{\"error\":\{\"code\":\"auth.required\",\"message\":
 const password = "correct horse battery";
 const first = { SVC_ADMIN_USER: "ada", SVC_ADMIN_PASSWORD: password };
 
-interface Site extends AsyncDisposable {
-  readonly path: string;
-  /** `berth proxy render WORDS` where authentication is on. */
-  render(words?: string, env?: NodeJS.ProcessEnv): Promise<Ended>;
-}
-
-async function site(): Promise<Site> {
+async function site() {
   const directory = await tempDir();
   const { path } = directory;
   const places = { SVC_STATE_DIR: path, SVC_CONFIG_DIR: path, SVC_AUTH_ENABLED: "1" };
   return {
     path,
-    render: async (words = "", env = {}) =>
+    /** `berth proxy render WORDS` where authentication is on. */
+    render: async (words = "", env: NodeJS.ProcessEnv = {}) =>
       await runBerth(["proxy", "render", ...words.split(" ").filter((word) => word !== "")], { ...places, ...env }),
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
@@ -219,7 +199,7 @@ describe("berth proxy render", { concurrency: 2 }, () => {
     ["", { SVC_ADMIN_USER: "ada lovelace" }, /SVC_ADMIN_USER must be 1 to 64 letters/],
     ["", { SVC_ADMIN_USER: "" }, /SVC_ADMIN_USER must be /],
   ] as const)
-    it(`refuses ${words} ${JSON.stringify(env)}`, async () => {
+    it(`refuses ${JSON.stringify([words, env])}`, async () => {
       await using at = await site();
       const given: NodeJS.ProcessEnv = { ...first, ...env };
       const { code, stdout, stderr } = await at.render(words, given);
