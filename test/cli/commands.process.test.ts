@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { apiDouble, stream } from "../support/api-double.ts";
 import { command } from "../support/berth.ts";
-import { berthProcess } from "../support/command.ts";
+import { berthProcess, endOf } from "../support/command.ts";
 import { noOtherUser, otherUser } from "../support/other-user.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
@@ -67,8 +67,7 @@ it("a command loads little, so that it starts in a quarter of a second: no schem
 it("a process ends with the code of its command: done, failed, usage; whatever CDPATH a shell has exported", async () => {
   await using directory = await tempDir();
   await mkdir(join(directory.path, "bin"));
-  const shell = (line: string) =>
-    berthProcess(["-c", `cd '${root}' && ${line}`], { CDPATH: directory.path }, { program: "/bin/sh" });
+  const shell = (line: string) => endOf("sh", ["-c", `cd '${root}' && ${line}`], { CDPATH: directory.path });
   const shown = await shell("bin/berth --version");
   assert.match(shown.stdout, /^\d+\.\d+\.\d+/);
   assert.deepEqual([shown.code, shown.stderr], [0, ""]);
@@ -77,7 +76,7 @@ it("a process ends with the code of its command: done, failed, usage; whatever C
 });
 
 it("fails in two lines where its output is lost, and ends quietly where nobody reads on", async () => {
-  const shell = (line: string) => berthProcess(["--norc", "-c", line], {}, { program: "/bin/bash" });
+  const shell = (line: string) => endOf("bash", ["--norc", "-c", line]);
   assert.deepEqual(
     await shell(`'${command}' completion bash >/dev/full`),
     failed("output.failed: ENOSPC: no space left on device, write\nmake room where the output goes\n"),

@@ -108,7 +108,7 @@ describe("berth chat", () => {
 });
 
 it("an event stream is read wherever it is cut", async () => {
-  const bytes = Buffer.from(`data: ${delta("Hé")}\r\n\r\ndata:${delta("y")}\n\ndata: [DONE]\n\n`);
+  const bytes = Buffer.from(`: waiting\n\ndata: ${delta("Hé")}\r\n\r\ndata:${delta("y")}\n\ndata: [DONE]\n\n`);
   for (const size of [1, 7, bytes.length]) {
     const cut = async function* (): AsyncIterable<Uint8Array> {
       for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { endOf } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const script = fileURLToPath(new URL("../../hack/apt.sh", import.meta.url));
@@ -18,13 +18,10 @@ async function debian(aptGet: string, user = "0"): Promise<AsyncDisposable & { r
   return directory;
 }
 
-async function install(root: string, ...packages: readonly string[]): Promise<{ code: unknown; text: string }> {
+async function install(root: string, ...packages: readonly string[]): Promise<{ code: number | null; text: string }> {
   const env = { PATH: `${join(root, "bin")}:${process.env["PATH"]}`, DPKG_ROOT: root };
-  return await new Promise((resolve) =>
-    execFile(script, ["make test-x", ...packages], { env }, (error, stdout, stderr) =>
-      resolve({ code: error?.code ?? 0, text: stdout + stderr }),
-    ),
-  );
+  const { code, stdout, stderr } = await endOf(script, ["make test-x", ...packages], env);
+  return { code, text: stdout + stderr };
 }
 
 describe("hack/apt.sh", () => {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { endOf } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
@@ -21,7 +21,7 @@ it("other flags of the compiler are another build", async () => {
     // The beginning, up to the place of the cache.
     const [beginning = ""] = changed.split(/^binary=/m);
     const shell = ["-c", `${beginning}echo "$cache"`, script];
-    return (await promisify(execFile)("sh", shell, { env: { PATH, XDG_CACHE_HOME: "/c" } })).stdout.trim();
+    return (await endOf("sh", shell, { XDG_CACHE_HOME: "/c" })).stdout.trim();
   };
   assert.equal(await cacheOf(text), `/c/${build}`);
   for (const [flag, other] of [

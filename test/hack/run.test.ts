@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { endOf } from "../support/command.ts";
 import { greeting, makeRun, type Run } from "../support/make-run.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
@@ -91,12 +91,7 @@ function triesOf(run: Run): string[] {
 
 /** What a line of shell prints. */
 async function shell(line: string): Promise<string> {
-  const child = spawn("sh", ["-c", line], { stdio: ["ignore", "pipe", "pipe"] });
-  let text = "";
-  let errors = "";
-  child.stdout.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-  child.stderr.setEncoding("utf8").on("data", (chunk: string) => (errors += chunk));
-  const code = await new Promise((resolve) => child.once("close", resolve));
-  assert.equal(code, 0, `${line}: ${errors}`);
-  return text;
+  const { code, stdout, stderr } = await endOf("sh", ["-c", line], process.env);
+  assert.equal(code, 0, `${line}: ${stderr}`);
+  return stdout;
 }

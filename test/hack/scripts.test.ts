@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { endOf } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -17,10 +16,8 @@ it("scripts of hack/ work in the clone, whatever CDPATH a shell has exported", a
   for (const name of names) {
     const line = /^.*cd "\$\(dirname "\$0"\)\/.*$/m.exec(await readFile(join(root, "hack", name), "utf8"))?.[0];
     if (line === undefined) continue;
-    const { stdout } = await promisify(execFile)("sh", ["-c", `${line} && pwd -P`, `hack/${name}`], {
-      cwd: root,
-      env: { PATH: process.env["PATH"], CDPATH: elsewhere.path },
-    });
+    const shell = ["-c", `${line} && pwd -P`, `hack/${name}`];
+    const { stdout } = await endOf("sh", shell, { CDPATH: elsewhere.path }, { cwd: root });
     assert.ok(`${stdout.trim()}/`.startsWith(root), `${name}: ${stdout}`);
     moved.push(name);
   }

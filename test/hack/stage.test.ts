@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { readdir } from "node:fs/promises";
 import { it } from "node:test";
-import { promisify } from "node:util";
+import { endOf } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const module = new URL("../../hack/images/stage.ts", import.meta.url).href;
@@ -16,7 +15,8 @@ async function left(script: string): Promise<string[]> {
     const tmp = ${JSON.stringify(directory.path)};
     ${script}`;
   const args = ["--disable-warning=ExperimentalWarning", "--input-type=module", "--eval", code];
-  await promisify(execFile)(process.execPath, args, { env: { ...process.env, TMPDIR: directory.path } });
+  const ended = await endOf(process.execPath, args, { ...process.env, TMPDIR: directory.path });
+  assert.equal(ended.code, 0, ended.stderr);
   return await readdir(directory.path);
 }
 

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { endOf } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const script = fileURLToPath(new URL("../../hack/test-k8s.sh", import.meta.url));
@@ -18,11 +17,6 @@ interface Setting {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-interface Ended {
-  readonly code: unknown;
-  readonly text: string;
-}
-
 const usualFiles = {
   plane: "sharedPlane()",
   node: "sharedCluster()",
@@ -31,7 +25,11 @@ const usualFiles = {
 } as const;
 
 /** Runs the script with programs that do nothing, and a `node` that prints the files that it is to run. */
-async function run({ isInside = true, files = usualFiles, env = {} }: Setting): Promise<Ended> {
+async function run({
+  isInside = true,
+  files = usualFiles,
+  env = {},
+}: Setting): Promise<{ code: number | null; text: string }> {
   await using directory = await tempDir();
   const { path } = directory;
   for (const each of ["hack", "bin", "node_modules/.bin", "test/k8s", "kube"])
@@ -51,15 +49,11 @@ async function run({ isInside = true, files = usualFiles, env = {} }: Setting): 
     `case "$*" in\n${lane("plane", "PLANE")}\n${lane("cluster", "NODE")}\n*) ${ran} ;;\nesac`,
   );
   for (const [name, text] of Object.entries(files)) await writeFile(join(path, `test/k8s/${name}.test.ts`), text);
-  const child = spawn(join(path, "hack/test-k8s.sh"), isInside ? ["inside"] : [], {
-    env: { PATH: `${join(path, "bin")}:${process.env["PATH"]}`, TMPDIR: path, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
+  const { code, stdout, stderr } = await endOf(join(path, "hack/test-k8s.sh"), isInside ? ["inside"] : [], {
+    ...{ PATH: `${join(path, "bin")}:${process.env["PATH"]}`, TMPDIR: path },
+    ...env,
   });
-  let text = "";
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (chunk: string) => void (text += chunk));
-  const [code]: unknown[] = await once(child, "close");
-  return { code, text: text.replaceAll(path, "") };
+  return { code, text: `${stdout}${stderr}`.replaceAll(path, "") };
 }
 
 const ran = (text: string): readonly string[] =>

@@ -49,18 +49,36 @@ function streamTo(take: (text: string) => void): Writable {
   });
 }
 
-/** Runs `bin/berth` (or another program) to its end in a process of its own; else as `runBerth`. */
+/** Runs `bin/berth`, or another program, to its end in a separate process; otherwise as `runBerth`. */
 export async function berthProcess(
   words: readonly string[],
   env: NodeJS.ProcessEnv = {},
-  { program = berth, typed = "", ...more }: { program?: string; typed?: string; uid?: number; gid?: number } = {},
+  { program = berth, ...more }: ProcessOptions & { readonly program?: string } = {},
 ): Promise<Ended> {
-  const child = spawn(program, [...words], { env: environment(env), stdio: "pipe", ...more });
+  return await endOf(program, words, environment(env), more);
+}
+
+interface ProcessOptions {
+  /** A text on its standard input. */
+  readonly typed?: string;
+  readonly cwd?: string;
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+/** Runs a program to its end. `env` is added to PATH. */
+export async function endOf(
+  program: string,
+  words: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  { typed = "", ...more }: ProcessOptions = {},
+): Promise<Ended> {
+  const child = spawn(program, [...words], { env: { PATH: process.env["PATH"], ...env }, stdio: "pipe", ...more });
   let stdout = "";
   let stderr = "";
   child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
   child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
-  // A command that ends without reading it.
+  // A program may end without reading it.
   child.stdin.on("error", () => undefined);
   child.stdin.end(typed);
   return await new Promise((resolve, reject) => {

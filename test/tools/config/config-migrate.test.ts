@@ -45,11 +45,13 @@ describe("berth config migrate", () => {
 
   it("takes the backups of earlier versions out of the configuration", async () => {
     await using site = await configSite({ ".backup/then/slots/a.toml": "old" });
-    const { code, stdout, stderr } = await site.config("migrate CONFIG");
+    const state = join(site.path, "elsewhere");
+    await site.put("berth.toml", `state_dir = "${state}"\n`);
+    const { code, stdout, stderr } = await site.config("migrate CONFIG", { SVC_STATE_DIR: undefined });
     assert.equal(code, 0, stderr);
-    assert.match(stdout, /^the backups in \S+\/config\/\.backup are in \S+\/state\/backups now\n/);
-    assert.deepEqual(await readdir(site.configDir), []);
-    assert.equal(await readFile(join(site.path, "state/backups/then/slots/a.toml"), "utf8"), "old");
+    assert.match(stdout, /^the backups in \S+\/config\/\.backup are in DIR\/elsewhere\/backups now\n/);
+    assert.deepEqual(await readdir(site.configDir), ["berth.toml"]);
+    assert.equal(await readFile(join(state, "backups/then/slots/a.toml"), "utf8"), "old");
   });
 
   it("reads no file that is too large for a manifest, and changes nothing then", async () => {
@@ -65,6 +67,10 @@ describe("berth config migrate", () => {
     await using site = await configSite();
     const next = "name another directory, or run this as the user that owns it";
     const stderr = `config.unreadable: DIR/config/none cannot be read (ENOENT)\n${next}\n`;
-    assert.deepEqual(await site.config("migrate CONFIG/none"), { code: 1, stdout: "", stderr });
+    assert.deepEqual(await site.config("migrate CONFIG/none", { SVC_STATE_DIR: undefined }), {
+      code: 1,
+      stdout: "",
+      stderr,
+    });
   });
 });
