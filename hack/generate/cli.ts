@@ -2,18 +2,16 @@ import type { Command } from "commander";
 import { callOf, examplesOf } from "../../src/cli/options.ts";
 import { buildProgram } from "../../src/main/program.ts";
 
+/** The program of a command line that never runs. */
+export function programToRead(): Command {
+  const { stdin, stdout: output, stderr: screen } = process;
+  const ignore = (): void => undefined;
+  return buildProgram({ env: {}, input: () => stdin, output, screen, write: ignore, note: ignore, exit: ignore });
+}
+
 /** docs/cli.md: every command, read from the program itself. */
 export function commandLine(): string {
-  const { stdin, stdout: output, stderr: screen } = process;
-  const program = buildProgram({
-    env: {},
-    input: () => stdin,
-    output,
-    screen,
-    write: ignore,
-    note: ignore,
-    exit: ignore,
-  });
+  const program = programToRead();
   return [
     "<!-- Written by hack/generate.ts from the commands; change them there and run `make generate`. -->",
     "# Command line",
@@ -22,10 +20,6 @@ export function commandLine(): string {
     "The answer goes to standard output, everything else to standard error. A failure is `code: message` and, below it, what to do. Exit codes: 0 done, 1 failed, 2 the command line is wrong. `-o json` and `-o yaml` print what the API answered; `-o name` prints names alone. Colours need a terminal, and obey `NO_COLOR`.",
     ...leaves(program).map(section),
   ].join("\n\n");
-}
-
-function ignore(): void {
-  // A program that never runs prints nothing.
 }
 
 function leaves(command: Command): Command[] {

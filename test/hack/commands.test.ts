@@ -1,20 +1,11 @@
 import assert from "node:assert/strict";
 import type { Command } from "commander";
 import { it } from "node:test";
-import { buildProgram } from "../../src/main/program.ts";
+import { programToRead } from "../../hack/generate/cli.ts";
 import { read, repositoryFiles } from "../structure/tree.ts";
 
 const ignore = (): void => undefined;
-const { stdin, stdout: output, stderr: screen } = process;
-const program = buildProgram({
-  env: {},
-  input: () => stdin,
-  output,
-  screen,
-  write: ignore,
-  note: ignore,
-  exit: ignore,
-});
+const program = programToRead();
 
 /** Commands in back-ticks, in `<code>`, and at the beginning of a line, as in a block of shell. */
 const call = /(?:`|<code>|^(?:sudo )?)(?:bin\/)?berth ((?:--server \S+ )?[a-z][^`<\n|;]*)/gm;
