@@ -128,12 +128,9 @@ describe("berth bench", () => {
       assert.match(stderr, why);
     });
 
-  const last = {
-    measured_at: "2026-11-23T07:00:00.000Z",
-    ...{ model: "tiny", backend: "cpu", runtime: "process" },
-    levels: [{ clients: 1, first_token_ms: 12, tokens_per_second_each: 41.5, tokens_per_second: 40 }],
-    changed: null,
-  };
+  const levels = [{ clients: 1, first_token_ms: 12, tokens_per_second_each: 41.5, tokens_per_second: 40 }];
+  const on = { model: "tiny", backend: "cpu", runtime: "process" };
+  const last = { measured_at: "2026-11-23T07:00:00.000Z", ...on, levels, changed: null };
   const slot = { ...primary, last_benchmark: last };
   const measured = { ...model, last_benchmark: last };
   const changed = { ...slot, last_benchmark: { ...last, changed: "the engine has changed" } };

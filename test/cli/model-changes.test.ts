@@ -7,16 +7,8 @@ import { rejectionOf } from "../support/rejection.ts";
 import { until } from "../support/until.ts";
 import { done, failed, listOf, primary, refused, told, type Answers, type Told } from "./fixture.ts";
 
-const job = {
-  id: "p1",
-  model: "qwen3-4b",
-  state: "running",
-  bytes_done: 1_048_576,
-  bytes_total: 4_194_304,
-  bytes_per_second: 524_288,
-  eta_seconds: 6,
-  error: null,
-};
+const progress = { bytes_done: 1_048_576, bytes_total: 4_194_304, bytes_per_second: 524_288, eta_seconds: 6 };
+const job = { id: "p1", model: "qwen3-4b", state: "running", error: null, ...progress };
 
 describe("berth model pull", () => {
   const pulled = (...states: readonly object[]): Promise<Told> => {
@@ -105,10 +97,9 @@ describe("berth model pull", () => {
 });
 
 describe("berth pull", () => {
-  const running = {
-    ...{ id: "p1", model: "a", state: "running", sources: ["hf://o/r/a.gguf"], for_slot: false, error: null },
-    ...{ bytes_done: 1024, bytes_total: 4096, bytes_per_second: 512, eta_seconds: 6, ended_at: null },
-  };
+  const figures = { bytes_done: 1024, bytes_total: 4096, bytes_per_second: 512, eta_seconds: 6 };
+  const declared = { model: "a", sources: ["hf://o/r/a.gguf"], for_slot: false };
+  const running = { id: "p1", state: "running", error: null, ended_at: null, ...declared, ...figures };
   const ended = { ...running, id: "p0", state: "cancelled", ended_at: "2026-01-01T00:00:00.000Z" };
   const other = { ...running, id: "p2", sources: ["https://h.test/a.gguf"] };
 
@@ -242,7 +233,11 @@ describe("berth model", () => {
   it("catalog prints what fits, and with -o wide with which settings and why", async () => {
     const fits = { ...entry, fit: { verdict: "fits" } };
     const fitsWith = {
-      ...{ ...entry, id: "qwen3-8b", license_url: "https://a.test/", must_accept: false, unverified: ["source"] },
+      ...entry,
+      id: "qwen3-8b",
+      license_url: "https://a.test/",
+      must_accept: false,
+      unverified: ["source"],
       last_benchmark: { levels: [{ clients: 1, tokens_per_second_each: 41.5 }], changed: "the engine was updated" },
       source: "hf://a/b/c.gguf",
       fit: {
@@ -257,11 +252,11 @@ describe("berth model", () => {
       "ID        SIZE     CAPABILITIES  FIT   LICENSE\nqwen3-4b  2.5 GiB  chat          fits  apache-2.0\n",
     );
     const { stdout } = await told({ "/api/models/catalog": listOf(fitsWith) }, "model catalog -o wide");
-    assert.deepEqual(stdout.split("\n")[1]?.split(/ {2,}/), [
-      ...["qwen3-8b", "2.5 GiB", "chat", "fits with context_size 8192", "41.5 (void)", "apache-2.0"],
-      "needs 7.0 GiB on CUDA0, which has 8.0 GiB; check: berth probe -o wide",
-      ...["no", "source", "hf://a/b/c.gguf", "https://a.test/"],
-    ]);
+    assert.equal(
+      stdout.split("\n")[1]?.replaceAll(/ {2,}/g, "  "),
+      "qwen3-8b  2.5 GiB  chat  fits with context_size 8192  41.5 (void)  apache-2.0  " +
+        "needs 7.0 GiB on CUDA0, which has 8.0 GiB; check: berth probe -o wide  no  source  hf://a/b/c.gguf  https://a.test/",
+    );
   });
 
   it("show prints a model's fields", async () => {

@@ -55,10 +55,8 @@ describe("--wait", () => {
     ],
   });
   const loading = reconciling("starting", "the engine loads its model");
-  const lost = {
-    ...{ type: "Ready", status: "Unknown", reason: "OperatorLost" },
-    message: "no heartbeat of the operator for 5 s",
-  };
+  const silence = "no heartbeat of the operator for 5 s";
+  const lost = { type: "Ready", status: "Unknown", reason: "OperatorLost", message: silence };
 
   it("prints each reason of the wait as a line, and then the result", async () => {
     let waiting: ServerResponse | undefined;
@@ -158,10 +156,7 @@ describe("berth slot create", () => {
       "a flat spec of the options",
       "coder --model qwen3-4b --load onDemand --alias a b --context-size 2048",
       "",
-      {
-        ...{ load: "onDemand", aliases: ["a", "b"], name: "coder" },
-        model: { default: "qwen3-4b", contextSize: 2048 },
-      },
+      { load: "onDemand", aliases: ["a", "b"], model: { default: "qwen3-4b", contextSize: 2048 }, name: "coder" },
     ],
     [
       "a manifest, unchanged apart from the given options",

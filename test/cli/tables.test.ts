@@ -141,10 +141,10 @@ describe("berth status", () => {
     assert.deepEqual([ended.code, ended.stderr], [0, ""]);
     return ended.stdout;
   };
-  const condition = (type: string, reason: string, message: string): object => ({
-    ...{ type, status: "True", reason, message },
-    ...{ observedGeneration: 1, lastTransitionTime: "2026-11-22T12:00:00.000Z" },
-  });
+  const since = { observedGeneration: 1, lastTransitionTime: "2026-11-22T12:00:00.000Z" };
+  const condition = (type: string, reason: string, message: string): object => {
+    return { type, status: "True", reason, message, ...since };
+  };
   const counted = (...counts: readonly object[]): object => ({ conditions: { status: "degraded", counts } });
 
   it("prints the service in a line and the slots below, or their names alone", async () => {

@@ -4,7 +4,6 @@ import { it } from "node:test";
 import { programToRead } from "../../hack/generate/cli.ts";
 import { read, repositoryFiles } from "../structure/tree.ts";
 
-const ignore = (): void => undefined;
 const program = programToRead();
 
 /** Commands in back-ticks, in `<code>`, and at the beginning of a line, as in a block of shell. */

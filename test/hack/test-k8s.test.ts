@@ -49,10 +49,8 @@ async function run({
     `case "$*" in\n${lane("plane", "PLANE")}\n${lane("cluster", "NODE")}\n*) ${ran} ;;\nesac`,
   );
   for (const [name, text] of Object.entries(files)) await writeFile(join(path, `test/k8s/${name}.test.ts`), text);
-  const { code, stdout, stderr } = await endOf(join(path, "hack/test-k8s.sh"), isInside ? ["inside"] : [], {
-    ...{ PATH: `${join(path, "bin")}:${process.env["PATH"]}`, TMPDIR: path },
-    ...env,
-  });
+  const all = { PATH: `${join(path, "bin")}:${process.env["PATH"]}`, TMPDIR: path, ...env };
+  const { code, stdout, stderr } = await endOf(join(path, "hack/test-k8s.sh"), isInside ? ["inside"] : [], all);
   return { code, text: `${stdout}${stderr}`.replaceAll(path, "") };
 }
 

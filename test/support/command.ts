@@ -6,6 +6,9 @@ import { runCommandLine } from "../../src/main/command-line.ts";
 
 const berth = join(fileURLToPath(new URL("../..", import.meta.url)), "bin/berth");
 
+/** A sequence that begins or ends a colour. */
+const colour = new RegExp(String.raw`\x1b\[3\dm`, "g");
+
 export interface Ended {
   readonly code: number | null;
   readonly stdout: string;
@@ -37,7 +40,7 @@ export async function runBerth(words: readonly string[], env: NodeJS.ProcessEnv 
     note,
   });
   // Where its reporter has a terminal, `node --test` has the processes of tests colour what they print.
-  return { code, ...said, stdout: said.stdout.replaceAll(/\u001B\[3?[0-9]m/g, "") };
+  return { code, stderr: said.stderr, stdout: said.stdout.replaceAll(colour, "") };
 }
 
 function streamTo(take: (text: string) => void): Writable {

@@ -7,10 +7,8 @@ import { answered, listOf, refused, told } from "../cli/fixture.ts";
 import { runBerth } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
-const view = {
-  ...{ id: "abcd1234", label: "laptop", scope: "all", is_confirmed: true },
-  ...{ created_at: "2026-01-02T03:04:05.000Z", last_used_at: null },
-};
+const times = { created_at: "2026-01-02T03:04:05.000Z", last_used_at: null };
+const view = { id: "abcd1234", label: "laptop", scope: "all", is_confirmed: true, ...times };
 
 describe("berth token", () => {
   it("makes the first token where nothing runs, prints it alone, lists and revokes it", async () => {

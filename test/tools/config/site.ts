@@ -17,6 +17,7 @@ export async function configSite(files: Readonly<Record<string, string>> = {}): 
   const directory = await tempDir();
   const { path } = directory;
   const configDir = join(path, "config");
+  const places = { HOME: path, SVC_CONFIG_DIR: configDir, SVC_STATE_DIR: join(path, "state") };
   const put = async (file: string, text: string): Promise<void> => {
     await mkdir(dirname(join(configDir, file)), { recursive: true });
     await writeFile(join(configDir, file), text);
@@ -27,10 +28,8 @@ export async function configSite(files: Readonly<Record<string, string>> = {}): 
     configDir,
     put,
     async config(line, env = {}) {
-      const ended = await runBerth(["config", ...line.replace("CONFIG", configDir).split(" ")], {
-        ...{ HOME: path, SVC_CONFIG_DIR: configDir, SVC_STATE_DIR: join(path, "state") },
-        ...env,
-      });
+      const words = line.replace("CONFIG", configDir).split(" ");
+      const ended = await runBerth(["config", ...words], { ...places, ...env });
       const anonymous = (text: string): string => text.replaceAll(path, "DIR");
       return { ...ended, stdout: anonymous(ended.stdout), stderr: anonymous(ended.stderr) };
     },

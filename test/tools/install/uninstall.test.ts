@@ -27,6 +27,7 @@ async function installation(...files: readonly string[]) {
     await writeFile(join(path, file), text);
   };
   for (const file of ["clone/src/main/berth.ts", ...files]) await put(file, file.endsWith("instance") ? "i" : "");
+  const keepsAll = { keepsData: false, removesModels: false, removesConfig: false, isDev: false };
   const places = { HOME: path, SVC_STATE_DIR: join(path, "state"), SVC_CONFIG_DIR: join(path, "config") };
   return {
     path,
@@ -38,7 +39,7 @@ async function installation(...files: readonly string[]) {
         env: { ...places, SVC_RUNTIME: "process", ...env },
         root: join(path, "clone"),
         isConfirmed: true,
-        ...{ keepsData: false, removesModels: false, removesConfig: false, isDev: false },
+        ...keepsAll,
         write: (more) => void (text += more),
         ...options,
       });
