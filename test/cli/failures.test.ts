@@ -145,7 +145,7 @@ describe("a command that cannot be done", () => {
   it("waits for a late answer as long as the service answers /livez", async () => {
     await using api = await apiDouble({
       "/api/slots": (response) =>
-        void until("it was asked thrice whether it lives", () => api.asked.length > 3).then(() =>
+        void until("it was asked twice whether it lives", () => api.asked.length > 2).then(() =>
           response.end('{"data":[]}'),
         ),
       "/livez": {},
@@ -153,7 +153,7 @@ describe("a command that cannot be done", () => {
     // Each /livez must be answered within this time, also on a busy machine.
     const client = new Client({ server: api.url, token: undefined, idleTimeoutMs: 1000 });
     assert.deepEqual(await client.list("/api/slots"), []);
-    assert.deepEqual(api.asked.slice(0, 4), ["GET /api/slots", "GET /livez", "GET /livez", "GET /livez"]);
+    assert.deepEqual(api.asked.slice(0, 3), ["GET /api/slots", "GET /livez", "GET /livez"]);
   });
 
   it("sends no token that no token can be, and does not repeat it", async () => {
