@@ -34,34 +34,10 @@ const workstation: HardwareFacts = {
 };
 
 describe("hardware as text", () => {
-  it("lists a machine without devices", async () => {
-    assert.equal(
-      await hardwareText(bare, "table"),
-      `cpu       Example 3000 (x64), 2 cores, 2 threads; sse4_2 avx fma avx2
-memory    16.0 GiB, 8.0 GiB available, no swap
-gpu       none
-npu       none
-disk      state: 50.0 GiB free of 100.0 GiB (/state)
-disk      models: 50.0 GiB free of 100.0 GiB (/models)
-driver    none
-device    none
-
-ENGINE  BACKEND  WHY
-llama   cpu      there is no GPU
-npu     npu      what the npu engine comes for, but there is no /dev/accel/accel0
-stt     cpu      what the stt engine comes for
-tts     cpu      what the tts engine comes for
-image   cpu      there is no GPU
-custom  cpu      a custom engine gets the devices that its manifest names
-
-looked at 2026-01-01T00:00:00.000Z as uid 1000, groups 1000, kernel 6.12.0
-`,
-    );
-  });
-
   it("lists a machine with every kind of device, with the source of each fact", async () => {
+    const wide = await hardwareText(withSuggestions(workstation), "wide");
     assert.equal(
-      await hardwareText(withSuggestions(workstation), "wide"),
+      wide,
       `cpu       Example 3000 (x64), 2 cores, 2 threads, 1.5 of them to be used; sse4_2 avx fma avx2
             /proc/cpuinfo: 2 processors, Example 3000
 memory    16.0 GiB, limited to 4.0 GiB, 8.0 GiB available, 2.0 GiB swap
@@ -92,6 +68,8 @@ custom  cpu      a custom engine gets the devices that its manifest names
 looked at 2026-01-01T00:00:00.000Z as uid 1000, groups 1000, kernel 6.12.0
 `,
     );
+    const withoutSources = wide.replaceAll(/^ {8}.*\n/gm, "").replaceAll(/^(driver .*) \(.*\)$/gm, "$1");
+    assert.equal(await hardwareText(withSuggestions(workstation), "table"), withoutSources);
   });
 
   it("lists an answer that lacks fields which this version knows", async () => {
@@ -120,6 +98,7 @@ describe("berth probe", () => {
   it("requests a probe, waits for its result and prints it", async () => {
     const { ended, asked } = await told({ [asking]: bare }, "probe");
     assert.deepEqual([ended, asked], [done(await hardwareText(bare, "table")), [`POST ${asking}`]]);
+    assert.match(ended.stdout, /^memory +16\.0 GiB, 8\.0 GiB available, no swap\ngpu +none$/m);
   });
 
   it("prints the answer itself as JSON and YAML, and takes no other form", async () => {
