@@ -4,8 +4,8 @@ import { dirname, join } from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
 import { readSecret } from "../../src/cli/login.ts";
-import { apiDouble, type ApiDouble } from "../support/api-double.ts";
-import { runBerth, type Ended } from "../support/command.ts";
+import { apiDouble } from "../support/api-double.ts";
+import { runBerth } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { done, failed, listOf, refused, type Answers } from "./fixture.ts";
 
@@ -16,15 +16,8 @@ const all: Answers = {
   "/api/slots": listOf(),
 };
 
-interface Site extends AsyncDisposable {
-  readonly home: string;
-  readonly file: string;
-  readonly api: ApiDouble;
-  /** `berth LINE` of a person with that home, to the service unless `env` says otherwise. */
-  berth(line: string, typed?: string, env?: NodeJS.ProcessEnv): Promise<Ended>;
-}
-
-async function site(answers: Answers = all): Promise<Site> {
+/** A person with a home, and a service. */
+async function site(answers: Answers = all) {
   const stack = new AsyncDisposableStack();
   const { path: home } = stack.use(await tempDir());
   const api = stack.use(await apiDouble(answers));
@@ -32,7 +25,9 @@ async function site(answers: Answers = all): Promise<Site> {
     home,
     file: join(home, ".local/share/berth/credentials.json"),
     api,
-    berth: (line, typed, env) => runBerth(line.split(" "), { HOME: home, SVC_URL: api.url, ...env }, typed),
+    /** `berth LINE` of that person, to the service unless `env` says otherwise. */
+    berth: (line: string, typed?: string, env?: NodeJS.ProcessEnv) =>
+      runBerth(line.split(" "), { HOME: home, SVC_URL: api.url, ...env }, typed),
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
 }

@@ -3,21 +3,15 @@ import { dirname, join } from "node:path";
 import { runBerth, type Ended } from "../../support/command.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-/** A directory with `config` and `state`, which is called DIR in what a command prints. */
-export interface ConfigSite extends AsyncDisposable {
-  readonly path: string;
-  readonly configDir: string;
-  /** Writes a file below the configuration directory. */
-  put(file: string, text: string): Promise<void>;
-  /** `berth config LINE`; CONFIG in it is the configuration directory. */
-  config(line: string, env?: NodeJS.ProcessEnv): Promise<Ended>;
-}
+export type ConfigSite = Awaited<ReturnType<typeof configSite>>;
 
-export async function configSite(files: Readonly<Record<string, string>> = {}): Promise<ConfigSite> {
+/** A directory with `config`, which has these files, and `state`; it is called DIR in what a command prints. */
+export async function configSite(files: Readonly<Record<string, string>> = {}) {
   const directory = await tempDir();
   const { path } = directory;
   const configDir = join(path, "config");
   const places = { HOME: path, SVC_CONFIG_DIR: configDir, SVC_STATE_DIR: join(path, "state") };
+  /** Writes a file below the configuration directory. */
   const put = async (file: string, text: string): Promise<void> => {
     await mkdir(dirname(join(configDir, file)), { recursive: true });
     await writeFile(join(configDir, file), text);
@@ -27,7 +21,8 @@ export async function configSite(files: Readonly<Record<string, string>> = {}): 
     path,
     configDir,
     put,
-    async config(line, env = {}) {
+    /** `berth config LINE`; CONFIG in it is the configuration directory. */
+    async config(line: string, env: NodeJS.ProcessEnv = {}): Promise<Ended> {
       const words = line.replace("CONFIG", configDir).split(" ");
       const ended = await runBerth(["config", ...words], { ...places, ...env });
       const anonymous = (text: string): string => text.replaceAll(path, "DIR");

@@ -12,84 +12,72 @@ import { listen } from "../../support/listen.ts";
 import { freePorts } from "../../support/ports.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-/** A machine of which everything is known: its directories and ports are real, its hardware is given. */
-export interface DoctorSite extends AsyncDisposable {
-  readonly stateDir: string;
-  readonly configDir: string;
-  /** The time of its clock, which stands still. */
-  readonly now: Date;
-  /** Of the API, of the operator, of two slots. */
-  readonly ports: { readonly api: number; readonly operator: number; readonly slots: readonly [number, number] };
-  /** A file below the site's own directory, executable where its text begins with `#!`. */
-  put(file: string, text: string, mode?: number): Promise<string>;
-  /** What `berth doctor` prints, with this directory as DIR and ports as their names. */
-  examine(env?: NodeJS.ProcessEnv, options?: Partial<DoctorOptions>): Promise<string>;
-  /** The findings of one check. */
-  check(name: string, env?: NodeJS.ProcessEnv, options?: Partial<DoctorOptions>): Promise<string>;
-}
+export type DoctorSite = Awaited<ReturnType<typeof doctorSite>>;
 
-export async function doctorSite(): Promise<DoctorSite> {
+/** A machine of which everything is known: its directories and ports are real, its hardware is given. */
+export async function doctorSite() {
   const directory = await tempDir();
   const { first } = await freePorts(4);
   const ports = { api: first, operator: first + 1, slots: [first + 2, first + 3] } as const;
   const stateDir = join(directory.path, "state");
   const configDir = join(directory.path, "config");
-  const put = async (file: string, text: string, mode = text.startsWith("#!") ? 0o755 : 0o644): Promise<string> => {
+  /** Writes a file below the site's own directory, executable where its text begins with `#!`. */
+  const put = async (file: string, text: string): Promise<string> => {
     const path = join(directory.path, file);
     await mkdir(dirname(path), { recursive: true });
     await writeFile(path, text);
-    await chmod(path, mode);
+    await chmod(path, text.startsWith("#!") ? 0o755 : 0o644);
     return path;
   };
   const llamaServer = await put("bin/llama-server", "#!/bin/sh\necho version: 1\n");
   const now = new Date();
-  const site: DoctorSite = {
+  const places = { SVC_CONFIG_DIR: configDir, SVC_STATE_DIR: stateDir, SVC_LLAMA_SERVER: llamaServer };
+  const listening = {
+    SVC_HOST: "127.0.0.1",
+    SVC_PORT: String(ports.api),
+    SVC_OPERATOR_PORT: String(ports.operator),
+    SVC_SLOT_PORTS: `${ports.slots[0]}-${ports.slots[1]}`,
+  };
+  /** What `berth doctor` prints, with this directory as DIR and ports as their names. */
+  async function examine(env: NodeJS.ProcessEnv = {}, options: Partial<DoctorOptions> = {}): Promise<string> {
+    let text = "";
+    for await (const finding of doctorFindings({
+      env: { PATH: "/usr/bin:/bin", SVC_RUNTIME: "process", ...places, ...listening, ...env },
+      nodeVersion: "24.1.0",
+      uid: 1000,
+      embedded: () => undefined,
+      probe: async () => facts,
+      now: () => now.getTime(),
+      ...options,
+    }))
+      text += findingText(finding);
+    return text
+      .replaceAll(directory.path, "DIR")
+      .replaceAll(String(ports.api), "API")
+      .replaceAll(String(ports.operator), "OPERATOR")
+      .replaceAll(String(ports.slots[0]), "FIRST")
+      .replaceAll(String(ports.slots[1]), "LAST")
+      .replaceAll(`process ${process.pid}`, "process PID");
+  }
+  return {
     stateDir,
-    now,
     configDir,
+    /** The time of its clock, which stands still. */
+    now,
+    /** Of the API, of the operator, of two slots. */
     ports,
     put,
-    async check(name, env, options) {
-      const findings = (await site.examine(env, options)).split(/\n(?=ok|warn|fail)/);
+    examine,
+    /** The findings of one check. */
+    async check(name: string, env?: NodeJS.ProcessEnv, options?: Partial<DoctorOptions>): Promise<string> {
+      const findings = (await examine(env, options)).split(/\n(?=ok|warn|fail)/);
       return findings
         .filter((finding) => finding.slice(6).startsWith(`${name}:`))
         .join("\n")
         .trimEnd();
     },
-    async examine(env = {}, options = {}) {
-      let text = "";
-      for await (const finding of doctorFindings({
-        env: {
-          PATH: "/usr/bin:/bin",
-          SVC_CONFIG_DIR: configDir,
-          SVC_STATE_DIR: stateDir,
-          SVC_HOST: "127.0.0.1",
-          SVC_PORT: String(ports.api),
-          SVC_OPERATOR_PORT: String(ports.operator),
-          SVC_SLOT_PORTS: `${ports.slots[0]}-${ports.slots[1]}`,
-          SVC_RUNTIME: "process",
-          SVC_LLAMA_SERVER: llamaServer,
-          ...env,
-        },
-        nodeVersion: "24.1.0",
-        uid: 1000,
-        embedded: () => undefined,
-        probe: async () => facts,
-        now: () => now.getTime(),
-        ...options,
-      }))
-        text += findingText(finding);
-      return text
-        .replaceAll(directory.path, "DIR")
-        .replaceAll(String(ports.api), "API")
-        .replaceAll(String(ports.operator), "OPERATOR")
-        .replaceAll(String(ports.slots[0]), "FIRST")
-        .replaceAll(String(ports.slots[1]), "LAST")
-        .replaceAll(`process ${process.pid}`, "process PID");
-    },
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
-  return site;
 }
 
 export const facts: HardwareFacts = {
