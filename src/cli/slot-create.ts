@@ -16,7 +16,8 @@ export interface NewSlotOptions {
 
 /**
  * The body that creates a slot, and its name: a full manifest unchanged, or a flat spec with `name`. Options take
- * precedence over the fields of a file; `input` is the file -. Undefined: no name. Throws CommandError for an invalid file.
+ * precedence over the fields of a file; the file `-` is `input`. Undefined: no name. Throws CommandError for an invalid
+ * file.
  */
 export async function newSlot(
   name: string | undefined,
