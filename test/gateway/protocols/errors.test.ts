@@ -1,24 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
-import OpenAI from "openai";
 import { ApiError, errorTable, type ErrorCode } from "../../../src/api/errors.ts";
 import { messagesErrors } from "../../../src/gateway/protocols/messages-errors.ts";
 import { responsesErrors } from "../../../src/gateway/protocols/responses-errors.ts";
 import { plainErrors } from "../../../src/gateway/http/error-form.ts";
+import { anthropicReading, openaiReading } from "./bodies.ts";
 
 const failure = new ApiError("dispatch.upstream_failed", { message: "the engine died" });
 const envelope = { code: "dispatch.upstream_failed", message: "the engine died", type: "server_error" };
-
-/** What the official SDK makes of a stream that ends so; no socket is opened. */
-function client(sent: string): OpenAI {
-  return new OpenAI({
-    apiKey: "none",
-    baseURL: "http://127.0.0.1:9/v1",
-    maxRetries: 0,
-    fetch: () => Promise.resolve(new Response(sent, { headers: { "content-type": "text/event-stream" } })),
-  });
-}
 
 describe("errors by protocol", () => {
   it("are envelopes before the first byte", () => {
@@ -26,40 +16,35 @@ describe("errors by protocol", () => {
     assert.deepEqual(responsesErrors.body(failure), { error: envelope });
   });
 
-  it("are one data event in a chat", () => {
-    assert.equal(plainErrors.event(failure, 0), `data: ${JSON.stringify({ error: envelope })}\n\n`);
-  });
-
-  it("make the SDK's chat stream throw", async () => {
-    const stream = await client(plainErrors.event(failure, 0)).chat.completions.create({
-      model: "m",
-      messages: [],
-      stream: true,
-    });
+  it("are one data event in a chat, at which the SDK throws", async () => {
+    const event = plainErrors.event(failure, 0);
+    assert.equal(event, `data: ${JSON.stringify({ error: envelope })}\n\n`);
+    const asked = { model: "m", messages: [], stream: true as const };
+    const stream = await openaiReading(event).chat.completions.create(asked);
     await assert.rejects(Array.fromAsync(stream), { name: "Error", code: envelope.code, message: /the engine died/ });
   });
 
-  it("are an `error` event in Responses, flat and nested", () => {
-    const [event, data, ...rest] = responsesErrors.event(failure, 0).split("\n");
-    assert.equal(event, "event: error");
-    assert.deepEqual(rest, ["", ""]);
-    assert.deepEqual(JSON.parse((data ?? "").slice("data: ".length)), {
-      type: "error",
-      code: envelope.code,
-      message: envelope.message,
-      param: null,
-      sequence_number: 0,
-      error: { ...envelope, param: null },
+  it("are an `error` event in Responses, flat and nested, at which the SDK throws", async () => {
+    const event = responsesErrors.event(failure, 0);
+    const [, data] = /^event: error\ndata: ([^\n]*)\n\n$/.exec(event) ?? [];
+    const { code, message } = envelope;
+    const nested = { ...envelope, param: null };
+    assert.deepEqual(JSON.parse(data ?? ""), {
+      ...{ type: "error", code, message, param: null, sequence_number: 0 },
+      error: nested,
     });
+    const stream = await openaiReading(event).responses.create({ model: "m", input: "x", stream: true });
+    await assert.rejects(Array.fromAsync(stream), { code, message: /the engine died/ });
   });
 
-  it("make the SDK's Responses stream throw", async () => {
-    const stream = await client(responsesErrors.event(failure, 0)).responses.create({
-      model: "m",
-      input: "x",
-      stream: true,
+  it("make the SDK's Messages stream throw", async () => {
+    const asked = { model: "m", max_tokens: 1, messages: [], stream: true as const };
+    const stream = await anthropicReading(messagesErrors.event(failure, 0)).messages.create(asked);
+    await assert.rejects(Array.fromAsync(stream), (error) => {
+      assert.ok(error instanceof Anthropic.APIError);
+      assert.match(error.message, /the engine died/);
+      return error.type === "api_error";
     });
-    await assert.rejects(Array.fromAsync(stream), { code: envelope.code, message: /the engine died/ });
   });
 
   const types: readonly (readonly [code: ErrorCode, type: string])[] = [
@@ -75,34 +60,12 @@ describe("errors by protocol", () => {
     ["dispatch.upstream_failed", "api_error"],
     ["system.not_implemented", "api_error"],
   ];
-  for (const [code, type] of types) {
+  for (const [code, type] of types)
     it(`are ${type} for ${code} in Messages`, () => {
-      const failed = new ApiError(code, { details: { slot: "primary" } });
+      const details = { slot: "primary" };
       const [, message] = errorTable[code];
       const familiar = code === "model.not_found" ? { openai_code: "model_not_found", param: "model" } : {};
-      assert.deepEqual(messagesErrors.body(failed), {
-        type: "error",
-        error: { type, code, message, ...familiar, details: { slot: "primary" } },
-      });
+      const error = { type, code, message, ...familiar, details };
+      assert.deepEqual(messagesErrors.body(new ApiError(code, { details })), { type: "error", error });
     });
-  }
-
-  it("make the SDK's Messages stream throw", async () => {
-    const client = new Anthropic({
-      apiKey: "none",
-      baseURL: "http://127.0.0.1:9",
-      maxRetries: 0,
-      fetch: () =>
-        Promise.resolve(
-          new Response(messagesErrors.event(failure, 0), { headers: { "content-type": "text/event-stream" } }),
-        ),
-    });
-    const stream = await client.messages.create({ model: "m", max_tokens: 1, messages: [], stream: true });
-    await assert.rejects(Array.fromAsync(stream), (error) => {
-      assert.ok(error instanceof Anthropic.APIError);
-      assert.match(error.message, /the engine died/);
-      assert.equal(error.type, "api_error");
-      return true;
-    });
-  });
 });

@@ -10,7 +10,7 @@ import { ShortVectors } from "../../../src/gateway/protocols/short-vectors.ts";
 import { EventStream } from "../../../src/gateway/relay/event-stream.ts";
 import { ModelRename } from "../../../src/gateway/relay/rename.ts";
 import { applyRules } from "../../../src/gateway/routing/request-rules.ts";
-import { encode, failureOf, nothingKept } from "./bodies.ts";
+import { encode, failureOf, nothingKept, refusedAt } from "./bodies.ts";
 
 /** No double holds these. */
 const many = "1310456789012345678";
@@ -147,13 +147,10 @@ describe("a number that a double cannot hold in a field of the protocol", () => 
     ["speed", () => speechRequest(encode(`{"input":"a","voice":"b","speed":${many}}`))],
     ["voice", () => speechRequest(encode(`{"input":"a","voice":${many}}`))],
   ];
-  for (const [field, act] of refused) {
+  for (const [field, act] of refused)
     it(`is refused: ${field}`, () => {
-      const { code, details, message } = failureOf(act);
-      assert.deepEqual([code, details?.["path"]], ["dispatch.invalid_request", path(field)]);
-      assert.doesNotMatch(message, /received object|rawJSON/);
+      assert.doesNotMatch(refusedAt(field, act).message, /received object|rawJSON/);
     });
-  }
 
   for (const body of [many, ` ${many}`, `[${many}]`]) {
     it(`is no body: ${body}`, () => {
@@ -171,7 +168,3 @@ describe("a number that a double cannot hold in a field of the protocol", () => 
     assert.equal(failureOf(() => applyRules(body, { set: {}, strip: ["b"] })).code, "dispatch.invalid_request");
   });
 });
-
-function path(field: string): (string | number)[] {
-  return field.split(".").map((part) => (/^\d+$/.test(part) ? Number(part) : part));
-}

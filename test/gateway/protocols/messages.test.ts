@@ -1,28 +1,35 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { MessagesTranslation } from "../../../src/gateway/protocols/messages.ts";
-import { decode, encode, failureOf } from "./bodies.ts";
+import {
+  assistant,
+  decode,
+  encode,
+  failureOf,
+  hello,
+  refusedAt,
+  text,
+  tool,
+  toolCall,
+  toolResult,
+  usage,
+  user,
+} from "./bodies.ts";
 
 const base = { model: "primary", max_tokens: 100 };
-const hello = { role: "user", content: "hello" };
-
-function chatOf(request: object): unknown {
-  return decode(new MessagesTranslation().request(encode({ ...base, messages: [hello], ...request })));
-}
+const chatOf = (request: object): unknown =>
+  decode(new MessagesTranslation().request(encode({ ...base, messages: [hello], ...request })));
 
 describe("a Messages request for a chat engine", () => {
+  const system = (content: unknown): object => ({ role: "system", content });
+  const schema = { type: "object" };
   const fields: readonly (readonly [what: string, request: object, chat: object])[] = [
     ["the least there can be", {}, {}],
-    ["a system text", { system: "be brief" }, { messages: [{ role: "system", content: "be brief" }, hello] }],
+    ["a system text", { system: "be brief" }, { messages: [system("be brief"), hello] }],
     [
       "system blocks",
-      {
-        system: [
-          { type: "text", text: "a", cache_control: { type: "ephemeral" } },
-          { type: "text", text: "b" },
-        ],
-      },
-      { messages: [{ role: "system", content: "a\n\nb" }, hello] },
+      { system: [{ ...text("a"), cache_control: { type: "ephemeral" } }, text("b")] },
+      { messages: [system("a\n\nb"), hello] },
     ],
     ["an empty system text", { system: "" }, {}],
     [
@@ -35,14 +42,14 @@ describe("a Messages request for a chat engine", () => {
     ["a stream", { stream: true }, { stream: true, stream_options: { include_usage: true } }],
     ["no stream", { stream: false }, {}],
     [
-      "a tool",
-      { tools: [{ name: "t", description: "does", input_schema: { type: "object" } }] },
-      { tools: [{ type: "function", function: { name: "t", description: "does", parameters: { type: "object" } } }] },
-    ],
-    [
-      "a tool without a description",
-      { tools: [{ type: "custom", name: "t", input_schema: {} }] },
-      { tools: [{ type: "function", function: { name: "t", parameters: {} } }] },
+      "tools",
+      {
+        tools: [
+          { name: "t", description: "does", input_schema: schema },
+          { type: "custom", name: "u", input_schema: {} },
+        ],
+      },
+      { tools: [tool("t", { description: "does", parameters: schema }), tool("u", { parameters: {} })] },
     ],
     ["any choice of tools", { tool_choice: { type: "auto" } }, { tool_choice: "auto" }],
     ["a must", { tool_choice: { type: "any" } }, { tool_choice: "required" }],
@@ -50,361 +57,241 @@ describe("a Messages request for a chat engine", () => {
     [
       "a certain tool, one at a time",
       { tool_choice: { type: "tool", name: "t", disable_parallel_tool_use: true } },
-      { tool_choice: { type: "function", function: { name: "t" } }, parallel_tool_calls: false },
+      { tool_choice: tool("t", {}), parallel_tool_calls: false },
     ],
     [
       "a form of the answer",
-      { output_config: { format: { type: "json_schema", schema: { type: "object" } } } },
-      {
-        response_format: {
-          type: "json_schema",
-          json_schema: { name: "output", schema: { type: "object" }, strict: true },
-        },
-      },
+      { output_config: { format: { type: "json_schema", schema } } },
+      { response_format: { type: "json_schema", json_schema: { name: "output", schema, strict: true } } },
     ],
   ];
-  for (const [what, request, chat] of fields) {
+  for (const [what, request, chat] of fields)
     it(`carries ${what}`, () => assert.deepEqual(chatOf(request), { ...base, messages: [hello], ...chat }));
-  }
 
   const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "QUJD" } };
-  const imagePart = { type: "image_url", image_url: { url: "data:image/png;base64,QUJD" } };
-  const text = (words: string): object => ({ type: "text", text: words });
+  const imageAt = (url: string): object => ({ type: "image", source: { type: "url", url } });
+  const imagePart = (url = "data:image/png;base64,QUJD"): object => ({ type: "image_url", image_url: { url } });
+  const file = (source: object, title?: string): object => ({ type: "document", title, source });
+  const use = (id: string, name = "x", input?: object): object => ({ type: "tool_use", id, name, input });
+  const result = (id: string, content?: unknown, isError?: boolean): object => ({
+    type: "tool_result",
+    tool_use_id: id,
+    content,
+    is_error: isError,
+  });
+  const reminder = (words: string): string => `<system-reminder>\n${words}\n</system-reminder>`;
+  const lost = (what: string): string => `[${what} could not be shown to this model.]`;
   const conversations: readonly (readonly [what: string, messages: readonly object[], chat: readonly object[]])[] = [
-    ["texts as one text", [{ role: "user", content: [text("a"), text("b")] }], [{ role: "user", content: "a\n\nb" }]],
+    ["texts as one text", [user([text("a"), text("b")])], [user("a\n\nb")]],
+    ["nothing", [user([])], [user("")]],
     [
       "images among texts",
-      [
-        {
-          role: "user",
-          content: [text("look"), image, { type: "image", source: { type: "url", url: "https://x/y" } }],
-        },
-      ],
-      [{ role: "user", content: [text("look"), imagePart, { type: "image_url", image_url: { url: "https://x/y" } }] }],
+      [user([text("look"), image, imageAt("https://x/y")])],
+      [user([text("look"), imagePart(), imagePart("https://x/y")])],
     ],
     [
       "documents of plain text",
-      [
-        {
-          role: "user",
-          content: [{ type: "document", title: "T", source: { type: "text", media_type: "text/plain", data: "D" } }],
-        },
-      ],
-      [{ role: "user", content: "T\n\nD" }],
+      [user([file({ type: "text", media_type: "text/plain", data: "D" }, "T")])],
+      [user("T\n\nD")],
+    ],
+    ["the text of a file", [user([file({ type: "base64", data: "aGk=" }, "a")])], [user("a\n\nhi")]],
+    [
+      "the size of a document of many bytes",
+      [user([file({ type: "base64", data: "AAAA".repeat(100_000) })])],
+      [user(lost("A document of 300000 bytes"))],
     ],
     [
       "calls and results of tools",
       [
         hello,
-        {
-          role: "assistant",
-          content: [
-            { type: "thinking", thinking: "hm", signature: "" },
-            text("let me see"),
-            { type: "tool_use", id: "t1", name: "read", input: { path: "/" } },
-            { type: "tool_use", id: "t2", name: "list" },
-          ],
-        },
-        {
-          role: "user",
-          content: [
-            { type: "tool_result", tool_use_id: "t1", content: "one" },
-            { type: "tool_result", tool_use_id: "t2", content: [text("two"), image], is_error: false },
-            text("go on"),
-          ],
-        },
+        assistant([
+          { type: "thinking", thinking: "hm", signature: "" },
+          text("let me see"),
+          use("t1", "read", { path: "/" }),
+          use("t2", "list"),
+        ]),
+        user([result("t1", "one"), result("t2", [text("two"), image], false), text("go on")]),
       ],
       [
         hello,
-        {
-          role: "assistant",
-          content: "let me see",
-          tool_calls: [
-            { id: "t1", type: "function", function: { name: "read", arguments: '{"path":"/"}' } },
-            { id: "t2", type: "function", function: { name: "list", arguments: "{}" } },
-          ],
-        },
-        { role: "tool", tool_call_id: "t1", content: "one" },
-        { role: "tool", tool_call_id: "t2", content: "two" },
-        { role: "user", content: [imagePart, text("go on")] },
+        assistant("let me see", toolCall("t1", "read", '{"path":"/"}'), toolCall("t2", "list")),
+        toolResult("t1", "one"),
+        toolResult("t2", "two"),
+        user([imagePart(), text("go on")]),
       ],
     ],
     [
       "results alone, empty and failed",
       [
-        { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "x", input: {} }] },
-        {
-          role: "user",
-          content: [
-            { type: "tool_result", tool_use_id: "t1" },
-            { type: "tool_result", tool_use_id: "t2", is_error: true },
-            { type: "tool_result", tool_use_id: "t3", is_error: true, content: "no such file" },
-          ],
-        },
+        assistant([use("t1", "x", {})]),
+        user([result("t1"), result("t2", undefined, true), result("t3", "no such file", true)]),
       ],
       [
-        {
-          role: "assistant",
-          content: null,
-          tool_calls: [{ id: "t1", type: "function", function: { name: "x", arguments: "{}" } }],
-        },
-        { role: "tool", tool_call_id: "t1", content: "" },
-        { role: "tool", tool_call_id: "t2", content: "The tool failed." },
-        { role: "tool", tool_call_id: "t3", content: "no such file" },
+        assistant(null, toolCall("t1", "x")),
+        toolResult("t1", ""),
+        toolResult("t2", "The tool failed."),
+        toolResult("t3", "no such file"),
       ],
     ],
     [
       "an answer begun, and one of thoughts alone",
-      [
-        hello,
-        { role: "assistant", content: [{ type: "redacted_thinking", data: "x" }] },
-        { role: "assistant", content: "Sure," },
-      ],
-      [hello, { role: "assistant", content: "" }, { role: "assistant", content: "Sure," }],
+      [hello, assistant([{ type: "redacted_thinking", data: "x" }]), assistant("Sure,")],
+      [hello, assistant(""), assistant("Sure,")],
     ],
     [
       "system messages in between where every template takes them",
       [
-        { role: "system", content: "first" },
-        { role: "user", content: [text("look"), { type: "image", source: { type: "url", url: "data:," } }] },
-        { role: "system", content: [text("a")] },
-        { role: "assistant", content: "yes" },
-        { role: "system", content: "b" },
+        system("first"),
+        user([text("look"), imageAt("data:,")]),
+        system([text("a")]),
+        assistant("yes"),
+        system("b"),
         hello,
-        { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "x", input: {} }] },
-        { role: "user", content: [{ type: "tool_result", tool_use_id: "t1", content: "done" }] },
-        { role: "system", content: "c" },
+        assistant([use("t1")]),
+        user([result("t1", "done")]),
+        system("c"),
       ],
       [
-        { role: "system", content: "first" },
-        {
-          role: "user",
-          content: [
-            text("look"),
-            { type: "image_url", image_url: { url: "data:," } },
-            text("<system-reminder>\na\n</system-reminder>"),
-          ],
-        },
-        { role: "assistant", content: "yes" },
-        { role: "user", content: "<system-reminder>\nb\n</system-reminder>\n\nhello" },
-        {
-          role: "assistant",
-          content: null,
-          tool_calls: [{ id: "t1", type: "function", function: { name: "x", arguments: "{}" } }],
-        },
-        { role: "tool", tool_call_id: "t1", content: "done\n\n<system-reminder>\nc\n</system-reminder>" },
+        system("first"),
+        user([text("look"), imagePart("data:,"), text(reminder("a"))]),
+        assistant("yes"),
+        user(`${reminder("b")}\n\nhello`),
+        assistant(null, toolCall("t1", "x")),
+        toolResult("t1", `done\n\n${reminder("c")}`),
       ],
     ],
     [
       "a system message between calls and their results",
       [
         hello,
-        {
-          role: "assistant",
-          content: [
-            { type: "tool_use", id: "t1", name: "x", input: {} },
-            { type: "tool_use", id: "t2", name: "x", input: {} },
-          ],
-        },
-        { role: "system", content: "a" },
-        { role: "system", content: "b" },
-        {
-          role: "user",
-          content: [
-            { type: "tool_result", tool_use_id: "t1", content: "done" },
-            { type: "tool_result", tool_use_id: "t2", content: "done too" },
-            text("go on"),
-          ],
-        },
+        assistant([use("t1"), use("t2")]),
+        system("a"),
+        system("b"),
+        user([result("t1", "done"), result("t2", "done too"), text("go on")]),
       ],
       [
         hello,
-        {
-          role: "assistant",
-          content: null,
-          tool_calls: ["t1", "t2"].map((id) => ({ id, type: "function", function: { name: "x", arguments: "{}" } })),
-        },
-        { role: "tool", tool_call_id: "t1", content: "done" },
-        {
-          role: "tool",
-          tool_call_id: "t2",
-          content: "done too\n\n<system-reminder>\na\n</system-reminder>\n\n<system-reminder>\nb\n</system-reminder>",
-        },
-        { role: "user", content: "go on" },
+        assistant(null, toolCall("t1", "x"), toolCall("t2", "x")),
+        toolResult("t1", "done"),
+        toolResult("t2", `done too\n\n${reminder("a")}\n\n${reminder("b")}`),
+        user("go on"),
       ],
     ],
     [
       "a system message after calls without results",
-      [
-        hello,
-        { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "x", input: {} }] },
-        { role: "system", content: "a" },
-        hello,
-        { role: "system", content: "b" },
-      ],
-      [
-        hello,
-        {
-          role: "assistant",
-          content: null,
-          tool_calls: [{ id: "t1", type: "function", function: { name: "x", arguments: "{}" } }],
-        },
-        {
-          role: "user",
-          content: "<system-reminder>\na\n</system-reminder>\n\nhello\n\n<system-reminder>\nb\n</system-reminder>",
-        },
-      ],
+      [hello, assistant([use("t1")]), system("a"), hello, system("b")],
+      [hello, assistant(null, toolCall("t1", "x")), user(`${reminder("a")}\n\nhello\n\n${reminder("b")}`)],
     ],
-    [
-      "the size of a document of many bytes",
-      [{ role: "user", content: [{ type: "document", source: { type: "base64", data: "AAAA".repeat(100_000) } }] }],
-      [{ role: "user", content: "[A document of 300000 bytes could not be shown to this model.]" }],
-    ],
-    [
-      "the text of a file",
-      [{ role: "user", content: [{ type: "document", title: "a", source: { type: "base64", data: "aGk=" } }] }],
-      [{ role: "user", content: "a\n\nhi" }],
-    ],
-    ["nothing", [{ role: "user", content: [] }], [{ role: "user", content: "" }]],
     [
       "what stays in a history, as text where it cannot be shown",
       [
-        {
-          role: "assistant",
-          content: [
-            { type: "server_tool_use", id: "s1", name: "web_search", input: { query: "x" } },
-            { type: "web_search_tool_result", tool_use_id: "s1", content: [] },
-            text("found"),
-            { type: "tool_use", id: "t1", name: "read", input: {} },
-          ],
-        },
-        {
-          role: "user",
-          content: [
-            {
-              type: "tool_result",
-              tool_use_id: "t1",
-              content: [
-                { type: "tool_reference", tool_name: "list" },
-                {
-                  type: "document",
-                  title: "a.pdf",
-                  source: { type: "base64", media_type: "application/pdf", data: "QUJD" },
-                },
-                { type: "search_result", title: "T", source: "https://x", content: [text("S")] },
-              ],
-            },
-            { type: "document", source: { type: "file", file_id: "f" } },
-            { type: "document", source: { type: "content", content: [text("D")] } },
-            { type: "image", source: { type: "file", file_id: "f" } },
-            { type: "container_upload", file_id: "f" },
-            { type: "video" },
-          ],
-        },
+        assistant([
+          { type: "server_tool_use", id: "s1", name: "web_search", input: { query: "x" } },
+          { type: "web_search_tool_result", tool_use_id: "s1", content: [] },
+          text("found"),
+          use("t1", "read", {}),
+        ]),
+        user([
+          result("t1", [
+            { type: "tool_reference", tool_name: "list" },
+            file({ type: "base64", media_type: "application/pdf", data: "QUJD" }, "a.pdf"),
+            { type: "search_result", title: "T", source: "https://x", content: [text("S")] },
+          ]),
+          file({ type: "file", file_id: "f" }),
+          file({ type: "content", content: [text("D")] }),
+          { type: "image", source: { type: "file", file_id: "f" } },
+          { type: "container_upload", file_id: "f" },
+          { type: "video" },
+        ]),
       ],
       [
-        {
-          role: "assistant",
-          content: "found",
-          tool_calls: [{ id: "t1", type: "function", function: { name: "read", arguments: "{}" } }],
-        },
-        {
-          role: "tool",
-          tool_call_id: "t1",
-          content: 'list\n\n[A document "a.pdf" of 3 bytes could not be shown to this model.]\n\nT\nhttps://x\n\nS',
-        },
-        {
-          role: "user",
-          content: [
-            "[A document could not be shown to this model.]",
+        assistant("found", toolCall("t1", "read")),
+        toolResult("t1", `list\n\n${lost('A document "a.pdf" of 3 bytes')}\n\nT\nhttps://x\n\nS`),
+        user(
+          [
+            lost("A document"),
             "D",
-            "[An image that is stored elsewhere could not be shown to this model.]",
-            "[Content of the type container_upload could not be shown to this model.]",
-            "[Content of another type could not be shown to this model.]",
+            lost("An image that is stored elsewhere"),
+            lost("Content of the type container_upload"),
+            lost("Content of another type"),
           ].join("\n\n"),
-        },
+        ),
       ],
     ],
   ];
-  for (const [what, messages, chat] of conversations) {
+  for (const [what, messages, chat] of conversations)
     it(`carries ${what}`, () => assert.deepEqual(chatOf({ messages }), { ...base, messages: chat }));
-  }
 
-  const refused: readonly (readonly [request: object, message: string])[] = [
-    [{ messages: undefined }, "messages: is required"],
-    [{ messages: [] }, "messages: must hold at least one message"],
-    [{ messages: [{ role: "tool", content: "x" }] }, 'messages.0.role: must be "user", "assistant" or "system"'],
-    [{ messages: [{ role: "user", content: 5 }] }, "messages.0.content: must be a text or a list of blocks"],
-    [{ messages: [{ role: "user", content: [{ type: "text" }] }] }, "messages.0.content.0.text: is required"],
-    [{ messages: [{ role: "user", content: [{ text: "x" }] }] }, "messages.0.content.0.type: must be a text"],
-    [{ max_tokens: undefined }, "max_tokens: must be a whole number, at least 1"],
-    [{ max_tokens: 0 }, "max_tokens: must be a whole number, at least 1"],
-    [{ system: 5 }, "system: must be a text or a list of text blocks"],
-    [{ tools: [{ name: "read" }] }, "tools.0.input_schema: is required"],
-    ...[{ type: "tool", name: "web_search" }, { type: "any" }].map((choice): [object, string] => [
-      { tools: [{ type: "web_search_20260318", name: "web_search" }], tool_choice: choice },
-      "tool_choice: demands a call of a tool that runs in Anthropic's service: only tools of the client's own can be called here",
-    ]),
-    [{ tool_choice: { type: "some" } }, 'tool_choice.type: must be "auto", "any", "tool" or "none"'],
-    [{ output_config: { format: { type: "xml", schema: {} } } }, 'output_config.format.type: must be "json_schema"'],
+  const search = { type: "web_search_20260318", name: "web_search" };
+  const elsewhere =
+    "demands a call of a tool that runs in Anthropic's service: only tools of the client's own can be called here";
+  const refused: readonly (readonly [request: object, place: string, message: string])[] = [
+    [{ messages: undefined }, "messages", "is required"],
+    [{ messages: [] }, "messages", "must hold at least one message"],
+    [{ messages: [{ role: "tool", content: "x" }] }, "messages.0.role", 'must be "user", "assistant" or "system"'],
+    [{ messages: [user(5)] }, "messages.0.content", "must be a text or a list of blocks"],
+    [{ messages: [user([{ type: "text" }])] }, "messages.0.content.0.text", "is required"],
+    [{ messages: [user([{ text: "x" }])] }, "messages.0.content.0.type", "must be a text"],
+    [{ max_tokens: undefined }, "max_tokens", "must be a whole number, at least 1"],
+    [{ max_tokens: 0 }, "max_tokens", "must be a whole number, at least 1"],
+    [{ system: 5 }, "system", "must be a text or a list of text blocks"],
+    [{ tools: [{ name: "read" }] }, "tools.0.input_schema", "is required"],
+    [{ tools: [search], tool_choice: { type: "tool", name: "web_search" } }, "tool_choice", elsewhere],
+    [{ tools: [search], tool_choice: { type: "any" } }, "tool_choice", elsewhere],
+    [{ tool_choice: { type: "some" } }, "tool_choice.type", 'must be "auto", "any", "tool" or "none"'],
+    [{ output_config: { format: { type: "xml", schema } } }, "output_config.format.type", 'must be "json_schema"'],
   ];
-  for (const [request, message] of refused) {
-    it(`is refused: ${message}`, () => {
-      const error = failureOf(() => chatOf(request));
-      assert.deepEqual([error.code, error.message], ["dispatch.invalid_request", message]);
-      const path = error.details?.["path"];
-      assert.ok(Array.isArray(path) && message.startsWith(`${path.join(".")}: `));
-    });
-  }
+  for (const [request, place, message] of refused)
+    it(`is refused: ${JSON.stringify(request)}`, () =>
+      assert.equal(refusedAt(place, () => chatOf(request)).message, `${place}: ${message}`));
 
   it("lacks tools and records of Anthropic's service, and names them", () => {
     const translation = new MessagesTranslation();
-    const search = { type: "web_search_20260318", name: "web_search" };
-    const chat = decode(
-      translation.request(
-        encode({
-          ...base,
-          messages: [
-            hello,
-            { role: "assistant", content: [{ type: "server_tool_use", id: "s", name: "web_search", input: {} }] },
-            hello,
-          ],
-          tools: [search, search, { name: "read", input_schema: {} }],
-          tool_choice: { type: "any" },
-        }),
-      ),
+    const chat = translation.request(
+      encode({
+        ...base,
+        messages: [hello, assistant([{ type: "server_tool_use", id: "s", name: "web_search", input: {} }]), hello],
+        tools: [search, search, { name: "read", input_schema: {} }],
+        tool_choice: { type: "any" },
+      }),
     );
-    assert.deepEqual(chat, {
+    assert.deepEqual(decode(chat), {
       ...base,
-      messages: [hello, { role: "assistant", content: "" }, hello],
-      tools: [{ type: "function", function: { name: "read", parameters: {} } }],
+      messages: [hello, assistant(""), hello],
+      tools: [tool("read", { parameters: {} })],
       tool_choice: "required",
     });
     assert.deepEqual(translation.leftOut, ["web_search", "server_tool_use"]);
   });
 
   it("is refused when it is no JSON object", () => {
-    for (const body of ["", "{", "[]", "null"]) {
+    for (const body of ["", "{", "[]", "null"])
       assert.equal(failureOf(() => new MessagesTranslation().request(encode(body))).code, "dispatch.invalid_request");
-    }
   });
 });
 
 describe("a chat engine's answer as a Message", () => {
-  const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
-  function answerOf(
-    message: object,
-    choice: object = {},
-    rest: object = {},
-    request: object = {},
-  ): Record<string, unknown> {
-    const translation = new MessagesTranslation();
-    translation.request(encode({ ...base, messages: [hello], ...request }));
-    const choices = [{ index: 0, message: { role: "assistant", ...message }, finish_reason: "stop", ...choice }];
-    const answer = decode(translation.answer(encode({ id: "chatcmpl-1", model: "engine", choices, usage, ...rest })));
-    assert.ok(typeof answer === "object" && answer !== null);
-    return { ...answer };
+  interface Chat {
+    readonly finish?: string | null;
+    readonly stop?: unknown;
+    readonly usage?: object | undefined;
+    readonly thinking?: object;
   }
+  function answerOf(message: object, { finish = "stop", stop, thinking, ...rest }: Chat = {}): object {
+    const translation = new MessagesTranslation();
+    translation.request(encode({ ...base, messages: [hello], thinking }));
+    const choice = { index: 0, message: { role: "assistant", ...message }, finish_reason: finish, stop_reason: stop };
+    const chat = { id: "chatcmpl-1", model: "engine", choices: [choice], usage, ...rest };
+    const answer = decode(translation.answer(encode(chat)));
+    assert.ok(typeof answer === "object" && answer !== null);
+    return answer;
+  }
+  const read = (args: string): object => toolCall("c1", "read", args);
+  const used = (input: object, id = "c1"): object => ({ type: "tool_use", id, name: "read", input });
+  const none = { input_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 };
+  const x = text("x");
+  const thought = { type: "thinking", thinking: "hm", signature: "" };
+  const parts = [{ type: "thinking", thinking: "hm" }, x, text("y")];
 
   it("has the text, model, usage and stop reason in their fields", () => {
     assert.deepEqual(answerOf({ content: "Hello." }), {
@@ -412,119 +299,75 @@ describe("a chat engine's answer as a Message", () => {
       type: "message",
       role: "assistant",
       model: "primary",
-      content: [{ type: "text", text: "Hello." }],
+      content: [text("Hello.")],
       stop_reason: "end_turn",
       stop_sequence: null,
-      usage: { input_tokens: 9, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 4 },
+      usage: { ...none, input_tokens: 9, output_tokens: 4 },
     });
   });
 
-  const call = (args: string): object => ({ id: "c1", type: "function", function: { name: "read", arguments: args } });
-  const stops: readonly (readonly [message: object, choice: object, reason: string, sequence: string | null])[] = [
-    [{ content: "x" }, { finish_reason: "length" }, "max_tokens", null],
-    [{ content: "x" }, { finish_reason: "content_filter" }, "refusal", null],
-    [{ content: "x" }, { finish_reason: null }, "end_turn", null],
-    [{ content: "x" }, { stop_reason: "END" }, "stop_sequence", "END"],
-    [{ content: "x" }, { stop_reason: 151_645 }, "end_turn", null],
-    [{ content: null, tool_calls: [call("{}")] }, { finish_reason: "tool_calls" }, "tool_use", null],
-    [{ content: null, tool_calls: [call("{}")] }, { finish_reason: "stop" }, "tool_use", null],
-    [{ content: null, tool_calls: [call("{}")] }, { finish_reason: "length" }, "max_tokens", null],
+  const cached = { ...usage, prompt_tokens_details: { cached_tokens: 7 } };
+  const thoughtful = { content: "x", reasoning_content: "hm" };
+  const answers: readonly (readonly [what: string, message: object, chat: Chat, fields: object])[] = [
+    ["the limit of tokens", { content: "x" }, { finish: "length" }, { stop_reason: "max_tokens" }],
+    ["a filter as a refusal", { content: "x" }, { finish: "content_filter" }, { stop_reason: "refusal" }],
+    ["no reason as the end of the turn", { content: "x" }, { finish: null }, { stop_reason: "end_turn" }],
+    ["the stop sequence", { content: "x" }, { stop: "END" }, { stop_reason: "stop_sequence", stop_sequence: "END" }],
+    ["no token as a stop sequence", { content: "x" }, { stop: 151_645 }, { stop_reason: "end_turn" }],
+    ["a call", { content: null, tool_calls: [read("{}")] }, { finish: "tool_calls" }, { stop_reason: "tool_use" }],
+    ["a call at a stop", { content: null, tool_calls: [read("{}")] }, {}, { stop_reason: "tool_use" }],
+    [
+      "calls after the text, each with an id",
+      { content: "wait", tool_calls: [read('{"a":1}'), tool("read", { arguments: "" }), { ...read(""), id: "" }] },
+      {},
+      { content: [text("wait"), used({ a: 1 }), used({}, "msg_1_1"), used({}, "msg_1_2")] },
+    ],
+    [
+      "a last call that the limit of tokens cut, without input",
+      { tool_calls: [read('{"a":1}'), read('{"a":')] },
+      { finish: "length" },
+      { content: [used({ a: 1 }), used({})], stop_reason: "max_tokens" },
+    ],
+    ["thoughts that were asked for", thoughtful, { thinking: { type: "enabled" } }, { content: [thought, x] }],
+    ["no thoughts that were not", thoughtful, {}, { content: [x] }],
+    ["no thoughts where they are disabled", thoughtful, { thinking: { type: "disabled" } }, { content: [x] }],
+    [
+      "text and thoughts of a list of parts",
+      { content: parts },
+      { thinking: { type: "adaptive" } },
+      { content: [thought, text("xy")] },
+    ],
+    ["no content for an empty answer", { content: "" }, {}, { content: [] }],
+    ["a text for a refusal", { content: null, refusal: "no" }, {}, { content: [text("no")] }],
+    [
+      "cached tokens separately",
+      { content: "" },
+      { usage: cached },
+      { usage: { ...none, input_tokens: 2, cache_read_input_tokens: 7, output_tokens: 4 } },
+    ],
+    ["no tokens where the engine counts none", { content: "" }, { usage: undefined }, { usage: none }],
   ];
-  for (const [message, choice, reason, sequence] of stops) {
-    it(`has the stop reason ${reason} for ${JSON.stringify(choice)}`, () => {
-      const answer = answerOf(message, choice);
-      assert.deepEqual([answer["stop_reason"], answer["stop_sequence"]], [reason, sequence]);
+  for (const [what, message, chat, fields] of answers)
+    it(`has ${what}`, () => {
+      const answer = answerOf(message, chat);
+      assert.deepEqual(answer, { ...answer, ...fields });
     });
-  }
 
-  it("has calls of tools after the text", () => {
-    const calls = [call('{"a":1}'), { ...call(""), id: undefined }, { ...call(""), id: "" }];
-    const answer = answerOf({ content: "wait", tool_calls: calls });
-    assert.deepEqual(answer["content"], [
-      { type: "text", text: "wait" },
-      { type: "tool_use", id: "c1", name: "read", input: { a: 1 } },
-      { type: "tool_use", id: "msg_1_1", name: "read", input: {} },
-      { type: "tool_use", id: "msg_1_2", name: "read", input: {} },
-    ]);
-  });
+  for (const body of ["<html>", null, {}, { choices: [] }, { choices: [{ message: { content: 5 } }] }])
+    it(`is a failure of the engine when it is ${JSON.stringify(body)}`, () =>
+      assert.equal(failureOf(() => new MessagesTranslation().answer(encode(body))).code, "dispatch.upstream_failed"));
 
-  it("is no failure where the limit of tokens cuts its last call: the call has no input", () => {
-    const calls = [call('{"a":1}'), call('{"a":')];
-    const cut = answerOf({ tool_calls: calls }, { finish_reason: "length" });
-    const tool = { type: "tool_use", id: "c1", name: "read" };
-    assert.deepEqual(
-      [cut["content"], cut["stop_reason"]],
-      [
-        [
-          { ...tool, input: { a: 1 } },
-          { ...tool, input: {} },
-        ],
-        "max_tokens",
-      ],
-    );
-    for (const [broken, finish] of [
-      [calls.toReversed(), "length"],
-      [[call("5")], "length"],
-      [calls, "stop"],
-    ] as const)
-      assert.match(
-        failureOf(() => answerOf({ tool_calls: broken }, { finish_reason: finish })).message,
-        /no JSON object as input/,
-      );
-  });
-
-  it("has the model's thoughts where the client requested them", () => {
-    const message = { content: "x", reasoning_content: "hm" };
-    const thinking = { thinking: { type: "enabled", budget_tokens: 1024 } };
-    const text = { type: "text", text: "x" };
-    assert.deepEqual(answerOf(message, {}, {}, thinking)["content"], [
-      { type: "thinking", thinking: "hm", signature: "" },
-      text,
-    ]);
-    assert.deepEqual(answerOf(message)["content"], [text]);
-    assert.deepEqual(answerOf(message, {}, {}, { thinking: { type: "disabled" } })["content"], [text]);
-  });
-
-  it("has the text and the thoughts of content that is a list of parts", () => {
-    const content = [
-      { type: "thinking", thinking: "hm" },
-      { type: "text", text: "x" },
-      { type: "text", text: "y" },
-    ];
-    assert.deepEqual(answerOf({ content }, {}, {}, { thinking: { type: "adaptive" } })["content"], [
-      { type: "thinking", thinking: "hm", signature: "" },
-      { type: "text", text: "xy" },
-    ]);
-  });
-
-  it("has no content for an empty answer, and a text for a refusal", () => {
-    assert.deepEqual(answerOf({ content: "" })["content"], []);
-    assert.deepEqual(answerOf({ content: null, refusal: "no" })["content"], [{ type: "text", text: "no" }]);
-  });
-
-  it("counts cached tokens separately, and none where the engine counts none", () => {
-    const cached = { usage: { ...usage, prompt_tokens_details: { cached_tokens: 7 } } };
-    const none = { input_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 };
-    assert.deepEqual(answerOf({ content: "" }, {}, cached)["usage"], {
-      ...none,
-      input_tokens: 2,
-      cache_read_input_tokens: 7,
-      output_tokens: 4,
+  for (const [finish, ...inputs] of [
+    ["stop", "{"],
+    ["stop", "5"],
+    ["stop", '"x"'],
+    ["stop", "null"],
+    ["stop", "{}", '{"a":'],
+    ["length", '{"a":', "{}"],
+    ["length", "5"],
+  ] as const)
+    it(`is a failure of the engine when the inputs of calls are ${inputs.join(" and ")} at ${finish}`, () => {
+      const failure = failureOf(() => answerOf({ tool_calls: inputs.map((input) => read(input)) }, { finish }));
+      assert.equal(failure.message, "the engine's tool call has no JSON object as input");
     });
-    assert.deepEqual(answerOf({ content: "" }, {}, { usage: undefined })["usage"], none);
-  });
-
-  const garbage: readonly unknown[] = ["<html>", null, {}, { choices: [] }, { choices: [{ message: { content: 5 } }] }];
-  for (const body of garbage) {
-    it(`is a failure of the engine when it is ${JSON.stringify(body)}`, () => {
-      assert.equal(failureOf(() => new MessagesTranslation().answer(encode(body))).code, "dispatch.upstream_failed");
-    });
-  }
-
-  for (const args of ["{", "5", '"x"', "null"]) {
-    it(`is a failure of the engine when the input of a call is ${args}`, () => {
-      const error = failureOf(() => answerOf({ tool_calls: [call(args)] }));
-      assert.equal(error.message, "the engine's tool call has no JSON object as input");
-    });
-  }
 });

@@ -1,67 +1,55 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import OpenAI from "openai";
+import type OpenAI from "openai";
 import { ApiError } from "../../../src/api/errors.ts";
-import { isRecord } from "../../../src/lib/record.ts";
 import { NumberedResponses } from "../../../src/gateway/protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
 import { fc } from "../../support/fast-check.ts";
-import { failureOf, nothingKept } from "./bodies.ts";
-
-const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: "engine" };
-const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
-
-function chunk(delta: object, finish: string | null = null): string {
-  return `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
-}
-const usageChunk = `data: ${JSON.stringify({ ...head, choices: [], usage })}\n\n`;
-const done = "data: [DONE]\n\n";
-const call = (index: number, fields: object): string => chunk({ tool_calls: [{ index, ...fields }] });
-const named = (index: number, id: string, name: string, text: string): string =>
-  call(index, { id, type: "function", function: { name, arguments: text } });
+import { record } from "../../support/openai.ts";
+import {
+  callChunk,
+  chunk,
+  cutAt,
+  done,
+  encode,
+  failureOf,
+  nothingKept,
+  openaiReading,
+  text,
+  through,
+  usageChunk,
+} from "./bodies.ts";
 
 function open(): ResponsesTranslation {
   const translation = new ResponsesTranslation(nothingKept);
-  translation.request(Buffer.from(JSON.stringify({ model: "primary", input: "x", stream: true })));
+  translation.request(encode({ model: "primary", input: "x", stream: true }));
   return translation;
 }
 
-function translate(sent: string, { stream }: ResponsesTranslation = open()): string {
-  return Buffer.concat([stream.push(Buffer.from(sent)) ?? Buffer.alloc(0), stream.end() ?? Buffer.alloc(0)]).toString();
-}
+const translate = (...sent: readonly string[]): string => through(open(), sent.join(""));
 
 /** The events, each with its name checked against its type, and its number against its place. */
-function eventsOf(text: string): Record<string, unknown>[] {
-  return text
+function eventsOf(sent: string): Record<string, unknown>[] {
+  return sent
     .split("\n\n")
     .filter((event) => event !== "" && !event.startsWith(":"))
     .map((event, at) => {
-      const [, name, data] = /^event: ([\w.]+)\ndata: (.*)$/.exec(event) ?? assert.fail(`no event: ${event}`);
-      const parsed: unknown = JSON.parse(data ?? "");
-      assert.ok(isRecord(parsed));
+      const [, name, json] = /^event: ([\w.]+)\ndata: (.*)$/.exec(event) ?? assert.fail(`no event: ${event}`);
+      const parsed = record(JSON.parse(json ?? ""));
       assert.deepEqual([parsed["type"], parsed["sequence_number"]], [name, at]);
       return parsed;
     });
 }
 
-/** What the official SDK makes of a stream; no socket is opened. */
-function read(sent: string): ReturnType<OpenAI["responses"]["stream"]> {
-  const client = new OpenAI({
-    apiKey: "none",
-    baseURL: "http://127.0.0.1:9/v1",
-    maxRetries: 0,
-    fetch: () => Promise.resolve(new Response(sent, { headers: { "content-type": "text/event-stream" } })),
-  });
-  return client.responses.stream({ model: "primary", input: "x" });
-}
+/** What the official SDK makes of a stream. */
+const read = (sent: string): Promise<OpenAI.Responses.Response> =>
+  openaiReading(sent).responses.stream({ model: "primary", input: "x" }).finalResponse();
+
+const words = chunk({ role: "assistant", content: "" }) + chunk({ content: "Hel" }) + chunk({ content: "lo." });
 
 describe("a chat stream as Responses events", () => {
-  const text = [chunk({ role: "assistant", content: "" }), chunk({ content: "Hel" }), chunk({ content: "lo." })].join(
-    "",
-  );
-
   it("are these, in this order, for a text", async () => {
-    const sent = translate([text, chunk({}, "stop"), usageChunk, done].join(""));
+    const sent = translate(words, chunk({}, "stop"), usageChunk, done);
     const events = eventsOf(sent);
     assert.deepEqual(
       events.map(({ type, output_index: item, content_index: part, delta }) => [type, item, part, delta]),
@@ -78,32 +66,26 @@ describe("a chat stream as Responses events", () => {
         ["response.completed", undefined, undefined, undefined],
       ],
     );
-    const items = new Set(events.flatMap(({ item_id: id }) => (id === undefined ? [] : [id])));
-    assert.equal(items.size, 1);
-    const response = await read(sent).finalResponse();
-    assert.deepEqual(
-      [response.output_text, response.status, response.model, response.usage?.total_tokens],
-      ["Hello.", "completed", "primary", 13],
-    );
+    assert.equal(new Set(events.flatMap(({ item_id: id }) => (id === undefined ? [] : [id]))).size, 1);
+    const { output_text: spoken, status, model, usage } = await read(sent);
+    assert.deepEqual([spoken, status, model, usage?.total_tokens], ["Hello.", "completed", "primary", 13]);
   });
 
   it("keep thoughts, text and calls apart, however the pieces of calls are mixed", async () => {
     const sent = translate(
-      [
-        chunk({ reasoning_content: "h" }),
-        chunk({ reasoning_content: "m" }),
-        chunk({ content: "wait" }),
-        named(0, "a", "read", ""),
-        named(1, "b", "list", "{"),
-        call(0, { function: { arguments: '{"x":' } }),
-        call(1, { function: { arguments: "}" } }),
-        call(0, { function: { arguments: "1}" } }),
-        chunk({}, "tool_calls"),
-        done,
-      ].join(""),
+      chunk({ reasoning_content: "h" }),
+      chunk({ reasoning_content: "m" }),
+      chunk({ content: "wait" }),
+      callChunk(0, "", { id: "a", name: "read" }),
+      callChunk(1, "{", { id: "b", name: "list" }),
+      callChunk(0, '{"x":'),
+      callChunk(1, "}"),
+      callChunk(0, "1}"),
+      chunk({}, "tool_calls"),
+      done,
     );
     eventsOf(sent);
-    const { output } = await read(sent).finalResponse();
+    const { output } = await read(sent);
     assert.deepEqual(
       output.map((item) => {
         if (item.type === "reasoning") return item.content?.[0]?.text;
@@ -112,29 +94,27 @@ describe("a chat stream as Responses events", () => {
       }),
       [
         "hm",
-        [{ type: "output_text", annotations: [], logprobs: [], text: "wait", parsed: null }],
+        [{ ...text("wait", "output_text"), annotations: [], logprobs: [], parsed: null }],
         ["a", "read", '{"x":1}', "completed"],
         ["b", "list", "{}", "completed"],
       ],
     );
   });
 
-  it("report an answer that was cut, and its last item, as incomplete", async () => {
-    const sent = translate([text, chunk({}, "length"), done].join(""));
-    const last = eventsOf(sent).at(-1);
-    assert.equal(last?.["type"], "response.incomplete");
-    const response = await read(sent).finalResponse();
-    assert.deepEqual([response.status, response.incomplete_details?.reason], ["incomplete", "max_output_tokens"]);
-    const [item] = response.output;
-    assert.ok(item?.type === "message" && item.status === "incomplete");
-    const filtered = eventsOf(translate([text, chunk({}, "content_filter"), done].join(""))).at(-1)?.["response"];
-    assert.ok(isRecord(filtered));
-    assert.deepEqual(filtered["incomplete_details"], { reason: "content_filter" });
-  });
+  for (const [finish, reason] of [
+    ["length", "max_output_tokens"],
+    ["content_filter", "content_filter"],
+  ])
+    it(`report an answer that was cut by ${finish}, and its last item, as incomplete`, async () => {
+      const sent = translate(words, chunk({}, finish), done);
+      assert.equal(eventsOf(sent).at(-1)?.["type"], "response.incomplete");
+      const { status, incomplete_details: details, output } = await read(sent);
+      assert.deepEqual([status, details?.reason], ["incomplete", reason]);
+      assert.ok(output[0]?.type === "message" && output[0].status === "incomplete");
+    });
 
   it("carry a refusal as a refusal", async () => {
-    const sent = translate([chunk({ refusal: "No." }), chunk({}, "stop"), done].join(""));
-    const [item] = (await read(sent).finalResponse()).output;
+    const [item] = (await read(translate(chunk({ refusal: "No." }), chunk({}, "stop"), done))).output;
     assert.ok(item?.type === "message");
     assert.deepEqual(item.content, [{ type: "refusal", refusal: "No.", parsed: null }]);
   });
@@ -145,59 +125,49 @@ describe("a chat stream as Responses events", () => {
 
   it("end as failed, with the received items and the next numbers, where the engine fails", async () => {
     const { stream } = open();
-    const before = stream.push(Buffer.from(text))?.toString() ?? "";
+    const before = stream.push(Buffer.from(words))?.toString() ?? "";
     const sent = before + stream.fail(new ApiError("dispatch.upstream_failed", { message: "the engine died" }));
     const [error, failed] = eventsOf(sent).slice(-2);
     assert.deepEqual([error?.["type"], error?.["code"]], ["error", "dispatch.upstream_failed"]);
-    assert.ok(failed?.["type"] === "response.failed" && isRecord(failed["response"]));
-    const { status, error: why, output } = failed["response"];
+    assert.equal(failed?.["type"], "response.failed");
+    const { status, error: why, output } = record(failed["response"]);
     assert.deepEqual([status, why], ["failed", { code: "dispatch.upstream_failed", message: "the engine died" }]);
     assert.match(JSON.stringify(output), /"status":"incomplete".*"Hello\."/);
-    await assert.rejects(read(sent).finalResponse(), { message: /the engine died/ });
+    await assert.rejects(read(sent), { message: /the engine died/ });
   });
 
-  it("fail where the engine's stream ends early, says an error, or never ends", () => {
-    assert.equal(failureOf(() => translate(text)).code, "dispatch.upstream_failed");
-    assert.equal(
-      failureOf(() => translate('data: {"error":{"code":400,"message":"no"}}\n\n')).code,
-      "dispatch.rejected",
-    );
-    const endless = chunk({ content: "x".repeat(1024 * 1024) });
-    const { stream } = open();
-    const failure = failureOf(() => {
-      for (let at = 0; at < 20; at++) stream.push(Buffer.from(endless));
-    });
-    assert.match(failure.message, /longer than 4 MiB/);
-    const names = open();
-    const longNames = failureOf(() => {
-      for (let at = 0; at < 20; at++) names.stream.push(Buffer.from(named(0, "a", "x".repeat(1024 * 1024), "")));
-    });
-    assert.match(longNames.message, /longer than 4 MiB/);
-    const calls = open();
-    const manyCalls = failureOf(() => {
-      for (let at = 0; at < 40_000; at++) calls.stream.push(Buffer.from(named(at, "a", "b", "")));
-    });
-    assert.match(manyCalls.message, /longer than 4 MiB/);
+  it("fail where the engine's stream ends early, or says an error", () => {
+    assert.equal(failureOf(() => translate(words)).code, "dispatch.upstream_failed");
+    const said = 'data: {"error":{"code":400,"message":"no"}}\n\n';
+    assert.equal(failureOf(() => translate(said)).code, "dispatch.rejected");
   });
+
+  const million = "x".repeat(1024 * 1024);
+  const endless: readonly (readonly [what: string, event: (at: number) => string])[] = [
+    ["text", () => chunk({ content: million })],
+    ["name of a tool", () => callChunk(0, "", { id: "a", name: million })],
+    ["list of calls", (at) => callChunk(at, "", { id: "a", name: "b" })],
+  ];
+  for (const [what, event] of endless)
+    it(`fail where the engine's ${what} never ends`, () => {
+      const { stream } = open();
+      const failure = failureOf(() => {
+        for (let at = 0; at < 40_000; at++) stream.push(Buffer.from(event(at)));
+      });
+      assert.match(failure.message, /longer than 4 MiB/);
+    });
 
   it("are the same however the engine's bytes are split", () => {
-    const sent = [text, named(0, "a", "read", "{}"), chunk({}, "stop"), usageChunk, done].join("");
-    const ids = /(resp|msg|fc)_[0-9a-f]{32}/g;
-    const times = /"(created|completed)_at":\d+/g;
-    const plain = (events: string): string => events.replaceAll(ids, "$1").replaceAll(times, "$1");
-    const whole = plain(translate(sent));
+    const sent = Buffer.from(
+      [words, callChunk(0, "{}", { id: "a", name: "read" }), chunk({}, "stop"), usageChunk, done].join(""),
+    );
+    const plain = (events: string): string =>
+      events.replaceAll(/(resp|msg|fc)_[0-9a-f]{32}/g, "$1").replaceAll(/"(created|completed)_at":\d+/g, "$1");
+    const whole = plain(through(open(), [sent]));
     fc.assert(
-      fc.property(fc.array(fc.nat(sent.length), { maxLength: 8 }), (cuts) => {
-        const { stream } = open();
-        const parts: Buffer[] = [];
-        let from = 0;
-        for (const to of [...cuts.toSorted((a, b) => a - b), sent.length]) {
-          parts.push(stream.push(Buffer.from(sent.slice(from, to))) ?? Buffer.alloc(0));
-          from = to;
-        }
-        parts.push(stream.end() ?? Buffer.alloc(0));
-        assert.equal(plain(Buffer.concat(parts).toString()), whole);
-      }),
+      fc.property(fc.array(fc.nat(sent.length), { maxLength: 8 }), (cuts) =>
+        assert.equal(plain(through(open(), cutAt(sent, cuts))), whole),
+      ),
     );
   });
 });
@@ -205,66 +175,52 @@ describe("a chat stream as Responses events", () => {
 describe("an engine's own Responses stream", () => {
   const event = (type: string, fields: object): string =>
     `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
-  const message = { id: "msg_1", type: "message", role: "assistant", status: "in_progress", content: [] };
-  const spoken = { ...message, status: "completed", content: [{ type: "output_text", text: "hi", annotations: [] }] };
-  const called = {
-    id: "fc_1",
-    type: "function_call",
-    call_id: "a",
-    name: "read",
-    arguments: "",
-    status: "in_progress",
-  };
-  const over = { ...called, arguments: "{}", status: "completed" };
-  const shell = { id: "resp_1", object: "response", status: "in_progress" };
-  const unnumbered = [
-    event("response.created", { response: shell }),
+  const begun = { status: "in_progress" };
+  const completed = { status: "completed" };
+  const message = { id: "msg_1", type: "message", role: "assistant", ...begun, content: [] };
+  const part = { ...text("hi", "output_text"), annotations: [] };
+  const spoken = { ...message, ...completed, content: [part] };
+  const called = { id: "fc_1", type: "function_call", call_id: "a", name: "read", arguments: "", ...begun };
+  const over = { ...called, arguments: "{}", ...completed };
+  const shell = { id: "resp_1", object: "response", ...begun };
+  const rest = [
     event("response.output_item.added", { item: message }),
     event("response.content_part.added", { item_id: "msg_1", part: { type: "output_text", text: "" } }),
     event("response.output_text.delta", { item_id: "msg_1", delta: "hi" }),
     event("response.output_text.done", { item_id: "msg_1", text: "hi" }),
-    event("response.content_part.done", { item_id: "msg_1", part: spoken.content[0] }),
+    event("response.content_part.done", { item_id: "msg_1", part }),
     event("response.output_item.added", { item: called }),
     event("response.function_call_arguments.delta", { item_id: "fc_1", delta: "{}" }),
     event("response.output_item.done", { item: spoken }),
     event("response.output_item.done", { item: over }),
-    event("response.completed", { response: { ...shell, status: "completed", output: [spoken, over] } }),
-  ];
-  const through = (parts: readonly string[]): string => {
-    const { stream } = new NumberedResponses();
-    return parts.map((part) => stream.push(Buffer.from(part))?.toString() ?? "").join("");
-  };
+    event("response.completed", { response: { ...shell, ...completed, output: [spoken, over] } }),
+  ].join("");
+  const unnumbered = event("response.created", { response: shell }) + rest;
+  const linesOf = (sent: string): string[] => sent.split(/(?<=\n)/);
+  const numbered = (pieces: readonly string[], { stream } = new NumberedResponses()): string =>
+    pieces.map((piece) => stream.push(Buffer.from(piece))?.toString() ?? "").join("");
 
   it("is numbered where it is not, so that the SDK puts it together", async () => {
-    const sent = through(unnumbered);
+    const sent = numbered([unnumbered]);
     assert.deepEqual(
-      eventsOf(sent).map(({ output_index: item, content_index: part }) => [item, part]),
-      [[], [0], [0, 0], [0, 0], [0, 0], [0, 0], [1], [1], [0], [1], []].map(([item, part]) => [item, part]),
+      eventsOf(sent).map(({ output_index: item, content_index: place }) => [item, place]),
+      [[], [0], [0, 0], [0, 0], [0, 0], [0, 0], [1], [1], [0], [1], []].map(([item, place]) => [item, place]),
     );
-    const { output_text: text, output } = await read(sent).finalResponse();
-    assert.deepEqual([text, output.length], ["hi", 2]);
-    await assert.rejects(read(unnumbered.join("")).finalResponse(), "the SDK needs the numbers");
+    const { output_text: heard, output } = await read(sent);
+    assert.deepEqual([heard, output.length], ["hi", 2]);
+    await assert.rejects(read(unnumbered), "the SDK needs the numbers");
   });
 
   it("is passed as it came where its first event has its number, however it is split", () => {
-    const numbered = event("response.created", { sequence_number: 0, response: shell }) + unnumbered.slice(1).join("");
-    const lines = numbered.split(/(?<=\n)/);
-    assert.equal(through([numbered]), numbered);
-    assert.equal(through(lines), numbered);
-    assert.equal(through([": x\n\n", ...lines]), `: x\n\n${numbered}`);
+    const sent = event("response.created", { sequence_number: 0, response: shell }) + rest;
+    for (const pieces of [[sent], linesOf(sent), [": x\n\n", ...linesOf(sent)]])
+      assert.equal(numbered(pieces), pieces.join(""));
   });
 
   it("is also numbered line by line, with comments between, and its failure has the next number", () => {
-    const { stream } = new NumberedResponses();
-    const lines = [
-      ...unnumbered
-        .join("")
-        .split(/(?<=\n)/)
-        .slice(0, 12),
-      ": x\n\n",
-    ];
-    const sent = lines.map((line) => stream.push(Buffer.from(line))?.toString() ?? "").join("");
-    const failed = stream.fail(new ApiError("dispatch.upstream_failed"));
+    const open = new NumberedResponses();
+    const sent = numbered([...linesOf(unnumbered).slice(0, 12), ": x\n\n"], open);
+    const failed = open.stream.fail(new ApiError("dispatch.upstream_failed"));
     assert.equal(eventsOf(sent + (failed ?? "")).at(-1)?.["type"], "error");
   });
 });
