@@ -32,4 +32,6 @@ export interface RelayOptions {
   readonly isStream: boolean;
   /** Buffered answers are counted here. */
   readonly budget: BufferBudget;
+  /** For tests. */
+  readonly errorTimeoutMs?: number;
 }

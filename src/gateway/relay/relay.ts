@@ -43,6 +43,7 @@ export class Relay implements ExchangeEvents {
   #status = 0;
   #type = "";
   readonly #budget: BufferBudget;
+  readonly #errorTimeoutMs: number;
   #error: GatheredBytes | undefined;
   #buffered: BufferedAnswer | undefined;
   #errorTimer: NodeJS.Timeout | undefined;
@@ -51,7 +52,7 @@ export class Relay implements ExchangeEvents {
   #isSettled = false;
   #isPaused = false;
 
-  constructor({ sender, sink, rename, format, body, isStream, budget }: RelayOptions) {
+  constructor({ sender, sink, rename, format, body, isStream, budget, ...rest }: RelayOptions) {
     this.#sender = sender;
     this.#sink = sink;
     this.#rename = rename;
@@ -59,6 +60,7 @@ export class Relay implements ExchangeEvents {
     this.#body = body;
     this.#isStream = isStream;
     this.#budget = budget;
+    this.#errorTimeoutMs = rest.errorTimeoutMs ?? errorTimeoutMs;
   }
 
   start(exchange: Exchange): void {
@@ -79,7 +81,7 @@ export class Relay implements ExchangeEvents {
     this.#status = answer.status;
     if (answer.status >= 300) {
       this.#mode = "error";
-      this.#errorTimer = setTimeout(() => this.#endError(), errorTimeoutMs).unref();
+      this.#errorTimer = setTimeout(() => this.#endError(), this.#errorTimeoutMs).unref();
       return;
     }
     this.#body = undefined;

@@ -220,7 +220,6 @@ describe("SharedAnswer", () => {
           assert.deepEqual([budget.usedBytes, answer.readers], [0, 0]);
         },
       ),
-      { numRuns: 1000 },
     );
   });
 });
