@@ -44,7 +44,7 @@ describe("ImageCache", () => {
     assert.equal(await read(cache, first), "first");
     const [fourth = ""] = await cache.put([Buffer.from("fourth")]);
     assert.equal(await read(cache, second), undefined);
-    assert.deepEqual((await readdir(dir.path)).toSorted(), [first, third, fourth].toSorted());
+    assert.deepEqual(new Set(await readdir(dir.path)), new Set([first, third, fourth]));
   });
 
   it("keeps to the bytes, too", async () => {
@@ -54,7 +54,7 @@ describe("ImageCache", () => {
     const newer = await aged(cache, dir.path, "n".repeat(400), 10);
     const [last = ""] = await cache.put([Buffer.from("l".repeat(500))]);
     assert.equal(await read(cache, old), undefined);
-    assert.deepEqual((await readdir(dir.path)).toSorted(), [newer, last].toSorted());
+    assert.deepEqual(new Set(await readdir(dir.path)), new Set([newer, last]));
   });
 
   it("keeps the latest answer whole, beyond its bounds too", async () => {
@@ -68,16 +68,11 @@ describe("ImageCache", () => {
     await using dir = await tempDir();
     await writeFile(join(dir.path, "notes.txt"), "mine");
     const before = new ImageCache(dir.path, limits);
-    const kept: string[] = [];
-    for (const [text, seconds] of [
-      ["a", 30],
-      ["b", 20],
-      ["c", 10],
-    ] as const)
-      kept.push(await aged(before, dir.path, text, seconds));
+    await aged(before, dir.path, "a", 30);
+    const kept = [await aged(before, dir.path, "b", 20), await aged(before, dir.path, "c", 10)];
     const after = new ImageCache(dir.path, limits);
     const [last = ""] = await after.put([Buffer.from("d")]);
-    assert.deepEqual((await readdir(dir.path)).toSorted(), [...kept.slice(1), last, "notes.txt"].toSorted());
+    assert.deepEqual(new Set(await readdir(dir.path)), new Set([...kept, last, "notes.txt"]));
   });
 
   it("removes the temporary files of a crashed writer", async () => {
@@ -107,19 +102,8 @@ describe("ImageCache", () => {
     const cache = new ImageCache(join(dir.path, "images"));
     await cache.put([Buffer.from("x")]);
     const uuid = "00000000-0000-4000-8000-000000000000";
-    for (const name of [
-      "../secret.png",
-      "..%2fsecret.png",
-      "/etc/passwd",
-      "",
-      ".",
-      "..",
-      `${uuid}.png/../../secret.png`,
-      `${uuid}.png\0`,
-      `${uuid}.jpg`,
-      uuid,
-      `${uuid}.png`,
-    ])
+    const outside = ["../secret.png", "..%2fsecret.png", "/etc/passwd", "", ".", "..", `${uuid}.png/../../secret.png`];
+    for (const name of [...outside, `${uuid}.png\0`, `${uuid}.jpg`, uuid, `${uuid}.png`])
       assert.equal(await cache.open(name), undefined, name);
   });
 
