@@ -6,10 +6,10 @@ import { checkRemoteMedia } from "../../../src/gateway/body-checks/remote-media.
 
 /** The place that a refusal names, "" where the body is let through. */
 function refusedAt(body: string): string {
+  const bytes = Buffer.from(body);
+  const scanned = scanBody(bytes);
+  assert.ok(scanned !== undefined);
   try {
-    const bytes = Buffer.from(body);
-    const scanned = scanBody(bytes);
-    assert.ok(scanned !== undefined);
     checkRemoteMedia(bytes, scanned);
     return "";
   } catch (error) {
@@ -18,27 +18,16 @@ function refusedAt(body: string): string {
   }
 }
 const chat = (part: unknown): string => JSON.stringify({ messages: [{ role: "user", content: [part] }] });
+const part = "messages.0.content.0";
 const inner = "http://169.254.169.254/latest/meta-data/";
 
 describe("addresses in messages", () => {
   for (const [what, body, place] of [
-    ["a picture", chat({ type: "image_url", image_url: { url: inner } }), "messages.0.content.0.image_url.url"],
-    [
-      "a picture, as older clients name it",
-      chat({ type: "image_url", image_url: inner }),
-      "messages.0.content.0.image_url",
-    ],
-    [
-      "a file",
-      chat({ type: "image_url", image_url: { url: "file:///etc/passwd" } }),
-      "messages.0.content.0.image_url.url",
-    ],
-    ["a video", chat({ type: "video_url", video_url: { url: inner } }), "messages.0.content.0.video_url.url"],
-    [
-      "a picture of Messages",
-      chat({ type: "image", source: { type: "url", url: inner } }),
-      "messages.0.content.0.source.url",
-    ],
+    ["a picture", chat({ type: "image_url", image_url: { url: inner } }), `${part}.image_url.url`],
+    ["a picture, as older clients name it", chat({ type: "image_url", image_url: inner }), `${part}.image_url`],
+    ["a file", chat({ type: "image_url", image_url: { url: "file:///etc/passwd" } }), `${part}.image_url.url`],
+    ["a video", chat({ type: "video_url", video_url: { url: inner } }), `${part}.video_url.url`],
+    ["a picture of Messages", chat({ type: "image", source: { type: "url", url: inner } }), `${part}.source.url`],
     [
       "a picture of Responses",
       JSON.stringify({ input: [{ role: "user", content: [{ type: "input_image", image_url: inner }] }] }),
@@ -47,12 +36,12 @@ describe("addresses in messages", () => {
     [
       "a picture within a tool's result",
       chat({ type: "tool_result", content: [{ type: "image", source: { type: "url", url: inner } }] }),
-      "messages.0.content.0.content.0.source.url",
+      `${part}.content.0.source.url`,
     ],
     [
       "a name and an address spelt with escapes",
       String.raw`{"messages":[{"content":[{"image\u005furl":{"ur\u006c":"\u0068ttp://127.0.0.1/"}}]}]}`,
-      "messages.0.content.0.image_url.url",
+      `${part}.image_url.url`,
     ],
   ] satisfies [string, string, string][]) {
     it(`are refused: ${what}`, () => assert.equal(refusedAt(body), place));
