@@ -24,7 +24,8 @@ export interface AudioSite extends AsyncDisposable {
 
 export interface AudioSiteOptions {
   readonly engine: { readonly host: string; readonly port: number };
-  readonly path?: string;
+  /** A directory of its own where absent. */
+  readonly spoolDir?: string;
   readonly bodyLimitBytes?: number;
   readonly timeouts?: { readonly firstByteMs: number; readonly idleMs: number };
   readonly idleTimeoutMs?: number;
@@ -36,13 +37,7 @@ const roomy = new BufferBudget(1e12);
 
 /** The least gateway around the two halves of a transcription: what the dispatcher does, without slots. */
 export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSite> {
-  const {
-    engine,
-    path = "/inference",
-    idleTimeoutMs,
-    bodyLimitBytes = 1e8,
-    timeouts = { firstByteMs: 60_000, idleMs: 60_000 },
-  } = options;
+  const { engine, idleTimeoutMs, bodyLimitBytes = 1e8, timeouts = { firstByteMs: 60_000, idleMs: 60_000 } } = options;
   const dir = await tempDir();
   const requests: IncomingMessage[] = [];
   const uploads: Transcription[] = [];
@@ -52,7 +47,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
     requests.push(request);
     const upload = await openTranscription(request, {
       bodyLimitBytes,
-      spoolDir: dir.path,
+      spoolDir: options.spoolDir ?? dir.path,
       charge: new Charge(roomy),
       spooled: roomy,
       ...(idleTimeoutMs !== undefined && { idleTimeoutMs }),
@@ -94,7 +89,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
         onError: (error) => reject(error instanceof ExchangeError ? exchangeFailure(error) : error),
       };
       const exchange = new EnginePool(engine).send(
-        { method: "POST", path, accept: "*/*", body: () => upload.forward("whisper-served") },
+        { method: "POST", path: "/inference", accept: "*/*", body: () => upload.forward("whisper-served") },
         { requestId: "test", timeouts },
         events,
       );

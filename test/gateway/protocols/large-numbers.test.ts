@@ -117,35 +117,21 @@ describe("a number that a double cannot hold in a field of the protocol", () => 
   const inMessages = (fields: string) => () => messages(`"messages":${hello},${fields}`);
   const inResponses = (fields: string) => () => responses(`"input":"hello",${fields}`);
   const refused: readonly (readonly [field: string, act: () => unknown])[] = [
-    ["max_tokens", inMessages(`"max_tokens":${many}`)],
     ["max_tokens", inMessages(`"max_tokens":1e400`)],
-    ["temperature", inMessages(`"temperature":${many}`)],
     ["temperature", inMessages(`"temperature":${huge}`)],
-    ["top_k", inMessages(`"top_k":${many}`)],
-    ["stop_sequences", inMessages(`"stop_sequences":${many}`)],
     ["stop_sequences.0", inMessages(`"stop_sequences":[${many}]`)],
-    ["stream", inMessages(`"stream":${many}`)],
     ["thinking", inMessages(`"thinking":${many}`)],
-    ["tool_choice", inMessages(`"tool_choice":${many}`)],
-    ["output_config", inMessages(`"output_config":${many}`)],
     ["tools.0.input_schema", inMessages(`"tools":[{"name":"f","input_schema":${many}}]`)],
     ["messages.0", () => messages(`"messages":[${many}]`)],
-    ["messages.0.content", () => messages(`"messages":[{"role":"user","content":${many}}]`)],
     ["max_output_tokens", inResponses(`"max_output_tokens":${many}`)],
-    ["top_p", inResponses(`"top_p":${many}`)],
-    ["text", inResponses(`"text":${many}`)],
-    ["reasoning", inResponses(`"reasoning":${many}`)],
-    ["metadata", inResponses(`"metadata":${many}`)],
     ["metadata.a", inResponses(`"metadata":{"a":${many}}`)],
     ["tool_choice", inResponses(`"tool_choice":${many}`)],
     ["tools.0.parameters", inResponses(`"tools":[{"type":"function","name":"f","parameters":${many}}]`)],
     ["input.0", () => responses(`"input":[${many}]`)],
-    ["input", () => responses(`"input":${many}`)],
     ["dimensions", () => new ShortVectors().request(encode(`{"input":"a","dimensions":${many}}`))],
     ["top_n", () => new RerankTranslation().request(encode(`{"query":"a","documents":["b"],"top_n":${many}}`))],
     ["documents.0", () => new RerankTranslation().request(encode(`{"query":"a","documents":[${many}]}`))],
     ["speed", () => speechRequest(encode(`{"input":"a","voice":"b","speed":${many}}`))],
-    ["voice", () => speechRequest(encode(`{"input":"a","voice":${many}}`))],
   ];
   for (const [field, act] of refused)
     it(`is refused: ${field}`, () => {
