@@ -32,7 +32,7 @@ export interface KokoroDouble extends Listening {
 }
 
 const models = ["tts-1", "tts-1-hd", "kokoro", "gpt-4o-mini-tts"];
-export const kokoroVoices = ["af_bella", "af_heart", "am_adam", "bf_emma", "ef_dora", "jf_alpha", "zm_yunxi"];
+const kokoroVoices = ["af_bella", "af_heart", "am_adam", "bf_emma", "ef_dora", "jf_alpha", "zm_yunxi"];
 const openAiVoices: Readonly<Record<string, string>> = { alloy: "am_adam", nova: "bf_emma", shimmer: "af_bella" };
 const formats: Readonly<Record<string, readonly [type: string, start: Buffer]>> = {
   mp3: ["audio/mpeg", Buffer.from("ID3\u0004\u0000\u0000", "latin1")],

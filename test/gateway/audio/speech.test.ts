@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { speechAnswers, speechRequest, voicesAnswers } from "../../../src/gateway/audio/speech.ts";
-import { engineRefusal } from "../../../src/gateway/relay/engine-failure.ts";
+import { record } from "../../support/openai.ts";
 import { thrownBy } from "../../support/rejection.ts";
-import { kokoroVoices, startKokoroDouble, type KokoroDoubleOptions } from "../../doubles/kokoro.ts";
 
 const least = { model: "tts", input: "hello", voice: "af_heart" };
 
@@ -54,82 +53,45 @@ describe("speechRequest", () => {
       assert.throws(() => speechRequest(Buffer.from(body)), { code: "dispatch.invalid_request" }));
 });
 
-/** What the double answers to a request as the gateway would send it. */
-async function ask(options: KokoroDoubleOptions, fields: object): Promise<{ status: number; body: Buffer }> {
-  await using double = await startKokoroDouble(options);
-  const response = await fetch(`http://127.0.0.1:${double.port}/v1/audio/speech`, {
-    method: "POST",
-    body: bytes(fields).toString(),
-  });
-  return { status: response.status, body: Buffer.from(await response.arrayBuffer()) };
-}
-
-describe("speechAnswers", () => {
-  it("reports a refusal of Kokoro with its message", async () => {
-    const { status, body } = await ask({}, { ...least, model: "kokoro", voice: "nobody" });
-    const failure = engineRefusal(status, body, undefined);
-    assert.equal(failure.code, "dispatch.rejected");
-    assert.equal(failure.status, 400);
-    assert.match(failure.message, /^Voice 'nobody' not found/);
-  });
-
-  it("reports the findings of its validation, by field", async () => {
-    const { status, body } = await ask({}, { ...least, model: "kokoro", speed: 9 });
-    const failure = engineRefusal(status, body, undefined);
-    assert.equal(failure.status, 422);
-    assert.equal(failure.message, "speed: Input should be less than or equal to 4");
-  });
-
-  it("is not quoted where it failed, or says nothing", async () => {
-    const failed = await ask({ fault: "fail" }, { ...least, model: "kokoro" });
-    assert.equal(failed.status, 500);
-    assert.equal(engineRefusal(failed.status, failed.body, undefined).code, "dispatch.upstream_failed");
-    for (const body of ["<html>", "{}", '{"detail":[]}', '{"detail":{}}', "[]"])
-      assert.equal(engineRefusal(400, Buffer.from(body), undefined).message, "the engine answered 400", body);
-  });
-
-  it("reports JSON in place of audio as a failure of the engine", async () => {
-    const { status, body } = await ask({ fault: "garbage" }, { ...least, model: "kokoro" });
-    assert.equal(status, 200);
-    assert.throws(() => speechAnswers.answer(body), {
-      code: "dispatch.upstream_failed",
-      message: /without audio|no audio/,
-    });
-    assert.throws(() => speechAnswers.answer(Buffer.from("no json")), { code: "dispatch.upstream_failed" });
-  });
+it("JSON in place of audio is a failure of the engine", () => {
+  for (const [body, message] of [
+    ['{"status":"ok"}', /without audio|no audio/],
+    ['{"detail":"oops"}', /the engine failed: oops/],
+    ["no json", /not JSON/],
+  ] as const)
+    assert.throws(() => speechAnswers.answer(Buffer.from(body)), { code: "dispatch.upstream_failed", message });
 });
 
 describe("voicesAnswers", () => {
-  for (const query of ["", "?legacy=true"]) {
-    it(`lists Kokoro's voices${query === "" ? "" : ", also as older versions name them"}`, async () => {
-      await using double = await startKokoroDouble();
-      const response = await fetch(`http://127.0.0.1:${double.port}/v1/audio/voices${query}`);
-      const answer = read(voicesAnswers.answer(Buffer.from(await response.arrayBuffer())));
-      const languages = ["en-US", "en-US", "en-US", "en-GB", "es", "ja", "zh"];
-      assert.deepEqual(answer, {
+  const voices = [
+    ["af_heart", "en-US"],
+    ["am_adam", "en-US"],
+    ["bf_emma", "en-GB"],
+    ["ef_dora", "es"],
+    ["jf_alpha", "ja"],
+    ["zf_xiaobei", "zh"],
+    // It follows another rule.
+    ["alloy", undefined],
+    ["x_y", undefined],
+  ] as const;
+  for (const [what, listed] of [
+    ["with names", voices.map(([id]) => ({ id, name: id }))],
+    ["as older versions name them", voices.map(([id]) => id)],
+  ] as const)
+    it(`lists Kokoro's voices ${what}, with the languages of their ids`, () => {
+      assert.deepEqual(read(voicesAnswers.answer(bytes({ voices: [...listed, 5] }))), {
         object: "list",
-        data: kokoroVoices.map((id, index) => ({ id, object: "voice", name: id, language: languages[index] })),
-        voices: kokoroVoices.map((id) => ({ id, name: id })),
+        data: voices.map(([id, language]) => ({
+          ...{ id, object: "voice", name: id },
+          ...(language === undefined ? {} : { language }),
+        })),
+        voices: voices.map(([id]) => ({ id, name: id })),
       });
     });
-  }
 
-  it("knows no language of a name that follows another rule", () => {
-    const answer = voicesAnswers.answer(bytes({ voices: ["alloy", { id: "x_y", name: "Ix" }, 5] }));
-    assert.deepEqual(read(answer), {
-      object: "list",
-      data: [
-        { id: "alloy", object: "voice", name: "alloy" },
-        { id: "x_y", object: "voice", name: "Ix" },
-      ],
-      voices: [
-        { id: "alloy", name: "alloy" },
-        { id: "x_y", name: "Ix" },
-      ],
-    });
-  });
-
-  it("reports an answer without voices as a failure of the engine", () => {
+  it("keeps a voice's own name, and takes an answer without voices for a failure of the engine", () => {
+    const answer = voicesAnswers.answer(bytes({ voices: [{ id: "x_y", name: "Ix" }] }));
+    assert.deepEqual(record(read(answer))["data"], [{ id: "x_y", object: "voice", name: "Ix" }]);
     for (const body of ["{}", "5", "nonsense"])
       assert.throws(() => voicesAnswers.answer(Buffer.from(body)), { code: "dispatch.upstream_failed" });
   });

@@ -15,7 +15,10 @@ describe("a prompt beyond the context", () => {
   const limit = "This model's maximum context length is 512 tokens.";
   const tooLong = "prompt is too long: 900 tokens > 512 maximum";
   const said: readonly (readonly [engine: string, body: object, status?: number])[] = [
-    ["llama-server", { error: { type: "exceed_context_size_error", message: overflow, n_prompt_tokens: 900, n_ctx: 512 } }],
+    [
+      "llama-server",
+      { error: { type: "exceed_context_size_error", message: overflow, n_prompt_tokens: 900, n_ctx: 512 } },
+    ],
     ["llama-server that embeds", { error: { code: 500, message: inputTooLarge, type: "server_error" } }, 500],
     ["an embedded engine of before", { error: { message: "the prompt has 900 tokens, the context 512", code: 400 } }],
     [
@@ -129,6 +132,12 @@ describe("a client's mistake that an engine reports as its own failure", () => {
       const failure = engineRefusal(422, Buffer.from(JSON.stringify(body)), undefined);
       assert.deepEqual([failure.code, failure.status, failure.message], ["dispatch.rejected", 422, told]);
     });
+
+  it("is not quoted where the engine failed, or says nothing", () => {
+    for (const body of ["<html>", "{}", '{"detail":[]}', '{"detail":{}}', "[]"])
+      assert.equal(engineRefusal(400, Buffer.from(body), undefined).message, "the engine answered 400", body);
+    assert.equal(engineRefusal(500, Buffer.from("{}"), undefined).code, "dispatch.upstream_failed");
+  });
 
   it("is not tried again by an SDK", async () => {
     const error = { code: 500, message: noProjector, type: "server_error" };
