@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { startGateway, type SlotSketch } from "../../support/gateway.ts";
+import { startGateway } from "../../support/gateway.ts";
 import { list, record } from "../../support/openai.ts";
 import { scriptedEngine } from "../../support/scripted-engine.ts";
 import { specOf } from "../upstreams/fixture.ts";
 import { until } from "../../support/until.ts";
 import { text, tool, user } from "./bodies.ts";
+import { openSite } from "./site.ts";
 
 const schema = {
   type: "object",
@@ -101,21 +102,12 @@ const qwenCode = {
 };
 
 describe("the first request of a coding client", () => {
-  const open = async (sketch: SlotSketch = {}) => {
-    await using stack = new AsyncDisposableStack();
-    const engine = stack.use(await scriptedEngine());
-    const gateway = stack.use(await startGateway({ slots: { primary: { port: engine.port, ...sketch } } }));
-    const owned = stack.move();
-    /** The body that the engine got. */
-    const sent = (): Record<string, unknown> => record(JSON.parse(engine.seen[0]?.body ?? ""));
-    return { engine, gateway, sent, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-  };
   const functionsOf = (tools: unknown): Record<string, unknown>[] =>
     list(tools).map((each) => record(each["function"]));
   const leftOut = ({ status, headers }: Response): unknown[] => [status, headers.get("x-berth-left-out")];
 
   it("of Codex gets an answer, and learns which tools are left out", async () => {
-    await using site = await open();
+    await using site = await openSite();
     const response = await site.gateway.post("/v1/responses", codex);
     assert.match(await response.text(), /event: response\.completed\n/);
     assert.deepEqual(leftOut(response), [200, "web_search"]);
@@ -125,7 +117,7 @@ describe("the first request of a coding client", () => {
       required: ["input"],
       additionalProperties: false,
     };
-    assert.deepEqual(site.sent(), {
+    assert.deepEqual(site.asked()[1], {
       model: "engine-model",
       messages: [
         { role: "system", content: "You are a coding agent\n\n## Skills\n\n<permissions>" },
@@ -147,14 +139,14 @@ describe("the first request of a coding client", () => {
   });
 
   it("of Claude Code gets an answer, from llama.cpp without what its grammars cannot hold", async () => {
-    await using site = await open({ spec: { engine: "llama" } });
+    await using site = await openSite(undefined, { spec: { engine: "llama" } });
     const script = { type: "string", maxLength: 524_288 };
     const workflow = { name: "Workflow", input_schema: { ...schema, properties: { script } } };
     const asked = { ...claudeCode, tools: [...claudeCode.tools, workflow] };
     const response = await site.gateway.post("/v1/messages?beta=true", asked);
     assert.match(await response.text(), /event: message_stop\n/);
     assert.deepEqual(leftOut(response), [200, "tools.maxLength"]);
-    const { messages, tools } = site.sent();
+    const { messages, tools } = site.asked()[1];
     assert.deepEqual(messages, [
       { role: "system", content: "x-anthropic-billing-header: cc_entrypoint=sdk-cli;\n\nYou are a Claude agent" },
       user("<system-reminder>\n\nsay hi\n\n<system-reminder>\nAvailable agent types\n</system-reminder>"),
@@ -168,7 +160,7 @@ describe("the first request of a coding client", () => {
   });
 
   it("of Cursor's agent, a Responses request for a chat, gets the chunks of a chat", async () => {
-    await using site = await open();
+    await using site = await openSite();
     const tools = [{ type: "function", name: "read", parameters: schema }, { type: "web_search" }];
     const system = { role: "system", content: "You are Cursor" };
     const input = [system, user(texts("input_text", "say hi"))];
@@ -176,7 +168,7 @@ describe("the first request of a coding client", () => {
     const response = await site.gateway.post("/v1/chat/completions", asked);
     assert.match(await response.text(), /"object":"chat\.completion\.chunk".*data: \[DONE\]\n/s);
     assert.deepEqual(leftOut(response), [200, "web_search"]);
-    assert.deepEqual(site.sent(), {
+    assert.deepEqual(site.asked()[1], {
       model: "engine-model",
       stream: true,
       max_tokens: 9,
@@ -217,7 +209,7 @@ describe("the first request of a coding client", () => {
   });
 
   it("of Qwen Code reaches the engine unchanged", async () => {
-    await using site = await open({ status: { aliases: ["engine-model"] } });
+    await using site = await openSite(undefined, { status: { aliases: ["engine-model"] } });
     const response = await site.gateway.post("/v1/chat/completions", qwenCode);
     assert.match(await response.text(), /data: \[DONE\]\n/);
     assert.equal(site.engine.seen[0]?.body, JSON.stringify(qwenCode));

@@ -12,6 +12,7 @@ import { rejectionOf } from "../../support/rejection.ts";
 import { startGateway as startProtected } from "../auth/gateway.ts";
 import { later } from "../../support/later.ts";
 import { assistant, text, toolCall, toolResult } from "./bodies.ts";
+import { openSite } from "./site.ts";
 
 const hello = { role: "user" as const, content: "hello" };
 const ask = { model: "primary", max_tokens: 9, messages: [hello] };
@@ -19,20 +20,6 @@ const anthropic = ({ url }: { url: string }, token = "none"): Anthropic["message
   new Anthropic({ apiKey: token, baseURL: url, maxRetries: 0 }).messages;
 const openai = ({ url }: { url: string }, token = "none"): OpenAI =>
   new OpenAI({ apiKey: token, baseURL: `${url}/v1`, maxRetries: 0 });
-
-/** An engine behind a gateway: it speaks chat, or what `status` says. */
-async function open(script?: Script, sketch: SlotSketch = {}) {
-  await using stack = new AsyncDisposableStack();
-  const engine = stack.use(await scriptedEngine(script));
-  const gateway = stack.use(await startGateway({ slots: { primary: { port: engine.port, ...sketch } } }));
-  const owned = stack.move();
-  /** The path and the body of the last request that the engine got. */
-  const asked = (): [path: string, body: Record<string, unknown>] => {
-    const { path, body } = engine.seen.at(-1) ?? assert.fail("nothing was asked");
-    return [path, JSON.parse(body)];
-  };
-  return { engine, gateway, asked, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
 
 /** Streams these pieces, then cuts the connection, or ends it with `rest`. */
 const streams =
@@ -46,7 +33,7 @@ const streams =
 describe("Messages over an engine that speaks chat", () => {
   it("are answered, whole and as a stream, under the client's name for the model", async () => {
     const rules = { request: { set: { "temperature!": 0, seed: 7 }, strip: ["top_k"] } };
-    await using site = await open(undefined, { spec: rules });
+    await using site = await openSite(undefined, { spec: rules });
     const messages = anthropic(site.gateway);
     const sampling: object = { temperature: 1, top_k: 5 };
     const whole = await messages.create({ ...ask, system: "be brief", ...sampling });
@@ -84,7 +71,7 @@ describe("Messages over an engine that speaks chat", () => {
   });
 
   it("get an error of their own kind, whoever refuses them", async () => {
-    await using site = await open();
+    await using site = await openSite();
     const messages = anthropic(site.gateway);
     const refusals: readonly (readonly [script: Script, more: object, status: number, type: string, told: RegExp])[] = [
       [
@@ -125,7 +112,7 @@ describe("Messages over an engine that speaks chat", () => {
     ["ends early", "", /ended the stream early/],
   ] as const)
     it(`get an error event when the engine ${what} within its stream`, async () => {
-      await using site = await open(streams(helloChunks.slice(0, 2), rest));
+      await using site = await openSite(streams(helloChunks.slice(0, 2), rest));
       const raw = await (await site.gateway.post("/v1/messages", { ...ask, stream: true })).text();
       assert.match(raw, /\n\nevent: error\ndata: \{"type":"error","error":\{[^\n]*\n\n$/);
       assert.ok(!raw.includes("message_stop"));
@@ -135,7 +122,7 @@ describe("Messages over an engine that speaks chat", () => {
     });
 
   it("stop the engine when the client leaves", async () => {
-    await using site = await open((response) => {
+    await using site = await openSite((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(helloChunks[1]);
     });
@@ -176,7 +163,7 @@ describe("Messages over an engine that speaks them", () => {
   const sketch: SlotSketch = { status: { protocols: ["messages", "count_tokens"] } };
 
   it("are relayed as they come, apart from the model's name", async () => {
-    await using site = await open((response, seen) => {
+    await using site = await openSite((response, seen) => {
       if (seen.path.endsWith("count_tokens")) return json(response, { input_tokens: 3 });
       return streams(whole, "")(response, seen);
     }, sketch);
@@ -188,7 +175,7 @@ describe("Messages over an engine that speaks them", () => {
   });
 
   it("end with an error event when the engine ends", async () => {
-    await using site = await open(streams(whole.slice(0, 1)), sketch);
+    await using site = await openSite(streams(whole.slice(0, 1)), sketch);
     const refusal = await rejectionOf(anthropic(site.gateway).stream(ask).finalMessage(), Anthropic.APIError);
     assert.equal(refusal.type, "api_error");
   });
@@ -196,7 +183,7 @@ describe("Messages over an engine that speaks them", () => {
 
 describe("Responses", () => {
   it("are a chat where the engine does not speak them, whole and as a stream", async () => {
-    await using site = await open();
+    await using site = await openSite();
     const { responses } = openai(site.gateway);
     const asked = { model: "primary", input: "hello", instructions: "be brief" };
     for (const answer of [await responses.create(asked), await responses.stream(asked).finalResponse()])
@@ -207,7 +194,7 @@ describe("Responses", () => {
   });
 
   it("end with numbered events when a chat engine ends, and name the unsupported field", async () => {
-    await using site = await open(streams(helloChunks.slice(0, 1)));
+    await using site = await openSite(streams(helloChunks.slice(0, 1)));
     const asked = { model: "primary", input: "x", stream: true };
     const sent = await (await site.gateway.post("/v1/responses", asked)).text();
     assert.deepEqual(
@@ -226,7 +213,7 @@ describe("Responses", () => {
   });
 
   it("resolve items of earlier answers by their ids, as OpenAI's clients send them", async () => {
-    await using site = await open();
+    await using site = await openSite();
     const { responses } = openai(site.gateway);
     const asked = { model: "primary", input: [hello] };
     const first = await responses.create(asked);
@@ -242,7 +229,7 @@ describe("Responses", () => {
   it("resolve calls of functions and thoughts by their ids, and stopped answers", async () => {
     const city = toolCall("call_1", "city");
     const message = { role: "assistant", reasoning_content: "hm", content: null, tool_calls: [city] };
-    await using site = await open((response) =>
+    await using site = await openSite((response) =>
       json(response, { choices: [{ index: 0, message, finish_reason: "tool_calls" }] }),
     );
     const { responses } = openai(site.gateway);
@@ -270,7 +257,7 @@ describe("Responses", () => {
   it("are relayed where the engine supports them, and end with their own error event when the engine ends", async () => {
     const created = { type: "response.created", sequence_number: 0, response: { id: "r", model: "engine-model" } };
     const script = streams([`event: response.created\ndata: ${JSON.stringify(created)}\n\n`]);
-    await using site = await open(script, { status: { protocols: ["responses"] } });
+    await using site = await openSite(script, { status: { protocols: ["responses"] } });
     const stream = await openai(site.gateway).responses.create({ model: "primary", input: "x", stream: true });
     const seen: string[] = [];
     const reading = async (): Promise<void> => {
@@ -335,7 +322,9 @@ describe("counts of tokens", () => {
 
   it("are those of the engine, for chats and for the chats that are made of Responses and Messages", async () => {
     const counted = { object: "response.input_tokens", input_tokens: 3 };
-    await using site = await open((response) => json(response, counted), { status: { protocols: ["input_tokens"] } });
+    await using site = await openSite((response) => json(response, counted), {
+      status: { protocols: ["input_tokens"] },
+    });
     for (const [path, body, answer] of [
       ["/v1/chat/completions/input_tokens", chat, counted],
       ["/v1/responses/input_tokens", asked, counted],
@@ -363,7 +352,7 @@ describe("counts of tokens", () => {
 });
 
 it("embeddings of a certain length are cut here, and too long ones are refused", async () => {
-  await using site = await open((response) =>
+  await using site = await openSite((response) =>
     json(response, { object: "list", model: "engine-model", data: [{ index: 0, embedding: [3, 4, 12, 84] }] }),
   );
   const { embeddings } = openai(site.gateway);
@@ -381,7 +370,7 @@ describe("rerank", () => {
   const usage = { prompt_tokens: 2, total_tokens: 2 };
 
   it("is answered at each of its paths, in one form", async () => {
-    await using site = await open((response) => json(response, { model: "engine-model", results, usage }));
+    await using site = await openSite((response) => json(response, { model: "engine-model", results, usage }));
     const asked = {
       model: "primary",
       query: "q",
