@@ -77,13 +77,4 @@ describe("drawImages", () => {
     await until("it fails", () => heard.length > 0);
     assert.ok(heard[0] instanceof ApiError && heard[0].code === "dispatch.upstream_failed");
   });
-
-  it("interrupts the engine when aborted, and sends no more events", async () => {
-    await using double = await startComfyDouble({ fault: "never" });
-    const { exchange, heard } = draw(double.port);
-    await until("the engine works", () => double.calls.some(({ path }) => path.startsWith("/history/")));
-    exchange.abort();
-    await until("it is interrupted", () => double.calls.some(({ path }) => path === "/interrupt"));
-    assert.deepEqual(heard, []);
-  });
 });

@@ -81,26 +81,6 @@ const claudeCode = {
   stream: true,
 };
 
-/** The form of the first request of Qwen Code 0.15.10. */
-const qwenCode = {
-  model: "engine-model",
-  messages: [
-    { role: "system", content: "You are Qwen Code" },
-    user([text("This is the Qwen Code.")]),
-    { role: "assistant", content: "Got it. Thanks for the context!" },
-    user([text("say hi")]),
-  ],
-  stream: true,
-  stream_options: { include_usage: true },
-  tools: [
-    tool("agent", {
-      description: "Launch",
-      parameters: { ...schema, $schema: "http://json-schema.org/draft-07/schema#" },
-    }),
-  ],
-  max_tokens: 8000,
-};
-
 describe("the first request of a coding client", () => {
   const functionsOf = (tools: unknown): Record<string, unknown>[] =>
     list(tools).map((each) => record(each["function"]));
@@ -206,12 +186,5 @@ describe("the first request of a coding client", () => {
       assert.deepEqual(first?.["tool_choice"], tool("list", {}));
       assert.deepEqual([without?.["tools"], without?.["tool_choice"]], [first["tools"], undefined]);
     }
-  });
-
-  it("of Qwen Code reaches the engine unchanged", async () => {
-    await using site = await openSite(undefined, { status: { aliases: ["engine-model"] } });
-    const response = await site.gateway.post("/v1/chat/completions", qwenCode);
-    assert.match(await response.text(), /data: \[DONE\]\n/);
-    assert.equal(site.engine.seen[0]?.body, JSON.stringify(qwenCode));
   });
 });
