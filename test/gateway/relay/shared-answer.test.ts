@@ -56,8 +56,9 @@ describe("SharedAnswer", () => {
     assert.deepEqual([at(sinks, 0).calls, answer.readers], [["begin", "refuse system.overloaded"], 1]);
     assert.equal(budget.usedBytes, 0);
     at(sinks, 0).drain();
-    answer.end();
+    answer.end(Buffer.from("rest"));
     assert.equal(at(sinks, 1).calls.at(-1), "end");
+    assert.match(at(sinks, 1).text, /rest$/);
   });
 
   it("cuts every reader that is behind when the budget is used up", () => {
