@@ -82,7 +82,9 @@ describe("voicesAnswers", () => {
       assert.deepEqual(read(voicesAnswers.answer(bytes({ voices: [...listed, 5] }))), {
         object: "list",
         data: voices.map(([id, language]) => ({
-          ...{ id, object: "voice", name: id },
+          id,
+          object: "voice",
+          name: id,
           ...(language === undefined ? {} : { language }),
         })),
         voices: voices.map(([id]) => ({ id, name: id })),

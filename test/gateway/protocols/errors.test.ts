@@ -28,10 +28,13 @@ describe("errors by protocol", () => {
     const event = responsesErrors.event(failure, 0);
     const [, data] = /^event: error\ndata: ([^\n]*)\n\n$/.exec(event) ?? [];
     const { code, message } = envelope;
-    const nested = { ...envelope, param: null };
     assert.deepEqual(JSON.parse(data ?? ""), {
-      ...{ type: "error", code, message, param: null, sequence_number: 0 },
-      error: nested,
+      type: "error",
+      code,
+      message,
+      param: null,
+      sequence_number: 0,
+      error: { ...envelope, param: null },
     });
     const stream = await openaiReading(event).responses.create({ model: "m", input: "x", stream: true });
     await assert.rejects(Array.fromAsync(stream), { code, message: /the engine died/ });

@@ -97,10 +97,10 @@ describe("a chat stream as Messages events", () => {
         chunk({}, "tool_calls"),
       ],
       [
-        ...[text(""), words("wait"), undefined],
-        ...[use("c0", "read"), input('{"a"'), input(":1}"), undefined],
-        ...[use("c1", "list"), input("{}"), undefined],
-      ],
+        [text(""), words("wait"), undefined],
+        [use("c0", "read"), input('{"a"'), input(":1}"), undefined],
+        [use("c1", "list"), input("{}"), undefined],
+      ].flat(),
     ],
     [
       "calls with an id of their own to which the engine gave an empty one",
