@@ -134,6 +134,7 @@ describe("SharedAnswer", () => {
               if (!hasRoom && !isPaused) {
                 isPaused = true;
                 answer.onDrain(() => (isPaused = false));
+                assert.equal(isPaused, true);
               }
               if (answer.readers === 0) isDeserted = true;
             } else {
