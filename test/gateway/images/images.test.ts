@@ -18,6 +18,7 @@ import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { pngSize } from "../../support/png.ts";
 import { rejectionOf } from "../../support/rejection.ts";
+import { json, scriptedEngine } from "../../support/scripted-engine.ts";
 import { listen } from "../../support/listen.ts";
 import { later } from "../../support/later.ts";
 
@@ -41,6 +42,8 @@ async function draw(
     ...options,
   });
 }
+
+const pngStart = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 
 function pngsOf({ data }: Drawn): Buffer[] {
   return data.map((item) => ("png" in item ? item.png : Buffer.alloc(0)));
@@ -99,6 +102,24 @@ describe("generate", () => {
     await using double = await startComfyDouble({ workMs: 30 });
     const answers = await Promise.all([draw(double), draw(double), draw(double)]);
     assert.equal(answers.flatMap(({ data }) => data).length, 3);
+  });
+
+  it("gets its image also where the engine ends between the questions for its history and for its queue", async () => {
+    let id = "";
+    let isOver = false;
+    await using engine = await scriptedEngine((response, { method, path, body }) => {
+      if (path === "/prompt") ({ prompt_id: id } = JSON.parse(body));
+      if (path === "/queue") isOver = true;
+      if (path.startsWith("/view"))
+        return void response.end(Buffer.concat([pngStart, Buffer.from("\0\0\0\0IENDcrc.")]));
+      const images = [{ filename: "a.png" }];
+      const isAsked = method === "GET" && path.startsWith("/history/") && isOver;
+      json(response, isAsked ? { [id]: { outputs: { "9": { images } } } } : { prompt_id: id });
+    });
+    assert.equal(
+      pngsOf(await draw({ host: "127.0.0.1", port: engine.port }, { response_format: "b64_json" })).length,
+      1,
+    );
   });
 
   const faults: readonly (readonly [fault: ComfyFault, code: string, status: number, message: RegExp])[] = [
