@@ -200,7 +200,7 @@ describe("Answer", () => {
 });
 
 /** The kernel takes up to 10 MB for a client on this machine that does not read. */
-const manyBytes = Buffer.alloc(20 * 1024 * 1024, "x");
+const manyBytes = Buffer.alloc(16 * 1024 * 1024, "x");
 
 describe("an Answer whose client does not read", { concurrency: true }, () => {
   /** A server with this listener, and a client that is paused and has sent these requests. */
