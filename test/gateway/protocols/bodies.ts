@@ -48,6 +48,9 @@ export const callChunk = (index: number, args: string, more: { id?: string; name
   const { id, name } = more;
   return chunk({ tool_calls: [{ index, id, type: "function", function: { name, arguments: args } }] });
 };
+/** The next 500 calls, each empty. */
+export const manyCalls = (at: number): string =>
+  chunk({ tool_calls: Array.from({ length: 500 }, (_, n) => ({ index: at * 500 + n, ...toolCall("a", "b", "") })) });
 export const usageChunk = data({ ...head, choices: [], usage });
 export const done = "data: [DONE]\n\n";
 
