@@ -166,7 +166,8 @@ describe("a transcription", () => {
     });
 
   const whole = form(model, file());
-  const refused: readonly (readonly [what: string, body: Buffer, place?: string])[] = [
+  const refused: readonly (readonly [what: string, body: Buffer, place?: string, code?: string])[] = [
+    ["without a model", form(file()), "model", "dispatch.missing_model"],
     ["without a file", form(model), "file"],
     ["of nothing", Buffer.alloc(0)],
     ["that is JSON", Buffer.from('{"model":"stt"}')],
@@ -187,16 +188,15 @@ describe("a transcription", () => {
     ["with a huge field", form(field("prompt", "x".repeat(70_000)), model, file()), "prompt"],
     ["with a malformed part", Buffer.from(`--${boundary}\r\nnonsense\r\n\r\n`)],
   ];
-  for (const [what, body, place] of refused)
+  for (const [what, body, place, code = "dispatch.invalid_request"] of refused)
     it(`is refused ${what}`, async () => {
       await using site = await open();
-      const { status, code, details } = await post(site, body);
-      assert.deepEqual([status, code], [400, "dispatch.invalid_request"]);
-      if (place !== undefined) assert.deepEqual(isRecord(details) && details["path"], [place]);
+      const answer = await post(site, body);
+      assert.deepEqual([answer.status, answer.code], [400, code]);
+      if (place !== undefined) assert.deepEqual(isRecord(answer.details) && answer.details["path"], [place]);
     });
 
   for (const [headers, status, code, body = whole] of [
-    [{}, 400, "dispatch.missing_model", form(file())],
     [{}, 413, "dispatch.payload_too_large", form(model, file(large))],
     [{ "content-type": "application/json" }, 415, "dispatch.unsupported_media_type"],
     [{ "content-type": "multipart/form-data" }, 400, "dispatch.invalid_request"],
