@@ -14,6 +14,7 @@ import { fileOf, model, slot, transcriptions, upload, wavOf } from "./gateway.ts
 
 const wav = wavOf(1_000_000);
 const file = fileOf(wav);
+const small = fileOf(wavOf(100));
 
 describe(`POST ${transcriptions}`, () => {
   for (const parts of [
@@ -45,6 +46,8 @@ describe(`POST ${transcriptions}`, () => {
     const named = (value: string) => ({ name: "model", value });
     for (const [parts, status, code] of [
       [[model, { name: "response_format", value: "xml" }, file], 400, "dispatch.invalid_request"],
+      [[model, file, file], 400, "dispatch.invalid_request"],
+      [[model, small, small], 400, "dispatch.invalid_request"],
       [[named("nobody"), file], 404, "model.not_found"],
       [[named("tts"), file], 400, "dispatch.capability_mismatch"],
     ] as const) {

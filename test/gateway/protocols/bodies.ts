@@ -71,7 +71,7 @@ export function cutAt(bytes: Buffer, places: readonly number[]): Buffer[] {
 }
 
 /** Options of an official SDK that gets this answer; no socket is opened. */
-export const answeredWith = (
+const answeredWith = (
   sent: string,
   type = "text/event-stream",
 ): { apiKey: string; maxRetries: number; fetch: () => Promise<Response> } => ({

@@ -119,7 +119,7 @@ describe("a number that a double cannot hold in a field of the protocol", () => 
   const refused: readonly (readonly [field: string, act: () => unknown])[] = [
     ["max_tokens", inMessages(`"max_tokens":1e400`)],
     ["temperature", inMessages(`"temperature":${huge}`)],
-    ["top_k", inMessages(`"top_k":${many}`)],
+    ["temperature", inMessages(`"temperature":${many}`)],
     ["stop_sequences.0", inMessages(`"stop_sequences":[${many}]`)],
     ["thinking", inMessages(`"thinking":${many}`)],
     ["tools.0.input_schema", inMessages(`"tools":[{"name":"f","input_schema":${many}}]`)],
