@@ -110,11 +110,10 @@ describe("generate", () => {
     await using engine = await scriptedEngine((response, { method, path, body }) => {
       if (path === "/prompt") ({ prompt_id: id } = JSON.parse(body));
       if (path === "/queue") isOver = true;
-      if (path.startsWith("/view"))
-        return void response.end(Buffer.concat([pngStart, Buffer.from("\0\0\0\0IENDcrc.")]));
       const images = [{ filename: "a.png" }];
       const isAsked = method === "GET" && path.startsWith("/history/") && isOver;
-      json(response, isAsked ? { [id]: { outputs: { "9": { images } } } } : { prompt_id: id });
+      if (path.startsWith("/view")) response.end(Buffer.concat([pngStart, Buffer.from("\0\0\0\0IENDcrc.")]));
+      else json(response, isAsked ? { [id]: { outputs: { "9": { images } } } } : { prompt_id: id });
     });
     assert.equal(
       pngsOf(await draw({ host: "127.0.0.1", port: engine.port }, { response_format: "b64_json" })).length,
