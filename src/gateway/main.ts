@@ -70,6 +70,8 @@ export interface GatewayOptions {
   readonly version: string;
   /** The source of each setting; absent: not known. */
   readonly configOrigins?: Readonly<Record<string, ConfigOrigin>>;
+  /** Where providers' keys are; absent: the environment of this process. */
+  readonly env?: NodeJS.ProcessEnv;
   /** The curated models, read when they are asked for; absent: none. */
   readonly catalog?: () => Promise<readonly CatalogEntry[]>;
   /** The directory of the built pages; absent: no page is served. */
@@ -104,7 +106,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const budget = new BufferBudget(config.bufferLimit);
   const upstreams = stack.use(
     new Upstreams({
-      env: process.env,
+      env: options.env ?? process.env,
       readSecret: store.readSecret,
       places: secretPlaces(config),
       isOpen: (upstream, baseUrl) => !config.apiExec && openUpstreams.has(upstream, baseUrl),

@@ -42,21 +42,6 @@ describe("the catalogue of upstreams", () => {
     assert.deepEqual(shown(mergeCatalog([acme], none)), { "gpt-double": "acme/gpt-double" });
   });
 
-  it("prefers declared refs to discovered ones, and then the first", () => {
-    const a = input("a", [], ["shared", "own"]);
-    const b = input("b", [{ ref: "shared" }], ["own"]);
-    const c = input("c", [{ ref: "shared" }]);
-    assert.deepEqual(shown(mergeCatalog([a, b, c], none)), { shared: "b/shared", own: "a/own" });
-  });
-
-  it("keeps a ref with the upstream that has it", () => {
-    const b = input("b", [{ ref: "one" }], ["two"]);
-    const before = mergeCatalog([b], none);
-    const a = input("a", [{ ref: "one" }], ["two"]);
-    assert.deepEqual(shown(mergeCatalog([a, b], before)), { one: "b/one", two: "b/two" });
-    assert.deepEqual(shown(mergeCatalog([a], before)), { one: "a/one", two: "a/two" });
-  });
-
   it("gives every ref to one upstream that offers it, after any history", () => {
     const name = fc.constantFrom<string[]>("m1", "m2", "m3", "m4");
     const upstream = fc.record({ declared: fc.uniqueArray(name), discovered: fc.uniqueArray(name) });

@@ -6,6 +6,7 @@ import type { ProviderCall } from "../../../src/gateway/upstreams/provider-call.
 import type { ProviderOptions, ProviderRequest } from "../../../src/gateway/upstreams/provider-options.ts";
 import { Provider } from "../../../src/gateway/upstreams/provider.ts";
 import type { ResponseHead } from "../../../src/lib/exchange.ts";
+import { startProvider, type Fault, type ProviderDouble } from "../../doubles/provider.ts";
 
 export const secretKey = "sk-live-0123456789abcdef";
 
@@ -21,15 +22,21 @@ export interface OpenProvider extends AsyncDisposable {
   readonly budget: BufferBudget;
 }
 
-/** A provider with a key in its environment, quick retries and a clock that a test moves. */
-export function openProvider(spec: object, options: Partial<ProviderOptions> = {}): OpenProvider {
+/**
+ * A provider with a key in its environment, quick retries and a clock that a test moves. Its `timeoutSeconds` may be a
+ * part of a second.
+ */
+export function openProvider(
+  { timeoutSeconds, ...spec }: { readonly timeoutSeconds?: number; readonly [field: string]: unknown },
+  options: Partial<ProviderOptions> = {},
+): OpenProvider {
   const outcomes: string[] = [];
   const problems: string[] = [];
   const clock = { ms: 0 };
   const budget = new BufferBudget(3_000_000);
   const provider = new Provider({
     name: "acme",
-    spec: specOf(spec),
+    spec: { ...specOf(spec), ...(timeoutSeconds !== undefined && { timeoutSeconds }) },
     env: { ACME_KEY: secretKey },
     budget,
     now: () => clock.ms,
@@ -40,6 +47,37 @@ export function openProvider(spec: object, options: Partial<ProviderOptions> = {
     ...options,
   });
   return { provider, outcomes, problems, clock, budget, [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose]() };
+}
+
+export interface Site extends OpenProvider {
+  readonly double: ProviderDouble;
+  ask(request?: Partial<ProviderRequest>): Ask;
+}
+
+/** An open provider whose requests go to a double. */
+export async function site(
+  spec: Parameters<typeof openProvider>[0] = {},
+  { double: behind, ...options }: Partial<ProviderOptions> & { double?: Parameters<typeof startProvider>[0] } = {},
+): Promise<Site> {
+  await using stack = new AsyncDisposableStack();
+  const double = stack.use(await startProvider(behind));
+  const open = stack.use(openProvider({ baseUrl: double.baseUrl, ...spec }, options));
+  const owned = stack.move();
+  return {
+    ...open,
+    double,
+    ask: (request) => ask(open.provider, request),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** An answer of the double. */
+export function status(code: number, headers: Record<string, string> = {}, body = "{}"): Fault {
+  return { kind: "answer", status: code, headers, body };
+}
+
+export function times(count: number, fault: Fault): Fault[] {
+  return Array.from({ length: count }, () => fault);
 }
 
 export const bearer = { auth: { type: "bearer", valueFrom: { env: "ACME_KEY" } } };

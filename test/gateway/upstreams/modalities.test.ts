@@ -5,7 +5,6 @@ import type { UpstreamSpec } from "../../../src/api/upstream.ts";
 import { startProvider, type ProviderDouble } from "../../doubles/provider.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
-import { rejectionOf } from "../../support/rejection.ts";
 import { specOf } from "./fixture.ts";
 
 const capabilities = ["image", "speech", "transcription", "rerank", "embeddings"];
@@ -102,6 +101,7 @@ describe("a provider of images, sound and ranks", () => {
     const speech = await client.audio.speech.create(body);
     assert.deepEqual([speech.headers.get("content-type"), await speech.text()], ["audio/mpeg", "sound"]);
     assert.deepEqual(JSON.parse(lastAsked().body), { ...body, model: "far" });
+    assert.equal(double.asked.at(-1)?.headers.accept, "*/*");
     const events = await client.audio.speech.create({ ...body, stream_format: "sse" });
     assert.match(await events.text(), /"speech\.audio\.delta".*"speech\.audio\.done".*\n\n$/s);
     const voices = await fetch(`${gateway.url}/v1/audio/voices?model=elsewhere`);
@@ -119,16 +119,34 @@ describe("a provider of images, sound and ranks", () => {
     const none = await fetch(`${gateway.url}/v1/audio/voices?model=painter`);
     assert.equal(none.status, 404);
     assert.equal((await envelopeOf(none)).error.message, "no such route");
-    const mute = await fetch(`${gateway.url}/v1/audio/voices?model=talker`);
-    assert.equal((await envelopeOf(mute)).error.code, "dispatch.capability_mismatch");
   });
 
-  it("transcribes an upload, and the text is relayed while it arrives", async () => {
-    const file = await OpenAI.toFile(Buffer.from("sound"), "a.wav");
+  it("serves no capability that it does not claim", async () => {
+    const before = double.asked.length;
+    const form = new FormData();
+    form.set("model", "talker");
+    form.set("file", new Blob(["x"]), "a.wav");
+    for (const answer of [
+      await gateway.post("/v1/rerank", { model: "talker", query: "q", documents: ["d"] }),
+      await gateway.post("/v1/audio/speech", { model: "talker", input: "x", voice: "v" }),
+      await fetch(`${gateway.url}/v1/audio/voices?model=talker`),
+      await fetch(`${gateway.url}/v1/audio/transcriptions`, { method: "POST", body: form }),
+    ])
+      assert.equal((await envelopeOf(answer)).error.code, "dispatch.capability_mismatch", answer.url);
+    assert.equal(double.asked.length, before);
+  });
+
+  it("transcribes an upload, whose text may be relayed while it arrives", async () => {
+    const file = await OpenAI.toFile(Buffer.from("sound ".repeat(50_000)), "a.wav");
+    assert.equal((await client.audio.transcriptions.create({ model: "painter", file })).text, "hello");
     const stream = await client.audio.transcriptions.create({ model: "painter", file, stream: true });
     const types = (await Array.fromAsync(stream)).map(({ type }) => type);
     assert.deepEqual(types, ["transcript.text.delta", "transcript.text.done"]);
-    assert.match(lastAsked().body, /name="model"\r\n\r\nfar\r\n/);
+    const { path, body } = lastAsked();
+    assert.equal(path, "/v1/audio/transcriptions");
+    assert.match(double.asked.at(-1)?.headers["content-type"] ?? "", /^multipart\/form-data; boundary=/);
+    assert.match(body, /name="model"\r\n\r\nfar\r\n/);
+    assert.ok(body.includes("sound ".repeat(50_000)));
   });
 
   it("ranks and embeds", async () => {
@@ -140,11 +158,5 @@ describe("a provider of images, sound and ranks", () => {
       usage: { prompt_tokens: 0, total_tokens: 0 },
     });
     assert.equal((await client.embeddings.create({ model: "painter", input: "x" })).model, "painter");
-  });
-
-  it("keeps the status of its refusals", async () => {
-    double.fail({ kind: "answer", status: 400, body: '{"error":{"message":"not safe"}}' });
-    const refusal = await rejectionOf(client.images.generate({ model: "painter", prompt: "x" }), OpenAI.APIError);
-    assert.deepEqual([refusal.status, refusal.code], [400, "dispatch.rejected"]);
   });
 });

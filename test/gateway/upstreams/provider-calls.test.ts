@@ -1,0 +1,244 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { ApiError } from "../../../src/api/errors.ts";
+import type { Upload } from "../../../src/lib/exchange.ts";
+import { freePort } from "../../support/free-port.ts";
+import { until } from "../../support/until.ts";
+import { answerOf, ask, failureOf, openProvider, site, status, type Ask } from "./fixture.ts";
+
+describe("a provider with maxConcurrent", () => {
+  it("gets no more at once; others wait, and beyond the queue are refused", async () => {
+    await using at = await site({ maxConcurrent: 2 });
+    at.double.fail({ kind: "hang" }, { kind: "hang" });
+    const all = Array.from({ length: 2 + 64 + 1 }, () => at.ask());
+    const refused = await failureOf(all.at(-1) ?? assert.fail());
+    assert.deepEqual([refused.code, refused.status], ["slot.overloaded", 429]);
+    assert.equal(refused.message, "upstream acme and its queue are full");
+    assert.match(refused.headers["retry-after"] ?? "", /^[1-9]\d?$/);
+    await until("two are there", () => at.double.posts.length === 2);
+    assert.deepEqual([at.provider.queue.inside, at.provider.queue.waiting], [2, 64]);
+    all[0]?.exchange.abort();
+    await answerOf(all[2] ?? assert.fail());
+    all[1]?.exchange.abort();
+    await Promise.all(all.slice(3, -1).map(answerOf));
+    assert.deepEqual([at.provider.queue.inside, at.provider.queue.waiting], [0, 0]);
+  });
+
+  it("serves its clients in turns", async () => {
+    await using at = await site({ maxConcurrent: 1 });
+    at.double.fail({ kind: "hang" });
+    const asked = (client: string, nth: number): Ask =>
+      at.ask({ client, body: [Buffer.from(`{"model":"gpt-double","messages":[],"by":"${client}${nth}"}`)] });
+    const first = asked("many", 0);
+    await until("it is there", () => at.double.posts.length === 1);
+    const many = [1, 2, 3].map((nth) => asked("many", nth));
+    const few = asked("few", 1);
+    assert.deepEqual(
+      [many[2], few].map((each) => each?.exchange.place.position),
+      [4, 2],
+    );
+    first.exchange.abort();
+    await Promise.all([...many, few].map(answerOf));
+    const order = at.double.posts.map(({ body }) => /(many|few)\d/.exec(body)?.[0]);
+    assert.deepEqual(order, ["many0", "many1", "few1", "many2", "many3"]);
+  });
+
+  it("keeps the place of a stream that has begun, when the queue is full", async () => {
+    await using at = await site({ maxConcurrent: 1 });
+    at.double.fail({ kind: "hang" });
+    const first = at.ask({ client: "many" });
+    await until("it is there", () => at.double.posts.length === 1);
+    const waiting = Array.from({ length: 64 }, (_, nth) =>
+      at.ask({ client: "many", answer: { hasBegun: nth === 63 } }),
+    );
+    const few = at.ask({ client: "few" });
+    assert.equal((await failureOf(waiting[62] ?? assert.fail())).code, "slot.overloaded");
+    first.exchange.abort();
+    await Promise.all([few, ...waiting.filter((_, nth) => nth !== 62)].map(answerOf));
+  });
+});
+
+it("a request's body counts in the budget until the provider answers, however it ends", async () => {
+  await using at = await site();
+  const body = [Buffer.alloc(1_000_000), Buffer.alloc(1_000_000)];
+  at.double.fail({ kind: "hang" });
+  const first = at.ask({ body });
+  await until("it is there", () => at.double.posts.length === 1);
+  assert.equal(at.budget.usedBytes, 2_000_000);
+  const refused = await failureOf(at.ask({ body }));
+  assert.deepEqual([refused.code, refused.status], ["system.overloaded", 503]);
+  assert.equal(at.budget.usedBytes, 2_000_000);
+  first.exchange.abort();
+  assert.equal(at.budget.usedBytes, 0);
+  await answerOf(at.ask({ body }));
+  at.double.fail(status(500));
+  await failureOf(at.ask({ body }));
+  at.double.fail({ kind: "cut" });
+  const cut = at.ask({ body });
+  await until("the answer has begun", () => cut.head !== undefined);
+  assert.equal(at.budget.usedBytes, 0, "no longer kept");
+  await cut.ended;
+  assert.equal(at.budget.usedBytes, 0);
+});
+
+describe("an upload", () => {
+  const type = "multipart/form-data; boundary=x";
+  /** Pieces in one buffer that is used again and again, as a spool lends them. */
+  async function* lent(pieces: readonly string[]): AsyncGenerator<Buffer> {
+    const buffer = Buffer.alloc(100_000);
+    for (const piece of pieces) {
+      buffer.fill(0);
+      yield buffer.subarray(0, buffer.write(piece));
+    }
+  }
+  const pieces = Array.from({ length: 60 }, (_, index) => `${index} `.repeat(20_000));
+  const upload = (body: AsyncIterable<Buffer>, length?: number): (() => Upload) => {
+    let opened = 0;
+    return () => {
+      assert.equal((opened += 1), 1, "opened once");
+      return { headers: { "content-type": type, ...(length !== undefined && { "content-length": length }) }, body };
+    };
+  };
+
+  it("goes out as it comes, in chunks or with its length", async () => {
+    await using at = await site();
+    const whole = pieces.join("");
+    await answerOf(at.ask({ body: upload(lent(pieces)) }));
+    await answerOf(at.ask({ body: upload(lent(pieces), whole.length) }));
+    assert.deepEqual(
+      at.double.posts.map(({ headers, body }) => [
+        headers["content-type"],
+        headers["content-length"],
+        headers["transfer-encoding"],
+        body === whole,
+      ]),
+      [
+        [type, undefined, "chunked", true],
+        [type, String(whole.length), undefined, true],
+      ],
+    );
+  });
+
+  it("is sent again when the connection failed, and not once a part of the upload was read", async () => {
+    await using nobody = openProvider({ baseUrl: `http://127.0.0.1:${await freePort()}/v1` });
+    await failureOf(ask(nobody.provider, { body: upload(lent(pieces)) }));
+    assert.deepEqual(nobody.outcomes, ["unreachable", "retry", "unreachable"]);
+    await using at = await site();
+    at.double.fail(status(503));
+    const failure = await failureOf(at.ask({ body: upload(lent(pieces)) }));
+    assert.deepEqual([failure.code, at.double.posts.length], ["dispatch.upstream_unavailable", 1]);
+  });
+
+  it("that breaks is reported as broken, and does not count against the provider", async () => {
+    await using at = await site();
+    const broken = new ApiError("dispatch.payload_too_large");
+    async function* body(): AsyncGenerator<Buffer> {
+      yield Buffer.from("begun");
+      await nextTurn();
+      throw broken;
+    }
+    for (let index = 0; index < 6; index++) assert.equal(await failureOf(at.ask({ body: upload(body()) })), broken);
+    assert.equal(at.provider.state, "closed");
+    assert.equal(at.double.posts.length, 0, "never whole");
+  });
+
+  it("that stands still is given up", async () => {
+    await using at = await site({ timeoutSeconds: 0.05 });
+    const never = Promise.withResolvers<void>();
+    async function* body(): AsyncGenerator<Buffer> {
+      yield Buffer.from("begun");
+      await never.promise;
+    }
+    const failure = await failureOf(at.ask({ body: upload(body()) }));
+    assert.equal(failure.message, "the upload stood still for too long");
+    never.resolve();
+  });
+
+  it("ends when the client leaves", async () => {
+    await using at = await site();
+    const never = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    let hasGoneOn = false;
+    async function* body(): AsyncGenerator<Buffer> {
+      try {
+        yield Buffer.from("begun");
+        await never.promise;
+        yield Buffer.from("more");
+        hasGoneOn = true;
+      } finally {
+        ended.resolve();
+      }
+    }
+    const asked = at.ask({ body: upload(body()) });
+    await until("it has begun", () => at.double.openConnections === 1);
+    asked.exchange.abort();
+    never.resolve();
+    await ended.promise;
+    assert.deepEqual([asked.ends, hasGoneOn, at.double.posts.length], [0, false, 0]);
+  });
+});
+
+describe("a client that leaves", () => {
+  it("ends the provider's work, before its answer and within a stream", async () => {
+    await using at = await site({}, { double: { tokenMs: 20 } });
+    at.double.fail({ kind: "hang" });
+    const waiting = at.ask();
+    await until("it is there", () => at.double.posts.length === 1);
+    waiting.exchange.abort();
+    const reading = at.ask({ body: [Buffer.from('{"stream":true}')] });
+    await until("it has begun", () => reading.chunks.length > 0);
+    reading.exchange.abort();
+    await until("the provider notices", () => at.double.posts.every(({ response }) => response.destroyed));
+    assert.deepEqual([waiting.ends, reading.ends], [0, 0], "no event follows");
+    assert.deepEqual([at.provider.queue.inside, at.outcomes], [0, ["aborted", "aborted"]]);
+  });
+
+  it("takes no place, before its turn or at its turn", async () => {
+    await using at = await site({ maxConcurrent: 1 });
+    const all = Array.from({ length: 4 }, () => at.ask());
+    // The first was let in, and has not begun. Leaving twice is leaving once.
+    for (const nth of [1, 0, 2, 2]) all[nth]?.exchange.abort();
+    await answerOf(all[3] ?? assert.fail());
+    assert.deepEqual(
+      all.map(({ ends }) => ends),
+      [0, 0, 0, 1],
+    );
+    assert.equal(at.double.posts.length, 1);
+    assert.deepEqual([at.provider.queue.inside, at.provider.queue.waiting], [0, 0]);
+  });
+
+  it("is not served where it leaves while the connection is opened", async () => {
+    await using at = await site();
+    const asked = at.ask();
+    // It is on its way, and no connection can be there before the next turn.
+    for (let step = 0; step < 10; step++) await Promise.resolve();
+    asked.exchange.abort();
+    await answerOf(at.ask());
+    assert.deepEqual([at.double.posts.length, asked.ends], [1, 0]);
+  });
+
+  it("is not served where it leaves between two tries", async () => {
+    await using at = await site({}, { backoffMs: 3000 });
+    at.double.fail(status(503));
+    const asked = at.ask();
+    await until("it waits", () => at.outcomes.includes("retry"));
+    asked.exchange.abort();
+    await Promise.all([at.provider.retire(), at.provider.retire()]);
+    assert.equal(at.double.posts.length, 1);
+  });
+});
+
+it("a slow reader slows the provider down", async () => {
+  await using at = await site();
+  const body = "x".repeat(20_000_000);
+  at.double.fail(status(200, { "content-type": "text/plain" }, body));
+  const asked = at.ask();
+  asked.exchange.pause();
+  await until("the answer has begun", () => asked.head !== undefined);
+  for (let turn = 0; turn < 50; turn++) await nextTurn();
+  const response = at.double.posts[0]?.response ?? assert.fail();
+  assert.deepEqual([response.writableFinished, asked.chunks.length], [false, 0]);
+  asked.exchange.resume();
+  assert.equal(await answerOf(asked), body);
+});
