@@ -38,18 +38,6 @@ describe("a failure is counted by its error code", () => {
       async () => (await failures(gateway, "slot.not_ready", 'answer="none",reason="Lent"')) === 1,
     );
   });
-
-  it("from 0 for those that have an alert, before the first", async () => {
-    await using gateway = await startGateway({ slots: { primary: {} } });
-    const page = await (await fetch(`${gateway.url}/metrics`)).text();
-    const known = page.split("\n").filter((line) => /^berth_request_failures_total\{slot="(primary|none)"/.test(line));
-    assert.deepEqual(known, [
-      'berth_request_failures_total{slot="none",error="model.not_found",answer="none",reason="other"} 0',
-      'berth_request_failures_total{slot="primary",error="slot.overloaded",answer="none",reason="other"} 0',
-      'berth_request_failures_total{slot="primary",error="dispatch.upstream_failed",answer="begun",reason="other"} 0',
-      'berth_request_failures_total{slot="primary",error="dispatch.upstream_timeout",answer="begun",reason="other"} 0',
-    ]);
-  });
 });
 
 it("the first token of a stream that had to wait for its slot is counted apart", async () => {

@@ -1,9 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { z } from "zod";
-import { maskedText } from "../../../src/api/masked-text.ts";
 import { requestViewSchema, type RequestView } from "../../../src/api/management/request-routes.ts";
 import { RecentRequests } from "../../../src/gateway/telemetry/recent-requests.ts";
 import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
@@ -59,8 +56,8 @@ describe("the list of requests", () => {
 
   it("stays within its bounds", () => {
     const recent = new RecentRequests({ keepsBodies: true });
-    const large = Buffer.from("x".repeat(1_000_000));
-    for (let nth = 0; nth < 3000; nth += 1) {
+    const large = Buffer.from("x".repeat(70_000));
+    for (let nth = 0; nth < 600; nth += 1) {
       const record = new RequestRecord();
       record.body = recent.keepBody(Buffer.concat([Buffer.from(`${nth} `), large]));
       const ended = { requestId: String(nth), path: "/v1/chat/completions", slot: "primary", code: 200, seconds: 1 };
@@ -71,40 +68,7 @@ describe("the list of requests", () => {
     const bodies = kept.flatMap(({ body }) => body ?? []);
     // 4 MiB hold 64 KiB of each of the last bodies, of which 16 KiB are shown.
     assert.equal(bodies.length, 64);
-    for (const [nth, body] of bodies.entries()) assert.equal(body, `${2999 - nth} xxx`.padEnd(16_384, "x"));
-    assert.equal(kept[0]?.requestId, "2999");
+    for (const [nth, body] of bodies.entries()) assert.equal(body, `${599 - nth} xxx`.padEnd(16_384, "x"));
+    assert.equal(kept[0]?.requestId, "599");
   });
-
-  it("keeps no object of a request for long, which would end in V8's old space", async () => {
-    const recent = new RecentRequests({ keepsBodies: true });
-    const add = (): WeakRef<RequestRecord> => {
-      const record = new RequestRecord();
-      record.body = recent.keepBody(Buffer.from("{}"));
-      const ended = { endedAt: 1, requestId: "1", path: "/v1/x", slot: "primary", code: 200, seconds: 1 };
-      recent.add({ ...ended, failure: undefined, record });
-      return new WeakRef(record);
-    };
-    // A few wait for others.
-    const records = Array.from({ length: 128 }, add);
-    setFlagsFromString("--expose-gc");
-    const collect: () => void = runInNewContext("gc");
-    // A WeakRef keeps its object to the end of the turn.
-    await new Promise((resolve) => setImmediate(resolve));
-    collect();
-    assert.deepEqual(
-      records.map((record) => record.deref()),
-      records.map(() => undefined),
-    );
-    assert.equal(recent.list(200).length, 128);
-  });
-});
-
-it("a text without secrets stays unchanged", () => {
-  const text = JSON.stringify({
-    model: "primary",
-    max_tokens: 5,
-    messages: [{ role: "user", content: "token or key?" }],
-  });
-  assert.equal(maskedText(text), text);
-  assert.equal(maskedText('{"api_key":"a\\"b"}'), '{"api_key":"***"}');
 });
