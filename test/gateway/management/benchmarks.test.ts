@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { LastBenchmark } from "../../../src/api/benchmark.ts";
-import { isRecord } from "../../../src/lib/record.ts";
-import { openRequestStore } from "../../../src/store/state/requests.ts";
-import { envelopeOf } from "../../support/envelope.ts";
-import { modelRecord, startGateway, type TestGateway } from "../../support/gateway.ts";
+import { modelRecord } from "../../support/gateway.ts";
+import { site } from "./fixture.ts";
 
 const levels = [
   {
@@ -38,20 +36,13 @@ const shown = {
   changed: null,
 };
 
-async function lastOf(gateway: TestGateway, path: string): Promise<unknown> {
-  const answer: unknown = await (await fetch(new URL(path, gateway.url))).json();
-  return isRecord(answer) ? answer["last_benchmark"] : undefined;
-}
-
 describe("a result of berth bench", () => {
   it("is passed to the operator with what the slot is now", async () => {
     const lastLoad = { startedAt: kept.measuredAt, startSeconds: 1, warmSeconds: 0.25 };
-    await using gateway = await startGateway({
-      slots: { primary: { port: 1, status: { backend: "vulkan", runtime: "process", lastLoad } } },
-    });
-    assert.equal((await gateway.post("/api/slots/primary/benchmark", body)).status, 202);
-    await using requests = await openRequestStore(gateway.stateDir);
-    const [request] = requests.list("primary");
+    const status = { backend: "vulkan", runtime: "process", lastLoad } as const;
+    await using at = await site({ slots: { primary: { port: 1, status } } });
+    assert.equal((await at.send("POST", "/api/slots/primary/benchmark", body)).status, 202);
+    const [request] = await at.requests("primary");
     assert.equal(request?.kind, "benchmark");
     const { measuredAt: _at, ...benchmark } = request.benchmark ?? { measuredAt: "" };
     assert.deepEqual(benchmark, {
@@ -65,44 +56,38 @@ describe("a result of berth bench", () => {
   });
 
   it("is refused for a slot that is not loaded, holds another model, or does not exist", async () => {
-    await using gateway = await startGateway({ slots: { primary: { port: 1 }, coder: {} } });
-    const refused = async (slot: string, sent: object): Promise<unknown[]> => {
-      const answer = await gateway.post(`/api/slots/${slot}/benchmark`, sent);
-      return [answer.status, (await envelopeOf(answer)).error.code];
-    };
-    assert.deepEqual(await refused("coder", body), [409, "slot.not_ready"]);
-    assert.deepEqual(await refused("primary", { ...body, model: "other" }), [400, "dispatch.invalid_request"]);
-    assert.deepEqual(await refused("primary", { ...body, levels: [] }), [400, "dispatch.invalid_request"]);
-    assert.deepEqual(await refused("nobody", body), [404, "slot.not_found"]);
-    await using requests = await openRequestStore(gateway.stateDir);
-    assert.deepEqual([...requests.list("primary"), ...requests.list("coder")], []);
+    await using at = await site({ slots: { primary: { port: 1 }, coder: {} } });
+    for (const [slot, sent, is] of [
+      ["coder", body, "409 slot.not_ready"],
+      ["primary", { ...body, model: "other" }, "400 dispatch.invalid_request"],
+      ["primary", { ...body, levels: [] }, "400 dispatch.invalid_request"],
+      ["nobody", body, "404 slot.not_found"],
+    ] as const)
+      assert.equal((await at.refused("POST", `/api/slots/${slot}/benchmark`, sent)).is, is);
+    assert.deepEqual([...(await at.requests("primary")), ...(await at.requests("coder"))], []);
   });
 
-  it("is shown with its slot and its model, and with the model only while the result holds", async () => {
-    await using gateway = await startGateway({
-      slots: { primary: { port: 1, status: { lastBenchmark: kept } } },
-      registry: { models: [modelRecord("test-model"), modelRecord("other")] },
-    });
-    assert.deepEqual(await lastOf(gateway, "/api/slots/primary"), shown);
-    assert.deepEqual(await lastOf(gateway, "/api/models/test-model"), { slot: "primary", ...shown });
-    assert.equal(await lastOf(gateway, "/api/models/other"), null);
-    const changed = "the engine has changed";
-    await gateway.publish("primary", { port: 1, status: { lastBenchmark: { ...kept, changed } } });
-    assert.deepEqual(await lastOf(gateway, "/api/slots/primary"), { ...shown, changed });
-    assert.equal(await lastOf(gateway, "/api/models/test-model"), null);
-  });
-
-  it("is the latest result where several slots hold the model", async () => {
-    const later = { ...kept, measuredAt: "2026-11-23T08:00:00.000Z", backend: "cuda" };
-    await using gateway = await startGateway({
+  it("is shown with its slot and its model: the latest of several, and with the model only while it holds", async () => {
+    const models = ["test-model", "other"].map((ref) => modelRecord(ref));
+    const earlier = { ...kept, measuredAt: "2026-11-23T06:00:00.000Z", backend: "cuda" };
+    await using at = await site({
       slots: {
-        one: { port: 1, status: { lastBenchmark: later } },
-        two: { port: 2, status: { lastBenchmark: kept } },
+        another: { port: 2, status: { lastBenchmark: earlier } },
+        primary: { port: 1, status: { lastBenchmark: kept } },
       },
-      registry: { models: [modelRecord("test-model")] },
+      registry: { models },
     });
-    const last = await lastOf(gateway, "/api/models/test-model");
-    assert.ok(isRecord(last));
-    assert.deepEqual([last["slot"], last["backend"]], ["one", "cuda"]);
+    const lastOf = async (path: string): Promise<unknown> => (await at.got(path))["last_benchmark"];
+    assert.deepEqual(await lastOf("/api/slots/primary"), shown);
+    assert.deepEqual(await lastOf("/api/models/test-model"), { slot: "primary", ...shown });
+    assert.equal(await lastOf("/api/models/other"), null);
+    const changed = "the engine has changed";
+    for (const [slot, port, lastBenchmark] of [
+      ["primary", 1, kept],
+      ["another", 2, earlier],
+    ] as const)
+      await at.publish(slot, { port, status: { lastBenchmark: { ...lastBenchmark, changed } } });
+    assert.deepEqual(await lastOf("/api/slots/primary"), { ...shown, changed });
+    assert.equal(await lastOf("/api/models/test-model"), null);
   });
 });

@@ -6,46 +6,42 @@ const refused = { isAllowed: false, file: "slots/a.toml" };
 const allowed = { ...refused, isAllowed: true };
 
 describe("what the API may not write", () => {
-  for (const [path, spec] of [
-    ["command", { command: ["sh"] }],
-    ["args", { args: ["--x"] }],
-    ["image", { image: "evil" }],
-    ["mounts", { mounts: [{ source: "/", target: "/host" }] }],
-    ["devices", { devices: ["/dev/mem"] }],
-    ["workingDir", { workingDir: "/" }],
-    ["podTemplate", { podTemplate: {} }],
-    ["model.projector", { model: { projector: "/etc/shadow" } }],
-    ["model.projector", { model: { projector: "models/../../etc" } }],
-    ["env.NODE_OPTIONS", { env: { NODE_OPTIONS: "--import=data:text/javascript,0" } }],
-    ["env.KEY", { env: { KEY: { valueFrom: { file: "/etc/shadow" } } } }],
-  ] as const) {
-    it(`refuses ${path}, unless it stays as it is or SVC_API_EXEC allows it`, () => {
-      assert.throws(() => guardExecFields(spec, {}, refused), {
-        code: "auth.forbidden",
-        details: { path: path.split("."), file: "slots/a.toml" },
-      });
+  it("is a field that runs code or reads a file, unless it stays as it is or SVC_API_EXEC allows it", () => {
+    for (const [path, spec] of [
+      ["command", { command: ["sh"] }],
+      ["args", { args: ["--x"] }],
+      ["image", { image: "evil" }],
+      ["mounts", { mounts: [{ source: "/", target: "/host" }] }],
+      ["devices", { devices: ["/dev/mem"] }],
+      ["workingDir", { workingDir: "/" }],
+      ["podTemplate", { podTemplate: {} }],
+      ["model.projector", { model: { projector: "/etc/shadow" } }],
+      ["model.projector", { model: { projector: "models/../../etc" } }],
+      ["env.NODE_OPTIONS", { env: { NODE_OPTIONS: "--import=data:text/javascript,0" } }],
+      ["env.KEY", { env: { KEY: { valueFrom: { file: "/etc/shadow" } } } }],
+    ] as const) {
+      const details = { path: path.split("."), file: "slots/a.toml" };
+      assert.throws(() => guardExecFields(spec, {}, refused), { code: "auth.forbidden", details });
       guardExecFields(spec, spec, refused);
       guardExecFields(spec, {}, allowed);
-    });
-  }
+    }
+  });
 
-  for (const code of [{ command: ["sh"] }, { args: ["--x"] }, { image: "engine" }, { env: { A: "1" } }]) {
-    it(`refuses to move the code of ${Object.keys(code)[0]} to another runtime`, () => {
+  it("is another runtime for a slot with code of its own", () => {
+    for (const code of [{ command: ["sh"] }, { args: ["--x"] }, { image: "engine" }, { env: { A: "1" } }]) {
       const before = { ...code, runtime: "docker" };
-      for (const spec of [{ ...code, runtime: "process" }, code]) {
-        assert.throws(() => guardExecFields(spec, before, refused), {
-          code: "auth.forbidden",
-          details: { path: ["runtime"], file: "slots/a.toml" },
-        });
-      }
-      // As a process, that is.
-      assert.throws(() => guardExecFields({ ...code, program: "embedded" }, code, refused), {
-        details: { path: ["program"], file: "slots/a.toml" },
+      const forbidden = (field: string) => ({
+        code: "auth.forbidden",
+        details: { path: [field], file: "slots/a.toml" },
       });
+      for (const spec of [{ ...code, runtime: "process" }, code])
+        assert.throws(() => guardExecFields(spec, before, refused), forbidden("runtime"));
+      // As a process, that is.
+      assert.throws(() => guardExecFields({ ...code, program: "embedded" }, code, refused), forbidden("program"));
       guardExecFields(before, before, refused);
       guardExecFields({ ...code, runtime: "process" }, before, allowed);
-    });
-  }
+    }
+  });
 
   it("allows a slot without code any runtime", () => {
     guardExecFields({ model: { default: "m" }, runtime: "process" }, { runtime: "docker" }, refused);

@@ -5,47 +5,45 @@ import { json } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import type { HardwareFacts } from "../../../src/api/hardware.ts";
 import { withSuggestions } from "../../../src/engines/suggestion.ts";
-import { isRecord } from "../../../src/lib/record.ts";
 import { documentsInFiles } from "../../../src/store/documents.ts";
 import { openHardwareStore, type HardwareStore } from "../../../src/store/state/hardware.ts";
 import { pcFacts } from "../../hardware/tree.ts";
-import { envelopeOf } from "../../support/envelope.ts";
-import { startGateway, type TestGateway } from "../../support/gateway.ts";
-import { until } from "../../support/until.ts";
 import { later } from "../../support/later.ts";
+import { until } from "../../support/until.ts";
+import { refusalOf, site, type Json, type Site } from "./fixture.ts";
 
-interface Scene extends AsyncDisposable {
-  readonly gateway: TestGateway;
+const known = { ...withSuggestions(pcFacts), pending: false };
+const pending = { ...known, pending: true };
+const newer: HardwareFacts = { ...pcFacts, kernel: "6.13.0" };
+
+interface Scene extends Site {
   /** The operator's side. */
   readonly store: HardwareStore;
   /** Publishes, and waits until the gateway has seen it. */
-  publish(facts: HardwareFacts, answers?: string): Promise<void>;
-  probe(query?: string): Promise<Response>;
-  read(): Promise<Record<string, unknown>>;
+  publishFacts(facts: HardwareFacts, answers?: string): Promise<void>;
+  probe(query?: string, init?: RequestInit): Promise<Response>;
+  read(): Promise<Json>;
 }
 
-async function scene(options: Parameters<typeof startGateway>[0] = {}): Promise<Scene> {
+/** A gateway whose operator has published `facts`. */
+async function scene(options: Parameters<typeof site>[0] = {}, facts?: HardwareFacts): Promise<Scene> {
   await using stack = new AsyncDisposableStack();
-  const gateway = stack.use(await startGateway(options));
-  const store = stack.use(await openHardwareStore(documentsInFiles(gateway.stateDir)));
-  const owned = stack.move();
-  const read = async (): Promise<Record<string, unknown>> => {
-    const found: unknown = await (await fetch(`${gateway.url}/api/hardware`)).json();
-    return isRecord(found) ? found : {};
+  const at = stack.use(await site(options));
+  const store = stack.use(await openHardwareStore(documentsInFiles(at.stateDir)));
+  const read = async (): Promise<Json> => JSON.parse(await (await at.send("GET", "/api/hardware")).text());
+  const publishFacts: Scene["publishFacts"] = async (given, answers) => {
+    const answering = answers === undefined ? {} : { answers };
+    await store.publish({ schema: 1, ...answering, hardware: withSuggestions(given) });
+    await until("the gateway has seen it", async () => (await read())["kernel"] === given.kernel);
   };
+  if (facts !== undefined) await publishFacts(facts);
+  const owned = stack.move();
   return {
-    gateway,
+    ...at,
     store,
     read,
-    async publish(facts, answers) {
-      await store.publish({
-        schema: 1,
-        ...(answers === undefined ? {} : { answers }),
-        hardware: withSuggestions(facts),
-      });
-      await until("the gateway has seen it", async () => (await read())["kernel"] === facts.kernel);
-    },
-    probe: (query = "") => fetch(`${gateway.url}/api/hardware/probe${query}`, { method: "POST" }),
+    publishFacts,
+    probe: (query = "", init = {}) => at.send("POST", `/api/hardware/probe${query}`, undefined, init),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -56,46 +54,41 @@ async function asked({ store }: Scene): Promise<string> {
 }
 
 describe("the hardware", () => {
-  it("is the operator's finding", async () => {
-    await using at = await scene();
-    await at.publish(pcFacts);
-    assert.deepEqual(await at.read(), { ...withSuggestions(pcFacts), pending: false });
-  });
-
   it("is absent before an operator has probed; a request for a probe stays", async () => {
     await using at = await scene();
-    const message = "no operator of this version has probed this machine yet; the first to start does";
-    for (const answer of [await fetch(`${at.gateway.url}/api/hardware`), await at.probe()]) {
-      assert.equal(answer.status, 404);
-      const { error } = await envelopeOf(answer);
-      assert.deepEqual([error.code, error.message], ["system.not_found", message]);
+    for (const answer of [await at.send("GET", "/api/hardware"), await at.probe()]) {
+      const { is, message } = await refusalOf(answer);
+      assert.equal(is, "404 system.not_found");
+      assert.equal(message, "no operator of this version has probed this machine yet; the first to start does");
     }
     await asked(at);
   });
 
-  it("is probed again on request, which is answered at once", async () => {
-    await using at = await scene();
-    await at.publish(pcFacts);
+  it("is the operator's finding, and is probed again on request, which is answered at once", async () => {
+    await using at = await scene({}, pcFacts);
+    assert.deepEqual(await at.read(), known);
+    assert.equal((await at.got("/api/features"))["hardware_probe"], true);
+    assert.match((await at.refused("POST", "/api/hardware/probe", { deep: true })).is, /^400 /);
+    assert.equal((await at.probe("?wait=never")).status, 400);
+    assert.equal(at.store.pending(), undefined);
     const answer = await at.probe();
-    assert.equal(answer.status, 202);
-    assert.deepEqual(await answer.json(), { ...withSuggestions(pcFacts), pending: true });
-    await at.publish({ ...pcFacts, kernel: "6.13.0" }, await asked(at));
+    assert.deepEqual([answer.status, await answer.json()], [202, pending]);
+    await at.publishFacts(newer, await asked(at));
     assert.equal((await at.read())["pending"], false);
   });
 
   it("is probed before the answer on request; concurrent requests share one probe", async () => {
-    await using at = await scene();
-    await at.publish(pcFacts);
+    await using at = await scene({}, pcFacts);
     const first = later(at.probe("?wait=settled"));
     const token = await asked(at);
-    const second = request(`${at.gateway.url}/api/hardware/probe?wait=ready&timeout=60`, { method: "POST" });
+    const second = request(`${at.url}/api/hardware/probe?wait=ready&timeout=60`, { method: "POST" });
     const answered: Promise<IncomingMessage[]> = once(second, "response");
     second.end();
     await once(second, "finish");
     // It is on its way: what is asked and answered after it finds it taken.
     for (let turn = 0; turn < 3; turn++) assert.equal((await at.read())["pending"], true);
-    await at.publish({ ...pcFacts, kernel: "6.13.0" }, token);
-    const found = { ...withSuggestions({ ...pcFacts, kernel: "6.13.0" }), pending: false };
+    await at.publishFacts(newer, token);
+    const found = { ...withSuggestions(newer), pending: false };
     assert.deepEqual(await (await first).json(), found);
     const [response] = await answered;
     assert.ok(response !== undefined);
@@ -103,52 +96,25 @@ describe("the hardware", () => {
     assert.equal(at.store.pending(), undefined);
   });
 
-  it("is not waited for while the operator is paused: that one handles no request", { timeout: 20_000 }, async () => {
-    await using at = await scene({ operator: { isPaused: true } });
-    await at.publish(pcFacts);
-    const answer = await at.probe("?wait=settled&timeout=600");
-    assert.deepEqual([answer.status, await answer.json()], [202, { ...withSuggestions(pcFacts), pending: true }]);
-  });
-
-  it("is waited for no longer than the query allows", async () => {
-    await using at = await scene();
-    await at.publish(pcFacts);
-    const answer = await at.probe("?wait=settled&timeout=1");
-    assert.equal(answer.status, 202);
-    assert.deepEqual(await answer.json(), { ...withSuggestions(pcFacts), pending: true });
-  });
-
-  it("is not waited for without a live operator", async () => {
-    const heartbeat = new Date(Date.now() - 60_000).toISOString();
-    await using at = await scene({ operator: { heartbeat } });
-    await at.publish(pcFacts);
-    const answer: unknown = await (await at.probe("?wait=settled&timeout=3600")).json();
-    assert.equal(isRecord(answer) && answer["pending"], true);
-  });
+  const waits: readonly (readonly [what: string, operator: object, query: string])[] = [
+    ["while the operator is paused: that one handles no request", { isPaused: true }, "timeout=600"],
+    ["without a live operator", { heartbeat: new Date(Date.now() - 60_000).toISOString() }, "timeout=3600"],
+    ["longer than the query allows", {}, "timeout=1"],
+  ];
+  for (const [what, operator, query] of waits)
+    it(`is not waited for ${what}`, { timeout: 180_000 }, async () => {
+      await using at = await scene({ operator }, pcFacts);
+      const answer = await at.probe(`?wait=settled&${query}`);
+      assert.deepEqual([answer.status, await answer.json()], [202, pending]);
+    });
 
   it("is not waited for after the client has left", async () => {
-    await using at = await scene();
-    await at.publish(pcFacts);
+    await using at = await scene({}, pcFacts);
     const leaving = new AbortController();
-    const answer = later(
-      fetch(`${at.gateway.url}/api/hardware/probe?wait=settled&timeout=3600`, {
-        method: "POST",
-        signal: leaving.signal,
-      }),
-    );
+    const answer = later(at.probe("?wait=settled&timeout=3600", { signal: leaving.signal }));
     await asked(at);
     leaving.abort();
     await assert.rejects(answer);
     // Closing a gateway waits for open requests: the scene would not end.
-  });
-
-  it("is listed as a feature, and a probe needs no body", async () => {
-    await using at = await scene();
-    await at.publish(pcFacts);
-    const features: unknown = await (await fetch(`${at.gateway.url}/api/features`)).json();
-    assert.equal(isRecord(features) && features["hardware_probe"], true);
-    assert.equal((await at.gateway.post("/api/hardware/probe", { deep: true })).status, 400);
-    assert.equal((await at.probe("?wait=never")).status, 400);
-    assert.equal(at.store.pending(), undefined);
   });
 });

@@ -1,228 +1,226 @@
 import assert from "node:assert/strict";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import type { ModelTask, ModelTaskAnswer } from "../../../src/api/model-task.ts";
 import { modelRecordSchema } from "../../../src/api/model.ts";
-import { isRecord } from "../../../src/lib/record.ts";
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openModelTaskStore } from "../../../src/store/state/model-tasks.ts";
-import { envelopeOf } from "../../support/envelope.ts";
-import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { openRemovals } from "../../../src/store/state/removals.ts";
 import { until } from "../../support/until.ts";
+import { answerTasks, refusalOf, rowsOf, site, type Site } from "./fixture.ts";
 
-async function send(gateway: TestGateway, method: string, path: string, body?: unknown): Promise<Response> {
-  const json =
-    body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } };
-  return await fetch(new URL(path, gateway.url), { method, ...json });
-}
+const found = (ref: string, more: object = {}) =>
+  modelRecordSchema.parse({ ref, origin: "file", source: `file:///m/${ref}`, state: "available", ...more });
+const withFile = (ref: string, file: string) => found(ref, { files: [file] });
+const licenseUrl = "https://x.test/terms";
 
-async function code(answer: Promise<Response>): Promise<string> {
-  return (await envelopeOf(await answer)).error.code;
-}
+const models = [
+  found("a", { files: ["/m/a.gguf"], projectorPath: "/m/mmproj.gguf", licenseUrl }),
+  withFile("test-model", "/m/test-model.gguf"),
+  found("spare"),
+  withFile("ranker", "/m/ranker.gguf"),
+  withFile("same-file", "/m/ranker.gguf"),
+  withFile("eyes", "/m/eyes.gguf"),
+  found("tiny-embed", { capabilities: ["embed"] }),
+  found("q", { origin: "manifest", source: "flm://qwen3:4b", path: "/flm/models/Qwen3-4B-NPU2" }),
+  found("vendor/here:free", { origin: "manifest", name: "here" }),
+  found("vendor/gone:free", { origin: "manifest", name: "gone" }),
+];
 
-async function json(answer: Promise<Response>): Promise<Record<string, unknown>> {
-  const response = await answer;
-  const value: unknown = await response.json();
-  assert.ok(response.ok && isRecord(value), JSON.stringify(value));
-  return value;
-}
-
-/** Answers tasks in the operator's place. */
-async function operate(stateDir: string, answerOf: (task: ModelTask) => Partial<ModelTaskAnswer>) {
-  await using stack = new AsyncDisposableStack();
-  const store = stack.use(await openModelTaskStore(documentsInFiles(stateDir)));
-  const seen: ModelTask[] = [];
-  const answer = (): void => {
-    for (const task of store.tasks()) {
-      if (seen.some(({ id }) => id === task.id)) continue;
-      seen.push(task);
-      void store.answer({ schema: 1, answers: task.id, answeredAt: new Date().toISOString(), ...answerOf(task) });
-    }
-  };
-  stack.use(store.watch(answer));
-  const owned = stack.move();
-  return { store, seen, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
-const model = modelRecordSchema.parse({
-  ref: "a",
-  origin: "file",
-  source: "file:///m/a.gguf",
-  state: "available",
-  files: ["/m/a.gguf"],
-  projectorPath: "/m/mmproj.gguf",
-});
-
-it("a removal reports the freed bytes and the files that stay, and its dry run removes nothing", async () => {
-  await using gateway = await startGateway({ registry: { models: [model] } });
-  const kept = [{ path: "/m/mmproj.gguf", reason: "the model b has it, too" }];
-  await using operator = await operate(gateway.stateDir, () => ({ freedBytes: 5, kept }));
-  for (const query of ["files=1&dry_run=1", "files=1"]) {
-    const removed = await json(send(gateway, "DELETE", `/api/models/a?${query}`));
-    assert.deepEqual([removed["id"], removed["freed_bytes"], removed["kept"]], ["a", 5, kept]);
-  }
-  assert.deepEqual(
-    operator.seen.map((task) => (task.kind === "remove" ? [task.files, task.isDryRun] : task.kind)),
-    [
-      [["/m/a.gguf", "/m/mmproj.gguf"], true],
-      [["/m/a.gguf", "/m/mmproj.gguf"], false],
-    ],
-  );
-  await until("answers that were read are gone", () => operator.store.answers().length === 0);
-});
-
-it("a removal of a model of FastFlowLM's store names it to the operator", async () => {
-  const flm = modelRecordSchema.parse({
-    ref: "q",
-    origin: "manifest",
-    source: "flm://qwen3:4b",
-    state: "available",
-    path: "/flm/models/Qwen3-4B-NPU2",
+describe("/api/models", () => {
+  let at: Site;
+  let operator: Awaited<ReturnType<typeof answerTasks>>;
+  let answer: Partial<ModelTaskAnswer> = {};
+  before(async () => {
+    const embedSpec = {
+      engine: "llama",
+      model: { default: "embedder", rerank: "ranker", projector: "/m/eyes.gguf" },
+    } as const;
+    at = await site({
+      slots: {
+        primary: { port: 2, spec: { engine: "llama" }, status: { model: { ref: "chatty", origin: "spec" } } },
+        holder: { port: 1, status: { backend: "vulkan" } },
+        embed: { port: 1, rerankPort: 2, spec: embedSpec, status: { model: { ref: "embedder", origin: "spec" } } },
+      },
+      // Of a version that took any address of a licence.
+      registry: { models: [...models, { ...found("b"), licenseUrl: "javascript:alert(1)" }] },
+    });
+    operator = await answerTasks(at.stateDir, () => answer);
   });
-  await using gateway = await startGateway({ registry: { models: [flm] } });
-  await using operator = await operate(gateway.stateDir, () => ({ freedBytes: 5000, kept: [] }));
-  const removed = await json(send(gateway, "DELETE", "/api/models/q?files=1&dry_run=1"));
-  assert.equal(removed["freed_bytes"], 5000);
-  assert.deepEqual(
-    operator.seen.map((task) => (task.kind === "remove" ? task.flm : task.kind)),
-    ["qwen3:4b"],
-  );
-});
+  after(async () => {
+    await operator[Symbol.asyncDispose]();
+    await at[Symbol.asyncDispose]();
+  });
+  /** The tasks that the operator gets by `act`, and answers in this way. */
+  async function tasksOf(answered: Partial<ModelTaskAnswer>, act: () => Promise<unknown>): Promise<ModelTask[]> {
+    answer = answered;
+    const before = operator.seen.length;
+    await act();
+    return operator.seen.slice(before);
+  }
 
-it("a found model whose file stays was not removed, and the error says why", async () => {
-  await using gateway = await startGateway({ registry: { models: [model] } });
-  const kept = [{ path: "/m/a.gguf", reason: "it lies outside" }];
-  await using _operator = await operate(gateway.stateDir, () => ({ freedBytes: 0, kept }));
-  const refused = await send(gateway, "DELETE", "/api/models/a?files=1");
-  const { error } = await envelopeOf(refused);
-  assert.deepEqual([refused.status, error.message], [409, "a was not removed: /m/a.gguf stays: it lies outside"]);
+  it("shows the backend of the slot that holds a model, and no address of a licence that is no page of the web", async () => {
+    const rows = new Map(rowsOf(await at.got("/api/models")).map((row) => [row["id"], row]));
+    assert.deepEqual(
+      ["test-model", "spare"].map((ref) => rows.get(ref)?.["backend"]),
+      ["vulkan", null],
+    );
+    assert.deepEqual(
+      ["a", "b"].map((ref) => rows.get(ref)?.["license_url"]),
+      [licenseUrl, null],
+    );
+  });
+
+  it("removes a model, and reports the freed bytes and the files that stay; a dry run removes nothing", async () => {
+    const kept = [{ path: "/m/mmproj.gguf", reason: "the model b has it, too" }];
+    const tasks = await tasksOf({ freedBytes: 5, kept }, async () => {
+      for (const query of ["files=1&dry_run=1", "files=1"]) {
+        const removed = await at.got(`/api/models/a?${query}`, "DELETE");
+        assert.partialDeepStrictEqual(removed, { id: "a", freed_bytes: 5, kept });
+      }
+    });
+    const files = ["/m/a.gguf", "/m/mmproj.gguf"];
+    assert.partialDeepStrictEqual(tasks, [
+      { kind: "remove", files, isDryRun: true },
+      { kind: "remove", files, isDryRun: false },
+    ]);
+    await until("answers that were read are gone", () => operator.store.answers().length === 0);
+  });
+
+  it("names a model of FastFlowLM's store to the operator", async () => {
+    const tasks = await tasksOf({ freedBytes: 5000, kept: [] }, () =>
+      at.got("/api/models/q?files=1&dry_run=1", "DELETE"),
+    );
+    assert.partialDeepStrictEqual(tasks, [{ kind: "remove", flm: "qwen3:4b" }]);
+  });
+
+  it("says why a found model whose file stays was not removed", async () => {
+    answer = { freedBytes: 0, kept: [{ path: "/m/a.gguf", reason: "it lies outside" }] };
+    const { is, message } = await at.refused("DELETE", "/api/models/a?files=1");
+    assert.match(is, /^409 /);
+    assert.equal(message, "a was not removed: /m/a.gguf stays: it lies outside");
+  });
+
+  it("removes no model that a slot holds, nor a file that its second process or its projector needs", async () => {
+    for (const [path, is] of [
+      ["test-model?files=1", "409 model.in_use"],
+      ["test-model?force=1", "400 dispatch.invalid_request"],
+      ["ranker?files=1", "409 model.in_use"],
+      ["same-file?files=1", "409 model.in_use"],
+      ["eyes?files=1", "409 model.in_use"],
+      ["nobody", "404 model.not_found"],
+    ] as const)
+      assert.equal((await at.refused("DELETE", `/api/models/${path}`)).is, is, path);
+    assert.deepEqual((await at.got("/api/models/same-file"))["slots"], ["embed"]);
+    const forced = await tasksOf({ freedBytes: 1 }, () => at.got("/api/models/test-model?force=1&files=1", "DELETE"));
+    assert.partialDeepStrictEqual(forced, [{ ref: "test-model", files: ["/m/test-model.gguf"] }]);
+  });
+
+  it("removes the manifest of a declared model, or leaves a removal request where the manifest is gone", async () => {
+    await at.declare("models/here.toml", 'ref = "vendor/here:free"\nsource = "file:///here.gguf"\n');
+    for (const name of ["here", "gone"]) await at.got(`/api/models/vendor/${name}:free`, "DELETE");
+    await assert.rejects(at.written("models/here.toml"), { code: "ENOENT" });
+    await using removals = await openRemovals(at.stateDir);
+    const asked = removals.list().map(({ kind, name }) => `${kind} ${name}`);
+    assert.deepEqual(asked.toSorted(), ["Model gone", "Model here"]);
+  });
+
+  it("gives no built-in slot a model that cannot do its work, by a swap, an assignment or a manifest", async () => {
+    for (const [method, path, body] of [
+      ["POST", "/api/slots/primary/swap", { model: "tiny-embed" }],
+      ["POST", "/api/slots/primary/swap", { model: "tiny-embed", write: true }],
+      ["POST", "/api/models/tiny-embed/assign", { slot: "primary" }],
+      ["PUT", "/api/slots/primary", { model: { default: "tiny-embed" } }],
+      ["POST", "/api/slots", { name: "stt", model: { default: "tiny-embed" } }],
+    ] as const) {
+      const { is, message } = await at.refused(method, path, body);
+      assert.equal(is, "422 config.invalid", path);
+      assert.match(message, /^slot (primary chats|stt transcribes), and tiny-embed can only embed/);
+    }
+  });
+
+  it("collects leftovers, and lists each file with its size", async () => {
+    const leftovers = [
+      { path: "/m/.berth/blobs/sha256-1", kind: "blob", sizeBytes: 5 },
+      { path: "/m/.berth/partial/1", kind: "partial", sizeBytes: 7, source: "hf://o/r/f" },
+    ] as const;
+    answer = { leftovers: [...leftovers], freedBytes: 12 };
+    assert.deepEqual(await at.got("/api/models/gc", "POST", { dry_run: true }), {
+      dry_run: true,
+      bytes: 12,
+      files: [
+        { path: "/m/.berth/blobs/sha256-1", kind: "blob", size_bytes: 5, source: null },
+        { path: "/m/.berth/partial/1", kind: "partial", size_bytes: 7, source: "hf://o/r/f" },
+      ],
+      kept: [],
+    });
+  });
+
+  it("writes manifests of the new models of a scan when it is asked to, and of no others", async () => {
+    answer = {
+      models: [
+        { ref: "new", files: ["/m/two words.gguf"], capabilities: ["chat"], architecture: "llama", state: "new" },
+        { ref: "v/ggml", files: ["/m/ggml.bin"], capabilities: ["stt"], state: "new" },
+        { ref: "known", files: ["/m/b.gguf"], capabilities: [], state: "registered" },
+      ],
+    };
+    const preview = rowsOf(await at.got("/api/models/scan", "POST", {}));
+    assert.deepEqual(
+      preview.map((row) => row["manifest"]),
+      [
+        { name: "new", spec: { source: "file:///m/two%20words.gguf" }, written: false },
+        {
+          name: "v-ggml",
+          spec: { ref: "v/ggml", source: "file:///m/ggml.bin", capabilities: ["stt"] },
+          written: false,
+        },
+        null,
+      ],
+    );
+    await assert.rejects(at.written("models/new.toml"), { code: "ENOENT" });
+    await at.got("/api/models/scan", "POST", { write: true });
+    assert.equal(await at.written("models/new.toml"), 'source = "file:///m/two%20words.gguf"\n');
+  });
+
+  it("goes on with a scan after a manifest that cannot be written, and says why", async () => {
+    const files = (ref: string) => ({ ref, files: [`/m/${ref}.gguf`], capabilities: [], state: "new" as const });
+    answer = { models: ["v/a", "v-a", "last"].map(files) };
+    const rows = rowsOf(await at.got("/api/models/scan", "POST", { write: true }));
+    const why =
+      "its manifest v-a was not written: v-a is declared already: see `berth model list`, or give the file another name";
+    assert.partialDeepStrictEqual(rows, [
+      { id: "v/a", message: null, manifest: { written: true } },
+      { id: "v-a", message: why, manifest: { written: false } },
+      { id: "last", message: null, manifest: { written: true } },
+    ]);
+    assert.equal(await at.written("models/last.toml"), 'source = "file:///m/last.gguf"\n');
+  });
+
+  it("refuses a scan of other directories, and says why one failed", async () => {
+    const { is, message } = await at.refused("POST", "/api/models/scan", { directories: ["/srv/models"] });
+    assert.equal(is, "403 auth.forbidden");
+    assert.match(message, /\/srv\/models is not below the models directory .*: link it there \(ln -s\)/);
+    const relative = await at.refused("POST", "/api/models/scan", { directories: ["relative"] });
+    assert.equal(relative.is, "400 dispatch.invalid_request");
+    answer = { error: "/m cannot be scanned: it is not there" };
+    const failed = await at.refused("POST", "/api/models/scan", {});
+    assert.equal(failed.message, "/m cannot be scanned: it is not there");
+    await until("nothing is left of the tasks", () => operator.store.tasks().length === 0);
+  });
 });
 
 it("a removal waits in the state directory for the next operator; other tasks are refused without one", async () => {
-  await using gateway = await startGateway({ operator: "none", registry: { models: [model] } });
-  const removed = await json(send(gateway, "DELETE", "/api/models/a?files=1"));
-  assert.equal(removed["freed_bytes"], null);
-  await using operator = await operate(gateway.stateDir, () => ({}));
+  await using at = await site({ operator: "none", registry: { models } });
+  assert.equal((await at.got("/api/models/a?files=1", "DELETE"))["freed_bytes"], null);
+  for (const [method, path] of [
+    ["POST", "/api/models/gc"],
+    ["POST", "/api/models/scan"],
+    ["DELETE", "/api/models/a?files=1&dry_run=1"],
+  ] as const) {
+    const body = method === "POST" ? {} : undefined;
+    assert.equal((await refusalOf(await at.send(method, path, body))).is, "503 system.overloaded", path);
+  }
+  await using next = await answerTasks(at.stateDir);
+  await until("the next operator has it", () => next.seen.length > 0 || next.store.tasks().length > 0);
   assert.deepEqual(
-    operator.store.tasks().map(({ kind }) => kind),
+    [...next.seen, ...next.store.tasks()].map(({ kind }) => kind),
     ["remove"],
   );
-  assert.equal(await code(send(gateway, "POST", "/api/models/gc", {})), "system.overloaded");
-  assert.equal(await code(send(gateway, "POST", "/api/models/scan", {})), "system.overloaded");
-  assert.equal(await code(send(gateway, "DELETE", "/api/models/a?files=1&dry_run=1")), "system.overloaded");
-});
-
-it("a collection lists each file with its size", async () => {
-  await using gateway = await startGateway();
-  const leftovers = [
-    { path: "/m/.berth/blobs/sha256-1", kind: "blob", sizeBytes: 5 },
-    { path: "/m/.berth/partial/1", kind: "partial", sizeBytes: 7, source: "hf://o/r/f" },
-  ] as const;
-  await using _operator = await operate(gateway.stateDir, () => ({ leftovers: [...leftovers], freedBytes: 12 }));
-  assert.deepEqual(await json(send(gateway, "POST", "/api/models/gc", { dry_run: true })), {
-    dry_run: true,
-    bytes: 12,
-    files: [
-      { path: "/m/.berth/blobs/sha256-1", kind: "blob", size_bytes: 5, source: null },
-      { path: "/m/.berth/partial/1", kind: "partial", size_bytes: 7, source: "hf://o/r/f" },
-    ],
-    kept: [],
-  });
-});
-
-it("a scan writes manifests of new models when it is asked to, and of no others", async () => {
-  await using gateway = await startGateway();
-  await using _operator = await operate(gateway.stateDir, () => ({
-    models: [
-      { ref: "a", files: ["/m/two words.gguf"], capabilities: ["chat"], architecture: "llama", state: "new" },
-      { ref: "v/ggml", files: ["/m/ggml.bin"], capabilities: ["stt"], state: "new" },
-      { ref: "b", files: ["/m/b.gguf"], capabilities: [], state: "registered" },
-    ],
-  }));
-  const models = join(gateway.stateDir, "config/models");
-  const preview = await json(send(gateway, "POST", "/api/models/scan", {}));
-  const manifests = (Array.isArray(preview["data"]) ? preview["data"].filter(isRecord) : []).map(
-    (row) => row["manifest"],
-  );
-  assert.deepEqual(manifests, [
-    { name: "a", spec: { source: "file:///m/two%20words.gguf" }, written: false },
-    { name: "v-ggml", spec: { ref: "v/ggml", source: "file:///m/ggml.bin", capabilities: ["stt"] }, written: false },
-    null,
-  ]);
-  await assert.rejects(readFile(join(models, "a.toml")), { code: "ENOENT" });
-  await json(send(gateway, "POST", "/api/models/scan", { write: true }));
-  assert.equal(await readFile(join(models, "a.toml"), "utf8"), 'source = "file:///m/two%20words.gguf"\n');
-});
-
-it("a scan goes on after a manifest that cannot be written, and says why", async () => {
-  await using gateway = await startGateway();
-  await using _operator = await operate(gateway.stateDir, () => ({
-    models: ["v/a", "v-a", "b"].map((ref) => ({
-      ref,
-      files: [`/m/${ref}.gguf`],
-      capabilities: [],
-      state: "new" as const,
-    })),
-  }));
-  const { data } = await json(send(gateway, "POST", "/api/models/scan", { write: true }));
-  assert.ok(Array.isArray(data));
-  assert.deepEqual(
-    data.filter(isRecord).map(({ id, message, manifest }) => [id, message, isRecord(manifest) && manifest["written"]]),
-    [
-      ["v/a", null, true],
-      [
-        "v-a",
-        "its manifest v-a was not written: v-a is declared already: see `berth model list`, or give the file another name",
-        false,
-      ],
-      ["b", null, true],
-    ],
-  );
-  assert.equal(await readFile(join(gateway.stateDir, "config/models/b.toml"), "utf8"), 'source = "file:///m/b.gguf"\n');
-});
-
-it("a scan of other directories, and its manifests, need the right to files of this machine", async () => {
-  await using operated = await startGateway({ env: { SVC_API_EXEC: "1" } });
-  await using operator = await operate(operated.stateDir, () => ({ models: [] }));
-  await json(send(operated, "POST", "/api/models/scan", { directories: ["/srv/models"] }));
-  assert.deepEqual(
-    operator.seen.map((task) => (task.kind === "scan" ? task.directories : task.kind)),
-    [["/srv/models"]],
-  );
-  await using gateway = await startGateway();
-  const refused = await send(gateway, "POST", "/api/models/scan", { directories: ["/srv/models"] });
-  const { error } = await envelopeOf(refused);
-  assert.deepEqual([refused.status, error.code], [403, "auth.forbidden"]);
-  assert.match(error.message, /\/srv\/models is not below the models directory .*: link it there \(ln -s\)/);
-  assert.equal(
-    await code(send(gateway, "POST", "/api/models/scan", { directories: ["relative"] })),
-    "dispatch.invalid_request",
-  );
-});
-
-it("a scan writes nothing where the configuration is read-only, and a failed one says why", async () => {
-  await using gateway = await startGateway();
-  await using operator = await operate(gateway.stateDir, () => ({ error: "/m cannot be scanned: it is not there" }));
-  const failed = await envelopeOf(await send(gateway, "POST", "/api/models/scan", {}));
-  assert.equal(failed.error.message, "/m cannot be scanned: it is not there");
-  await mkdir(join(gateway.stateDir, "config"), { recursive: true });
-  await writeFile(join(gateway.stateDir, "config/.berth-read-only"), "");
-  const before = operator.seen.length;
-  assert.equal(await code(send(gateway, "POST", "/api/models/scan", { write: true })), "config.read_only");
-  assert.equal(operator.seen.length, before);
-  await until("nothing is left of the tasks", () => operator.store.tasks().length === 0);
-});
-
-it("a licence's address that is no page of the web is not shown: an earlier operator took any", async () => {
-  const [licenseUrl, other] = ["https://x.test/terms", "javascript:alert(1)"];
-  const models = [
-    { ...model, licenseUrl },
-    { ...model, ref: "b", licenseUrl: other },
-  ];
-  await using gateway = await startGateway({ registry: { models } });
-  const { data } = await json(send(gateway, "GET", "/api/models"));
-  assert.ok(Array.isArray(data));
-  const shown = data.filter(isRecord).map((each) => [String(each["id"]), each["license_url"]] as const);
-  assert.deepEqual(Object.fromEntries(shown), { a: licenseUrl, b: null });
 });

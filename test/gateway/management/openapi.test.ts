@@ -1,74 +1,62 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { docsPage } from "../../../src/gateway/management/docs-page.ts";
 import { apiRoutes } from "../../../src/api/management/routes.ts";
-import { openApiDocument } from "../../../src/api/management/openapi.ts";
 import { isRecord } from "../../../src/lib/record.ts";
-import { startGateway } from "../../support/gateway.ts";
+import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import type { Json } from "./fixture.ts";
 
 describe("the OpenAPI document", () => {
-  it("is valid OpenAPI 3.1 and has every route of the gateway", async () => {
-    await using gateway = await startGateway();
-    const response = await fetch(`${gateway.url}/api/openapi.json`);
-    const document: unknown = await response.json();
-    assert.ok(isRecord(document) && isRecord(document["paths"]));
-    const verdict = await new Validator().validate({ ...document });
-    assert.deepEqual(verdict.errors ?? [], []);
-    assert.equal(verdict.valid, true);
-    const documented = Object.entries(document["paths"]).flatMap(([path, methods]) =>
-      Object.keys(methods ?? {}).map((method) => `${method.toUpperCase()} ${path}`),
+  let gateway: TestGateway;
+  let document: Json;
+  before(async () => {
+    gateway = await startGateway();
+    document = JSON.parse(await (await fetch(`${gateway.url}/api/openapi.json`)).text());
+  });
+  after(() => gateway[Symbol.asyncDispose]());
+
+  /** Every operation with its method and path. */
+  const operations = (): [method: string, path: string, operation: Json][] =>
+    Object.entries(recordIn(document["paths"])).flatMap(([path, methods]) =>
+      Object.entries(recordIn(methods)).map(([method, operation]) => [method.toUpperCase(), path, recordIn(operation)]),
     );
+
+  it("is valid OpenAPI 3.1 and has every route of the gateway", async () => {
+    assert.deepEqual(await new Validator().validate({ ...document }).then(({ errors = [] }) => errors), []);
     // A route with a ref is one `*` to the router, whatever stands behind it.
-    const spelt = (route: string): string => route.replaceAll(/\{ref\}.*$/g, "*").replaceAll(/\{(\w+)\}/g, ":$1");
+    const documented = operations().map(([method, path]) =>
+      `${method} ${path}`.replaceAll(/\{ref\}.*$/g, "*").replaceAll(/\{(\w+)\}/g, ":$1"),
+    );
+    const others = ["/", "/livez", "/readyz", "/health", "/metrics"];
     const served = gateway.running.routes
-      .filter(
-        ({ method, path }) => method !== "HEAD" && !["/", "/livez", "/readyz", "/health", "/metrics"].includes(path),
-      )
+      .filter(({ method, path }) => method !== "HEAD" && !others.includes(path))
       .map(({ method, path }) => `${method} ${path}`);
-    assert.deepEqual([...new Set(documented.map(spelt))].toSorted(), [...new Set(served)].toSorted());
-    assert.equal(documented.length >= Object.keys(apiRoutes).length + 12, true);
+    assert.deepEqual([...new Set(documented)].toSorted(), [...new Set(served)].toSorted());
   });
 
-  it("would fail the validator if it were broken", async () => {
-    const broken = { openapi: "3.1.0", info: { title: "x" }, paths: {} };
-    assert.equal((await new Validator().validate(broken)).valid, false);
-  });
-
-  it("names every operation once, with its scope, and says what goes in and out", async () => {
-    await using gateway = await startGateway();
-    const document: unknown = await (await fetch(`${gateway.url}/api/openapi.json`)).json();
-    assert.ok(isRecord(document) && isRecord(document["paths"]));
-    const ids: unknown[] = [];
-    for (const [path, methods] of Object.entries(document["paths"])) {
-      for (const [method, operation] of Object.entries(methods ?? {})) {
-        const what = `${method} ${path}`;
-        assert.ok(isRecord(operation) && isRecord(operation["responses"]), what);
-        ids.push(operation["operationId"]);
-        assert.match(String(operation["summary"]), /^[A-Z]/, what);
-        assert.match(String(operation["x-berth-scope"]), /^(public|any|v1|read|admin)$/, what);
-        const parameters = Array.isArray(operation["parameters"]) ? operation["parameters"] : [];
-        const named = parameters.filter((each: unknown) => isRecord(each) && each["in"] === "path").length;
-        assert.equal(named, [...path.matchAll(/\{/g)].length, what);
-        assert.ok("4XX" in operation["responses"] && "5XX" in operation["responses"], what);
-      }
+  it("names every operation once, with its scope, and says what goes in and out", () => {
+    const ids = new Set<unknown>();
+    for (const [method, path, operation] of operations()) {
+      const what = `${method} ${path}`;
+      ids.add(operation["operationId"]);
+      assert.match(String(operation["summary"]), /^[A-Z]/, what);
+      assert.match(String(operation["x-berth-scope"]), /^(public|any|v1|read|admin)$/, what);
+      const parameters = Array.isArray(operation["parameters"]) ? operation["parameters"] : [];
+      const named = parameters.filter((each: unknown) => isRecord(each) && each["in"] === "path").length;
+      assert.equal(named, [...path.matchAll(/\{/g)].length, what);
+      const responses = recordIn(operation["responses"]);
+      assert.ok("4XX" in responses && "5XX" in responses, what);
     }
-    assert.equal(new Set(ids).size, ids.length);
+    assert.equal(ids.size, operations().length);
   });
 
   it("names the types of manifests and resources, and has every schema to which it refers", () => {
-    const document = openApiDocument("1", [], { authEnabled: false, basePath: "" });
     const { schemas } = recordIn(document["components"]);
     const references = JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]*)"/g);
     const referred = [...references].map(([, name = ""]) => name);
     assert.deepEqual([...new Set(referred)].filter((name) => !isRecord(recordIn(schemas)[name])).toSorted(), []);
     assert.doesNotMatch(JSON.stringify(document), /\$defs/);
-    assert.deepEqual(
-      Object.keys(recordIn(schemas)).toSorted(),
-      "CompleteSlotGroupSpec CompleteSlotSpec CompleteUpstreamSpec Error Json MessagesError Model ModelManifest ModelSpec Slot SlotDetail SlotGroupManifest SlotGroupSpec SlotManifest SlotSpec Upstream UpstreamManifest UpstreamSpec".split(
-        " ",
-      ),
-    );
     const bodyOf = (path: string, method: string): unknown =>
       at(document, "paths", path, method, "requestBody", "content", "application/json", "schema", "anyOf");
     for (const [path, method, kind, required] of [
@@ -99,7 +87,6 @@ describe("the OpenAPI document", () => {
   });
 
   it("is also a page, which its own policy lets a browser show", async () => {
-    await using gateway = await startGateway();
     const response = await fetch(`${gateway.url}/api/docs`);
     assert.equal(response.headers.get("content-type"), "text/html; charset=utf-8");
     const policy = response.headers.get("content-security-policy") ?? "";
@@ -116,36 +103,25 @@ describe("the OpenAPI document", () => {
   });
 
   it("shows every field of queries, bodies and answers on that page, whole", () => {
+    const json = (schema: object) => ({ content: { "application/json": { schema } } });
+    const properties = {
+      label: { type: "string", description: "Whose & for what" },
+      parts: { type: "array", items: { type: "object", properties: { role: { const: "main" } } } },
+      more: { type: "object", additionalProperties: { $ref: "#/components/schemas/Json" } },
+      none: { anyOf: [{ type: "number" }, { type: "null" }] },
+      both: { type: ["string", "null"] },
+      free: {},
+    };
+    const wait = { type: "string", enum: ["ready", "settled"], description: "Answer later" };
     const route = {
       summary: "Makes <one>",
       "x-berth-scope": "admin",
       parameters: [
         { name: "id", in: "path", required: true, schema: { type: "string" } },
-        {
-          name: "wait",
-          in: "query",
-          schema: { type: "string", enum: ["ready", "settled"], description: "Answer later" },
-        },
+        { name: "wait", in: "query", schema: wait },
         { name: "timeout", in: "query", schema: { type: "integer", default: 180 } },
       ],
-      requestBody: {
-        content: {
-          "application/json": {
-            schema: {
-              type: "object",
-              required: ["label"],
-              properties: {
-                label: { type: "string", description: "Whose & for what" },
-                parts: { type: "array", items: { type: "object", properties: { role: { const: "main" } } } },
-                more: { type: "object", additionalProperties: { $ref: "#/components/schemas/Json" } },
-                none: { anyOf: [{ type: "number" }, { type: "null" }] },
-                both: { type: ["string", "null"] },
-                free: {},
-              },
-            },
-          },
-        },
-      },
+      requestBody: json({ type: "object", required: ["label"], properties }),
       responses: {
         "201": { content: { "text/plain": { schema: { type: "string" } } } },
         "204": { description: "Done" },
@@ -180,7 +156,7 @@ function at(value: unknown, ...path: readonly string[]): unknown {
   return found;
 }
 
-function recordIn(value: unknown): Readonly<Record<string, unknown>> {
+function recordIn(value: unknown): Json {
   assert.ok(isRecord(value));
   return value;
 }

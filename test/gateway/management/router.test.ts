@@ -1,83 +1,79 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { openRequestStore } from "../../../src/store/state/requests.ts";
+import { routerModelSchema } from "../../../src/api/management/router-routes.ts";
 import type { OnRequest } from "../../../src/api/on-request.ts";
 import type { SlotStatus } from "../../../src/api/status.ts";
-import { routerModelSchema } from "../../../src/api/management/router-routes.ts";
-import { envelopeOf } from "../../support/envelope.ts";
-import { modelRecord, startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
+import { modelRecord, type SlotSketch } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
+import { followEvents } from "./event-reader.ts";
+import { rowsOf, site, type Site } from "./fixture.ts";
 
 const now = new Date().toISOString();
 const onRequest: OnRequest = { usual: "small", refs: ["small", "large"], chosen: "small", since: now, failed: [] };
+const chosen: OnRequest = { ...onRequest, chosen: "large" };
+const large = { ref: "large", origin: "request", served: "large" } as const;
 const choosing = (more: Partial<SlotStatus> = {}, sketch: SlotSketch = {}): SlotSketch => ({
   ...sketch,
   spec: { load: "onDemand", model: { default: "small", onRequest: ["large"], contextSize: 4096 }, ...sketch.spec },
   status: { model: { ref: "small", origin: "spec", served: "small" }, aliases: ["nick"], onRequest, ...more },
 });
 const registry = { models: ["small", "large", "unheld"].map((ref) => modelRecord(ref)) };
+const small = { ref: "small", origin: "spec" } as const;
 
-async function list(gateway: TestGateway): Promise<Map<string, unknown>> {
-  const answer: unknown = await (await fetch(`${gateway.url}/models`)).json();
-  const { data } = listSchema(answer);
-  return new Map(data.map((item) => [item.id, item.status.value]));
+async function list(at: Site) {
+  return rowsOf(await at.got("/models")).map((item) => routerModelSchema.parse(item));
 }
 
-function listSchema(answer: unknown) {
-  assert.ok(typeof answer === "object" && answer !== null && "data" in answer && Array.isArray(answer.data));
-  return { data: answer.data.map((item: unknown) => routerModelSchema.parse(item)) };
+async function statesOf(at: Site): Promise<Record<string, string>> {
+  return Object.fromEntries((await list(at)).map(({ id, status }) => [id, status.value]));
 }
 
-/** The events that a client of the stream has read so far. */
-async function follow(gateway: TestGateway): Promise<{ seen: unknown[]; leave: () => void }> {
-  const leaving = new AbortController();
-  const response = await fetch(`${gateway.url}/models/sse`, { signal: leaving.signal });
-  assert.equal(response.headers.get("content-type"), "text/event-stream");
-  const seen: unknown[] = [];
-  void (async () => {
-    let text = "";
-    for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-      text += chunk;
-      const lines = text.split("\n\n");
-      text = lines.pop() ?? "";
-      for (const line of lines) if (line.startsWith("data: ")) seen.push(JSON.parse(line.slice(6)));
-    }
-  })().catch(() => undefined);
-  return { seen, leave: () => leaving.abort() };
+/** The answer of a POST: 200, or status and message of the refusal. */
+async function ask(at: Site, path: string, body: unknown): Promise<string> {
+  const response = await at.post(path, body);
+  if (response.status !== 200) {
+    const { error }: { error: { message: string } } = JSON.parse(await response.text());
+    return `${response.status} ${error.message}`;
+  }
+  assert.deepEqual(await response.json(), { success: true });
+  return "200";
+}
+
+/** Until the operator is asked so for that slot. */
+async function untilAsked(at: Site, slot: string, kind: string, model?: string): Promise<void> {
+  await until(`${slot} is asked to ${kind}`, async () =>
+    (await at.requests(slot)).some((request) => request.kind === kind && request.model === model),
+  );
 }
 
 describe("the models in the dialect of llama-server's router", () => {
   it("has an item for each model of a slot, with its names, state and modalities, and no path", async () => {
-    await using gateway = await startGateway({ slots: { coder: choosing({}, { port: 9 }) }, registry });
-    const response = await fetch(`${gateway.url}/models?reload=1`);
-    const answer: unknown = await response.json();
+    await using at = await site({ slots: { coder: choosing({}, { port: 9 }) }, registry });
+    const item = {
+      object: "model",
+      owned_by: "berth",
+      architecture: { input_modalities: ["text"], output_modalities: ["text"] },
+      source: "preset",
+      can_remove: false,
+      berth: { slot: "coder", state: "ready" },
+    };
+    const status = (value: string) => ({ value, args: ["--ctx-size", "4096"] });
     assert.deepEqual(
-      listSchema(answer).data.map(({ created: _created, ...item }) => item),
+      rowsOf(await at.got("/models?reload=1")).map(({ created: _created, ...rest }) => rest),
       [
-        {
-          id: "small",
-          aliases: ["coder", "nick"],
-          object: "model",
-          owned_by: "berth",
-          status: { value: "loaded", args: ["--ctx-size", "4096"] },
-          architecture: { input_modalities: ["text"], output_modalities: ["text"] },
-          source: "preset",
-          can_remove: false,
-          berth: { slot: "coder", state: "ready" },
-        },
-        {
-          id: "large",
-          aliases: [],
-          object: "model",
-          owned_by: "berth",
-          status: { value: "unloaded", args: ["--ctx-size", "4096"] },
-          architecture: { input_modalities: ["text"], output_modalities: ["text"] },
-          source: "preset",
-          can_remove: false,
-          berth: { slot: "coder", state: "ready" },
-        },
+        { id: "small", aliases: ["coder", "nick"], status: status("loaded"), ...item },
+        { id: "large", aliases: [], status: status("unloaded"), ...item },
       ],
     );
+    // As Open WebUI reads a llama.cpp connection.
+    const rows = new Map(rowsOf(await at.got("/v1/models")).map((row) => [row["id"], row["status"]]));
+    for (const [id, value] of Object.entries({
+      coder: "loaded",
+      small: "loaded",
+      large: "unloaded",
+      unheld: "unloaded",
+    }))
+      assert.partialDeepStrictEqual(rows.get(id), { value }, id);
   });
 
   it("reports of each model whether it is loaded, loading, asleep, or failed and why", async () => {
@@ -97,80 +93,51 @@ describe("the models in the dialect of llama-server's router", () => {
       message: "no request needs it",
     } as const;
     const unloaded = { ...left, message: "unloaded by request; the next request loads it" } as const;
+    const previous = { startSeconds: 1, warmSeconds: 4 };
+    const lastLoad = { startedAt: new Date(0).toISOString(), startSeconds: 1, previous };
+    const progress = { bytesDone: 5, bytesTotal: 20 };
+    const lastError = { reason: "DoesNotFit", message: "/secret", time: now } as const;
+    const started: SlotStatus["processes"] = [
+      { role: "main", ordinal: 0, host: "127.0.0.1", port: 9, endpoint: "http://127.0.0.1:9", pid: 1, isReady: false },
+    ];
+    const loading = { stages: ["starting", "warming"], current: "warming" };
+    const downloading = { value: "downloading", progress: { large: { done: 5, total: 20 } } };
+    const [off, on] = [{ value: "unloaded" }, { value: "loaded" }];
+    const stalled = { ...onRequest, failed: [{ ...failed, isStalled: false }] };
+    const why = { value: "unloaded", failed: true, exit_code: 3, reason: "Exited" };
     const table: readonly [what: string, sketch: SlotSketch, small: object, large: object][] = [
-      ["never loaded", choosing(), { value: "unloaded" }, { value: "unloaded" }],
-      ["loaded", choosing({}, { port: 9 }), { value: "loaded" }, { value: "unloaded" }],
-      ["asleep", choosing({ transitions: [left] }), { value: "sleeping" }, { value: "unloaded" }],
-      ["unloaded by a person", choosing({ transitions: [unloaded] }), { value: "unloaded" }, { value: "unloaded" }],
+      ["never loaded", choosing(), off, off],
+      ["loaded", choosing({}, { port: 9 }), on, off],
+      ["asleep", choosing({ transitions: [left] }), { value: "sleeping" }, off],
+      ["unloaded by a person", choosing({ transitions: [unloaded] }), off, off],
       [
         "warming",
-        choosing(
-          { model: { ref: "large", origin: "request" }, onRequest: { ...onRequest, chosen: "large" } },
-          { state: "warming" },
-        ),
-        { value: "unloaded" },
-        { value: "loading", progress: { stages: ["starting", "warming"], current: "warming" } },
+        choosing({ model: large, onRequest: chosen }, { state: "warming" }),
+        off,
+        { value: "loading", progress: loading },
       ],
       [
         "warming for longer than the load before took",
-        choosing(
-          {
-            model: { ref: "large", origin: "request" },
-            onRequest: { ...onRequest, chosen: "large" },
-            lastLoad: {
-              startedAt: new Date(0).toISOString(),
-              startSeconds: 1,
-              previous: { startSeconds: 1, warmSeconds: 4 },
-            },
-          },
-          { state: "warming" },
-        ),
-        { value: "unloaded" },
-        { value: "loading", progress: { stages: ["starting", "warming"], current: "warming", value: 0.99 } },
+        choosing({ model: large, onRequest: chosen, lastLoad }, { state: "warming" }),
+        off,
+        { value: "loading", progress: { ...loading, value: 0.99 } },
       ],
-      [
-        "drained for another one",
-        choosing({ onRequest: { ...onRequest, chosen: "large" }, processes: startedProcess }, { state: "unloading" }),
-        { value: "loaded" },
-        { value: "unloaded" },
-      ],
-      [
-        "fetched",
-        choosing(
-          { onRequest: { ...onRequest, chosen: "large" }, progress: { bytesDone: 5, bytesTotal: 20 } },
-          { state: "pulling" },
-        ),
-        { value: "unloaded" },
-        { value: "downloading", progress: { large: { done: 5, total: 20 } } },
-      ],
-      [
-        "fetched beside a loaded one",
-        choosing(
-          { onRequest: { ...onRequest, chosen: "large" }, progress: { bytesDone: 5, bytesTotal: 20 } },
-          { port: 9 },
-        ),
-        { value: "loaded" },
-        { value: "downloading", progress: { large: { done: 5, total: 20 } } },
-      ],
-      [
-        "failed beside a loaded one",
-        choosing({ onRequest: { ...onRequest, failed: [{ ...failed, isStalled: false }] } }, { port: 9 }),
-        { value: "loaded" },
-        { value: "unloaded", failed: true, exit_code: 3, reason: "Exited" },
-      ],
+      ["drained for another", choosing({ onRequest: chosen, processes: started }, { state: "unloading" }), on, off],
+      ["fetched", choosing({ onRequest: chosen, progress }, { state: "pulling" }), off, downloading],
+      ["fetched beside a loaded one", choosing({ onRequest: chosen, progress }, { port: 9 }), on, downloading],
+      ["failed beside a loaded one", choosing({ onRequest: stalled }, { port: 9 }), on, why],
       [
         "failed",
-        choosing({ lastError: { reason: "DoesNotFit", message: "/secret", time: now } }, { state: "error" }),
+        choosing({ lastError }, { state: "error" }),
         { value: "unloaded", failed: true, reason: "DoesNotFit" },
-        { value: "unloaded" },
+        off,
       ],
     ];
-    await using gateway = await startGateway({ registry });
-    for (const [what, sketch, small, large] of table) {
-      await gateway.publish("coder", sketch);
-      const { data } = listSchema(await (await fetch(`${gateway.url}/models`)).json());
-      const states = data.map(({ status: { args: _args, ...status } }) => status);
-      assert.deepEqual(states, [small, large], what);
+    await using at = await site({ registry });
+    for (const [what, sketch, first, second] of table) {
+      await at.publish("coder", sketch);
+      const states = (await list(at)).map(({ status: { args: _args, ...status } }) => status);
+      assert.deepEqual(states, [first, second], what);
     }
   });
 
@@ -180,167 +147,90 @@ describe("the models in the dialect of llama-server's router", () => {
       status: { model: { ref: "held-by-off", origin: "spec" } },
     };
     const late: SlotSketch = { spec: { load: "onDemand", model: {} }, status: { model: { origin: "spec" } } };
-    await using gateway = await startGateway({ slots: { coder: choosing({}, { port: 9 }), off, late }, registry });
-    await using requests = await openRequestStore(gateway.stateDir);
-    const told = (): [string, string | undefined][] => requests.list("coder").map(({ kind, model }) => [kind, model]);
-    const ask = async (path: string, body: unknown): Promise<string> => {
-      const response = await gateway.post(path, body);
-      if (response.status === 200) return JSON.stringify(await response.json());
-      const { error } = await envelopeOf(response);
-      return `${response.status} ${error.message}`;
-    };
-    assert.equal(await ask("/models/load", { model: "large" }), '{"success":true}');
-    await until("the operator is asked", () => told().some(([kind, model]) => kind === "load" && model === "large"));
-    assert.equal(await ask("/models/load", { model: "nick" }), "400 model small is already running: loaded");
+    await using at = await site({ slots: { coder: choosing({}, { port: 9 }), off, late }, registry });
+    assert.equal(await ask(at, "/models/load", { model: "large" }), "200");
+    await untilAsked(at, "coder", "load", "large");
+    assert.equal(await ask(at, "/models/load", { model: "nick" }), "400 model small is already running: loaded");
     for (const path of ["/models/load", "/models/unload"])
       for (const model of ["off", "held-by-off"])
-        assert.match(await ask(path, { model }), /^409 slot off is disabled/, `${path} ${model}`);
-    assert.equal(await ask("/models/unload", { model: "late" }), "400 model late is not running");
-    assert.equal(await ask("/models/load", { model: "late" }), '{"success":true}');
-    assert.equal(await ask("/models/unload", { model: "late" }), '{"success":true}', "right after the load");
-    assert.equal(await ask("/models/unload", { model: "nick", extra: 1 }), '{"success":true}');
-    await until("the operator is asked", () => told().some(([kind]) => kind === "unload"));
-    assert.match(await ask("/models/load", { model: "larg" }), /^404 no slot holds .*did you mean large\?$/);
-    assert.match(await ask("/models/load", { model: "unheld" }), /^404 /);
-    assert.match(await ask("/models/load", {}), /^400 /);
-    assert.match(await ask("/models/load", "nonsense"), /^400 /);
-    const form = await gateway.post("/models/unload", "model=small", {
-      headers: { "content-type": "application/x-www-form-urlencoded" },
-    });
-    assert.equal(form.status, 415);
-    const foreign = await gateway.post(
-      "/models/unload",
-      { model: "small" },
-      {
-        headers: { "content-type": "text/plain", origin: "https://elsewhere.example" },
-      },
-    );
-    assert.equal(foreign.status, 403);
-    const json = { "content-type": "application/json", origin: "https://elsewhere.example" };
-    assert.equal((await gateway.post("/models/load", { model: "small" }, { headers: json })).status, 403);
+        assert.match(await ask(at, path, { model }), /^409 slot off is disabled/, `${path} ${model}`);
+    assert.equal(await ask(at, "/models/unload", { model: "late" }), "400 model late is not running");
+    assert.equal(await ask(at, "/models/load", { model: "late" }), "200");
+    assert.equal(await ask(at, "/models/unload", { model: "late" }), "200", "right after the load");
+    assert.equal(await ask(at, "/models/unload", { model: "nick", extra: 1 }), "200");
+    await untilAsked(at, "coder", "unload");
+    assert.match(await ask(at, "/models/load", { model: "larg" }), /^404 no slot holds .*did you mean large\?$/);
+    assert.match(await ask(at, "/models/load", { model: "unheld" }), /^404 /);
+    assert.match(await ask(at, "/models/load", {}), /^400 /);
+    assert.match(await ask(at, "/models/load", "nonsense"), /^400 /);
+    const origin = "https://elsewhere.example";
+    for (const [status, headers] of [
+      [415, { "content-type": "application/x-www-form-urlencoded" }],
+      [403, { "content-type": "text/plain", origin }],
+      [403, { "content-type": "application/json", origin }],
+    ] as const)
+      assert.equal((await at.post("/models/unload", { model: "small" }, { headers })).status, status);
   });
 
   it("sends an event at each change, and none before", async () => {
-    await using gateway = await startGateway({ slots: { coder: choosing() }, registry });
-    const { seen, leave } = await follow(gateway);
-    const large = { ...onRequest, chosen: "large" };
-    const model = { ref: "large", origin: "request", served: "large" } as const;
-    await gateway.publish(
-      "coder",
-      choosing({ onRequest: large, progress: { bytesDone: 1, bytesTotal: 4 } }, { state: "pulling" }),
-    );
-    await gateway.publish(
-      "coder",
-      choosing({ onRequest: large, progress: { bytesDone: 4, bytesTotal: 4 } }, { state: "pulling" }),
-    );
-    await gateway.publish("coder", choosing({ onRequest: large, model }, { state: "starting" }));
-    await gateway.publish("coder", choosing({ onRequest: large, model }, { port: 9 }));
-    await gateway.publish("reader", { port: 9, status: { model: { ref: "other", origin: "spec" } } });
-    const progress = (current: string) => ({ stages: ["starting", "warming"], current });
-    await until("all is told", () => seen.length >= 6);
+    await using at = await site({ slots: { coder: choosing() }, registry });
+    using reader = await followEvents(at.url, "/models/sse");
+    for (const bytesDone of [1, 4])
+      await at.publish(
+        "coder",
+        choosing({ onRequest: chosen, progress: { bytesDone, bytesTotal: 4 } }, { state: "pulling" }),
+      );
+    await at.publish("coder", choosing({ onRequest: chosen, model: large }, { state: "starting" }));
+    await at.publish("coder", choosing({ onRequest: chosen, model: large }, { port: 9 }));
+    await at.publish("reader", { port: 9, status: { model: { ref: "other", origin: "spec" } } });
+    const status = (model: string, data: object) => ({ model, event: "model_status", data });
+    const loading = { stages: ["starting", "warming"], current: "starting" };
+    await until("all is told", () => reader.events.length >= 7);
     assert.deepEqual(
-      seen,
+      reader.events.map(({ data }) => data),
       [
-        {
-          model: "large",
-          event: "model_status",
-          data: { status: "downloading", progress: { large: { done: 1, total: 4 } } },
-        },
+        status("large", { status: "downloading", progress: { large: { done: 1, total: 4 } } }),
         { model: "large", event: "download_progress", data: { large: { done: 4, total: 4 } } },
         { model: "large", event: "download_finished" },
-        { model: "large", event: "model_status", data: { status: "loading", progress: progress("starting") } },
-        { model: "large", event: "model_status", data: { status: "loaded" } },
+        status("large", { status: "loading", progress: loading }),
+        status("large", { status: "loaded" }),
         { model: "*", event: "models_reload" },
-        { model: "other", event: "model_status", data: { status: "loaded" } },
-      ].slice(0, seen.length),
+        status("other", { status: "loaded" }),
+      ],
     );
-    leave();
-  });
-
-  it("can be read as Open WebUI reads a llama.cpp connection: states in /v1/models, unload beside /v1", async () => {
-    await using gateway = await startGateway({ slots: { coder: choosing({}, { port: 9 }) }, registry });
-    await using requests = await openRequestStore(gateway.stateDir);
-    // It is given the address of the API, and leaves out its last part to reach the router's own routes.
-    const base = `${gateway.url}/v1`;
-    const answer: unknown = await (await fetch(`${base}/models`)).json();
-    assert.ok(typeof answer === "object" && answer !== null && "data" in answer && Array.isArray(answer.data));
-    const states = new Map(
-      answer.data.map((item: { id: string; status?: { value: string } }) => [item.id, item.status?.value]),
-    );
-    assert.deepEqual(
-      ["coder", "small", "large", "unheld", "primary"].map((id) => states.get(id)),
-      ["loaded", "loaded", "unloaded", "unloaded", "unloaded"],
-    );
-    const response = await fetch(`${base.replace(/\/v1$/, "")}/models/unload`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ model: "small" }),
-    });
-    assert.deepEqual(await response.json(), { success: true });
-    await until("the operator is asked", () => requests.list("coder").some(({ kind }) => kind === "unload"));
   });
 
   it("leaves out a model that is listed and unknown, except for a slot with its own engine", async () => {
-    await using gateway = await startGateway({
-      slots: { coder: choosing() },
-      registry: { models: [modelRecord("small")] },
-    });
-    assert.deepEqual([...(await list(gateway)).keys()], ["small", "large"]);
-    await gateway.publish("coder", choosing({}, { spec: { engine: "llama", command: ["serve"] } }));
-    assert.deepEqual([...(await list(gateway)).keys()], ["small"]);
+    await using at = await site({ slots: { coder: choosing() }, registry: { models: [modelRecord("small")] } });
+    assert.deepEqual(Object.keys(await statesOf(at)), ["small", "large"]);
+    await at.publish("coder", choosing({}, { spec: { engine: "llama", command: ["serve"] } }));
+    assert.deepEqual(Object.keys(await statesOf(at)), ["small"]);
   });
 
   it("loads a model in a slot that holds or fetches it, and not in a slot that could be swapped to it", async () => {
     const held = { model: { ref: "large", origin: "spec" } } as const;
-    await using gateway = await startGateway({ slots: { a: choosing(), b: { status: held } }, registry });
-    await using requests = await openRequestStore(gateway.stateDir);
-    const load = async (): Promise<number> => (await gateway.post("/models/load", { model: "large" })).status;
-    assert.equal(await load(), 200);
-    await until("the holder is asked", () => requests.list("b").some(({ kind }) => kind === "load"));
-    assert.deepEqual(requests.list("a"), []);
-    await gateway.publish("b", { state: "pulling", status: held });
-    assert.equal(await load(), 400);
-    assert.deepEqual(requests.list("a"), []);
+    await using at = await site({ slots: { a: choosing(), b: { status: held } }, registry });
+    assert.equal(await ask(at, "/models/load", { model: "large" }), "200");
+    await untilAsked(at, "b", "load");
+    await at.publish("b", { state: "pulling", status: held });
+    assert.match(await ask(at, "/models/load", { model: "large" }), /^400 /);
+    assert.deepEqual(await at.requests("a"), []);
   });
 
-  it("loads and unloads the named slot, also where the list shows its model at another slot", async () => {
-    const model = { ref: "small", origin: "spec" } as const;
-    await using gateway = await startGateway({
-      slots: { a: { port: 9, status: { model } }, b: { status: { model, aliases: ["nick"] } } },
+  it("lists a model once where two slots hold it, and loads and unloads the slot that is named", async () => {
+    const status = { model: small, aliases: ["nick"] };
+    const bare: SlotSketch = { port: 9, spec: { model: {} }, status: { model: { origin: "spec" } } };
+    await using at = await site({
+      slots: { a: { port: 9, status: { model: small } }, b: { status }, c: bare },
       registry,
     });
-    await using requests = await openRequestStore(gateway.stateDir);
-    const ask = async (path: string, name: string): Promise<number> =>
-      (await gateway.post(path, { model: name })).status;
-    assert.equal(await ask("/models/load", "nick"), 200);
-    await until("the slot is asked", () => requests.list("b").some(({ kind }) => kind === "load"));
-    await gateway.publish("b", { port: 9, status: { model, aliases: ["nick"] } });
-    assert.equal(await ask("/models/load", "b"), 400);
-    assert.equal(await ask("/models/unload", "b"), 200);
-    await until("the slot is asked", () => requests.list("b").some(({ kind }) => kind === "unload"));
-    assert.deepEqual(requests.list("a"), []);
-  });
-
-  it("lists a model once, where two slots hold it, and a slot without a model by its name", async () => {
-    const model = { ref: "small", origin: "spec" } as const;
-    await using gateway = await startGateway({
-      slots: {
-        a: { status: { model } },
-        b: { port: 9, status: { model } },
-        c: { port: 9, spec: { model: {} }, status: { model: { origin: "spec" } } },
-      },
-      registry,
-    });
-    assert.deepEqual(
-      [...(await list(gateway))],
-      [
-        ["small", "loaded"],
-        ["c", "loaded"],
-      ],
-    );
+    assert.deepEqual(await statesOf(at), { small: "loaded", c: "loaded" });
+    assert.equal(await ask(at, "/models/load", { model: "nick" }), "200");
+    await untilAsked(at, "b", "load");
+    await at.publish("b", { port: 9, status });
+    assert.match(await ask(at, "/models/load", { model: "b" }), /^400 /);
+    assert.equal(await ask(at, "/models/unload", { model: "b" }), "200");
+    await untilAsked(at, "b", "unload");
+    assert.deepEqual(await at.requests("a"), []);
   });
 });
-
-const startedProcess: SlotStatus["processes"] = [
-  { role: "main", ordinal: 0, host: "127.0.0.1", port: 9, endpoint: "http://127.0.0.1:9", pid: 1, isReady: false },
-];
