@@ -1,89 +1,66 @@
 import assert from "node:assert/strict";
-import { request as httpRequest, type IncomingMessage } from "node:http";
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import { text as textOf } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import { envelopeOf } from "../support/envelope.ts";
 import { formBody } from "../support/form.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
+import { startGateway } from "../support/gateway.ts";
+import { json, scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
 import { answerOf, ask, openProvider, specOf } from "./upstreams/fixture.ts";
 
 const MiB = 1024 * 1024;
 /** Room for one body of 3 MiB, and for no two. */
 const env = { SVC_BUFFER_LIMIT: String(5 * MiB), SVC_SPOOL_LIMIT: String(2 * MiB) };
+const jsonType = { "content-type": "application/json" };
 const chat = (words: string): string =>
   JSON.stringify({ model: "primary", messages: [{ role: "user", content: words }] });
 const large = chat("x".repeat(3 * MiB));
+
+/** Sends mebibytes of a text without end for as long as somebody takes them. */
+function endless(response: ServerResponse, text: string): void {
+  const piece = Buffer.alloc(MiB, text);
+  const more = (): void => {
+    while (!response.destroyed) if (!response.write(piece)) return void response.once("drain", more);
+  };
+  more();
+}
 
 async function refusal(response: Response): Promise<string> {
   const { error } = await envelopeOf(response);
   return `${response.status} ${error.code}`;
 }
 
-/** A slot without a limit of its own whose engine answers when it is told to. */
-async function slowSite(): Promise<AsyncDisposable & { engine: ScriptedEngine; gateway: TestGateway; go: () => void }> {
-  const turn = Promise.withResolvers<void>();
-  const engine = await scriptedEngine(async (response) => {
-    await turn.promise;
-    response.writeHead(200, { "content-type": "application/json" }).end('{"choices":[]}');
-  });
-  const gateway = await startGateway({
-    slots: { primary: { port: engine.port, spec: { concurrency: { max: 0, queue: 0 } } } },
-    env,
-  });
-  return {
-    engine,
-    gateway,
-    go: turn.resolve,
-    async [Symbol.asyncDispose]() {
-      turn.resolve();
-      await gateway[Symbol.asyncDispose]();
-      await engine[Symbol.asyncDispose]();
-    },
-  };
-}
-
 describe("SVC_BUFFER_LIMIT", () => {
-  it("counts a body until its engine has answered, also where the slot has no limit of requests", async () => {
-    await using site = await slowSite();
-    const first = site.gateway.post("/v1/chat/completions", large);
-    await until("it is with the engine", () => site.engine.seen.length === 1);
-    const second = await site.gateway.post("/v1/chat/completions", large);
-    assert.equal(await refusal(second), "503 system.overloaded");
-    assert.equal(second.headers.get("retry-after"), "5");
-    const small = site.gateway.post("/v1/chat/completions", chat("hi"));
-    await until("what is small goes on", () => site.engine.seen.length === 2);
-    site.go();
-    assert.deepEqual([(await first).status, (await small).status], [200, 200]);
-    assert.equal((await site.gateway.post("/v1/chat/completions", large)).status, 200);
-  });
-
-  it("counts a body by its unpacked size", async () => {
-    await using site = await slowSite();
-    const body = new Uint8Array(gzipSync(large));
-    assert.ok(body.length < 16_384);
-    const packed = { body, headers: { "content-type": "application/json", "content-encoding": "gzip" } };
-    const first = site.gateway.post("/v1/chat/completions", "", packed);
-    await until("it is with the engine", () => site.engine.seen.length === 1);
-    assert.equal(await refusal(await site.gateway.post("/v1/chat/completions", "", packed)), "503 system.overloaded");
-    site.go();
-    assert.equal((await first).status, 200);
-  });
-
-  it("frees the bytes of a body when its client leaves", async () => {
-    await using site = await slowSite();
+  it("counts a body, unpacked, until its engine has answered or its client has left, also without a limit of requests", async () => {
+    const turn = Promise.withResolvers<void>();
+    await using engine = await scriptedEngine(async (response) => {
+      await turn.promise;
+      json(response, { choices: [] });
+    });
+    const spec = { concurrency: { max: 0, queue: 0 } };
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec } }, env });
     const leaving = new AbortController();
-    const first = site.gateway.post("/v1/chat/completions", large, { signal: leaving.signal });
-    await until("it is with the engine", () => site.engine.seen.length === 1);
+    const packed = new Uint8Array(gzipSync(large));
+    assert.ok(packed.length < 16_384);
+    const headers = { ...jsonType, "content-encoding": "gzip" };
+    const left = gateway.post("/v1/chat/completions", "", { body: packed, headers, signal: leaving.signal });
+    await until("it is with the engine", () => engine.seen.length === 1);
+    const refused = await gateway.post("/v1/chat/completions", large);
+    assert.equal(await refusal(refused), "503 system.overloaded");
+    assert.equal(refused.headers.get("retry-after"), "5");
     leaving.abort();
-    await assert.rejects(first);
-    await until("the engine is told", () => site.engine.seen[0]?.isAborted === true);
-    const next = site.gateway.post("/v1/chat/completions", large);
-    await until("there is room again", () => site.engine.seen.length === 2);
-    site.go();
-    assert.equal((await next).status, 200);
+    await assert.rejects(left);
+    await until("the engine is told", () => engine.seen[0]?.isAborted === true);
+    const next = gateway.post("/v1/chat/completions", large);
+    await until("there is room again", () => engine.seen.length === 2);
+    const small = gateway.post("/v1/chat/completions", chat("hi"));
+    await until("what is small goes on", () => engine.seen.length === 3);
+    assert.equal(await refusal(await gateway.post("/v1/chat/completions", large)), "503 system.overloaded");
+    turn.resolve();
+    assert.deepEqual([(await next).status, (await small).status], [200, 200]);
+    assert.equal((await gateway.post("/v1/chat/completions", large)).status, 200);
   });
 });
 
@@ -94,28 +71,14 @@ describe("a whole answer of an engine or provider", () => {
       ["512Mi", "502 dispatch.upstream_failed", /too large to be translated/],
       ["5Mi", "503 system.overloaded", /SVC_BUFFER_LIMIT/],
     ] as const) {
-      await using engine = await scriptedEngine((response) => {
-        response.writeHead(200, { "content-type": "application/json" });
-        const piece = Buffer.alloc(MiB, " ");
-        const more = (): void => {
-          while (!response.destroyed) if (!response.write(piece)) return void response.once("drain", more);
-        };
-        more();
-      });
+      await using engine = await scriptedEngine((response) =>
+        endless(response.writeHead(200, { "content-type": "application/json" }), " "),
+      );
+      const baseUrl = `http://127.0.0.1:${engine.port}/v1`;
+      const spec = specOf({ baseUrl, capabilities: ["rerank"], models: [{ ref: "far" }] });
       await using gateway = await startGateway({
         slots: { primary: { port: engine.port } },
-        registry: {
-          upstreams: [
-            {
-              name: "acme",
-              spec: specOf({
-                baseUrl: `http://127.0.0.1:${engine.port}/v1`,
-                capabilities: ["rerank"],
-                models: [{ ref: "far" }],
-              }),
-            },
-          ],
-        },
+        registry: { upstreams: [{ name: "acme", spec }] },
         env: { SVC_BUFFER_LIMIT: limit },
       });
       for (const model of ["far", "primary"]) {
@@ -138,12 +101,9 @@ describe("a whole answer of an engine or provider", () => {
       slots: { primary: { port: engine.port } },
       env: { SVC_BUFFER_LIMIT: String(15 * MiB) },
     });
+    const url = `${gateway.url}/v1/chat/completions`;
     const sleeping = await new Promise<IncomingMessage>((resolve, reject) => {
-      const request = httpRequest(`${gateway.url}/v1/chat/completions`, {
-        method: "POST",
-        agent: false,
-        headers: { "content-type": "application/json" },
-      });
+      const request = httpRequest(url, { method: "POST", agent: false, headers: jsonType });
       request.once("response", resolve).once("error", reject).end(chat("hi"));
     });
     assert.equal(await refusal(await gateway.post("/v1/chat/completions", next)), "503 system.overloaded");
@@ -155,14 +115,9 @@ describe("a whole answer of an engine or provider", () => {
 
 describe("an error that has no end", () => {
   it("of an engine or a provider is reported after its first 64 KiB", async () => {
-    await using engine = await scriptedEngine((response) => {
-      response.writeHead(400, { "content-type": "text/plain" });
-      const piece = Buffer.alloc(MiB, "e");
-      const more = (): void => {
-        while (!response.destroyed) if (!response.write(piece)) return void response.once("drain", more);
-      };
-      more();
-    });
+    await using engine = await scriptedEngine((response) =>
+      endless(response.writeHead(400, { "content-type": "text/plain" }), "e"),
+    );
     const spec = specOf({ baseUrl: `http://127.0.0.1:${engine.port}/v1`, models: [{ ref: "far" }] });
     await using gateway = await startGateway({
       slots: { primary: { port: engine.port } },
@@ -220,16 +175,14 @@ describe("SVC_SPOOL_LIMIT", () => {
     for (const half of halves) half.destroy();
     // One that is not refused waits for its slot.
     const leaving = new AbortController();
-    const { signal } = leaving;
-    const whole = { headers, body: new Uint8Array(form), signal };
-    const next = async (): Promise<boolean> => {
+    const whole = { headers, body: new Uint8Array(form), signal: leaving.signal };
+    await until("there is room for the next", async () => {
       let isRefused = false;
       const refuse = (): void => void (isRefused = true);
       void gateway.post("/v1/audio/transcriptions", "", whole).then(refuse, () => undefined);
       await until("it waits or is refused", () => isRefused || gateway.demand("stt")?.held === 1);
       return !isRefused;
-    };
-    await until("there is room for the next", next);
+    });
     leaving.abort();
   });
 });

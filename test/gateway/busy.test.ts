@@ -4,6 +4,7 @@ import { describe, it } from "node:test";
 import { envelopeOf } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { json, sayHello, scriptedEngine, type Seen } from "../support/scripted-engine.ts";
+import { restOf } from "../support/held-stream.ts";
 import { until } from "../support/until.ts";
 
 const chat = (word: string): object => ({ model: "primary", messages: [{ role: "user", content: word }] });
@@ -25,15 +26,20 @@ const queued = (gateway: TestGateway): Promise<number | undefined> =>
   gateway.metric('berth_requests_queued{slot="primary"}');
 
 describe("a slot that is busy", () => {
-  it("queues requests beyond its limit, refuses requests beyond the queue, and serves in order", async () => {
+  it("queues requests beyond its limit, refuses requests beyond the queue, serves in order, and tells a stream its place", async () => {
     const script = onDemand();
     await using engine = await scriptedEngine(script.script);
     const spec = { concurrency: { max: 1, queue: 2 } };
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec } } });
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port, spec } },
+      gateway: { holdTimes: { firstCommentMs: 30, everyMs: 30 } },
+    });
     const first = gateway.post("/v1/chat/completions", chat("one"));
     await until("the first is inside", () => script.open() === 1);
-    const second = gateway.post("/v1/chat/completions", chat("two"));
-    await until("the second waits", async () => (await queued(gateway)) === 1);
+    const second = await gateway.post("/v1/chat/completions", { ...chat("two"), stream: true });
+    const reader = second.body?.pipeThrough(new TextDecoderStream()).getReader();
+    const place = String((await reader?.read())?.value);
+    assert.match(place, /^: waiting slot=primary state=queued position=1 waited=\d+s\n\n/);
     const third = gateway.post("/v1/chat/completions", chat("three"));
     await until("the third waits", async () => (await queued(gateway)) === 2);
     const refused = await gateway.post("/v1/chat/completions", { ...chat("four"), stream: true });
@@ -42,53 +48,24 @@ describe("a slot that is busy", () => {
     const { error } = await envelopeOf(refused);
     assert.deepEqual([error.code, error.type], ["slot.overloaded", "rate_limit_error"]);
     assert.deepEqual(error.details, { slot: "primary", in_flight: 1, queued: 2 });
-    for (const answered of [first, second, third]) {
+    for (let count = 0; count < 3; count += 1) {
       await until("one is inside", () => script.open() === 1);
       script.answerNext();
-      assert.equal((await answered).status, 200);
     }
-    assert.equal(
-      await gateway.metric('berth_request_wait_seconds_count{slot="primary"}'),
-      2,
-      "who went in at once did not wait",
-    );
+    assert.deepEqual([(await first).status, (await third).status], [200, 200]);
+    assert.match(await restOf(reader), /\[DONE\]\n\n$/);
+    const waits = 'berth_request_wait_seconds_count{slot="primary"}';
+    assert.equal(await gateway.metric(waits), 2, "who went in at once did not wait");
     assert.ok(((await gateway.metric('berth_request_wait_seconds_sum{slot="primary"}')) ?? 0) > 0);
-    assert.deepEqual(
-      engine.seen.map(({ body }) => /one|two|three/.exec(body)?.[0]),
-      ["one", "two", "three"],
-    );
-  });
-
-  it("reports its position to a stream that waits for its turn", async () => {
-    const script = onDemand();
-    await using engine = await scriptedEngine(script.script);
-    await using gateway = await startGateway({
-      slots: { primary: { port: engine.port, spec: { concurrency: { max: 1 } } } },
-      gateway: { holdTimes: { firstCommentMs: 30, everyMs: 30 } },
-    });
-    const first = gateway.post("/v1/chat/completions", chat("one"));
-    await until("the first is inside", () => script.open() === 1);
-    const response = await gateway.post("/v1/chat/completions", { ...chat("two"), stream: true });
-    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-    assert.match(
-      String((await reader?.read())?.value),
-      /^: waiting slot=primary state=queued position=1 waited=\d+s\n\n/,
-    );
-    script.answerNext();
-    await until("the second is inside", () => script.open() === 1);
-    script.answerNext();
-    assert.equal((await first).status, 200);
-    let text = "";
-    for (let next = await reader?.read(); next?.done === false; next = await reader?.read()) text += next.value;
-    assert.match(text, /\[DONE\]\n\n$/);
+    const order = engine.seen.map(({ body }) => /one|two|three/.exec(body)?.[0]);
+    assert.deepEqual(order, ["one", "two", "three"]);
   });
 
   it("frees a place in the queue when a waiting client leaves, and a place at the engine when a served client leaves", async () => {
     const script = onDemand();
     await using engine = await scriptedEngine(script.script);
-    await using gateway = await startGateway({
-      slots: { primary: { port: engine.port, spec: { concurrency: { max: 1, queue: 1 } } } },
-    });
+    const spec = { concurrency: { max: 1, queue: 1 } };
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec } } });
     const [first, second] = [new AbortController(), new AbortController()];
     const inside = gateway.post("/v1/chat/completions", chat("one"), { signal: first.signal });
     await until("the first is inside", () => script.open() === 1);
@@ -97,11 +74,8 @@ describe("a slot that is busy", () => {
     second.abort();
     await assert.rejects(waits);
     await until("its place is free", async () => (await queued(gateway)) === 0);
-    assert.equal(
-      await gateway.metric('berth_request_wait_seconds_count{slot="primary"}'),
-      1,
-      "who left has waited too",
-    );
+    const waited = 'berth_request_wait_seconds_count{slot="primary"}';
+    assert.equal(await gateway.metric(waited), 1, "who left has waited too");
     const third = gateway.post("/v1/chat/completions", chat("three"));
     await until("the third waits", async () => (await queued(gateway)) === 1);
     first.abort();
@@ -114,39 +88,19 @@ describe("a slot that is busy", () => {
     assert.equal(engine.seen.length, 2, "the second never reached the engine");
   });
 
-  it("holds no more bytes than SVC_BUFFER_LIMIT", async () => {
-    await using gateway = await startGateway({ slots: { primary: {} }, env: { SVC_BUFFER_LIMIT: "4096" } });
-    const large = { ...chat("x".repeat(3000)), stream: false };
-    const leaving = new AbortController();
-    const held = gateway.post("/v1/chat/completions", large, { signal: leaving.signal });
-    await until("one is held", () => gateway.demand("primary")?.held === 1);
-    const refused = await gateway.post("/v1/chat/completions", large);
-    assert.equal(refused.status, 503);
-    assert.equal((await envelopeOf(refused)).error.code, "system.overloaded");
-    leaving.abort();
-    await assert.rejects(held);
-    await until("the bytes are free", () => gateway.demand("primary")?.held === 0);
-    const again = new AbortController();
-    const second = gateway.post("/v1/chat/completions", large, { signal: again.signal });
-    await until("one is held", () => gateway.demand("primary")?.held === 1);
-    again.abort();
-    await assert.rejects(second);
-  });
-
   it("serves by its second process while the first is not loaded, and the other way round", async () => {
-    const rank = { results: [{ index: 0, relevance_score: 1 }] };
-    await using engine = await scriptedEngine((response) => json(response, rank));
+    const rank = { model: "primary", query: "q", documents: ["d"] };
+    const answer = { results: [{ index: 0, relevance_score: 1 }] };
+    await using engine = await scriptedEngine((response) => json(response, answer));
     await using gateway = await startGateway({
       slots: { primary: { state: "ready", rerankPort: engine.port } },
       env: { SVC_HOLD_SECONDS: "0" },
     });
-    const ranked = await gateway.post("/v1/rerank", { model: "primary", query: "q", documents: ["d"] });
-    assert.equal(ranked.status, 200);
+    assert.equal((await gateway.post("/v1/rerank", rank)).status, 200);
     const embedded = await gateway.post("/v1/embeddings", { model: "primary", input: "x" });
     assert.equal((await envelopeOf(embedded)).error.code, "slot.not_ready");
     await gateway.publish("primary", { port: engine.port, spec: { model: { default: "a", rerank: "b" } } });
-    const unranked = await gateway.post("/v1/rerank", { model: "primary", query: "q", documents: ["d"] });
-    const { error } = await envelopeOf(unranked);
+    const { error } = await envelopeOf(await gateway.post("/v1/rerank", rank));
     assert.deepEqual([error.code, error.details?.["role"]], ["slot.not_ready", "rerank"]);
   });
 });

@@ -4,57 +4,48 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "nod
 import { envelopeIn, envelopeOf } from "../support/envelope.ts";
 import { startGateway } from "../support/gateway.ts";
 import { rawExchange } from "../support/raw-http.ts";
-import { json, scriptedEngine } from "../support/scripted-engine.ts";
+import { scriptedEngine } from "../support/scripted-engine.ts";
 
 const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
 const text = JSON.stringify(chat);
+const relayed = text.replace("primary", "engine-model");
 
 describe("requests of real clients", () => {
-  const packed = {
-    gzip: gzipSync(text),
-    deflate: deflateSync(text),
-    br: brotliCompressSync(text),
-    zstd: zstdCompressSync(text),
-  };
-  for (const [encoding, body] of Object.entries(packed)) {
-    it(`accept a body packed with ${encoding}`, async () => {
-      await using engine = await scriptedEngine();
-      await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-      const response = await gateway.post("/v1/chat/completions", "", {
-        body: new Uint8Array(body),
-        headers: { "content-type": "application/json", "content-encoding": encoding },
-      });
-      assert.equal(response.status, 200);
-      assert.equal(engine.seen[0]?.body, text.replace("primary", "engine-model"));
-      assert.equal(engine.seen[0]?.headers["content-encoding"], undefined);
-    });
-  }
-
-  it("accept chunks, a query, a trailing slash, and another spelling of a content type", async () => {
+  it("accept a body packed with gzip, deflate, br or zstd", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    const { status } = await rawExchange(
-      gateway.url,
-      `POST /v1/chat/completions/?api-version=1 HTTP/1.1\r\nhost: x\r\ncontent-type: application/json; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`,
-    );
-    assert.equal(status, 200);
+    for (const [encoding, body] of [
+      ["gzip", gzipSync(text)],
+      ["deflate", deflateSync(text)],
+      ["br", brotliCompressSync(text)],
+      ["zstd", zstdCompressSync(text)],
+    ] as const) {
+      const headers = { "content-type": "application/json", "content-encoding": encoding };
+      const response = await gateway.post("/v1/chat/completions", "", { body: new Uint8Array(body), headers });
+      assert.equal(response.status, 200, encoding);
+      const seen = engine.seen.at(-1);
+      assert.deepEqual([seen?.body, seen?.headers["content-encoding"]], [relayed, undefined], encoding);
+    }
   });
 
-  it("accept an absolute request line on every kind of route", async () => {
+  it("accept chunks, a query, a trailing slash, another spelling of a content type, and an absolute request line", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    for (const path of ["/v1/models", "/livez"]) {
-      const { status } = await rawExchange(
-        gateway.url,
-        `GET http://berth.local${path} HTTP/1.1\r\nhost: berth.local\r\nconnection: close\r\n\r\n`,
-      );
-      assert.equal(status, 200, path);
+    const length = `content-length: ${text.length}`;
+    for (const [head, body] of [
+      [
+        ["POST /v1/chat/completions/?api-version=1", "transfer-encoding: chunked"],
+        `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`,
+      ],
+      [["POST http://berth.local/v1/chat/completions", length], text],
+      [["GET http://berth.local/v1/models"], ""],
+      [["GET http://berth.local/livez"], ""],
+    ] as const) {
+      const [line, ...headers] = head;
+      const type = "content-type: application/json; charset=utf-8";
+      const lines = [`${line} HTTP/1.1`, "host: berth.local", "connection: close", type, ...headers, "", ""];
+      assert.equal((await rawExchange(gateway.url, lines.join("\r\n") + body)).status, 200, line);
     }
-    const { status } = await rawExchange(
-      gateway.url,
-      `POST http://berth.local/v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
-    );
-    assert.equal(status, 200);
   });
 
   it("get a stream over HTTP/1.0 without chunks, ended by closing the connection", async () => {
@@ -116,12 +107,17 @@ describe("requests of real clients", () => {
     }
   });
 
-  it("relay tools, stream options and every other field to the engine, byte for byte apart from the model", async () => {
+  it("relay every other field to the engine, byte for byte apart from the model, up to the limit of a body", async () => {
     await using engine = await scriptedEngine();
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    const body = `{ "tools":[{"type":"function","function":{"name":"f","parameters":{"model":"x"}}}],"parallel_tool_calls" : false,\n"stream_options":{"include_usage":true},"seed":18446744073709551615, "model" : "primary" ,"x":"\\u00e9"}`;
-    await gateway.post("/v1/chat/completions", body);
-    assert.equal(engine.seen[0]?.body, body.replace('"primary"', '"engine-model"'));
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port } },
+      env: { SVC_BODY_LIMIT: "1Mi" },
+    });
+    const head = `{ "tools":[{"type":"function","function":{"name":"f","parameters":{"model":"x"}}}],"parallel_tool_calls" : false,\n"stream_options":{"include_usage":true},"seed":18446744073709551615, "model" : "primary" ,"x":"\\u00e9`;
+    const body = `${head}${"A".repeat(1024 * 1024 - head.length - 2)}"}`;
+    assert.equal((await gateway.post("/v1/chat/completions", body)).status, 200);
+    assert.ok(engine.seen[0]?.body === body.replace('"primary"', '"engine-model"'));
+    assert.equal((await gateway.post("/v1/chat/completions", `${body} `)).status, 413);
   });
 
   it("keep credentials, cookies and forwarding headers from the engine", async () => {
@@ -136,103 +132,56 @@ describe("requests of real clients", () => {
         "x-request-id": "mine-1",
       },
     });
-    assert.deepEqual(Object.keys(engine.seen[0]?.headers ?? {}).toSorted(), [
-      "accept",
-      "content-length",
-      "content-type",
-      "host",
-      "x-request-id",
-    ]);
-    assert.equal(engine.seen[0]?.headers["x-request-id"], "mine-1");
-  });
-
-  it("accept a body of images close to the limit", async () => {
-    await using engine = await scriptedEngine((response, { body }) => json(response, { length: body.length }));
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    const large = JSON.stringify({ ...chat, image: "A".repeat(63 * 1024 * 1024) });
-    const response = await gateway.post("/v1/chat/completions", large);
-    assert.deepEqual(await response.json(), { length: large.length + "engine-model".length - "primary".length });
+    const { headers = {} } = engine.seen[0] ?? {};
+    const names = Object.keys(headers).toSorted();
+    assert.deepEqual(names, ["accept", "content-length", "content-type", "host", "x-request-id"]);
+    assert.equal(headers["x-request-id"], "mine-1");
   });
 });
 
-describe("pages of other origins", () => {
+it("pages of other origins may call /v1 where SVC_CORS_ORIGINS names them, never /api, and nothing by default", async () => {
   const origin = "https://chat.example.com";
-  const preflight = {
+  const allowed = async (url: string, init: RequestInit, name = "origin"): Promise<string | null> =>
+    (await fetch(url, init)).headers.get(`access-control-allow-${name}`);
+  const preflight = (names: string): RequestInit => ({
     method: "OPTIONS",
-    headers: {
-      origin,
-      "access-control-request-method": "POST",
-      "access-control-request-headers": "authorization,x-stainless-os",
-    },
-  };
-
-  it("may call nothing unless an origin is configured", async () => {
-    await using gateway = await startGateway();
-    const response = await fetch(`${gateway.url}/v1/chat/completions`, preflight);
-    assert.equal(response.headers.get("access-control-allow-origin"), null);
-    assert.equal(response.ok, false);
+    headers: { origin, "access-control-request-method": "POST", "access-control-request-headers": names },
   });
-
-  it("may call /v1 where SVC_CORS_ORIGINS names them, and never /api", async () => {
-    await using engine = await scriptedEngine();
-    await using gateway = await startGateway({
-      slots: { primary: { port: engine.port } },
-      env: { SVC_CORS_ORIGINS: origin },
-    });
-    const allowed = await fetch(`${gateway.url}/v1/chat/completions`, preflight);
-    assert.equal(allowed.status, 204);
-    assert.equal(allowed.headers.get("access-control-allow-origin"), origin);
-    assert.equal(allowed.headers.get("access-control-allow-headers"), "authorization,x-stainless-os");
-    const named = {
-      ...preflight.headers,
-      "access-control-request-headers": "content-type,x-forwarded-email,X-Forwarded-For",
-    };
-    const posing = await fetch(`${gateway.url}/v1/chat/completions`, { ...preflight, headers: named });
-    assert.doesNotMatch(
-      posing.headers.get("access-control-allow-headers") ?? "",
-      /forwarded/i,
-      "the proxy alone names a user",
-    );
-    const answered = await gateway.post("/v1/chat/completions", chat, {
-      headers: { "content-type": "application/json", origin },
-    });
-    assert.equal(answered.headers.get("access-control-allow-origin"), origin);
-    const listed = await fetch(`${gateway.url}/v1/models`, { headers: { origin } });
-    assert.equal(listed.headers.get("access-control-allow-origin"), origin);
-    const other = await fetch(`${gateway.url}/v1/models`, { headers: { origin: "https://evil.example.com" } });
-    assert.equal(other.headers.get("access-control-allow-origin"), null);
-    const api = await fetch(`${gateway.url}/api/slots`, { headers: { origin } });
-    assert.equal(api.headers.get("access-control-allow-origin"), null);
-  });
+  await using closed = await startGateway();
+  const refused = await fetch(`${closed.url}/v1/chat/completions`, preflight("authorization"));
+  assert.deepEqual([refused.headers.get("access-control-allow-origin"), refused.ok], [null, false]);
+  await using engine = await scriptedEngine();
+  const slots = { primary: { port: engine.port } };
+  await using gateway = await startGateway({ slots, env: { SVC_CORS_ORIGINS: origin } });
+  const url = `${gateway.url}/v1/chat/completions`;
+  const asked = preflight("authorization,x-stainless-os");
+  assert.equal((await fetch(url, asked)).status, 204);
+  assert.equal(await allowed(url, asked), origin);
+  assert.equal(await allowed(url, asked, "headers"), "authorization,x-stainless-os");
+  const posing = preflight("content-type,x-forwarded-email,X-Forwarded-For");
+  assert.doesNotMatch((await allowed(url, posing, "headers")) ?? "", /forwarded/i, "the proxy alone names a user");
+  const headers = { "content-type": "application/json", origin };
+  assert.equal(await allowed(url, { method: "POST", body: text, headers }), origin);
+  assert.equal(await allowed(`${gateway.url}/v1/models`, { headers: { origin } }), origin);
+  const other = { headers: { origin: "https://evil.example.com" } };
+  assert.equal(await allowed(`${gateway.url}/v1/models`, other), null);
+  assert.equal(await allowed(`${gateway.url}/api/slots`, { headers: { origin } }), null);
 });
 
-describe("a slot's request rules", () => {
-  it("remove fields, set missing fields, and force fields whose names end in !", async () => {
-    await using engine = await scriptedEngine();
-    const request = { set: { temperature: 0.5, "top_p!": 0.9, seed: 1 }, strip: ["logit_bias"] };
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: { request } } } });
-    await gateway.post("/v1/chat/completions", { ...chat, temperature: 1, top_p: 1, logit_bias: {} });
-    assert.deepEqual(JSON.parse(engine.seen[0]?.body ?? ""), {
-      ...chat,
-      model: "engine-model",
-      temperature: 1,
-      top_p: 0.9,
-      seed: 1,
-    });
-  });
+it("a slot's request rules remove fields, set missing fields, and force fields, in whatever letters a client writes them", async () => {
+  await using engine = await scriptedEngine();
+  const set = { temperature: 0.5, "top_p!": 0.9, seed: 1, "max_tokens!": 10 };
+  const request = { set, strip: ["logit_bias"] };
+  await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: { request } } } });
+  const sent = { ...chat, temperature: 1, top_p: 1, logit_bias: {}, Max_Tokens: 1e6, LOGIT_BIAS: {} };
+  await gateway.post("/v1/chat/completions", sent);
+  const forced = { top_p: 0.9, seed: 1, max_tokens: 10 };
+  const expected = { ...chat, model: "engine-model", temperature: 1, ...forced };
+  assert.deepEqual(JSON.parse(engine.seen[0]?.body ?? ""), expected);
 });
 
-describe("a slot's request rules and a client that writes a field in other letters", () => {
-  it("strip and force hold for an engine that folds case too", async () => {
-    await using engine = await scriptedEngine();
-    const request = { set: { "max_tokens!": 10 }, strip: ["logit_bias"] };
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: { request } } } });
-    await gateway.post("/v1/chat/completions", { ...chat, Max_Tokens: 1e6, LOGIT_BIAS: {} });
-    assert.deepEqual(JSON.parse(engine.seen[0]?.body ?? ""), { ...chat, model: "engine-model", max_tokens: 10 });
-  });
-});
-
-describe("a method that a path of /api does not take", () => {
+it("a method that a path of /api does not take is answered with the methods that it takes", async () => {
+  await using gateway = await startGateway();
   for (const [method, path, allow] of [
     ["PUT", "/api/slots", "GET, HEAD, POST"],
     ["POST", "/api/slots/c1", "DELETE, GET, HEAD, PUT"],
@@ -241,12 +190,9 @@ describe("a method that a path of /api does not take", () => {
     ["DELETE", "/api/models/pull?x=1", "POST"],
     ["POST", "/api/models/catalog", "GET, HEAD"],
   ] as const) {
-    it(`is answered with the methods that the path takes: ${method} ${path}`, async () => {
-      await using gateway = await startGateway();
-      const body = method === "PUT" || method === "POST" ? { body: "{}" } : {};
-      const headers = { "content-type": "application/json" };
-      const response = await fetch(gateway.url + path, { method, ...body, ...("body" in body ? { headers } : {}) });
-      assert.deepEqual([response.status, response.headers.get("allow")], [405, allow]);
-    });
+    const hasBody = method === "PUT" || method === "POST";
+    const init = hasBody ? { body: "{}", headers: { "content-type": "application/json" } } : {};
+    const response = await fetch(gateway.url + path, { method, ...init });
+    assert.deepEqual([response.status, response.headers.get("allow")], [405, allow], `${method} ${path}`);
   }
 });
