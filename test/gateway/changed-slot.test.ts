@@ -22,35 +22,30 @@ describe("a request that waited for a slot which has changed meanwhile", () => {
     assert.match(engine.seen[0]?.body ?? "", /"model":"engine-new"/);
   });
 
-  for (const [what, model] of [
-    ["names the model that it held", "old"],
-    ["names that model and the slot", "primary:old"],
-  ] as const) {
-    for (const stream of [false, true]) {
-      it(`is never for another model where it ${what}${stream ? ", as a stream that others share" : ""}`, async () => {
-        await using engine = await scriptedEngine();
-        await using gateway = await startGateway({
-          slots: { primary: holding("old", { state: "unloading", spec: { concurrency: { max: 1 } } }) },
-          registry: { models: [modelRecord("old")] },
-        });
-        const answers = [1, 2].map(() => gateway.post("/v1/chat/completions", { ...chat(model), stream }));
-        const waiting = async (): Promise<boolean> =>
-          (await gateway.metric('berth_requests_held{slot="primary"}')) === 2;
-        await until("both are held", waiting);
-        await gateway.publish("primary", holding("new", { port: engine.port, spec: { concurrency: { max: 1 } } }));
-        for (const answered of answers) {
-          const response = await answered;
-          assert.equal(response.status, 404);
-          assert.equal((await envelopeOf(response)).error.code, "model.not_loaded");
-        }
-        assert.equal(engine.seen.length, 0);
-        // The place that they were given is free again.
-        assert.equal((await gateway.post("/v1/chat/completions", chat("primary"))).status, 200);
-        const counted = ["held", "queued", "in_flight"].map((name) => `berth_requests_${name}{slot="primary"}`);
-        assert.deepEqual(await Promise.all(counted.map((name) => gateway.metric(name))), [0, 0, 0]);
-      });
+  it("is never for another model where it names the model that it held, also as a stream that others share", async () => {
+    await using engine = await scriptedEngine();
+    const spec = { concurrency: { max: 1 } };
+    await using gateway = await startGateway({
+      slots: { primary: holding("old", { state: "unloading", spec }) },
+      registry: { models: [modelRecord("old")] },
+    });
+    const asked = ["old", "primary:old"].flatMap((model) =>
+      [false, false, true, true].map((stream) => gateway.post("/v1/chat/completions", { ...chat(model), stream })),
+    );
+    const metric = (name: string): Promise<number | undefined> =>
+      gateway.metric(`berth_requests_${name}{slot="primary"}`);
+    await until("all are held", async () => (await metric("held")) === asked.length);
+    await gateway.publish("primary", holding("new", { port: engine.port, spec }));
+    for (const answered of asked) {
+      const response = await answered;
+      assert.equal(response.status, 404);
+      assert.equal((await envelopeOf(response)).error.code, "model.not_loaded");
     }
-  }
+    assert.equal(engine.seen.length, 0);
+    // The places that they were given are free again.
+    assert.equal((await gateway.post("/v1/chat/completions", chat("primary"))).status, 200);
+    assert.deepEqual(await Promise.all(["held", "queued", "in_flight"].map(metric)), [0, 0, 0]);
+  });
 
   it("fails with an error that asks to try again where its alias belongs to another slot by now", async () => {
     await using engine = await scriptedEngine();

@@ -1,8 +1,5 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { connect } from "node:net";
 import { Readable } from "node:stream";
-import { text as textOf } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { describe, it } from "node:test";
 import { envelopeIn, envelopeOf } from "../support/envelope.ts";
@@ -185,58 +182,4 @@ it("a client that reads slowly slows the engine down, and its leave ends the eng
   await until("the engine is told", () => engine.seen[0]?.isAborted === true);
   const inFlight = 'berth_requests_in_flight{slot="primary"}';
   await until("nothing is in flight", async () => (await gateway.metric(inFlight)) === 0);
-});
-
-describe("a stop", () => {
-  it("refuses new requests, lets a stream end, and answers readyz with 503", async () => {
-    let finish = (): void => undefined;
-    await using engine = await scriptedEngine(async (response, seen) => {
-      await begin(response, seen);
-      await new Promise<void>((resolve) => (finish = resolve));
-      response.end(helloChunks.slice(2).join(""));
-    });
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    const response = await gateway.post("/v1/chat/completions", stream);
-    const closed = gateway.running.close({ drainSeconds: 60 });
-    const refused = await gateway.post("/v1/chat/completions", chat);
-    assert.equal(refused.status, 503);
-    assert.equal((await envelopeOf(refused)).error.code, "system.overloaded");
-    assert.equal((await fetch(`${gateway.url}/readyz`)).status, 503);
-    finish();
-    assert.match(await response.text(), /\[DONE\]/);
-    await closed;
-    await assert.rejects(fetch(`${gateway.url}/livez`));
-  });
-
-  it("lets a slow reader have the whole of its answer", async () => {
-    const words = "x".repeat(7_000_000);
-    await using engine = await scriptedEngine((response) => json(response, { model: "primary", words }));
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    const client = connect(gateway.running.port, "127.0.0.1");
-    const body = JSON.stringify(chat);
-    client.write(
-      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-    );
-    await once(client, "readable");
-    const closed = gateway.running.close({ drainSeconds: 30 });
-    const answer = await textOf(client);
-    assert.ok(answer.endsWith('xxx"}'), `only ${answer.length} bytes came`);
-    await closed;
-  });
-
-  it("lets a client complete its upload", async () => {
-    await using engine = await scriptedEngine();
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    const body = JSON.stringify(chat);
-    const client = connect(gateway.running.port, "127.0.0.1");
-    client.write(
-      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`,
-    );
-    const [first] = await once(client, "data");
-    assert.match(String(first), /^HTTP\/1\.1 100 /);
-    const closed = gateway.running.close({ drainSeconds: 30 });
-    client.write(body);
-    assert.match(await textOf(client), /^HTTP\/1\.1 200 OK\r\n[^]*hello/);
-    await closed;
-  });
 });
