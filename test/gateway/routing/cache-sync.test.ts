@@ -2,81 +2,166 @@ import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { ApiError } from "../../../src/api/errors.ts";
+import { publishedOperatorSchema } from "../../../src/api/status.ts";
 import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { CacheSync } from "../../../src/gateway/routing/cache-sync.ts";
+import { buildIndex } from "../../../src/gateway/routing/index.ts";
+import type { ModelRequest, Target } from "../../../src/gateway/routing/resolve.ts";
+import type { OperatorLiveness } from "../../../src/store/store.ts";
 import { envelopeOf } from "../../support/envelope.ts";
-import { modelRecord, startGateway } from "../../support/gateway.ts";
+import { modelRecord, publishedSlot, startGateway, type SlotSketch } from "../../support/gateway.ts";
 import { helloChunks, scriptedEngine } from "../../support/scripted-engine.ts";
+import { thrownBy } from "../../support/rejection.ts";
 import { until } from "../../support/until.ts";
 import { restOf, withoutComments } from "../../support/held-stream.ts";
-import { later } from "../../support/later.ts";
 
 const messages = [{ role: "user", content: "hi" }];
 const ask = (model: string): object => ({ model, messages });
 const quick = { gateway: { holdTimes: { firstCommentMs: 50, everyMs: 50 } } };
+const time = "2026-01-01T00:00:00.000Z";
+const operator = publishedOperatorSchema.parse({
+  schema: 1,
+  instance: "test",
+  pid: 1,
+  bootId: "boot",
+  heartbeat: time,
+  startedAt: time,
+  isPaused: false,
+  isSettled: true,
+  configDir: "/config",
+  problems: [],
+});
 
-/** What operators say of themselves while nobody can know yet which slots there are. */
-const early = [
-  ["there is no operator", "none"],
-  ["the operator has not looked at everything yet", { isSettled: false }],
-  ["only a dead operator has published", { heartbeat: new Date(0).toISOString() }],
-  ["only an operator of another boot has published", { bootId: "another", heartbeat: new Date().toISOString() }],
-] as const;
+interface State {
+  liveness: OperatorLiveness;
+  isSettled: boolean;
+  slots: Readonly<Record<string, SlotSketch>>;
+}
+
+/** A wait for what an operator publishes, and that state, which a test changes. */
+function syncOf(first: Partial<State> = {}, holdMs = 60_000) {
+  const state: State = { liveness: "absent", isSettled: false, slots: {}, ...first };
+  const budget = new BufferBudget(100);
+  const source = {
+    slots: () => Object.entries(state.slots).map(([name, sketch]) => publishedSlot(name, sketch, 1)),
+    registry: () => ({ schema: 1 as const, models: [modelRecord("known")], upstreams: [] }),
+  };
+  const sync = new CacheSync({
+    index: () => buildIndex(source, new Map()),
+    inFlight: () => 0,
+    published: {
+      operator: () => ({ ...operator, isSettled: state.isSettled }),
+      operatorLiveness: () => state.liveness,
+    },
+    budget,
+    holdMs,
+  });
+  return { sync, state, budget };
+}
+
+/** What a target or a failure is in a few words; undefined while nobody knows. */
+function told(outcome: () => Target | undefined): unknown {
+  try {
+    const target = outcome();
+    return target?.kind === "slot" ? target.slot.name : target?.kind;
+  } catch (error) {
+    assert.ok(error instanceof ApiError);
+    return error.code;
+  }
+}
+
+describe("the meaning of a model", () => {
+  const names = ["primary", "coder", "known", "nonsense"];
+  const meanings = (sync: CacheSync): unknown[] => names.map((model) => told(() => sync.resolve({ model })));
+
+  it("is unknown until a live operator has published every slot, apart from slots that it has published", () => {
+    for (const [liveness, isSettled] of [
+      ["absent", false],
+      ["live", false],
+      ["stale", true],
+      ["unproven", true],
+    ] as const) {
+      const { sync, state } = syncOf({ liveness, isSettled });
+      assert.deepEqual(meanings(sync), [undefined, undefined, undefined, undefined], liveness);
+      state.slots = { primary: {} };
+      assert.deepEqual(meanings(sync), ["primary", undefined, undefined, undefined], liveness);
+      Object.assign(state, { liveness: "live", isSettled: true });
+      assert.deepEqual(meanings(sync), ["primary", "model.not_found", "model.not_loaded", "model.not_found"]);
+    }
+  });
+
+  it("stays known where the operator ends, and is unknown again while a new one reads everything", () => {
+    const { sync, state } = syncOf({ liveness: "live", isSettled: true });
+    const known = ["primary", "model.not_found", "model.not_loaded", "model.not_found"];
+    assert.deepEqual(meanings(sync), known);
+    Object.assign(state, { liveness: "stale", isSettled: false });
+    assert.deepEqual(meanings(sync), known);
+    state.liveness = "live";
+    assert.equal(meanings(sync)[3], undefined);
+  });
+
+  it("is told to each request that waits, which takes room in the budget meanwhile", () => {
+    const { sync, state, budget } = syncOf();
+    const heard: unknown[] = [];
+    const wait = (model: string, bytes = 30) => sync.wait({ model }, bytes, (outcome) => heard.push(told(outcome)));
+    const [, leaving] = [wait("coder"), wait("primary"), wait("nonsense")];
+    assert.deepEqual([sync.waiting, budget.usedBytes], [3, 90]);
+    assert.throws(() => wait("primary"), { code: "system.overloaded" });
+    leaving?.abandon();
+    Object.assign(state, { liveness: "live", slots: { coder: {} } });
+    sync.refresh();
+    assert.deepEqual([heard, sync.waiting, budget.usedBytes], [["coder"], 1, 30]);
+    state.isSettled = true;
+    sync.refresh();
+    assert.deepEqual([heard, sync.waiting, budget.usedBytes], [["coder", "model.not_found"], 0, 0]);
+    sync.close(new ApiError("system.overloaded"));
+    assert.equal(heard.length, 2);
+  });
+
+  it("is the error of a wait when its time is over, at once where there is none, and of a stop", async () => {
+    const requests: readonly (readonly [request: ModelRequest, slot: string])[] = [
+      [{ model: "primary:tiny" }, "primary:tiny"],
+      [{ model: "sdxl", fixedSlot: { slot: "img" } }, "img"],
+    ];
+    for (const [request, slot] of requests) {
+      const outcome = await new Promise<() => Target>((resolve) => syncOf({}, 10).sync.wait(request, 0, resolve));
+      for (const act of [outcome, () => syncOf({}, 0).sync.wait(request, 0, () => undefined)]) {
+        const { code, details, headers } = thrownBy(act, ApiError);
+        assert.deepEqual(
+          [code, details, headers],
+          ["slot.not_ready", { slot, state: "offline", reason: "NotPublished" }, { "retry-after": "2" }],
+        );
+      }
+    }
+    const { sync } = syncOf();
+    const heard: unknown[] = [];
+    sync.wait({ model: "primary" }, 0, (outcome) => heard.push(told(outcome)));
+    sync.close(new ApiError("system.overloaded"));
+    assert.deepEqual(heard, ["system.overloaded"]);
+  });
+});
 
 describe("a request that arrives before the operator has published all slots", () => {
-  for (const [what, operator] of early) {
-    it(`is held for a built-in slot while ${what}, and is answered once it is published`, async () => {
-      await using engine = await scriptedEngine();
-      await using gateway = await startGateway({ operator });
-      const answered = gateway.post("/v1/chat/completions", ask("primary"));
-      const unknown = gateway.post("/v1/chat/completions", ask("coder"));
-      const nonsense = gateway.post("/v1/chat/completions", ask("nonsense"));
-      await gateway.publishOperator({ isSettled: false });
-      await gateway.publish("primary", { port: engine.port });
-      assert.equal((await answered).status, 200);
-      assert.match(engine.seen[0]?.body ?? "", /"engine-model"/, "the engine's own name is known by then");
-      await gateway.publish("coder", { port: engine.port, status: { model: { ref: "c", origin: "spec" } } });
-      assert.equal((await unknown).status, 200);
-      await gateway.publishOperator();
-      assert.equal((await envelopeOf(await nonsense)).error.code, "model.not_found");
+  it("gets comments on the wait in its stream, and then on the slot's", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ operator: "none", ...quick });
+    const response = await gateway.post("/v1/chat/completions", { ...ask("primary"), stream: true });
+    assert.equal(response.status, 200);
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    const first = await reader?.read();
+    assert.match(String(first?.value), /^: waiting slot=unknown state=offline waited=\d+s\n\n/);
+    await gateway.publish("primary", { state: "starting" });
+    let text = "";
+    await until("it hears of the slot", async () => {
+      text += (await reader?.read())?.value ?? "";
+      return text.includes("state=starting");
     });
-  }
-
-  it("gets the error for a disabled slot only when the operator has published that", async () => {
-    await using gateway = await startGateway({ operator: "none" });
-    const answered = gateway.post("/v1/chat/completions", ask("primary"));
-    await gateway.publish("primary", { spec: { enabled: false } });
-    assert.equal((await envelopeOf(await answered)).error.code, "slot.disabled");
-  });
-
-  for (const [path, body] of [
-    ["/v1/chat/completions", ask("primary")],
-    ["/v1/chat/completions", ask("gpt-4o")],
-    ["/v1/embeddings", { model: "primary:test-model", input: "x" }],
-    ["/v1/images/generations", { model: "sdxl", prompt: "x" }],
-  ] as const) {
-    it(`is refused when its time is over: ${path} ${JSON.stringify(body)}`, async () => {
-      await using gateway = await startGateway({ operator: "none", env: { SVC_HOLD_SECONDS: "1" } });
-      const response = await gateway.post(path, body);
-      assert.equal(response.status, 503);
-      assert.equal(response.headers.get("retry-after"), "2");
-      assert.equal(response.headers.get("x-should-retry"), null);
-      const { error } = await envelopeOf(response);
-      assert.deepEqual([error.code, error.details?.["reason"]], ["slot.not_ready", "NotPublished"]);
-    });
-  }
-
-  it("is refused at once with SVC_HOLD_SECONDS=0", async () => {
-    await using gateway = await startGateway({ operator: "none", env: { SVC_HOLD_SECONDS: "0" } });
-    const response = await gateway.post("/v1/chat/completions", ask("primary"));
-    assert.equal((await envelopeOf(response)).error.code, "slot.not_ready");
-  });
-
-  it("waits for the registry and the upstreams too", async () => {
-    await using gateway = await startGateway({ operator: { isSettled: false } });
-    const answered = gateway.post("/v1/chat/completions", ask("qwen3:4b"));
-    await gateway.publishRegistry({ models: [modelRecord("qwen3:4b")] });
-    await gateway.publishOperator();
-    assert.equal((await envelopeOf(await answered)).error.code, "model.not_loaded");
+    await gateway.publish("primary", { port: engine.port });
+    text += await restOf(reader);
+    assert.equal(withoutComments(text), helloChunks.join("").replaceAll("engine-model", "primary"));
+    assert.match(engine.seen[0]?.body ?? "", /"engine-model"/, "the engine's own name is known by then");
   });
 
   it("continues once a provider has listed its model, also without an operator", async () => {
@@ -112,49 +197,21 @@ describe("a request that arrives before the operator has published all slots", (
     assert.deepEqual([(await answered).status, (await nonsense).status], [200, 404]);
   });
 
-  it("gets comments on the wait in its stream, and then on the slot's", async () => {
-    await using engine = await scriptedEngine();
-    await using gateway = await startGateway({ operator: "none", ...quick });
-    const response = await gateway.post("/v1/chat/completions", { ...ask("primary"), stream: true });
-    assert.equal(response.status, 200);
-    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-    const first = await reader?.read();
-    assert.match(String(first?.value), /^: waiting slot=unknown state=offline waited=\d+s\n\n/);
-    await gateway.publish("primary", { state: "starting" });
-    let text = "";
-    await until("it hears of the slot", async () => {
-      text += (await reader?.read())?.value ?? "";
-      return text.includes("state=starting");
-    });
-    await gateway.publish("primary", { port: engine.port });
-    text += await restOf(reader);
-    assert.equal(withoutComments(text), helloChunks.join("").replaceAll("engine-model", "primary"));
-  });
-
-  it("gives up its place and its memory when its client leaves", async () => {
+  it("is forgotten when its client leaves, and refused when the gateway stops", async () => {
     await using gateway = await startGateway({ operator: "none" });
     const leaving = new AbortController();
-    const answered = gateway.post("/v1/chat/completions", ask("primary"), { signal: leaving.signal });
-    const left = later(assert.rejects(answered));
-    await until("it waits", async () => (await gateway.metric('berth_requests_held{slot="none"}')) === 1);
+    const left = gateway.post("/v1/chat/completions", ask("primary"), { signal: leaving.signal });
+    const waiting = [ask("primary"), { ...ask("other"), stream: true }];
+    const answers = waiting.map((body) => gateway.post("/v1/chat/completions", body));
+    const held = (): Promise<number | undefined> => gateway.metric('berth_requests_held{slot="none"}');
+    await until("all wait", async () => (await held()) === 3);
     leaving.abort();
-    await left;
-    await until("it is counted", async () => {
-      const line = 'berth_requests_total{route="/v1/chat/completions",slot="none",code="499"}';
-      return (await gateway.metric(line)) === 1;
-    });
-    assert.equal(await gateway.metric('berth_requests_held{slot="none"}'), 0);
-  });
-
-  it("is refused when the gateway stops", async () => {
-    await using gateway = await startGateway({ operator: "none" });
-    const answered = gateway.post("/v1/chat/completions", ask("primary"));
-    const other = gateway.post("/v1/chat/completions", { ...ask("other"), stream: true });
-    await until("both wait", async () => (await gateway.metric('berth_requests_held{slot="none"}')) === 2);
+    await assert.rejects(left);
+    const line = 'berth_requests_total{route="/v1/chat/completions",slot="none",code="499"}';
+    await until("it is counted", async () => (await gateway.metric(line)) === 1);
+    assert.equal(await held(), 2);
     const closed = gateway.running.close({ drainSeconds: 60 });
-    for (const each of [answered, other]) {
-      assert.equal((await envelopeOf(await each)).error.code, "system.overloaded");
-    }
+    for (const each of answers) assert.equal((await envelopeOf(await each)).error.code, "system.overloaded");
     await closed;
   });
 });

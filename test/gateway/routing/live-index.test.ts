@@ -17,9 +17,9 @@ function busyPool(): Disposable {
 }
 
 // An operator may publish at any moment while a gateway starts, and nothing more for hours.
-it("sees a change at every step of its start", { timeout: 600_000 }, async () => {
+it("sees a change at every step of its start", async () => {
   using _busy = busyPool();
-  for (let steps = 0; steps < 16; steps++) {
+  for (let steps = 0; steps < 8; steps++) {
     let publishing: Promise<void> | undefined;
     await using gateway = await startGateway({
       onStart: (stateDir) => {
