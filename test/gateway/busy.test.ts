@@ -61,33 +61,6 @@ describe("a slot that is busy", () => {
     assert.deepEqual(order, ["one", "two", "three"]);
   });
 
-  it("frees a place in the queue when a waiting client leaves, and a place at the engine when a served client leaves", async () => {
-    const script = onDemand();
-    await using engine = await scriptedEngine(script.script);
-    const spec = { concurrency: { max: 1, queue: 1 } };
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec } } });
-    const [first, second] = [new AbortController(), new AbortController()];
-    const inside = gateway.post("/v1/chat/completions", chat("one"), { signal: first.signal });
-    await until("the first is inside", () => script.open() === 1);
-    const waits = gateway.post("/v1/chat/completions", chat("two"), { signal: second.signal });
-    await until("the second waits", async () => (await queued(gateway)) === 1);
-    second.abort();
-    await assert.rejects(waits);
-    await until("its place is free", async () => (await queued(gateway)) === 0);
-    const waited = 'berth_request_wait_seconds_count{slot="primary"}';
-    assert.equal(await gateway.metric(waited), 1, "who left has waited too");
-    const third = gateway.post("/v1/chat/completions", chat("three"));
-    await until("the third waits", async () => (await queued(gateway)) === 1);
-    first.abort();
-    await assert.rejects(inside);
-    await until("the engine is told", () => engine.seen[0]?.isAborted === true);
-    await until("the third is inside", () => engine.seen.length === 2);
-    script.answerNext();
-    script.answerNext();
-    assert.equal((await third).status, 200);
-    assert.equal(engine.seen.length, 2, "the second never reached the engine");
-  });
-
   it("serves by its second process while the first is not loaded, and the other way round", async () => {
     const rank = { model: "primary", query: "q", documents: ["d"] };
     const answer = { results: [{ index: 0, relevance_score: 1 }] };

@@ -47,30 +47,6 @@ describe("a request that waited for a slot which has changed meanwhile", () => {
     assert.deepEqual(await Promise.all(["held", "queued", "in_flight"].map(metric)), [0, 0, 0]);
   });
 
-  it("fails with an error that asks to try again where its alias belongs to another slot by now", async () => {
-    await using engine = await scriptedEngine();
-    await using gateway = await startGateway({ slots: { coder: { status: { aliases: ["nick"] } } } });
-    const answered = gateway.post("/v1/chat/completions", chat("nick"));
-    await until("it is held", () => gateway.demand("coder")?.held === 1);
-    await gateway.publish("reader", { port: engine.port, status: { aliases: ["nick"] } });
-    await gateway.publish("coder", { port: engine.port });
-    const response = await answered;
-    assert.deepEqual([response.status, response.headers.get("retry-after")], [503, "1"]);
-    const { error } = await envelopeOf(response);
-    assert.deepEqual([error.code, error.details?.["reason"]], ["slot.not_ready", "Changed"]);
-    assert.equal(engine.seen.length, 0);
-  });
-
-  it("stays with its slot while that holds the model, although another slot holds it too", async () => {
-    await using engine = await scriptedEngine();
-    await using gateway = await startGateway({ slots: { primary: holding("old", {}) } });
-    const answered = gateway.post("/v1/chat/completions", chat("old"));
-    await until("it is held", () => gateway.demand("primary")?.held === 1);
-    await gateway.publish("coder", holding("old", { port: 9 }));
-    await gateway.publish("primary", holding("old", { port: engine.port }));
-    assert.equal((await answered).status, 200);
-  });
-
   it("is refused where the slot no longer has the capability", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: {} } });

@@ -113,12 +113,12 @@ describe("a request for a slot that is not loaded", () => {
     await Promise.all(
       cases.flatMap(([path, model, field, bodies]) =>
         bodies.map(async (body) => {
-          const sent = body instanceof FormData ? { body, headers: {} } : { body: JSON.stringify({ model, ...body }) };
-          const answer = await gateway.post(path, "", sent);
+          const json = JSON.stringify({ model, ...body });
+          const answer = await gateway.post(path, json, body instanceof FormData ? { body, headers: {} } : {});
           const text = await answer.text();
-          assert.equal(answer.status, 400, `${path} ${model} ${String(sent.body)}: ${text}`);
+          assert.equal(answer.status, 400, `${path} ${json}: ${text}`);
           // Each protocol has errors of its own form.
-          assert.match(text, new RegExp(`"message":"[^"]*(${field})`), `${path} ${model} ${String(sent.body)}`);
+          assert.match(text, new RegExp(`"message":"[^"]*(${field})`), `${path} ${json}`);
         }),
       ),
     );
@@ -138,6 +138,7 @@ describe("a request for a slot that is not loaded", () => {
     await until("it is forgotten", () => gateway.demand("primary")?.held === 0);
     const left = 'berth_requests_total{route="/v1/chat/completions",slot="primary",code="499"}';
     assert.equal(await gateway.metric(left), 1);
+    assert.equal(await gateway.metric('berth_request_wait_seconds_count{slot="primary"}'), 1, "it has waited too");
   });
 });
 

@@ -5,7 +5,6 @@ import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { text as textOf } from "node:stream/consumers";
 import { describe, it } from "node:test";
-import { upstreamSpecSchema } from "../../src/api/upstream.ts";
 import { envelopeIn, envelopeOf } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { withoutComments } from "../support/held-stream.ts";
@@ -144,21 +143,6 @@ describe("a stop whose time is over", () => {
       (await messages.text()).trimEnd().split("\n\n").at(-1) ?? "",
       /^event: error\ndata: \{"type":"error","error":\{.*"type":"overloaded_error"/,
     );
-  });
-
-  it("refuses requests that wait for a provider", async () => {
-    await using engine = await scriptedEngine(never);
-    const spec = { baseUrl: `http://127.0.0.1:${engine.port}/v1`, maxConcurrent: 1, models: [{ ref: "far" }] };
-    await using gateway = await startGateway({
-      registry: { upstreams: [{ name: "acme", spec: upstreamSpecSchema.parse({ auth: { type: "none" }, ...spec }) }] },
-    });
-    const asked = [1, 2].map(() => gateway.post("/v1/chat/completions", { ...chat, model: "far" }));
-    await until(
-      "one waits",
-      async () => (await gateway.metric('berth_upstream_requests_queued{upstream="acme"}')) === 1,
-    );
-    await gateway.running.close({ drainSeconds: 0 });
-    for (const response of asked) await assertTold(await response);
   });
 });
 

@@ -113,18 +113,6 @@ describe("an engine that restarts", () => {
     assert.match(withoutComments(await restOf(reader)), /\[DONE\]/);
   });
 
-  it("holds a request until it is ready again where it was found dead meanwhile", async () => {
-    await using engine = await scriptedEngine();
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } }, gateway: patient });
-    await engine.stop();
-    const answered = gateway.post("/v1/chat/completions", chat);
-    await gateway.publish("primary", { state: "starting" });
-    await until("it is held", async () => (await gateway.metric('berth_requests_held{slot="primary"}')) === 1);
-    await engine.restart();
-    await gateway.publish("primary", { port: engine.port });
-    assert.equal((await answered).status, 200);
-  });
-
   it("holds a request at a lost address until an operator that has just come has published another one", async () => {
     await using engine = await scriptedEngine();
     await using moved = await scriptedEngine();

@@ -3,7 +3,6 @@ import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import { startGateway, type SlotSketch, type TestGateway } from "../support/gateway.ts";
 import { json, sayHello, scriptedEngine, type ScriptedEngine, type Seen } from "../support/scripted-engine.ts";
-import { freePorts } from "../support/ports.ts";
 import { until } from "../support/until.ts";
 
 type Process = NonNullable<NonNullable<SlotSketch["status"]>["processes"]>[number];
@@ -131,7 +130,7 @@ describe("a slot with several replicas", () => {
       if (Object.keys(first("x")).length > 0) {
         begun = [];
         for (const word of words) begun.push(await turn(path, first(word), word));
-        assert.deepEqual(begun.toSorted(), [0, 1]);
+        assert.deepEqual(new Set(begun), new Set([0, 1]));
       }
       // In the other order, so that taking turns would give them to the other replicas.
       for (const [nth, word] of [...words.entries()].toReversed())
@@ -191,37 +190,4 @@ describe("a slot with several replicas", () => {
     assert.equal(response.status, 502);
     assert.equal(here.seen.length, 1);
   });
-});
-
-it("the pages of a slot's replicas are those of every replica, each browser keeps its own, and a drain waits for them", async () => {
-  await using replicas = await Replicas.start(2);
-  const { first } = await freePorts(1);
-  const env = { SVC_ENGINE_PAGES: "primary", SVC_ENGINE_PAGES_PORT: String(first) };
-  await using gateway = await startGateway({ slots: { primary: slotOf(replicas.processes) }, env });
-  const page = (browser: string): Promise<Response> =>
-    fetch(`http://127.0.0.1:${first}/upstream/primary/`, { headers: { "user-agent": browser } });
-  const used = async (browser: string): Promise<number> => {
-    const answer = page(browser);
-    await until("it is there", () => replicas.counts.join() !== "0,0");
-    const ordinal = replicas.counts.indexOf(1);
-    replicas.answerAll();
-    assert.equal((await answer).status, 200);
-    return ordinal;
-  };
-  const browsers = Array.from({ length: 12 }, (_, nth) => `browser ${nth}`);
-  const places: number[] = [];
-  for (const browser of [...browsers, ...browsers]) places.push(await used(browser));
-  assert.deepEqual(new Set(places), new Set([0, 1]));
-  assert.deepEqual(places.slice(12), places.slice(0, 12));
-  const [ordinal = 0] = places;
-  const answer = page("browser 0");
-  await until("the operator is told of it", () => inFlight(gateway, ordinal) === 1);
-  const draining = replicas.processes.map((each) => (each.ordinal === ordinal ? { ...each, drainingSince } : each));
-  await gateway.publish("primary", slotOf(draining));
-  const other = page("browser 0");
-  await until("the next one goes to the other replica", () => replicas.counts.join() === "1,1");
-  assert.equal(inFlight(gateway, ordinal), 1);
-  replicas.answerAll();
-  assert.deepEqual([(await answer).status, (await other).status], [200, 200]);
-  await until("the operator is told of its end", () => inFlight(gateway, ordinal) === 0);
 });

@@ -7,7 +7,6 @@ import { describe, it } from "node:test";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { chunk, json, scriptedEngine, type Script } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
-import { later } from "../support/later.ts";
 
 const lastEvent = 699;
 /** 9 MB, more than all sockets on the way hold. */
@@ -69,47 +68,6 @@ describe("a client that reads in bursts", () => {
       assertWhole(await readInFits(ask(gateway, { stream: true })));
       await assertIdle(gateway);
     }
-  });
-
-  it("gets every byte of a shared stream when other readers leave", async () => {
-    await using engine = await scriptedEngine(manyEvents("text/event-stream"));
-    await using gateway = await startGateway({ slots: { primary: {} } });
-    const [first, second, ...leaving] = [1, 2, 3, 4].map(() => ask(gateway, { stream: true }));
-    assert.ok(first !== undefined && second !== undefined);
-    await until("all wait", async () => (await gateway.metric("berth_shared_stream_readers")) === 4);
-    const read = later(Promise.all([readInFits(first), readInFits(second)]));
-    for (const client of leaving) client.once("readable", () => client.destroy());
-    await gateway.publish("primary", { port: engine.port });
-    for (const answer of await read) assertWhole(answer);
-    assert.equal(engine.seen.length, 1);
-    await assertIdle(gateway);
-  });
-
-  it("is cut, alone and with the reason, where it falls too far behind another reader of a shared stream", async () => {
-    // 37 MB: more than 16 MiB and all that sockets hold.
-    const many = [...events, ...events, ...events, ...events];
-    await using engine = await scriptedEngine(async (response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" });
-      await pipeline(Readable.from([...many, "data: [DONE]\n\n"]), response);
-    });
-    await using gateway = await startGateway({ slots: { primary: {} } });
-    const [slow, quick] = [ask(gateway, { stream: true }), ask(gateway, { stream: true })];
-    slow.pause();
-    await until("both wait", async () => (await gateway.metric("berth_shared_stream_readers")) === 2);
-    await gateway.publish("primary", { port: engine.port });
-    const whole = await readInFits(quick);
-    assert.ok(whole.endsWith("data: [DONE]\n\n"));
-    assert.ok(words(whole) === words(`${many.join("")}data: [DONE]\n\n`), `${whole.length} bytes came`);
-    const cut = await readInFits(slow);
-    assert.ok(cut.length < whole.length / 2, `${cut.length} bytes`);
-    const last = cut.trimEnd().split("\n\n").at(-1) ?? "";
-    assert.match(last, /^data: \{"error":\{"code":"system\.overloaded","message":"this client reads too slowly/);
-    assert.doesNotMatch(cut, /\[DONE\]/);
-    // What it has before that is the beginning of the stream, whole.
-    const had = words(cut).slice(0, -last.length - 2);
-    assert.ok(words(many.join("")).startsWith(had.slice(0, had.lastIndexOf("\n\n") + 2)));
-    assert.equal(engine.seen.length, 1);
-    await assertIdle(gateway);
   });
 
   it("is counted once as 499 where it leaves before it has the whole of an answer", async () => {

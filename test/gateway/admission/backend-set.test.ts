@@ -49,6 +49,7 @@ function conversation(...words: readonly string[]): BackendUser {
 }
 
 const ordinal = (lease: BackendLease): number => lease.backend.endpoint.ordinal;
+const inFlight = (set: BackendSet): number[] => [...set.all()].map((backend) => backend.inFlight);
 const ordinals = (leases: readonly BackendLease[]): number[] => leases.map(ordinal);
 
 describe("BackendSet", () => {
@@ -70,10 +71,7 @@ describe("BackendSet", () => {
     first.release();
     first[Symbol.dispose]();
     assert.equal(site.freed, 1);
-    assert.deepEqual(
-      [...set.all()].map(({ inFlight }) => inFlight),
-      [0, 1],
-    );
+    assert.deepEqual(inFlight(set), [0, 1]);
     second.release();
     assert.equal(set.inFlight, 0);
   });
@@ -158,10 +156,7 @@ describe("BackendSet", () => {
     assert.equal(set.inFlight, 1);
     lease.release();
     assert.equal(lease.move(), false, "what is released has no place to exchange");
-    assert.deepEqual(
-      [...set.all()].map(({ inFlight }) => inFlight),
-      [0, 0, 0],
-    );
+    assert.deepEqual(inFlight(set), [0, 0, 0]);
   });
 
   it("tries each backend once for a request, however long each takes to fail", () => {
@@ -195,10 +190,7 @@ describe("BackendSet", () => {
     assert.equal(ordinal(set.acquire({})), 0, "the other one takes nothing new");
     leases[1]?.release();
     assert.deepEqual([closed, site.drained, site.freed], [["127.0.0.1:8082 first"], 1, 0], "its place makes no room");
-    assert.deepEqual(
-      [...set.all()].map((each) => each.endpoint.ordinal),
-      [0],
-    );
+    assert.deepEqual(inFlight(set), [2]);
   });
 
   it("keeps the count of requests of a backend that is ready again before it was drained", () => {
@@ -242,6 +234,17 @@ describe("BackendSet", () => {
     assert.deepEqual([site.drained, site.closed], [0, []]);
     leases[1]?.[Symbol.dispose]();
     assert.deepEqual([site.drained, site.freed, site.closed.length, [...set.all()].length], [1, 0, 1, 0]);
+  });
+
+  it("gives each browser the same backend each time, and browsers to all backends, without those that drain", () => {
+    const { set } = siteOf([at(0), at(1)]);
+    const placesOf = (): (number | undefined)[] =>
+      Array.from({ length: 12 }, (_, nth) => set.acquireUnqueued(`browser ${nth}`)?.backend.endpoint.ordinal);
+    const places = placesOf();
+    assert.deepEqual(new Set(places), new Set([0, 1]));
+    assert.deepEqual(placesOf(), places);
+    set.update([at(1)], Infinity);
+    assert.deepEqual(new Set(placesOf()), new Set([1]));
   });
 
   it("counts right, and never exceeds the places, under any sequence of events", () => {

@@ -47,7 +47,7 @@ describe("a gateway that may open few files", () => {
     const ended = new Promise((resolve) => child.once("exit", resolve));
     try {
       const url = await until("it listens", () => /^http\S+/.exec(said)?.[0]);
-      const asked = Array.from({ length: 200 }, () => ask(url));
+      const asked = Array.from({ length: 100 }, () => ask(url));
       const answers: string[] = [];
       for (const each of asked) void each.then((answer) => answers.push(answer));
       await until("the rest are away", () => answers.length === asked.length - served);

@@ -4,7 +4,7 @@ import { ApiError } from "../../../src/api/errors.ts";
 import { slotStates } from "../../../src/api/states.ts";
 import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
 import { buildIndex, holdersOf, slotsInOrder, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
-import { meansReranker, resolve } from "../../../src/gateway/routing/resolve.ts";
+import { meansReranker, resolve, resolveAgain } from "../../../src/gateway/routing/resolve.ts";
 import type { UpstreamModel } from "../../../src/gateway/upstreams/catalog.ts";
 import { modelRecord, publishedSlot, type SlotSketch } from "../../support/gateway.ts";
 import { thrownBy } from "../../support/rejection.ts";
@@ -211,6 +211,21 @@ describe("the models that requests choose", () => {
     assert.equal(failure.code, "model.not_found");
     assert.match(failure.message, /slot coder lists lost in model.onRequest/);
   });
+});
+
+it("resolveAgain finds the slot for which a request has waited, and asks to send it again where its name is another's", () => {
+  const elsewhere = indexOf({
+    slots: {
+      coder: holding("m", { state: "offline" }),
+      reader: holding("m", { port: 1, status: { aliases: ["nick"], model: { ref: "m", origin: "spec" } } }),
+    },
+  });
+  const coder = elsewhere.slots.get("coder");
+  assert.ok(coder !== undefined);
+  assert.equal(resolveAgain(elsewhere, { model: "m" }, coder).slot.name, "coder", "though another slot holds it too");
+  const { code, details, headers } = thrownBy(() => resolveAgain(elsewhere, { model: "nick" }, coder), ApiError);
+  assert.deepEqual([code, headers], ["slot.not_ready", { "retry-after": "1" }]);
+  assert.deepEqual(details, { slot: "coder", state: "offline", reason: "Changed" });
 });
 
 describe("the model of a slot's second process", () => {

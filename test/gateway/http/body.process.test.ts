@@ -48,18 +48,55 @@ const refusal = (code: string, status: number) => (error: unknown) =>
   error instanceof ApiError && error.code === code && error.status === status;
 
 describe("readRequestBody", () => {
-  it("gives the whole body, in however many pieces it comes", async () => {
-    const body = await read((client) => {
-      client.write("one ");
-      setImmediate(() => client.end("two"));
-    });
+  it("gives the whole body, in however many pieces it comes, and counts it from its first piece until it is let go", async () => {
+    const budget = new BufferBudget(1000);
+    const body = await read(
+      (client) => {
+        client.write("one ");
+        void until("it is counted", () => budget.usedBytes === 4).then(() => client.end("two"));
+      },
+      { budget },
+    );
     assert.equal(body.toString(), "one two");
   });
 
-  it("refuses a body that grows beyond the limit", async () => {
-    const body = read((client) => void client.end("x".repeat(20)), { limitBytes: 10 });
-    await assert.rejects(body, refusal("dispatch.payload_too_large", 413));
+  it("does not count a body that arrives in one piece", async () => {
+    const body = await read((client) => void client.end("hello"), { budget: new BufferBudget(0) });
+    assert.equal(body.toString(), "hello");
   });
+
+  const refused: readonly (readonly [
+    what: string,
+    send: Parameters<typeof read>[0],
+    limits: Parameters<typeof read>[1],
+    code: string,
+    status: number,
+  ])[] = [
+    [
+      "that grows beyond the limit",
+      (client) => void client.end("x".repeat(20)),
+      { limitBytes: 10 },
+      "dispatch.payload_too_large",
+      413,
+    ],
+    ["whose sender stops", (client) => void client.write("half"), { idleMs: 20 }, "dispatch.invalid_request", 408],
+    [
+      "where too much has come of all",
+      (client) => void client.write("x".repeat(20)),
+      { budget: new BufferBudget(10) },
+      "system.overloaded",
+      503,
+    ],
+    [
+      "whose sender leaves",
+      (client) => void client.write("half", () => setImmediate(() => client.destroy())),
+      {},
+      "dispatch.invalid_request",
+      400,
+    ],
+  ];
+  for (const [what, send, limits, code, status] of refused)
+    it(`refuses a body ${what}: ${status} ${code}`, () => assert.rejects(read(send, limits), refusal(code, status)));
 
   it("gives the memory of a body that it refuses back at once", async () => {
     const MiB = 1024 * 1024;
@@ -81,11 +118,6 @@ describe("readRequestBody", () => {
     await assert.rejects(body, refusal("dispatch.payload_too_large", 413));
   });
 
-  it("ends with 408 when the sender stops sending", async () => {
-    const body = read((client) => void client.write("half"), { idleMs: 20 });
-    await assert.rejects(body, refusal("dispatch.invalid_request", 408));
-  });
-
   it("reads no more of a body after it was refused", async () => {
     let client: ReturnType<typeof httpRequest> | undefined;
     const body = read((each) => void (client = each).write("half"), {
@@ -97,28 +129,6 @@ describe("readRequestBody", () => {
       },
     });
     await assert.rejects(body, refusal("dispatch.invalid_request", 408));
-  });
-
-  it("counts a body from its first piece until it is let go", async () => {
-    const budget = new BufferBudget(1000);
-    const body = await read(
-      (client) => {
-        client.write("one ");
-        void until("it is counted", () => budget.usedBytes === 4).then(() => client.end("two"));
-      },
-      { budget },
-    );
-    assert.equal(body.toString(), "one two");
-  });
-
-  it("does not count a body that arrives in one piece", async () => {
-    const body = await read((client) => void client.end("hello"), { budget: new BufferBudget(0) });
-    assert.equal(body.toString(), "hello");
-  });
-
-  it("refuses a body where too much has come of all", async () => {
-    const body = read((client) => void client.write("x".repeat(20)), { budget: new BufferBudget(10) });
-    await assert.rejects(body, refusal("system.overloaded", 503));
   });
 
   it("keeps no byte of a body after passing it on, for as long as the request runs", async () => {
@@ -153,12 +163,5 @@ describe("readRequestBody", () => {
     request.destroy();
     await assert.rejects(body, refusal("dispatch.invalid_request", 400));
     assert.equal(budget.usedBytes, 0);
-  });
-
-  it("reports a sender that leaves", async () => {
-    const body = read((client) => {
-      client.write("half", () => setImmediate(() => client.destroy()));
-    });
-    await assert.rejects(body, refusal("dispatch.invalid_request", 400));
   });
 });
