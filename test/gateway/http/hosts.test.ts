@@ -47,6 +47,7 @@ type Row = readonly [
 const json = "application/json; charset=utf-8";
 const form = "multipart/form-data; boundary=x";
 const evil = "https://evil.example";
+const fromOrigin = (origin: string): IncomingHttpHeaders => ({ host: "svc.local", origin });
 const mutations = ["POST", "PUT", "DELETE", "PATCH"];
 const reads = ["GET", "HEAD"];
 const lan = { ...browser, host: "192.168.1.2:8080" };
@@ -61,8 +62,8 @@ const tables: Readonly<Record<string, readonly Row[]>> = {
       mutations,
       true,
       { host: "svc.local" },
-      { host: "svc.local", origin: "https://svc.local" },
-      { host: "svc.local", origin: "https://svc.local", "sec-fetch-site": "same-origin" },
+      fromOrigin("https://svc.local"),
+      { ...fromOrigin("https://svc.local"), "sec-fetch-site": "same-origin" },
       { host: "svc.local", "sec-fetch-site": "none" },
       { host: "svc.local:443", origin: "https://svc.local" },
       { host: "svc.local:8443", origin: "https://svc.local:8443" },
@@ -72,15 +73,11 @@ const tables: Readonly<Record<string, readonly Row[]>> = {
       ["api"],
       mutations,
       false,
-      { host: "svc.local", origin: evil },
-      { host: "svc.local", origin: "https://svc.local.evil.example" },
-      { host: "svc.local", origin: "https://svc.local:8443" },
+      ...[evil, "https://svc.local.evil.example", "https://svc.local:8443", "null", "", "file://"].map(fromOrigin),
       { host: "127.0.0.1:8080", origin: "http://127.0.0.1:3000" },
       { host: "127.0.0.1:8080", origin: "http://localhost:8080" },
-      ...["null", "", "file://"].map((origin) => ({ host: "svc.local", origin })),
-      { host: "svc.local", "sec-fetch-site": "cross-site" },
-      { host: "svc.local", "sec-fetch-site": "same-site" },
-      { host: "svc.local", origin: "https://svc.local", "sec-fetch-site": "cross-site" },
+      ...["cross-site", "same-site"].map((site) => ({ host: "svc.local", "sec-fetch-site": site })),
+      { ...fromOrigin("https://svc.local"), "sec-fetch-site": "cross-site" },
     ],
     // Reading is the browser's to forbid.
     [["api"], ["GET"], true, { host: "svc.local", origin: evil, "sec-fetch-site": "cross-site" }],
@@ -276,13 +273,10 @@ describe("a browser's page", { concurrency: true }, () => {
   it("of another site wakes no slot: neither a picture nor a form is served", async () => {
     const sleeping: SlotSketch = { state: "offline", status: { capabilities: ["speech", "transcription", "chat"] } };
     await using gateway = await startGateway({}, { tts: sleeping, stt: sleeping });
-    const cross = { host: "localhost", "sec-fetch-site": "cross-site" };
+    const cross = { host: "localhost", "sec-fetch-site": "cross-site", "content-type": form };
     assert.equal(codeOf(await gateway.ask("GET", "/v1/audio/voices", cross)), "auth.forbidden");
     const body = '--x\r\ncontent-disposition: form-data; name="model"\r\n\r\nstt\r\n--x--\r\n';
-    assert.equal(
-      codeOf(await gateway.ask("POST", "/v1/audio/transcriptions", { ...cross, "content-type": form }, body)),
-      "auth.forbidden",
-    );
+    assert.equal(codeOf(await gateway.ask("POST", "/v1/audio/transcriptions", cross, body)), "auth.forbidden");
     for (const slot of ["tts", "stt"]) assert.equal(gateway.demand(slot)?.lastRequestAt, undefined, slot);
     assert.equal((await gateway.ask("GET", "/v1/models", cross)).status, 200);
   });
