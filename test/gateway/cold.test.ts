@@ -128,17 +128,22 @@ describe("a request for a slot that is not loaded", () => {
     }
   });
 
-  it("gives up its place when its client leaves", async () => {
-    await using gateway = await startGateway({ slots: { primary: {} } });
-    const leaving = new AbortController();
-    const answered = gateway.post("/v1/chat/completions", chat, { signal: leaving.signal });
-    await until("it is held", () => gateway.demand("primary")?.held === 1);
-    leaving.abort();
-    await assert.rejects(answered);
-    await until("it is forgotten", () => gateway.demand("primary")?.held === 0);
+  it("gives up its place and its bytes when its client leaves", async () => {
+    await using gateway = await startGateway({ slots: { primary: {} }, env: { SVC_BUFFER_LIMIT: "4096" } });
+    // Two of them have no room.
+    const large = { model: "primary", messages: [{ role: "user", content: "x".repeat(3000) }] };
+    for (const turn of ["first", "second"]) {
+      const leaving = new AbortController();
+      const answered = gateway.post("/v1/chat/completions", large, { signal: leaving.signal });
+      await until(`the ${turn} is held`, () => gateway.demand("primary")?.held === 1);
+      assert.equal((await gateway.post("/v1/chat/completions", large)).status, 503);
+      leaving.abort();
+      await assert.rejects(answered);
+      await until("it is forgotten", () => gateway.demand("primary")?.held === 0);
+    }
     const left = 'berth_requests_total{route="/v1/chat/completions",slot="primary",code="499"}';
-    assert.equal(await gateway.metric(left), 1);
-    assert.equal(await gateway.metric('berth_request_wait_seconds_count{slot="primary"}'), 1, "it has waited too");
+    assert.equal(await gateway.metric(left), 2);
+    assert.equal(await gateway.metric('berth_request_wait_seconds_count{slot="primary"}'), 2, "they have waited too");
   });
 });
 

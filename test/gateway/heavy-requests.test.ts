@@ -91,14 +91,16 @@ describe("a heavy body", () => {
 
   const data = `data:image/png;base64,${picture}`;
   const source = { type: "base64", media_type: "image/png", data: picture };
-  const pictures: readonly (readonly [path: string, more: object, part: object])[] = [
+  // An address within a text is none of a picture.
+  const text = { type: "text", text: "https://a.test" };
+  const pictures: readonly (readonly [path: string, more: object, ...content: object[]])[] = [
     ["/v1/chat/completions", {}, { type: "image_url", image_url: { url: data } }],
-    ["/v1/messages", { max_tokens: 1 }, { type: "image", source }],
+    ["/v1/messages", { max_tokens: 1 }, text, { type: "image", source }],
     ["/v1/responses", {}, { type: "input_image", image_url: data, detail: "low" }],
   ];
-  for (const [path, more, part] of pictures)
+  for (const [path, more, ...content] of pictures)
     it(`with a picture of a megabyte is taken by ${path}`, async () => {
-      const said = [{ role: "user", content: [part] }];
+      const said = [{ role: "user", content }];
       const body = { model: "plain", ...more, [path === "/v1/responses" ? "input" : "messages"]: said };
       const { status, text } = await posted(path, JSON.stringify(body));
       assert.equal(status, 200, text.slice(0, 200));

@@ -47,21 +47,19 @@ describe("a gateway that may open few files", () => {
     const ended = new Promise((resolve) => child.once("exit", resolve));
     try {
       const url = await until("it listens", () => /^http\S+/.exec(said)?.[0]);
-      const asked = Array.from({ length: 100 }, () => ask(url));
+      const first = Array.from({ length: served }, () => ask(url));
+      await until("they are with the engine", () => engine.seen.length === served);
       const answers: string[] = [];
-      for (const each of asked) void each.then((answer) => answers.push(answer));
-      await until("the rest are away", () => answers.length === asked.length - served);
-      await until("those who are served are with the engine", () => engine.seen.length === served);
+      const rest = 168;
+      for (let nth = 0; nth < rest; nth += 1) void ask(url).then((answer) => answers.push(answer));
+      // On a slow machine a connection that has sent nothing yet makes room for a later one.
+      await until("the rest are away", () => answers.length + engine.seen.length === served + rest);
       // How many are closed before the gateway could answer depends on how fast it accepts.
-      const expected = new Set(["503 system.overloaded", "closed"]);
-      assert.deepEqual(
-        answers.filter((answer) => !expected.has(answer)),
-        [],
-      );
-      assert.ok(answers.includes("503 system.overloaded"));
+      const kinds = new Set(answers);
+      kinds.delete("closed");
+      assert.deepEqual(kinds, new Set(["503 system.overloaded"]));
       turn.resolve();
-      const all = await Promise.all(asked);
-      assert.equal(all.filter((answer) => answer === "200").length, served);
+      assert.deepEqual(new Set(await Promise.all(first)), new Set(["200"]));
       // The gateway learns a moment later than its clients that their connections are closed.
       await until("there is room again", async () => (await ask(url)) === "200");
     } finally {

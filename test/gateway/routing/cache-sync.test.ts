@@ -162,6 +162,13 @@ describe("a request that arrives before the operator has published all slots", (
     text += await restOf(reader);
     assert.equal(withoutComments(text), helloChunks.join("").replaceAll("engine-model", "primary"));
     assert.match(engine.seen[0]?.body ?? "", /"engine-model"/, "the engine's own name is known by then");
+    const [later, nonsense] = ["coder", "nonsense"].map((name) => gateway.post("/v1/chat/completions", ask(name)));
+    await gateway.publishOperator({ isSettled: false });
+    await gateway.publish("coder", { port: engine.port, status: { model: { ref: "c", origin: "spec" } } });
+    assert.equal((await later)?.status, 200);
+    await gateway.publishRegistry({ models: [modelRecord("c")] });
+    await gateway.publishOperator();
+    assert.equal((await nonsense)?.status, 404);
   });
 
   it("continues once a provider has listed its model, also without an operator", async () => {

@@ -4,7 +4,7 @@ import { ApiError } from "../../../src/api/errors.ts";
 import { slotStates } from "../../../src/api/states.ts";
 import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
 import { buildIndex, holdersOf, slotsInOrder, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
-import { meansReranker, resolve, resolveAgain } from "../../../src/gateway/routing/resolve.ts";
+import { meansReranker, resolve, resolveAgain, resolveWanted } from "../../../src/gateway/routing/resolve.ts";
 import type { UpstreamModel } from "../../../src/gateway/upstreams/catalog.ts";
 import { modelRecord, publishedSlot, type SlotSketch } from "../../support/gateway.ts";
 import { thrownBy } from "../../support/rejection.ts";
@@ -211,6 +211,21 @@ describe("the models that requests choose", () => {
     assert.equal(failure.code, "model.not_found");
     assert.match(failure.message, /slot coder lists lost in model.onRequest/);
   });
+});
+
+it("resolveWanted gives a route's own slot any model but a provider's that has the capability and no slot's name", () => {
+  const names = ["far", "voice", "nick", "tts", "tts:voice"];
+  const tts = holding("voice", { status: { aliases: ["nick"], model: { ref: "voice", origin: "spec" } } });
+  const known = indexOf({ slots: { tts }, upstream: names });
+  // A provider's capabilities are chat and some others by default.
+  const found = [...names, "nobody"].map((model) =>
+    [{ unless: "chat" } as const, { unless: "image" } as const, {}].map((more) => {
+      const wanted = { model, fixedSlot: { slot: "tts", ...more } };
+      return resolveWanted(known, wanted, () => 0).kind;
+    }),
+  );
+  const slot = ["slot", "slot", "slot"];
+  assert.deepEqual(found, [["upstream", "slot", "slot"], slot, slot, slot, slot, slot]);
 });
 
 it("resolveAgain finds the slot for which a request has waited, and asks to send it again where its name is another's", () => {
