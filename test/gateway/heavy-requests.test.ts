@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { createServer } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { envelopeOf } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { listen } from "../support/listen.ts";
+import { json, scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
 import { isRecord } from "../../src/lib/record.ts";
 
 /** Would be parsed into millions of objects, once more for the number that no double holds: 5 s, and 400 MB. */
@@ -15,20 +14,14 @@ const picture = "QUJD".repeat(250_000);
 
 describe("a heavy body", () => {
   let gateway: TestGateway;
-  let received = "";
-  const engine = createServer((request, response) => {
-    const parts: Buffer[] = [];
-    request.on("data", (part: Buffer) => parts.push(part));
-    request.on("end", () => {
-      received = Buffer.concat(parts).toString();
-      const choices = [{ index: 0, message: { role: "assistant", content: "a" }, finish_reason: "stop" }];
-      response.setHeader("content-type", "application/json");
-      response.end(JSON.stringify({ model: "engine-model", choices, data: [{ embedding: [1, 2, 3] }], results: [] }));
-    });
-  });
+  let engine: ScriptedEngine;
+  const received = (): string => engine.seen.at(-1)?.body ?? "";
 
   before(async () => {
-    const port = await listen(engine);
+    const choices = [{ index: 0, message: { role: "assistant", content: "a" }, finish_reason: "stop" }];
+    const answer = { model: "engine-model", choices, data: [{ embedding: [1, 2, 3] }], results: [] };
+    engine = await scriptedEngine((response) => json(response, answer));
+    const { port } = engine;
     const slot = { port, spec: { engine: "llama" as const } };
     const request = { set: { temperature: 0.5 }, strip: ["top_k"] };
     gateway = await startGateway({
@@ -51,7 +44,7 @@ describe("a heavy body", () => {
   });
   after(async () => {
     await gateway[Symbol.asyncDispose]();
-    engine.close();
+    await engine[Symbol.asyncDispose]();
   });
 
   async function posted(path: string, body: string): Promise<{ status: number; text: string; message: string }> {
@@ -83,7 +76,7 @@ describe("a heavy body", () => {
     for (const model of ["plain", "ruled"]) {
       const { status, text } = await posted("/v1/chat/completions", `{"model":"${model}","messages":[],"x":${names}}`);
       assert.equal(status, 200, text);
-      assert.ok(received.includes(names), "the value is not as it was written");
+      assert.ok(received().includes(names), "the value is not as it was written");
     }
     const { message } = await posted("/v1/responses", `{"model":"plain","x":${names}}`);
     assert.match(message, /holds too much to be translated: at most .* 100000 names and values/);
@@ -104,7 +97,7 @@ describe("a heavy body", () => {
       const body = { model: "plain", ...more, [path === "/v1/responses" ? "input" : "messages"]: said };
       const { status, text } = await posted(path, JSON.stringify(body));
       assert.equal(status, 200, text.slice(0, 200));
-      assert.ok(received.includes(`"url":"${data}"`), "the picture is not whole");
+      assert.ok(received().includes(`"url":"${data}"`), "the picture is not whole");
     });
 
   it("is held for a cold slot as a warm one takes it", async () => {
@@ -151,12 +144,12 @@ describe("a heavy body", () => {
   it("with a million tokens as numbers is taken for its vectors", async () => {
     const input = JSON.stringify(Array(2048).fill(Array(512).fill(100_277)));
     assert.equal((await posted("/v1/embeddings", `{"model":"plain","dimensions":2,"input":${input}}`)).status, 200);
-    assert.ok(received.endsWith(`"input":${input}}`));
+    assert.ok(received().endsWith(`"input":${input}}`));
   });
 
   it("with a byte order mark is taken without it", async () => {
     const { status, text } = await posted("/v1/chat/completions", '\uFEFF{"model":"plain","messages":[]}');
     assert.equal(status, 200, text);
-    assert.ok(received.startsWith('{"model"'), received);
+    assert.ok(received().startsWith('{"model"'), received());
   });
 });

@@ -8,7 +8,7 @@ import { resolveWanted, type Target, type ModelRequest } from "./resolve.ts";
 export interface CacheSyncOptions {
   readonly index: () => ResolutionIndex;
   readonly inFlight: (slot: string) => number;
-  readonly published: Pick<PublishedStore, "operator" | "operatorLiveness">;
+  readonly published: Pick<PublishedStore, "operatorLiveness"> & { operator(): { isSettled: boolean } | undefined };
   readonly budget: BufferBudget;
   /** Milliseconds that a request waits for the first complete publication; 0: not at all. */
   readonly holdMs: number;

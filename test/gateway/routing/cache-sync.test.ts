@@ -3,7 +3,6 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
-import { publishedOperatorSchema } from "../../../src/api/status.ts";
 import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
 import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
 import { CacheSync } from "../../../src/gateway/routing/cache-sync.ts";
@@ -20,20 +19,6 @@ import { restOf, withoutComments } from "../../support/held-stream.ts";
 const messages = [{ role: "user", content: "hi" }];
 const ask = (model: string): object => ({ model, messages });
 const quick = { gateway: { holdTimes: { firstCommentMs: 50, everyMs: 50 } } };
-const time = "2026-01-01T00:00:00.000Z";
-const operator = publishedOperatorSchema.parse({
-  schema: 1,
-  instance: "test",
-  pid: 1,
-  bootId: "boot",
-  heartbeat: time,
-  startedAt: time,
-  isPaused: false,
-  isSettled: true,
-  configDir: "/config",
-  problems: [],
-});
-
 interface State {
   liveness: OperatorLiveness;
   isSettled: boolean;
@@ -51,10 +36,7 @@ function syncOf(first: Partial<State> = {}, holdMs = 60_000) {
   const sync = new CacheSync({
     index: () => buildIndex(source, new Map()),
     inFlight: () => 0,
-    published: {
-      operator: () => ({ ...operator, isSettled: state.isSettled }),
-      operatorLiveness: () => state.liveness,
-    },
+    published: { operator: () => state, operatorLiveness: () => state.liveness },
     budget,
     holdMs,
   });
