@@ -1,112 +1,159 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { fc } from "../../support/fast-check.ts";
-import { ask, budget, member, rest, scene, sizeOf } from "./growth-scene.ts";
+import type { SlotSpecInput } from "../../../src/api/slot.ts";
+import { fc, runs } from "../../support/fast-check.ts";
+import { Course, sized } from "./course.ts";
+import { gibibyte } from "./members.ts";
 
-describe("a slot of a group that swaps to a larger model", () => {
+/** GiB. */
+const budget = 20;
+
+/** A group with a budget, whose slots are loaded and idle. */
+async function loaded(specs: Readonly<Record<string, SlotSpecInput>>): Promise<Course> {
+  const rules = { budget: { memoryBytes: budget * gibibyte }, minResidencySeconds: 0, maxWaitSeconds: 30 };
+  const course = await Course.of(rules, specs);
+  await course.load(...Object.keys(specs));
+  return course;
+}
+
+const two = { a: sized(10), b: sized(8) };
+
+describe("a slot of a group that is edited to a larger model", () => {
   it("has an idle slot leave first, and serves with its present model until that is gone", async () => {
-    await using at = await scene({ a: 10, b: 8 });
-    const { site } = at;
-    ask(site, "a", { inFlight: 1 });
-    site.source.save("a", member(16));
+    await using course = await loaded(two);
+    const { site } = course;
+    course.use("a");
+    site.source.save("a", sized(16));
     // b is idle, and its gateway takes its time to let go of it.
     site.demand.isSlow = true;
-    await site.advance(5);
-    assert.deepEqual([site.state("a"), site.state("b")], ["ready", "unloading"]);
-    assert.deepEqual([sizeOf(site, "a"), site.deeds("a")], [10, ["start main"]]);
-    assert.match(site.slot("b").status.transitions.at(-1)?.message ?? "", /^slot a waits for its place in group gpu/);
+    await course.after(5, "a ready, b unloading");
+    assert.deepEqual([course.sizeOf("a"), site.deeds("a")], [10, ["start main"]]);
+    assert.match(course.leave("b") ?? "", /^slot a waits for its place in group gpu/);
     const message = "group gpu is full: it needs 16.0 GiB, and of 20.0 GiB of memory b holds 8.0 GiB (leaves)";
     assert.deepEqual(site.slot("a").plan, { reason: "GroupFull", message, steps: [{ do: "wait", reason: message }] });
     assert.equal(site.groupStore.published()[0]?.members.find(({ slot }) => slot === "a")?.message, message);
-    rest(site, "a");
+    course.rest("a");
     site.demand.isSlow = false;
     site.demand.tell("b");
-    await site.advance(10);
-    assert.deepEqual([site.state("a"), site.state("b"), sizeOf(site, "a")], ["ready", "offline", 16]);
+    await course.after(10, "a ready, b offline");
     assert.deepEqual(site.deeds("a"), ["start main", "stop main", "start main"]);
-    assert.equal(at.most(), 18);
+    assert.deepEqual([course.sizeOf("a"), course.peak().gib], [16, 18]);
   });
 
-  it("waits for a busy slot, which leaves once a client of the swap has waited its bound", async () => {
-    await using at = await scene({ a: 10, b: 8 });
-    const { site } = at;
-    ask(site, "b", { inFlight: 1 });
-    ask(site, "a", { inFlight: 1 });
-    site.source.save("a", member(16));
-    await site.advance(20);
-    assert.deepEqual([site.state("a"), site.state("b"), sizeOf(site, "a")], ["ready", "ready", 10]);
-    await site.advance(20);
-    assert.deepEqual([site.state("a"), site.state("b")], ["ready", "unloading"]);
-    rest(site, "b");
-    rest(site, "a");
-    await site.advance(10);
-    assert.deepEqual([site.state("a"), sizeOf(site, "a"), at.most()], ["ready", 16, 18]);
-  });
-
-  it("stays unchanged, with the sum, where the next model is larger than the budget", async () => {
-    await using at = await scene({ a: 10, b: 8 });
-    const { site } = at;
-    site.source.save("a", member(24));
-    await site.advance(60);
-    assert.deepEqual([site.state("a"), site.state("b"), sizeOf(site, "a")], ["ready", "ready", 10]);
-    assert.equal(site.condition("a", "Stalled"), "True/DoesNotFit");
-    assert.equal(site.condition("a", "Available"), "True/Loaded");
-    const message =
-      "group gpu has too little for it: it needs 24.0 GiB, and the group has 20.0 GiB of memory; a smaller model or a larger budget helps";
-    assert.equal(site.slot("a").plan.message, message);
-    site.source.save("a", member(12));
-    await site.advance(10);
-    assert.deepEqual([site.state("a"), sizeOf(site, "a"), site.condition("a", "Stalled")], ["ready", 12, undefined]);
-    assert.deepEqual([site.state("b"), at.most()], ["ready", 20]);
+  it("keeps its model, with the sum, where the next one is larger than the budget", async () => {
+    await using course = await loaded(two);
+    const { site } = course;
+    site.source.save("a", sized(24));
+    await course.after(60, "a ready, b ready");
+    assert.deepEqual(
+      [course.sizeOf("a"), site.condition("a", "Stalled"), site.condition("a", "Available"), course.message("a")],
+      [
+        10,
+        "True/DoesNotFit",
+        "True/Loaded",
+        "group gpu has too little for it: it needs 24.0 GiB, and the group has 20.0 GiB of memory; a smaller model or a larger budget helps",
+      ],
+    );
+    site.source.save("a", sized(12));
+    await course.after(10, "a ready, b ready");
+    assert.deepEqual([course.sizeOf("a"), site.condition("a", "Stalled"), course.peak().gib], [12, undefined, 20]);
   });
 
   it("is not over the budget where its engine ends while it waits", async () => {
-    await using at = await scene({ a: 10, b: 8 });
-    const { site } = at;
-    ask(site, "b", { inFlight: 1 });
-    site.source.save("a", member(16));
-    await site.advance(5);
-    ask(site, "a");
-    site.runtime.kill("a");
-    await site.advance(10);
-    assert.equal(site.state("b"), "ready");
-    rest(site, "b");
-    await site.advance(30);
-    assert.deepEqual([site.state("a"), sizeOf(site, "a"), at.most()], ["ready", 16, 18]);
+    await using course = await loaded(two);
+    course.use("b");
+    course.site.source.save("a", sized(16));
+    await course.after(5);
+    course.ask("a");
+    course.site.runtime.kill("a");
+    await course.after(10, "b ready");
+    course.rest("b");
+    await course.after(30, "a ready");
+    assert.deepEqual([course.sizeOf("a"), course.peak().gib], [16, 18]);
   });
 
   it("stays within the budget at any moment, under any edits and requests, and always settles", async () => {
-    const slot = fc.constantFrom("a", "b", "c");
-    const event = fc.oneof(
-      fc.record({ kind: fc.constant("edit" as const), slot, size: fc.constantFrom(2, 6, 9, 14, 19, 25) }),
-      fc.record({ kind: fc.constant("ask" as const), slot }),
-      fc.record({ kind: fc.constant("busy" as const), slot }),
-      fc.record({ kind: fc.constant("rest" as const), slot }),
-      fc.record({ kind: fc.constant("pass" as const), seconds: fc.constantFrom(0.05, 1, 7, 40) }),
-    );
-    const run = async (events: readonly (typeof event extends fc.Arbitrary<infer Each> ? Each : never)[]) => {
-      await using at = await scene({ a: 6, b: 6, c: 6 });
-      const { site } = at;
-      for (const each of events) {
-        if (each.kind === "edit") site.source.save(each.slot, member(each.size));
-        else if (each.kind === "ask") ask(site, each.slot);
-        else if (each.kind === "busy") ask(site, each.slot, { inFlight: 1 });
-        else if (each.kind === "rest") rest(site, each.slot);
-        await site.advance(each.kind === "pass" ? each.seconds : 0.1);
+    const event = fc.record({
+      kind: fc.constantFrom("edit", "ask", "busy", "rest", "pass"),
+      slot: fc.constantFrom("a", "b", "c"),
+      size: fc.constantFrom(2, 6, 9, 14, 19, 25),
+      seconds: fc.constantFrom(0.05, 1, 7, 40),
+    });
+    const all = ["a", "b", "c"];
+    const holds = fc.asyncProperty(fc.array(event, { minLength: 3, maxLength: 14 }), async (events) => {
+      await using course = await loaded({ a: sized(6), b: sized(6), c: sized(6) });
+      for (const { kind, slot, size, seconds } of events) {
+        if (kind === "edit") course.site.source.save(slot, sized(size));
+        if (kind === "ask") course.ask(slot);
+        if (kind === "busy") course.use(slot);
+        if (kind === "rest") course.rest(slot);
+        await course.after(kind === "pass" ? seconds : 0.1);
       }
-      for (const name of ["a", "b", "c"]) rest(site, name);
-      await site.advance(60);
-      assert.ok(at.most() <= budget, `${at.most()} GiB at once`);
+      course.rest(...all);
+      await course.after(60);
       // Nothing is left over that a later request would wait for: each slot can be loaded in its turn.
-      for (const name of ["a", "b", "c"]) {
-        site.source.save(name, member(15));
-        ask(site, name);
-        await site.advance(60);
-        assert.deepEqual([name, site.state(name), sizeOf(site, name)], [name, "ready", 15]);
-        rest(site, name);
+      for (const slot of all) {
+        course.site.source.save(slot, sized(15));
+        course.ask(slot);
+        await course.after(60, `${slot} ready`);
+        assert.equal(course.sizeOf(slot), 15, slot);
+        course.rest(slot);
       }
-      assert.ok(at.most() <= budget, `${at.most()} GiB at once`);
-    };
-    await fc.assert(fc.asyncProperty(fc.array(event, { minLength: 3, maxLength: 14 }), run), { numRuns: 15 });
+      assert.ok(course.peak().gib <= budget, `${course.peak().gib} GiB at once`);
+    });
+    await fc.assert(holds, { numRuns: runs(8) });
+  });
+});
+
+describe("a slot of a group that is swapped to a larger model", () => {
+  const choosing = sized(10, { model: { default: "m", onRequest: ["big", "tiny"], minResidencySeconds: 0 } });
+
+  /** A client waits for that model of slot a. */
+  function askFor(course: Course, ref: string): void {
+    const waitingSince = course.site.clock.now().toISOString();
+    const present = { ref: "m", held: 0, inFlight: 0 };
+    course.ask("a", { held: 1, refs: [present, { ref, held: 1, inFlight: 0, waitingSince }] });
+  }
+
+  it("by a request that names it: a busy slot leaves once that request has waited its bound", async () => {
+    await using course = await loaded({ a: choosing, b: two.b });
+    const { site } = course;
+    course.use("b");
+    askFor(course, "big");
+    await course.after(25, "b ready");
+    assert.deepEqual(site.deeds("a"), ["start main"], "its present engine is loaded as long as the other slot is");
+    await course.after(10, "b unloading");
+    course.rest("b");
+    await course.after(10, "a ready, b offline");
+    assert.deepEqual([site.slot("a").status.model.ref, course.sizeOf("a"), course.peak().gib], ["big", 16, 18]);
+  });
+
+  it("by a request that names it: a smaller one needs nobody to leave", async () => {
+    await using course = await loaded({ a: choosing, b: two.b });
+    askFor(course, "tiny");
+    await course.after(5, "a ready, b ready");
+    assert.deepEqual([course.site.slot("a").status.model.ref, course.sizeOf("a")], ["tiny", 8]);
+  });
+
+  it("by a person: serves meanwhile, says what it waits for, and keeps its turn over a restart of the operator", async () => {
+    await using course = await loaded(two);
+    const { site } = course;
+    const waitsSince = () => site.groupStore.published()[0]?.members.find(({ slot }) => slot === "a")?.nextWaitsSince;
+    course.use("a");
+    course.use("b");
+    await site.request("a", "swap-model", { model: "big", specModel: "m" });
+    await course.after(20, "a ready, b ready");
+    const message = "group gpu is full: it needs 16.0 GiB, and of 20.0 GiB of memory b holds 8.0 GiB";
+    assert.deepEqual([course.sizeOf("a"), course.message("a")], [10, message]);
+    const since = waitsSince();
+    assert.ok(since !== undefined);
+    await site.start();
+    await course.after(5, "b ready");
+    assert.equal(waitsSince(), since);
+    // 30 s since the swap, not since the restart.
+    await course.after(10, "b unloading");
+    course.rest("a", "b");
+    await course.after(3, "a ready");
+    assert.deepEqual([site.slot("a").status.model.ref, course.sizeOf("a"), course.peak().gib], ["big", 16, 18]);
   });
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import { fits } from "../../../src/operator/groups/amounts.ts";
+import { runs } from "../../support/fast-check.ts";
 import { gib } from "./members.ts";
 import { simulate, type SimulatedRequest, type SimulatedSlot } from "./simulation.ts";
 
@@ -78,27 +79,18 @@ function fewestLoads({ slots, requests }: Workload): number {
   return Math.min(...best.values());
 }
 
-it("loads at most 1.3 times as often as the best schedule that knows the future, over 1000 random workloads", () => {
+it("loads at most 1.3 times as often as the best schedule that knows the future, over many random workloads", () => {
   const rules: GroupRules = { group: "gpu", capacity: budget, maxWaitMs: 60_000, minResidencyMs: 0 };
-  let [loads, fewest, requests] = [0, 0, 0];
-  const ratios: number[] = [];
-  for (let seed = 1; seed <= 1000; seed += 1) {
+  let [loads, fewest] = [0, 0];
+  for (let seed = 1; seed <= runs(100); seed += 1) {
     const drawn = workload(seed);
     const run = simulate(drawn.slots, rules, drawn.requests);
     assert.deepEqual([run.problems, run.left], [[], 0], `workload ${seed}`);
     const least = fewestLoads(drawn);
+    // A single workload may be worse: nobody knows the next request, and one load more is much where four are the best.
+    assert.ok(run.loads <= least * 2, `workload ${seed}: ${run.loads} loads, ${least} at the best`);
     loads += run.loads;
     fewest += least;
-    requests += drawn.requests.length;
-    ratios.push(run.loads / least);
   }
-  const sorted = ratios.toSorted((a, b) => a - b);
-  const at = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? 0;
-  const text = (share: number): string => at(share).toFixed(2);
-  const above = sorted.filter((ratio) => ratio > 1.3).length;
-  const told = `${requests} requests, ${loads} loads, ${fewest} at the best: ${(loads / fewest).toFixed(3)} times; median ${text(0.5)}, p95 ${text(0.95)}, worst ${text(0.9999)}, ${above} above 1.3`;
-  process.stdout.write(`# ${told}\n`);
-  assert.ok(loads <= fewest * 1.3, told);
-  // Of single workloads some are worse: nobody knows the next request, and one load more is much where four are the best.
-  assert.ok(at(0.5) === 1 && at(0.95) <= 1.5 && at(0.9999) <= 2, told);
+  assert.ok(loads <= fewest * 1.3, `${loads} loads, ${fewest} at the best`);
 });

@@ -31,7 +31,40 @@ export function member(name: string, more: Partial<Member> = {}): Member {
   };
 }
 
-export const requesting = { isRequesting: true } as const;
-export const loading = { isPresent: true } as const;
-export const ready = { isPresent: true, isReady: true } as const;
-export const busy = { ...ready, isBusy: true } as const;
+const ready = { isPresent: true, isReady: true } as const;
+const words: Readonly<Record<string, Partial<Member>>> = {
+  asks: { isRequesting: true },
+  /** Its client is gone. */
+  left: { isRequesting: true, isUnattended: true },
+  loads: { isPresent: true },
+  ready,
+  busy: { ...ready, isBusy: true },
+  leaves: { ...ready, isLeaving: true },
+  pinned: { isPinned: true },
+  always: { isAlways: true },
+  unknown: { isUnknown: true },
+};
+const figures: Readonly<Record<string, (value: number) => Partial<Member>>> = {
+  needs: (size) => ({ needs: gib(size) }),
+  next: (size) => ({ next: { key: String(size), needs: gib(size) } }),
+  idle: (seconds) => ({ idleMs: seconds * 1000 }),
+  load: (loadSeconds) => ({ cost: { loadSeconds } }),
+  /** Loaded in a second; that long to read its conversation again. */
+  read: (contextSeconds) => ({ cost: { loadSeconds: 1, contextTokens: 1000 * contextSeconds, contextSeconds } }),
+  priority: (priority) => ({ priority }),
+  startup: (startupSeconds) => ({ startupSeconds }),
+};
+
+/** The slots of a group in words, sizes in GiB and times in seconds: `a needs=12 ready idle=9, b needs=8 asks`. */
+export function members(text: string): readonly Member[] {
+  return text.split(", ").map((slot) => {
+    const [name = "", ...traits] = slot.split(" ");
+    const parts = traits.map((trait) => {
+      const [word = "", value] = trait.split("=");
+      const part = value === undefined ? words[word] : figures[word]?.(Number(value));
+      if (part === undefined) throw new Error(`${slot}: ${trait} is no trait of a slot`);
+      return part;
+    });
+    return member(name, Object.assign({}, ...parts));
+  });
+}

@@ -67,46 +67,44 @@ describe("what a slot needs of a budget", () => {
       stages: [],
     },
   });
-  const needs = (status: Partial<SlotStatus>, budget: Parameters<typeof capacityOf>[0]): string =>
-    inGib(needsOf(status, { ...capacityOf(budget, two), isDeclared: budget !== undefined }, two).needs);
   const onSecond = fit([
     ["CUDA1", 10],
     ["host", 2],
   ]);
-
-  it("is its estimate, by the engine's own numbers of the GPUs", () => {
-    assert.equal(needs(onSecond, { device: "gpu1" }), "0000:02:00.0 10 GiB");
-    assert.equal(needs(onSecond, { device: "gpu0" }), "0000:01:00.0 0");
-    assert.equal(needs(onSecond, { device: "host" }), "host 2 GiB");
-    assert.equal(needs(onSecond, { memoryBytes: 1 }), "memory 10 GiB");
-    assert.equal(needs(onSecond, { slots: 1 }), "slots 1");
-    assert.equal(needs(onSecond, undefined), "0000:01:00.0 0, 0000:02:00.0 10 GiB");
+  const onHost = fit([["host", 6]]);
+  const held = (hostGib: number, devices: { id: string; bytes: number }[] = []): Pick<SlotStatus, "memory"> => ({
+    memory: { hostBytes: hostGib * gibibyte, devices },
   });
-
-  it("is the host's memory for a slot that computes on the processor", () => {
-    const onHost = fit([["host", 6]]);
-    assert.equal(needs(onHost, { memoryBytes: 1 }), "memory 6 GiB");
-    assert.equal(needs(onHost, undefined), "host 6 GiB, 0000:01:00.0 0, 0000:02:00.0 0");
-  });
-
-  it("is at least the memory that its processes hold", () => {
-    const grown = {
-      ...onSecond,
-      memory: { hostBytes: 3 * gibibyte, devices: [{ id: "0000:02:00.0", bytes: 12 * gibibyte }] },
-    };
-    assert.equal(needs(grown, { memoryBytes: 1 }), "memory 12 GiB");
-    assert.equal(needs({ memory: { hostBytes: 5 * gibibyte, devices: [] } }, { memoryBytes: 1 }), "memory 5 GiB");
-  });
-
-  it("counts on every GPU where the engine's GPU is unknown", () => {
-    assert.equal(needs(fit([["SYCL0", 4]]), undefined), "0000:01:00.0 4 GiB, 0000:02:00.0 4 GiB");
-  });
-
-  it("is the whole of a declared budget while nothing is known, of its own kind of device, and nothing of another", () => {
-    assert.equal(needs({ backend: "cuda" }, { device: "gpu0" }), "0000:01:00.0 24 GiB");
-    assert.equal(needs({ backend: "cpu" }, { device: "gpu0" }), "");
-    assert.equal(needs({ backend: "cpu" }, { device: "host" }), "host 64 GiB");
-    assert.equal(needs({ backend: "cuda" }, { memoryBytes: 5 * gibibyte }), "memory 5 GiB");
-    assert.equal(needs({ backend: "cuda" }, undefined), "");
-  });
+  const grown = { ...onSecond, ...held(3, [{ id: "0000:02:00.0", bytes: 12 * gibibyte }]) };
+  const unknownGpu = fit([["SYCL0", 4]]);
+  type Budget = Parameters<typeof capacityOf>[0];
+  const table: readonly [what: string, status: Partial<SlotStatus>, budget: Budget, expected: string][] = [
+    ["its estimate, by the engine's own numbers of the GPUs", onSecond, { device: "gpu1" }, "0000:02:00.0 10 GiB"],
+    ["nothing of another GPU", onSecond, { device: "gpu0" }, "0000:01:00.0 0"],
+    ["its part on the host", onSecond, { device: "host" }, "host 2 GiB"],
+    ["its part on GPUs, of bytes", onSecond, { memoryBytes: 1 }, "memory 10 GiB"],
+    ["one place of several", onSecond, { slots: 1 }, "slots 1"],
+    ["its GPU, where no SlotGroup declares the group", onSecond, undefined, "0000:01:00.0 0, 0000:02:00.0 10 GiB"],
+    ["the host's memory, of bytes, on the processor", onHost, { memoryBytes: 1 }, "memory 6 GiB"],
+    ["the host's memory on the processor", onHost, undefined, "host 6 GiB, 0000:01:00.0 0, 0000:02:00.0 0"],
+    ["at least the memory that its processes hold on GPUs", grown, { memoryBytes: 1 }, "memory 12 GiB"],
+    ["at least the memory that its processes hold", held(5), { memoryBytes: 1 }, "memory 5 GiB"],
+    ["of every GPU, where its own is unknown", unknownGpu, undefined, "0000:01:00.0 4 GiB, 0000:02:00.0 4 GiB"],
+    [
+      "all of its kind of device while nothing is known",
+      { backend: "cuda" },
+      { device: "gpu0" },
+      "0000:01:00.0 24 GiB (unknown)",
+    ],
+    ["nothing of another kind", { backend: "cpu" }, { device: "gpu0" }, ""],
+    ["all of the host while nothing is known", { backend: "cpu" }, { device: "host" }, "host 64 GiB (unknown)"],
+    ["all bytes while nothing is known", { backend: "cuda" }, { memoryBytes: 5 * gibibyte }, "memory 5 GiB (unknown)"],
+    ["nothing while nothing is known, where no SlotGroup declares the group", { backend: "cuda" }, undefined, ""],
+  ];
+  for (const [what, status, budget, expected] of table)
+    it(what, () => {
+      const declared = { ...capacityOf(budget, two), isDeclared: budget !== undefined };
+      const { needs, isUnknown } = needsOf(status, declared, two);
+      assert.equal(`${inGib(needs)}${isUnknown ? " (unknown)" : ""}`, expected);
+    });
 });
