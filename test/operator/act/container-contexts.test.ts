@@ -2,72 +2,57 @@ import assert from "node:assert/strict";
 import { chmod, chown, readdir, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { plainContainer } from "../../support/container.ts";
-import { Desk, keeping, never } from "./desk.ts";
+import type { Fault } from "../../doubles/llama-places.ts";
+import { plainContainer as container } from "../../support/container.ts";
+import { Desk, keeping } from "./desk.ts";
 
 const needsRoot = process.getuid?.() === 0 ? false : "needs root";
 const without = "it starts without a place for its context: ";
+const withoutPlace = ["/bin/sh", "--port", "8081", "--model", "/tiny"];
+const flag = "--slot-save-path";
+
+/** Saves 500 tokens in a file of another user. */
+const asOther: Fault = async (response, file) => {
+  await writeFile(file, "500".padEnd(5040), { mode: 0o600 });
+  await chown(file, 54_321, 54_321);
+  response.writeHead(200).end('{"n_saved":500,"n_written":5040}');
+};
 
 describe("the context of an engine in a container", () => {
-  const container = plainContainer;
-
   it("is saved by any user and read again, in a directory that is open to its mount alone", async () => {
     await using desk = await Desk.open();
-    const first = await desk.start([500], { container });
-    await desk.contexts.save(first.process, keeping(), 10_000);
-    const [file = ""] = await desk.files();
-    const paths = ["contexts", "contexts/primary", "contexts/primary/main", `contexts/primary/main/${file}`];
-    const modes = await Promise.all(
-      paths.map(async (path) => ((await stat(join(desk.stateDir, path))).mode & 0o777).toString(8)),
-    );
-    assert.deepEqual(modes.slice(0, 3), ["700", "700", "777"]);
-    const second = await desk.start([0], { container });
-    await desk.contexts.restore(second.process, keeping(), never);
-    assert.deepEqual(second.engine.tokens, [500]);
+    await desk.save([500], { container });
+    const modes = await desk.modes("contexts", "contexts/primary", "contexts/primary/main");
+    assert.deepEqual(modes, ["700", "700", "777"]);
+    assert.equal((await desk.restore({ container })).tokens[0], 500);
   });
 
   it("is saved in a file of a user that this process is not", { skip: needsRoot }, async () => {
     await using desk = await Desk.open();
-    const { engine, process } = await desk.start([500], { container });
-    engine.saveFault = async (response, file) => {
-      await writeFile(file, "500".padEnd(5040), { mode: 0o600 });
-      await chown(file, 54_321, 54_321);
-      response.writeHead(200).end('{"n_saved":500,"n_written":5040}');
-    };
-    await desk.contexts.save(process, keeping(), 10_000);
-    assert.equal(desk.contexts.latest("primary")?.result, "saved", JSON.stringify(desk.contexts.latest("primary")));
-    const asProgram = await desk.start([500], { ordinal: 1 });
-    asProgram.engine.saveFault = async (response, file) => {
-      await writeFile(file, "500".padEnd(5040));
-      await chown(file, 54_321, 54_321);
-      response.writeHead(200).end('{"n_saved":500,"n_written":5040}');
-    };
-    await desk.contexts.save(asProgram.process, keeping({}, { replicas: 2 }), 10_000);
-    assert.equal(desk.contexts.latest("primary")?.result, "dropped", "a program's user is known");
+    await desk.save([500], { container, fault: asOther });
+    assert.equal(desk.latest?.result, "saved", JSON.stringify(desk.latest));
+    await desk.save([500], { ordinal: 1, spec: keeping({}, { replicas: 2 }), fault: asOther });
+    assert.equal(desk.latest?.result, "dropped", "a program's user is known");
   });
 
   it("is not taken from a link, which may lead anywhere", async () => {
     await using desk = await Desk.open();
-    const { engine, process } = await desk.start([500], { container });
     const outside = join(desk.stateDir, "outside");
     await writeFile(outside, "500".padEnd(5040));
-    engine.saveFault = async (response, file) => {
+    const fault: Fault = async (response, file) => {
       await symlink(outside, file);
       response.writeHead(200).end('{"n_saved":500,"n_written":5040}');
     };
-    await desk.contexts.save(process, keeping(), 10_000);
-    assert.deepEqual([desk.contexts.latest("primary")?.result, await desk.files()], ["dropped", []]);
+    await desk.save([500], { container, fault });
+    assert.deepEqual([desk.latest?.result, await desk.files()], ["dropped", []]);
   });
 
   it("is not given to the content of another image of the same name", async () => {
     await using desk = await Desk.open();
     desk.image = "sha256:one";
-    const first = await desk.start([500], { container });
-    await desk.contexts.save(first.process, keeping(), 10_000);
+    await desk.save([500], { container });
     desk.image = "sha256:two";
-    const second = await desk.start([0], { container });
-    await desk.contexts.restore(second.process, keeping(), never);
-    assert.deepEqual([second.engine.calls, await desk.files()], [[], []]);
+    assert.deepEqual([(await desk.restore({ container })).calls, await desk.files()], [[], []]);
   });
 
   it(
@@ -75,25 +60,24 @@ describe("the context of an engine in a container", () => {
     { skip: needsRoot },
     async () => {
       await using desk = await Desk.open();
+      const users = async (...paths: readonly string[]) =>
+        await Promise.all(paths.map(async (path) => (await stat(join(desk.stateDir, path))).uid));
+      const paths = ["contexts/primary", "contexts/primary/main", "contexts/primary/main-1"];
       await desk.start([500], { container });
       await desk.start([500], { container, ordinal: 1 });
       desk.owner = { uid: 54_321, gid: 54_321 };
       await chmod(desk.stateDir, 0o711);
       await desk.start([500]);
-      const found = await Promise.all(
-        ["", "main", "main-1"].map(async (path) => await stat(join(desk.stateDir, "contexts/primary", path))),
-      );
       assert.deepEqual(
-        found.map(({ mode, uid }) => [(mode & 0o777).toString(8), uid]),
+        [await desk.modes(...paths), await users(...paths)],
         [
-          ["711", 0],
-          ["700", 54_321],
-          ["700", 0],
+          ["711", "700", "700"],
+          [0, 54_321, 0],
         ],
       );
       await desk.start([500], { container });
-      const again = await stat(desk.directory());
-      assert.deepEqual([(again.mode & 0o777).toString(8), again.uid], ["777", 0]);
+      const main = "contexts/primary/main";
+      assert.deepEqual([await desk.modes(main), await users(main)], [["777"], [0]]);
     },
   );
 
@@ -101,43 +85,35 @@ describe("the context of an engine in a container", () => {
     await using desk = await Desk.open();
     const { started } = await desk.start([500], { container });
     const given = await desk.contexts.refused(started, new Error("its container cannot have it: no such directory"));
-    assert.deepEqual(given.command, ["/bin/sh", "--port", "8081", "--model", "/tiny"]);
-    assert.equal(given.contextPlace, undefined);
+    assert.deepEqual([given.command, given.contextPlace], [withoutPlace, undefined]);
     assert.deepEqual(await readdir(join(desk.stateDir, "contexts/primary")), []);
-    assert.deepEqual(
-      desk.contexts.latest("primary")?.message,
-      `${without}its container cannot have it: no such directory`,
-    );
+    assert.equal(desk.latest?.message, `${without}its container cannot have it: no such directory`);
   });
 });
 
 describe("an engine that refuses its place for contexts", () => {
-  const said =
-    'build: 1\nerror while handling argument "--slot-save-path": not a directory: /berth/context\n\nusage:\n--slot-save-path PATH';
+  const refusal = `error while handling argument "${flag}": not a directory: /berth/context`;
 
   it("ends, and the next one of the same kind starts without; one of another kind, or of the next operator, gets a place", async () => {
     await using desk = await Desk.open();
     const first = await desk.start([500]);
-    desk.said = said;
+    desk.said = `build: 1\n${refusal}\n\nusage:\n${flag} PATH`;
     await desk.contexts.ended(first.process, keeping());
     const second = await desk.start([500]);
-    assert.deepEqual(second.started.command, ["/bin/sh", "--port", "8081", "--model", "/tiny"]);
-    assert.equal(
-      desk.contexts.latest("primary")?.message,
-      `${without}the engine before ended for it: error while handling argument "--slot-save-path": not a directory: /berth/context`,
-    );
+    assert.deepEqual(second.started.command, withoutPlace);
+    assert.equal(desk.latest?.message, `${without}the engine before ended for it: ${refusal}`);
     await desk.contexts.save(second.process, keeping(), 10_000);
     assert.deepEqual(second.engine.calls, [], "it has no place to save to");
-    assert.ok((await desk.start([500], { ref: "big" })).started.command.includes("--slot-save-path"));
+    assert.ok((await desk.start([500], { ref: "big" })).started.command.includes(flag));
     desk.successor();
-    assert.ok((await desk.start([500])).started.command.includes("--slot-save-path"));
+    assert.ok((await desk.start([500])).started.command.includes(flag));
   });
 
   it("is not each engine that ends: one that crashed keeps its place", async () => {
     await using desk = await Desk.open();
     const first = await desk.start([500]);
-    desk.said = "srv: saving to --slot-save-path\nSegmentation fault";
+    desk.said = `srv: saving to ${flag}\nSegmentation fault`;
     await desk.contexts.ended(first.process, keeping());
-    assert.ok((await desk.start([500])).started.command.includes("--slot-save-path"));
+    assert.ok((await desk.start([500])).started.command.includes(flag));
   });
 });

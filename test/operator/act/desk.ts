@@ -1,16 +1,24 @@
-import { readdir } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import pino from "pino";
+import type { KeptContext } from "../../../src/api/kept-context.ts";
 import type { ModelRecord } from "../../../src/api/model.ts";
 import { completeSlot, slotSpecSchema, type SlotSpec, type SlotSpecInput } from "../../../src/api/slot.ts";
 import type { Observed, Workload } from "../../../src/api/workload.ts";
 import { EngineContexts } from "../../../src/operator/act/contexts.ts";
 import type { FileOwner } from "../../../src/store/state/context-directory.ts";
 import { ContextFiles } from "../../../src/store/state/context-files.ts";
-import { LlamaPlaces } from "../../doubles/llama-places.ts";
+import { LlamaPlaces, type Fault } from "../../doubles/llama-places.ts";
 import { model } from "../../engines/fixture.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { observed, workload } from "../fixture.ts";
+
+interface EngineOptions extends Partial<Workload> {
+  readonly spec?: SlotSpec;
+  /** How the engine answers instead. */
+  readonly fault?: Fault;
+  readonly ref?: string;
+}
 
 /** An operator's part of it, over real files, with a llama-server double for each process. */
 export class Desk implements AsyncDisposable {
@@ -61,7 +69,7 @@ export class Desk implements AsyncDisposable {
   /** Starts an engine, which has read `tokens` at each place since. */
   async start(
     tokens: number[],
-    { ref = "tiny", ...more }: Partial<Workload> & { ref?: string } = {},
+    { ref = "tiny", ...more }: Omit<EngineOptions, "spec" | "fault"> = {},
   ): Promise<{ engine: LlamaPlaces; process: Observed; started: Workload }> {
     const directory = this.directory(more.ordinal);
     const given = workload({
@@ -74,6 +82,36 @@ export class Desk implements AsyncDisposable {
     const engine = this.#stack.use(await LlamaPlaces.start(directory, tokens));
     const { hash, ordinal } = given;
     return { engine, started, process: observed({ port: engine.port, hash, ordinal, bearer: "secret" }) };
+  }
+
+  /** An engine with these tokens at its places saves them. */
+  async save(tokens: number[], { spec = keeping(), fault, ...more }: EngineOptions = {}): Promise<LlamaPlaces> {
+    const { engine, process } = await this.start(tokens, more);
+    engine.saveFault = fault;
+    await this.contexts.save(process, spec, 10_000);
+    return engine;
+  }
+
+  /** A new engine with empty places reads what was saved. */
+  async restore({ spec = keeping(), fault, ...more }: EngineOptions = {}): Promise<LlamaPlaces> {
+    const { engine, process } = await this.start([0, 0, 0, 0], more);
+    engine.restoreFault = fault;
+    await this.contexts.restore(process, spec, never);
+    return engine;
+  }
+
+  get latest(): KeptContext | undefined {
+    return this.contexts.latest("primary");
+  }
+
+  pass(seconds: number): void {
+    this.now = new Date(this.now.getTime() + seconds * 1000);
+  }
+
+  /** The access mode of paths in the directory of the state. */
+  async modes(...paths: readonly string[]): Promise<readonly string[]> {
+    const found = await Promise.all(paths.map(async (path) => await stat(join(this.stateDir, path))));
+    return found.map(({ mode }) => (mode & 0o777).toString(8));
   }
 
   directory(ordinal = 0): string {
