@@ -6,19 +6,22 @@ import type { Container } from "../../src/api/workload.ts";
 import type { EngineInput } from "../../src/engines/engine.ts";
 import { backendOf } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
-import { readEngineImages } from "../../src/store/state/engine-images.ts";
 import { input, model, refusal, workload } from "./fixture.ts";
 import { runningIn } from "../doubles/runtime-kinds.ts";
 import { plainContainer } from "../support/container.ts";
 
 const pinned = `x@sha256:${"1".repeat(64)}`;
-const images = await readEngineImages("manifests/engines.yaml");
-const llamaDigest = {
-  cpu: "559ac229adefe0f7e2d4e32f5222f26927b6bb8ba44b9db08e2544afebf41984",
-  vulkan: "431561ee79ee67b3980a02ff47ed9dc19496127643b75671d9789ef693ca57f9",
-  rocm: "46583bd112bf2d62881d6aeaae52e59238d61cbf5803296521cdf518548016e6",
-  cuda: "ef08b5a98b1170f2b62177be0a4027c88a84043c55afbf190dd18b9e7cdcfebf",
-} as const;
+const digest = (digit: string): string => `sha256:${digit.repeat(64)}`;
+const images = {
+  llama: {
+    cpu: { image: "ggml/llama.cpp:server", digest: digest("a") },
+    vulkan: { image: "ggml/llama.cpp:server-vulkan", digest: digest("b") },
+    rocm: { image: "ggml/llama.cpp:server-rocm", digest: digest("c") },
+    cuda: { image: "ggml/llama.cpp:server-cuda", digest: digest("d") },
+  },
+  stt: { cpu: { image: "ggml/whisper.cpp:main" } },
+  tts: { cpu: { image: "kokoro-cpu:v0.8.0" } },
+};
 
 function contained(
   backend: Exclude<Backend, "auto">,
@@ -32,10 +35,13 @@ function contained(
   });
 }
 
+const modelless = (slot: string) => ({ slot, ref: "k", model: undefined });
 const least: Container = { ...plainContainer, image: "", modelFiles: ["/models/tiny.gguf"] };
 const line = ["--host", "0.0.0.0", "--port", "8080", "--threads", "1", "--metrics", "--no-webui"];
 const tiny = ["--model", "/models/tiny.gguf", "--alias", "tiny", "--parallel", "1", "--jinja"];
 const whisper = model({ ref: "base", path: "/models/ggml base.bin", files: ["/models/ggml base.bin"] });
+
+const transcribing = { slot: "stt", ref: "base", model: whisper };
 
 const table: readonly [string, EngineInput, readonly string[], Container][] = [
   ...(["cpu", "vulkan", "rocm", "cuda"] as const).map((backend): (typeof table)[number] => [
@@ -44,7 +50,7 @@ const table: readonly [string, EngineInput, readonly string[], Container][] = [
     [...line, ...tiny],
     {
       ...least,
-      image: `ghcr.io/ggml-org/llama.cpp@sha256:${llamaDigest[backend]}`,
+      image: `ggml/llama.cpp@${images.llama[backend].digest}`,
       devices: { cpu: [], vulkan: ["/dev/dri"], rocm: ["/dev/kfd", "/dev/dri"], cuda: [] }[backend],
       ...(backend === "cuda" ? { gpus: "all" as const } : {}),
     },
@@ -55,7 +61,7 @@ const table: readonly [string, EngineInput, readonly string[], Container][] = [
     [...line, ...tiny, "--mmproj", "/eyes/mmproj.gguf"],
     {
       ...least,
-      image: `ghcr.io/ggml-org/llama.cpp@sha256:${llamaDigest.cpu}`,
+      image: `ggml/llama.cpp@${images.llama.cpu.digest}`,
       modelFiles: ["/models/tiny.gguf", "/eyes/mmproj.gguf"],
     },
   ],
@@ -96,14 +102,14 @@ const table: readonly [string, EngineInput, readonly string[], Container][] = [
   ],
   [
     "whisper.cpp: one word for its shell",
-    contained("cpu", { args: ["--language", "it's"] }, { slot: "stt", ref: "base", model: whisper }),
+    contained("cpu", { args: ["--language", "it's"] }, transcribing),
     [
       "exec whisper-server --host 0.0.0.0 --port 8080 --threads 1 --model '/models/ggml base.bin' " +
         String.raw`--inference-path /v1/audio/transcriptions --convert --language auto --split-on-word --language 'it'\''s'`,
     ],
     {
       ...least,
-      image: "ghcr.io/ggml-org/whisper.cpp:main",
+      image: "ggml/whisper.cpp:main",
       modelFiles: ["/models/ggml base.bin"],
       isRootReadOnly: false,
       hasInit: true,
@@ -111,13 +117,13 @@ const table: readonly [string, EngineInput, readonly string[], Container][] = [
   ],
   [
     "Kokoro: as its image starts",
-    contained("cpu", {}, { slot: "tts", ref: "kokoro", model: undefined }),
+    contained("cpu", {}, modelless("tts")),
     [],
-    { ...least, image: "ghcr.io/remsky/kokoro-fastapi-cpu:v0.8.0", port: 8880, modelFiles: [], isRootReadOnly: false },
+    { ...least, image: "kokoro-cpu:v0.8.0", port: 8880, modelFiles: [], isRootReadOnly: false },
   ],
   [
     "ComfyUI on ROCm",
-    contained("rocm", { image: "comfy:rocm", backend: "rocm" }, { slot: "img", ref: "sdxl-turbo", model: undefined }),
+    contained("rocm", { image: "comfy:rocm", backend: "rocm" }, modelless("img")),
     [],
     {
       ...least,
@@ -166,33 +172,16 @@ describe("the container of a slot", () => {
       const made = workload(given);
       assert.deepEqual(made.container, container);
       assert.deepEqual(made.command, command);
-      assert.equal(made.env["HOST"], "0.0.0.0");
-      assert.equal(made.env["PORT"], String(container.port));
-      assert.equal(made.port, 8081);
-      assert.equal(made.runtime, "docker");
+      assert.deepEqual([made.env["HOST"], made.env["PORT"]], ["0.0.0.0", String(container.port)]);
+      assert.deepEqual([made.port, made.runtime], [8081, "docker"]);
     });
   }
 
   const refusals: readonly [string, EngineInput, string, RegExp][] = [
-    [
-      "Kokoro on Vulkan",
-      contained("vulkan", {}, { slot: "tts", ref: "k", model: undefined }),
-      "NoImage",
-      /no Vulkan build/,
-    ],
-    [
-      "ComfyUI without an image",
-      contained("rocm", {}, { slot: "img", ref: "k", model: undefined }),
-      "NoImage",
-      /publishes no/,
-    ],
-    ["an unknown pair", contained("rocm", {}, { slot: "stt", ref: "base", model: whisper }), "NoImage", /stt .*rocm/],
-    [
-      "no model for whisper",
-      contained("cpu", {}, { slot: "stt", ref: "x", model: undefined }),
-      "ModelNotFound",
-      /called x/,
-    ],
+    ["Kokoro on Vulkan", contained("vulkan", {}, modelless("tts")), "NoImage", /no Vulkan build/],
+    ["ComfyUI without an image", contained("rocm", {}, modelless("img")), "NoImage", /publishes no/],
+    ["an unknown pair", contained("rocm", {}, transcribing), "NoImage", /stt .*rocm/],
+    ["no model for whisper", contained("cpu", {}, modelless("stt")), "ModelNotFound", /called k/],
     [
       "the embedded engine on a GPU",
       contained("cuda", { image: "berth-embedded:1", backend: "cuda" }),
@@ -209,27 +198,21 @@ describe("the container of a slot", () => {
   }
 
   it("is named by digest: the manifest's, else the shipped digest, else the digest that the first pull found", () => {
-    const digest = `sha256:${"d".repeat(64)}`;
+    const own = digest("9");
     const of = (spec: SlotSpecInput, lock: Record<string, string> = {}): string | undefined =>
       workload(
         contained("cpu", spec, {
           placement: { ...runningIn("docker"), backend: "cpu", images, lock },
         }),
       ).container?.image;
-    assert.equal(of({ imageDigest: digest }), `ghcr.io/ggml-org/llama.cpp@${digest}`);
-    assert.equal(of({ image: "mine:1" }, { "mine:1": digest }), `mine@${digest}`);
-    assert.equal(of({ image: "mine:1" }, { "other:1": digest }), "mine:1");
-    assert.equal(
-      of({}, { "ghcr.io/ggml-org/llama.cpp:server": digest }),
-      `ghcr.io/ggml-org/llama.cpp@sha256:${llamaDigest.cpu}`,
-    );
+    assert.equal(of({ imageDigest: own }), `ggml/llama.cpp@${own}`);
+    assert.equal(of({ image: "mine:1" }, { "mine:1": own }), `mine@${own}`);
+    assert.equal(of({ image: "mine:1" }, { "other:1": own }), "mine:1");
+    assert.equal(of({}, { "ggml/llama.cpp:server": own }), `ggml/llama.cpp@${images.llama.cpu.digest}`);
   });
 
   it("has a warm-up that its engine understands", () => {
-    const whisperWarm = engines.stt.probe(
-      contained("cpu", {}, { slot: "stt", ref: "base", model: whisper }),
-      "main",
-    ).warmUp;
+    const whisperWarm = engines.stt.probe(contained("cpu", {}, transcribing), "main").warmUp;
     assert.ok(whisperWarm !== undefined && "file" in whisperWarm);
     assert.equal(Buffer.from(whisperWarm.file.base64, "base64").toString("latin1", 0, 4), "RIFF");
     assert.equal(whisperWarm.path, "/v1/audio/transcriptions");
@@ -242,22 +225,27 @@ describe("the container of a slot", () => {
 });
 
 describe("an automatic backend", () => {
-  for (const [engine, devices, value] of [
-    ["llama", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "cuda"],
-    ["llama", { hasNvidia: false, hasRenderNode: true, hasKfd: false }, "vulkan"],
-    ["llama", { hasNvidia: false, hasRenderNode: false, hasKfd: false }, "cpu"],
-    ["llama", { hasNvidia: false, hasRenderNode: true, hasKfd: true }, "vulkan"],
-    ["image", { hasNvidia: true, hasRenderNode: true, hasKfd: true }, "rocm"],
-    ["image", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "cuda"],
-    ["image", { hasNvidia: false, hasRenderNode: false, hasKfd: true }, "cpu"],
-    ["stt", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "cpu"],
-    ["tts", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "cpu"],
-    ["npu", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "npu"],
-    ["custom", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "cpu"],
-  ] as const) {
-    it(`of ${engine} with ${JSON.stringify(devices)} is ${value}`, () => {
-      assert.equal(backendOf({ engine, backend: "auto" }, devices).value, value);
-      assert.deepEqual(backendOf({ engine, backend: "rocm" }, devices), { value: "rocm", reason: "the spec" });
+  const found = (text: string) => ({
+    hasNvidia: text.includes("nvidia"),
+    hasRenderNode: text.includes("render"),
+    hasKfd: text.includes("kfd"),
+  });
+  const table = [
+    ["llama", "nvidia render", "cuda"],
+    ["llama", "render", "vulkan"],
+    ["llama", "nothing", "cpu"],
+    ["llama", "render kfd", "vulkan"],
+    ["image", "nvidia render kfd", "rocm"],
+    ["image", "nvidia render", "cuda"],
+    ["image", "kfd", "cpu"],
+    ["stt", "nvidia render", "cpu"],
+    ["tts", "nvidia render", "cpu"],
+    ["npu", "nvidia render", "npu"],
+    ["custom", "nvidia render", "cpu"],
+  ] as const;
+  for (const [engine, devices, value] of table)
+    it(`of ${engine} with ${devices} is ${value}`, () => {
+      assert.equal(backendOf({ engine, backend: "auto" }, found(devices)).value, value);
+      assert.deepEqual(backendOf({ engine, backend: "rocm" }, found(devices)), { value: "rocm", reason: "the spec" });
     });
-  }
 });

@@ -3,11 +3,10 @@ import { describe, it } from "node:test";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { EngineInput } from "../../src/engines/engine.ts";
 import { derivedKeeping, savePathFlag, withoutContextPlace } from "../../src/engines/kept-context.ts";
-import { readEngineImages } from "../../src/store/state/engine-images.ts";
 import { runningIn } from "../doubles/runtime-kinds.ts";
 import { input, workload } from "./fixture.ts";
 
-const images = await readEngineImages("manifests/engines.yaml");
+const images = { llama: { cpu: { image: "llama:1" } } };
 const keeping = { model: { default: "tiny", keepContext: {} } } satisfies SlotSpecInput;
 const host = {
   llamaServer: "/opt/llama-server",

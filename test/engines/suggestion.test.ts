@@ -7,44 +7,29 @@ import { withSuggestions } from "../../src/engines/suggestion.ts";
 import { device, gpu } from "../hardware/parts.ts";
 import { pcFacts } from "../hardware/tree.ts";
 
+function suggest(backend: Suggestion["backend"], reason: string, ...evidence: Suggestion["evidence"]): Suggestion {
+  return { backend, reason, available: true, obstacles: [], evidence };
+}
+
+const noNpu = {
+  ...suggest("npu", "what the npu engine comes for"),
+  available: false,
+  obstacles: ["there is no /dev/accel/accel0"],
+};
 const fixed: Omit<Hardware["suggested"], "llama" | "image"> = {
-  npu: {
-    backend: "npu",
-    reason: "what the npu engine comes for",
-    available: false,
-    obstacles: ["there is no /dev/accel/accel0"],
-    evidence: [],
-  },
-  stt: { backend: "cpu", reason: "what the stt engine comes for", available: true, obstacles: [], evidence: [] },
-  tts: { backend: "cpu", reason: "what the tts engine comes for", available: true, obstacles: [], evidence: [] },
-  custom: {
-    backend: "cpu",
-    reason: "a custom engine gets the devices that its manifest names",
-    available: true,
-    obstacles: [],
-    evidence: [],
-  },
+  npu: noNpu,
+  stt: suggest("cpu", "what the stt engine comes for"),
+  tts: suggest("cpu", "what the tts engine comes for"),
+  custom: suggest("cpu", "a custom engine gets the devices that its manifest names"),
 };
-
-const cpu: Suggestion = {
-  backend: "cpu",
-  reason: "there is no GPU",
-  available: true,
-  obstacles: [],
-  evidence: [
-    { source: "/dev/nvidiactl", says: "is not there" },
-    { source: "/dev/dri", says: "has no render node" },
-  ],
-};
-
-const nvidiactl = [{ source: "/dev/nvidiactl", says: "is there" }];
-const cuda: Suggestion = {
-  backend: "cuda",
-  reason: "there is an NVIDIA driver",
-  available: true,
-  obstacles: [],
-  evidence: nvidiactl,
-};
+const cpu = suggest(
+  "cpu",
+  "there is no GPU",
+  { source: "/dev/nvidiactl", says: "is not there" },
+  { source: "/dev/dri", says: "has no render node" },
+);
+const cuda = suggest("cuda", "there is an NVIDIA driver", { source: "/dev/nvidiactl", says: "is there" });
+const renderNode = "there is a render node in /dev/dri";
 
 const radeon = gpu({
   id: "0000:c5:00.0",
@@ -65,6 +50,12 @@ const npuOf = (vendor: "amd" | "intel"): HardwareFacts["npu"] => ({
   evidence: [],
 });
 
+const closed = {
+  ...suggest("vulkan", renderNode, { source: "/dev/dri/renderD128", says: "is there" }),
+  obstacles: ["/dev/dri/renderD128 exists, but uid 1 may not"],
+};
+const amdNpu = suggest("npu", noNpu.reason, { source: "/dev/accel/accel0", says: "NPU, driver amdxdna" });
+
 const table: readonly [string, Partial<HardwareFacts>, Partial<Record<(typeof engineKinds)[number], Suggestion>>][] = [
   ["no device", {}, {}],
   ["NVIDIA", { devices: [device("/dev/nvidiactl"), device("/dev/nvidia0")] }, { llama: cuda, image: cuda }],
@@ -72,61 +63,20 @@ const table: readonly [string, Partial<HardwareFacts>, Partial<Record<(typeof en
     "AMD with its compute driver",
     { gpus: [radeon], devices: [device("/dev/kfd"), device("/dev/dri/renderD128")] },
     {
-      llama: {
-        backend: "vulkan",
-        reason: "there is a render node in /dev/dri",
-        available: true,
-        obstacles: [],
-        evidence: [radeonSeen],
-      },
-      image: {
-        backend: "rocm",
-        reason: "there is /dev/kfd",
-        available: true,
-        obstacles: [],
-        evidence: [{ source: "/dev/kfd", says: "is there" }, radeonSeen],
-      },
+      llama: suggest("vulkan", renderNode, radeonSeen),
+      image: suggest("rocm", "there is /dev/kfd", { source: "/dev/kfd", says: "is there" }, radeonSeen),
     },
   ],
   [
     "a render node that may not be opened",
     { devices: [device("/dev/dri/renderD128", { accessible: false, problem: "exists, but uid 1 may not" })] },
-    Object.fromEntries(
-      ["llama", "image"].map((engine) => [
-        engine,
-        {
-          backend: "vulkan" as const,
-          reason: "there is a render node in /dev/dri",
-          available: true,
-          obstacles: ["/dev/dri/renderD128 exists, but uid 1 may not"],
-          evidence: [{ source: "/dev/dri/renderD128", says: "is there" }],
-        },
-      ]),
-    ),
+    { llama: closed, image: closed },
   ],
-  [
-    "an NPU of AMD",
-    { npu: npuOf("amd"), devices: [device("/dev/accel/accel0")] },
-    {
-      npu: {
-        ...fixed.npu,
-        available: true,
-        obstacles: [],
-        evidence: [{ source: "/dev/accel/accel0", says: "NPU, driver amdxdna" }],
-      },
-    },
-  ],
+  ["an NPU of AMD", { npu: npuOf("amd"), devices: [device("/dev/accel/accel0")] }, { npu: amdNpu }],
   [
     "an NPU of another maker",
     { npu: npuOf("intel"), devices: [device("/dev/accel/accel0")] },
-    {
-      npu: {
-        ...fixed.npu,
-        available: true,
-        obstacles: ["FastFlowLM runs on AMD's XDNA NPUs only"],
-        evidence: [{ source: "/dev/accel/accel0", says: "NPU, driver amdxdna" }],
-      },
-    },
+    { npu: { ...amdNpu, obstacles: ["FastFlowLM runs on AMD's XDNA NPUs only"] } },
   ],
 ];
 
