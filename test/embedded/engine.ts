@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { writeTinyModel, type TinyOptions } from "../../hack/tiny-model.ts";
 import { freePort } from "../support/free-port.ts";
+import { choice, list, post, record } from "../support/openai.ts";
 import { writeToolCaller } from "../support/scripted-model.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
@@ -11,13 +12,14 @@ export const embeddedProgram = fileURLToPath(new URL("../../engines/src/main.ts"
 
 export interface RunningEngine extends AsyncDisposable {
   readonly url: string;
-  readonly pid: number;
   /** All output until now. */
   log(): string;
+  /** The status of its health route. Rejects before it listens, and after it has ended. */
+  health(): Promise<number>;
 }
 
-/** The embedded engine alone, with a tiny model, loaded and listening on a port of its own. */
-export async function startEngine(
+/** Starts the embedded engine alone, with a tiny model, on a port of its own. It may still load. */
+export async function launchEngine(
   model: TinyOptions | "tool caller",
   ...flags: readonly (string | { readonly key: string })[]
 ): Promise<RunningEngine> {
@@ -40,10 +42,40 @@ export async function startEngine(
     await ended;
   });
   const url = `http://127.0.0.1:${port}`;
-  await until("the engine has loaded", async () => {
-    if (child.exitCode !== null) throw new Error(`the engine ended with ${child.exitCode}\n${log}`);
-    return (await fetch(`${url}/health`)).ok;
-  });
   const owned = stack.move();
-  return { url, pid: child.pid ?? 0, log: () => log, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return {
+    url,
+    log: () => log,
+    async health() {
+      if (child.exitCode !== null) throw new Error(`the engine ended with ${child.exitCode}\n${log}`);
+      return (await fetch(`${url}/health`)).status;
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** As `launchEngine`, and waits until it has loaded. */
+export async function startEngine(...given: Parameters<typeof launchEngine>): Promise<RunningEngine> {
+  const engine = await launchEngine(...given);
+  try {
+    await until("the engine has loaded", async () => (await engine.health()) === 200);
+    return engine;
+  } catch (error) {
+    await engine[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** Posts a request that the engine must refuse. Returns the status and the message. */
+export async function refusal(url: string, path: string, body: object): Promise<string> {
+  const response = await post(url, path, body);
+  return `${response.status} ${String(record(record(await response.json())["error"])["message"])}`;
+}
+
+/** The calls of an answer, with their arguments parsed. */
+export function calls(body: Record<string, unknown>): { name: unknown; input: unknown }[] {
+  return list(record(choice(body)["message"])["tool_calls"]).map(({ function: called }) => {
+    const { name, arguments: text } = record(called);
+    return { name, input: JSON.parse(String(text)) };
+  });
 }

@@ -2,14 +2,32 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isRecord } from "../../src/cli/output.ts";
 import { ask, choice, events, joined, post, record } from "../support/openai.ts";
-import { startEngine } from "./engine.ts";
-import { fc } from "../support/fast-check.ts";
+import { calls, refusal, startEngine } from "./engine.ts";
+import { fc, runs } from "../support/fast-check.ts";
 
 const chat = { messages: [{ role: "user", content: "hello" }], max_tokens: 1500 };
 const jsonSchema = (schema: unknown, strict = false): object => ({
   type: "json_schema",
   json_schema: { name: "answer", schema, strict },
 });
+
+const clock = { type: "function", function: { name: "clock" } };
+const weather = {
+  type: "function",
+  function: {
+    name: "get_weather",
+    description: "The weather of a city",
+    parameters: {
+      type: "object",
+      properties: {
+        city: { enum: ["here"] },
+        unit: { enum: ["c", "f"] },
+        days: { type: "array", items: { enum: [1, 2] }, maxItems: 2 },
+      },
+      required: ["city"],
+    },
+  },
+};
 
 /** Whether a value keeps to a schema of the few keywords below: a second reader, on purpose not the engine's. */
 function fits(value: unknown, schema: Record<string, unknown>): boolean {
@@ -84,7 +102,7 @@ test("the embedded engine holds a random model to a format", async (t) => {
         const text = await say({ response_format: jsonSchema(schema, true), seed });
         assert.ok(fits(JSON.parse(text), schema), text);
       }),
-      { numRuns: 25, interruptAfterTimeLimit: 60_000 },
+      { numRuns: runs(10) },
     );
   });
 
@@ -149,41 +167,48 @@ test("the embedded engine holds a random model to a format", async (t) => {
   });
 
   const refused: readonly [string, object, RegExp][] = [
-    ["a grammar that does not parse", { grammar: "root ::= (" }, /^the grammar cannot be read/],
+    ["a grammar that does not parse", { grammar: "root ::= (" }, /^400 the grammar cannot be read/],
     [
-      "a strict pattern",
-      { response_format: jsonSchema({ type: "object", properties: { a: { type: "string", pattern: "x" } } }, true) },
-      /schema\.properties\.a: .* pattern/,
+      "a schema that no grammar can hold",
+      { response_format: jsonSchema({ not: { type: "string" } }) },
+      /^400 schema: .* to not/,
+    ],
+    ["a format beside tools", { tools: [clock], response_format: { type: "json_object" } }, /^400 .*not both/],
+    [
+      "a result without its call",
+      { tools: [clock], messages: [{ role: "tool", tool_call_id: "call_1", content: "x" }] },
+      /^400 .*must follow the call/,
     ],
     [
-      "a strict format it does not know",
-      { response_format: jsonSchema({ type: "string", format: "email" }, true) },
-      /format/,
+      "a prompt with tools beyond the context",
+      { tools: [clock], messages: [{ role: "user", content: "the ".repeat(3000) }] },
+      /^400 request \(\d+ tokens\) exceeds the available context size \(\d+ tokens\)/,
     ],
-    ["not", { response_format: jsonSchema({ not: { type: "string" } }) }, /hold an answer to not/],
-    ["allOf of several", { response_format: jsonSchema({ allOf: [{ type: "string" }, { enum: ["a"] }] }) }, /allOf/],
-    ["a reference to elsewhere", { response_format: jsonSchema({ $ref: "https://example.com/x" }) }, /\$ref must name/],
-    ["an unknown type", { response_format: jsonSchema({ type: "text" }) }, /type is none/],
-    ["a list as a value", { response_format: jsonSchema({ const: [1] }) }, /plain ones/],
-    ["no schema", { response_format: { type: "json_schema" } }, /schema is missing/],
-    ["an unknown format", { response_format: { type: "xml" } }, /must be text, json_object or json_schema/],
-    ["two formats", { response_format: { type: "json_object" }, grammar: "root ::= [a]" }, /only one of/],
   ];
-  for (const [name, body, message] of refused) {
-    await t.test(`refused: ${name}`, async () => {
-      const response = await post(engine.url, "/v1/chat/completions", { ...chat, ...body });
-      assert.equal(response.status, 400);
-      assert.match(String(record(record(await response.json())["error"])["message"]), message);
-    });
-  }
+  for (const [name, body, message] of refused)
+    await t.test(`refused: ${name}`, async () =>
+      assert.match(await refusal(engine.url, "/v1/chat/completions", { ...chat, ...body }), message),
+    );
 
-  await t.test("without strict, parts of a schema that cannot be enforced are dropped", async () => {
-    const schema = {
-      type: "object",
-      properties: { n: { type: "integer", minimum: 3 }, s: { enum: ["a"], pattern: "b" } },
-    };
-    const answer = record(JSON.parse(await say({ response_format: jsonSchema(schema) })));
-    assert.ok(Number.isInteger(answer["n"]));
-    assert.equal(answer["s"], "a");
+  await t.test("where a tool is required, calls one, with arguments that fit its parameters", async () => {
+    for (const temperature of [0, 2]) {
+      const asked = { ...chat, temperature, seed: 1, tools: [weather, clock], tool_choice: "required" };
+      const [call, ...more] = calls(await ask(engine.url, "/v1/chat/completions", asked));
+      assert.deepEqual(more, []);
+      if (call?.name === "clock") assert.deepEqual(call.input, {});
+      else {
+        assert.equal(call?.name, "get_weather");
+        assert.ok(fits(call.input, weather.function.parameters), JSON.stringify(call.input));
+      }
+    }
+  });
+
+  await t.test("calls the named tool, also where its schema is none that a grammar can hold", async () => {
+    const parameters = { type: "object", properties: { city: { $ref: "https://example.com/city.json" } } };
+    const odd = { type: "function", function: { name: "odd", strict: true, parameters } };
+    const named = { type: "function", function: { name: "odd" } };
+    const body = { ...chat, max_tokens: 40, tools: [clock, odd], tool_choice: named };
+    const response = await ask(engine.url, "/v1/chat/completions", body);
+    assert.match(JSON.stringify(response), /"name":"odd"/);
   });
 });
