@@ -45,49 +45,22 @@ const bigLittle: Tree = {
   ...allowed("0-7"),
 };
 
+const fastest = "the fastest that may be used";
+const limited = "as affinity or control group allow";
+const sockets = cpuinfo([0, 1, 0, 1], (id) => Math.floor(id / 2));
 const cases: readonly (readonly [string, Tree, number, string])[] = [
   ["two plain cores", pc, 2, "2 cores"],
   ["cores of two threads count once", threaded, 8, "8 cores"],
-  [
-    "two sockets with equal numbers of cores",
-    { ...pc, "/proc/cpuinfo": cpuinfo([0, 1, 0, 1], (id) => Math.floor(id / 2)), ...allowed("0-3") },
-    4,
-    "4 cores",
-  ],
-  ["the fast cores of two kinds", hybrid, 6, "6 of 14 cores, the fastest that may be used"],
-  [
-    "an affinity to slow cores alone",
-    { ...hybrid, ...allowed("12-19") },
-    8,
-    "8 of 14 cores, the fastest that may be used",
-  ],
-  [
-    "an affinity to some fast cores",
-    { ...hybrid, ...allowed("0-3,12-19") },
-    2,
-    "2 of 14 cores, the fastest that may be used",
-  ],
-  [
-    "an affinity to both threads of some cores",
-    { ...threaded, ...allowed("0-3,8-11") },
-    4,
-    "4 of 8 cores, the fastest that may be used",
-  ],
-  [
-    "the limit of a control group",
-    { ...threaded, ...limit("350000 100000") },
-    3,
-    "3 of 8 cores, as affinity or control group allow",
-  ],
-  ["half a core", { ...threaded, ...limit("50000 100000") }, 1, "1 of 8 cores, as affinity or control group allow"],
+  ["two sockets with equal numbers of cores", { ...pc, "/proc/cpuinfo": sockets, ...allowed("0-3") }, 4, "4 cores"],
+  ["the fast cores of two kinds", hybrid, 6, `6 of 14 cores, ${fastest}`],
+  ["an affinity to slow cores alone", { ...hybrid, ...allowed("12-19") }, 8, `8 of 14 cores, ${fastest}`],
+  ["an affinity to some fast cores", { ...hybrid, ...allowed("0-3,12-19") }, 2, `2 of 14 cores, ${fastest}`],
+  ["an affinity to both threads of some cores", { ...threaded, ...allowed("0-3,8-11") }, 4, `4 of 8 cores, ${fastest}`],
+  ["the limit of a control group", { ...threaded, ...limit("350000 100000") }, 3, `3 of 8 cores, ${limited}`],
+  ["half a core", { ...threaded, ...limit("50000 100000") }, 1, `1 of 8 cores, ${limited}`],
   ["a limit above the cores", { ...threaded, ...limit("1200000 100000") }, 8, "8 cores"],
-  [
-    "a limit on fast and slow cores",
-    { ...hybrid, ...limit("400000 100000") },
-    4,
-    "4 of 14 cores, as affinity or control group allow",
-  ],
-  ["fast and slow clusters on ARM", bigLittle, 4, "4 of 8 cores, the fastest that may be used"],
+  ["a limit on fast and slow cores", { ...hybrid, ...limit("400000 100000") }, 4, `4 of 14 cores, ${limited}`],
+  ["fast and slow clusters on ARM", bigLittle, 4, `4 of 8 cores, ${fastest}`],
 ];
 
 describe("the cores that engines compute on", () => {

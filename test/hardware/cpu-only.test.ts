@@ -1,8 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { HardwareFacts } from "../../src/api/hardware.ts";
 import { pc, pcFacts, probed, type Tree } from "./tree.ts";
 
 const gib = 1024 ** 3;
+
+const noMemory: HardwareFacts["memory"] = {
+  total_bytes: null,
+  available_bytes: null,
+  swap_bytes: null,
+  limit_bytes: null,
+  usable_bytes: null,
+  evidence: [],
+};
 
 describe("a machine without devices", () => {
   it("has its processors, memory and disks, and nothing else", async () => {
@@ -14,14 +24,7 @@ describe("a machine without devices", () => {
       ...pcFacts,
       kernel: null,
       cpu: { model: null, architecture: "x64", cores: null, threads: null, usable: null, features: [], evidence: [] },
-      memory: {
-        total_bytes: null,
-        available_bytes: null,
-        swap_bytes: null,
-        limit_bytes: null,
-        usable_bytes: null,
-        evidence: [],
-      },
+      memory: noMemory,
     });
   });
 
@@ -29,14 +32,7 @@ describe("a machine without devices", () => {
     const closed = ["/proc/meminfo", "/sys/bus/pci/devices", "/dev/dri"];
     assert.deepEqual(await probed({ tree: pc, closed }), {
       ...pcFacts,
-      memory: {
-        total_bytes: null,
-        available_bytes: null,
-        swap_bytes: null,
-        limit_bytes: null,
-        usable_bytes: null,
-        evidence: [{ source: "/proc/meminfo", says: "cannot be read: EACCES" }],
-      },
+      memory: { ...noMemory, evidence: [{ source: "/proc/meminfo", says: "cannot be read: EACCES" }] },
       problems: [
         { source: "/dev/dri", says: "cannot be read: EACCES" },
         { source: "/sys/bus/pci/devices", says: "cannot be read: EACCES" },

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { hardwareSchema } from "../../src/api/hardware.ts";
 import { withSuggestions } from "../../src/engines/suggestion.ts";
 import { pc, pciTree, probed, type Tree } from "./tree.ts";
-import { fc } from "../support/fast-check.ts";
+import { fc, runs } from "../support/fast-check.ts";
 
 const address = "0000:c5:00.0";
 const home = `/sys/devices/pci0000:00/${address}`;
@@ -66,6 +66,6 @@ test("with any content of files, and any unreadable file, a probe answers accord
       const hardware = withSuggestions(facts);
       assert.deepEqual(hardwareSchema.parse(JSON.parse(JSON.stringify(hardware))), hardware);
     }),
-    { numRuns: 60 },
+    { numRuns: runs(25) },
   );
 });

@@ -52,39 +52,28 @@ describe("NVIDIA", () => {
     assert.deepEqual(await probed({ tree: nvidia, smi }), found);
   });
 
-  it("without nvidia-smi has no memory that is known", async () => {
-    const says = "is not on PATH: memory is not known";
-    assert.deepEqual(await probed({ tree: nvidia }), {
-      ...found,
-      gpus: [{ ...card, memory_bytes: null }],
-      problems: [{ source: "nvidia-smi", says }],
+  const unasked: readonly (readonly [string, smi: Error | undefined, says: string])[] = [
+    ["without nvidia-smi", undefined, "is not on PATH: memory is not known"],
+    [
+      "with an nvidia-smi that fails, and why in one line",
+      new Error("Command failed: nvidia-smi\nNVIDIA-SMI has failed because it could not communicate"),
+      "failed: Command failed: nvidia-smi",
+    ],
+  ];
+  for (const [what, smi, says] of unasked)
+    it(`has no memory that is known ${what}`, async () => {
+      const gpus = [{ ...card, memory_bytes: null }];
+      const facts = await probed({ tree: nvidia, ...(smi === undefined ? {} : { smi }) });
+      assert.deepEqual(facts, { ...found, gpus, problems: [{ source: "nvidia-smi", says }] });
     });
-  });
-
-  it("with an nvidia-smi that fails says why, in one line", async () => {
-    const smi = new Error("Command failed: nvidia-smi\nNVIDIA-SMI has failed because it could not communicate");
-    assert.deepEqual(await probed({ tree: nvidia, smi }), {
-      ...found,
-      gpus: [{ ...card, memory_bytes: null }],
-      problems: [{ source: "nvidia-smi", says: "failed: Command failed: nvidia-smi" }],
-    });
-  });
 
   it("without a driver is listed without a backend, and nvidia-smi is not run", async () => {
     const tree = { ...pc, ...pciTree(address, { class: "030200", vendor: "10de", device: "2684" }) };
-    const smi = new Error("asked");
-    assert.deepEqual(await probed({ tree, smi }), {
+    const bare = { name: null, driver: null, memory_bytes: null, render_node: null, backends: [] };
+    const evidence = [{ source: `/sys/bus/pci/devices/${address}`, says: "10de:2684, no driver bound" }];
+    assert.deepEqual(await probed({ tree, smi: new Error("asked") }), {
       ...pcFacts,
-      gpus: [
-        gpu({
-          id: address,
-          vendor: "nvidia",
-          vendor_id: "10de",
-          device_id: "2684",
-          integrated: false,
-          evidence: [{ source: `/sys/bus/pci/devices/${address}`, says: "10de:2684, no driver bound" }],
-        }),
-      ],
+      gpus: [{ ...card, ...bare, evidence }],
     });
   });
 });

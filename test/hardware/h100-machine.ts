@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { pc, pciTree, type Tree } from "./tree.ts";
 
 // A virtual machine with one H100, as it was recorded: what it prints, whole.
@@ -14,7 +14,7 @@ export const recorded: Tree = {
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (dvs-builder@U22-I3)\n",
   [`/proc/driver/nvidia/gpus/${address}/information`]: "Model: \t\t NVIDIA H100 80GB HBM3\n",
 };
-const page = await readFile("test/fixtures/h100/nvidia-smi.txt", "utf8");
+const page = readFileSync("test/fixtures/h100/nvidia-smi.txt", "utf8");
 export const mebibyte = 1024 ** 2;
 
 /** The program as it was there: it refuses a whole question for one field that it does not know. */
