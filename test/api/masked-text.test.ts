@@ -88,7 +88,7 @@ describe("a text with secrets", () => {
   });
 
   it("takes no longer than its length asks for, whatever it is", () => {
-    const size = 1_000_000;
+    const size = 200_000;
     const pieces = [
       "\\",
       '"',

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { knownPart } from "../../src/api/known-part.ts";
 import { modelRules, modelSpecSchema } from "../../src/api/model.ts";
-import { resourceStatusSchema } from "../../src/api/resource-status.ts";
 
 const sha256 = "a".repeat(64);
 
@@ -66,13 +64,6 @@ describe("model", () => {
   it("has the address of its licence on the web", () => {
     for (const licenseUrl of ["https://x.test/terms", "http://127.0.0.1:8000/terms"])
       assert.equal(modelSpecSchema.parse({ source: "file:///a.gguf", licenseUrl }).licenseUrl, licenseUrl);
-  });
-
-  it("stays readable in a registry of an earlier version, which took any address", () => {
-    const model = { ...modelSpecSchema.parse({ source: "file:///a.gguf" }), licenseUrl: "javascript:alert(1)" };
-    const status = { kind: "Model", name: "a", file: "models/a.toml", generation: 1, specHash: "x", conditions: [] };
-    const read = knownPart(resourceStatusSchema, { ...status, model });
-    assert.deepEqual(read?.model, model);
   });
 
   it("has either a source or files", () => {

@@ -20,6 +20,8 @@ export interface PullRequestsOptions {
   readonly log: Logger;
   /** Whether requested pulls are not fetched. */
   readonly isPaused: boolean;
+  /** Milliseconds between two publications; less in tests. */
+  readonly publishMs?: number;
 }
 
 /** The reading of a model's files. */
@@ -34,7 +36,7 @@ const prefix = "Pull/";
 const slotPrefix = "slot-";
 /** The number of ended pulls that are still shown. */
 const mostEnded = 50;
-const publishMs = 500;
+const defaultPublishMs = 500;
 
 /** Carries out requests to fetch models, and publishes the state of every pull, also of those that slots caused. */
 export class PullRequests implements AsyncDisposable {
@@ -228,7 +230,7 @@ export class PullRequests implements AsyncDisposable {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       void this.#publish();
-    }, publishMs).unref();
+    }, this.#options.publishMs ?? defaultPublishMs).unref();
   }
 
   async #publish(): Promise<void> {

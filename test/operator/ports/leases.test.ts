@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { createServer, type Server } from "node:net";
-import { tmpdir } from "node:os";
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { join } from "node:path";
-import { test } from "node:test";
+import { describe, it } from "node:test";
 import type { SlotProcess } from "../../../src/api/process-ref.ts";
-import { openPortLeases, type PortLeases } from "../../../src/operator/ports/leases.ts";
+import { openPortLeases, PortLeases } from "../../../src/operator/ports/leases.ts";
+import type { HostPorts } from "../../../src/runtimes/host-ports.ts";
 import { hostPorts } from "../../../src/runtimes/process/host-ports.ts";
 import { freePorts } from "../../support/ports.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { ProcessSite } from "../../runtimes/process/site.ts";
 
@@ -20,148 +21,102 @@ function lease(leases: PortLeases, process: SlotProcess, avoid?: ReadonlySet<num
   return port === undefined ? undefined : leases.reserve(process, port);
 }
 
-class State implements Disposable {
-  readonly dir = mkdtempSync(join(tmpdir(), "berth-ports-"));
-
-  [Symbol.dispose](): void {
-    rmSync(this.dir, { recursive: true, force: true });
+describe("leases of ports", () => {
+  /** Leases of 1 to `last`, on a host where strangers listen on some ports. */
+  function leasesTo(last: number, strangers = new Set<number>()): PortLeases {
+    const host: HostPorts = {
+      listening: () => strangers,
+      isTakenByStranger: (port) => strangers.has(port),
+      recorded: async () => [],
+    };
+    return new PortLeases({ first: 1, last }, host);
   }
-}
 
-async function listen(port: number, host = "127.0.0.1"): Promise<Server | undefined> {
-  const server = createServer();
-  const isListening = await new Promise<boolean>((resolve) => {
-    server.once("error", () => resolve(false));
-    server.listen(port, host, () => resolve(true));
+  it("each role gets a port of its own, the same at every call, until none is left", () => {
+    const leases = leasesTo(3);
+    const all = [main("a"), rerank("a"), main("a"), main("b"), main("c")];
+    assert.deepEqual(
+      all.map((each) => lease(leases, each)),
+      [1, 2, 1, 3, undefined],
+    );
+    leases.release("a", { role: "rerank", ordinal: 0 });
+    assert.equal(lease(leases, main("c")), 2);
+    leases.release("a");
+    assert.deepEqual([lease(leases, main("d")), lease(leases, main("c"))], [1, 2]);
   });
-  return isListening ? server : undefined;
-}
 
-async function close(server: Server | undefined): Promise<void> {
-  await new Promise((resolve) => (server === undefined ? resolve(undefined) : server.close(resolve)));
-}
-
-test("each role gets a port of its own, the same at every call, until none is left", async () => {
-  using state = new State();
-  const { first, last } = await freePorts(3);
-  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  assert.equal(lease(leases, main("a")), first);
-  assert.equal(lease(leases, rerank("a")), first + 1);
-  assert.equal(lease(leases, main("a")), first);
-  assert.equal(lease(leases, main("b")), last);
-  assert.equal(lease(leases, main("c")), undefined);
-  leases.release("a", { role: "rerank", ordinal: 0 });
-  assert.equal(lease(leases, main("c")), first + 1);
-  leases.release("a");
-  assert.equal(lease(leases, main("d")), first);
-  assert.equal(lease(leases, main("c")), first + 1);
-});
-
-test("to find a port leases none", async () => {
-  using state = new State();
-  const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  assert.deepEqual([leases.find(main("a")), leases.find(main("b")), leases.holder(first)], [first, first, undefined]);
-  leases.reserve(main("a"), first);
-  assert.deepEqual([leases.find(main("a")), leases.find(main("b"))], [first, last]);
-});
-
-test("releasing a slot keeps the ports of a slot whose name has the same beginning", async () => {
-  using state = new State();
-  const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  lease(leases, main("a"));
-  assert.equal(lease(leases, main("a-2")), last);
-  leases.release("a");
-  assert.equal(lease(leases, main("a-2")), last);
-});
-
-test("a fixed port is given unless another holds it, and moves its holder there", async () => {
-  using state = new State();
-  const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  assert.equal(lease(leases, main("a")), first);
-  assert.equal(leases.reserve(main("b"), first), undefined);
-  assert.equal(leases.reserve(main("a"), last), last);
-  assert.equal(leases.reserve(main("b"), first), first);
-  assert.equal(lease(leases, main("c")), undefined);
-});
-
-for (const host of ["127.0.0.1", "0.0.0.0", "::"]) {
-  test(`an automatic port skips those on which a stranger listens on ${host}`, async () => {
-    using state = new State();
-    const { first, last } = await freePorts(2);
-    const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-    const server = await listen(first, host);
-    assert.equal(lease(leases, main("a")), last);
-    await close(server);
+  it("to find a port leases none", () => {
+    const leases = leasesTo(2);
+    assert.deepEqual([leases.find(main("a")), leases.find(main("b")), leases.holder(1)], [1, 1, undefined]);
+    leases.reserve(main("a"), 1);
+    assert.deepEqual([leases.find(main("a")), leases.find(main("b"))], [1, 2]);
   });
-}
 
-test("a foreign program that listens on a leased automatic port makes its holder move", async () => {
-  using state = new State();
-  const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  assert.equal(lease(leases, main("a")), first);
-  const server = await listen(first);
-  assert.equal(lease(leases, main("a")), last);
-  await close(server);
+  it("each replica has a port, and gives back no other; nor does a slot whose name has the same beginning", () => {
+    const leases = leasesTo(3);
+    for (const each of [main("a"), main("a", 1), main("a-2")]) lease(leases, each);
+    const holders = () => [1, 2, 3].map((port) => leases.holder(port));
+    assert.deepEqual(holders(), ["a/main", "a/main-1", "a-2/main"]);
+    leases.release("a", { role: "main", ordinal: 1 });
+    assert.deepEqual(holders(), ["a/main", undefined, "a-2/main"]);
+    leases.release("a");
+    assert.deepEqual(holders(), [undefined, undefined, "a-2/main"]);
+  });
+
+  it("a fixed port is given unless another holds it, and moves its holder there", () => {
+    const leases = leasesTo(2);
+    lease(leases, main("a"));
+    assert.equal(leases.reserve(main("b"), 1), undefined);
+    assert.equal(leases.reserve(main("a"), 2), 2);
+    assert.equal(leases.reserve(main("b"), 1), 1);
+    assert.equal(lease(leases, main("c")), undefined);
+  });
+
+  it("an automatic port leaves out the given ports, and those on which strangers listen", () => {
+    const strangers = new Set([1]);
+    const leases = leasesTo(3, strangers);
+    assert.equal(lease(leases, main("a"), new Set([2])), 3);
+    assert.equal(lease(leases, main("b")), 2);
+    strangers.add(2).delete(1);
+    assert.equal(lease(leases, main("b")), 1, "a stranger makes the holder move");
+  });
 });
 
-test("engines keep their ports across a restart, running or not, and their own listening moves nobody", async () => {
-  await using site = new ProcessSite();
-  const { first, last } = await freePorts(3);
-  const before = await site.open();
-  await before.ensure({ ...site.workload(last), slot: "running" });
-  await before.ensure({ ...site.workload(first + 1, ["--exit-code", "1"]), slot: "crashed" });
-  await until("one listens", async () => (await before.observe("running"))[0]?.isListening);
-  await until("one has crashed", async () => (await before.observe("crashed"))[0]?.phase === "exited");
-  await before[Symbol.asyncDispose]();
-  const leases = await openPortLeases(hostPorts(join(site.stateDir, "processes")), { first, last });
-  assert.equal(lease(leases, main("running")), last);
-  assert.equal(lease(leases, main("crashed")), first + 1);
-  assert.equal(lease(leases, main("new")), first);
-  assert.equal(lease(leases, main("too-late")), undefined);
-});
+describe("leases of ports on a host", () => {
+  for (const host of ["127.0.0.1", "0.0.0.0", "::"]) {
+    it(`skip a port on which a stranger listens on ${host}, whoever holds it`, async () => {
+      await using state = await tempDir();
+      const { first, last } = await freePorts(2);
+      const leases = await openPortLeases(hostPorts(join(state.path, "processes")), { first, last });
+      assert.equal(lease(leases, main("a")), first);
+      const server = createServer().listen(first, host);
+      await once(server, "listening");
+      assert.deepEqual([leases.find(main("b")), lease(leases, main("a"))], [last, last]);
+      server.close();
+      await once(server, "close");
+    });
+  }
 
-test("a port outside a changed range stays with what runs on it only", async () => {
-  await using site = new ProcessSite();
-  const { first, last } = await freePorts(3);
-  const before = await site.open();
-  await before.ensure({ ...site.workload(first), slot: "running" });
-  await before.ensure({ ...site.workload(first + 1, ["--exit-code", "1"]), slot: "crashed" });
-  await until("one listens", async () => (await before.observe("running"))[0]?.isListening);
-  await until("one has crashed", async () => (await before.observe("crashed"))[0]?.phase === "exited");
-  await before[Symbol.asyncDispose]();
-  const leases = await openPortLeases(hostPorts(join(site.stateDir, "processes")), { first: last, last });
-  assert.equal(lease(leases, main("running")), first);
-  assert.equal(lease(leases, main("crashed")), last);
-});
-
-test("an automatic port leaves out the given ports, and a port in use names its holder", async () => {
-  using state = new State();
-  const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  const avoid = new Set([first]);
-  assert.equal(lease(leases, main("a"), avoid), last);
-  assert.equal(lease(leases, main("b"), avoid), undefined);
-  assert.equal(leases.reserve(main("b"), first), first);
-  assert.deepEqual(
-    [leases.holder(first), leases.holder(last), leases.holder(last + 1)],
-    ["b/main", "a/main", undefined],
-  );
-});
-
-test("each replica has a port of its own, and gives back no other", async () => {
-  using state = new State();
-  const { first, last } = await freePorts(2);
-  const leases = await openPortLeases(hostPorts(join(state.dir, "processes")), { first, last });
-  assert.equal(lease(leases, main("a")), first);
-  assert.equal(lease(leases, main("a", 1)), last);
-  assert.equal(leases.holder(last), "a/main-1");
-  leases.release("a", { role: "main", ordinal: 1 });
-  assert.deepEqual([leases.holder(first), leases.holder(last)], ["a/main", undefined]);
-  lease(leases, main("a", 1));
-  leases.release("a");
-  assert.deepEqual([leases.holder(first), leases.holder(last)], [undefined, undefined]);
+  it("stay with engines across a restart, running or not, and in another range with what runs", async () => {
+    await using site = new ProcessSite();
+    const { first, last } = await freePorts(3);
+    const before = await site.open();
+    await before.ensure({ ...site.workload(last), slot: "running" });
+    await before.ensure({ ...site.workload(first + 1, ["--exit-code", "1"]), slot: "crashed" });
+    await until("one listens", async () => (await before.observe("running"))[0]?.isListening);
+    await until("one has crashed", async () => (await before.observe("crashed"))[0]?.phase === "exited");
+    await before[Symbol.asyncDispose]();
+    const host = hostPorts(join(site.stateDir, "processes"));
+    const names = ["running", "crashed", "new", "too-late"];
+    const leases = await openPortLeases(host, { first, last });
+    assert.deepEqual(
+      names.map((name) => lease(leases, main(name))),
+      [last, first + 1, first, undefined],
+    );
+    const narrow = await openPortLeases(host, { first, last: first });
+    assert.deepEqual(
+      names.map((name) => lease(narrow, main(name))),
+      [last, first, undefined, undefined],
+    );
+  });
 });

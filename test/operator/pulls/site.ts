@@ -57,7 +57,7 @@ export async function pullSite() {
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => void lines.push(line) });
   const shapes = { watch: () => ({ [Symbol.dispose]: () => undefined }) };
-  const options = { store: requests, pulls, shapes, log, isPaused: false };
+  const options = { store: requests, pulls, shapes, log, isPaused: false, publishMs: 5 };
   const handled = stack.use(new PullRequests(options));
   let syncing: Promise<unknown> = Promise.resolve();
   /** Called when the models are published. */

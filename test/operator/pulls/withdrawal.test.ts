@@ -35,17 +35,16 @@ async function fetching() {
   return { at, site, fetched, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-it("a slot whose manifest names another model ends the pull of the first", async () => {
-  await using operator = await fetching();
-  operator.site.source.save("p", { model: { default: "b" } });
-  await operator.fetched("b");
-});
-
-it("a slot that a request has swapped ends the pull of the model before", async () => {
-  await using operator = await fetching();
-  await operator.site.request("p", "swap-model", { model: "b", specModel: "a" });
-  await operator.fetched("b");
-});
+const changes: readonly (readonly [string, (site: Site) => Promise<unknown> | void])[] = [
+  ["whose manifest names another model", (site) => site.source.save("p", { model: { default: "b" } })],
+  ["that a request has swapped", async (site) => await site.request("p", "swap-model", { model: "b", specModel: "a" })],
+];
+for (const [what, change] of changes)
+  it(`a slot ${what} ends the pull of the model before`, async () => {
+    await using operator = await fetching();
+    await change(operator.site);
+    await operator.fetched("b");
+  });
 
 it("a slot that is disabled or deleted ends its pull, and goes on with it where it is wanted again", async () => {
   await using operator = await fetching();
