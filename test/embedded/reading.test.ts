@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { Token } from "node-llama-cpp";
 import { batchTokens, readPrompt, samplingOptions } from "../../engines/src/generation.ts";
 import { readSampling } from "../../engines/src/requests.ts";
 
 // Functions of the embedded engine that need its library, and no model.
 
+type Token = Parameters<typeof readPrompt>[1][number];
 const isToken = (number: number): number is Token => number >= 0;
 const prompt = [...Array(5 * batchTokens).keys()].filter(isToken);
 

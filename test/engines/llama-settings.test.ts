@@ -38,7 +38,7 @@ function given(
 }
 
 /** On a machine with that memory. */
-function placed(slot: EngineInput, place: Placement["memory"]): EngineInput {
+function placed(slot: EngineInput, place: NonNullable<Placement["memory"]>): EngineInput {
   return { ...slot, placement: { ...slot.placement, memory: place } };
 }
 

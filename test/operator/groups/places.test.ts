@@ -93,19 +93,6 @@ describe("a group with room for one slot", () => {
     assert.equal(course.peak().engines, 1);
   });
 
-  it("is kept for a slot that loads for longer than its idle time: it becomes ready, and is used", async () => {
-    await using course = await grouped();
-    course.site.source.save("a", member({ idleSeconds: 5 }));
-    course.site.runtime.manner("a").loadMs = 60_000;
-    course.ask("a");
-    await course.after(1);
-    // Its client has left; nothing else needs the room.
-    course.rest("a");
-    await course.after(62, "a ready");
-    // Only now its idle time begins.
-    await course.after(10, "a offline");
-  });
-
   it("loads no slot for a client that has disconnected", async () => {
     await using course = await grouped({ maxWaitSeconds: 20 });
     course.ask("a");
