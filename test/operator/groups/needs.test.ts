@@ -97,6 +97,7 @@ describe("what a slot needs of a budget", () => {
       "0000:01:00.0 24 GiB (unknown)",
     ],
     ["nothing of another kind", { backend: "cpu" }, { device: "gpu0" }, ""],
+    ["nothing of a GPU while not even its backend is known", {}, { device: "gpu0" }, ""],
     ["all of the host while nothing is known", { backend: "cpu" }, { device: "host" }, "host 64 GiB (unknown)"],
     ["all bytes while nothing is known", { backend: "cuda" }, { memoryBytes: 5 * gibibyte }, "memory 5 GiB (unknown)"],
     ["nothing while nothing is known, where no SlotGroup declares the group", { backend: "cuda" }, undefined, ""],
