@@ -8,7 +8,7 @@ import {
   type ConfigKey,
   type LoadedConfig,
 } from "../../src/api/config.ts";
-import { defaultConfigDir, defaultStateDir, type ConfigPlaces } from "../../src/api/config-places.ts";
+import type { ConfigPlaces } from "../../src/api/config-places.ts";
 
 const person: ConfigPlaces = { isRoot: false, home: "/home/you", xdgConfigHome: undefined, xdgStateHome: undefined };
 const root: ConfigPlaces = { ...person, isRoot: true };
@@ -24,26 +24,25 @@ function problems(environment: Record<string, string>, file: Record<string, unkn
 }
 
 describe("configuration", () => {
-  it("refuses credentials in the address of a receiver of traces, without repeating them", () => {
-    assert.deepEqual(problems({ SVC_TRACES_ENDPOINT: "http://u:hidden@127.0.0.1:4318" }), [
-      "SVC_TRACES_ENDPOINT: must hold no user and no password",
-    ]);
-    assert.deepEqual(load({ SVC_TRACES_ENDPOINT: "http://127.0.0.1:4318" }).problems, []);
-  });
+  const collector = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" };
+  const receivers: readonly (readonly [what: string, more: Record<string, string>, string | undefined])[] = [
+    ["from OpenTelemetry's own variable", {}, "http://collector:4318"],
+    [
+      "from its variable for traces, without the path",
+      { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://traces:4318/v1/traces" },
+      "http://traces:4318",
+    ],
+    ["from Berth's own variable before them", { SVC_TRACES_ENDPOINT: "http://own:1" }, "http://own:1"],
+    ["from nowhere where OpenTelemetry is disabled", { OTEL_SDK_DISABLED: "true" }, undefined],
+    ["from nowhere where it exports no traces", { OTEL_TRACES_EXPORTER: "none" }, undefined],
+  ];
+  for (const [what, more, receiver] of receivers)
+    it(`takes the receiver of traces ${what}`, () => {
+      const { config, problems: none } = load({ ...collector, ...more });
+      assert.deepEqual([config?.tracesEndpoint, none], [receiver, []]);
+    });
 
-  it("takes the receiver of traces from OpenTelemetry's own variables, unless it has its own", () => {
-    const endpoint = (environment: Record<string, string>): string | undefined => {
-      const { config, problems: none } = load(environment);
-      assert.deepEqual(none, []);
-      return config?.tracesEndpoint;
-    };
-    const OTEL_EXPORTER_OTLP_ENDPOINT = "http://collector:4318";
-    assert.equal(endpoint({ OTEL_EXPORTER_OTLP_ENDPOINT }), "http://collector:4318");
-    const OTEL_EXPORTER_OTLP_TRACES_ENDPOINT = "http://traces:4318/v1/traces";
-    assert.equal(endpoint({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT }), "http://traces:4318");
-    assert.equal(endpoint({ OTEL_EXPORTER_OTLP_ENDPOINT, SVC_TRACES_ENDPOINT: "http://own:1" }), "http://own:1");
-    assert.equal(endpoint({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SDK_DISABLED: "true" }), undefined);
-    assert.equal(endpoint({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER: "none" }), undefined);
+  it("warns of a receiver of OpenTelemetry that is no address", () => {
     const { warnings } = load({ OTEL_EXPORTER_OTLP_ENDPOINT: "collector:4317" });
     assert.match(warnings.join(), /OTEL_EXPORTER_OTLP_ENDPOINT is no address/);
   });
@@ -128,82 +127,70 @@ describe("configuration", () => {
     assert.equal(new Set(names.map(environmentName)).size, names.length);
   });
 
-  it("runs no processes in a cluster unless a setting allows them", () => {
-    const cluster = { SVC_STORE: "kubernetes", SVC_RUNTIME: "process" };
-    const refused = "SVC_RUNTIME: may be process in a cluster only with SVC_ALLOW_PROCESSES=1";
-    assert.deepEqual(problems(cluster), [refused]);
-    assert.equal(load({ ...cluster, SVC_ALLOW_PROCESSES: "1" }).config?.runtime, "process");
-    assert.equal(load({ SVC_RUNTIME: "process" }).config?.runtime, "process");
-  });
-
-  it("reads secrets in a cluster below one directory alone, elsewhere where they are", () => {
-    assert.equal(load({ SVC_CONFIG_DIR: "/c" }).config?.secretsDir, undefined);
-    assert.equal(load({ SVC_CONFIG_DIR: "/c", SVC_STORE: "kubernetes" }).config?.secretsDir, "/c/secrets");
-    assert.equal(load({ SVC_SECRETS_DIR: "/s", SVC_STORE: "kubernetes" }).config?.secretsDir, "/s");
-  });
-
-  it("listens on loopback in auth mode by default", () => {
-    assert.equal(load({ SVC_AUTH_ENABLED: "1" }).config?.host, "127.0.0.1");
-    assert.equal(load({ SVC_AUTH_ENABLED: "1", SVC_HOST: "0.0.0.0" }).config?.host, "0.0.0.0");
-  });
-
-  it("takes the environment before the file before the default, and names the origin", () => {
-    const { config, origins } = load({ SVC_PORT: "9000" }, { port: 9001, hold_seconds: 5 });
-    assert.equal(config?.port, 9000);
-    assert.equal(config.holdSeconds, 5);
-    assert.deepEqual(
-      [origins["port"], origins["holdSeconds"], origins["drainSeconds"]],
-      ["environment", "file", "default"],
-    );
-  });
-
-  it("reads numbers, switches, lists, sizes and ranges from texts", () => {
-    const { config } = load({
-      SVC_PORT: "0",
-      SVC_AUTH_ENABLED: "true",
-      SVC_API_EXEC: "0",
-      SVC_TRUSTED_PROXIES: " 10.0.0.0/8, ,::1 ",
-      SVC_BODY_LIMIT: "2Mi",
-      SVC_BUFFER_LIMIT: "1Gi",
-      SVC_SLOT_PORTS: "9100-9110",
-      SVC_RUNTIME: "process",
-    });
-    assert.equal(config?.port, 0);
-    assert.deepEqual([config.authEnabled, config.apiExec], [true, false]);
-    assert.deepEqual(config.trustedProxies, ["10.0.0.0/8", "::1"]);
-    assert.deepEqual([config.bodyLimit, config.bufferLimit], [2_097_152, 1_073_741_824]);
-    assert.deepEqual(config.slotPorts, { first: 9100, last: 9110 });
-    assert.equal(config.runtime, "process");
-  });
-
-  const sizes: readonly (readonly [string, number])[] = [
-    ["0", 0],
-    ["512", 512],
-    ["3Ki", 3072],
-    ["64Mi", 67_108_864],
-    ["2Gi", 2_147_483_648],
-  ];
-  for (const [text, bytes] of sizes) {
-    it(`reads ${text} as ${bytes} bytes`, () => assert.equal(load({ SVC_BODY_LIMIT: text }).config?.bodyLimit, bytes));
-  }
-
-  it("takes the values of berth.toml in its own types", () => {
-    const { config, origins } = load(
+  const cluster = { SVC_STORE: "kubernetes", SVC_CONFIG_DIR: "/c" };
+  const places = { ...person, xdgConfigHome: "/x/config", xdgStateHome: "/x/state" };
+  type Expected = Partial<LoadedConfig["config"]>;
+  const taken: readonly (readonly [
+    what: string,
+    environment: Record<string, string>,
+    expected: Expected,
+    file?: Record<string, unknown>,
+    places?: ConfigPlaces,
+  ])[] = [
+    ["processes outside a cluster", { SVC_RUNTIME: "process" }, { runtime: "process" }],
+    [
+      "processes in a cluster where a setting allows them",
+      { ...cluster, SVC_RUNTIME: "process", SVC_ALLOW_PROCESSES: "1" },
+      { runtime: "process" },
+    ],
+    ["secrets where they are", { SVC_CONFIG_DIR: "/c" }, { secretsDir: undefined }],
+    ["secrets of a cluster below one directory alone", cluster, { secretsDir: "/c/secrets" }],
+    ["another directory of secrets", { ...cluster, SVC_SECRETS_DIR: "/s" }, { secretsDir: "/s" }],
+    ["loopback in auth mode", { SVC_AUTH_ENABLED: "1" }, { host: "127.0.0.1" }],
+    ["another address in auth mode", { SVC_AUTH_ENABLED: "1", SVC_HOST: "0.0.0.0" }, { host: "0.0.0.0" }],
+    [
+      "the environment before the file",
+      { SVC_PORT: "9000" },
+      { port: 9000, holdSeconds: 5 },
+      { port: 9001, hold_seconds: 5 },
+    ],
+    ["an empty variable for an absent one", { SVC_PORT: "" }, { port: 9000 }, { port: 9000 }],
+    ["switches", { SVC_AUTH_ENABLED: "true", SVC_API_EXEC: "0" }, { authEnabled: true, apiExec: false }],
+    ["lists", { SVC_TRUSTED_PROXIES: " 10.0.0.0/8, ,::1 " }, { trustedProxies: ["10.0.0.0/8", "::1"] }],
+    ["a range", { SVC_SLOT_PORTS: "9100-9110" }, { slotPorts: { first: 9100, last: 9110 } }],
+    ["no port", { SVC_PORT: "0" }, { port: 0 }],
+    ["no bytes", { SVC_BODY_LIMIT: "0" }, { bodyLimit: 0 }],
+    ["bytes", { SVC_BODY_LIMIT: "512" }, { bodyLimit: 512 }],
+    ["Ki", { SVC_BODY_LIMIT: "3Ki" }, { bodyLimit: 3072 }],
+    ["Mi", { SVC_BODY_LIMIT: "64Mi" }, { bodyLimit: 67_108_864 }],
+    ["Gi", { SVC_BUFFER_LIMIT: "2Gi" }, { bufferLimit: 2_147_483_648 }],
+    [
+      "the values of berth.toml in its own types",
       {},
-      { port: 9000, auth_enabled: true, body_limit: 1024, allowed_hosts: ["a"], slot_ports: { first: 9, last: 10 } },
-    );
-    assert.deepEqual(
-      [config?.port, config?.authEnabled, config?.bodyLimit, config?.allowedHosts, config?.slotPorts],
-      [9000, true, 1024, ["a"], { first: 9, last: 10 }],
-    );
-    assert.equal(origins["slotPorts"], "file");
-  });
+      { port: 9, authEnabled: true, bodyLimit: 1024, allowedHosts: ["a"], slotPorts: { first: 9, last: 10 } },
+      { port: 9, auth_enabled: true, body_limit: 1024, allowed_hosts: ["a"], slot_ports: { first: 9, last: 10 } },
+    ],
+    ["the system's directories for root", {}, { configDir: "/etc/berth", stateDir: "/var/lib/berth" }, {}, root],
+    ["XDG's directories", {}, { configDir: "/x/config/berth", stateDir: "/x/state/berth" }, {}, places],
+    ["models below the state", { SVC_STATE_DIR: "/s" }, { modelsDir: "/s/models" }],
+    ["models elsewhere", { SVC_STATE_DIR: "/s", SVC_MODELS_DIR: "/m" }, { modelsDir: "/m" }],
+    [
+      "both directories where there is no home",
+      { SVC_CONFIG_DIR: "/c", SVC_STATE_DIR: "/s" },
+      { configDir: "/c", stateDir: "/s" },
+      {},
+      { ...person, home: undefined },
+    ],
+  ];
+  for (const [what, environment, expected, file, at] of taken)
+    it(`takes ${what}`, () => assert.partialDeepStrictEqual(load(environment, file, at).config, expected));
 
-  it("takes an empty variable for an absent one", () => {
-    const { config, origins } = load({ SVC_PORT: "", SVC_CONFIG_DIR: "" }, { port: 9000 });
-    assert.equal(config?.port, 9000);
-    assert.equal(config.configDir, "/home/you/.config/berth");
-    assert.equal(origins["port"], "file");
+  it("names the origin of each value", () => {
+    const { origins } = load({ SVC_PORT: "9000", SVC_CHAT_PORT: "" }, { port: 9001, hold_seconds: 5, chat_port: 1 });
+    assert.deepEqual(
+      [origins["port"], origins["holdSeconds"], origins["chatPort"], origins["drainSeconds"]],
+      ["environment", "file", "file", "default"],
+    );
   });
 
   const bad: readonly (readonly [name: string, value: string, message: RegExp])[] = [
@@ -226,6 +213,7 @@ describe("configuration", () => {
     ["SVC_SLOT_PORTS", "9000-8000", /ends before it begins/],
     ["SVC_SLOT_PORTS", "0-70000", /65535/],
     ["SVC_HOLD_SECONDS", "90000", /86400/],
+    ["SVC_TRACES_ENDPOINT", "http://u:hidden@127.0.0.1:4318", /: must hold no user and no password$/],
   ];
   for (const [name, value, message] of bad) {
     it(`refuses ${name}=${value}, in one line`, () => {
@@ -236,6 +224,11 @@ describe("configuration", () => {
       assert.doesNotMatch(found[0] ?? "", /\n/);
     });
   }
+
+  it("refuses processes in a cluster without the setting that allows them", () => {
+    const refused = "SVC_RUNTIME: may be process in a cluster only with SVC_ALLOW_PROCESSES=1";
+    assert.deepEqual(problems({ ...cluster, SVC_RUNTIME: "process" }), [refused]);
+  });
 
   it("reports every problem at once", () => {
     assert.equal(problems({ SVC_PORT: "x", SVC_STORE: "y" }, { drain_seconds: "z" }).length, 3);
@@ -293,18 +286,6 @@ describe("configuration", () => {
     for (const line of warnings) assert.match(line, /injected by Kubernetes/);
   });
 
-  it("keeps state and configuration of root in the system's directories", () => {
-    const { config } = load({}, {}, root);
-    assert.deepEqual([config?.configDir, config?.stateDir], ["/etc/berth", "/var/lib/berth"]);
-  });
-
-  it("follows XDG, else the home directory", () => {
-    const places = { ...person, xdgConfigHome: "/x/config", xdgStateHome: "/x/state" };
-    assert.deepEqual([defaultConfigDir(places), defaultStateDir(places)], ["/x/config/berth", "/x/state/berth"]);
-    assert.equal(load({ SVC_STATE_DIR: "/s" }).config?.modelsDir, "/s/models");
-    assert.equal(load({ SVC_STATE_DIR: "/s", SVC_MODELS_DIR: "/m" }).config?.modelsDir, "/m");
-  });
-
   it("asks for both directories where there is no home", () => {
     const homeless = { ...person, home: undefined };
     const { config, problems: found } = load({}, {}, homeless);
@@ -313,6 +294,5 @@ describe("configuration", () => {
       found.map(({ key }) => key),
       ["SVC_CONFIG_DIR", "SVC_STATE_DIR"],
     );
-    assert.notEqual(load({ SVC_CONFIG_DIR: "/c", SVC_STATE_DIR: "/s" }, {}, homeless).config, undefined);
   });
 });
