@@ -110,6 +110,15 @@ test("a slot that answers embeddings and reranking runs two processes, each with
   const missing = refusal({ ...two, rerankModel: undefined });
   assert.equal(missing.reason, "ModelNotFound");
   assert.match(missing.message, /^no model is called rank:/);
+  const both = workloads(input({ spec: { capabilities: ["embeddings", "rerank"] } }));
+  assert.deepEqual(
+    both.map(({ env, command }) => [env["MODEL"], command.at(-1)]),
+    [
+      ["tiny", "mean"],
+      ["tiny", "--reranking"],
+    ],
+  );
+  assert.equal(new Set(both.map(({ hash }) => hash)).size, 2);
 });
 
 const projected = { model: model({ projectorPath: "/p" }) };

@@ -130,9 +130,7 @@ it("a state of pulls that could not be published is left to the next operator on
   await using at = await pullSite();
   const begun = Promise.withResolvers<void>();
   const failure = Promise.withResolvers<void>();
-  const publishers: string[] = [];
   at.requests.publish = async () => {
-    publishers.push("this");
     begun.resolve();
     await failure.promise;
   };
@@ -141,15 +139,16 @@ it("a state of pulls that could not be published is left to the next operator on
   const closed = at.handled[Symbol.asyncDispose]();
   failure.reject(new Error("no space left"));
   await closed;
-  at.requests.publish = async () => void publishers.push("next");
+  let publications = 0;
+  at.requests.publish = async () => void (publications += 1);
   await using next = new PullRequests(at.options);
   using _watching = next.watch(
     () => undefined,
     () => undefined,
   );
   // A second attempt of the first operator would be due earlier.
-  await until("the next operator has published", () => publishers.includes("next"));
-  assert.deepEqual(publishers, ["this", "next"]);
+  await until("the next operator has published", () => publications > 0);
+  assert.equal(publications, 1);
 });
 
 it("a pull that is paused when its model is there already has completed", async () => {
