@@ -1,45 +1,75 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { describe, test } from "node:test";
 import { custom, Site } from "./site.ts";
 
-test("of two slots that find the same port free at once one gets another, and nothing has failed", async () => {
-  await using site = new Site();
-  site.source.save("a", custom());
-  site.source.save("b", custom());
-  await site.start();
-  await site.advance(5);
-  assert.deepEqual(
-    site.ports.leased.toSorted(),
-    ["-", "8081 a/main", "8082 b/main"],
-    "both were told 8081, and one lease was refused",
-  );
-  const starts = site.log.filter((line) => line.includes("b: starting: ") && line.includes("→ lease"));
-  assert.equal(starts.length, 1, "what was not carried out is not logged");
-  assert.deepEqual([site.slot("a").status.port, site.slot("b").status.port], [8081, 8082]);
-  for (const slot of ["a", "b"]) assert.deepEqual(site.states(slot), ["starting", "warming", "ready"]);
+describe("an automatic port", () => {
+  test("is another for each of two slots that find the same port free at once, and nothing has failed", async () => {
+    await using site = await new Site().run({ a: custom(), b: custom() });
+    assert.deepEqual(
+      site.ports.leased.toSorted(),
+      ["-", "8081 a/main", "8082 b/main"],
+      "both were told 8081, and one lease was refused",
+    );
+    const starts = site.log.filter((line) => line.includes("b: starting: ") && line.includes("→ lease"));
+    assert.equal(starts.length, 1, "what was not carried out is not logged");
+    assert.deepEqual([site.slot("a").status.port, site.slot("b").status.port], [8081, 8082]);
+    for (const slot of ["a", "b"]) assert.deepEqual(site.states(slot), ["starting", "warming", "ready"]);
+  });
+
+  test("is leased for both processes of a slot or for none", async () => {
+    await using site = new Site();
+    for (let port = 8082; port <= 8088; port++) site.runtime.strangers.add(port);
+    await site.run({ embed: { model: { default: "tiny", rerank: "ranker" } } }, 20);
+    assert.deepEqual([site.state("embed"), site.condition("embed", "Ready")], ["error", "False/NoFreePort"]);
+    assert.deepEqual(site.ports.leased, []);
+    site.runtime.strangers.delete(8085);
+    await site.advance(10);
+    assert.deepEqual([site.state("embed"), ...site.ports.leased], ["ready", "8081 embed/main", "8085 embed/rerank"]);
+  });
+
+  test("is never a port on which another slot's engine is published, even without a lease", async () => {
+    await using site = await new Site().run({ a: custom() });
+    // As after a restart while the runtime could not be asked what it runs.
+    site.ports.release("a");
+    site.source.save("b", custom());
+    await site.advance(5);
+    assert.deepEqual([site.slot("b").status.port, site.state("a")], [8082, "ready"]);
+  });
+
+  test("that no slot has left is waited for, and the status says so", async () => {
+    const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    await using site = await new Site().run(Object.fromEntries(names.map((name) => [name, custom()])));
+    site.source.save("late", custom());
+    await site.advance(1);
+    assert.deepEqual([site.state("late"), site.slot("late").status.lastError?.reason], ["error", "NoFreePort"]);
+    assert.equal(site.condition("late", "Reconciling"), "True/ProgressingWithRetry");
+    site.source.delete("c");
+    await site.advance(10);
+    assert.equal(site.state("late"), "ready");
+  });
+
+  test("avoids the ports that manifests fix, of which each belongs to one slot", async () => {
+    await using site = await new Site().run({ a: custom(), b: custom({ port: 8081 }) }, 2);
+    assert.deepEqual([site.runtime.portOf("a"), site.runtime.portOf("b")], [8082, 8081]);
+    site.source.save("c", custom({ port: 8082 }));
+    await site.advance(2);
+    const { state, lastError } = site.slot("c").status;
+    assert.deepEqual([state, lastError?.message], ["error", "port 8082 is in use by slot a until that one is stopped"]);
+    site.source.save("d", custom({ port: 8081 }));
+    await site.settle();
+    assert.equal(site.condition("d", "Stalled"), "True/PortConflict");
+    await site.request("a", "restart");
+    await site.advance(10);
+    assert.deepEqual([site.state("a"), site.state("c")], ["ready", "ready"]);
+  });
 });
 
-test("a slot of two processes leases both ports or none", async () => {
+test("a fixed port that another program has is retried until it is free", async () => {
   await using site = new Site();
-  for (let port = 8082; port <= 8088; port++) site.runtime.strangers.add(port);
-  site.source.save("embed", { model: { default: "tiny", rerank: "ranker" } });
-  await site.start();
-  await site.advance(20);
-  assert.deepEqual([site.state("embed"), site.condition("embed", "Ready")], ["error", "False/NoFreePort"]);
-  assert.deepEqual(site.ports.leased, []);
-  site.runtime.strangers.delete(8085);
+  site.runtime.strangers.add(8085);
+  await site.run({ a: custom({ port: 8085 }) }, 4);
+  assert.equal(site.slot("a").status.lastError?.reason, "PortInUse");
+  site.runtime.strangers.clear();
   await site.advance(10);
-  assert.deepEqual([site.state("embed"), ...site.ports.leased], ["ready", "8081 embed/main", "8085 embed/rerank"]);
-});
-
-test("an automatic port is never a port on which another slot's engine is published, even without a lease", async () => {
-  await using site = new Site();
-  site.source.save("a", custom());
-  await site.start();
-  await site.advance(5);
-  // As after a restart while the runtime could not be asked what it runs.
-  site.ports.release("a");
-  site.source.save("b", custom());
-  await site.advance(5);
-  assert.deepEqual([site.slot("b").status.port, site.state("a")], [8082, "ready"]);
+  assert.equal(site.state("a"), "ready");
 });

@@ -224,6 +224,19 @@ export class Site implements AsyncDisposable {
     await this.settle();
   }
 
+  /** Declares those slots, starts an operator, and lets it run for `seconds`. */
+  async run(slots: Readonly<Record<string, SlotSpecInput>>, seconds = 5): Promise<this> {
+    for (const [name, spec] of Object.entries(slots)) this.source.save(name, spec);
+    await this.start();
+    await this.advance(seconds);
+    return this;
+  }
+
+  /** Clients ask for that slot now. */
+  ask(slot: string, demand: Parameters<DemandDouble["set"]>[1] = {}): void {
+    this.demand.set(slot, { ...demand, lastRequestAt: this.clock.now().toISOString() });
+  }
+
   /** The effect after `effects` more fails; with `isDeath` the operator does nothing from there on. */
   failAt(effects: number, isDeath: boolean): void {
     this.#fault = { left: effects, isDeath };

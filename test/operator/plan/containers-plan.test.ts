@@ -1,151 +1,208 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Observed } from "../../../src/api/workload.ts";
-import type { SlotInput } from "../../../src/operator/plan/input.ts";
-import { plan } from "../../../src/operator/plan/plan.ts";
-import type { Decision } from "../../../src/operator/plan/decision.ts";
 import { cold, epoch, input, later, observed, published, warm } from "../fixture.ts";
+import { decided } from "./told.ts";
 
+const at = epoch.toISOString();
+const place = { role: "main", ordinal: 0, host: "127.0.0.1", port: 8081 } as const;
 const containerId = "0123456789abcdef";
-const container: Partial<Observed> = { id: { containerId } };
-const process = {
-  role: "main",
-  ordinal: 0,
-  host: "127.0.0.1",
-  port: 8081,
-  endpoint: "http://127.0.0.1:8081",
-  containerId,
-  isReady: true,
-  startedAt: epoch.toISOString(),
-} as const;
-const ready = published({ runtime: "docker", processes: [process] });
-const absent = { role: "main", state: "absent", message: "the image x is not on this machine" } as const;
-const fetching = {
-  role: "main",
-  state: "fetching",
-  message: "the image x is being fetched",
-  progress: { bytesDone: 1 },
-} as const;
-const gone = {
-  role: "main",
-  state: "failed",
-  reason: "ImageNotFound",
-  message: "the image x does not exist",
-  isTerminal: true,
-} as const;
-const cut = {
-  role: "main",
-  state: "failed",
-  reason: "PullFailed",
-  message: "the pull of x was cut",
-  isTerminal: false,
-} as const;
-const runtimeError = "the Docker daemon does not answer";
-const serving: Omit<Partial<SlotInput>, "spec"> = {
-  before: ready,
-  observed: [observed(container)],
-  health: { main: warm },
+const container = { ...place, endpoint: "http://127.0.0.1:8081", containerId, isReady: true, startedAt: at };
+
+function running(more: Partial<Observed> = {}) {
+  const before = published({ runtime: "docker", processes: [container] });
+  return { before, observed: [observed({ id: { containerId }, ...more })], health: { main: warm } };
+}
+/** The engine that serves is of an earlier spec. */
+const earlier = running({ hash: "old" });
+const portInUse = { reason: "PortInUse", message: "another program listens on port 8081", at } as const;
+
+const absent = { role: "main", state: "absent", message: "x is not here" } as const;
+const fetching = { role: "main", state: "fetching", message: "x is fetched", progress: { bytesDone: 1 } } as const;
+const failed = { role: "main", state: "failed", message: "x is refused" } as const;
+const gone = { ...failed, reason: "ImageNotFound", isTerminal: true } as const;
+const cut = { ...failed, reason: "PullFailed", isTerminal: false } as const;
+const runtimeError = "the daemon is silent";
+const silent = "RuntimeUnavailable: the daemon is silent";
+
+/** A slot whose model is not on this machine: an absence that can be mended is no refusal. */
+const model = { ref: "m", files: [{ source: "hf://owner/repo/m.gguf" }], isOpen: false };
+const workloads = { reason: "NotFetched", message: "m is not on this machine yet" } as const;
+const idle = { load: false, reason: "ScaledToZero", message: "no request needs it" } as const;
+
+const keeping = { model: { default: "tiny", keepContext: {} } };
+const unloading = "notWanted: unloading unloading Unloaded: unloaded by request at 2026-01-01T00:00:01.000Z";
+const change = { at, from: "ready", to: "unloading", reason: "Unloaded", message: "asked" } as const;
+const unload = { schema: 1, slot: "primary", kind: "unload", token: "t", specHash: "spec-1" } as const;
+const unloaded = {
+  ...running(),
+  spec: keeping,
+  before: published({ state: "unloading", transitions: [change] }),
+  requests: [{ ...unload, requestedAt: later(1).toISOString() }],
+};
+const busy = { held: 0, inFlight: 1, lastRequestAt: epoch, lastByteAt: epoch, seenRevision: Infinity };
+
+type Row = readonly [name: string, given: Parameters<typeof input>[0], said: string, done?: string];
+const tables: Readonly<Record<string, readonly Row[]>> = {
+  "the plan for what is fetched first": [
+    [
+      "an image is not here",
+      { unprepared: absent },
+      "unprepared: pulling progressing Pulling: x is not here",
+      "fetch main; again in 0.02 s",
+    ],
+    [
+      "an image comes",
+      { unprepared: fetching },
+      "unprepared: pulling progressing Pulling: x is fetched",
+      "wait; again in 5 s",
+    ],
+    ["an image cannot be had", { unprepared: gone }, "unprepared: error stalled ImageNotFound: x is refused"],
+    [
+      "a pull was cut",
+      { unprepared: cut },
+      "unprepared: error retrying PullFailed: x is refused",
+      "wait; again in 5 s",
+    ],
+    [
+      "the next image is not here, the old engine serves",
+      { ...earlier, unprepared: absent },
+      "unprepared: ready loadedProgressing Pulling: x is not here",
+      "fetch main; again in 0.02 s",
+    ],
+    [
+      "the next image comes while the old engine serves",
+      { ...earlier, unprepared: fetching },
+      "unprepared: ready loadedProgressing Pulling: x is fetched",
+      "wait; again in 5 s",
+    ],
+    [
+      "the next image cannot be had, the old engine serves",
+      { ...earlier, unprepared: gone },
+      "unprepared: ready loadedStalled ImageNotFound: x is refused",
+    ],
+    [
+      "the next pull was cut, the old engine serves",
+      { ...earlier, unprepared: cut },
+      "unprepared: ready loadedRetrying PullFailed: x is refused",
+      "wait; again in 5 s",
+    ],
+    [
+      "an engine that still loads is let go of for one whose image comes",
+      {
+        ...earlier,
+        before: published({ state: "warming", processes: [container] }),
+        health: { main: cold },
+        unprepared: fetching,
+      },
+      "mustRestart: unloading unloading Changed: the file of its model, its image or its program has changed",
+      "stop main, start main 8081 /bin/llama-server --port 8081",
+    ],
+    [
+      "a model is not here",
+      { workloads, unprepared: { ...absent, model } },
+      "unprepared: pulling progressing Pulling: x is not here",
+      "fetch main; again in 0.02 s",
+    ],
+    [
+      "a model cannot be had",
+      { workloads, unprepared: { ...failed, reason: "Unauthorized", isTerminal: true, model } },
+      "unprepared: error stalled Unauthorized: x is refused",
+    ],
+    [
+      "the next model comes while the old engine serves",
+      { ...running(), workloads, unprepared: { ...fetching, model } },
+      "unprepared: ready loadedProgressing Pulling: x is fetched",
+      "wait; again in 5 s",
+    ],
+    [
+      "a slot without requests is offline, not failed: the next request has its model fetched",
+      { workloads, want: idle },
+      "notWanted: offline offline ScaledToZero: no request needs it",
+    ],
+  ],
+  "the plan while a runtime does not answer": [
+    [
+      "what answers stays in service",
+      { ...running(), runtimeError },
+      `runtimeUnreachable: ready loadedRetrying ${silent}`,
+      "wait (the daemon is silent; it must answer first); again in 1 s",
+    ],
+    [
+      "what does not answer is not ready, and nothing is stopped",
+      { ...running(), runtimeError, health: { main: { ...warm, isHealthy: false, failures: 1 } } },
+      `runtimeUnreachable: error retrying ${silent}`,
+      "wait (the daemon is silent; it must answer first); again in 1 s",
+    ],
+    [
+      "nothing is started, and nothing has failed",
+      { runtimeError },
+      `runtimeUnreachable: error retrying ${silent}`,
+      "wait (the daemon is silent; it must answer first); again in 1 s",
+    ],
+    [
+      "a slot that is not wanted is offline",
+      { runtimeError, spec: { enabled: false } },
+      "notWanted: offline offline Disabled: enabled is false",
+    ],
+  ],
+  "the plan for a container": [
+    [
+      "that somebody paused: it is resumed in place",
+      running({ isListening: false, drift: { reason: "Paused", message: "p" } }),
+      "drifted: ready loadedRetrying Paused: p",
+      "repair main; again in 0 s",
+    ],
+    [
+      "that somebody renamed: it gets its name back",
+      running({ drift: { reason: "Renamed", message: "r" } }),
+      "drifted: ready loadedRetrying Renamed: r",
+      "repair main; again in 0 s",
+    ],
+    [
+      "that somebody restarted: it has failed, and is not stopped",
+      { ...running({ startedAt: later(90) }), health: { main: cold } },
+      "restarted: error retrying Restarted: it was restarted from outside",
+      "fails after long; again in 0 s",
+    ],
+    [
+      "whose port a stranger holds: it is tried again",
+      {
+        ...running({ phase: "exited", exit: portInUse }),
+        before: published({ state: "starting", processes: [] }),
+        health: {},
+      },
+      "crashed: error retrying PortInUse: another program listens on port 8081",
+      "stop main (remove the exited process); fails after long; again in 0 s",
+    ],
+  ],
+  "the plan to save a stopped engine's context": [
+    ["announces it", unloaded, unloading, "stop main savesContext"],
+    ["not where requests are cut", { ...unloaded, demand: busy }, unloading, "stop main"],
+    [
+      "not where the engine's socket is lost",
+      { ...unloaded, health: { main: { ...warm, lostAt: epoch } } },
+      unloading,
+      "stop main",
+    ],
+    [
+      "not where the engine fails its probes",
+      { ...unloaded, health: { main: { ...warm, failures: 1 } } },
+      unloading,
+      "stop main",
+    ],
+    [
+      "not where the slot keeps no context",
+      { ...unloaded, spec: { model: { default: "tiny" } } },
+      unloading,
+      "stop main",
+    ],
+  ],
 };
 
-function short(given: SlotInput): string {
-  const { check, state, conditionSet, reason, steps, failure } = plan(given) satisfies Decision;
-  const failed = failure === undefined ? "" : failure.isTerminal ? " fails for good" : " fails";
-  return `${check}: ${state} ${conditionSet} ${reason} [${steps.map((step) => step.do).join(", ")}]${failed}`;
+for (const [title, rows] of Object.entries(tables)) {
+  describe(title, () => {
+    for (const [name, given, said, done = ""] of rows)
+      it(name, () => assert.deepEqual(decided(input(given)), [said, done]));
+  });
 }
-
-const table: readonly [string, SlotInput, string][] = [
-  [
-    "nothing runs, the image is not here",
-    input({ unprepared: absent }),
-    "unprepared: pulling progressing Pulling [fetch]",
-  ],
-  [
-    "the next image is not here, the old engine serves",
-    input({ ...serving, unprepared: absent, observed: [observed({ ...container, hash: "old" })] }),
-    "unprepared: ready loadedProgressing Pulling [fetch]",
-  ],
-  ["nothing runs, the image comes", input({ unprepared: fetching }), "unprepared: pulling progressing Pulling [wait]"],
-  [
-    "the next image comes while the old engine serves",
-    input({ ...serving, unprepared: fetching, observed: [observed({ ...container, hash: "old" })] }),
-    "unprepared: ready loadedProgressing Pulling [wait]",
-  ],
-  ["the image cannot be had", input({ unprepared: gone }), "unprepared: error stalled ImageNotFound []"],
-  ["the pull was cut", input({ unprepared: cut }), "unprepared: error retrying PullFailed [wait]"],
-  [
-    "the next image cannot be had, the old engine serves",
-    input({ ...serving, unprepared: gone, observed: [observed({ ...container, hash: "old" })] }),
-    "unprepared: ready loadedStalled ImageNotFound []",
-  ],
-  [
-    "the next pull was cut, the old engine serves",
-    input({ ...serving, unprepared: cut, observed: [observed({ ...container, hash: "old" })] }),
-    "unprepared: ready loadedRetrying PullFailed [wait]",
-  ],
-  [
-    "an engine that still loads is let go of for one whose image comes",
-    input({
-      before: published({ state: "warming", processes: [process] }),
-      observed: [observed({ ...container, hash: "old" })],
-      health: { main: cold },
-      unprepared: fetching,
-    }),
-    "mustRestart: unloading unloading Changed [stop, start]",
-  ],
-  [
-    "a daemon that is silent: what answers stays in service",
-    input({ ...serving, runtimeError }),
-    "runtimeUnreachable: ready loadedRetrying RuntimeUnavailable [wait]",
-  ],
-  [
-    "a daemon that is silent: what does not answer is not ready, and nothing is stopped",
-    input({ ...serving, runtimeError, health: { main: { ...warm, isHealthy: false, failures: 1 } } }),
-    "runtimeUnreachable: error retrying RuntimeUnavailable [wait]",
-  ],
-  [
-    "a daemon that is silent: nothing is started, and nothing has failed",
-    input({ runtimeError }),
-    "runtimeUnreachable: error retrying RuntimeUnavailable [wait]",
-  ],
-  [
-    "a daemon that is silent is no matter to a slot that is not wanted",
-    input({ runtimeError, spec: { enabled: false } }),
-    "notWanted: offline offline Disabled []",
-  ],
-  [
-    "a paused container is resumed in place",
-    input({
-      ...serving,
-      observed: [observed({ ...container, isListening: false, drift: { reason: "Paused", message: "p" } })],
-    }),
-    "drifted: ready loadedRetrying Paused [repair]",
-  ],
-  [
-    "a renamed container gets its name back",
-    input({ ...serving, observed: [observed({ ...container, drift: { reason: "Renamed", message: "r" } })] }),
-    "drifted: ready loadedRetrying Renamed [repair]",
-  ],
-  [
-    "a container that somebody restarted has failed, and is not stopped",
-    input({ ...serving, observed: [observed({ ...container, startedAt: later(90) })], health: { main: cold } }),
-    "restarted: error retrying Restarted [] fails",
-  ],
-  [
-    "a port that a stranger holds is tried again",
-    input({
-      before: published({ state: "starting", processes: [] }),
-      observed: [
-        observed({
-          ...container,
-          phase: "exited",
-          exit: { reason: "PortInUse", message: "another program listens on port 8081", at: epoch.toISOString() },
-        }),
-      ],
-    }),
-    "crashed: error retrying PortInUse [stop] fails",
-  ],
-];
-
-describe("the plan for containers", () => {
-  for (const [name, given, expected] of table) it(name, () => assert.equal(short(given), expected));
-});
