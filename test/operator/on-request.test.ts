@@ -7,23 +7,26 @@ const slot = "coder";
 const choosing: SlotSpecInput = custom({
   model: { default: "m", onRequest: ["big", "tiny"], maxWaitSeconds: 30, minResidencySeconds: 5 },
 });
+const swapped = ["start main", "stop main", "start main"];
 
 interface Asked {
   readonly held?: number;
   readonly inFlight?: number;
 }
 
-/** Demand of a gateway for models of the slot; a waiting request keeps the time of its arrival. */
-class Clients {
-  readonly #site: Site;
+/** A site with that slot, and the demand of its gateway by model. */
+class Choosing extends Site {
   readonly #since = new Map<string, string>();
 
-  constructor(site: Site) {
-    this.#site = site;
+  async load(spec = choosing): Promise<this> {
+    await this.run({ [slot]: spec }, 2);
+    assert.equal(this.state(slot), "ready");
+    return this;
   }
 
-  ask(demand: Readonly<Record<string, Asked>>): void {
-    const now = this.#site.clock.now().toISOString();
+  /** A waiting request keeps the time of its arrival. */
+  clients(demand: Readonly<Record<string, Asked>>): void {
+    const now = this.clock.now().toISOString();
     const refs = Object.entries(demand).map(([ref, { held = 0, inFlight = 0 }]) => {
       if (held === 0) this.#since.delete(ref);
       else if (!this.#since.has(ref)) this.#since.set(ref, now);
@@ -33,276 +36,146 @@ class Clients {
     for (const ref of this.#since.keys()) if (!(ref in demand)) this.#since.delete(ref);
     const held = refs.reduce((sum, each) => sum + each.held, 0);
     const inFlight = refs.reduce((sum, each) => sum + each.inFlight, 0);
-    const used = inFlight === 0 ? {} : { lastByteAt: now };
-    this.#site.demand.set(slot, { held, inFlight, refs, lastRequestAt: now, ...used });
+    this.ask(slot, { held, inFlight, refs, ...(inFlight === 0 ? {} : { lastByteAt: now }) });
+  }
+
+  get onRequest(): NonNullable<ReturnType<Site["slot"]>["status"]["onRequest"]> {
+    const { onRequest } = this.slot(slot).status;
+    return onRequest ?? assert.fail("requests choose no model");
+  }
+
+  async holds(expected: string, seconds = 3): Promise<void> {
+    await this.advance(seconds);
+    const { model, state } = this.slot(slot).status;
+    assert.equal(`${model.ref} ${state}, ${this.onRequest.chosen} chosen`, expected);
   }
 }
 
-async function loaded(spec = choosing): Promise<{ site: Site; clients: Clients }> {
-  const site = new Site();
-  site.source.save(slot, spec);
-  await site.start();
-  await site.advance(2);
-  assert.equal(site.state(slot), "ready");
-  return { site, clients: new Clients(site) };
-}
-
-const held = (site: Site): string => {
-  const { model, state, onRequest } = site.slot(slot).status;
-  return `${model.ref} ${state}, ${onRequest?.chosen} chosen`;
-};
-const messages = (site: Site): string[] =>
-  site.slot(slot).status.transitions.map(({ to, message }) => `${to}: ${message}`);
-
 describe("a slot whose model requests choose", () => {
-  it("holds the manifest's model first, and says which models may be requested", async () => {
-    const { site } = await loaded();
-    await using _ = site;
-    const { model, onRequest } = site.slot(slot).status;
-    assert.deepEqual(model, { ref: "m", origin: "spec", served: "m" });
-    assert.deepEqual(onRequest && { ...onRequest, since: "" }, {
-      usual: "m",
-      refs: ["m", "big", "tiny"],
-      chosen: "m",
-      since: "",
-      failed: [],
-    });
-  });
-
-  it("is swapped to the model that a request names, and keeps it afterwards", async () => {
-    const { site, clients } = await loaded();
-    await using _ = site;
-    clients.ask({ big: { held: 1 } });
-    await site.advance(3);
-    assert.equal(held(site), "big ready, big chosen");
-    assert.deepEqual(site.slot(slot).status.model, {
-      ref: "big",
-      origin: "request",
-      spec: "m",
-      previous: "m",
-      served: "big",
-    });
-    assert.ok(
-      messages(site).includes("unloading: m leaves for big: big is requested, and m is idle"),
-      messages(site).join("\n"),
-    );
-    assert.deepEqual(site.deeds(slot), ["start main", "stop main", "start main"]);
-    clients.ask({});
-    await site.advance(600);
-    assert.equal(held(site), "big ready, big chosen");
+  it("holds the manifest's model first, says which may be requested, and keeps a requested one afterwards", async () => {
+    await using site = await new Choosing().load();
+    assert.deepEqual(site.slot(slot).status.model, { ref: "m", origin: "spec", served: "m" });
+    const { since, ...choice } = site.onRequest;
+    assert.deepEqual(choice, { usual: "m", refs: ["m", "big", "tiny"], chosen: "m", failed: [] });
+    assert.notEqual(since, "");
+    site.clients({ big: { held: 1 } });
+    await site.holds("big ready, big chosen");
+    const { model, transitions } = site.slot(slot).status;
+    assert.deepEqual(model, { ref: "big", origin: "request", spec: "m", previous: "m", served: "big" });
+    const left = transitions.find(({ to }) => to === "unloading");
+    assert.equal(left?.message, "m leaves for big: big is requested, and m is idle");
+    assert.deepEqual(site.deeds(slot), swapped);
+    site.clients({});
+    await site.holds("big ready, big chosen", 600);
   });
 
   it("waits for requests in flight without a limit, and takes no new ones meanwhile", async () => {
-    const { site, clients } = await loaded();
-    await using _ = site;
-    clients.ask({ m: { inFlight: 1 }, big: { held: 1 } });
-    await site.advance(29);
-    assert.equal(held(site), "m ready, m chosen");
-    await site.advance(2);
-    assert.equal(held(site), "m unloading, big chosen");
-    clients.ask({ m: { inFlight: 1, held: 3 }, big: { held: 1 } });
+    await using site = await new Choosing().load();
+    site.clients({ m: { inFlight: 1 }, big: { held: 1 } });
+    await site.holds("m ready, m chosen", 29);
+    await site.holds("m unloading, big chosen", 2);
+    site.clients({ m: { inFlight: 1, held: 3 }, big: { held: 1 } });
     // Far beyond the time in which a stopping engine is waited for otherwise.
-    await site.advance(120);
-    assert.equal(held(site), "m unloading, big chosen");
+    await site.holds("m unloading, big chosen", 120);
     assert.deepEqual(site.deeds(slot), ["start main"]);
-    clients.ask({ m: { held: 3 }, big: { held: 1 } });
-    await site.advance(2);
-    assert.equal(held(site), "big ready, big chosen");
+    site.clients({ m: { held: 3 }, big: { held: 1 } });
+    await site.holds("big ready, big chosen", 2);
   });
 
-  it("returns to the first model once its requests have waited, and never stops a loading model", async () => {
-    const { site, clients } = await loaded();
-    await using _ = site;
-    site.runtime.manner(slot).loadMs = 60_000;
-    clients.ask({ m: { held: 0 }, big: { held: 1 } });
-    await site.advance(10);
-    clients.ask({ m: { held: 1 }, big: { held: 1 } });
-    await site.advance(45);
-    assert.equal(held(site), "big warming, big chosen");
-    await site.advance(10);
-    clients.ask({ m: { held: 1 }, big: { inFlight: 1 } });
-    await site.advance(1);
-    assert.equal(site.slot(slot).status.model.ref, "big");
-    await site.advance(30);
-    assert.match(held(site), /^big unloading, m chosen|^m /);
-  });
-
-  it("stops a loading model without waiting requests", async () => {
-    const { site, clients } = await loaded();
-    await using _ = site;
+  it("stops a loading model only where no request waits for it", async () => {
+    await using site = await new Choosing().load();
     site.runtime.manner(slot).loadMs = 300_000;
-    clients.ask({ big: { held: 1 } });
-    await site.advance(20);
-    assert.equal(held(site), "big warming, big chosen");
-    // Its client gives up, and another one asks for a third model.
-    clients.ask({ tiny: { held: 1 } });
-    await site.advance(1);
-    assert.equal(held(site), "big warming, big chosen");
-    await site.advance(3);
-    assert.equal(site.slot(slot).status.model.ref, "tiny");
+    site.clients({ big: { held: 1 } });
+    await site.holds("big warming, big chosen", 20);
+    site.clients({ big: { held: 1 }, tiny: { held: 1 } });
+    await site.holds("big warming, big chosen", 60);
+    // Its client gives up.
+    site.clients({ tiny: { held: 1 } });
     site.runtime.manner(slot).loadMs = 100;
-    await site.advance(6);
-    assert.equal(held(site), "tiny ready, tiny chosen");
+    await site.holds("tiny ready, tiny chosen", 10);
   });
 
   it("keeps no other request waiting for a model that cannot be loaded, and tries that model again later", async () => {
-    const { site, clients } = await loaded();
-    await using _ = site;
-    clients.ask({ big: { held: 1 }, m: { held: 0 } });
+    await using site = await new Choosing().load();
+    site.clients({ big: { held: 1 }, m: { held: 0 } });
     site.runtime.manner(slot).crashAfterMs = 60;
     await site.advance(0.05);
-    clients.ask({ big: { held: 1 }, m: { held: 1 } });
-    const failures = (): readonly { ref: string }[] => site.slot(slot).status.onRequest?.failed ?? [];
+    site.clients({ big: { held: 1 }, m: { held: 1 } });
     site.runtime.manner(slot).crashAfterMs = undefined;
-    for (let tries = 0; failures().length === 0 && tries < 100; tries++) await site.advance(0.01);
-    const failed = site.slot(slot).status.onRequest?.failed ?? [];
-    await site.advance(2);
-    assert.equal(held(site), "m ready, m chosen");
-    assert.deepEqual(
-      failed.map(({ ref, failures }) => [ref, failures]),
-      [["big", 1]],
-    );
+    for (let tries = 0; site.onRequest.failed.length === 0 && tries < 100; tries++) await site.advance(0.01);
+    const [failed, ...others] = site.onRequest.failed;
+    assert.deepEqual([failed?.ref, failed?.failures, others], ["big", 1, []]);
+    await site.holds("m ready, m chosen", 2);
     assert.equal(site.slot(slot).status.failures, 0);
     // Its request waits for the next attempt, which is due after some seconds.
-    clients.ask({ big: { held: 1 }, m: {} });
-    await site.advance(1);
-    assert.equal(held(site), "m ready, m chosen");
-    await site.advance(20);
-    assert.equal(held(site), "big ready, big chosen");
-    assert.deepEqual(site.slot(slot).status.onRequest?.failed, []);
+    site.clients({ big: { held: 1 }, m: {} });
+    await site.holds("m ready, m chosen", 1);
+    await site.holds("big ready, big chosen", 20);
+    assert.deepEqual(site.onRequest.failed, []);
   });
 
   it("continues to serve its model where another model is refused before a start", async () => {
-    const spec: SlotSpecInput = { engine: "llama", model: { default: "m", onRequest: ["nobody", "big"] } };
-    const site = new Site();
-    await using _ = site;
-    site.source.save(slot, spec);
-    await site.start();
-    await site.advance(2);
-    assert.equal(held(site), "m ready, m chosen");
-    assert.equal(site.condition(slot, "ModelUnknown"), "True/ModelUnknown");
-    const message = site.slot(slot).status.conditions.find(({ type }) => type === "ModelUnknown")?.message ?? "";
-    assert.match(message, /model\.on_?[rR]equest\[0\] names nobody.*no Model declares it/);
-    const clients = new Clients(site);
-    clients.ask({ nobody: { held: 1 } });
-    await site.advance(3);
-    assert.equal(held(site), "m ready, m chosen");
-    assert.deepEqual(site.deeds(slot), ["start main"]);
-    assert.equal(site.slot(slot).status.onRequest?.failed[0]?.reason, "ModelNotFound");
+    await using site = await new Choosing().load({ model: { default: "m", onRequest: ["nobody", "big"] } });
+    const unknown = site.slot(slot).status.conditions.find(({ type }) => type === "ModelUnknown");
+    assert.match(unknown?.message ?? "", /model\.on_?[rR]equest\[0\] names nobody.*no Model declares it/);
+    site.clients({ nobody: { held: 1 } });
+    await site.holds("m ready, m chosen");
+    assert.deepEqual([site.deeds(slot), site.onRequest.failed[0]?.reason], [["start main"], "ModelNotFound"]);
     site.setModel("nobody");
     await site.settle();
     assert.equal(site.condition(slot, "ModelUnknown"), undefined);
   });
 
   it("is loaded on demand with the requested model, not with the last model", async () => {
-    const { site, clients } = await loaded(custom({ ...choosing, load: "always" }));
-    await using _ = site;
+    await using site = await new Choosing().load();
     site.source.save(slot, { ...choosing, load: "onDemand", idleSeconds: 10 });
-    clients.ask({});
-    await site.advance(60);
-    assert.equal(site.state(slot), "offline");
-    clients.ask({ tiny: { held: 1 } });
-    await site.advance(3);
-    assert.equal(held(site), "tiny ready, tiny chosen");
-    assert.deepEqual(site.deeds(slot), ["start main", "stop main", "start main"]);
+    site.clients({});
+    await site.holds("m offline, m chosen", 60);
+    site.clients({ tiny: { held: 1 } });
+    await site.holds("tiny ready, tiny chosen");
+    assert.deepEqual(site.deeds(slot), swapped);
   });
 
-  it("carries out a person's requests at once: a swap, a load of one model, an edit, a restart", async () => {
-    const { site, clients } = await loaded();
-    await using _ = site;
-    clients.ask({ big: { held: 1 } });
-    await site.advance(3);
-    clients.ask({});
+  it("carries out a person's requests at once: a swap, a load of one model, a restart, an edit", async () => {
+    await using site = await new Choosing().load();
+    site.clients({ big: { held: 1 } });
+    await site.holds("big ready, big chosen");
+    site.clients({});
     await site.request(slot, "swap-model", { model: "tiny", specModel: "m" });
-    await site.advance(3);
-    assert.equal(held(site), "tiny ready, tiny chosen");
-    assert.equal(site.slot(slot).status.onRequest?.usual, "tiny");
+    await site.holds("tiny ready, tiny chosen");
     await site.request(slot, "load", { model: "big" });
-    await site.advance(3);
-    assert.equal(held(site), "big ready, big chosen");
-    assert.equal(site.slot(slot).status.onRequest?.usual, "tiny");
+    await site.holds("big ready, big chosen");
+    assert.equal(site.onRequest.usual, "tiny");
     const starts = site.deeds(slot).length;
     await site.request(slot, "restart");
-    await site.advance(3);
-    assert.equal(held(site), "big ready, big chosen");
+    await site.holds("big ready, big chosen");
     assert.equal(site.deeds(slot).length, starts + 2);
     await site.request(slot, "swap-model", { model: "tiny", specModel: "m" });
-    await site.advance(3);
-    assert.equal(held(site), "tiny ready, tiny chosen");
+    await site.holds("tiny ready, tiny chosen");
     await site.request(slot, "swap-model", { specModel: "m" });
-    await site.advance(3);
-    assert.equal(held(site), "m ready, m chosen");
+    await site.holds("m ready, m chosen");
     site.source.save(slot, custom({ model: { ...choosing.model, default: "big", onRequest: ["m"] } }));
-    await site.advance(3);
-    assert.equal(held(site), "big ready, big chosen");
+    await site.holds("big ready, big chosen");
     site.source.save(slot, custom());
     await site.advance(3);
-    assert.equal(site.slot(slot).status.model.ref, "m");
-    assert.equal(site.slot(slot).status.onRequest, undefined);
+    const { model, onRequest } = site.slot(slot).status;
+    assert.deepEqual([model.ref, onRequest], ["m", undefined]);
   });
 
-  /** `downMs`: the engine that its predecessor started listens after 40 ms, and is loaded after 140 ms. */
-  async function dieAtEachEffect(downMs: number): Promise<void> {
-    for (let effect = 0; effect < 6; effect++) {
-      const { site, clients } = await loaded();
-      await using _ = site;
-      site.failAt(effect, true);
-      clients.ask({ big: { held: 1 } });
-      await site.turn();
-      site.clock.advance(downMs);
-      await site.start();
-      clients.ask({ big: { held: 1 } });
-      await site.advance(5);
-      assert.equal(held(site), "big ready, big chosen", `it died at effect ${effect}`);
-      assert.deepEqual(site.deeds(slot), ["start main", "stop main", "start main"], `it died at effect ${effect}`);
-      assert.doesNotMatch(site.states(slot).join(), /error/, `it died at effect ${effect}`);
-    }
-  }
-
-  for (const [ms, engine] of [
-    [0, "just started"],
-    [50, "listening"],
-    [3000, "ready"],
-  ] as const)
+  // The engine that the dead operator started listens after 40 ms, and is loaded after 140 ms.
+  for (const [engine, downMs] of Object.entries({ "just started": 0, listening: 50, ready: 3000 }))
     it(`keeps its choice over a restart of the operator at any effect, and stops nothing twice: engine ${engine}`, async () => {
-      await dieAtEachEffect(ms);
+      for (let effect = 0; effect < 6; effect++) {
+        await using site = await new Choosing().load();
+        site.failAt(effect, true);
+        site.clients({ big: { held: 1 } });
+        await site.turn();
+        site.clock.advance(downMs);
+        await site.start();
+        site.clients({ big: { held: 1 } });
+        await site.holds("big ready, big chosen", 5);
+        assert.deepEqual(site.deeds(slot), swapped, `it died at effect ${effect}`);
+        assert.doesNotMatch(site.states(slot).join(), /error/, `it died at effect ${effect}`);
+      }
     });
-
-  it("adds up the demand of several gateways, and counts a gateway of an earlier version for the chosen model", async () => {
-    const { site } = await loaded();
-    await using _ = site;
-    site.demand.set(slot, { held: 0, inFlight: 2 });
-    const { demandOf } = await import("../../src/operator/observe/demand.ts");
-    const now = site.clock.now();
-    const since = (seconds: number): string => new Date(now.getTime() - seconds * 1000).toISOString();
-    const gateway = (refs: { ref: string; held: number; inFlight: number; waitingSince?: string }[] | undefined) => ({
-      schema: 1 as const,
-      gateway: "g",
-      pid: 1,
-      bootId: "b",
-      heartbeat: since(0),
-      slots: { [slot]: { held: 1, inFlight: 1, seenRevision: 1, ...(refs === undefined ? {} : { refs }) } },
-    });
-    const sum = demandOf(
-      [
-        gateway([{ ref: "big", held: 1, inFlight: 0, waitingSince: since(5) }]),
-        gateway([{ ref: "big", held: 2, inFlight: 1, waitingSince: since(9) }]),
-        gateway(undefined),
-      ],
-      slot,
-      now,
-      undefined,
-    );
-    assert.deepEqual(sum.byRef?.refs.get("big"), { held: 3, inFlight: 1, waitingSince: new Date(since(9)) });
-    assert.deepEqual(sum.byRef?.unattributed, { held: 1, inFlight: 1 });
-  });
-
-  it("finds no demand for a slot called like something that every object has", async () => {
-    const { demandOf } = await import("../../src/operator/observe/demand.ts");
-    const now = new Date();
-    const heartbeat = now.toISOString();
-    const gateway = { schema: 1 as const, gateway: "g", pid: 1, bootId: "b", heartbeat, slots: {} };
-    const { held, inFlight } = demandOf([gateway], "constructor", now, undefined);
-    assert.deepEqual({ held, inFlight }, { held: 0, inFlight: 0 });
-  });
 });
