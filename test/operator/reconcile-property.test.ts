@@ -4,7 +4,7 @@ import type { SlotSpecInput } from "../../src/api/slot.ts";
 import { isAvailable } from "../../src/api/states.ts";
 import { wellBehaved, type Manner } from "../doubles/runtime.ts";
 import { custom, Site } from "./site.ts";
-import { fc } from "../support/fast-check.ts";
+import { fc, runs } from "../support/fast-check.ts";
 
 /** Always loaded; the same; on demand; one of two processes; and one of two replicas. */
 const slots = ["a", "b", "cold", "embed", "many"] as const;
@@ -17,22 +17,6 @@ const base: Readonly<Record<Slot, SlotSpecInput>> = {
   embed: { model: { default: "tiny", rerank: "ranker" } },
   many: custom({ replicas: 2 }),
 };
-
-/** What happens to a site. `disturbs`: the slot's engines may be stopped for it. */
-type Event =
-  | { readonly do: "edit"; readonly slot: Slot; readonly spec: SlotSpecInput; readonly disturbs: boolean }
-  | { readonly do: "delete" | "break"; readonly slot: Slot }
-  /** `isTold`: its runtime tells of it at once. */
-  | { readonly do: "kill" | "lose"; readonly slot: Slot; readonly process: string; readonly isTold: boolean }
-  | { readonly do: "behave"; readonly slot: Slot; readonly manner: Partial<Manner> }
-  | { readonly do: "request"; readonly slot: Slot; readonly kind: "restart" | "load" | "unload" }
-  | { readonly do: "demand"; readonly slot: Slot; readonly held: number; readonly inFlight: number }
-  | { readonly do: "model"; readonly isThere: boolean }
-  | { readonly do: "stranger"; readonly port: number; readonly isThere: boolean }
-  | { readonly do: "gateway"; readonly isSlow: boolean }
-  | { readonly do: "wait"; readonly seconds: number }
-  | { readonly do: "restart operator" }
-  | { readonly do: "fail"; readonly effects: number; readonly isDeath: boolean };
 
 const slot = fc.constantFrom(...slots);
 const port = fc.constantFrom(8081, 8082, 8083);
@@ -55,9 +39,13 @@ const manner: fc.Arbitrary<Partial<Manner>> = fc.oneof(
   fc.record({ loadMs: fc.constantFrom(0, 900, 30_000) }),
   fc.constant(wellBehaved),
 );
-const event: fc.Arbitrary<Event> = fc.oneof(
-  fc.record({ do: fc.constant("edit" as const), slot, spec: harmless, disturbs: fc.constant(false) }),
-  fc.record({ do: fc.constant("edit" as const), slot, spec: disturbing, disturbs: fc.constant(true) }),
+const edit = (spec: fc.Arbitrary<SlotSpecInput>, disturbs: boolean) =>
+  fc.record({ do: fc.constant("edit" as const), slot, spec, disturbs: fc.constant(disturbs) });
+
+/** What happens to a site. `disturbs`: the slot's engines may be stopped for it. `isTold`: by its runtime, at once. */
+const event = fc.oneof(
+  edit(harmless, false),
+  edit(disturbing, true),
   fc.record({ do: fc.constantFrom("delete" as const, "break" as const), slot }),
   fc.record({
     do: fc.constantFrom("kill" as const, "lose" as const),
@@ -82,6 +70,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   fc.record({ do: fc.constant("restart operator" as const) }),
   fc.record({ do: fc.constant("fail" as const), effects: fc.nat(4), isDeath: fc.boolean() }),
 );
+type Event = typeof event extends fc.Arbitrary<infer E> ? E : never;
 
 /** Applies events, and remembers since when which slot's engines may be stopped. */
 class Course {
@@ -237,8 +226,9 @@ function restarting(spec: SlotSpecInput | undefined): unknown {
   return [spec?.args, spec?.port, spec?.enabled];
 }
 
-const asked = process.env["BERTH_RUNS"];
-const hunt = asked === undefined ? undefined : Number(asked);
+// Longer hunts: BERTH_RUNS=1000; only these shrink what they find. Neither outlasts its time limit.
+const isHunt = process.env["BERTH_RUNS"] !== undefined;
+const limits = { interruptAfterTimeLimit: isHunt ? 600_000 : 60_000, markInterruptAsFailure: false };
 
 test("under any sequence of events, no status breaks a rule, no engine is stopped without cause, and all slots converge", async () => {
   await fc.assert(
@@ -247,11 +237,8 @@ test("under any sequence of events, no status breaks a rule, no engine is stoppe
       await using stack = new AsyncDisposableStack();
       stack.defer(() => site.end());
       const course = new Course(site);
-      for (const name of slots) {
-        course.specs.set(name, base[name]);
-        site.source.save(name, base[name]);
-      }
-      await site.start();
+      for (const name of slots) course.specs.set(name, base[name]);
+      await site.run(base, 0);
       for (const each of events) await course.apply(each);
       await course.mend();
       assert.deepEqual(
@@ -259,12 +246,6 @@ test("under any sequence of events, no status breaks a rule, no engine is stoppe
         [],
       );
     }),
-    // Longer hunts: BERTH_RUNS=1000; only these shrink what they find. Neither outlasts its time limit.
-    {
-      numRuns: hunt ?? 25,
-      endOnFailure: hunt === undefined,
-      interruptAfterTimeLimit: hunt === undefined ? 60_000 : 600_000,
-      markInterruptAsFailure: false,
-    },
+    { numRuns: runs(12), endOnFailure: !isHunt, ...limits },
   );
 });

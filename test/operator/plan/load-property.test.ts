@@ -1,15 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { custom, Site } from "../site.ts";
-import { fc } from "../../support/fast-check.ts";
+import { fc, runs } from "../../support/fast-check.ts";
 
-type Event =
-  | { readonly do: "demand"; readonly held: number; readonly inFlight: number }
-  | { readonly do: "wait"; readonly seconds: number }
-  | { readonly do: "gateway"; readonly isGone: boolean }
-  | { readonly do: "restart operator" };
-
-const event: fc.Arbitrary<Event> = fc.oneof(
+const event = fc.oneof(
   { weight: 5, arbitrary: fc.record({ do: fc.constant("demand" as const), held: fc.nat(3), inFlight: fc.nat(2) }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant("wait" as const), seconds: fc.constantFrom(0.05, 1, 9) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("gateway" as const), isGone: fc.boolean() }) },
@@ -24,16 +18,12 @@ test("callers of a cold slot cause one load, however many join and leave, under 
       async (events, loadMs) => {
         await using site = new Site();
         site.runtime.manner("cold").loadMs = loadMs;
-        site.source.save("cold", custom({ load: "onDemand", idleSeconds: 600 }));
-        await site.start();
-        await site.advance(5);
+        await site.run({ cold: custom({ load: "onDemand", idleSeconds: 600 }) });
         assert.deepEqual(site.deeds("cold"), [], "nobody has asked");
-        const ask = (held: number, inFlight: number): void =>
-          site.demand.set("cold", { held, inFlight, lastRequestAt: site.clock.now().toISOString() });
-        ask(1, 0);
+        site.ask("cold", { held: 1 });
         await site.settle();
         for (const each of events) {
-          if (each.do === "demand") ask(each.held, each.inFlight);
+          if (each.do === "demand") site.ask("cold", { held: each.held, inFlight: each.inFlight });
           else if (each.do === "wait") await site.advance(each.seconds);
           else if (each.do === "gateway") site.demand.isGone = each.isGone;
           else await site.start();
@@ -45,6 +35,6 @@ test("callers of a cold slot cause one load, however many join and leave, under 
         assert.equal(site.state("cold"), "ready");
       },
     ),
-    { numRuns: 25 },
+    { numRuns: runs(12) },
   );
 });
