@@ -1,4 +1,4 @@
-import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
+import { completeSlot, slotSpecSchema, type SlotSpec, type SlotSpecInput } from "../../src/api/slot.ts";
 import { emptyStatus, type PublishedSlot, type SlotStatus } from "../../src/api/status.ts";
 import type { Observed, Workload } from "../../src/api/workload.ts";
 import { wanted } from "../../src/operator/plan/wanted.ts";
@@ -6,6 +6,11 @@ import type { Health, SlotInput } from "../../src/operator/plan/input.ts";
 
 export const epoch = new Date("2026-01-01T00:00:00.000Z");
 export const later = (seconds: number): Date => new Date(epoch.getTime() + seconds * 1000);
+
+/** A whole spec of a slot. */
+export function specOf(spec: SlotSpecInput = { model: { default: "tiny" } }, slot = "primary"): SlotSpec {
+  return completeSlot(slot, slotSpecSchema.parse(spec));
+}
 
 export function workload(overrides: Partial<Workload> = {}): Workload {
   return {
@@ -96,7 +101,7 @@ function withoutWant(overrides: InputOverrides): Omit<SlotInput, "want"> {
   return {
     name: "primary",
     now: later(100),
-    spec: completeSlot("primary", slotSpecSchema.parse(spec ?? { model: { default: "tiny" } })),
+    spec: specOf(spec),
     specHash: "spec-1",
     isDeclared: true,
     file: "/config/slots/primary.toml",

@@ -1,36 +1,40 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import type { HardwareFacts } from "../../../src/api/hardware.ts";
-import type { Workload } from "../../../src/api/workload.ts";
-import type { SlotInputs } from "../../../src/engines/engine.ts";
-import { Learning, type EnginePrint } from "../../../src/operator/act/learning.ts";
+import type { SlotSpecInput } from "../../../src/api/slot.ts";
+import { Learning } from "../../../src/operator/act/learning.ts";
 import { FitRecords, type FitResult, type FitRequest } from "../../../src/operator/observe/fit.ts";
-import { nothingLearned } from "../../../src/operator/plan/learning.ts";
+import { nothingLearned, type DeviceFacts } from "../../../src/operator/plan/learning.ts";
 import { FitFigureFile } from "../../../src/store/state/fit-figures.ts";
-import { completeSlot, slotSpecSchema } from "../../../src/api/slot.ts";
 import { runningIn } from "../../doubles/runtime-kinds.ts";
-import { gpu } from "../../hardware/parts.ts";
+import { input as engineInputOf, model as recordOf } from "../../engines/fixture.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { writeShape } from "../../support/shaped-model.ts";
 import { shapes } from "../../support/shapes.ts";
+import { specOf, workload } from "../fixture.ts";
+import { card, gib, memoryOf } from "../machine.ts";
 
-const gib = 1024 ** 3;
 const mebibyte = 1024 ** 2;
 const now = new Date("2026-01-01T12:00:00Z");
+const readySince = new Date("2026-01-01T11:00:00Z");
+const device = "0000:01:00.0";
+const printed = `${device} 172 48 65\nHost 33 0 18\n`;
+const contextOf = (tokens: number): Change => ({ flags: `--ctx-size ${tokens} --parallel 1` });
+/** With a further model, of which its header says nothing. */
+const drafting: Change = { flags: "--ctx-size 4096 --model-draft other.gguf" };
 
-type Change = {
-  flags?: string;
-  backend?: "cpu" | "cuda";
-  spill?: "allow" | "forbid";
-  resources?: { memoryBytes: number };
-  server?: string;
-} & Partial<FitRequest>;
+interface Change extends Partial<FitRequest> {
+  readonly flags?: string;
+  readonly backend?: "cpu" | "cuda";
+  readonly spill?: "allow" | "forbid";
+  readonly resources?: NonNullable<SlotSpecInput["resources"]>;
+  readonly server?: string;
+}
 
 interface Site extends AsyncDisposable {
   readonly asked: string[][];
   /** How often the devices were probed. */
-  readonly probes: () => number;
+  probes: number;
   /** Free on the GPU. */
   free: number;
   /** With everything learned that it depends on. */
@@ -41,69 +45,39 @@ interface Site extends AsyncDisposable {
   again(): Promise<void>;
 }
 
-async function site(print: (args: readonly string[]) => string | undefined = () => undefined): Promise<Site> {
+/** A slot with the file of a model, on a machine of 32 GiB with a GPU. `print`: what its engine says of its needs. */
+async function site(print?: string): Promise<Site> {
   await using stack = new AsyncDisposableStack();
   const { path } = stack.use(await tempDir());
   const model = join(path, "model.gguf");
   await writeShape(model, shapes.dense);
-  const asked: string[][] = [];
-  const state = { free: 8 * gib };
-  const hardware = (): Pick<HardwareFacts, "memory" | "gpus"> => ({
-    memory: {
-      total_bytes: 32 * gib,
-      available_bytes: 16 * gib,
-      swap_bytes: 0,
-      limit_bytes: null,
-      usable_bytes: 32 * gib,
-      evidence: [],
-    },
-    gpus: [
-      gpu({
-        id: "0000:01:00.0",
-        vendor: "nvidia",
-        integrated: false,
-        memory_bytes: 8 * gib,
-        memory_free_bytes: state.free,
-        backends: ["cuda"],
-        evidence: [],
-      }),
-    ],
-  });
-  const enginePrint: EnginePrint = async (_server, args) => {
-    asked.push([...args]);
-    return print(args);
-  };
-  let probes = 0;
   const onError = (error: unknown): never => assert.fail(String(error));
+  const hardware = (): DeviceFacts => ({
+    memory: memoryOf(32 * gib, { available_bytes: 16 * gib }),
+    gpus: [card(place.free)],
+  });
   const open = async (): Promise<[FitFigureFile, FitRecords, Learning]> => {
     const figures = await FitFigureFile.open(path, onError);
-    const probeNow = async (): Promise<ReturnType<typeof hardware>> => {
-      probes += 1;
-      return hardware();
-    };
-    const remote = { read: () => undefined };
     const learning = new Learning({
       figures,
-      probeNow,
-      print: enginePrint,
-      remote,
+      probeNow: async () => {
+        place.probes += 1;
+        return hardware();
+      },
+      print: async (_server, args) => {
+        place.asked.push([...args]);
+        return print;
+      },
+      remote: { read: () => undefined },
       measureProcesses: () => undefined,
       onError,
     });
     return [figures, new FitRecords({ figures, hardware, remote: { known: () => undefined }, onError }), learning];
   };
-  let [figures, records, learning] = await open();
-  stack.defer(() => figures.settled());
-  const owned = stack.move();
   const place: Site = {
-    asked,
-    get free() {
-      return state.free;
-    },
-    set free(bytes) {
-      state.free = bytes;
-    },
-    probes: () => probes,
+    asked: [],
+    free: 8 * gib,
+    probes: 0,
     async estimate(change, at = now) {
       let learned = nothingLearned;
       for (;;) {
@@ -112,55 +86,20 @@ async function site(print: (args: readonly string[]) => string | undefined = () 
         learned = await learning.learn({ name: "primary", now: at, unlearned }, learned);
       }
     },
-    async read({
-      flags = "--ctx-size 4096 --parallel 1",
-      backend = "cuda",
-      spill,
-      server = model,
-      resources,
-      ...request
-    } = {}) {
-      const spec = completeSlot(
-        "primary",
-        slotSpecSchema.parse({
-          backend,
-          model: { default: "dense", ...(spill === undefined ? {} : { spill }) },
-          ...(resources === undefined ? {} : { resources }),
-        }),
-      );
-      const workload: Workload = {
-        slot: "primary",
-        role: "main",
-        ordinal: 0,
-        hash: "h",
-        runtime: "process",
-        command: ["/opt/llama-server", "--port", "8081", "--model", model, ...flags.split(" "), "--cache-ram", "0"],
-        env: {},
-        workingDir: undefined,
-        port: 8081,
-        stopSeconds: 30,
-      };
-      const record = {
-        ref: "dense",
-        origin: "file",
-        source: "",
-        path: model,
-        files: [model],
-        fingerprint: "1:1",
-      } as const;
-      const engineInput: SlotInputs = {
-        slot: "primary",
-        spec,
-        ref: "dense",
-        model: { ...record, files: [model], capabilities: [], created: 0, state: "available", architecture: "llama" },
-        rerankModel: undefined,
-        // A file that is there: its size and time are part of what figures are kept by.
-        host: { llamaServer: server, embedded: undefined },
-        placement: { ...runningIn("process"), backend, images: {}, lock: {} },
-      };
+    async read({ backend = "cuda", spill, server = model, resources, flags = contextOf(4096).flags, ...request } = {}) {
+      const placement = { ...runningIn("process"), backend, images: {}, lock: {} };
+      const spec = specOf({
+        backend,
+        model: { default: "dense", ...(spill === undefined ? {} : { spill }) },
+        ...(resources === undefined ? {} : { resources }),
+      });
+      const record = recordOf({ ref: "dense", path: model, files: [model], fingerprint: "1:1" });
+      // A server that is there: its size and time are part of what figures are kept by.
+      const host = { llamaServer: server, embedded: undefined };
+      const own = ["/opt/llama-server", "--port", "8081", "--model", model];
       return await records.estimate({
-        workloads: [workload],
-        engineInput,
+        workloads: [workload({ command: [...own, ...(flags ?? "").split(" "), "--cache-ram", "0"] })],
+        engineInput: engineInputOf({ spec, ref: "dense", model: record, host, placement }),
         isDue: true,
         readySince: undefined,
         measured: undefined,
@@ -175,6 +114,9 @@ async function site(print: (args: readonly string[]) => string | undefined = () 
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+  let [figures, records, learning] = await open();
+  stack.defer(() => figures.settled());
+  const owned = stack.move();
   return place;
 }
 
@@ -183,10 +125,10 @@ describe("the memory that a slot needs", () => {
     await using place = await site();
     const { fit, refusal } = await place.estimate();
     assert.equal(refusal, undefined);
-    assert.deepEqual([fit?.stage, fit?.device, fit?.budgetBytes], ["header", "0000:01:00.0", 8 * gib]);
+    assert.deepEqual([fit?.stage, fit?.device, fit?.budgetBytes], ["header", device, 8 * gib]);
     assert.deepEqual(
       fit?.devices.map(({ id }) => id),
-      ["0000:01:00.0", "host"],
+      [device, "host"],
     );
   });
 
@@ -198,17 +140,17 @@ describe("the memory that a slot needs", () => {
 
   it("refuses a start that no GPU here can hold, and says what would fit", async () => {
     await using place = await site();
-    const { refusal, fit } = await place.estimate({ flags: "--ctx-size 1048576 --parallel 1" });
+    const { refusal, fit } = await place.estimate(contextOf(1_048_576));
     assert.equal(refusal?.reason, "DoesNotFit");
     assert.match(
       refusal.message,
       /^needs 13\.\d GiB \(weights 170 MiB, context 12\.0 GiB, work 1\.0 GiB, driver 600 MiB\) on 0000:01:00\.0, which has 8\.0 GiB \(its own memory\); it fits with context_size 524288, or with gpu_layers 6, which is slower$/,
     );
     assert.ok((fit?.needBytes ?? 0) > 13 * gib);
-    assert.equal((await place.estimate({ flags: "--ctx-size 524288 --parallel 1" })).refusal, undefined);
-    const allowed = await place.estimate({ flags: "--ctx-size 1048576 --parallel 1", spill: "allow" });
+    assert.equal((await place.estimate(contextOf(524_288))).refusal, undefined);
+    const allowed = await place.estimate({ ...contextOf(1_048_576), spill: "allow" });
     assert.equal(allowed.refusal, undefined, "a person has allowed it");
-    const running = await place.estimate({ flags: "--ctx-size 1048576 --parallel 1", isDue: false });
+    const running = await place.estimate({ ...contextOf(1_048_576), isDue: false });
     assert.equal(running.refusal, undefined, "what runs is not asked");
   });
 
@@ -223,8 +165,7 @@ describe("the memory that a slot needs", () => {
   });
 
   it("is asked of the engine's allocator once for a model, a launch line and an engine", async () => {
-    const printed = "0000:01:00.0 172 48 65\nHost 33 0 18\n";
-    await using place = await site(() => printed);
+    await using place = await site(printed);
     const first = await place.estimate();
     assert.deepEqual(
       first.fit?.stages.map(({ stage }) => stage),
@@ -237,7 +178,7 @@ describe("the memory that a slot needs", () => {
     await place.again();
     assert.equal((await place.estimate()).fit?.stage, "engine");
     assert.equal(place.asked.length, 1);
-    await place.estimate({ flags: "--ctx-size 8192 --parallel 1" });
+    await place.estimate(contextOf(8192));
     assert.equal(place.asked.length, 2, "another launch line");
   });
 
@@ -246,7 +187,7 @@ describe("the memory that a slot needs", () => {
     const after = (seconds: number): Date => new Date(now.getTime() + seconds * 1000);
     for (const seconds of [0, 1, 2, 60, 299]) await place.estimate({}, after(seconds));
     assert.equal(place.asked.length, 1, "at most one try in five minutes");
-    await place.estimate({ flags: "--ctx-size 8192 --parallel 1" }, after(299));
+    await place.estimate(contextOf(8192), after(299));
     assert.equal(place.asked.length, 2, "another launch line is another question");
     await place.estimate({}, after(301));
     assert.equal(place.asked.length, 3);
@@ -256,8 +197,7 @@ describe("the memory that a slot needs", () => {
 
   it("is the memory that its processes held, and the next start uses that figure, also under another operator", async () => {
     await using place = await site();
-    const memory = { hostBytes: 500 * mebibyte, devices: [{ id: "0000:01:00.0", bytes: 900 * mebibyte }] };
-    const readySince = new Date("2026-01-01T11:00:00Z");
+    const memory = { hostBytes: 500 * mebibyte, devices: [{ id: device, bytes: 900 * mebibyte }] };
     const measured = { memory, at: new Date("2026-01-01T10:59:59Z") };
     const loading = await place.estimate({ isDue: false, readySince, measured });
     assert.equal(loading.fit?.stage, "header", "it was measured while it loaded");
@@ -268,7 +208,7 @@ describe("the memory that a slot needs", () => {
     assert.ok(estimated?.errorRatio !== undefined);
     assert.equal(estimated.errorRatio, Math.round((estimated.needBytes / (900 * mebibyte) - 1) * 1e4) / 1e4);
     assert.equal(loaded.fit?.errorRatio, estimated.errorRatio);
-    const grown = { memory: { ...memory, devices: [{ id: "0000:01:00.0", bytes: 950 * mebibyte }] }, at };
+    const grown = { memory: { ...memory, devices: [{ id: device, bytes: 950 * mebibyte }] }, at };
     await place.estimate({ isDue: false, readySince, measured: grown });
     await place.estimate({ isDue: false, readySince, measured: { memory, at } });
     await place.again();
@@ -278,7 +218,7 @@ describe("the memory that a slot needs", () => {
   });
 
   it("is read from what is known: no program runs and nothing is recorded before a step says so", async () => {
-    await using place = await site(() => "0000:01:00.0 172 48 65\nHost 33 0 18\n");
+    await using place = await site(printed);
     const { fit, unlearned } = await place.read();
     assert.deepEqual([fit?.stage, unlearned], ["header", [{ do: "measure", of: "devices" }]]);
     const onCpu = await place.read({ backend: "cpu" });
@@ -287,11 +227,10 @@ describe("the memory that a slot needs", () => {
       ["estimate"],
     );
     const memory = { hostBytes: 500 * mebibyte, devices: [] };
-    const readySince = new Date("2026-01-01T11:00:00Z");
     const ready = { backend: "cpu", isDue: false, readySince, measured: { memory, at: now } } as const;
     const loaded = await place.read(ready);
     assert.deepEqual([loaded.fit?.stage, loaded.unlearned?.map((each) => each.do)], ["header", ["record"]]);
-    assert.deepEqual([place.asked.length, place.probes()], [0, 0]);
+    assert.deepEqual([place.asked.length, place.probes], [0, 0]);
     assert.equal((await place.estimate(ready)).fit?.stage, "measured");
     const atBytes = (hostBytes: number): Promise<FitResult> =>
       place.estimate({ ...ready, measured: { memory: { ...memory, hostBytes }, at: now } });
@@ -305,12 +244,12 @@ describe("the memory that a slot needs", () => {
     await atBytes(930 * mebibyte);
     assert.equal((await place.read(ready)).fit?.needBytes, recorded, "no less, and no small change");
     await place.estimate();
-    assert.deepEqual([place.asked.length, place.probes()], [1, 2]);
+    assert.deepEqual([place.asked.length, place.probes], [1, 2]);
   });
 
   it("is not guessed where it is unknown", async () => {
     await using place = await site();
-    assert.deepEqual(await place.estimate({ flags: "--ctx-size 4096 --model-draft other.gguf" }), {});
+    assert.deepEqual(await place.estimate(drafting), {});
     assert.deepEqual(await place.estimate({ workloads: { reason: "ModelNotFound", message: "" } }), {});
   });
 
@@ -328,22 +267,18 @@ describe("the memory that a slot needs", () => {
     });
     const small = await place.estimate({ backend: "cpu", resources: { memoryBytes: 1 } });
     assert.ok((small.fit?.needBytes ?? 0) > 1, "the header's figure is larger");
-    const unknown = await place.estimate({
-      backend: "cpu",
-      resources,
-      flags: "--ctx-size 4096 --model-draft other.gguf",
-    });
+    const unknown = await place.estimate({ backend: "cpu", resources, ...drafting });
     assert.deepEqual([unknown.fit?.stage, unknown.fit?.needBytes], ["declared", 10 * gib]);
-    const onGpu = await place.estimate({ resources, flags: "--ctx-size 4096 --model-draft other.gguf" });
+    const onGpu = await place.estimate({ resources, ...drafting });
     assert.deepEqual(onGpu, {}, "the need of the GPU is still unknown");
   });
 
   it("is compared with the machine's whole memory where no layer is on a GPU", async () => {
     await using place = await site();
-    const { fit, refusal } = await place.estimate({ backend: "cpu", flags: "--ctx-size 1500000 --parallel 1" });
+    const { fit, refusal } = await place.estimate({ backend: "cpu", ...contextOf(1_500_000) });
     assert.deepEqual([fit?.device, fit?.budgetBytes, refusal], ["host", 32 * gib, undefined]);
     assert.ok((fit?.needBytes ?? 0) > 16 * gib, "more than is available now");
-    const large = await place.estimate({ backend: "cpu", flags: "--ctx-size 4194304 --parallel 1" });
+    const large = await place.estimate({ backend: "cpu", ...contextOf(4_194_304) });
     assert.equal(large.refusal?.reason, "DoesNotFit");
   });
 });
