@@ -8,7 +8,7 @@ import { operatorLease, recordAnnotation } from "../../src/store/kubernetes/name
 import { ApiDouble } from "../doubles/api-client.ts";
 import { traitsOfKind } from "../doubles/runtime-kinds.ts";
 import { leader } from "../store/kubernetes/leader.ts";
-import { siteWithPods } from "./pods-site.ts";
+import { PodsSite } from "./pods-site.ts";
 import { custom } from "./site.ts";
 
 const slotsPath = `/apis/${apiVersion}/namespaces/berth/slots`;
@@ -32,13 +32,9 @@ const recordOf = (bootId: string): string =>
 
 describe("an operator that starts on another node of the cluster", () => {
   it("goes on with the Pods of the last one: nothing is started, warmed up or published anew", async () => {
-    const { site, pods } = siteWithPods();
-    await using _site = site;
+    await using site = await new PodsSite().run({ pod: { ...image, runtime: "kubernetes" }, process: custom() });
+    const { pods } = site;
     const api = new ApiDouble();
-    await site.start();
-    site.source.save("pod", { ...image, runtime: "kubernetes" });
-    site.source.save("process", custom());
-    await site.advance(5);
     const [pod, process] = [site.slot("pod"), site.slot("process")];
     assert.deepEqual([pod.status.state, process.status.state], ["ready", "ready"]);
     for (const { name, spec } of [pod, process])

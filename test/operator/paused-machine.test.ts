@@ -8,25 +8,15 @@ import { loadConfig } from "../../src/api/config.ts";
 import type { HardwareFacts } from "../../src/api/hardware.ts";
 import { runOperator } from "../../src/operator/main.ts";
 import { startFileServer } from "../doubles/file-server.ts";
-import { gpu } from "../hardware/parts.ts";
 import { pcFacts } from "../hardware/tree.ts";
 import { freePorts } from "../support/ports.ts";
 import { readPublished } from "../support/published.ts";
 import { headerOf, writeShape } from "../support/shaped-model.ts";
 import { shapes } from "../support/shapes.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { card } from "./machine.ts";
 
-const gib = 1024 ** 3;
-const card = gpu({
-  id: "0000:01:00.0",
-  vendor: "nvidia",
-  integrated: false,
-  memory_bytes: 8 * gib,
-  memory_free_bytes: 8 * gib,
-  backends: ["cuda"],
-  evidence: [],
-});
-const withCard: HardwareFacts = { ...pcFacts, gpus: [card] };
+const withCard: HardwareFacts = { ...pcFacts, gpus: [card()] };
 
 it("berth operator --paused asks no server, starts no program and writes no figure, and its plan says what it would learn", async () => {
   await using directory = await tempDir();

@@ -1,40 +1,19 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { HardwareFacts } from "../../src/api/hardware.ts";
+import type { DeviceFacts } from "../../src/operator/plan/learning.ts";
 import { FitRecords } from "../../src/operator/observe/fit.ts";
 import { FitFigureFile } from "../../src/store/state/fit-figures.ts";
-import { gpu } from "../hardware/parts.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { card, gib, memoryOf } from "./machine.ts";
 import { custom, noDevicesHere, Site } from "./site.ts";
-
-const gib = 1024 ** 3;
 
 /** Engines that need so many GiB of a GPU with 8 GiB, which is taken once they have loaded. */
 async function crowded(path: string, needs: Record<string, number>): Promise<Site> {
   const site = new Site();
-  const hardware = (): Pick<HardwareFacts, "memory" | "gpus"> => {
+  const hardware = (): DeviceFacts => {
     const taken = Object.entries(needs).filter(([name]) => site.publisher.slots.get(name)?.status.state === "ready");
-    return {
-      memory: {
-        total_bytes: 64 * gib,
-        available_bytes: 60 * gib,
-        swap_bytes: 0,
-        limit_bytes: null,
-        usable_bytes: 64 * gib,
-        evidence: [],
-      },
-      gpus: [
-        gpu({
-          id: "0000:01:00.0",
-          vendor: "nvidia",
-          integrated: false,
-          memory_bytes: 8 * gib,
-          memory_free_bytes: (8 - taken.reduce((sum, [, size]) => sum + size, 0)) * gib,
-          backends: ["cuda"],
-          evidence: [],
-        }),
-      ],
-    };
+    const free = 8 - taken.reduce((sum, [, size]) => sum + size, 0);
+    return { memory: memoryOf(64 * gib), gpus: [card(free * gib)] };
   };
   site.machine = { ...noDevicesHere, facts: hardware };
   const records = new FitRecords({

@@ -1,24 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Memory } from "../../../src/api/hardware.ts";
-import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../../src/api/slot.ts";
+import type { SlotSpecInput } from "../../../src/api/slot.ts";
 import type { ModelShape } from "../../../src/models/fit/shape.ts";
 import { FitRecords } from "../../../src/operator/observe/fit.ts";
 import { FitFigureFile } from "../../../src/store/state/fit-figures.ts";
-import { runningIn } from "../../doubles/runtime-kinds.ts";
+import { input } from "../../engines/fixture.ts";
 import { shapeFrom } from "../../support/shape-source.ts";
 import { shapes } from "../../support/shapes.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { gib, memoryOf } from "../machine.ts";
 
-const gib = 1024 ** 3;
-const memory: Memory = {
-  total_bytes: 8 * gib,
-  available_bytes: 8 * gib,
-  swap_bytes: 0,
-  limit_bytes: null,
-  usable_bytes: 8 * gib,
-  evidence: [],
-};
 const model = { ref: "m", files: [{ source: "hf://owner/repo/m.gguf" }], isOpen: false };
 const absent = { role: "main", state: "absent", message: "the model m is not on this machine", model } as const;
 
@@ -32,7 +23,7 @@ async function decided(
   const fail = (error: unknown): never => assert.fail(String(error));
   const records = new FitRecords({
     figures: await FitFigureFile.open(directory.path, fail),
-    hardware: () => ({ memory, gpus: [] }),
+    hardware: () => ({ memory: memoryOf(8 * gib), gpus: [] }),
     remote: {
       known: () => {
         asked += 1;
@@ -41,16 +32,9 @@ async function decided(
     },
     onError: fail,
   });
-  const input = {
-    slot: "primary",
-    spec: completeSlot("primary", slotSpecSchema.parse({ ...spec, model: { default: "m", ...spec.model } })),
-    ref: "m",
-    model: undefined,
-    rerankModel: undefined,
-    host: { llamaServer: undefined, embedded: undefined },
-    placement: { ...runningIn("process"), backend: "cpu" as const, images: {}, lock: {} },
-  };
-  return { answer: records.beforeFetch(input, absent), asked };
+  const host = { llamaServer: undefined, embedded: undefined };
+  const engine = input({ spec: { ...spec, model: { default: "m", ...spec.model } }, ref: "m", model: undefined, host });
+  return { answer: records.beforeFetch(engine, absent), asked };
 }
 
 describe("a model that is not on this machine", async () => {

@@ -1,35 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { HardwareFacts } from "../../../src/api/hardware.ts";
-import { completeSlot, slotSpecSchema } from "../../../src/api/slot.ts";
-import type { Workload } from "../../../src/api/workload.ts";
 import { fitQuestion, type FitQuestion } from "../../../src/operator/observe/fit-question.ts";
 import { runningIn } from "../../doubles/runtime-kinds.ts";
+import { input } from "../../engines/fixture.ts";
+import { specOf, workload } from "../fixture.ts";
+import { gib, memoryOf } from "../machine.ts";
 
-const gib = 1024 ** 3;
-const workload: Workload = {
-  slot: "primary",
-  role: "main",
-  ordinal: 0,
-  hash: "h",
-  runtime: "process",
-  command: ["/opt/llama-server", "--port", "8081", "--model", "/models/m.gguf"],
-  env: {},
-  workingDir: undefined,
-  port: 8081,
-  stopSeconds: 30,
-};
-const hardware: Pick<HardwareFacts, "memory" | "gpus"> = {
-  memory: {
-    total_bytes: 32 * gib,
-    available_bytes: 16 * gib,
-    swap_bytes: 0,
-    limit_bytes: gib,
-    usable_bytes: gib,
-    evidence: [],
-  },
-  gpus: [],
-};
+const hardware = { memory: memoryOf(32 * gib, { limit_bytes: gib, usable_bytes: gib }), gpus: [] };
 
 function question(
   kind: "process" | "docker",
@@ -37,23 +14,16 @@ function question(
   embedded?: readonly string[],
 ): FitQuestion | undefined {
   const server = { flags: flags && new Set(flags), hasTraceLevel: false, devices: [] };
-  return fitQuestion(
-    [{ ...workload, command: [...workload.command, ...(embedded ?? [])] }],
-    {
-      slot: "primary",
-      spec: completeSlot("primary", slotSpecSchema.parse({ backend: "cpu", model: { default: "m" } })),
-      ref: "m",
-      model: undefined,
-      rerankModel: undefined,
-      host:
-        embedded === undefined
-          ? { llamaServer: "/opt/llama-server", server, embedded }
-          : { llamaServer: undefined, embedded },
-      placement: { ...runningIn(kind), backend: "cpu", images: {}, lock: {} },
-    },
-    hardware,
-    "",
-  );
+  const llamaServer = embedded === undefined ? "/opt/llama-server" : undefined;
+  const command = ["/opt/llama-server", "--port", "8081", "--model", "/models/m.gguf", ...(embedded ?? [])];
+  const engine = input({
+    spec: specOf({ backend: "cpu", model: { default: "m" } }),
+    ref: "m",
+    model: undefined,
+    host: { llamaServer, ...(embedded === undefined ? { server } : {}), embedded },
+    placement: { ...runningIn(kind), backend: "cpu", images: {}, lock: {} },
+  });
+  return fitQuestion([workload({ command })], engine, hardware, "");
 }
 
 describe("the question whether a slot fits", () => {
