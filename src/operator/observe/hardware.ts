@@ -32,8 +32,9 @@ export async function followHardware(options: {
   onError: (error: unknown) => void;
   /** The delay before a result that could not be published is written again; longer after each further failure. */
   retryMs?: number;
+  after?: (ms: number, task: () => void) => NodeJS.Timeout;
 }): Promise<KnownHardware> {
-  const { store, probe } = options;
+  const { store, probe, after = (ms, task) => setTimeout(task, ms).unref() } = options;
   const closing = new AbortController();
   const { signal } = closing;
   let current = withSuggestions(await probe(undefined));
@@ -64,7 +65,7 @@ export async function followHardware(options: {
           options.onError(error);
           failures += 1;
           const retry = { ...defaultBackoff, firstMs: options.retryMs ?? 5000, limitMs: longestRetryMs };
-          again = setTimeout(start, backoffMs(failures, retry)).unref();
+          again = after(backoffMs(failures, retry), start);
           return false;
         },
       )

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it, mock } from "node:test";
+import { describe, it } from "node:test";
 import type { HardwareFacts } from "../../../src/api/hardware.ts";
 import { withSuggestions } from "../../../src/engines/suggestion.ts";
 import { followHardware, type ProbeHardware } from "../../../src/operator/observe/hardware.ts";
@@ -15,11 +15,13 @@ import { until } from "../../support/until.ts";
 const request = { schema: 1, token: "a", requestedAt: "2026-01-01T00:00:00.000Z" } as const;
 const withCard: HardwareFacts = { ...pcFacts, kernel: "with card", devices: [device("/dev/nvidiactl")] };
 
+type Options = Parameters<typeof followHardware>[0];
+
 interface Scene extends AsyncDisposable {
   readonly store: HardwareStore;
   readonly stateDir: string;
   readonly errors: unknown[];
-  start(look: ProbeHardware, isPaused?: boolean): ReturnType<typeof followHardware>;
+  start(look: ProbeHardware, more?: Partial<Options>): ReturnType<typeof followHardware>;
 }
 
 async function scene(): Promise<Scene> {
@@ -27,15 +29,13 @@ async function scene(): Promise<Scene> {
   const directory = stack.use(await tempDir());
   const store = stack.use(await openHardwareStore(documentsInFiles(directory.path)));
   const errors: unknown[] = [];
+  const onError = (error: unknown): void => void errors.push(error);
   const owned = stack.move();
   return {
     store,
     stateDir: directory.path,
     errors,
-    start: async (look, isPaused = false) => {
-      const onError = (error: unknown): void => void errors.push(error);
-      return owned.use(await followHardware({ store, probe: look, isPaused, onError, retryMs: 20 }));
-    },
+    start: async (probe, more) => owned.use(await followHardware({ store, probe, onError, retryMs: 20, ...more })),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -70,14 +70,14 @@ describe("the operator's probe of the hardware", () => {
   it("runs no program of a vendor while the operator is paused, and leaves requests and what was published", async () => {
     await using at = await scene();
     const { look, begun } = slowLook();
-    const known = await at.start(look, true);
+    const known = await at.start(look, { isPaused: true });
     assert.deepEqual([begun(), at.store.found()], [0, { schema: 1, hardware: withSuggestions(pcFacts) }]);
     await at.store.requestProbe(request);
     await until("the request is seen", () => at.store.pending());
     await known[Symbol.asyncDispose]();
     const earlier = { schema: 1, hardware: withSuggestions(withCard) } as const;
     await at.store.publish(earlier);
-    await at.start(look, true);
+    await at.start(look, { isPaused: true });
     assert.deepEqual([begun(), at.store.found(), at.store.pending()?.token], [0, earlier, "a"]);
   });
 
@@ -119,22 +119,18 @@ describe("the operator's probe of the hardware", () => {
   it("that cannot be published for long is tried again less and less often", async () => {
     await using at = await scene();
     at.store.publish = async () => await Promise.reject(new Error("no space left"));
-    const turns = async (): Promise<void> => {
-      for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+    const waits: number[] = [];
+    const after = (ms: number, task: () => void): NodeJS.Timeout => {
+      waits.push(ms);
+      return setTimeout(task, 0);
     };
-    const errors: number[] = [];
-    mock.timers.enable({ apis: ["setTimeout"] });
-    try {
-      await at.start(async () => pcFacts);
-      for (const ms of [0, 22, 22, 22, 22]) {
-        mock.timers.tick(ms);
-        await turns();
-        errors.push(at.errors.length);
-      }
-    } finally {
-      mock.timers.reset();
-    }
-    assert.deepEqual(errors, [1, 2, 2, 3, 3]);
+    await at.start(async () => pcFacts, { after });
+    await until("it has failed four times", () => waits.length >= 4);
+    const [first = 0, ...more] = waits.slice(0, 4);
+    assert.deepEqual(
+      more.map((ms) => Math.round(Math.log2(ms / first))),
+      [1, 2, 3],
+    );
   });
 
   it("that ends after the operator's own end is not published", async () => {

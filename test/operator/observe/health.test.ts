@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { completeSlot, slotSpecSchema } from "../../../src/api/slot.ts";
 import type { ProbeTarget } from "../../../src/engines/engine.ts";
 import { HealthRecords } from "../../../src/operator/observe/health.ts";
 import type { Health } from "../../../src/operator/plan/input.ts";
-import { epoch, later, observed } from "../fixture.ts";
+import { epoch, later, observed, published, specOf } from "../fixture.ts";
 
-const spec = completeSlot("primary", slotSpecSchema.parse({ model: { default: "tiny" } }));
+const spec = specOf();
 
 /** Looks, and asks where that is due. */
 async function look(
@@ -94,4 +93,21 @@ it("a warm-up request does not delay a slot while its runtime does not answer", 
   health.warm(observed(), target, 600_000);
   const { isHealthy, isWarm } = await look(health, target, later(1), { isBlind: true });
   assert.deepEqual([isHealthy, isWarm], [true, false]);
+});
+
+it("an engine whose socket is open again is as healthy as before; a paused container has lost nothing", async () => {
+  using health = new HealthRecords(async () => ({ outcome: "healthy" }));
+  const lookAt = async (isListening: boolean, seconds: number): Promise<readonly unknown[]> => {
+    const target = { path: "/health", warmUp: undefined };
+    const [process, now] = [observed({ isListening }), later(seconds)];
+    const { probeDue } = health.stateOf(process, spec, published(), now);
+    if (probeDue !== undefined) await health.probe(process, target, { ...probeDue, timeoutMs: 3000, now });
+    const { isWarm, lostAt } = health.stateOf(process, spec, published(), now);
+    return [isWarm, lostAt === undefined];
+  };
+  assert.deepEqual(await lookAt(true, 0), [true, true]);
+  assert.deepEqual(await lookAt(false, 1), [true, false]);
+  assert.deepEqual(await lookAt(true, 2), [true, true]);
+  const paused = observed({ isListening: false, drift: { reason: "Paused", message: "" } });
+  assert.equal(health.stateOf(paused, spec, undefined, epoch).lostAt, undefined);
 });

@@ -2,54 +2,39 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { test } from "node:test";
 import { startHeartbeat } from "../../../src/operator/report/heartbeat.ts";
-import type { Publisher } from "../../../src/store/store.ts";
+import { PublisherDouble } from "../../doubles/state.ts";
 
-test("a heartbeat that cannot be written is logged once, tried each second, and its recovery is logged", async (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+test("a heartbeat that cannot be written is logged once, tried at each beat, and its recovery is logged", async () => {
   const told: string[] = [];
   let isFull = false;
   let tries = 0;
-  const unused = async (): Promise<never> => assert.fail("only the operator's own record is written");
-  const publisher: Publisher = {
-    place: "/state",
-    readSlots: unused,
-    writeSlot: unused,
-    deleteSlot: unused,
-    hideSlot: unused,
-    missingSlots: () => [],
-    hasRegistry: () => true,
-    writeRegistry: unused,
-    writeOperator: async () => {
-      tries += 1;
-      if (isFull) throw new Error("full");
-    },
+  let beat = (): void => undefined;
+  const publisher = new PublisherDouble();
+  publisher.writeOperator = async () => {
+    tries += 1;
+    if (isFull) throw new Error("full");
   };
-  await using heartbeat = await startHeartbeat({
+  const report = { schema: 1, instance: "i", pid: 1, bootId: "b", startedAt: "", configDir: "/c" } as const;
+  await using _heartbeat = await startHeartbeat({
     publisher,
-    read: () => ({
-      schema: 1,
-      instance: "i",
-      pid: 1,
-      bootId: "b",
-      startedAt: "",
-      isPaused: false,
-      isSettled: true,
-      configDir: "/c",
-      runtime: "process",
-      problems: [],
-    }),
+    read: () => ({ ...report, isPaused: false, isSettled: true, runtime: "process", problems: [] }),
     onFailing: (error) => told.push(String(error)),
     onEnd: () => told.push("ended"),
+    pulse: (task) => {
+      beat = task;
+      return { [Symbol.dispose]: () => undefined };
+    },
   });
-  const second = async (): Promise<void> => {
-    t.mock.timers.tick(1000);
-    await turn();
+  const beats = async (count: number): Promise<void> => {
+    for (let i = 0; i < count; i++) {
+      beat();
+      await turn();
+    }
   };
   isFull = true;
-  for (let i = 0; i < 3; i++) await second();
+  await beats(3);
   assert.deepEqual([tries, told], [4, ["Error: full"]]);
   isFull = false;
-  for (let i = 0; i < 2; i++) await second();
+  await beats(2);
   assert.deepEqual([tries, told], [6, ["Error: full", "ended"]]);
-  assert.ok(heartbeat);
 });
