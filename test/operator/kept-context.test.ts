@@ -3,9 +3,8 @@ import { test } from "node:test";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { KeptContext } from "../../src/api/kept-context.ts";
 import { errorMessage } from "../../src/lib/error-code.ts";
-import { plan } from "../../src/operator/plan/plan.ts";
 import { NoContextPlace } from "../../src/runtimes/start-failure.ts";
-import { epoch, input, later, observed, published, warm } from "./fixture.ts";
+import { epoch } from "./fixture.ts";
 import { Site } from "./site.ts";
 
 const keeping: SlotSpecInput = { model: { default: "m", keepContext: {} } };
@@ -36,9 +35,7 @@ class Keeping extends Site {
 
 test("an engine saves its context before it is stopped, and the next engine reads it before it is ready", async () => {
   await using site = new Keeping();
-  site.source.save("primary", keeping);
-  await site.start();
-  await site.advance(2);
+  await site.run({ primary: keeping }, 2);
   assert.equal(site.state("primary"), "ready");
   assert.deepEqual(site.order, ["restore, warming"]);
   const { hash } = site.runtime.deeds.at(-1) ?? {};
@@ -66,9 +63,7 @@ test("an engine starts without its place for contexts where the container engine
       return { ...workload, command: ["/bin/engine"] };
     },
   };
-  site.source.save("primary", keeping);
-  await site.start();
-  await site.advance(2);
+  await site.run({ primary: keeping }, 2);
   assert.equal(site.state("primary"), "ready");
   assert.deepEqual(started, ["/bin/engine --place", "/bin/engine"]);
   assert.equal(site.order[0], "refused: no such directory");
@@ -77,50 +72,19 @@ test("an engine starts without its place for contexts where the container engine
 
 test("an engine that ended by itself is asked for its reasons before the next one starts", async () => {
   await using site = new Keeping();
-  site.source.save("primary", keeping);
   site.contexts = {
     ...site.contexts,
     prepared: async (workload) => (site.order.push("prepared"), workload),
     ended: async ({ phase }) => void site.order.push(`ended: ${phase}`),
   };
   site.runtime.manner("primary").crashAfterMs = 1;
-  await site.start();
-  await site.advance(20);
+  await site.run({ primary: keeping }, 20);
   assert.deepEqual(site.order.slice(0, 3), ["prepared", "ended: exited", "prepared"]);
-});
-
-test("the plan announces the save of a stopped engine's context, unless requests are cut or the socket is lost", () => {
-  const unloading = published({
-    state: "unloading",
-    transitions: [{ at: epoch.toISOString(), from: "ready", to: "unloading", reason: "Unloaded", message: "asked" }],
-  });
-  const unload = { schema: 1, slot: "primary", kind: "unload", token: "t", specHash: "spec-1" } as const;
-  const base = {
-    spec: { model: { default: "tiny", keepContext: {} } },
-    before: unloading,
-    observed: [observed()],
-    health: { main: warm },
-    requests: [{ ...unload, requestedAt: later(1).toISOString() }],
-  };
-  const stopOf = (given: Parameters<typeof input>[0]): unknown =>
-    plan(input(given)).steps.find((step) => step.do === "stop");
-  const message = `unloaded by request at ${later(1).toISOString()}`;
-  const stop = { do: "stop", role: "main", reason: message };
-  assert.deepEqual(stopOf(base), { ...stop, savesContext: true });
-  const busy = { held: 0, inFlight: 1, lastRequestAt: epoch, lastByteAt: epoch, seenRevision: Infinity };
-  assert.deepEqual(stopOf({ ...base, demand: busy }), stop);
-  assert.deepEqual(stopOf({ ...base, health: { main: { ...warm, lostAt: epoch } } }), stop);
-  assert.deepEqual(stopOf({ ...base, health: { main: { ...warm, failures: 1 } } }), stop);
-  assert.deepEqual(stopOf({ ...base, spec: { model: { default: "tiny" } } }), stop);
 });
 
 test("nothing is saved of a slot that is deleted, that keeps no context, or whose engine is not well", async () => {
   await using site = new Keeping();
-  site.source.save("gone", { ...keeping, engine: "llama" });
-  site.source.save("plain", { engine: "llama", model: { default: "m" } });
-  site.source.save("ill", { ...keeping, engine: "llama" });
-  await site.start();
-  await site.advance(2);
+  await site.run({ gone: keeping, plain: { model: { default: "m" } }, ill: keeping }, 2);
   site.order.length = 0;
   site.source.delete("gone");
   await site.request("plain", "unload");
@@ -136,9 +100,7 @@ test("nothing is saved of a slot that is deleted, that keeps no context, or whos
 
 test("saved contexts are deleted with the setting, and with the manifest of a built-in slot", async () => {
   await using site = new Keeping();
-  site.source.save("primary", keeping);
-  await site.start();
-  await site.advance(2);
+  await site.run({ primary: keeping }, 2);
   site.latestContext = { at: epoch.toISOString(), result: "saved", message: "500 tokens", tokens: 500, bytes: 5 };
   await site.request("primary", "unload");
   await site.advance(2);

@@ -108,6 +108,15 @@ describe("an edit", () => {
     assert.deepEqual(site.states("a"), [...wholeLoad, "unloading", ...wholeLoad]);
   });
 
+  test("of the launch line restarts the engine at once where no gateway has requests to wait for", async () => {
+    await using site = new Site();
+    site.demand.isGone = true;
+    await site.run({ a: custom({ stopSeconds: 3600 }) });
+    site.source.save("a", custom({ stopSeconds: 3600, args: ["--more"] }));
+    await site.advance(0.5);
+    assert.deepEqual(site.deeds("a"), loadedAgain);
+  });
+
   test("that unloads a slot waits stopSeconds for a gateway that confirms nothing", async () => {
     await using site = await new Site().run({ a: custom({ stopSeconds: 7 }) });
     site.demand.isSlow = true;
