@@ -3,6 +3,7 @@ import { emptyStatus, type PublishedSlot, type SlotStatus } from "../../src/api/
 import type { Observed, Workload } from "../../src/api/workload.ts";
 import { wanted } from "../../src/operator/plan/wanted.ts";
 import type { Health, SlotInput } from "../../src/operator/plan/input.ts";
+import type { Outcome } from "../../src/operator/report/outcome.ts";
 
 export const epoch = new Date("2026-01-01T00:00:00.000Z");
 export const later = (seconds: number): Date => new Date(epoch.getTime() + seconds * 1000);
@@ -124,4 +125,10 @@ function withoutWant(overrides: InputOverrides): Omit<SlotInput, "want"> {
     threads: { value: 1, reason: "test" },
     ...rest,
   };
+}
+
+/** What is seen after a decision that changed nothing. */
+export function outcomeOf({ observed: seen, health }: SlotInput, more: Partial<Outcome> = {}): Outcome {
+  const nothing = { stopping: [], draining: [], started: [], capabilities: [], protocols: [], served: undefined };
+  return { observed: seen, health, ...nothing, handledRequests: {}, ...more };
 }

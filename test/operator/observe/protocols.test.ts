@@ -6,54 +6,50 @@ import { spokenProtocols } from "../../../src/operator/observe/protocol-probe.ts
 import type { Outcome } from "../../../src/operator/report/outcome.ts";
 import { summarise } from "../../../src/operator/report/summarise.ts";
 import type { SlotInput } from "../../../src/operator/plan/input.ts";
-import { cold, input, observed, published, warm } from "../fixture.ts";
+import { cold, input, observed, outcomeOf, published, warm } from "../fixture.ts";
 
 /** The status after a look at which the adapter says that a llama-server would be started. */
 function protocols(given: SlotInput, outcome: Partial<Outcome> = {}): SlotStatus["protocols"] {
-  const whole: Outcome = {
-    observed: given.observed,
-    health: given.health,
-    stopping: [],
-    draining: [],
-    started: [],
-    capabilities: ["chat"],
-    protocols: ["messages"],
-    served: "tiny",
-    handledRequests: {},
-    ...outcome,
-  };
+  const seen: Partial<Outcome> = { capabilities: ["chat"], protocols: ["messages"], served: "tiny" };
+  const whole = outcomeOf(given, { ...seen, ...outcome });
   return summarise(given, plan(given), whole, { firstMs: 1000, limitMs: 1000, random: () => 1 }).status.protocols;
 }
 
 const running = { observed: [observed()], health: { main: warm } };
 
-test("an engine's protocols are published when it is started", () => {
-  const started = { observed: [observed()], health: { main: cold }, started: [{ role: "main", ordinal: 0 } as const] };
-  assert.deepEqual(protocols(input(), started), ["messages"]);
+const started = [{ role: "main", ordinal: 0 }] as const;
+const loadedOf = (hash: string, protocol: "messages" | "responses") =>
+  published({ protocols: [protocol], workloadHash: hash });
+
+test("an engine's protocols are published when it is started, also after another engine", () => {
+  assert.deepEqual(protocols(input(), { observed: [observed()], health: { main: cold }, started }), ["messages"]);
+  const before = loadedOf("hash-0", "responses");
+  assert.deepEqual(protocols(input({ ...running, before }), { started }), ["messages"]);
+  assert.deepEqual(protocols(input({ before })), ["messages"]);
 });
 
 test("a running engine keeps its protocols, although another program would be started now", () => {
-  const before = published({ protocols: ["responses"], workloadHash: "hash-1" });
-  assert.deepEqual(protocols(input({ ...running, before })), ["responses"]);
+  assert.deepEqual(protocols(input({ ...running, before: loadedOf("hash-1", "responses") })), ["responses"]);
 });
 
 test("observed protocols take precedence over the adapter's list", () => {
-  const seen = { ...warm, protocols: ["responses"] as const };
-  const before = published({ protocols: ["messages", "responses"], workloadHash: "hash-1" });
-  assert.deepEqual(protocols(input({ ...running, health: { main: seen }, before })), ["responses"]);
-  assert.deepEqual(protocols(input({ before, health: { main: seen } })), ["messages"], "not once it is gone");
+  const health = { main: { ...warm, protocols: ["responses"] as const } };
+  const before = loadedOf("hash-1", "messages");
+  assert.deepEqual(protocols(input({ ...running, health, before })), ["responses"]);
+  assert.deepEqual(protocols(input({ before, health })), ["messages"], "not once it is gone");
 });
 
 const messages = [{ role: "user", content: "hi" }];
 const countResponse = ["/v1/responses/input_tokens", { input: "hi" }];
 const countMessage = ["/v1/messages/count_tokens", { messages }];
 
-/** What an engine that has those routes is seen to speak, and what it was asked. */
-async function asked(routes: Readonly<Record<string, "healthy" | number>>): Promise<readonly [unknown, unknown]> {
+/** What an engine that has those routes is seen to speak, and what it was asked. Undefined: it does not answer. */
+async function asked(routes?: Readonly<Record<string, "healthy" | number>>): Promise<readonly [unknown, unknown]> {
   const questions: unknown[] = [];
   const spoken = await spokenProtocols(
     async ({ path, body }) => {
       questions.push([path, body]);
+      if (routes === undefined) return { outcome: "failed", message: "no answer" };
       const answer = routes[path] ?? 404;
       return answer === "healthy" ? { outcome: answer } : { outcome: "failed", message: "", status: answer };
     },
@@ -79,18 +75,5 @@ test("a probe for counts has an empty body, and only a missing route means that 
 });
 
 test("an engine that does not answer the probe gets the protocols that its adapter declares", async () => {
-  const silent = await spokenProtocols(
-    () => Promise.resolve({ outcome: "failed", message: "no answer" }),
-    ["messages"],
-    { host: "127.0.0.1", port: 1, timeoutMs: 1, signal: AbortSignal.timeout(180_000) },
-  );
-  assert.deepEqual(silent, ["messages"]);
-});
-
-test("the next engine gets its own protocols", () => {
-  const before = published({ protocols: ["responses"], workloadHash: "hash-0" });
-  assert.deepEqual(protocols(input({ ...running, before }), { started: [{ role: "main", ordinal: 0 } as const] }), [
-    "messages",
-  ]);
-  assert.deepEqual(protocols(input({ before })), ["messages"]);
+  assert.deepEqual((await asked())[0], ["responses", "messages", "count_tokens"]);
 });

@@ -4,17 +4,12 @@ import pino from "pino";
 import { canMove, slotStates, type SlotState } from "../../../src/api/states.ts";
 import type { PublishedSlot } from "../../../src/api/status.ts";
 import { defaultBackoff } from "../../../src/operator/plan/backoff.ts";
-import type { Decision } from "../../../src/operator/plan/decision.ts";
 import { IllegalTransitions, type IllegalTransition } from "../../../src/operator/report/illegal-transitions.ts";
-import type { Outcome } from "../../../src/operator/report/outcome.ts";
 import { publish } from "../../../src/operator/report/publish.ts";
 import { PublishedWriter } from "../../../src/operator/report/written.ts";
 import { PublisherDouble } from "../../doubles/state.ts";
-import { input, observed, published, warm } from "../fixture.ts";
-import type { SlotInput } from "../../../src/operator/plan/input.ts";
+import { input, later, observed, outcomeOf, published, warm } from "../fixture.ts";
 import { plan } from "../../../src/operator/plan/plan.ts";
-import type { SlotSpecInput } from "../../../src/api/slot.ts";
-import { later } from "../fixture.ts";
 import { custom, Site } from "../site.ts";
 
 /** What an operator with a fault could have left behind: another state than that of the engine. */
@@ -24,32 +19,19 @@ function misstated(slot: PublishedSlot, state: SlotState): PublishedSlot {
   return { ...slot, status: { ...status, state, transitions: [], counters } };
 }
 
-async function walk(from: SlotState): Promise<readonly string[]> {
-  await using site = new Site();
-  await site.start();
-  site.source.save("a", custom());
-  await site.advance(5);
-  await site.end();
-  site.publisher.slots.set("a", misstated(site.slot("a"), from));
-  await site.start();
-  await site.advance(30);
-  assert.equal(site.state("a"), "ready", "the operator goes on");
-  assert.equal(site.slot("a").status.lastError, undefined, "the engine has not failed");
-  return site.states("a");
-}
-
 describe("moves that the table of states forbids", () => {
   for (const from of slotStates) {
     it(`are not decided where an operator finds an engine that is ready, and ${from} published`, async () => {
-      const states = await walk(from);
-      for (const [index, to] of states.entries()) {
-        const before = slotStates.find((state) => state === (states[index - 1] ?? from));
-        const after = slotStates.find((state) => state === to);
-        assert.ok(
-          before !== undefined && after !== undefined && canMove(before, after),
-          `${from}: ${states.join(", ")}`,
-        );
-      }
+      await using site = await new Site().run({ a: custom() });
+      await site.end();
+      site.publisher.slots.set("a", misstated(site.slot("a"), from));
+      await site.start();
+      await site.advance(30);
+      assert.equal(site.state("a"), "ready", "the operator goes on");
+      assert.equal(site.slot("a").status.lastError, undefined, "the engine has not failed");
+      const states = site.slot("a").status.transitions.map(({ to }) => to);
+      for (const [index, to] of states.entries())
+        assert.ok(canMove(states[index - 1] ?? from, to), `${from}: ${states.join(", ")}`);
       if (from === "pulling") assert.deepEqual(states, ["starting", "ready"]);
     });
   }
@@ -57,10 +39,7 @@ describe("moves that the table of states forbids", () => {
   for (const isPaused of [false, true]) {
     const who = isPaused ? "a paused operator" : "an operator";
     it(`are not decided where ${who} finds that the engine of a slot has vanished, which was disabled meanwhile`, async () => {
-      await using site = new Site();
-      site.source.save("a", custom());
-      await site.start();
-      await site.advance(5);
+      await using site = await new Site().run({ a: custom() });
       await site.end();
       site.runtime.lose("a");
       site.source.save("a", custom({ enabled: false }));
@@ -72,8 +51,8 @@ describe("moves that the table of states forbids", () => {
 
   const group = { name: "gpu", grant: { state: "lent", until: later(3600).toISOString() } } as const;
   const noMemory = { reason: "NoMemory", message: "the GPU has too little free" } as const;
-  const onDemand: SlotSpecInput = { model: { default: "tiny" }, load: "onDemand", idleSeconds: 10 };
-  const without: Readonly<Record<string, Partial<Omit<SlotInput, "spec">> & { spec?: SlotSpecInput }>> = {
+  const onDemand = { model: { default: "tiny" }, load: "onDemand", idleSeconds: 10 } as const;
+  const without: Readonly<Record<string, Parameters<typeof input>[0]>> = {
     "disabled slot": { spec: { enabled: false }, workloads: [] },
     "idle slot": { spec: onDemand, workloads: [] },
     "idle slot of a lent group": { spec: onDemand, workloads: [], group },
@@ -105,25 +84,9 @@ describe("moves that the table of states forbids", () => {
     const states: string[] = [];
     const moves: IllegalTransition[] = [];
     const given = input({ before: published({ state: "pulling" }), observed: [observed()], health: { main: warm } });
-    const outcome: Outcome = {
-      observed: given.observed,
-      health: given.health,
-      protocols: [],
-      started: [],
-      capabilities: [],
-      served: undefined,
-      stopping: [],
-      draining: [],
-      handledRequests: {},
-    };
-    const ready: Decision = {
-      state: "ready",
-      conditionSet: "loaded",
-      reason: "Loaded",
-      message: "tiny is loaded",
-      steps: [],
-    };
-    const after = await publish(dependencies, given, ready, outcome, {
+    const loaded = { reason: "Loaded", message: "tiny is loaded", steps: [] };
+    const ready = { state: "ready", conditionSet: "loaded", ...loaded } as const;
+    const after = await publish(dependencies, given, ready, outcomeOf(given), {
       onPublished: (slot) => void states.push(slot.status.state),
       illegalTransitions: { record: (move) => void moves.push(move) },
     });
