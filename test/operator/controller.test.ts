@@ -4,10 +4,7 @@ import { Site } from "./site.ts";
 
 describe("an operator that starts", () => {
   it("says of no slot that its model is unknown while the models are still being read", async () => {
-    await using site = new Site();
-    site.source.save("a", { model: { default: "tiny" } });
-    await site.start();
-    await site.advance(5);
+    await using site = await new Site().run({ a: { model: { default: "tiny" } } });
     assert.equal(site.condition("a", "Ready"), "True/Loaded");
     const { promise, resolve } = Promise.withResolvers<void>();
     site.reading = promise;

@@ -16,9 +16,7 @@ test("a start waits for the engine's estimate, and is refused by it; nothing is 
       return slot === "large" ? { refusal: { reason: "DoesNotFit", message } } : {};
     },
   };
-  for (const slot of ["small", "large"]) site.source.save(slot, custom());
-  await site.start();
-  await site.advance(5);
+  await site.run({ small: custom(), large: custom() });
   assert.deepEqual([site.state("small"), site.condition("large", "Stalled")], ["ready", "True/DoesNotFit"]);
   assert.deepEqual([site.deeds("small"), site.deeds("large")], [["start main"], []]);
   assert.deepEqual(site.states("large"), ["error"], "it was not offline, pulling or starting before");
@@ -65,11 +63,7 @@ test("facts that change as fast as they are learned are an error that is tried a
 });
 
 test("a paused operator learns nothing, and its plan says what it would learn", async () => {
-  await using site = new Site();
-  site.source.save("a", custom());
-  site.source.save("cold", custom({ load: "onDemand" }));
-  await site.start();
-  await site.advance(5);
+  await using site = await new Site().run({ a: custom(), cold: custom({ load: "onDemand" }) });
   site.learned.length = 0;
   const usual = site.fit;
   site.fit = {

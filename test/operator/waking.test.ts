@@ -8,9 +8,7 @@ test("a slot that is to swap to a model that is still being copied takes it once
   await using site = new Site();
   const cut = { reason: "TruncatedModel", message: "big.gguf ends before its header says" } as const;
   site.setModel("big", { state: "invalid", ...cut });
-  site.source.save("a", { model: { default: "tiny" } });
-  await site.start();
-  await site.advance(5);
+  await site.run({ a: { model: { default: "tiny" } } });
   await site.request("a", "swap-model", { model: "big", specModel: "tiny" });
   await site.advance(5);
   assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["ready", "True/TruncatedModel"]);
@@ -24,10 +22,8 @@ test("a slot that is to swap to a model that is still being copied takes it once
 });
 
 test("a slot that no container engine could run is started once a container engine answers", async () => {
-  await using site = new Site();
-  site.source.save("a", { engine: "custom", image: "example.test/engine:1", model: { default: "m" } });
-  await site.start();
-  await site.advance(5);
+  const image = { engine: "custom", image: "example.test/engine:1", model: { default: "m" } } as const;
+  await using site = await new Site().run({ a: image });
   assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["error", "True/NoRuntime"]);
   site.runtime.setContainerEngine(true);
   await site.advance(10);
@@ -35,11 +31,8 @@ test("a slot that no container engine could run is started once a container engi
 });
 
 test("a request for a slot that is declared again during its deletion is not lost", async () => {
-  await using site = new Site();
   const spec = custom({ load: "onDemand" });
-  site.source.save("a", spec);
-  await site.start();
-  await site.advance(1);
+  await using site = await new Site().run({ a: spec });
   const forget = site.publisher.deleteSlot.bind(site.publisher);
   site.publisher.deleteSlot = async (name) => {
     await forget(name);
@@ -54,10 +47,7 @@ test("a request for a slot that is declared again during its deletion is not los
 for (const isDeath of [false, true]) {
   const how = isDeath ? "when its operator died" : "for a write that failed";
   test(`an engine that was started after an unloading, and not published ${how}, is kept`, async () => {
-    await using site = new Site();
-    site.source.save("a", custom());
-    await site.start();
-    await site.advance(6);
+    await using site = await new Site().run({ a: custom() });
     site.demand.isSlow = true;
     await site.request("a", "restart");
     await site.advance(1);

@@ -11,17 +11,12 @@ const device = "0000:00:06.0";
 
 test("status has the GPU memory of a slot's processes from the moment that the slot is ready until the processes have ended", async () => {
   await using site = new Site();
-  site.source.save("a", custom());
   site.holdings = [
     { pid: 1001, device, bytes: 9 * gibibyte },
     { pid: 4242, device, bytes: 3 * gibibyte },
   ];
-  await site.start();
-  await site.advance(5);
-  assert.deepEqual(
-    site.slot("a").status.processes.map(({ pid }) => pid),
-    [1001],
-  );
+  await site.run({ a: custom() });
+  assert.equal(site.slot("a").status.processes[0]?.pid, 1001);
   assert.deepEqual(site.slot("a").status.memory, { devices: [{ id: device, bytes: 9 * gibibyte }] });
   await site.request("a", "unload");
   await site.advance(40);
@@ -29,20 +24,8 @@ test("status has the GPU memory of a slot's processes from the moment that the s
 });
 
 test("only visible changes are published again", async () => {
-  const { pid } = process;
-  const slot = published({
-    processes: [
-      {
-        role: "main",
-        ordinal: 0,
-        host: "127.0.0.1",
-        port: 8081,
-        endpoint: "http://127.0.0.1:8081",
-        pid,
-        isReady: true,
-      },
-    ],
-  });
+  const slot = published();
+  const [pid = 0] = slot.status.processes.map((process) => process.pid ?? 0);
   let bytes = 9 * gibibyte;
   let asked: readonly number[] = [];
   using book = new MemoryRecords(
@@ -51,7 +34,7 @@ test("only visible changes are published again", async () => {
       return [{ pid, device, bytes }];
     },
     new Map([[slot.name, slot]]),
-    (engine, pid) => processTraits.owns(engine, pid),
+    (engine, other) => processTraits.owns(engine, other),
   );
   const told: string[] = [];
   using _watch = book.watch((name) => told.push(name));

@@ -27,12 +27,9 @@ test("specChange shows no value that may be a secret, and no long values", () =>
 });
 
 test("an edit that restarts an engine is reported with its field, from the plan to the last transition", async () => {
-  await using site = new Site();
-  site.source.save("a", custom());
-  await site.start();
-  await site.advance(5);
+  await using site = await new Site().run({ a: custom() });
   site.source.save("a", custom({ port: 8090 }));
-  await site.advance(60);
+  await site.advance(5);
   const messages = site.slot("a").status.transitions.map(({ to, message }) => `${to}: ${message}`);
   assert.ok(
     messages.some((each) => /^unloading: port unset → 8090$/.test(each)),

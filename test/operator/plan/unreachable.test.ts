@@ -11,9 +11,7 @@ async function containerSite(preparation: () => Promise<Preparation>): Promise<S
   const site = new Site();
   site.runtime.isContainerEngineUp = true;
   site.runtime.prepared = preparation;
-  site.source.save("a", custom({ image: "example.test/engine:1", runtime: "docker" }));
-  await site.start();
-  return site;
+  return await site.run({ a: custom({ image: "example.test/engine:1", runtime: "docker" }) }, 0);
 }
 
 const next = (site: Site): string | undefined => site.slot("a").status.nextRetryAt;

@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import type { SlotSpecInput } from "../../src/api/slot.ts";
 import { custom, Site } from "./site.ts";
 
 const byImage = { engine: "custom", runtime: "docker", image: "x:1", model: { default: "m" } } as const;
 
 /** A site whose container engine fetches for ever. */
-async function fetching(site: Site, spec: Parameters<Site["source"]["save"]>[1]): Promise<void> {
+async function fetching(spec: SlotSpecInput, site = new Site()): Promise<Site> {
   const { runtime } = site;
   runtime.isContainerEngineUp = true;
   runtime.prepared = async () =>
     runtime.fetched.length === 0
       ? { state: "absent", message: "x:1 is not here" }
       : { state: "fetching", message: "x:1 is being fetched", progress: { bytesDone: 1 } };
-  site.source.save("a", spec);
-  await site.start();
+  return await site.run({ a: spec });
 }
 
 const changes: Readonly<Record<string, (site: Site) => void>> = {
@@ -27,9 +27,7 @@ const changes: Readonly<Record<string, (site: Site) => void>> = {
 };
 for (const [what, change] of Object.entries(changes)) {
   it(`the fetch of an image ends when its slot ${what}`, async () => {
-    await using site = new Site();
-    await fetching(site, byImage);
-    await site.advance(5);
+    await using site = await fetching(byImage);
     assert.deepEqual([site.runtime.fetched.length, site.state("a")], [1, "pulling"]);
     change(site);
     await site.advance(5);
@@ -38,12 +36,33 @@ for (const [what, change] of Object.entries(changes)) {
 }
 
 it("the fetch of an image goes on when the client has left that it was begun for", async () => {
-  await using site = new Site();
-  site.demand.set("a", { held: 1, lastRequestAt: site.clock.now().toISOString() });
-  await fetching(site, { ...byImage, load: "onDemand" });
-  await site.advance(5);
+  const asking = new Site();
+  asking.ask("a", { held: 1 });
+  await using site = await fetching({ ...byImage, load: "onDemand" }, asking);
   assert.equal(site.runtime.fetched.length, 1);
   site.demand.set("a", { held: 0 });
-  await site.advance(3600);
+  await site.advance(600);
   assert.equal(site.runtime.fetched.length, 1);
+});
+
+it("a model whose header says that it cannot fit is refused before anything of it is fetched", async () => {
+  await using site = new Site();
+  const source = "hf://owner/repo/far.gguf";
+  site.setModel("far", { source, files: [], state: "missing", reason: "NotFetched", fetch: { files: [{ source }] } });
+  const fetched: string[] = [];
+  site.pulls = { ...site.pulls, join: async ({ ref }) => (fetched.push(ref), "there") };
+  const message = "needs 90 GiB on host, which has 8.0 GiB; far was not fetched";
+  let isTooLarge = true;
+  site.fit = {
+    ...site.fit,
+    beforeFetch: (_input, unprepared) => (isTooLarge ? { reason: "DoesNotFit", message } : unprepared),
+  };
+  await site.run({ primary: { model: { default: "far" } } });
+  assert.deepEqual([site.state("primary"), site.condition("primary", "Stalled")], ["error", "True/DoesNotFit"]);
+  assert.deepEqual([site.slot("primary").plan.message, fetched], [message, []]);
+  // An edit with which it fits has it fetched.
+  isTooLarge = false;
+  site.source.save("primary", { model: { default: "far", contextSize: 4096 } });
+  await site.advance(10);
+  assert.ok(fetched.length > 0);
 });
