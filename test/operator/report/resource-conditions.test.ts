@@ -23,25 +23,26 @@ const declared = (name: string, more: Partial<Desired<"Model">> = {}): Desired<"
   diagnostics: [],
   ...more,
 });
-const wrong = (reason: Diagnostic["reason"]): Diagnostic => ({
-  reason,
-  file: "/c/models/m.toml",
-  line: 3,
-  message: "no",
+const wrong = (reason: Diagnostic["reason"]): Partial<Desired<"Model">> => ({
+  diagnostics: [{ reason, file: "/c/models/m.toml", line: 3, message: "no" }],
 });
+const broken = wrong("InvalidSpec");
 type Records = ReadonlyMap<string, ModelRecord>;
 const nothing = { records: new Map<string, ModelRecord>() };
-const conditionsOf = (model: Desired<"Model">, records: Records, pulls: readonly ListedPull[] = []): Condition[] =>
-  resourceStatuses(
-    { models: [model], upstreams: [], groups: [] },
-    { records, pulls: pullClaims(pulls) },
-    [],
-    at(0),
-  ).flatMap(({ conditions }) => conditions);
-const short = (...args: [Desired<"Model">, Records?, (readonly ListedPull[])?]): string[] =>
-  conditionsOf(args[0], args[1] ?? new Map(), args[2]).map(
-    ({ type, status, reason, message }) => `${type} ${status} ${reason}: ${message}`,
+const manifests = (models: readonly Desired<"Model">[], upstreams: readonly Desired<"Upstream">[] = []) => {
+  return { models, upstreams, groups: [] };
+};
+const conditionsOf = (
+  model: Desired<"Model">,
+  records: Records = new Map(),
+  pulls: readonly ListedPull[] = [],
+): readonly Condition[] =>
+  resourceStatuses(manifests([model]), { records, pulls: pullClaims(pulls) }, [], at(0)).flatMap(
+    ({ conditions }) => conditions,
   );
+const told = (conditions: readonly Condition[]): string[] =>
+  conditions.map(({ type, status, reason, message }) => `${type} ${status} ${reason}: ${message}`);
+const short = (...args: Parameters<typeof conditionsOf>): string[] => told(conditionsOf(...args));
 const only = (...records: ModelRecord[]): Records => new Map(records.map((each) => [each.ref, each]));
 
 /**
@@ -64,9 +65,7 @@ describe("an upstream's conditions", () => {
     const { labels, annotations, since, diagnostics, generation } = declared("m");
     const rest = { labels, annotations, since, diagnostics, generation, specHash: "h" };
     const upstreams = [{ kind: "Upstream", name: "acme", spec, origin, ...rest } as const];
-    return resourceStatuses({ models: [], upstreams, groups: [] }, nothing, [], at(0)).flatMap(({ conditions }) =>
-      conditions.map(({ type, status, reason, message }) => `${type} ${status} ${reason}: ${message}`),
-    );
+    return resourceStatuses(manifests([], upstreams), nothing, [], at(0)).flatMap(({ conditions }) => told(conditions));
   };
 
   it("say that a key of a cluster's Secret cannot be had outside of one, and who knows the rest", () => {
@@ -150,37 +149,34 @@ describe("a model's conditions", () => {
   });
 
   it("name the place of the problem, and say whether a spec is in force", () => {
-    const never = declared("m", { spec: undefined, diagnostics: [wrong("InvalidSpec")] });
-    assert.equal(short(never)[1], "Stalled True InvalidSpec: /c/models/m.toml:3: no");
-    const broken = declared("m", { diagnostics: [wrong("InvalidSpec")] });
-    assert.match(short(broken)[1] ?? "", /:3: no\nwhat it said when it was last valid stays in force$/);
+    assert.equal(
+      short(declared("m", { spec: undefined, ...broken }))[1],
+      "Stalled True InvalidSpec: /c/models/m.toml:3: no",
+    );
+    const inForce = short(declared("m", broken))[1] ?? "";
+    assert.match(inForce, /:3: no\nwhat it said when it was last valid stays in force$/);
   });
 
   it("report a ref that another Model has, a second manifest of a name, and an invalid name", () => {
-    const other = record({ ref: "m", origin: "manifest", name: "first" });
-    const said = short(declared("m"), only(other));
-    assert.match(said[1] ?? "", /^Stalled True NameConflict: .* the ref m belongs to Model first$/);
-    assert.equal(kstatus(conditionsOf(declared("m"), only(other))), "Failed", "waiting for it would not end");
-    const twice = declared("m", { diagnostics: [wrong("DuplicateResource")] });
-    assert.match(short(twice)[1] ?? "", /^Stalled True NameConflict: /);
+    const other = only(record({ ref: "m", origin: "manifest", name: "first" }));
+    const taken = conditionsOf(declared("m"), other);
+    assert.match(told(taken)[1] ?? "", /^Stalled True NameConflict: .* the ref m belongs to Model first$/);
+    assert.equal(kstatus(taken), "Failed", "waiting for it would not end");
+    assert.match(short(declared("m", wrong("DuplicateResource")))[1] ?? "", /^Stalled True NameConflict: /);
     assert.match(short(declared("no ref"))[1] ?? "", /^Stalled True InvalidName: .*"no ref" cannot be a model's ref/);
   });
 
   it("keep the time of the last move, and count edits, under the next operator too", () => {
-    const first = resourceStatuses({ models: [declared("m")], upstreams: [], groups: [] }, nothing, [], at(0));
-    const edited = [declared("m", { specHash: "i" })];
-    const [second] = resourceStatuses({ models: edited, upstreams: [], groups: [] }, nothing, first, at(5));
-    assert.equal(second?.generation, 2);
-    const counting = { models: [declared("m", { specHash: "i", generation: 7 })], upstreams: [], groups: [] };
-    assert.equal(resourceStatuses(counting, nothing, first, at(5))[0]?.generation, 7, "by a source that counts");
-    assert.equal(second?.conditions[0]?.lastTransitionTime, at(0).toISOString());
-    const broken = [declared("m", { specHash: "i", diagnostics: [wrong("InvalidSpec")] })];
-    const [third] = resourceStatuses(
-      { models: broken, upstreams: [], groups: [] },
-      nothing,
-      second === undefined ? [] : [second],
-      at(9),
-    );
-    assert.deepEqual([third?.generation, third?.conditions[0]?.lastTransitionTime], [2, at(9).toISOString()]);
+    const statuses = (more: Partial<Desired<"Model">>, before: ReturnType<typeof resourceStatuses>, minute: number) =>
+      resourceStatuses(manifests([declared("m", more)]), nothing, before, at(minute));
+    const seen = ([status]: ReturnType<typeof resourceStatuses>): readonly unknown[] => [
+      status?.generation,
+      status?.conditions[0]?.lastTransitionTime,
+    ];
+    const first = statuses({}, [], 0);
+    const second = statuses({ specHash: "i" }, first, 5);
+    assert.deepEqual(seen(second), [2, at(0).toISOString()]);
+    assert.equal(statuses({ specHash: "i", generation: 7 }, first, 5)[0]?.generation, 7, "by a source that counts");
+    assert.deepEqual(seen(statuses({ specHash: "i", ...broken }, second, 9)), [2, at(9).toISOString()]);
   });
 });
