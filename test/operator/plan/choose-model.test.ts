@@ -6,7 +6,7 @@ import {
   type ModelDemand,
   type Residence,
 } from "../../../src/operator/plan/choose-model.ts";
-import { fc } from "../../support/fast-check.ts";
+import { fc, runs } from "../../support/fast-check.ts";
 
 const waits = (waitedMs: number, held = 1): ModelDemand => ({ held, inFlight: 0, waitedMs });
 const works: ModelDemand = { held: 0, inFlight: 1, waitedMs: 0 };
@@ -31,103 +31,83 @@ function decide(demand: Readonly<Record<string, ModelDemand>>, more: Partial<Cho
 }
 
 describe("which of its models a slot holds", () => {
-  const table: readonly [what: string, told: string, expected: string][] = [
-    ["no request names another model", decide({ a: works }), "a"],
-    ["the loaded one is idle", decide({ b: waits(1) }), "b; b is requested, and a is idle"],
-    [
-      "the loaded one is idle and has just become ready and been used: it stays its least time",
+  const idle = "b; b is requested, and a is idle";
+  const table: Readonly<Record<string, readonly [told: string, expected: string]>> = {
+    "no request names another model": [decide({ a: works }), "a"],
+    "the loaded one is idle": [decide({ b: waits(1) }), idle],
+    "the loaded one is idle and has just become ready and been used: it stays its least time": [
       decide({ b: waits(1) }, { residence: ready("a", 4000) }),
       "a; again in 6 s",
     ],
-    [
-      "the loaded model has just become ready, and no request has used it",
+    "the loaded model has just become ready, and no request has used it": [
       decide({ b: waits(1) }, { residence: ready("a", 0, false) }),
-      "b; b is requested, and a is idle",
+      idle,
     ],
-    ["the loaded one is busy", decide({ a: works, b: waits(20_000) }), "a; again in 40 s"],
-    ["requests for the loaded one wait for a place", decide({ a: waits(1), b: waits(20_000) }), "a; again in 40 s"],
-    [
-      "another one has waited its bound while the loaded one is busy",
+    "the loaded one is busy": [decide({ a: works, b: waits(20_000) }), "a; again in 40 s"],
+    "requests for the loaded one wait for a place": [decide({ a: waits(1), b: waits(20_000) }), "a; again in 40 s"],
+    "another one has waited its bound while the loaded one is busy": [
       decide({ a: works, b: waits(60_000) }),
       "b; a request has waited long enough for b",
     ],
-    [
-      "another one has waited its bound, and the loaded one has not had a turn yet",
+    "another one has waited its bound, and the loaded one has not had a turn yet": [
       decide({ a: works, b: waits(90_000) }, { residence: ready("a", 0), minResidencyMs: 0 }),
       "a; again in 1 s",
     ],
-    [
-      "of two that wait, the one with the older request is next",
+    "of two that wait, the one with the older request is next": [
       decide({ b: waits(10), c: waits(20) }),
       "c; c is requested, and a is idle",
     ],
-    [
-      "two wait equally long: the order of the list decides",
-      decide({ c: waits(9), b: waits(9) }),
-      "b; b is requested, and a is idle",
-    ],
-    [
-      "a loading model is not stopped while a request waits for it",
+    "two wait equally long: the order of the list decides": [decide({ c: waits(9), b: waits(9) }), idle],
+    "a loading model is not stopped while a request waits for it": [
       decide({ a: waits(1), b: waits(500_000) }, { residence: loading }),
       "a",
     ],
-    [
-      "a loading model whose clients have given up is stopped, but not at once",
+    "a loading model whose clients have given up is stopped, but not at once": [
       decide({ b: waits(500) }, { residence: loading }),
       "a; again in 1.5 s",
     ],
-    [
-      "a loading model whose clients have given up",
+    "a loading model whose clients have given up": [
       decide({ b: waits(2000) }, { residence: loading }),
       "b; b is requested, and no request waits for a",
     ],
-    [
-      "a loading model that a person asked for is not stopped",
+    "a loading model that a person asked for is not stopped": [
       decide({ b: waits(500_000) }, { residence: loading, isOrdered: true }),
       "a",
     ],
-    [
-      "a model that cannot be loaded delays no other request",
+    "a model that cannot be loaded delays no other request": [
       decide({ a: waits(90_000), b: waits(1) }, { residence: { phase: "none" }, isFailing: true }),
       "b; b is requested, and a cannot be loaded",
     ],
-    [
-      "a model that cannot be loaded beside a loaded one gives the slot back",
+    "a model that cannot be loaded beside a loaded one gives the slot back": [
       decide({ a: waits(1) }, { residence: ready("b", 1), isFailing: true }),
       "b; a cannot be loaded, and b still is",
     ],
-    [
-      "a model that failed is not tried before its time",
+    "a model that failed is not tried before its time": [
       decide({ b: waits(9) }, { barredMs: new Map([["b", 7000]]) }),
       "a; again in 7 s",
     ],
-    [
-      "nothing runs, and the older request is for the chosen one",
+    "nothing runs, and the older request is for the chosen one": [
       decide({ a: waits(9), b: waits(8) }, { residence: { phase: "none" } }),
       "a",
     ],
-    [
-      "nothing runs, and the older request is for another one",
+    "nothing runs, and the older request is for another one": [
       decide({ a: waits(8), b: waits(9) }, { residence: { phase: "none" } }),
       "b; b is requested",
     ],
-    [
-      "the loaded one leaves for the chosen one: nothing changes that",
+    "the loaded one leaves for the chosen one: nothing changes that": [
       decide({ c: waits(90_000) }, { residence: { phase: "leaving", ref: "b" } }),
       "a",
     ],
-    [
-      "the chosen one is still fetched, and another one has waited its bound",
+    "the chosen one is still fetched, and another one has waited its bound": [
       decide({ a: waits(70_000), c: waits(60_000) }, { residence: { phase: "none" }, isFetching: true }),
       "c; c is requested, and a is still fetched",
     ],
-    [
-      "the chosen one is fetched beside the loaded one, which answers its own requests meanwhile",
+    "the chosen one is fetched beside the loaded one, which answers its own requests meanwhile": [
       decide({ a: waits(70_000), b: waits(90_000) }, { residence: ready("b", 9), isFetching: true }),
       "a",
     ],
-  ];
-  for (const [what, told, expected] of table) it(what, () => assert.equal(told, expected));
+  };
+  for (const [what, [told, expected]] of Object.entries(table)) it(what, () => assert.equal(told, expected));
 });
 
 /** A slot with one place per model, driven by the decision alone, in steps of half a second. */
@@ -239,7 +219,6 @@ it("no request starves, and no loading model is stopped for the next request, un
       assert.equal(simulation.served, asked);
       assert.ok(simulation.longestMs <= boundMs, `${simulation.longestMs} ms`);
     }),
-    { numRuns: 300 },
   );
 });
 
@@ -249,7 +228,7 @@ it("under endless demand for every model each has its turn, which is more than o
       const refs = ["a", "b", "c", "d"].slice(0, count);
       const simulation = new Simulation(refs, loadMs, { maxWaitMs: 10_000, minResidencyMs: 5000 });
       for (const ref of refs) for (let client = 0; client < 40; client++) simulation.arrive(ref);
-      for (let step = 0; step < 2000; step++) {
+      for (let step = 0; step < 1000; step++) {
         simulation.step(500);
         if (step % 4 === 0) simulation.arrive(refs[(step / 4) % count] ?? "a");
       }
@@ -257,6 +236,6 @@ it("under endless demand for every model each has its turn, which is more than o
       const perLoad = simulation.served / simulation.loads.length;
       assert.ok(perLoad > 2, `${simulation.served} requests with ${simulation.loads.length} loads`);
     }),
-    { numRuns: 50 },
+    { numRuns: runs(20) },
   );
 });

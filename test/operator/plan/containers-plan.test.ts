@@ -42,53 +42,45 @@ const unloaded = {
 };
 const busy = { held: 0, inFlight: 1, lastRequestAt: epoch, lastByteAt: epoch, seenRevision: Infinity };
 
-type Row = readonly [name: string, given: Parameters<typeof input>[0], said: string, done?: string];
-const tables: Readonly<Record<string, readonly Row[]>> = {
-  "the plan for what is fetched first": [
-    [
-      "an image is not here",
+type Rows = Readonly<Record<string, readonly [given: Parameters<typeof input>[0], said: string, done?: string]>>;
+const tables: Readonly<Record<string, Rows>> = {
+  "the plan for what is fetched first": {
+    "an image is not here": [
       { unprepared: absent },
       "unprepared: pulling progressing Pulling: x is not here",
       "fetch main; again in 0.02 s",
     ],
-    [
-      "an image comes",
+    "an image comes": [
       { unprepared: fetching },
       "unprepared: pulling progressing Pulling: x is fetched",
       "wait; again in 5 s",
     ],
-    ["an image cannot be had", { unprepared: gone }, "unprepared: error stalled ImageNotFound: x is refused"],
-    [
-      "a pull was cut",
+    "an image cannot be had": [{ unprepared: gone }, "unprepared: error stalled ImageNotFound: x is refused"],
+    "a pull was cut": [
       { unprepared: cut },
       "unprepared: error retrying PullFailed: x is refused",
       "wait; again in 5 s",
     ],
-    [
-      "the next image is not here, the old engine serves",
+    "the next image is not here, the old engine serves": [
       { ...earlier, unprepared: absent },
       "unprepared: ready loadedProgressing Pulling: x is not here",
       "fetch main; again in 0.02 s",
     ],
-    [
-      "the next image comes while the old engine serves",
+    "the next image comes while the old engine serves": [
       { ...earlier, unprepared: fetching },
       "unprepared: ready loadedProgressing Pulling: x is fetched",
       "wait; again in 5 s",
     ],
-    [
-      "the next image cannot be had, the old engine serves",
+    "the next image cannot be had, the old engine serves": [
       { ...earlier, unprepared: gone },
       "unprepared: ready loadedStalled ImageNotFound: x is refused",
     ],
-    [
-      "the next pull was cut, the old engine serves",
+    "the next pull was cut, the old engine serves": [
       { ...earlier, unprepared: cut },
       "unprepared: ready loadedRetrying PullFailed: x is refused",
       "wait; again in 5 s",
     ],
-    [
-      "an engine that still loads is let go of for one whose image comes",
+    "an engine that still loads is let go of for one whose image comes": [
       {
         ...earlier,
         before: published({ state: "warming", processes: [container] }),
@@ -98,75 +90,63 @@ const tables: Readonly<Record<string, readonly Row[]>> = {
       "mustRestart: unloading unloading Changed: the file of its model, its image or its program has changed",
       "stop main, start main 8081 /bin/llama-server --port 8081",
     ],
-    [
-      "a model is not here",
+    "a model is not here": [
       { workloads, unprepared: { ...absent, model } },
       "unprepared: pulling progressing Pulling: x is not here",
       "fetch main; again in 0.02 s",
     ],
-    [
-      "a model cannot be had",
+    "a model cannot be had": [
       { workloads, unprepared: { ...failed, reason: "Unauthorized", isTerminal: true, model } },
       "unprepared: error stalled Unauthorized: x is refused",
     ],
-    [
-      "the next model comes while the old engine serves",
+    "the next model comes while the old engine serves": [
       { ...running(), workloads, unprepared: { ...fetching, model } },
       "unprepared: ready loadedProgressing Pulling: x is fetched",
       "wait; again in 5 s",
     ],
-    [
-      "a slot without requests is offline, not failed: the next request has its model fetched",
+    "a slot without requests is offline, not failed: the next request has its model fetched": [
       { workloads, want: idle },
       "notWanted: offline offline ScaledToZero: no request needs it",
     ],
-  ],
-  "the plan while a runtime does not answer": [
-    [
-      "what answers stays in service",
+  },
+  "the plan while a runtime does not answer": {
+    "what answers stays in service": [
       { ...running(), runtimeError },
       `runtimeUnreachable: ready loadedRetrying ${silent}`,
       "wait (the daemon is silent; it must answer first); again in 1 s",
     ],
-    [
-      "what does not answer is not ready, and nothing is stopped",
+    "what does not answer is not ready, and nothing is stopped": [
       { ...running(), runtimeError, health: { main: { ...warm, isHealthy: false, failures: 1 } } },
       `runtimeUnreachable: error retrying ${silent}`,
       "wait (the daemon is silent; it must answer first); again in 1 s",
     ],
-    [
-      "nothing is started, and nothing has failed",
+    "nothing is started, and nothing has failed": [
       { runtimeError },
       `runtimeUnreachable: error retrying ${silent}`,
       "wait (the daemon is silent; it must answer first); again in 1 s",
     ],
-    [
-      "a slot that is not wanted is offline",
+    "a slot that is not wanted is offline": [
       { runtimeError, spec: { enabled: false } },
       "notWanted: offline offline Disabled: enabled is false",
     ],
-  ],
-  "the plan for a container": [
-    [
-      "that somebody paused: it is resumed in place",
+  },
+  "the plan for a container": {
+    "that somebody paused: it is resumed in place": [
       running({ isListening: false, drift: { reason: "Paused", message: "p" } }),
       "drifted: ready loadedRetrying Paused: p",
       "repair main; again in 0 s",
     ],
-    [
-      "that somebody renamed: it gets its name back",
+    "that somebody renamed: it gets its name back": [
       running({ drift: { reason: "Renamed", message: "r" } }),
       "drifted: ready loadedRetrying Renamed: r",
       "repair main; again in 0 s",
     ],
-    [
-      "that somebody restarted: it has failed, and is not stopped",
+    "that somebody restarted: it has failed, and is not stopped": [
       { ...running({ startedAt: later(90) }), health: { main: cold } },
       "restarted: error retrying Restarted: it was restarted from outside",
       "fails after long; again in 0 s",
     ],
-    [
-      "whose port a stranger holds: it is tried again",
+    "whose port a stranger holds: it is tried again": [
       {
         ...running({ phase: "exited", exit: portInUse }),
         before: published({ state: "starting", processes: [] }),
@@ -175,34 +155,31 @@ const tables: Readonly<Record<string, readonly Row[]>> = {
       "crashed: error retrying PortInUse: another program listens on port 8081",
       "stop main (remove the exited process); fails after long; again in 0 s",
     ],
-  ],
-  "the plan to save a stopped engine's context": [
-    ["announces it", unloaded, unloading, "stop main savesContext"],
-    ["not where requests are cut", { ...unloaded, demand: busy }, unloading, "stop main"],
-    [
-      "not where the engine's socket is lost",
+  },
+  "the plan to save a stopped engine's context": {
+    "announces it": [unloaded, unloading, "stop main savesContext"],
+    "not where requests are cut": [{ ...unloaded, demand: busy }, unloading, "stop main"],
+    "not where the engine's socket is lost": [
       { ...unloaded, health: { main: { ...warm, lostAt: epoch } } },
       unloading,
       "stop main",
     ],
-    [
-      "not where the engine fails its probes",
+    "not where the engine fails its probes": [
       { ...unloaded, health: { main: { ...warm, failures: 1 } } },
       unloading,
       "stop main",
     ],
-    [
-      "not where the slot keeps no context",
+    "not where the slot keeps no context": [
       { ...unloaded, spec: { model: { default: "tiny" } } },
       unloading,
       "stop main",
     ],
-  ],
+  },
 };
 
 for (const [title, rows] of Object.entries(tables)) {
   describe(title, () => {
-    for (const [name, given, said, done = ""] of rows)
+    for (const [name, [given, said, done = ""]] of Object.entries(rows))
       it(name, () => assert.deepEqual(decided(input(given)), [said, done]));
   });
 }

@@ -63,124 +63,103 @@ const slow = demand({ inFlight: 1, lastRequestAt: epoch });
 const always = "notRunning: starting progressing Starting: it is always loaded";
 const unloading = "notWanted: unloading unloading Disabled: enabled is false";
 
-const rows: (readonly [name: string, given: SlotInput, said: string, done?: string])[] = [
-  ["an always-loaded slot of which nothing runs is started", input(), always, `${start}; again in 0.02 s`],
-  [
-    "a disabled slot without processes is offline",
+const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, done?: string]>> = {
+  "an always-loaded slot of which nothing runs is started": [input(), always, `${start}; again in 0.02 s`],
+  "a disabled slot without processes is offline": [
     input({ spec: disabled }),
     "notWanted: offline offline Disabled: enabled is false",
   ],
-  [
-    "a built-in without a manifest says NotConfigured",
+  "a built-in without a manifest says NotConfigured": [
     input({ spec: disabled, isDeclared: false }),
     "notWanted: offline offline NotConfigured: no manifest configures this slot",
   ],
-  [
-    "a slot whose manifest is gone and that runs nothing is deleted",
+  "a slot whose manifest is gone and that runs nothing is deleted": [
     input({ isDeclared: false }),
     "notWanted: offline offline Deleted: its manifest is gone",
     "deleted",
   ],
-  [
-    "disabling a ready slot drains it first",
+  "disabling a ready slot drains it first": [
     input({ spec: disabled, ...serving }),
     unloading,
     "drain until 130 s, stop main; again in 30 s",
   ],
-  [
-    "an unloading slot that every gateway has let go of is stopped",
+  "an unloading slot that every gateway has let go of is stopped": [
     input({ spec: disabled, ...unloadingSince(99), demand: demand() }),
     unloading,
     "stop main",
   ],
-  [
-    "an unloading slot with a request in flight waits until its deadline",
+  "an unloading slot with a request in flight waits until its deadline": [
     input({ spec: disabled, ...unloadingSince(90), demand: slow }),
     unloading,
     "drain until 120 s, stop main; again in 20 s",
   ],
-  [
-    "past the deadline it is stopped whatever is in flight",
+  "past the deadline it is stopped whatever is in flight": [
     input({ spec: disabled, ...unloadingSince(60), demand: { ...slow, seenRevision: 0 } }),
     unloading,
     "stop main",
   ],
-  [
-    "an engine that still loads is stopped at once, whatever gateways know",
+  "an engine that still loads is stopped at once, whatever gateways know": [
     input({ spec: disabled, ...coming("warming"), demand: demand({ seenRevision: 0 }) }),
     unloading,
     "stop main",
   ],
-  [
-    "a manifest that was never valid stalls and touches nothing",
+  "a manifest that was never valid stalls and touches nothing": [
     { ...broken, observed: [observed()], spec: undefined },
     "neverValid: error stalled InvalidSpec: /config/slots/primary.toml:3:1: modle: unknown key",
   ],
-  [
-    "the port conflict of a new slot stalls it",
+  "the port conflict of a new slot stalls it": [
     input({ conflicts: ownPort }),
     "portConflict: error stalled PortConflict: port 8081 belongs to slot other",
   ],
-  [
-    "what cannot be had keeps what runs",
+  "what cannot be had keeps what runs": [
     input({ workloads: { reason: "ModelFileMissing", message: "/models/x.gguf is missing" }, ...serving }),
     "refused: ready loadedStalled ModelFileMissing: /models/x.gguf is missing",
   ],
-  [
-    "no free port is waited for, not stalled",
+  "no free port is waited for, not stalled": [
     input({ workloads: { reason: "NoFreePort", message: "every engine port is taken" } }),
     "noFreePort: error retrying NoFreePort: every engine port is taken",
     "wait; again in 5 s",
   ],
-  [
-    "memory that others hold is waited for, not stalled",
+  "memory that others hold is waited for, not stalled": [
     input({ workloads: { reason: "NoMemory", message: "needs 9.0 GiB on CUDA0" } }),
     "noFreePort: error retrying NoMemory: needs 9.0 GiB on CUDA0",
     "wait; again in 5 s",
   ],
-  [
-    "a model that cannot fit leaves what runs alone, and says so",
+  "a model that cannot fit leaves what runs alone, and says so": [
     input({ workloads: { reason: "DoesNotFit", message: "needs 90 GiB on CUDA0" }, ...serving }),
     "refused: ready loadedStalled DoesNotFit: needs 90 GiB on CUDA0",
   ],
-  [
-    "an edit of what the engine is started with drains, stops and starts",
+  "an edit of what the engine is started with drains, stops and starts": [
     input({ held: { ref: "big", origin: "spec" }, workloads: [workload({ hash: "hash-2" })], ...serving }),
     "mustRestart: unloading unloading Changed: the model changed from tiny to big",
     `drain until 130 s, stop main, ${start}; again in 30 s`,
   ],
-  [
-    "an engine that still loads is replaced without draining",
+  "an engine that still loads is replaced without draining": [
     input({ workloads: [workload({ hash: "hash-2" })], ...coming("warming") }),
     "mustRestart: unloading unloading Changed: the file of its model, its image or its program has changed",
     `stop main, ${start}`,
   ],
-  [
-    "a restart request restarts what started before it",
+  "a restart request restarts what started before it": [
     input({ requests: [request("restart", 50)], ...serving }),
     "mustRestart: unloading unloading Changed: restart requested at 2026-01-01T00:00:50.000Z",
     `drain until 130 s, stop main, ${start}; again in 30 s`,
   ],
-  [
-    "a killed engine is an error with its cause, then cleared",
+  "a killed engine is an error with its cause, then cleared": [
     input({ before: published(), observed: [observed(killed)] }),
     "crashed: error retrying Signalled: killed by SIGKILL",
     "stop main (remove the exited process); fails after long; again in 0 s",
   ],
-  [
-    "a ready engine that is simply gone is an error too",
+  "a ready engine that is simply gone is an error too": [
     input({ before: published() }),
     "crashed: error retrying Vanished: the engine is gone, and its exit was not observed",
     "fails after long; again in 0 s",
   ],
-  [
-    "a program that cannot be started waits for a person",
+  "a program that cannot be started waits for a person": [
     input({ before: published({ state: "starting" }), observed: [notStarted()] }),
     "crashed: error stalled StartFailed: no such program: /nope",
     "stop main (remove the exited process); fails for good after long; again in 0 s",
   ],
-  [
-    "what was refused for an earlier spec says nothing of the one that was saved meanwhile",
+  "what was refused for an earlier spec says nothing of the one that was saved meanwhile": [
     input({
       before: published({ state: "starting", processes: [] }, { specHash: "earlier" }),
       observed: [notStarted({ hash: "hash-earlier" })],
@@ -188,92 +167,77 @@ const rows: (readonly [name: string, given: SlotInput, said: string, done?: stri
     "outdated: starting progressing Changed: the process that ended was started for an earlier spec",
     "stop main; again in 0 s",
   ],
-  [
-    "a ready engine that dies while its manifest is edited is an error with its cause",
+  "a ready engine that dies while its manifest is edited is an error with its cause": [
     input({ before: published({}, { specHash: "earlier" }), observed: [observed({ hash: "earlier", ...killed })] }),
     "crashed: error retrying Signalled: killed by SIGKILL",
     "stop main (remove the exited process); fails after long; again in 0 s",
   ],
-  [
-    "after a failure that only a person can mend nothing is tried",
+  "after a failure that only a person can mend nothing is tried": [
     input({ before: failed(1, "StartFailed", "no such program: /nope") }),
     "stalled: error stalled StartFailed: no such program: /nope",
   ],
-  [
-    "until the spec changes",
+  "until the spec changes": [
     input({ specHash: "spec-2", before: failed(1, "StartFailed", "no such program: /nope") }),
     always,
     `${start}; again in 0.02 s`,
   ],
-  [
-    "a crash loop waits for its next try and says when",
+  "a crash loop waits for its next try and says when": [
     input({ before: failed(3, "Exited", "exited with code 1", epoch, later(104)) }),
     "backingOff: error retrying Exited: exited with code 1",
     "wait until 104 s (failure 3 in a row; `berth slot restart primary` or an edit starts it at once; next try); " +
       "again in 4 s",
   ],
-  [
-    "a failure from before the clock was set back delays no start",
+  "a failure from before the clock was set back delays no start": [
     input({ before: failed(3, "Exited", "exited with code 1", later(3600), later(3604)) }),
     always,
     `${start}; again in 0.02 s`,
   ],
-  [
-    "a stranger on the port fails the start",
+  "a stranger on the port fails the start": [
     input(coming("starting", { isListening: false, isPortTaken: true })),
     "startupFailed: error retrying PortInUse: another process listens on port 8081",
     "stop main; fails; again in 0 s",
   ],
-  [
-    "start-up time ends",
+  "start-up time ends": [
     input({ ...coming("warming"), spec: minute, health: { main: { ...cold, message: "/health answered 503" } } }),
     "startupFailed: error retrying StartupTimeout: not healthy after 60 s: /health answered 503",
     "stop main; fails; again in 0 s",
   ],
-  [
-    "an engine whose program has not begun has all the time, and no start-up time",
+  "an engine whose program has not begun has all the time, and no start-up time": [
     input({ spec: minute, ...coming("pulling", { isListening: false, pending: fetching }) }),
     "pending: pulling progressing Pulling: node nas fetches the image x:1",
     "wait; again in 5 s",
   ],
-  [
-    "an engine that waits for a person is kept, and says for what",
+  "an engine that waits for a person is kept, and says for what": [
     input(coming("pulling", { isListening: false, pending: unschedulable })),
     "pending: error retrying Unschedulable: no node takes its Pod",
     "wait; again in 5 s",
   ],
-  [
-    "start-up time runs from when the program began",
+  "start-up time runs from when the program began": [
     input({ spec: minute, ...coming("starting", { isListening: false, begunAt: later(60) }) }),
     "coming: starting progressing Starting: the main process does not listen on port 8081 yet",
     "wait; again in 0.2 s",
   ],
-  [
-    "an image that does not exist is not fetched again and again",
+  "an image that does not exist is not fetched again and again": [
     input(coming("pulling", { phase: "exited", isListening: false, startedAt: later(90), exit: noImage })),
     "crashed: error stalled ImageNotFound: the image x:1 does not exist",
     "stop main (remove the exited process); fails for good; again in 0 s",
   ],
-  [
-    "probes that fail restart an engine without requests",
+  "probes that fail restart an engine without requests": [
     input({ ...serving, health: unwell }),
     "unhealthy: error retrying Unhealthy: 3 probes failed: timeout",
     "stop main; fails; again in 0 s",
   ],
-  [
-    "but not one that is busy answering",
+  "but not one that is busy answering": [
     input({ ...serving, health: unwell, demand: busy }),
     "unhealthy: ready loadedRetrying Unhealthy: 3 probes failed: timeout",
     "wait (2 requests in flight may still be answered); again in 5 s",
   ],
-  [
-    "a busy one that has sent nothing for hungSeconds is restarted",
+  "a busy one that has sent nothing for hungSeconds is restarted": [
     input({ ...serving, now: later(95 + 301), health: unwell, demand: busy }),
     "unhealthy: error retrying Unhealthy: 3 probes failed: timeout",
     "stop main; fails; again in 0 s",
   ],
-  [
-    "a stranger on the port of a ready engine ends it, whoever waits for an answer",
+  "a stranger on the port of a ready engine ends it, whoever waits for an answer": [
     input({
       before: published(),
       observed: [observed({ isListening: false, isPortTaken: true })],
@@ -283,8 +247,7 @@ const rows: (readonly [name: string, given: SlotInput, said: string, done?: stri
     "unreachable: error retrying PortInUse: another process listens on port 8081 of the engine",
     "stop main; fails; again in 0 s",
   ],
-  [
-    "a ready engine whose socket has just gone may open it again",
+  "a ready engine whose socket has just gone may open it again": [
     input({
       before: published(),
       observed: [observed({ isListening: false })],
@@ -293,32 +256,27 @@ const rows: (readonly [name: string, given: SlotInput, said: string, done?: stri
     "unreachable: ready loaded Loaded: tiny is loaded",
     "again in 0.6 s",
   ],
-  [
-    "a process that does not listen yet is starting",
+  "a process that does not listen yet is starting": [
     input({ now: later(1), ...coming("starting", { isListening: false }) }),
     "coming: starting progressing Starting: the main process does not listen on port 8081 yet",
     "wait; again in 0.1 s",
   ],
-  [
-    "one that listens and loads is warming",
+  "one that listens and loads is warming": [
     input({ now: later(1), ...coming("starting") }),
     "coming: warming progressing Warming: the engine loads its model",
     "wait; again in 0.1 s",
   ],
-  [
-    "a healthy one is asked once before it is ready",
+  "a healthy one is asked once before it is ready": [
     input({ now: later(1), ...coming("warming"), health: { main: { ...cold, isHealthy: true } } }),
     "coming: warming progressing Warming: a first request proves that the model answers",
     "warm main (the probe passed); again in 0.1 s",
   ],
-  [
-    "a warm one is ready",
+  "a warm one is ready": [
     input({ ...coming("warming"), health: { main: warm } }),
     "loaded: ready loaded Loaded: tiny is loaded",
     "again in 5 s",
   ],
-  [
-    "the second process dies alone: the first keeps serving",
+  "the second process dies alone: the first keeps serving": [
     input({
       ...serving,
       name: "embed",
@@ -328,23 +286,19 @@ const rows: (readonly [name: string, given: SlotInput, said: string, done?: stri
     "crashed: ready loadedRetrying Signalled: killed by SIGKILL",
     "stop rerank (remove the exited process); fails after long; again in 0 s",
   ],
-  [
-    "an on-demand slot without requests stays cold",
+  "an on-demand slot without requests stays cold": [
     input({ spec: onDemand }),
     "notWanted: offline offline ScaledToZero: no request needs it",
   ],
-  [
-    "an on-demand slot whose port is another's says so before anybody asks for it",
+  "an on-demand slot whose port is another's says so before anybody asks for it": [
     input({ spec: { ...onDemand, port: 8081 }, conflicts: ownPort }),
     "cannotLoad: error stalled PortConflict: port 8081 belongs to slot other",
   ],
-  [
-    "an on-demand slot whose model is missing says so before anybody asks for it",
+  "an on-demand slot whose model is missing says so before anybody asks for it": [
     input({ spec: onDemand, workloads: { reason: "ModelNotFound", message: "no model tiny" } }),
     "cannotLoad: error stalled ModelNotFound: no model tiny",
   ],
-  [
-    "an on-demand slot that could not be loaded again is unloaded first",
+  "an on-demand slot that could not be loaded again is unloaded first": [
     input({
       spec: { ...onDemand, idleSeconds: 1 },
       workloads: { reason: "ModelNotFound", message: "no model tiny" },
@@ -354,37 +308,32 @@ const rows: (readonly [name: string, given: SlotInput, said: string, done?: stri
     "notWanted: unloading unloading ScaledToZero: no request needs it",
     "stop main",
   ],
-  [
-    "held requests load it",
+  "held requests load it": [
     input({ spec: onDemand, demand: demand({ held: 2, lastRequestAt: later(100) }) }),
     "notRunning: starting progressing Starting: 2 requests wait for it",
     `${start}; again in 0.02 s`,
   ],
-  [
-    "the message about a single held request is in the singular",
+  "the message about a single held request is in the singular": [
     input({ spec: onDemand, demand: demand({ held: 1, lastRequestAt: later(100) }) }),
     "notRunning: starting progressing Starting: 1 request waits for it",
     `${start}; again in 0.02 s`,
   ],
-  [
-    "a loaded on-demand slot looks again when its idle time ends",
+  "a loaded on-demand slot looks again when its idle time ends": [
     input({ spec: { ...onDemand, idleSeconds: 12 }, demand: demand({ lastRequestAt: later(90) }), ...serving }),
     "loaded: ready loaded Loaded: tiny is loaded",
     "again in 2 s",
   ],
-  [
-    "an unload request keeps an always-loaded slot unloaded",
+  "an unload request keeps an always-loaded slot unloaded": [
     input({ requests: [request("unload", 50)] }),
     "notWanted: offline offline Unloaded: unloaded by request at 2026-01-01T00:00:50.000Z",
   ],
-  [
-    "an edit after the unload request loads it again",
+  "an edit after the unload request loads it again": [
     input({ requests: [request("unload", 50, { specHash: "older" })] }),
     always,
     `${start}; again in 0.02 s`,
   ],
-];
+};
 
-for (const [name, given, said, done = ""] of rows) {
+for (const [name, [given, said, done = ""]] of Object.entries(rows)) {
   test(`plan: ${name}`, () => assert.deepEqual(decided(given), [said, done]));
 }

@@ -44,77 +44,71 @@ const unknown = "the cores of its Pod's node are not known";
 const advice = "resources.cpus or model.threads gives it more";
 const allowed = (count: string): string => `resources.cpus allows ${count}: more threads would wait for each other`;
 
-const tables: Readonly<Record<string, readonly (readonly [string, ReturnType<typeof threads>, number, string])[]>> = {
-  "threads of an engine beside others": [
-    ["one process has all cores but one", threads(4, {}, asProcess), 3, alone],
-    ["on-demand slots that are not loaded take nothing", threads(4, {}, asProcess, seven), 3, alone],
-    [
-      "a slot that is always loaded has its share",
+type Rows = Readonly<Record<string, readonly [ReturnType<typeof threads>, number, reason: string]>>;
+const tables: Readonly<Record<string, Rows>> = {
+  "threads of an engine beside others": {
+    "one process has all cores but one": [threads(4, {}, asProcess), 3, alone],
+    "on-demand slots that are not loaded take nothing": [threads(4, {}, asProcess, seven), 3, alone],
+    "a slot that is always loaded has its share": [
       threads(4, {}, asProcess, { b: llama() }),
       1,
       "4 cores, less one, shared by 2 processes of llama.cpp",
     ],
-    [
-      "a second process has its share",
+    "a second process has its share": [
       threads(4, {}, asProcess, { b: pair }),
       1,
       "4 cores, less one, shared by 3 processes of llama.cpp",
     ],
-    ["a slot whose layers are all on a GPU takes nothing", threads(4, {}, asProcess, { b: gpu() }), 3, alone],
-    [
-      "slots whose layers may move to the host, or that have a part of them there, have their share",
+    "a slot whose layers are all on a GPU takes nothing": [threads(4, {}, asProcess, { b: gpu() }), 3, alone],
+    "slots whose layers may move to the host, or that have a part of them there, have their share": [
       threads(8, {}, asProcess, { b: gpu({ spill: "allow" }), c: gpu({ gpuLayers: 20 }) }),
       2,
       "8 cores, less one, shared by 3 processes of llama.cpp",
     ],
-    [
-      "who is disabled, or no llama.cpp, has none",
+    "who is disabled, or no llama.cpp, has none": [
       threads(4, {}, asProcess, { b: llama({ enabled: false }), c: llama({ command: ["serve"] }), d: custom() }),
       3,
       alone,
     ],
-  ],
-  "threads of an engine whose processors are limited": [
-    ["a container has its limit's", threads(16, cpus(2), asContainer), 2, allowed("2 cores")],
-    ["a Pod has its limit's", threads(16, cpus(2), asPod), 2, allowed("2 cores")],
-    ["a Pod on this machine has its limit's", threads(16, cpus(2), asPodHere), 2, allowed("2 cores")],
-    ["a part of a core counts as one", threads(16, cpus(0.5), asPod), 1, allowed("0.5 cores")],
-    ["a part beyond whole cores does not count", threads(16, cpus(3.9), asContainer), 3, allowed("3.9 cores")],
-    [
-      "a container has its share of a smaller machine",
+  },
+  "threads of an engine whose processors are limited": {
+    "a container has its limit's": [threads(16, cpus(2), asContainer), 2, allowed("2 cores")],
+    "a Pod has its limit's": [threads(16, cpus(2), asPod), 2, allowed("2 cores")],
+    "a Pod on this machine has its limit's": [threads(16, cpus(2), asPodHere), 2, allowed("2 cores")],
+    "a part of a core counts as one": [threads(16, cpus(0.5), asPod), 1, allowed("0.5 cores")],
+    "a part beyond whole cores does not count": [threads(16, cpus(3.9), asContainer), 3, allowed("3.9 cores")],
+    "a container has its share of a smaller machine": [
       threads(4, cpus(8), asContainer, two),
       1,
       "4 cores, less one, shared by 3 processes of llama.cpp",
     ],
-    ["a Pod may have more than the operator's node", threads(2, cpus(8), asPod), 8, allowed("8 cores")],
-    ["a process has no limit", threads(4, cpus(2), asProcess), 3, alone],
-    [
-      "the manifest's number counts before the limit",
+    "a Pod may have more than the operator's node": [threads(2, cpus(8), asPod), 8, allowed("8 cores")],
+    "a process has no limit": [threads(4, cpus(2), asProcess), 3, alone],
+    "the manifest's number counts before the limit": [
       threads(16, { ...cpus(2), model: { default: "tiny", threads: 6 } }, asPod),
       6,
       "the spec",
     ],
-  ],
-  "threads of a Pod without a limit of processors": [
-    [
-      "are few, since its node may be another than the measured one",
+  },
+  "threads of a Pod without a limit of processors": {
+    "are few, since its node may be another than the measured one": [
       threads(16, {}, asPod),
       4,
       `${unknown} (4 are few enough): ${advice}`,
     ],
-    [
-      "are no more than its share of the operator's node, which may be the only one",
+    "are no more than its share of the operator's node, which may be the only one": [
       threads(4, {}, asPod, two),
       1,
       `${unknown} (4 cores, less one, shared by 3 processes of llama.cpp, as the operator's node has them): ${advice}`,
     ],
-    ["are those of the node where its models pin it there", threads(4, {}, asPodHere), 3, alone],
-  ],
+    "are those of the node where its models pin it there": [threads(4, {}, asPodHere), 3, alone],
+  },
 };
 
 for (const [title, rows] of Object.entries(tables)) {
   describe(title, () => {
-    for (const [name, got, value, reason] of rows) it(name, () => assert.deepEqual(got, { value, reason }));
+    for (const [name, [got, value, reason]] of Object.entries(rows))
+      it(name, () => assert.deepEqual(got, { value, reason }));
   });
 }
 
