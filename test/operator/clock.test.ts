@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import type { SlotSpecInput } from "../../src/api/slot.ts";
 import { unreachableReason, runtimeUnreachableUntil } from "../../src/operator/plan/unreachable.ts";
 import { onRequestOf } from "../../src/operator/plan/on-request.ts";
 import { loadOf } from "../../src/operator/report/load-times.ts";
@@ -12,29 +13,24 @@ for (const [direction, byMs] of [
   ["ahead", hours],
   ["back", -hours],
 ] as const) {
-  const set = (site: Site): void => {
+  /** All these slots in one site, of which the clock is set after `seconds`. */
+  const setAfter = async (
+    site: Site,
+    slots: Readonly<Record<string, SlotSpecInput>>,
+    seconds: number,
+  ): Promise<void> => {
+    await site.run(slots, seconds);
     site.clock.set(byMs);
     site.publisher.isClockSetBack = byMs < 0;
   };
 
   describe(`a clock that is set ${direction} by hours`, () => {
-    test("restarts no serving engine, and probes continue", async () => {
-      await using site = await new Site().run({ a: custom() }, 100);
-      set(site);
-      await site.advance(100);
-      assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main"]);
-      site.runtime.manner("a").probe = "failing";
-      await site.advance(60);
-      assert.equal(site.slot("a").status.lastError?.reason, "Unhealthy");
-    });
-
     test("gives an engine its whole time to load, and no more", async () => {
       await using site = new Site();
       site.runtime.manner("a").loadMs = 30_000;
       site.runtime.manner("hung").loadMs = Infinity;
       const spec = custom({ probe: { startupSeconds: 60 } });
-      await site.run({ a: spec, hung: spec }, 10);
-      set(site);
+      await setAfter(site, { a: spec, hung: spec }, 10);
       await site.advance(25);
       assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main"]);
       assert.deepEqual(site.deeds("hung"), ["start main"]);
@@ -45,47 +41,36 @@ for (const [direction, byMs] of [
     test("keeps no slot in back-off for longer than planned", async () => {
       await using site = new Site();
       site.runtime.manner("a").crashAfterMs = 10;
-      await site.run({ a: custom() }, 600);
+      await setAfter(site, { a: custom() }, 140);
+      site.runtime.manner("a").crashAfterMs = undefined;
       assert.ok(site.slot("a").status.failures > 5);
       const starts = (): number => site.deeds("a").filter((deed) => deed === "start main").length;
       const before = starts();
-      site.runtime.manner("a").crashAfterMs = undefined;
-      set(site);
-      await site.advance(300);
+      await site.advance(140);
       assert.deepEqual([site.state("a"), starts()], ["ready", before + 1]);
     });
 
-    test("restarts a slot once where that is requested", async () => {
-      await using site = await new Site().run({ a: custom() }, 100);
-      set(site);
+    test("disturbs no engine that serves: requests, unloads and failing probes count as before", async () => {
+      await using site = new Site();
+      const cold = custom({ load: "onDemand", idleSeconds: 30 });
+      for (const slot of ["cold", "drains"]) site.ask(slot, { inFlight: 1 });
+      site.source.save("drains", custom({ stopSeconds: 20 }));
+      await site.run({ asked: custom(), ill: custom(), cold }, 99);
+      await site.request("drains", "unload");
+      await setAfter(site, {}, 1);
+      assert.equal(site.state("drains"), "unloading");
       await site.advance(100);
-      await site.request("a", "restart");
-      await site.advance(100);
-      assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main", "stop main", "start main"]);
-      assert.deepEqual(site.requests.list("a"), []);
-    });
-
-    test("keeps a slot with requests in flight, and unloads it once it is idle", async () => {
-      await using site = await new Site().run({ cold: custom({ load: "onDemand", idleSeconds: 30 }) });
-      site.ask("cold", { inFlight: 1 });
-      await site.advance(100);
-      set(site);
-      await site.advance(100);
-      assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["ready", "start main"]);
+      assert.equal(site.state("drains"), "offline", "although its request does not end");
+      for (const slot of ["asked", "ill", "cold"])
+        assert.deepEqual([site.state(slot), ...site.deeds(slot)], ["ready", "start main"], slot);
+      site.runtime.manner("ill").probe = "failing";
       site.demand.set("cold", { inFlight: 0 });
+      await site.request("asked", "restart");
       await site.advance(60);
+      assert.equal(site.slot("ill").status.lastError?.reason, "Unhealthy");
       assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
-    });
-
-    test("stops a draining slot although a request in flight does not end", async () => {
-      await using site = await new Site().run({ a: custom({ stopSeconds: 20 }) }, 100);
-      site.demand.set("a", { inFlight: 1 });
-      await site.request("a", "unload");
-      await site.advance(1);
-      assert.equal(site.state("a"), "unloading");
-      set(site);
-      await site.advance(60);
-      assert.equal(site.state("a"), "offline");
+      assert.deepEqual([site.state("asked"), ...site.requests.list("asked")], ["ready"]);
+      assert.deepEqual(site.deeds("asked"), ["start main", "stop main", "start main"]);
     });
   });
 }

@@ -133,23 +133,19 @@ describe("on demand", () => {
   });
 });
 
-describe("unloaded by request", () => {
-  for (const [what, act] of [
-    ["a load request", (site: Site) => site.request("a", "load")],
-    ["a restart request", (site: Site) => site.request("a", "restart")],
-    ["an edit", async (site: Site) => site.source.save("a", custom({ idleSeconds: 5 }))],
-  ] as const) {
-    test(`an always-loaded slot stays so until ${what}`, async () => {
-      await using site = await new Site().run({ a: custom() });
-      await site.request("a", "unload");
-      await site.advance(30);
-      await site.start();
-      assert.deepEqual([site.state("a"), site.condition("a", "Available")], ["offline", "False/Unloaded"]);
-      await act(site);
-      await site.advance(5);
-      assert.deepEqual([site.state("a"), ...site.requests.list("a")], ["ready"]);
-    });
-  }
+test("an always-loaded slot that was unloaded stays so until a load or restart request, or an edit", async () => {
+  const slots = ["loaded", "restarted", "edited"];
+  await using site = await new Site().run(Object.fromEntries(slots.map((slot) => [slot, custom()])));
+  for (const slot of slots) await site.request(slot, "unload");
+  await site.advance(30);
+  await site.start();
+  for (const slot of slots)
+    assert.deepEqual([site.state(slot), site.condition(slot, "Available")], ["offline", "False/Unloaded"], slot);
+  await site.request("loaded", "load");
+  await site.request("restarted", "restart");
+  site.source.save("edited", custom({ idleSeconds: 5 }));
+  await site.advance(5);
+  for (const slot of slots) assert.deepEqual([site.state(slot), ...site.requests.list(slot)], ["ready"], slot);
 });
 
 test("a swap holds over other edits and operator restarts, until the manifest names another model", async () => {

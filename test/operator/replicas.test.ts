@@ -95,16 +95,6 @@ describe("a slot of several replicas", () => {
     assert.equal(site.slot("a").status.processFailures, undefined, "what was got over is history");
   });
 
-  test("is in error only when no replica is left, and is ready again with the first replica", async () => {
-    await using site = await siteWith(of(2));
-    site.runtime.kill("a", "main", false);
-    site.runtime.kill("a", "main-1");
-    await site.settle();
-    assert.equal(site.state("a"), "error");
-    await site.advance(10);
-    assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", both]);
-  });
-
   test("reports a common obstacle of several replicas once", async () => {
     await using site = await siteWith(of(3));
     for (const name of ["main", "main-1", "main-2"]) {

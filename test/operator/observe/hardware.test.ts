@@ -11,6 +11,7 @@ import { device } from "../../hardware/parts.ts";
 import { pcFacts } from "../../hardware/tree.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
+import { published, specOf } from "../fixture.ts";
 
 const request = { schema: 1, token: "a", requestedAt: "2026-01-01T00:00:00.000Z" } as const;
 const withCard: HardwareFacts = { ...pcFacts, kernel: "with card", devices: [device("/dev/nvidiactl")] };
@@ -167,5 +168,13 @@ describe("the operator's probe of the hardware", () => {
     );
     assert.equal(known.devicesFor("runs", false).hasNvidia, true, "once it has stopped");
     assert.equal(known.devicesFor("runs", true).hasNvidia, true);
+  });
+
+  it("keeps the backend that running slots have from an earlier operator, until their next load", async () => {
+    await using at = await scene();
+    const decisions = { backend: { value: "cpu", reason: "there is no GPU" } };
+    const known = await at.start(async () => withCard, { published: [published({ decisions }, { spec: specOf() })] });
+    assert.equal(known.devicesFor("primary", true).hasNvidia, false);
+    assert.equal(known.devicesFor("primary", false).hasNvidia, true);
   });
 });

@@ -4,7 +4,7 @@ import { get, type IncomingMessage } from "node:http";
 import { connect, constants } from "node:http2";
 import { it } from "node:test";
 import { MetricPage } from "../../../src/lib/metrics/page.ts";
-import { serveOperator } from "../../../src/operator/report/server.ts";
+import { serveOperator, type OperatorServer } from "../../../src/operator/report/server.ts";
 import { LeadershipLost } from "../../../src/store/store.ts";
 import { serverBehind } from "../../support/server-behind.ts";
 
@@ -16,6 +16,15 @@ const places = {
   port: 8080,
   authEnabled: false,
 } as const;
+const serve = (more: Partial<Parameters<typeof serveOperator>[0]> = {}): Promise<OperatorServer> =>
+  serveOperator({
+    port: 0,
+    metrics: () => new MetricPage(),
+    state: () => "ready",
+    lease: () => undefined,
+    places,
+    ...more,
+  });
 
 it("an operator that could not renew its right to act is alive, and not ready until it could", async () => {
   let isHeld = true;
@@ -24,9 +33,8 @@ it("an operator that could not renew its right to act is alive, and not ready un
   };
   const lease = { check, [Symbol.asyncDispose]: async () => undefined };
   let given: typeof lease | undefined;
-  const metrics = (): MetricPage => new MetricPage();
   let state: "starting" | "standby" | "ready" = "standby";
-  await using served = await serveOperator({ port: 0, metrics, state: () => state, lease: () => given, places });
+  await using served = await serve({ state: () => state, lease: () => given });
   const says = async (path: string): Promise<string> => {
     const answer = await fetch(`http://127.0.0.1:${served.port}/${path}`);
     return `${answer.status} ${(await answer.text()).trim()}`;
@@ -42,30 +50,16 @@ it("an operator that could not renew its right to act is alive, and not ready un
 });
 
 it("a client of HTTP/2 gets an error that HTTP/1.1 is required", async () => {
-  await using served = await serveOperator({
-    port: 0,
-    metrics: () => new MetricPage(),
-    state: () => "ready",
-    lease: () => undefined,
-    places,
-  });
+  await using served = await serve();
   const client = connect(`http://127.0.0.1:${served.port}`).on("error", () => undefined);
   const [code, , reason]: unknown[] = await once(client, "goaway");
-  assert.deepEqual(
-    [code, String(reason)],
-    [constants.NGHTTP2_HTTP_1_1_REQUIRED, "HTTP/2 is not supported: send HTTP/1.1"],
-  );
+  const expected = [constants.NGHTTP2_HTTP_1_1_REQUIRED, "HTTP/2 is not supported: send HTTP/1.1"];
+  assert.deepEqual([code, String(reason)], expected);
   client.destroy();
 });
 
 it("connections that the system cannot give end nothing", async () => {
-  await using served = await serveOperator({
-    port: 0,
-    metrics: () => new MetricPage(),
-    state: () => "ready",
-    lease: () => undefined,
-    places,
-  });
+  await using served = await serve();
   const url = `http://127.0.0.1:${served.port}/readyz`;
   const server = await serverBehind(url);
   for (let failed = 0; failed < 3; failed++) server.emit("error", new Error("accept ENFILE"));
@@ -73,13 +67,7 @@ it("connections that the system cannot give end nothing", async () => {
 });
 
 it("a page of another site that has rebound its name to the operator's address learns no directories", async () => {
-  await using served = await serveOperator({
-    port: 0,
-    metrics: () => new MetricPage(),
-    state: () => "ready",
-    lease: () => undefined,
-    places,
-  });
+  await using served = await serve();
   const status = async (host: string): Promise<number | undefined> => {
     const request = get({ host: "127.0.0.1", port: served.port, path: "/instance", headers: { host }, agent: false });
     const [answer]: IncomingMessage[] = await once(request, "response");
