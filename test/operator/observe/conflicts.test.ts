@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { completeSlot, slotSpecSchema, type SlotSpec } from "../../../src/api/slot.ts";
+import type { SlotSpec, SlotSpecInput } from "../../../src/api/slot.ts";
 import { ConflictIndex } from "../../../src/operator/observe/conflicts.ts";
+import { specOf } from "../fixture.ts";
 
-const spec = (input: { port?: number; aliases?: string[] }): SlotSpec =>
-  completeSlot("x", slotSpecSchema.parse({ model: { default: "tiny" }, ...input }));
+const spec = (input: SlotSpecInput): SlotSpec => specOf({ model: { default: "tiny" }, ...input }, "x");
 const none = { port: undefined, aliases: [] };
 
 test("the slot that holds a port keeps it; a later slot gets a conflict, and the port once it is free", () => {
