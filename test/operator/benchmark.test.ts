@@ -2,8 +2,12 @@ import assert from "node:assert/strict";
 import { mkdir, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, test } from "node:test";
-import type { Benchmark } from "../../src/api/benchmark.ts";
+import type { Benchmark, BenchmarkBasis } from "../../src/api/benchmark.ts";
+import { benchmarkBasis } from "../../src/operator/observe/benchmark-basis.ts";
+import { lastBenchmarkOf } from "../../src/operator/report/benchmark.ts";
+import { processTraits } from "../../src/runtimes/process/traits.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { published, status, workload } from "./fixture.ts";
 import { memoryOf } from "./machine.ts";
 import { custom, noDevicesHere, Site } from "./site.ts";
 
@@ -16,16 +20,12 @@ const result: Benchmark = {
   maxTokens: 64,
   levels: [{ clients: 1, requests: 3, firstTokenMs: 12, tokensPerSecond: 40 }],
 };
-
-function machineOf(threads: number): Site["machine"] {
-  const named = { model: "a processor", architecture: "x64", usable: null, features: [], evidence: [] };
-  const cpu = { ...named, cores: threads, threads };
-  return { ...noDevicesHere, facts: () => ({ cpu, memory: memoryOf(1), gpus: [], drivers: [] }) };
-}
+const whole: BenchmarkBasis = { modelFile: "1:1", engine: "e", settings: "s", hardware: "h" };
+const lastBenchmark = { ...result, of: whole };
 
 /** A slot `a` that is ready, and was measured. */
-async function measured(site = new Site(), command: readonly string[] = ["serve", "$(PORT)"]): Promise<Site> {
-  await site.run({ a: custom({ command: [...command] }) });
+async function measured(): Promise<Site> {
+  const site = await new Site().run({ a: custom() });
   await site.request("a", "benchmark", { benchmark: result });
   await site.settle();
   return site;
@@ -33,31 +33,22 @@ async function measured(site = new Site(), command: readonly string[] = ["serve"
 
 const changedOf = (site: Site): string | undefined => site.slot("a").status.lastBenchmark?.changed;
 
-test("a result is kept in status, its request is settled, and no engine is restarted for it", async () => {
+test("a result is kept in status over restarts, its request is settled, and no engine is restarted for it", async () => {
   await using site = await measured();
   const { of, ...kept } = site.slot("a").status.lastBenchmark ?? { of: {} };
   assert.deepEqual([kept, of.modelFile], [result, "1:1"]);
   assert.deepEqual([site.requests.list("a"), site.deeds("a")], [[], ["start main"]]);
-});
-
-test("a result outlives a restart of the operator and of the engine, and the next one replaces it", async () => {
-  await using site = await measured();
   await site.start();
   await site.request("a", "restart");
   await site.advance(5);
-  assert.deepEqual(site.deeds("a"), ["start main", "stop main", "start main"]);
   assert.deepEqual([site.slot("a").status.lastBenchmark?.levels, changedOf(site)], [result.levels, undefined]);
+  await site.request("a", "benchmark");
+  await site.settle();
+  assert.deepEqual(site.slot("a").status.lastBenchmark?.levels, result.levels, "an annotation without a result");
   const levels = [{ clients: 2, requests: 6, tokensPerSecond: 70 }];
   await site.request("a", "benchmark", { benchmark: { ...result, levels } });
   await site.settle();
-  assert.deepEqual(site.slot("a").status.lastBenchmark?.levels, levels);
-});
-
-test("a person's annotation without a result changes nothing", async () => {
-  await using site = await measured();
-  await site.request("a", "benchmark");
-  await site.settle();
-  assert.deepEqual([site.slot("a").status.lastBenchmark?.levels, site.requests.list("a")], [result.levels, []]);
+  assert.deepEqual([site.slot("a").status.lastBenchmark?.levels, site.requests.list("a")], [levels, []]);
 });
 
 test("a paused operator keeps the request for later", async () => {
@@ -70,77 +61,78 @@ test("a paused operator keeps the request for later", async () => {
   assert.deepEqual(site.slot("a").status.lastBenchmark?.levels, result.levels);
 });
 
+test("a result is void while its slot has another model's file or other settings, also over an unload", async () => {
+  await using site = await measured();
+  site.setModel("m", { fingerprint: "2:2" });
+  await site.advance(1);
+  assert.equal(changedOf(site), "the model's file has changed");
+  await site.request("a", "unload");
+  await site.advance(5);
+  assert.deepEqual([site.state("a"), changedOf(site)], ["offline", "the model's file has changed"]);
+  site.setModel("m", { fingerprint: "1:1" });
+  await site.request("a", "load");
+  await site.advance(5);
+  assert.deepEqual([site.state("a"), changedOf(site)], ["ready", undefined]);
+  site.source.save("a", custom({ args: ["--more"] }));
+  await site.advance(10);
+  assert.equal(changedOf(site), "the slot's settings have changed");
+  await site.request("a", "unload");
+  await site.advance(5);
+  assert.equal(changedOf(site), "the slot's settings have changed", "an unloaded slot forgets no change");
+});
+
+test("a result of an engine that has loaded an earlier file is void at once", () => {
+  const request = { schema: 1, slot: "a", kind: "benchmark", token: "t", specHash: "", requestedAt: "" } as const;
+  const requests = [{ ...request, benchmark: result }];
+  const before = status({ decisions: { modelFingerprint: { value: "0:0", reason: "" } } });
+  const held = { ref: "m", origin: "spec" } as const;
+  const kept = lastBenchmarkOf({ requests, basis: whole, held }, before, { handledRequests: { benchmark: "t" } });
+  assert.equal(kept.lastBenchmark?.changed, "the model's file has changed");
+});
+
 describe("a result is void", () => {
-  test("while the model's file is another, also over an unload", async () => {
-    await using site = await measured();
-    site.setModel("m", { fingerprint: "2:2" });
-    await site.advance(1);
-    assert.equal(changedOf(site), "the model's file has changed");
-    await site.request("a", "unload");
-    await site.advance(5);
-    assert.deepEqual([site.state("a"), changedOf(site)], ["offline", "the model's file has changed"]);
-    site.setModel("m", { fingerprint: "1:1" });
-    await site.request("a", "load");
-    await site.advance(5);
-    assert.deepEqual([site.state("a"), changedOf(site)], ["ready", undefined]);
-  });
-
-  test("at once where the engine has loaded an earlier file", async () => {
-    await using site = await new Site().run({ a: custom() });
-    site.setModel("m", { fingerprint: "2:2" });
-    await site.request("a", "benchmark", { benchmark: result });
-    await site.settle();
-    assert.equal(changedOf(site), "the model's file has changed");
-  });
-
-  test("while the slot holds another model, and after an edit of its settings", async () => {
-    await using site = await measured();
-    const swap = await site.request("a", "swap-model", { model: "tiny", specModel: "m" });
-    await site.advance(10);
-    assert.equal(changedOf(site), "the slot holds tiny now");
-    await site.requests.remove("a", "swap-model", swap);
-    await site.advance(10);
-    assert.equal(changedOf(site), undefined);
-    site.source.save("a", custom({ args: ["--more"] }));
-    await site.advance(10);
-    assert.equal(changedOf(site), "the slot's settings have changed");
-    await site.request("a", "unload");
-    await site.advance(5);
-    assert.equal(changedOf(site), "the slot's settings have changed", "an unloaded slot forgets no change");
-  });
-
-  for (const [what, file, command] of [
-    ["the engine's program was replaced", "engine", ["engine"]],
-    [
-      "the packages of the script that runs the engine were installed anew",
-      "node_modules/.package-lock.json",
-      [process.execPath, "src/main.ts"],
-    ],
-  ] as const)
-    test(`once ${what}`, async () => {
-      await using directory = await tempDir();
-      const inPlace = (name: string): string => (name === process.execPath ? name : join(directory.path, name));
-      for (const name of new Set([file, ...command])) {
-        if (name === process.execPath) continue;
-        await mkdir(dirname(inPlace(name)), { recursive: true });
-        await writeFile(inPlace(name), "{}");
-      }
-      await using site = await measured(new Site(), [...command.map(inPlace), "$(PORT)"]);
-      assert.equal(changedOf(site), undefined);
-      await utimes(inPlace(file), 1, 1);
-      await site.request("a", "restart");
-      await site.advance(5);
-      assert.equal(changedOf(site), "the engine has changed");
+  const table: Readonly<Record<string, readonly [ref: string, BenchmarkBasis, expected: string | undefined]>> = {
+    "never while all is as it was": ["m", whole, undefined],
+    "while the slot holds another model": ["tiny", whole, "the slot holds tiny now"],
+    "once the engine has changed": ["m", { ...whole, engine: "f" }, "the engine has changed"],
+    "on another machine": ["m", { ...whole, hardware: "i" }, "the machine's hardware or drivers have changed"],
+  };
+  for (const [name, [ref, basis, expected]] of Object.entries(table))
+    test(name, () => {
+      const given = { requests: [], basis, held: { ref, origin: "spec" } as const };
+      const kept = lastBenchmarkOf(given, status({ lastBenchmark }), { handledRequests: {} });
+      assert.equal(kept.lastBenchmark?.changed, expected);
     });
 
-  test("on another machine", async () => {
-    const site = new Site();
-    site.machine = machineOf(8);
-    await using _site = await measured(site);
-    await site.start();
-    assert.equal(changedOf(site), undefined);
-    site.machine = machineOf(16);
-    await site.start();
-    assert.equal(changedOf(site), "the machine's hardware or drivers have changed");
+  test("where its engine's program was replaced, its script's packages were installed anew, or cores were added", async () => {
+    await using directory = await tempDir();
+    const [program = "", script = "", lock = ""] = ["engine", "src/main.ts", "node_modules/.package-lock.json"].map(
+      (name) => join(directory.path, name),
+    );
+    for (const file of [program, script, lock]) {
+      await mkdir(dirname(file), { recursive: true });
+      await writeFile(file, "{}");
+    }
+    const basisOf = async (threads = 8): Promise<BenchmarkBasis | undefined> => {
+      const named = { model: "a processor", architecture: "x64", usable: null, features: [], evidence: [] };
+      const facts = { cpu: { ...named, cores: threads, threads }, memory: memoryOf(1), gpus: [], drivers: [] };
+      return await benchmarkBasis(
+        { machine: { ...noDevicesHere, facts: () => facts }, runtime: { traitsOf: () => processTraits } },
+        {
+          before: published({ lastBenchmark }),
+          requests: [],
+          model: undefined,
+          workloads: [workload({ command: [program, script, "--port", "8081"] })],
+        },
+      );
+    };
+    const first = await basisOf();
+    assert.deepEqual(await basisOf(), first);
+    for (const file of [program, lock]) {
+      const { engine } = (await basisOf()) ?? {};
+      await utimes(file, 1, 1);
+      assert.notEqual((await basisOf())?.engine, engine, file);
+    }
+    assert.notEqual((await basisOf(16))?.hardware, first?.hardware);
   });
 });

@@ -16,31 +16,6 @@ describe("an engine that was ready and closes its listening socket", () => {
     assert.deepEqual([...seen(site), failures, lastError?.reason], [...again, 1, "NotListening"]);
   });
 
-  it("completes its answers, as when it is unloaded, and counts as failed", async () => {
-    await using site = await new Site().run({ a: custom({ stopSeconds: 20 }) }, 70);
-    site.ask("a", { inFlight: 1 });
-    site.runtime.deafen("a");
-    await site.advance(10);
-    assert.deepEqual(seen(site), ["unloading", "start main"]);
-    site.demand.set("a", { inFlight: 0 });
-    await site.advance(2);
-    const { failures, restarts } = site.slot("a").status;
-    assert.deepEqual([...seen(site), failures, restarts], [...again, 1, 1]);
-  });
-
-  it("is ended at once where another program has its port, and starts on another port", async () => {
-    await using site = await new Site().run({ a: custom() }, 70);
-    const port = site.runtime.portOf("a") ?? 0;
-    site.ask("a", { inFlight: 1 });
-    site.runtime.strangers.add(port);
-    site.runtime.deafen("a");
-    await site.settle();
-    assert.deepEqual(seen(site), ["error", "start main", "stop main"]);
-    await site.advance(2);
-    assert.equal(site.state("a"), "ready");
-    assert.notEqual(site.runtime.portOf("a"), port);
-  });
-
   it("is missed by the operator that finds it so, too", async () => {
     await using site = await new Site().run({ a: custom() }, 70);
     await site.end();

@@ -36,6 +36,14 @@ describe("an automatic port", () => {
     assert.deepEqual([site.slot("b").status.port, site.state("a")], [8082, "ready"]);
   });
 
+  test("is another where a stranger has taken the port of an engine that closed its socket", async () => {
+    await using site = await new Site().run({ a: custom() });
+    site.runtime.strangers.add(site.runtime.portOf("a") ?? 0);
+    site.runtime.deafen("a");
+    await site.advance(5);
+    assert.deepEqual([site.state("a"), site.runtime.portOf("a")], ["ready", 8082]);
+  });
+
   test("that no slot has left is waited for, and the status says so", async () => {
     const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     await using site = await new Site().run(Object.fromEntries(names.map((name) => [name, custom()])));
@@ -62,14 +70,4 @@ describe("an automatic port", () => {
     await site.advance(10);
     assert.deepEqual([site.state("a"), site.state("c")], ["ready", "ready"]);
   });
-});
-
-test("a fixed port that another program has is retried until it is free", async () => {
-  await using site = new Site();
-  site.runtime.strangers.add(8085);
-  await site.run({ a: custom({ port: 8085 }) }, 4);
-  assert.equal(site.slot("a").status.lastError?.reason, "PortInUse");
-  site.runtime.strangers.clear();
-  await site.advance(10);
-  assert.equal(site.state("a"), "ready");
 });

@@ -400,14 +400,6 @@ describe("a broken manifest", () => {
     assert.deepEqual(told(site, "its manifest is gone"), [0, 1]);
   });
 
-  test("of a new slot is its error", async () => {
-    await using site = await new Site().run({});
-    site.source.break("new");
-    await site.settle();
-    const { state, lastError } = site.slot("new").status;
-    assert.deepEqual([state, lastError?.message], ["error", "/config/slots/new.toml:3:1: unknown key modle"]);
-  });
-
   for (const kind of ["Model", "Upstream"] as const) {
     test(`of kind ${kind} is reported once with its place, and once when it is gone`, async () => {
       await using site = await new Site().run({});

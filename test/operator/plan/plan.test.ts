@@ -18,6 +18,9 @@ const killed: Partial<Observed> = { phase: "exited", isListening: false, exit };
 const noImage = { reason: "ImageNotFound", message: "the image x:1 does not exist", at: epoch.toISOString() } as const;
 const unwell = { main: { ...warm, isHealthy: false, failures: 3, message: "timeout" } };
 
+/** It is missed at its port since then. */
+const lost = (seconds: number): SlotInput["health"] => ({ main: { ...warm, lostAt: later(seconds) } });
+
 function request(kind: SlotRequest["kind"], seconds: number, more: Partial<SlotRequest> = {}): SlotRequest {
   const requestedAt = later(seconds).toISOString();
   return { schema: 1, slot: "primary", kind, token: "t1", specHash: "spec-1", requestedAt, ...more };
@@ -241,17 +244,27 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
     input({
       before: published(),
       observed: [observed({ isListening: false, isPortTaken: true })],
-      health: { main: { ...warm, lostAt: later(100) } },
+      health: lost(100),
       demand: busy,
     }),
     "unreachable: error retrying PortInUse: another process listens on port 8081 of the engine",
     "stop main; fails; again in 0 s",
   ],
+  "a ready engine whose socket has been gone for a second is restarted": [
+    input({ before: published(), observed: [observed({ isListening: false })], health: lost(99) }),
+    "unreachable: error retrying NotListening: the main process no longer listens on port 8081",
+    "stop main; fails; again in 0 s",
+  ],
+  "where requests are in flight it completes them first, as when it is unloaded, and has failed": [
+    input({ before: published(), observed: [observed({ isListening: false })], health: lost(99), demand: busy }),
+    "unreachable: unloading unloading NotListening: the main process no longer listens on port 8081",
+    "drain until 130 s, stop main; fails; again in 30 s",
+  ],
   "a ready engine whose socket has just gone may open it again": [
     input({
       before: published(),
       observed: [observed({ isListening: false })],
-      health: { main: { ...warm, lostAt: later(99.6) } },
+      health: lost(99.6),
     }),
     "unreachable: ready loaded Loaded: tiny is loaded",
     "again in 0.6 s",
