@@ -31,8 +31,7 @@ for (const [direction, byMs] of [
       site.runtime.manner("hung").loadMs = Infinity;
       const spec = custom({ probe: { startupSeconds: 60 } });
       await setAfter(site, { a: spec, hung: spec }, 10);
-      await site.advance(25);
-      assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main"]);
+      await site.after(25, "a", "ready", ["start main"]);
       assert.deepEqual(site.deeds("hung"), ["start main"]);
       await site.advance(26);
       assert.equal(site.slot("hung").status.lastError?.reason, "StartupTimeout");

@@ -37,8 +37,7 @@ describe("an engine that was ready and closes its listening socket", () => {
 it("a container that somebody pauses is unpaused without a restart, and counted", async () => {
   await using site = await new Site().run({ a: custom() });
   site.runtime.pause("a");
-  await site.advance(5);
-  assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main"]);
+  await site.after(5, "a", "ready", ["start main"]);
   const page = async (): Promise<string> => String((await site.controller.metrics.page.render()).body);
   assert.match(await page(), /^berth_drift_repaired_total\{slot="a",reason="Paused"\} 1$/m);
   site.source.delete("a");

@@ -73,8 +73,7 @@ describe("an operator that is paused", () => {
     );
     assert.deepEqual([site.state("a"), ...site.deeds("a")], ["offline"]);
     await site.start();
-    await site.advance(5);
-    assert.equal(site.state("a"), "ready");
+    await site.after(5, "a", "ready");
   });
 
   test("fetches no image; its successor fetches, notes and starts it", async () => {

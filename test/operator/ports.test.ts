@@ -52,8 +52,7 @@ describe("an automatic port", () => {
     assert.deepEqual([site.state("late"), site.slot("late").status.lastError?.reason], ["error", "NoFreePort"]);
     assert.equal(site.condition("late", "Reconciling"), "True/ProgressingWithRetry");
     site.source.delete("c");
-    await site.advance(10);
-    assert.equal(site.state("late"), "ready");
+    await site.after(10, "late", "ready");
   });
 
   test("avoids the ports that manifests fix, of which each belongs to one slot", async () => {

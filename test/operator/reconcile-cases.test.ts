@@ -11,13 +11,10 @@ describe("on demand", () => {
     await using site = await new Site().run({ cold }, 60);
     assert.deepEqual([site.state("cold"), site.condition("cold", "Ready")], ["offline", "True/ScaledToZero"]);
     site.ask("cold", { held: 1 });
-    await site.advance(2);
-    assert.equal(site.state("cold"), "ready");
+    await site.after(2, "cold", "ready");
     site.ask("cold", { held: 0, inFlight: 0 });
-    await site.advance(29);
-    assert.equal(site.state("cold"), "ready");
-    await site.advance(3);
-    assert.deepEqual(seen(site), ["offline", ...unloaded]);
+    await site.after(29, "cold", "ready");
+    await site.after(3, "cold", "offline", unloaded);
   });
 
   test("an obstacle to loading is shown before any request, and is gone once it is mended", async () => {
@@ -43,18 +40,15 @@ describe("on demand", () => {
   test("demand does not outlive its slot", async () => {
     await using site = await new Site().run({ cold });
     site.ask("cold");
-    await site.advance(2);
-    assert.equal(site.state("cold"), "ready");
+    await site.after(2, "cold", "ready");
     site.source.delete("cold");
     await site.advance(2);
     assert.equal(site.publisher.slots.has("cold"), false);
     // The gateway, and its memory of the request, go on.
     site.source.save("cold", cold);
-    await site.advance(2);
-    assert.deepEqual(seen(site), ["offline", ...unloaded]);
+    await site.after(2, "cold", "offline", unloaded);
     site.ask("cold");
-    await site.advance(2);
-    assert.equal(site.state("cold"), "ready");
+    await site.after(2, "cold", "ready");
   });
 
   test("the slot stays loaded for its idle time when its gateway ends, with a successor or without", async () => {
@@ -62,18 +56,15 @@ describe("on demand", () => {
     site.ask("cold", { inFlight: 1 });
     await site.advance(60);
     site.demand.forget("cold");
-    await site.advance(20);
-    assert.deepEqual(seen(site), ["ready", ...once]);
+    await site.after(20, "cold", "ready", once);
     site.ask("cold");
     await site.advance(1);
     site.demand.forget("cold");
     site.demand.isGone = true;
     await site.advance(10);
     await site.start();
-    await site.advance(15);
-    assert.deepEqual(seen(site), ["ready", ...once]);
-    await site.advance(10);
-    assert.deepEqual(seen(site), ["offline", ...unloaded]);
+    await site.after(15, "cold", "ready", once);
+    await site.after(10, "cold", "offline", unloaded);
     assert.equal(site.slot("cold").status.idleSince, undefined);
   });
 
@@ -82,11 +73,9 @@ describe("on demand", () => {
     site.ask("cold");
     await site.advance(5);
     await site.request("cold", "unload");
-    await site.advance(5);
-    assert.equal(site.state("cold"), "offline");
+    await site.after(5, "cold", "offline");
     site.ask("cold", { held: 1 });
-    await site.advance(2);
-    assert.equal(site.state("cold"), "ready");
+    await site.after(2, "cold", "ready");
   });
 
   test("an unload ends one engine, and not the next engine, which held requests get", async () => {
@@ -94,16 +83,12 @@ describe("on demand", () => {
     site.ask("cold", { held: 1 });
     await site.advance(0.03);
     await site.request("cold", "unload");
-    await site.advance(5);
-    assert.deepEqual(seen(site), ["ready", ...unloaded, "start main"]);
+    await site.after(5, "cold", "ready", [...unloaded, "start main"]);
     site.demand.set("cold", { held: 0, inFlight: 1 });
-    await site.advance(60);
-    assert.equal(site.state("cold"), "ready");
+    await site.after(60, "cold", "ready");
     site.demand.set("cold", { inFlight: 0 });
-    await site.advance(15);
-    assert.equal(site.state("cold"), "ready");
-    await site.advance(20);
-    assert.equal(site.state("cold"), "offline");
+    await site.after(15, "cold", "ready");
+    await site.after(20, "cold", "offline");
   });
 
   test("a load request counts as use: a slot that loads longer than its idle time is idle from then on", async () => {
@@ -111,10 +96,8 @@ describe("on demand", () => {
     site.runtime.manner("cold").startMs = 50_000;
     await site.run({ cold });
     await site.request("cold", "load");
-    await site.advance(45);
-    assert.equal(site.state("cold"), "starting");
-    await site.advance(20);
-    assert.equal(site.state("cold"), "ready");
+    await site.after(45, "cold", "starting");
+    await site.after(20, "cold", "ready");
     await site.advance(30);
     assert.deepEqual([...seen(site), ...site.requests.list("cold")], ["offline", ...unloaded]);
   });
@@ -124,12 +107,10 @@ describe("on demand", () => {
     site.runtime.manner("cold").crashAfterMs = 10;
     await site.run({ cold });
     site.ask("cold");
-    await site.advance(120);
-    assert.equal(site.state("cold"), "offline");
+    await site.after(120, "cold", "offline");
     site.runtime.manner("cold").crashAfterMs = undefined;
     site.ask("cold", { held: 1 });
-    await site.advance(2);
-    assert.equal(site.state("cold"), "ready");
+    await site.after(2, "cold", "ready");
   });
 });
 
@@ -259,8 +240,7 @@ describe("an operator's successor", () => {
     await site.start();
     assert.equal(site.state("a"), "warming");
     site.runtime.manner("a").probe = "healthy";
-    await site.advance(2);
-    assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main"]);
+    await site.after(2, "a", "ready", ["start main"]);
   });
 
   test("stops an engine that nothing declares", async () => {
@@ -280,7 +260,6 @@ describe("an operator's successor", () => {
     const slot = site.slot("a");
     site.publisher.slots.set("a", { ...slot, status: { ...slot.status, state: "pulling" } });
     await site.start();
-    await site.advance(5);
-    assert.equal(site.state("a"), "ready");
+    await site.after(5, "a", "ready");
   });
 });

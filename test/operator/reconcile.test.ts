@@ -51,8 +51,7 @@ describe("a slot that loads", () => {
     assert.ok(written >= 12 && written <= 40, `${written} writes`);
     assert.equal(site.log.length, told);
     site.runtime.manner("primary").probe = "healthy";
-    await site.advance(6);
-    assert.equal(site.state("primary"), "ready");
+    await site.after(6, "primary", "ready");
   });
 
   test("stalls at once where its engine refuses the warm-up request, until an edit or a restart", async () => {
@@ -65,8 +64,7 @@ describe("a slot that loads", () => {
     assert.deepEqual([nextRetryAt, site.deeds("primary")], [undefined, ["start main", "stop main"]]);
     site.runtime.manner("primary").probe = "healthy";
     await site.request("primary", "restart");
-    await site.advance(6);
-    assert.equal(site.state("primary"), "ready");
+    await site.after(6, "primary", "ready");
   });
 });
 
@@ -235,8 +233,7 @@ describe("an engine that fails", () => {
     await site.advance(700);
     assert.deepEqual(seen(), stalled);
     await site.request("a", "restart");
-    await site.advance(1);
-    assert.equal(site.state("a"), "ready");
+    await site.after(1, "a", "ready");
   });
 
   test("is started again once the cause of its failure has ended", async () => {
@@ -250,8 +247,7 @@ describe("an engine that fails", () => {
     assert.deepEqual([site.state("primary"), site.condition("primary", "Stalled")], ["error", "True/ModelFileMissing"]);
     assert.equal(site.slot("primary").status.lastError?.reason, "ModelFileMissing");
     site.setModel("tiny");
-    await site.advance(2);
-    assert.equal(site.state("primary"), "ready");
+    await site.after(2, "primary", "ready");
   });
 
   test("its probes is restarted, and `ready` is gone before it is stopped", async () => {
@@ -265,8 +261,7 @@ describe("an engine that fails", () => {
     assert.ok(site.slot("a").revision > revision);
     assert.deepEqual(site.deeds("a").slice(0, 2), ["start main", "stop main"]);
     site.runtime.manner("a").probe = "healthy";
-    await site.advance(10);
-    assert.equal(site.state("a"), "ready");
+    await site.after(10, "a", "ready");
   });
 });
 
@@ -321,8 +316,7 @@ describe("a Model", () => {
     site.source.save("primary", { model: { default: "late" } });
     await site.advance(0.2);
     site.setModel("late");
-    await site.advance(10);
-    assert.equal(site.state("primary"), "ready");
+    await site.after(10, "primary", "ready");
     assert.ok(!JSON.stringify([site.slot("primary"), site.log]).includes("ModelNotFound"));
     site.source.save("primary", { model: { default: "nowhere" } });
     await site.advance(0.4);

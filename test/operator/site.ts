@@ -266,6 +266,13 @@ export class Site implements AsyncDisposable {
     await this.settle();
   }
 
+  /** Lets that time go by. Then the slot must be in that state, and all that was done to its engines is `deeds`. */
+  async after(seconds: number, slot: string, state: string, deeds?: readonly string[]): Promise<void> {
+    await this.advance(seconds);
+    assert.equal(this.state(slot), state, `${slot} after ${seconds} s`);
+    if (deeds !== undefined) assert.deepEqual(this.deeds(slot), deeds, `${slot} after ${seconds} s`);
+  }
+
   setModel(ref: string, more: Partial<ModelRecord> = {}): void {
     const path = `/models/${ref}.gguf`;
     const record = model({ ref, path, files: [path], source: `file://${path}`, fingerprint: "1:1", ...more });

@@ -83,8 +83,7 @@ describe("slots without a group that are loaded onto one GPU", () => {
     const needs: Record<string, number> = { a: 5 };
     await using site = await crowded(place.path, needs);
     await site.start();
-    await site.advance(5);
-    assert.equal(site.state("a"), "warming");
+    await site.after(5, "a", "warming");
     needs["b"] = 5;
     declare(site, "b", needs);
     await site.start();

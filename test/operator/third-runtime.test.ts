@@ -102,8 +102,7 @@ describe("a runtime that only the registry knows", () => {
       assert.ok(starts >= 18 && starts <= 24, `${starts} starts in an hour`);
       await site.start();
       site.pods.manner("a").cannotStart = false;
-      await site.advance(310);
-      assert.equal(site.state("a"), "ready");
+      await site.after(310, "a", "ready");
     });
 
   it("leaves a slot whose program cannot be started to a person", async () => {
@@ -125,10 +124,8 @@ describe("a runtime that only the registry knows", () => {
       "its Pod stays while a node is added",
     );
     site.pods.manner("a").pending = undefined;
-    await site.advance(50);
-    assert.equal(site.state("a"), "ready");
-    await site.advance(60);
-    assert.equal(site.state("a"), "offline");
+    await site.after(50, "a", "ready");
+    await site.after(60, "a", "offline");
   });
 
   it("is never chosen by auto where only manifests name it, also while it runs another slot", async () => {

@@ -26,8 +26,7 @@ test("a slot that no container engine could run is started once a container engi
   await using site = await new Site().run({ a: image });
   assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["error", "True/NoRuntime"]);
   site.runtime.setContainerEngine(true);
-  await site.advance(10);
-  assert.equal(site.state("a"), "ready");
+  await site.after(10, "a", "ready");
 });
 
 test("a request for a slot that is declared again during its deletion is not lost", async () => {
@@ -40,8 +39,7 @@ test("a request for a slot that is declared again during its deletion is not los
     await site.request("a", "load");
   };
   site.source.delete("a");
-  await site.advance(5);
-  assert.equal(site.state("a"), "ready");
+  await site.after(5, "a", "ready");
 });
 
 for (const isDeath of [false, true]) {
@@ -50,8 +48,7 @@ for (const isDeath of [false, true]) {
     await using site = await new Site().run({ a: custom() });
     site.demand.isSlow = true;
     await site.request("a", "restart");
-    await site.advance(1);
-    assert.equal(site.state("a"), "unloading");
+    await site.after(1, "a", "unloading");
     // It is cleared away and that is published; the next engine is started, and that cannot be published.
     site.failAt(3, isDeath);
     site.runtime.kill("a", "main");

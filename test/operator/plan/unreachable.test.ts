@@ -45,8 +45,7 @@ test("an engine that failed before the runtime became unreachable starts as soon
   await site.advance(60);
   assert.equal(site.slot("a").status.lastError?.reason, "RuntimeUnavailable");
   site.runtime.prepared = undefined;
-  await site.advance(5);
-  assert.equal(site.state("a"), "ready");
+  await site.after(5, "a", "ready");
 });
 
 test("an image that will be tried again says when", async () => {

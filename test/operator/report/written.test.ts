@@ -17,8 +17,7 @@ test("an engine that ends while no status can be written is started again, and p
   site.runtime.kill("a");
   await site.advance(5);
   site.publisher.isFull = false;
-  await site.advance(2);
-  assert.equal(site.state("a"), "ready");
+  await site.after(2, "a", "ready");
   const load = ["starting", "warming", "ready"];
   assert.deepEqual(site.states("a"), [...load, "error", ...load, "error", ...load]);
   assert.equal(site.log.filter((line) => line.includes("its status is written again")).length, 1);
