@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { OperatorMetrics } from "../../../src/operator/report/metrics.ts";
 import { published } from "../fixture.ts";
+import { operatorMetrics } from "../../../src/api/metrics/operator.ts";
 import { groupMetrics } from "../../../src/api/metrics/groups.ts";
 import { metricProblems } from "../../support/metric-lint.ts";
 
@@ -11,10 +12,9 @@ async function text(metrics: OperatorMetrics): Promise<string> {
   return String((await metrics.page.render()).body);
 }
 
-/** The families of Berth's own, without those of Node itself, their descriptions and the buckets of histograms. */
-async function page(metrics: OperatorMetrics): Promise<string[]> {
-  const lines = (await text(metrics)).split("\n");
-  return lines.filter((line) => line.includes("berth_") && !/^# HELP|_bucket\{|^berth_host_/.test(line));
+/** The samples of Berth's own families, without the buckets of histograms. */
+async function samples(metrics: OperatorMetrics): Promise<string[]> {
+  return (await text(metrics)).split("\n").filter((line) => line.startsWith("berth_") && !line.includes("_bucket{"));
 }
 
 test("the page holds every family, and the values of two published statuses", async () => {
@@ -41,57 +41,45 @@ test("the page holds every family, and the values of two published statuses", as
     }),
     before,
   );
-  assert.deepEqual(await page(metrics), [
-    "# TYPE berth_pull_bytes_total counter",
+  const lines = (await text(metrics)).split("\n");
+  assert.deepEqual(
+    new Set(lines.filter((line) => /^# (HELP|TYPE) berth_/.test(line))),
+    new Set(
+      Object.values({ ...operatorMetrics, ...groupMetrics }).flatMap(({ name, help, type }) => [
+        `# HELP ${name} ${help}`,
+        `# TYPE ${name} ${type}`,
+      ]),
+    ),
+  );
+  assert.deepEqual(await samples(metrics), [
     "berth_pull_bytes_total 0",
-    "# TYPE berth_pull_stalls_total counter",
     "berth_pull_stalls_total 0",
-    "# TYPE berth_pull_idle_seconds gauge",
     'berth_pull_idle_seconds{ref="owner/model"} 12.5',
-    "# TYPE berth_reconcile_total counter",
     'berth_reconcile_total{kind="Registry",outcome="error"} 1',
     'berth_reconcile_total{kind="Group",outcome="error"} 0',
     'berth_reconcile_total{kind="Pull",outcome="error"} 0',
     'berth_reconcile_total{kind="Slot",outcome="error"} 0',
     'berth_reconcile_total{kind="Slot",outcome="success"} 1',
     'berth_reconcile_total{kind="Slot",outcome="requeue"} 1',
-    "# TYPE berth_reconcile_duration_seconds histogram",
     'berth_reconcile_duration_seconds_sum{kind="Slot"} 0.01',
     'berth_reconcile_duration_seconds_count{kind="Slot"} 2',
     'berth_reconcile_duration_seconds_sum{kind="Registry"} 0.5',
     'berth_reconcile_duration_seconds_count{kind="Registry"} 1',
-    "# TYPE berth_slot_transitions_total counter",
     'berth_slot_transitions_total{slot="primary",to="starting"} 4',
     'berth_slot_transitions_total{slot="primary",to="ready"} 1',
-    "# TYPE berth_slot_illegal_transitions_total counter",
     'berth_slot_illegal_transitions_total{slot="primary"} 1',
-    "# TYPE berth_slot_restarts_total counter",
     'berth_slot_restarts_total{slot="primary",reason="Earlier"} 2',
     'berth_slot_restarts_total{slot="primary",reason="Exited"} 1',
-    "# TYPE berth_slot_failures gauge",
     'berth_slot_failures{slot="primary"} 0',
-    "# TYPE berth_drift_repaired_total counter",
-    "# TYPE berth_slot_load_seconds histogram",
     'berth_slot_load_seconds_sum{slot="primary",phase="warm"} 3',
     'berth_slot_load_seconds_count{slot="primary",phase="warm"} 1',
-    "# TYPE berth_operator_slot_state gauge",
     ...["offline", "pulling", "starting", "warming", "ready", "serving", "idle", "unloading", "error"].map(
       (state) => `berth_operator_slot_state{slot="primary",state="${state}"} ${state === "ready" ? 1 : 0}`,
     ),
-    "# TYPE berth_slot_replicas gauge",
     'berth_slot_replicas{slot="primary",state="wanted"} 1',
     'berth_slot_replicas{slot="primary",state="ready"} 1',
-    "# TYPE berth_slot_memory_bytes gauge",
-    "# TYPE berth_fit_error_ratio gauge",
-    "# TYPE berth_reconcile_queue_depth gauge",
     "berth_reconcile_queue_depth 3",
-    "# TYPE berth_reconcile_queue_oldest_seconds gauge",
     "berth_reconcile_queue_oldest_seconds 1.5",
-    "# TYPE berth_host_memory_total_bytes gauge",
-    "# TYPE berth_host_memory_available_bytes gauge",
-    "# TYPE berth_gpu_memory_total_bytes gauge",
-    "# TYPE berth_gpu_memory_free_bytes gauge",
-    ...Object.values(groupMetrics).map(({ name, type }) => `# TYPE ${name} ${type}`),
   ]);
 });
 
@@ -100,7 +88,7 @@ test("a slot has the series that alerts compare before its first failure, and it
   const first = published();
   metrics.published(first, undefined);
   const ofAlerts = async (): Promise<string[]> =>
-    (await page(metrics)).filter((line) => /^berth_slot_(failures|illegal_transitions_total)\{/.test(line));
+    (await samples(metrics)).filter((line) => /^berth_slot_(failures|illegal_transitions_total)\{/.test(line));
   assert.deepEqual(await ofAlerts(), [
     'berth_slot_illegal_transitions_total{slot="primary"} 0',
     'berth_slot_failures{slot="primary"} 0',
@@ -126,7 +114,7 @@ test("a slot that is gone leaves no series behind", async () => {
   metrics.countIllegalTransition({ slot: "primary" });
   metrics.deleted("primary", undefined);
   assert.deepEqual(
-    (await page(metrics)).filter((line) => line.includes("primary")),
+    (await samples(metrics)).filter((line) => line.includes("primary")),
     [],
   );
 });
