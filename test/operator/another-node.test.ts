@@ -8,6 +8,7 @@ import { operatorLease, recordAnnotation } from "../../src/store/kubernetes/name
 import { ApiDouble } from "../doubles/api-client.ts";
 import { traitsOfKind } from "../doubles/runtime-kinds.ts";
 import { leader } from "../store/kubernetes/leader.ts";
+import { epoch } from "./fixture.ts";
 import { PodsSite } from "./pods-site.ts";
 import { custom } from "./site.ts";
 
@@ -15,20 +16,11 @@ const slotsPath = `/apis/${apiVersion}/namespaces/berth/slots`;
 const leasePath = `/apis/coordination.k8s.io/v1/namespaces/berth/leases/${operatorLease}`;
 const image = { engine: "custom", image: "x:1", model: { default: "m" } } as const;
 
-/** An operator's record, as it is left in its Lease. */
-const recordOf = (bootId: string): string =>
-  JSON.stringify({
-    schema: 1,
-    instance: "i",
-    pid: 1,
-    bootId,
-    startedAt: "2026-01-01T00:00:00Z",
-    heartbeat: "2026-01-01T00:00:00Z",
-    isPaused: false,
-    isSettled: true,
-    configDir: "/config",
-    problems: [],
-  });
+/** The record of an operator of another node, as it is left in its Lease. */
+const record = JSON.stringify({
+  ...{ schema: 1, instance: "i", pid: 1, bootId: "the boot of another node", configDir: "/config", problems: [] },
+  ...{ startedAt: epoch.toISOString(), heartbeat: epoch.toISOString(), isPaused: false, isSettled: true },
+});
 
 describe("an operator that starts on another node of the cluster", () => {
   it("goes on with the Pods of the last one: nothing is started, warmed up or published anew", async () => {
@@ -43,7 +35,7 @@ describe("an operator that starts on another node of the cluster", () => {
       await using first = await leader(api);
       for (const slot of [pod, process]) await first.store.publisher.writeSlot(slot);
     }
-    api.put(leasePath, { metadata: { annotations: { [recordAnnotation]: recordOf("the boot of another node") } } });
+    api.put(leasePath, { metadata: { annotations: { [recordAnnotation]: record } } });
     await site.end();
     await using second = await leader(api);
     assert.ok(site.runtimes instanceof RuntimeSet);

@@ -263,3 +263,68 @@ describe("an operator's successor", () => {
     await site.after(5, "a", "ready");
   });
 });
+
+describe("an engine's bearer", () => {
+  const keyed = custom({ env: { ENGINE_KEY: "$(BEARER)" } });
+
+  test("is published for gateways, and neither in the status nor in the plan", async () => {
+    await using site = await new Site().run({ a: keyed });
+    const { bearers, bearerList, ...shown } = site.slot("a");
+    assert.match(bearers?.main ?? "", /^bearer-\d+$/);
+    assert.deepEqual(bearerList, [{ role: "main", ordinal: 0, bearer: bearers?.main }]);
+    assert.doesNotMatch(JSON.stringify(shown), /bearer-/);
+  });
+
+  test("is not required while a gateway serves that would not send it", async () => {
+    await using site = new Site();
+    site.demand.sendsBearers = false;
+    await site.run({ a: keyed });
+    assert.deepEqual([site.state("a"), site.slot("a").bearers], ["ready", undefined]);
+    site.demand.sendsBearers = true;
+    await site.advance(70);
+    assert.deepEqual([site.deeds("a"), site.slot("a").bearers], [["start main"], undefined]);
+  });
+});
+
+describe("an engine that was ready and closes its listening socket", () => {
+  const again = ["ready", "start main", "stop main", "start main"];
+  const seen = (site: Site): string[] => [site.state("a"), ...site.deeds("a")];
+
+  test("is restarted once it is missed for a second", async () => {
+    await using site = await new Site().run({ a: custom() }, 70);
+    site.runtime.deafen("a");
+    await site.settle();
+    assert.deepEqual(seen(site), ["ready", "start main"]);
+    await site.advance(5);
+    const { failures, lastError } = site.slot("a").status;
+    assert.deepEqual([...seen(site), failures, lastError?.reason], [...again, 1, "NotListening"]);
+  });
+
+  test("is missed by the operator that finds it so, too", async () => {
+    await using site = await new Site().run({ a: custom() }, 70);
+    await site.end();
+    site.runtime.deafen("a");
+    await site.start();
+    await site.advance(5);
+    assert.deepEqual(seen(site), again);
+  });
+
+  test("is restarted alone where it is a second process beside a main process that serves", async () => {
+    await using site = await new Site().run({ embed: { model: { default: "tiny", rerank: "ranker" } } }, 70);
+    site.runtime.deafen("embed", "rerank");
+    await site.advance(5);
+    assert.deepEqual(site.deeds("embed"), ["start main", "start rerank", "stop rerank", "start rerank"]);
+    assert.deepEqual(site.states("embed"), ["starting", "warming", "ready"]);
+  });
+});
+
+test("a container that somebody pauses is unpaused without a restart, and counted", async () => {
+  await using site = await new Site().run({ a: custom() });
+  site.runtime.pause("a");
+  await site.after(5, "a", "ready", ["start main"]);
+  const page = async (): Promise<string> => String((await site.controller.metrics.page.render()).body);
+  assert.match(await page(), /^berth_drift_repaired_total\{slot="a",reason="Paused"\} 1$/m);
+  site.source.delete("a");
+  await site.advance(5);
+  assert.doesNotMatch(await page(), /berth_drift_repaired_total\{/);
+});

@@ -1,28 +1,18 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import type { Gpu } from "../../../src/api/hardware.ts";
 import { GpuMemory, gpuMemoryOf } from "../../../src/operator/report/gpu-memory.ts";
+import { gpu } from "../../hardware/parts.ts";
 import { until } from "../../support/until.ts";
 
-const facts = {
-  vendor: "nvidia",
-  vendor_id: null,
-  device_id: null,
-  name: null,
-  architecture: null,
-  integrated: false,
-  driver: null,
-  shared_memory_bytes: null,
-  render_node: null,
-  backends: [],
-  evidence: [],
-} as const;
-
 it("GPUs have the memory that the driver leaves, and nothing where it is not known", () => {
+  const known = (id: string, more: Partial<Gpu>): Gpu =>
+    gpu({ id, vendor: "nvidia", integrated: false, evidence: [], ...more });
   const gpus = [
-    { ...facts, id: "0000:01:00.0", memory_bytes: 24, memory_usable_bytes: 23, memory_free_bytes: 7 },
-    { ...facts, id: "0000:02:00.0", memory_bytes: 16 },
-    { ...facts, id: "0000:00:02.0", memory_bytes: null },
-  ].map((gpu) => ({ ...gpu, backends: [...gpu.backends], evidence: [...gpu.evidence] }));
+    known("0000:01:00.0", { memory_bytes: 24, memory_usable_bytes: 23, memory_free_bytes: 7 }),
+    known("0000:02:00.0", { memory_bytes: 16 }),
+    known("0000:00:02.0", {}),
+  ];
   assert.deepEqual(gpuMemoryOf({ gpus }), [
     { device: "0000:01:00.0", totalBytes: 23, freeBytes: 7 },
     { device: "0000:02:00.0", totalBytes: 16, freeBytes: undefined },
@@ -32,17 +22,13 @@ it("GPUs have the memory that the driver leaves, and nothing where it is not kno
 it("a scrape waits for no probe, and asks for one at most once a minute; a driver that fails leaves no old figure", async () => {
   let now = 0;
   let asked = 0;
-  const answers = [
-    () => Promise.resolve([{ device: "a", totalBytes: 24, freeBytes: 7 }]),
-    () => Promise.reject(new Error("hangs")),
-  ];
-  const memory = new GpuMemory(
-    () => {
-      asked += 1;
-      return answers[asked - 1]?.() ?? Promise.resolve([]);
-    },
-    () => now,
-  );
+  const first = [{ device: "a", totalBytes: 24, freeBytes: 7 }];
+  const answer = async (): Promise<typeof first> => {
+    asked += 1;
+    if (asked > 1) throw new Error("hangs");
+    return first;
+  };
+  const memory = new GpuMemory(answer, () => now);
   const read = (): unknown => [[...memory.samples("totalBytes")], [...memory.samples("freeBytes")]];
   assert.deepEqual(read(), [[], []]);
   const known = [[['device="a"', 24]], [['device="a"', 7]]];

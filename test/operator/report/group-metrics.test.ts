@@ -4,11 +4,14 @@ import type { GroupStatus } from "../../../src/api/group-status.ts";
 import { MetricPage } from "../../../src/lib/metrics/page.ts";
 import { GroupMetrics } from "../../../src/operator/report/group-metrics.ts";
 
+const member = (slot: string, state: "waiting" | "loaded" | "unloaded" = "loaded"): GroupStatus["members"][number] => {
+  return { slot, state, since: "2026-01-01T00:00:00.000Z", needs: [] };
+};
 const status: GroupStatus = {
   name: "gpu",
   isDeclared: true,
   budget: [{ resource: "0000:01:00.0", total: 24, used: 10 }],
-  members: [{ slot: "a", state: "waiting", since: "2026-01-01T00:00:00.000Z", needs: [] }],
+  members: [member("a", "waiting")],
   problems: [],
 };
 
@@ -39,10 +42,7 @@ test("groups are counted by device, or by slots, and a removed group leaves no s
   const slots = {
     ...status,
     budget: [{ resource: "slots", total: 2, used: 1 }],
-    members: [
-      { slot: "a", state: "loaded", since: "2026-01-01T00:00:00.000Z", needs: [] },
-      { slot: "b", state: "unloaded", since: "2026-01-01T00:00:00.000Z", needs: [] },
-    ],
+    members: [member("a"), member("b", "unloaded")],
     lentUntil: "2026-01-01T02:00:00.000Z",
   } satisfies GroupStatus;
   metrics.published(slots, status);
@@ -60,16 +60,12 @@ test("groups are counted by device, or by slots, and a removed group leaves no s
 test("a slot that leaves a group leaves no series of it behind", async () => {
   const page = new MetricPage();
   const metrics = new GroupMetrics(page);
-  const member = (slot: string) =>
-    ({ slot, state: "loaded", since: "2026-01-01T00:00:00.000Z", needs: [] }) satisfies GroupStatus["members"][number];
   const both = { ...status, members: [member("a"), member("b")] };
   metrics.published(both, undefined);
   metrics.granted("gpu", "a", 0);
   metrics.granted("gpu", "b", 0);
   metrics.evicted("gpu", "b", "idle");
   metrics.published({ ...status, members: [member("a")] }, both);
-  assert.deepEqual(
-    (await lines(page)).filter((line) => line.includes("slot=")),
-    ['berth_group_grants_total{group="gpu",slot="a"} 1'],
-  );
+  const left = (await lines(page)).filter((line) => line.includes("slot="));
+  assert.deepEqual(left, ['berth_group_grants_total{group="gpu",slot="a"} 1']);
 });

@@ -13,8 +13,7 @@ it("the state of a SlotGroup that was deleted and made again while nobody looked
     await write(registry);
   };
   site.source.group("gpu", { budget: { slots: 1 } }, "first");
-  await site.start();
-  await site.advance(5);
+  await site.run({});
   assert.equal(written, 1);
   site.source.group("gpu", { budget: { slots: 1 } }, "first");
   await site.advance(5);
@@ -26,7 +25,7 @@ it("the state of a SlotGroup that was deleted and made again while nobody looked
 
 it("a declared model is Reconciling while it is fetched, and a step of progress is published", async () => {
   await using site = new Site();
-  const files = [{ source: "hf://owner/repo/far.gguf" }];
+  const files = [{ source: "hf://owner/repo/far.gguf" }] as const;
   const progress = Object.assign(new WatchedProgress(), { bytesTotal: 2 ** 30 });
   let pulls: readonly ListedPull[] = [];
   site.pulls = { ...site.pulls, list: () => pulls };
@@ -39,24 +38,26 @@ it("a declared model is Reconciling while it is fetched, and a step of progress 
     );
     await write(registry);
   };
-  site.models.set("far", {
-    ref: "far",
+  const [{ source }] = files;
+  site.setModel("far", {
     origin: "manifest",
     name: "far",
-    source: "hf://owner/repo/far.gguf",
+    source,
     files: [],
-    capabilities: [],
-    created: 0,
     state: "missing",
     reason: "NotFetched",
     message: "not here yet",
-    fetch: { files },
+    fetch: { files: [...files] },
   });
-  site.source.model("far", { source: "hf://owner/repo/far.gguf" });
-  await site.start();
-  await site.advance(5);
+  site.source.model("far", { source });
+  await site.run({});
   pulls = [
-    { key: "far", model: { ref: "far", files, isOpen: false }, job: { state: "running", progress }, requesters: ["x"] },
+    {
+      key: "far",
+      model: { ref: "far", files: [...files], isOpen: false },
+      job: { state: "running", progress },
+      requesters: ["x"],
+    },
   ];
   for (const percent of [0, 1, 2, 26, 27]) {
     progress.bytesDone = Math.ceil((percent / 100) * 2 ** 30);
