@@ -24,30 +24,6 @@ test("a start waits for the engine's estimate, and is refused by it; nothing is 
   assert.deepEqual(steps, []);
 });
 
-test("facts are learned once for a decision", async () => {
-  await using site = new Site();
-  site.fit = {
-    ...site.fit,
-    estimate: async ({ isDue, learned }) => {
-      if (!isDue) return {};
-      if (learned.devices === undefined) return { unlearned: [{ do: "measure", of: "devices" }] };
-      return site.learned.includes("put a: engine") || learned.estimates.has("a") ? {} : { unlearned: [estimate("a")] };
-    },
-  };
-  await site.start();
-  site.learned.length = 0;
-  site.source.save("a", custom());
-  await site.settle();
-  assert.deepEqual(site.deeds("a"), ["start main"]);
-  assert.deepEqual(
-    site.learned,
-    ["probe", "put a: engine", "probe"],
-    "the memory is measured again after the program has run",
-  );
-  await site.advance(60);
-  assert.equal(site.learned.filter((each) => each === "put a: engine").length, 1);
-});
-
 test("facts that change as fast as they are learned are an error that is tried again, and start nothing", async () => {
   const site = new Site();
   let count = 0;

@@ -115,31 +115,6 @@ describe("an edit", () => {
     assert.deepEqual(site.deeds("a"), loadedAgain);
   });
 
-  test("that unloads a slot waits stopSeconds for a gateway that confirms nothing", async () => {
-    await using site = await new Site().run({ a: custom({ stopSeconds: 7 }) });
-    site.demand.isSlow = true;
-    site.source.save("a", custom({ stopSeconds: 7, enabled: false }));
-    await site.advance(6.5);
-    assert.deepEqual(site.deeds("a"), ["start main"]);
-    await site.advance(1);
-    assert.deepEqual(site.deeds("a"), ["start main", "stop main"]);
-    assert.deepEqual([site.state("a"), site.condition("a", "Ready")], ["offline", "True/Disabled"]);
-  });
-
-  test("that is saved while the earlier spec is being refused still starts the engine", async () => {
-    await using site = new Site();
-    const held = Promise.withResolvers<void>();
-    site.runtime.beforeStart = held.promise;
-    await site.start();
-    for (const spec of [custom({ command: ["/nope"] }), custom()]) {
-      site.source.save("a", spec);
-      await site.turn();
-    }
-    held.resolve();
-    await site.advance(2);
-    assert.deepEqual([site.state("a"), site.slot("a").status.failures], ["ready", 0]);
-  });
-
   test("during the start of an operator is seen at once, and counts for names", async () => {
     await using site = new Site();
     site.source.save("a", custom({ aliases: ["x"] }));
@@ -219,21 +194,6 @@ describe("an engine that fails", () => {
     const { failures, lastError, transitions } = site.slot("a").status;
     assert.deepEqual([failures, lastError], [0, undefined]);
     assert.ok(transitions.some(({ reason }) => reason === "Signalled"));
-  });
-
-  test("to start waits for a person: an edit or a request, not for another operator", async () => {
-    await using site = new Site();
-    site.runtime.manner("a").cannotStart = true;
-    await site.run({ a: custom() }, 700);
-    const seen = (): unknown[] => [site.state("a"), site.condition("a", "Stalled"), ...site.deeds("a")];
-    const stalled = ["error", "True/StartFailed", "start main", "clear main"];
-    assert.deepEqual(seen(), stalled);
-    site.runtime.manner("a").cannotStart = false;
-    await site.start();
-    await site.advance(700);
-    assert.deepEqual(seen(), stalled);
-    await site.request("a", "restart");
-    await site.after(1, "a", "ready");
   });
 
   test("is started again once the cause of its failure has ended", async () => {

@@ -25,6 +25,14 @@ const cut = { ...failed, reason: "PullFailed", isTerminal: false } as const;
 const runtimeError = "the daemon is silent";
 const silent = "RuntimeUnavailable: the daemon is silent";
 
+/** An engine that a runtime has refused, which fetches what it needs after the start. */
+function refused(reason: NonNullable<Observed["exit"]>["reason"]): Parameters<typeof input>[0] {
+  const exit = { reason, message: "refused", at } as const;
+  const before = published({ state: "pulling" });
+  return { pullsAfterStart: true, before, observed: [observed({ phase: "exited", startedAt: later(90), exit })] };
+}
+const ended = "stop main (remove the exited process); fails; again in 0 s";
+
 /** A slot whose model is not on this machine: an absence that can be mended is no refusal. */
 const model = { ref: "m", files: [{ source: "hf://owner/repo/m.gguf" }], isOpen: false };
 const workloads = { reason: "NotFetched", message: "m is not on this machine yet" } as const;
@@ -154,6 +162,24 @@ const tables: Readonly<Record<string, Rows>> = {
       },
       "crashed: error retrying PortInUse: another program listens on port 8081",
       "stop main (remove the exited process); fails after long; again in 0 s",
+    ],
+  },
+  "the plan for an engine whose runtime fetches after the start": {
+    "waits for an image that may still come": [
+      refused("ImageNotFound"),
+      "crashed: error retrying ImageNotFound: refused",
+      ended,
+    ],
+    "waits for a Secret that may still be right": [
+      refused("Unauthorized"),
+      "crashed: error retrying Unauthorized: refused",
+      ended,
+    ],
+    "waits for a Secret that may still come": [refused("NoSecret"), "crashed: error retrying NoSecret: refused", ended],
+    "leaves a program that cannot be started to a person": [
+      refused("StartFailed"),
+      "crashed: error stalled StartFailed: refused",
+      ended.replace("fails", "fails for good"),
     ],
   },
   "the plan to save a stopped engine's context": {

@@ -96,6 +96,11 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
     unloading,
     "drain until 120 s, stop main; again in 20 s",
   ],
+  "an unloading slot of which a gateway does not know yet waits until its deadline": [
+    input({ spec: disabled, ...unloadingSince(90), demand: demand({ seenRevision: 6 }) }),
+    unloading,
+    "drain until 120 s, stop main; again in 20 s",
+  ],
   "past the deadline it is stopped whatever is in flight": [
     input({ spec: disabled, ...unloadingSince(60), demand: { ...slow, seenRevision: 0 } }),
     unloading,

@@ -50,12 +50,7 @@ test("an engine that failed before the runtime became unreachable starts as soon
 
 test("an image that will be tried again says when", async () => {
   const retryAt = later(1000);
-  const failed = {
-    state: "failed",
-    reason: "PullFailed",
-    message: "no route to the registry",
-    isTerminal: false,
-  } as const;
-  await using site = await containerSite(async () => ({ ...failed, retryAt }));
+  const failed = { state: "failed", reason: "PullFailed", message: "no route", isTerminal: false, retryAt } as const;
+  await using site = await containerSite(async () => failed);
   assert.deepEqual([site.state("a"), next(site)], ["error", retryAt.toISOString()]);
 });
