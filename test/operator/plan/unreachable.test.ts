@@ -38,11 +38,13 @@ test("a runtime that stops answering while it fetches an image is published, wit
 test("an engine that failed before the runtime became unreachable starts as soon as the runtime answers", async () => {
   await using site = await containerSite(async () => ({ state: "ready" }));
   await site.advance(5);
+  site.runtime.kill("a");
+  await site.settle();
+  assert.equal(site.slot("a").status.failures, 1);
   site.runtime.prepared = async () => {
     throw new RuntimeUnavailable("the daemon does not answer");
   };
-  site.runtime.kill("a");
-  await site.advance(60);
+  await site.advance(65);
   assert.equal(site.slot("a").status.lastError?.reason, "RuntimeUnavailable");
   site.runtime.prepared = undefined;
   await site.after(5, "a", "ready");
