@@ -17,10 +17,9 @@ const leasePath = `/apis/coordination.k8s.io/v1/namespaces/berth/leases/${operat
 const image = { engine: "custom", image: "x:1", model: { default: "m" } } as const;
 
 /** The record of an operator of another node, as it is left in its Lease. */
-const record = JSON.stringify({
-  ...{ schema: 1, instance: "i", pid: 1, bootId: "the boot of another node", configDir: "/config", problems: [] },
-  ...{ startedAt: epoch.toISOString(), heartbeat: epoch.toISOString(), isPaused: false, isSettled: true },
-});
+const at = epoch.toISOString();
+const marks = { startedAt: at, heartbeat: at, isPaused: false, isSettled: true, configDir: "/config", problems: [] };
+const record = JSON.stringify({ schema: 1, instance: "i", pid: 1, bootId: "the boot of another node", ...marks });
 
 describe("an operator that starts on another node of the cluster", () => {
   it("goes on with the Pods of the last one: nothing is started, warmed up or published anew", async () => {
