@@ -29,6 +29,8 @@ export interface Site extends AsyncDisposable {
   population(): Promise<number>;
 }
 
+const main = { role: "main", ordinal: 0 } as const;
+
 export function runtimeConformance(
   name: string,
   openSite: () => Promise<Site>,
@@ -47,21 +49,19 @@ export function runtimeConformance(
   };
 
   describe(`the ${name} runtime`, { concurrency }, () => {
-    it("knows nothing of a slot that never ran", async (_site, runtime) => {
+    it("knows nothing of a slot that never ran, and has no lines of it", async (site, runtime) => {
       assert.deepEqual(await runtime.observe("primary"), []);
       assert.deepEqual(await runtime.list(), []);
       await runtime.remove("primary", undefined, { stopSeconds: 0 });
+      assert.deepEqual(await collect(site.logs("primary", { tail: 10, follow: false })), []);
     });
 
     it("runs a workload, and says when its own process listens", async (site, runtime, port) => {
       const workload = site.workload(port);
       const began = Date.now();
       await runtime.ensure(workload);
-      const listening = await until(
-        "it listens",
-        async () => (await onlyOne(runtime)).isListening && (await onlyOne(runtime)),
-      );
-      const { begunAt: _later, ...seen } = listening;
+      const observed = await listening(runtime);
+      const { begunAt: _later, ...seen } = observed;
       assert.deepEqual(
         { ...seen, id: "an id", startedAt: "a date" },
         {
@@ -69,7 +69,7 @@ export function runtimeConformance(
           role: workload.role,
           ordinal: 0,
           hash: workload.hash,
-          host: site.hasHostPorts ? "127.0.0.1" : listening.host,
+          host: site.hasHostPorts ? "127.0.0.1" : observed.host,
           port: workload.port,
           phase: "running",
           isListening: true,
@@ -79,18 +79,16 @@ export function runtimeConformance(
         },
       );
       // The kernel gives the start of a process in hundredths of a second since boot, and the boot time in seconds.
-      const startedAt = listening.startedAt.getTime();
-      assert.ok(startedAt > began - 5000 && startedAt < Date.now() + 5000, listening.startedAt.toISOString());
+      const startedAt = observed.startedAt.getTime();
+      assert.ok(startedAt > began - 5000 && startedAt < Date.now() + 5000, observed.startedAt.toISOString());
       assert.deepEqual(await runtime.list(), [workload.slot]);
-      assert.equal((await fetch(`${urlOf(listening)}/health`)).status, 200);
+      assert.equal((await fetch(`${urlOf(observed)}/health`)).status, 200);
     });
 
     it("does not call an engine listening before it is", async (site, runtime, port) => {
       await runtime.ensure(site.workload(port, ["--start-delay-ms", "60000"]));
-      const observed = await onlyOne(runtime);
-      assert.equal(observed.phase, "running");
-      assert.equal(observed.isListening, false);
-      assert.equal(observed.isPortTaken, false);
+      const { phase, isListening, isPortTaken } = await onlyOne(runtime);
+      assert.deepEqual([phase, isListening, isPortTaken], ["running", false, false]);
     });
 
     it("leaves alone what runs with the same hash, and refuses another", async (site, runtime, port) => {
@@ -100,38 +98,27 @@ export function runtimeConformance(
       await runtime.ensure(workload);
       assert.deepEqual((await onlyOne(runtime)).id, first.id);
       // A process that is about to become the engine's program has neither command line nor environment for a moment.
-      await until("it listens", async () => (await onlyOne(runtime)).isListening);
+      await listening(runtime);
       assert.equal(await site.population(), 1);
       await assert.rejects(runtime.ensure({ ...workload, hash: "another" }), /still runs/);
       assert.deepEqual((await onlyOne(runtime)).id, first.id);
     });
 
-    it("keeps two roles of a slot apart", async (site, runtime, port) => {
-      await runtime.ensure(site.workload(port));
-      const rerank: Workload = { ...site.workload(await freePort()), role: "rerank", hash: "rerank-hash" };
-      await runtime.ensure(rerank);
-      const [main] = await runtime.observe("primary");
-      assert.deepEqual((await runtime.observe("primary")).map(({ role }) => role).toSorted(), ["main", "rerank"]);
-      await runtime.remove("primary", { role: "rerank", ordinal: 0 }, { stopSeconds: 10 });
-      const left = await runtime.observe("primary");
-      assert.deepEqual(
-        left.map(({ role, id }) => ({ role, id })),
-        [{ role: "main", id: main?.id }],
-      );
-    });
-
-    it("keeps the replicas of a slot apart: each is observed, adopted and ended alone", async (site, first, port) => {
+    it("keeps roles and replicas of a slot apart: each is observed, adopted and ended alone", async (site, first, port) => {
       const ports = [port, await freePort(), await freePort()];
       for (const [ordinal, each] of ports.entries()) await first.ensure({ ...site.workload(each), ordinal });
-      const replicas = async (runtime: Runtime): Promise<readonly Observed[]> => await runtime.observe("primary");
+      await first.ensure({ ...site.workload(await freePort()), role: "rerank", hash: "rerank-hash" });
+      const replicas = async (runtime: Runtime): Promise<readonly Observed[]> =>
+        (await runtime.observe("primary")).filter(({ role }) => role === "main");
       await until("all listen", async () => (await replicas(first)).every(({ isListening }) => isListening));
       const before = await replicas(first);
       assert.deepEqual(
-        before.map(({ role, ordinal, port: at }) => [role, ordinal, at]),
-        ports.map((at, ordinal) => ["main", ordinal, site.workload(at).port]),
+        before.map(({ ordinal, port: at }) => [ordinal, at]),
+        ports.map((at, ordinal) => [ordinal, site.workload(at).port]),
       );
+      const rerank = (await first.observe("primary")).find(({ role }) => role === "rerank");
       const [, one] = before;
-      assert.ok(one !== undefined);
+      assert.ok(one !== undefined && rerank !== undefined);
       await site.kill(one, "SIGKILL");
       await until("one has ended", async () => (await replicas(first))[1]?.phase === "exited");
       assert.deepEqual(
@@ -140,53 +127,51 @@ export function runtimeConformance(
       );
       await first[Symbol.asyncDispose]();
       await using second = await site.open();
-      await second.remove("primary", { role: "main", ordinal: 1 }, { stopSeconds: 10 });
-      await second.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
+      for (const ordinal of [1, 0]) await second.remove("primary", { role: "main", ordinal }, { stopSeconds: 10 });
       assert.deepEqual(
         (await replicas(second)).map(({ ordinal, id }) => ({ ordinal, id })),
         [{ ordinal: 2, id: before[2]?.id }],
       );
+      await second.remove("primary", { role: "main", ordinal: 2 }, { stopSeconds: 10 });
+      assert.deepEqual((await onlyOne(second)).id, rerank.id);
       await second.remove("primary", undefined, { stopSeconds: 10 });
       assert.equal(await site.population(), 0);
     });
 
-    it("leaves engines running, and its successor adopts them", async (site, first, port) => {
+    it("leaves engines running, and its successor lists, adopts and ends them", async (site, first, port) => {
       const workload = site.workload(port);
       await first.ensure(workload);
-      const before = await until(
-        "it listens",
-        async () => (await onlyOne(first)).isListening && (await onlyOne(first)),
-      );
+      const before = await listening(first);
       await first[Symbol.asyncDispose]();
       await using second = await site.open();
-      const after = await onlyOne(second);
-      assert.deepEqual(after, before);
+      assert.deepEqual(await second.list(), ["primary"]);
+      assert.deepEqual(await onlyOne(second), before);
       await second.ensure(workload);
       assert.deepEqual((await onlyOne(second)).id, before.id);
       assert.equal(await site.population(), 1);
-      await second.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
-      assert.equal(await site.population(), 0);
+      await second.remove("primary", main, { stopSeconds: 10 });
+      assert.deepEqual([await site.population(), await second.list()], [0, []]);
     });
 
     it("has removed an engine when remove resolves, and may start the next", async (site, runtime, port) => {
       await runtime.ensure(site.workload(port));
-      await until("it listens", async () => (await onlyOne(runtime)).isListening);
-      await runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
+      await listening(runtime);
+      await runtime.remove("primary", main, { stopSeconds: 10 });
       assert.equal(await site.population(), 0);
       assert.deepEqual(await runtime.observe("primary"), []);
       assert.deepEqual(await runtime.list(), []);
-      await runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
+      await runtime.remove("primary", main, { stopSeconds: 10 });
       await runtime.ensure({ ...site.workload(port), hash: "next" });
-      await until("the next listens", async () => (await onlyOne(runtime)).isListening);
+      await listening(runtime);
     });
 
     for (const fork of ["--fork-child", "--fork-session"]) {
       it(`ends an engine that ignores TERM, with its ${fork} child`, async (site, runtime, port) => {
         await runtime.ensure(site.workload(port, ["--ignore-term", fork]));
         await until("both run", async () => (await site.population()) === 2);
-        await until("it listens", async () => (await onlyOne(runtime)).isListening);
+        await listening(runtime);
         const began = performance.now();
-        await runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 0.3 });
+        await runtime.remove("primary", main, { stopSeconds: 0.3 });
         assert.ok(performance.now() - began >= 300, "it had its time to stop");
         assert.equal(await site.population(), 0);
       });
@@ -194,59 +179,47 @@ export function runtimeConformance(
 
     it("kills at once when the signal aborts", async (site, runtime, port) => {
       await runtime.ensure(site.workload(port, ["--ignore-term"]));
-      await until("it listens", async () => (await onlyOne(runtime)).isListening);
+      await listening(runtime);
       const hurry = new AbortController();
-      const removed = runtime.remove(
-        "primary",
-        { role: "main", ordinal: 0 },
-        { stopSeconds: 3600, signal: hurry.signal },
-      );
+      const removed = runtime.remove("primary", main, { stopSeconds: 3600, signal: hurry.signal });
       hurry.abort();
       await removed;
       assert.equal(await site.population(), 0);
     });
 
-    it("reports the exit code, and shows the exit until it is removed", async (site, runtime, port) => {
+    it("reports the exit code until the engine is removed, or another is started over it", async (site, runtime, port) => {
       await runtime.ensure(site.workload(port));
-      await until("it listens", async () => (await onlyOne(runtime)).isListening);
-      await say(runtime, "error loading model");
+      await say(await listening(runtime), "error loading model");
       const url = urlOf(await onlyOne(runtime));
       await fetch(`${url}/double/exit`, { method: "POST", body: "7" }).catch(() => undefined);
       const { exit } = await exited(runtime);
-      assert.equal(exit?.reason, "Exited");
-      assert.equal(exit.code, 7);
-      assert.match(exit.message, /\b7\b/);
+      assert.deepEqual([exit?.reason, exit?.code], ["Exited", 7]);
+      assert.match(exit?.message ?? "", /\b7\b/);
       assert.deepEqual((await onlyOne(runtime)).exit, exit);
       assert.deepEqual(await runtime.list(), ["primary"]);
+      await runtime.ensure({ ...site.workload(port, ["--exit-code", "3"]), hash: "mended" });
+      const again = await exited(runtime);
+      assert.deepEqual([again.hash, again.exit?.code], ["mended", 3]);
       await runtime.remove("primary", undefined, { stopSeconds: 1 });
       assert.deepEqual(await runtime.observe("primary"), []);
     });
 
-    it("starts anew over an exit that was not removed", async (site, runtime, port) => {
-      await runtime.ensure(site.workload(port, ["--exit-code", "3"]));
-      assert.equal((await exited(runtime)).exit?.code, 3);
-      await runtime.ensure({ ...site.workload(port), hash: "mended" });
-      const observed = await onlyOne(runtime);
-      assert.equal(observed.phase, "running");
-      assert.equal(observed.exit, undefined);
-    });
-
-    it("reports an engine that was killed soon, with the signal", async (site, runtime, port) => {
-      const told: string[] = [];
+    it("reports an engine that was killed soon, with the signal, to those who still watch", async (site, runtime, port) => {
+      const [told, untold]: [string[], string[]] = [[], []];
+      (await runtime.watch((slot) => untold.push(slot)))[Symbol.dispose]();
       await runtime.ensure(site.workload(port));
-      await until("it listens", async () => (await onlyOne(runtime)).isListening);
+      await listening(runtime);
       using _watch = await runtime.watch((slot) => told.push(slot));
       await site.kill(await onlyOne(runtime), "SIGKILL");
       await until("it is told", () => told.length > 0);
       const { exit } = await exited(runtime);
-      assert.equal(exit?.reason, "Signalled");
-      assert.equal(exit.signal, "SIGKILL");
-      assert.deepEqual(new Set(told), new Set(["primary"]));
+      assert.deepEqual([exit?.reason, exit?.signal], ["Signalled", "SIGKILL"]);
+      assert.deepEqual([new Set(told), untold], [new Set(["primary"]), []]);
     });
 
     it("reports an adopted engine that was killed soon", async (site, first, port) => {
       await first.ensure(site.workload(port));
-      await until("it listens", async () => (await onlyOne(first)).isListening);
+      await listening(first);
       await first[Symbol.asyncDispose]();
       await using second = await site.open();
       const told: string[] = [];
@@ -254,15 +227,6 @@ export function runtimeConformance(
       await site.kill(await onlyOne(second), "SIGKILL");
       await until("it is told", () => told.length > 0);
       assert.ok((await exited(second)).exit?.message);
-    });
-
-    it("notifies no subscriber after its watch was disposed", async (site, runtime, port) => {
-      const told: string[] = [];
-      const watch = await runtime.watch((slot) => told.push(slot));
-      watch[Symbol.dispose]();
-      await runtime.ensure(site.workload(port, ["--exit-code", "3"]));
-      await exited(runtime);
-      assert.deepEqual(told, []);
     });
 
     it("says which program cannot be started", async (site, runtime, port) => {
@@ -277,8 +241,7 @@ export function runtimeConformance(
 
     it("shows the last lines, and follows the new ones across a restart", async (site, runtime, port) => {
       await runtime.ensure(site.workload(port));
-      await until("it listens", async () => (await onlyOne(runtime)).isListening);
-      await say(runtime, "one", "two", "three");
+      await say(await listening(runtime), "one", "two", "three");
       const tail = await until("the last lines are there", async () => {
         const lines = await collect(site.logs("primary", { tail: 2, follow: false }));
         return lines.at(-1) === "three" && lines;
@@ -288,12 +251,11 @@ export function runtimeConformance(
       const seen: string[] = [];
       const following = later(follow(site.logs("primary", { tail: 1, follow: true, signal: left.signal }), seen));
       await until("the follower has begun", () => seen.includes("three"));
-      await say(runtime, "four");
+      await say(await onlyOne(runtime), "four");
       await until("the new line came", () => seen.includes("four"));
-      await runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
+      await runtime.remove("primary", main, { stopSeconds: 10 });
       await runtime.ensure(site.workload(port));
-      await until("it listens again", async () => (await onlyOne(runtime)).isListening);
-      await say(runtime, "five");
+      await say(await listening(runtime), "five");
       await until("the next engine's line came", () => seen.includes("five"));
       left.abort();
       await following;
@@ -303,25 +265,10 @@ export function runtimeConformance(
       );
     });
 
-    it("has no lines of a slot that never ran", async (site) => {
-      assert.deepEqual(await collect(site.logs("primary", { tail: 10, follow: false })), []);
-    });
-
-    it("lists engines of an earlier operator, and ends them", async (site, first, port) => {
-      await first.ensure(site.workload(port));
-      await until("it listens", async () => (await onlyOne(first)).isListening);
-      await first[Symbol.asyncDispose]();
-      await using second = await site.open();
-      assert.deepEqual(await second.list(), ["primary"]);
-      await second.remove("primary", undefined, { stopSeconds: 10 });
-      assert.equal(await site.population(), 0);
-      assert.deepEqual(await second.list(), []);
-    });
-
     it("ignores what belongs to another installation", async (site, runtime, port, stack) => {
       const neighbour = stack.use(await site.openNeighbour());
       await runtime.ensure(site.workload(port));
-      await until("it listens", async () => (await onlyOne(runtime)).isListening);
+      await listening(runtime);
       assert.deepEqual(await neighbour.observe("primary"), []);
       assert.deepEqual(await neighbour.list(), []);
       await neighbour.remove("primary", undefined, { stopSeconds: 0 });
@@ -330,8 +277,7 @@ export function runtimeConformance(
       // On the same port: to the neighbour, ours is a stranger.
       await neighbour.ensure(site.workload(port, ["--start-delay-ms", "60000"]));
       const seen = await onlyOne(neighbour);
-      assert.equal(seen.isListening, false);
-      assert.equal(seen.isPortTaken, true);
+      assert.deepEqual([seen.isListening, seen.isPortTaken], [false, true]);
       await neighbour.remove("primary", undefined, { stopSeconds: 10 });
       assert.equal((await onlyOne(runtime)).isListening, true);
     });
@@ -345,6 +291,13 @@ async function onlyOne(runtime: Runtime): Promise<Observed> {
   return first;
 }
 
+async function listening(runtime: Runtime): Promise<Observed> {
+  return await until("it listens", async () => {
+    const observed = await onlyOne(runtime);
+    return observed.isListening && observed;
+  });
+}
+
 async function exited(runtime: Runtime): Promise<Observed> {
   return await until("it has exited", async () => {
     const observed = await onlyOne(runtime);
@@ -352,9 +305,8 @@ async function exited(runtime: Runtime): Promise<Observed> {
   });
 }
 
-async function say(runtime: Runtime, ...lines: readonly string[]): Promise<void> {
-  const url = urlOf(await onlyOne(runtime));
-  for (const body of lines) await fetch(`${url}/double/log`, { method: "POST", body });
+async function say(observed: Observed, ...lines: readonly string[]): Promise<void> {
+  for (const body of lines) await fetch(`${urlOf(observed)}/double/log`, { method: "POST", body });
 }
 
 function urlOf({ host, port }: Observed): string {

@@ -2,14 +2,22 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { loadConfig, type Config } from "../../src/api/config.ts";
-import type { Workload } from "../../src/api/workload.ts";
+import { loadConfig } from "../../src/api/config.ts";
 import { openRuntimes } from "../../src/runtimes/registry.ts";
 import { say, startDockerDaemon } from "../doubles/docker-daemon.ts";
+import { workload } from "../operator/fixture.ts";
 import { plainContainer } from "../support/container.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
-function configOf(directory: string, settings: Readonly<Record<string, string>>): Config {
+type Runtimes = Awaited<ReturnType<typeof openRuntimes>>;
+type OpenArguments = Parameters<typeof openRuntimes>;
+
+/** An installation in this directory. `KUBECONFIG` names a file in it that is not there. */
+async function open(
+  directory: string,
+  settings: Readonly<Record<string, string>> = {},
+  published: OpenArguments[2] = [],
+): Promise<Runtimes> {
   const paths = { SVC_STATE_DIR: directory, SVC_CONFIG_DIR: directory, SVC_MODELS_DIR: directory };
   // No daemon of this machine.
   const environment = { ...paths, SVC_DOCKER_HOST: `unix://${directory}/none.sock`, ...settings };
@@ -17,111 +25,82 @@ function configOf(directory: string, settings: Readonly<Record<string, string>>)
   const { config, problems } = loadConfig(environment, {}, places);
   assert.deepEqual(problems, []);
   assert.ok(config !== undefined);
-  return config;
+  return await openRuntimes(config, "test", published, { env: { KUBECONFIG: kubeconfigIn(directory) } });
 }
 
-const workload: Workload = {
-  slot: "primary",
-  role: "main",
-  ordinal: 0,
-  hash: "hash-1",
-  runtime: "process",
-  command: [process.execPath, "--version"],
-  env: {},
-  workingDir: undefined,
-  port: 1,
-  stopSeconds: 1,
-};
+const kubeconfigIn = (directory: string): string => join(directory, "kubeconfig");
+const published = [{ status: { runtime: "kubernetes" } }] as const;
 
 describe("what auto may choose", () => {
   it("is no cluster where slots are files, whatever KUBECONFIG says", async () => {
     await using directory = await tempDir();
-    const env = { KUBECONFIG: join(directory.path, "kubeconfig") };
-    await using runtimes = await openRuntimes(configOf(directory.path, {}), "test", [], { env });
+    await using runtimes = await open(directory.path);
     assert.deepEqual([runtimes.kinds, runtimes.offered], [["kubernetes", "docker", "process"], ["docker"]]);
   });
 
-  it("is the cluster first where slots are its custom resources", async () => {
+  it("is the cluster first where slots are its custom resources, which is opened at the start", async () => {
     await using directory = await tempDir();
-    const config = configOf(directory.path, { SVC_STORE: "kubernetes", SVC_RUNTIME: "docker" });
-    await using runtimes = await openRuntimes(config, "test", [], { env: {} });
+    const settings = { SVC_STORE: "kubernetes", SVC_RUNTIME: "docker" };
+    await using runtimes = await open(directory.path, settings);
     assert.deepEqual(runtimes.offered, ["kubernetes", "docker"]);
-  });
-
-  it("opens that cluster at the start, so that no slot is placed elsewhere before another names it", async () => {
-    await using directory = await tempDir();
-    const config = configOf(directory.path, { SVC_STORE: "kubernetes" });
-    const env = { KUBECONFIG: join(directory.path, "kubeconfig") };
-    await assert.rejects(openRuntimes(config, "test", [], { env }), /cannot be used as a kubeconfig/);
+    // Else a slot would be placed elsewhere before another one names the cluster.
+    await assert.rejects(open(directory.path, { SVC_STORE: "kubernetes" }), /cannot be used as a kubeconfig/);
   });
 });
 
 describe("an engine's variable from a file", () => {
+  const own = "it is a file of Berth itself or of a service account";
+
   it("holds none of Berth's own files, and in a cluster none but the installation's", async () => {
     await using directory = await tempDir();
-    await writeFile(join(directory.path, "token"), "t0ken");
-    const cases = [
-      [{}, "it is a file of Berth itself or of a service account"],
-      [
-        { SVC_STORE: "kubernetes", SVC_RUNTIME: "process", SVC_ALLOW_PROCESSES: "1" },
-        `only files below ${directory.path}/secrets are read (SVC_SECRETS_DIR)`,
-      ],
-    ] as const;
-    for (const [settings, why] of cases) {
-      await using runtimes = await openRuntimes(configOf(directory.path, settings), "test", [], { env: {} });
-      await runtimes.ensure({ ...workload, env: { KEY: { file: join(directory.path, "token") } } });
-      const [process] = await runtimes.observe(workload.slot);
-      assert.equal(process?.exit?.message, `env.KEY: its file cannot be read: ${why}`);
+    const file = join(directory.path, "token");
+    await writeFile(file, "t0ken");
+    const inCluster = { SVC_STORE: "kubernetes", SVC_RUNTIME: "process", SVC_ALLOW_PROCESSES: "1" };
+    for (const [settings, why] of [
+      [{}, own],
+      [inCluster, `only files below ${directory.path}/secrets are read (SVC_SECRETS_DIR)`],
+    ] as const) {
+      await using runtimes = await open(directory.path, settings);
+      await runtimes.ensure(workload({ env: { KEY: { file } } }));
+      const [refused] = await runtimes.observe("primary");
+      assert.equal(refused?.exit?.message, `env.KEY: its file cannot be read: ${why}`);
     }
   });
 
   it("is no file of Berth's own in a container either", async () => {
     await using directory = await tempDir();
-    await writeFile(join(directory.path, "token"), "t0ken");
+    const file = join(directory.path, "token");
+    await writeFile(file, "t0ken");
     await using daemon = await startDockerDaemon((asked, response) => {
       if (asked.includes("/events")) response.writeHead(200).flushHeaders();
       else if (asked.startsWith("GET /containers") || asked === "GET /networks") say(response, 200, []);
       else say(response, asked.startsWith("POST") ? 201 : 200, { Id: "made", Components: [] });
     });
     const settings = { SVC_DOCKER_HOST: `unix://${daemon.path}`, SVC_RUNTIME: "docker" };
-    await using runtimes = await openRuntimes(configOf(directory.path, settings), "test", [], { env: {} });
-    const env = { KEY: { file: join(directory.path, "token") } };
-    await runtimes.ensure({ ...workload, runtime: "docker", env, container: plainContainer });
-    const [refused] = await runtimes.observe(workload.slot);
-    const why = "it is a file of Berth itself or of a service account";
-    assert.equal(refused?.exit?.message, `env.KEY: its file cannot be read: ${why}`);
+    await using runtimes = await open(directory.path, settings);
+    await runtimes.ensure(workload({ runtime: "docker", env: { KEY: { file } }, container: plainContainer }));
+    const [refused] = await runtimes.observe("primary");
+    assert.equal(refused?.exit?.message, `env.KEY: its file cannot be read: ${own}`);
     assert.ok(!daemon.asked.includes("POST /containers/create"));
   });
 });
 
-describe("a cluster whose kubeconfig is gone", () => {
+it("a cluster whose kubeconfig is gone concerns its slots alone, none counts as ended, and it is tried again", async () => {
   const reason = { name: "RuntimeUnavailable", message: /cannot be used as a kubeconfig/ };
-
-  it("concerns the slots that ran there alone, and none of its engines counts as ended", async () => {
-    await using directory = await tempDir();
-    const env = { KUBECONFIG: join(directory.path, "kubeconfig") };
-    const published = [{ status: { runtime: "kubernetes" } }] as const;
-    await using runtimes = await openRuntimes(configOf(directory.path, {}), "test", published, { env });
-    await assert.rejects(runtimes.observe("pod", ["kubernetes"]), reason);
-    await assert.rejects(runtimes.remove("pod", undefined, { stopSeconds: 1 }), reason);
-    assert.deepEqual(await runtimes.observe("other", ["process"]), []);
-    assert.deepEqual([await runtimes.list(), runtimes.answers("kubernetes")], [[], false]);
-  });
-
-  it("is tried again with the kubeconfig that is there by then", async () => {
-    await using directory = await tempDir();
-    const env = { KUBECONFIG: join(directory.path, "kubeconfig") };
-    const published = [{ status: { runtime: "kubernetes" } }] as const;
-    await using runtimes = await openRuntimes(configOf(directory.path, {}), "test", published, { env });
-    runtimes.limitUnreachableWait(100);
-    const config = {
-      "current-context": "c",
-      contexts: [{ name: "c", context: { cluster: "k", user: "u" } }],
-      // Nobody listens on this port.
-      clusters: [{ name: "k", cluster: { server: "https://127.0.0.1:1" } }],
-      users: [{ name: "u", user: { token: "t" } }],
-    };
-    await writeFile(env.KUBECONFIG, JSON.stringify(config));
-    await assert.rejects(runtimes.observe("pod", ["kubernetes"]), { name: reason.name, message: /127\.0\.0\.1:1/ });
-  });
+  await using directory = await tempDir();
+  await using runtimes = await open(directory.path, {}, published);
+  await assert.rejects(runtimes.observe("pod", ["kubernetes"]), reason);
+  await assert.rejects(runtimes.remove("pod", undefined, { stopSeconds: 1 }), reason);
+  assert.deepEqual(await runtimes.observe("other", ["process"]), []);
+  assert.deepEqual([await runtimes.list(), runtimes.answers("kubernetes")], [[], false]);
+  runtimes.limitUnreachableWait(100);
+  const config = {
+    "current-context": "c",
+    contexts: [{ name: "c", context: { cluster: "k", user: "u" } }],
+    // Nobody listens on this port.
+    clusters: [{ name: "k", cluster: { server: "https://127.0.0.1:1" } }],
+    users: [{ name: "u", user: { token: "t" } }],
+  };
+  await writeFile(kubeconfigIn(directory.path), JSON.stringify(config));
+  await assert.rejects(runtimes.observe("pod", ["kubernetes"]), { name: reason.name, message: /127\.0\.0\.1:1/ });
 });

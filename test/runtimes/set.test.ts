@@ -6,18 +6,20 @@ import { aborted } from "../../src/lib/aborted.ts";
 import { RuntimeUnavailable } from "../../src/runtimes/runtime-unavailable.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { dockerTraits } from "../../src/runtimes/docker/traits.ts";
+import { RuntimeSet } from "../../src/runtimes/set.ts";
 import { traitsOfKind } from "../doubles/runtime-kinds.ts";
-import { RuntimeSet, type RuntimeEntry } from "../../src/runtimes/set.ts";
 import { observed } from "../operator/fixture.ts";
 
 const silence = new RuntimeUnavailable("the daemon does not answer");
 
-/** A DOUBLE of a runtime that says and does what it is given. */
-function part(kind: RuntimeKind, does: Pick<Runtime, "observe" | "remove">): Runtime {
+/** A DOUBLE of a runtime that says and does what it is given; else it has nothing, and does not answer a removal. */
+function part(kind: RuntimeKind, does: Partial<Runtime>): Runtime {
   return {
     traits: traitsOfKind[kind],
     list: async () => [],
+    observe: async () => [],
     ensure: async () => undefined,
+    remove: async () => undefined,
     // oxlint-disable-next-line no-empty-function -- it says nothing
     watch: async () => ({ [Symbol.dispose]: () => undefined }),
     [Symbol.asyncDispose]: async () => undefined,
@@ -50,16 +52,12 @@ async function isPending(work: Promise<unknown>): Promise<boolean> {
 describe("the end of several runtimes", () => {
   it("also closes a runtime that is being opened, and aborts the opening", async () => {
     const ends: string[] = [];
-    const late: Runtime = { ...silent, [Symbol.asyncDispose]: async () => void ends.push("docker") };
-    const first = part("process", { observe: async () => [], remove: async () => undefined });
-    const entry: RuntimeEntry = {
-      traits: dockerTraits,
-      async open(signal) {
-        await aborted(signal);
-        return late;
-      },
+    const late = part("docker", { [Symbol.asyncDispose]: async () => void ends.push("docker") });
+    const open = async (signal: AbortSignal): Promise<Runtime> => {
+      await aborted(signal);
+      return late;
     };
-    const set = new RuntimeSet(first, [entry]);
+    const set = new RuntimeSet(part("process", {}), [{ traits: dockerTraits, open }]);
     const opening = set.need("docker");
     await set[Symbol.asyncDispose]();
     assert.equal(await opening, late);
@@ -68,11 +66,8 @@ describe("the end of several runtimes", () => {
 
   it("can shorten its wait, also for runtimes that are opened later", async () => {
     const told: string[] = [];
-    const hasty = (kind: RuntimeKind): Runtime => ({
-      ...silent,
-      traits: traitsOfKind[kind],
-      limitUnreachableWait: (ms) => void told.push(`${kind} ${ms}`),
-    });
+    const hasty = (kind: RuntimeKind): Runtime =>
+      part(kind, { limitUnreachableWait: (ms) => void told.push(`${kind} ${ms}`) });
     await using set = new RuntimeSet(hasty("process"), [{ traits: dockerTraits, open: async () => hasty("docker") }]);
     set.limitUnreachableWait(100);
     await set.need("docker");
@@ -91,7 +86,7 @@ describe("removing from several runtimes", () => {
   });
 
   it("fails where nothing was found and one runtime does not answer", async () => {
-    await using set = await setOf(part("process", { observe: async () => [], remove: async () => undefined }), silent);
+    await using set = await setOf(part("process", {}), silent);
     await assert.rejects(set.remove("primary", undefined, { stopSeconds: 30 }), silence);
   });
 

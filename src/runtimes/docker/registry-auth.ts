@@ -27,12 +27,13 @@ export function registryOf(image: string): string {
  * The credentials of `docker login` for the image's registry, in `$DOCKER_CONFIG/config.json` or
  * `~/.docker/config.json`: `auths`, or the credential helper that the file names. Undefined without any; an unreadable
  * file counts as none, and the registry reports the missing credentials. Aborting ends the helper, which may wait for a
- * person.
+ * person; so does its time limit.
  */
 export async function registryAuth(
   image: string,
   env: NodeJS.ProcessEnv = process.env,
   signal?: AbortSignal,
+  limitMs = helperMs,
 ): Promise<RegistryAuth | undefined> {
   const registry = registryOf(image);
   const config = await readConfig(
@@ -40,7 +41,9 @@ export async function registryAuth(
   );
   const helper = textIn(objectIn(config, "credHelpers"), registry) ?? textIn(config, "credsStore");
   if (helper !== undefined) {
-    const found = await askHelper(helper, registry, env, signal);
+    const limit = AbortSignal.timeout(limitMs);
+    const ended = signal === undefined ? limit : AbortSignal.any([signal, limit]);
+    const found = await askHelper(helper, registry, env, ended);
     if (found !== undefined) return found;
   }
   const auths = objectIn(config, "auths");
@@ -72,11 +75,10 @@ async function askHelper(
   name: string,
   registry: string,
   env: NodeJS.ProcessEnv,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<RegistryAuth | undefined> {
   if (!/^[\w.-]+$/.test(name)) return undefined;
-  const limit = AbortSignal.timeout(helperMs);
-  const options = { env, input: registry, signal: signal === undefined ? limit : AbortSignal.any([signal, limit]) };
+  const options = { env, input: registry, signal };
   const said = await programOutput(`docker-credential-${name}`, ["get"], options).catch(() => "");
   return parseHelper(said, registry);
 }

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { Container, Workload } from "../../../src/api/workload.ts";
 import { containerOptions } from "../../../src/runtimes/docker/container-options.ts";
 import type { HostFacts } from "../../../src/runtimes/docker/host-facts.ts";
+import { workload } from "../../operator/fixture.ts";
 import { plainContainer } from "../../support/container.ts";
 
 const noFacts: HostFacts = { deviceGroups: [], modelDirectories: ["/models"], gpuDriver: "nvidia" };
@@ -10,23 +11,10 @@ const noFacts: HostFacts = { deviceGroups: [], modelDirectories: ["/models"], gp
 function optionsFor(
   container: Partial<Container> = {},
   facts: Partial<HostFacts> = {},
-  workload: Partial<Workload> = {},
+  changes: Partial<Workload> = {},
 ): unknown {
   const whole: Container = { ...plainContainer, modelFiles: ["/models/tiny.gguf"], ...container };
-  const made: Workload = {
-    slot: "primary",
-    role: "main",
-    ordinal: 0,
-    hash: "h",
-    runtime: "docker",
-    command: ["--port", "8080"],
-    env: {},
-    workingDir: undefined,
-    port: 8081,
-    stopSeconds: 30,
-    container: whole,
-    ...workload,
-  };
+  const made = workload({ hash: "h", runtime: "docker", command: ["--port", "8080"], container: whole, ...changes });
   return containerOptions(made, whole, {
     name: "berth-1-primary",
     network: "berth-1",
@@ -60,6 +48,19 @@ const all = {
 };
 const { ReadonlyRootfs: _root, Tmpfs: _tmpfs, ...writable } = host;
 const device = (path: string): object => ({ PathOnHost: path, PathInContainer: path, CgroupPermissions: "rw" });
+const bind = (Source: string, Target: string, ReadOnly: boolean): object => ({
+  Type: "bind",
+  Source,
+  Target,
+  ReadOnly,
+});
+const onHost = (changes: object, more: object = {}): object => ({
+  ...all,
+  ...more,
+  HostConfig: { ...host, ...changes },
+});
+const out = { source: "/srv/out", target: "/out", readOnly: false };
+const save = ["--port", "8080", "--slot-save-path", "/berth/context"];
 
 describe("the request that makes a container", () => {
   const table: readonly [string, unknown, unknown][] = [
@@ -67,33 +68,27 @@ describe("the request that makes a container", () => {
     [
       "on Vulkan: the render nodes and their numeric groups",
       optionsFor({ devices: ["/dev/dri"] }, { deviceGroups: [44, 105] }),
-      { ...all, HostConfig: { ...host, Devices: [device("/dev/dri")], GroupAdd: ["44", "105"] } },
+      onHost({ Devices: [device("/dev/dri")], GroupAdd: ["44", "105"] }),
     ],
     [
       "on ROCm",
       optionsFor({ devices: ["/dev/kfd", "/dev/dri"] }, { deviceGroups: [105] }),
-      { ...all, HostConfig: { ...host, Devices: [device("/dev/kfd"), device("/dev/dri")], GroupAdd: ["105"] } },
+      onHost({ Devices: [device("/dev/kfd"), device("/dev/dri")], GroupAdd: ["105"] }),
     ],
     [
       "on CUDA, by device request",
       optionsFor({ gpus: "all" }),
-      { ...all, HostConfig: { ...host, DeviceRequests: [{ Driver: "", Count: -1, Capabilities: [["gpu"]] }] } },
+      onHost({ DeviceRequests: [{ Driver: "", Count: -1, Capabilities: [["gpu"]] }] }),
     ],
     [
       "on CUDA, by CDI",
       optionsFor({ gpus: 2 }, { gpuDriver: "cdi" }),
-      {
-        ...all,
-        HostConfig: {
-          ...host,
-          DeviceRequests: [{ Driver: "cdi", DeviceIDs: ["nvidia.com/gpu=0", "nvidia.com/gpu=1"] }],
-        },
-      },
+      onHost({ DeviceRequests: [{ Driver: "cdi", DeviceIDs: ["nvidia.com/gpu=0", "nvidia.com/gpu=1"] }] }),
     ],
     [
       "on CUDA, every GPU by CDI",
       optionsFor({ gpus: "all" }, { gpuDriver: "cdi" }),
-      { ...all, HostConfig: { ...host, DeviceRequests: [{ Driver: "cdi", DeviceIDs: ["nvidia.com/gpu=all"] }] } },
+      onHost({ DeviceRequests: [{ Driver: "cdi", DeviceIDs: ["nvidia.com/gpu=all"] }] }),
     ],
     [
       "on the NPU: locked memory without a limit",
@@ -116,53 +111,40 @@ describe("the request that makes a container", () => {
           memoryBytes: 4096,
           cpus: 1.5,
           capabilities: ["SYS_NICE"],
-          mounts: [
-            { source: "/srv/models", target: "/models", readOnly: true },
-            { source: "/srv/out", target: "/out", readOnly: false },
-          ],
+          mounts: [{ source: "/srv/models", target: "/models", readOnly: true }, out],
         },
         {},
         { workingDir: "/work" },
       ),
-      {
-        ...all,
-        WorkingDir: "/work",
-        HostConfig: {
-          ...host,
+      onHost(
+        {
           CapAdd: ["SYS_NICE"],
           ShmSize: 1024,
           Memory: 4096,
           MemorySwap: 4096,
           NanoCpus: 1_500_000_000,
-          Mounts: [
-            { Type: "bind", Source: "/srv/models", Target: "/models", ReadOnly: true },
-            { Type: "bind", Source: "/srv/out", Target: "/out", ReadOnly: false },
-          ],
+          Mounts: [bind("/srv/models", "/models", true), bind("/srv/out", "/out", false)],
         },
-      },
+        { WorkingDir: "/work" },
+      ),
     ],
     [
       "with a place of its own for contexts, after the manifest's mounts",
       optionsFor(
-        { mounts: [{ source: "/srv/out", target: "/out", readOnly: false }] },
+        { mounts: [out] },
         {},
-        {
-          command: ["--port", "8080", "--slot-save-path", "/berth/context"],
-          contextPlace: { source: "/state/contexts/primary/main", target: "/berth/context" },
-        },
+        { command: save, contextPlace: { source: "/state/contexts/primary/main", target: "/berth/context" } },
       ),
-      {
-        ...all,
-        Cmd: ["--port", "8080", "--slot-save-path", "/berth/context"],
-        HostConfig: {
-          ...host,
+      onHost(
+        {
           Mounts: [
-            { Type: "bind", Source: "/models", Target: "/models", ReadOnly: true },
-            { Type: "bind", Source: "/srv/out", Target: "/out", ReadOnly: false },
-            { Type: "bind", Source: "/state/contexts/primary/main", Target: "/berth/context", ReadOnly: false },
+            ...host.Mounts,
+            bind("/srv/out", "/out", false),
+            bind("/state/contexts/primary/main", "/berth/context", false),
           ],
         },
-      },
+        { Cmd: save },
+      ),
     ],
     [
       "with a command of the manifest's own",
@@ -172,13 +154,7 @@ describe("the request that makes a container", () => {
     [
       "with the places that a model's links lead to",
       optionsFor({}, { modelDirectories: ["/blobs", "/models"] }),
-      {
-        ...all,
-        HostConfig: {
-          ...host,
-          Mounts: [{ Type: "bind", Source: "/blobs", Target: "/blobs", ReadOnly: true }, ...host.Mounts],
-        },
-      },
+      onHost({ Mounts: [bind("/blobs", "/blobs", true), ...host.Mounts] }),
     ],
   ];
   for (const [name, options, expected] of table) it(name, () => assert.deepEqual(options, expected));

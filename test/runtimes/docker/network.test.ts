@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
 import { Network } from "../../../src/runtimes/docker/network.ts";
-import { say, startDockerDaemon } from "../../doubles/docker-daemon.ts";
+import { say } from "../../doubles/docker-daemon.ts";
+import { daemonOf } from "./fixture.ts";
 
 it("a network is made once, and not removed while a container is being made in it", async () => {
   const networks = new Set<string>();
-  await using daemon = await startDockerDaemon((asked, response) => {
+  await using at = await daemonOf((asked, response) => {
     if (asked === "POST /networks/create") {
       networks.add("n1");
       say(response, 201, { Id: "n1" });
@@ -17,10 +17,10 @@ it("a network is made once, and not removed while a container is being made in i
       say(
         response,
         200,
-        [...networks].map((Id) => ({ Id })),
+        Array.from(networks, (Id) => ({ Id })),
       );
   });
-  const network = new Network(new Daemon(daemon.path), "instance");
+  const network = new Network(at.daemon, "instance");
   const made = Promise.withResolvers<void>();
   const ids: string[] = [];
   const making = [1, 2].map(() =>

@@ -5,25 +5,19 @@ import { it } from "node:test";
 import type { Living } from "../../../src/runtimes/docker/inspected.ts";
 import { PidWatch } from "../../../src/runtimes/docker/pid-watch.ts";
 import { until } from "../../support/until.ts";
-
-const StartedAt = "2026-01-01T00:00:00Z";
-
-function container(id: string, Pid: number, isRunning = true): Living {
-  const State = { Status: "running", Running: isRunning, Paused: false, Restarting: false, OOMKilled: false };
-  return { id, info: { State: { ...State, Dead: false, Pid, ExitCode: 0, Error: "", StartedAt, FinishedAt: "" } } };
-}
+import { container } from "./fixture.ts";
 
 it("reports a container whose first process is gone, and none that was never seen or is known to have ended", async () => {
   const child = spawn("sleep", ["600"]);
-  const { pid = 0 } = child;
+  const { pid: Pid = 0 } = child;
   const ended = once(child, "exit");
   const told: string[] = [];
   let looks = 0;
   // No process has this number: the limit of the kernel is below it.
-  const elsewhere = container("elsewhere", 2 ** 22 + 1);
+  const elsewhere = container("elsewhere", { Pid: 2 ** 22 + 1 });
   const containers = (): Living[] => {
     looks += 1;
-    return [container("c1", pid), elsewhere, container("ended", pid, false)];
+    return [container("c1", { Pid }), elsewhere, container("ended", { Pid, Running: false })];
   };
   using _watch = new PidWatch(containers, (id) => told.push(id));
   await until("all were looked at", () => looks > 1);

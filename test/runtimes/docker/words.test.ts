@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, it, mock } from "node:test";
+import { describe, it } from "node:test";
 import { DaemonRefusal } from "../../../src/runtimes/docker/daemon.ts";
 import { FrameCutter, nanoseconds } from "../../../src/runtimes/docker/frames.ts";
 import { labelIn, labelsFor, nameFor } from "../../../src/runtimes/docker/label.ts";
@@ -16,10 +16,10 @@ import { later } from "../../support/later.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
-describe("a start that is refused", () => {
+it("a start that is refused is named, unless the daemon failed", () => {
   const table: readonly [said: string, status: number, reason: string | undefined, message: RegExp][] = [
     [
-      "driver failed programming external connectivity on endpoint x: Bind for 127.0.0.1:8081 failed: port is already allocated",
+      "driver failed programming external connectivity: Bind for 127.0.0.1:8081 failed: port is already allocated",
       500,
       "PortInUse",
       /port 8081/,
@@ -39,52 +39,36 @@ describe("a start that is refused", () => {
       "StartFailed",
       /no command/,
     ],
-    ["No such image: x:1", 404, undefined, /x/],
-    ["something in the daemon broke", 500, undefined, /x/],
+    ["No such image: x:1", 404, undefined, /^$/],
+    ["something in the daemon broke", 500, undefined, /^$/],
   ];
   for (const [said, status, reason, message] of table) {
-    it(said.slice(0, 60), () => {
-      const refusal = startRefusal(new DaemonRefusal(status, said), 8081);
-      assert.equal(refusal?.reason, reason);
-      if (refusal !== undefined) assert.match(refusal.message, message);
-    });
+    const refusal = startRefusal(new DaemonRefusal(status, said), 8081);
+    assert.equal(refusal?.reason, reason, said);
+    assert.match(refusal?.message ?? "", message);
   }
 });
 
-describe("a place for contexts that the daemon refuses", () => {
+it("a place for contexts that the daemon refuses is named, and not blamed for another refusal", () => {
   const given = { ...workload(), contextPlace: { source: "/state/contexts/primary/main", target: "/berth/context" } };
-  const table: readonly [what: string, said: string][] = [
-    [
-      "Docker without that directory, as with a daemon that sees other files",
-      'invalid mount config for type "bind": bind source path does not exist: /state/contexts/primary/main',
-    ],
-    [
-      "a user's Podman, to which the state directory is closed",
-      "crun: cannot stat `/state/contexts/primary/main`: Permission denied: OCI permission denied",
-    ],
-    [
-      "runc, of the path inside",
-      'error mounting "/x" to rootfs at "/berth/context": mkdirat /var/lib/docker/rootfs/berth: read-only file system',
-    ],
-  ];
-  for (const [what, said] of table) {
-    it(what, () => {
-      const error = new DaemonRefusal(500, said);
-      assert.throws(() => refuseContextPlace(error, given), {
-        name: "NoContextPlace",
-        message: `its container cannot have it: ${said}`,
-      });
-      assert.doesNotThrow(() => refuseContextPlace(error, workload()));
-    });
+  for (const said of [
+    // Docker without that directory, as with a daemon that sees other files.
+    'invalid mount config for type "bind": bind source path does not exist: /state/contexts/primary/main',
+    // A user's Podman, to which the state directory is closed.
+    "crun: cannot stat `/state/contexts/primary/main`: Permission denied: OCI permission denied",
+    // runc, of the path inside.
+    'error mounting "/x" to rootfs at "/berth/context": mkdirat /var/lib/docker/rootfs/berth: read-only file system',
+  ]) {
+    const error = new DaemonRefusal(500, said);
+    const message = `its container cannot have it: ${said}`;
+    assert.throws(() => refuseContextPlace(error, given), { name: "NoContextPlace", message });
+    assert.doesNotThrow(() => refuseContextPlace(error, workload()));
   }
-
-  it("is not blamed for another refusal", () => {
-    for (const error of [new DaemonRefusal(500, "bind source path does not exist: /models"), new Error("/state")])
-      assert.doesNotThrow(() => refuseContextPlace(error, given));
-  });
+  for (const error of [new DaemonRefusal(500, "bind source path does not exist: /models"), new Error("/state")])
+    assert.doesNotThrow(() => refuseContextPlace(error, given));
 });
 
-describe("a pull that failed", () => {
+it("a pull that failed has its reason, and is tried again unless a person must act", () => {
   const table: readonly [said: string, reason: string, isTerminal: boolean][] = [
     ["write /var/lib/docker/tmp/x: no space left on device", "NoSpace", false],
     ["no matching manifest for linux/arm64/v8 in the manifest list entries", "WrongPlatform", true],
@@ -101,76 +85,67 @@ describe("a pull that failed", () => {
     ['(HTTP code 500) server error - Get "https://r/v2/": dial tcp: network is unreachable', "PullFailed", false],
   ];
   for (const [said, reason, isTerminal] of table) {
-    it(said.slice(0, 60), () => {
-      const failure = pullFailure("x:1", new Error(said));
-      assert.deepEqual([failure.reason, failure.isTerminal], [reason, isTerminal]);
-      assert.ok(failure.message.startsWith("the image x:1 "));
-      assert.ok(!failure.message.includes("HTTP code"));
-    });
+    const failure = pullFailure("x:1", new Error(said));
+    assert.deepEqual([failure.reason, failure.isTerminal], [reason, isTerminal], said);
+    assert.match(failure.message, /^the image x:1 (?!.*HTTP code)/);
   }
 });
 
 describe("the progress of a pull", () => {
-  it("is bytes over all layers, and has a total once each has begun", () => {
+  const told = (lines: readonly object[]): PullProgress => {
     const progress = new PullProgress(0);
-    const say = (line: object): void => progress.take(JSON.stringify(line));
-    say({ status: "Pulling from library/x", id: "1" });
-    say({ status: "Already exists", id: "a" });
-    say({ status: "Pulling fs layer", id: "b" });
-    say({ status: "Pulling fs layer", id: "c" });
-    say({ status: "Downloading", id: "b", progressDetail: { current: 40, total: 100 } });
+    for (const line of lines) progress.take(JSON.stringify({ id: "b", ...line }));
+    return progress;
+  };
+  const downloading = (current: number, total: number): object => ({
+    status: "Downloading",
+    progressDetail: { current, total },
+  });
+  const fetching = { status: "Pulling fs layer" };
+  const retrying = { status: "Retrying in 5 seconds", progressDetail: {} };
+  const begun = [fetching, downloading(400, 1000), retrying];
+
+  it("is bytes over all layers, and has a total once each has begun", () => {
+    const progress = told([
+      { status: "Pulling from library/x", id: "1" },
+      { status: "Already exists", id: "a" },
+      fetching,
+      { ...fetching, id: "c" },
+      downloading(40, 100),
+    ]);
     assert.deepEqual(progress.read(2000), { bytesDone: 40, bytesPerSecond: 20 });
-    say({ status: "Downloading", id: "c", progressDetail: { current: 10, total: 50 } });
-    say({ status: "Download complete", id: "b" });
-    say({ status: "Extracting", id: "b", progressDetail: { current: 1, total: 300 } });
+    for (const line of [
+      { id: "c", ...downloading(10, 50) },
+      { id: "b", status: "Download complete" },
+      { id: "b", status: "Extracting", progressDetail: { current: 1, total: 300 } },
+    ])
+      progress.take(JSON.stringify(line));
     assert.deepEqual(progress.read(1000), { bytesDone: 110, bytesTotal: 150, bytesPerSecond: 110 });
     progress.take("no JSON");
     assert.equal(progress.error, undefined);
-    say({ error: "boom", errorDetail: { message: "boom" } });
+    progress.take(JSON.stringify({ error: "boom", errorDetail: { message: "boom" } }));
     assert.equal(progress.error, "boom");
   });
-});
 
-describe("the progress of a pull that breaks off", () => {
-  const layer = "b";
-  const told = (lines: readonly object[]): PullProgress => {
-    const progress = new PullProgress(0);
-    for (const line of lines) progress.take(JSON.stringify({ id: layer, ...line }));
-    return progress;
-  };
-  const begun = [
-    { status: "Pulling fs layer" },
-    { status: "Downloading", progressDetail: { current: 400, total: 1000 } },
-    { status: "Retrying in 5 seconds", progressDetail: {} },
-  ];
-
-  it("keeps its progress, and says that the daemon waits", () => {
-    const progress = told(begun);
-    assert.equal(progress.isBroken, true);
-    assert.deepEqual(progress.read(1000), { bytesDone: 400, bytesTotal: 1000, bytesPerSecond: 400 });
-  });
-
-  it("keeps its progress, though Docker counts the layer as whole when Docker closes the connection", () => {
-    const [fetching = {}, some = {}, retrying = {}] = begun;
-    const letGo = { status: "Downloading", progressDetail: { current: 1000, total: 1000 } };
-    const broken = [fetching, some, letGo, retrying, retrying];
-    assert.deepEqual(told(broken).read(1000), { bytesDone: 400, bytesTotal: 1000, bytesPerSecond: 400 });
-    const goesOn = { status: "Downloading", progressDetail: { current: 50, total: 600 } };
-    const letGoAgain = { status: "Downloading", progressDetail: { current: 600, total: 600 } };
-    assert.equal(told([...broken, goesOn]).read().bytesDone, 450);
-    assert.equal(told([...broken, goesOn, letGoAgain, retrying]).read().bytesDone, 450);
+  it("is kept where the pull breaks off, though Docker counts the layer as whole when Docker closes the connection", () => {
+    const letGo = downloading(1000, 1000);
+    for (const lines of [begun, [fetching, downloading(400, 1000), letGo, retrying, retrying]]) {
+      const progress = told(lines);
+      assert.equal(progress.isBroken, true);
+      assert.deepEqual(progress.read(1000), { bytesDone: 400, bytesTotal: 1000, bytesPerSecond: 400 });
+      assert.equal(told([...lines, downloading(50, 600)]).read().bytesDone, 450);
+      assert.equal(told([...lines, downloading(50, 600), downloading(600, 600), retrying]).read().bytesDone, 450);
+    }
     assert.equal(told([fetching, letGo, retrying]).read().bytesDone, 0, "a break before a word of what has come");
   });
 
   it("continues its count where Docker reports only the rest, however often, and from zero where the layer begins anew", () => {
-    const goesOn = { status: "Downloading", progressDetail: { current: 50, total: 600 } };
-    const again = { status: "Downloading", progressDetail: { current: 10, total: 100 } };
-    const anew = { status: "Downloading", progressDetail: { current: 10, total: 1000 } };
-    assert.equal(told([...begun, goesOn]).isBroken, false);
-    assert.deepEqual(told([...begun, goesOn]).read(1000), { bytesDone: 450, bytesTotal: 1000, bytesPerSecond: 450 });
-    assert.equal(told([...begun, goesOn, again]).read().bytesDone, 910);
-    assert.equal(told([...begun, goesOn, anew]).read().bytesDone, 10);
-    assert.equal(told([...begun, goesOn, { status: "Download complete" }]).read().bytesDone, 1000);
+    const goesOn = [...begun, downloading(50, 600)];
+    assert.equal(told(goesOn).isBroken, false);
+    assert.deepEqual(told(goesOn).read(1000), { bytesDone: 450, bytesTotal: 1000, bytesPerSecond: 450 });
+    assert.equal(told([...goesOn, downloading(10, 100)]).read().bytesDone, 910);
+    assert.equal(told([...goesOn, downloading(10, 1000)]).read().bytesDone, 10);
+    assert.equal(told([...goesOn, { status: "Download complete" }]).read().bytesDone, 1000);
   });
 
   it("knows how long the daemon has said nothing", () => {
@@ -197,7 +172,7 @@ describe("the daemon's log frames", () => {
     return Buffer.concat([head, payload]);
   };
 
-  it("are cut wherever the chunks end, characters whole", () => {
+  it("are cut wherever the chunks end, characters whole; those that are invalid are refused, not read for ever", () => {
     const bytes = Buffer.concat([
       frame(1, "2026-01-01T00:00:00.000000001Z grüße\n"),
       frame(2, "2026-01-01T00:00:00.000000002Z a part"),
@@ -213,9 +188,6 @@ describe("the daemon's log frames", () => {
         ],
       );
     }
-  });
-
-  it("that are invalid are refused, not read for ever", () => {
     assert.throws(() => new FrameCutter().push(Buffer.from("HTTP/1.1 200 OK\r\n")), /log frame/);
   });
 
@@ -227,6 +199,21 @@ describe("the daemon's log frames", () => {
 });
 
 describe("credentials of registries", () => {
+  async function site(config: object) {
+    const directory = await tempDir();
+    const file = join(directory.path, "config.json");
+    await writeFile(file, JSON.stringify(config));
+    const bin = join(directory.path, "bin");
+    await mkdir(bin);
+    return {
+      ...directory,
+      file,
+      env: { DOCKER_CONFIG: directory.path, PATH: `${bin}:${process.env["PATH"] ?? ""}` },
+      helper: async (name: string, script: string) =>
+        await writeFile(join(bin, `docker-credential-${name}`), `#!/bin/sh\n${script}`, { mode: 0o755 }),
+    };
+  }
+
   it("are looked up by the reference's host", () => {
     for (const [image, registry] of [
       ["ghcr.io/a/b:1", "ghcr.io"],
@@ -234,106 +221,61 @@ describe("credentials of registries", () => {
       ["localhost/b", "localhost"],
       ["library/redis", "https://index.docker.io/v1/"],
       ["redis:7", "https://index.docker.io/v1/"],
-    ] as const) {
+    ] as const)
       assert.equal(registryOf(image), registry);
-    }
   });
 
   it("come from auths, identity tokens or a helper, and from nothing when there is nothing", async () => {
-    await using directory = await tempDir();
-    const env = { DOCKER_CONFIG: directory.path, PATH: `${join(directory.path, "bin")}:${process.env["PATH"] ?? ""}` };
-    assert.equal(await registryAuth("ghcr.io/a", env), undefined);
-    const file = join(directory.path, "config.json");
-    await writeFile(file, "{ broken");
-    assert.equal(await registryAuth("ghcr.io/a", env), undefined);
     const auth = Buffer.from("ada:pass:word").toString("base64");
-    await writeFile(
-      file,
-      JSON.stringify({
-        auths: { "https://old.example/v1/": { auth }, "ghcr.io": { auth }, "quay.io": { identitytoken: "idt" } },
-        credHelpers: { "r.example": "test" },
-      }),
-    );
-    assert.deepEqual(await registryAuth("ghcr.io/a", env), {
-      username: "ada",
-      password: "pass:word",
-      serveraddress: "ghcr.io",
+    await using at = await site({
+      auths: { "https://old.example/v1/": { auth }, "ghcr.io": { auth }, "quay.io": { identitytoken: "idt" } },
+      credHelpers: { "r.example": "test" },
     });
-    assert.deepEqual(await registryAuth("quay.io/a", env), { identitytoken: "idt", serveraddress: "quay.io" });
-    assert.equal((await registryAuth("old.example/a", env))?.serveraddress, "old.example");
-    assert.equal(await registryAuth("example/a", env), undefined);
-    await mkdir(join(directory.path, "bin"));
-    const helper = join(directory.path, "bin/docker-credential-test");
-    await writeFile(helper, '#!/bin/sh\nread -r host\necho "{\\"Username\\":\\"u\\",\\"Secret\\":\\"for $host\\"}"\n');
-    await chmod(helper, 0o755);
-    assert.deepEqual(await registryAuth("r.example/a", env), {
-      username: "u",
-      password: "for r.example",
-      serveraddress: "r.example",
-    });
+    await at.helper("test", 'read -r host\necho "{\\"Username\\":\\"u\\",\\"Secret\\":\\"for $host\\"}"\n');
+    for (const [serveraddress, expected] of [
+      ["ghcr.io", { username: "ada", password: "pass:word" }],
+      ["old.example", { username: "ada", password: "pass:word" }],
+      ["quay.io", { identitytoken: "idt" }],
+      ["r.example", { username: "u", password: "for r.example" }],
+    ] as const)
+      assert.deepEqual(await registryAuth(`${serveraddress}/a`, at.env), { ...expected, serveraddress });
+    assert.equal(await registryAuth("example/a", at.env), undefined);
+    await writeFile(at.file, "{ broken");
+    assert.equal(await registryAuth("ghcr.io/a", at.env), undefined);
+    assert.equal(await registryAuth("ghcr.io/a", { DOCKER_CONFIG: join(at.path, "none") }), undefined);
   });
-});
 
-it("a credential helper that leaves a program behind, with its output, has a time limit all the same", async () => {
-  await using directory = await tempDir();
-  const pidFile = join(directory.path, "pid");
-  const script = `#!/bin/sh\nsleep 600 &\necho $! >${pidFile}.new\nmv ${pidFile}.new ${pidFile}\n`;
-  await writeFile(join(directory.path, "docker-credential-slow"), script, { mode: 0o755 });
-  await writeFile(join(directory.path, "config.json"), JSON.stringify({ credsStore: "slow" }));
-  const env = { DOCKER_CONFIG: directory.path, PATH: `${directory.path}:${process.env["PATH"] ?? ""}` };
-  const limit = new AbortController();
-  mock.method(AbortSignal, "timeout", () => limit.signal);
-  try {
-    const asked = later(registryAuth("ghcr.io/a", env));
+  it("are not waited for longer than a helper's time limit, and what it has started ends with it", async () => {
+    await using at = await site({ credsStore: "slow" });
+    await at.helper("slow", "exec sleep 600\n");
+    assert.equal(await registryAuth("ghcr.io/a", at.env, undefined, 50), undefined);
+    const pidFile = join(at.path, "pid");
+    await at.helper("slow", `sleep 600 &\necho $! >${pidFile}.new\nmv ${pidFile}.new ${pidFile}\n`);
+    const closing = new AbortController();
+    // It keeps the helper's output open.
+    const asked = later(registryAuth("ghcr.io/a", at.env, closing.signal));
     await until("it has left a program", () => existsSync(pidFile));
-    limit.abort(new Error("its time is over"));
+    closing.abort();
     assert.equal(await asked, undefined);
     const pid = (await readFile(pidFile, "utf8")).trim();
     await until("that program has ended too", () => !existsSync(`/proc/${pid}`));
-  } finally {
-    mock.restoreAll();
-  }
+  });
 });
 
 describe("labels and names", () => {
-  const workload = {
-    slot: "primary",
-    role: "rerank",
-    ordinal: 0,
-    hash: "h",
-    runtime: "docker",
-    command: [],
-    env: {},
-    workingDir: undefined,
-    host: "127.0.0.1",
-    port: 8081,
-    stopSeconds: 1,
-  } as const;
+  const given = { ...workload(), role: "rerank", ordinal: 3 } as const;
 
   it("are read back as they were given, by their own instance only", () => {
-    const labels = labelsFor(workload, "one", "n");
-    assert.deepEqual(labelIn(labels, "one"), {
-      instance: "one",
-      slot: "primary",
-      role: "rerank",
-      ordinal: 0,
-      hash: "h",
-      port: 8081,
-      name: "n",
-    });
+    const labels = labelsFor(given, "one", "n");
+    const { slot, role, ordinal, hash, port } = given;
+    assert.deepEqual(labelIn(labels, "one"), { instance: "one", slot, role, ordinal, hash, port, name: "n" });
     assert.equal(labelIn(labels, "another"), undefined);
     assert.equal(labelIn({ ...labels, "dev.berth.slot": "../x" }, "one"), undefined);
     assert.equal(labelIn(undefined, "one"), undefined);
   });
 
-  it("mean ordinal 0 where a version without replicas made them", () => {
-    const { ["dev.berth.ordinal"]: _ordinal, ...labels } = labelsFor(workload, "one", "n");
-    assert.equal(labelIn(labels, "one")?.ordinal, 0);
-    assert.equal(labelIn(labelsFor({ ...workload, ordinal: 3 }, "one", "n"), "one")?.ordinal, 3);
-  });
-
   it("name the variable that holds a bearer, never the bearer", () => {
-    const withBearer = { ...workload, bearer: { env: "LLAMA_API_KEY" } };
+    const withBearer = { ...given, bearer: { env: "LLAMA_API_KEY" } };
     assert.equal(labelIn(labelsFor(withBearer, "one", "n", true), "one")?.bearer, "LLAMA_API_KEY");
     assert.equal(labelIn(labelsFor(withBearer, "one", "n", false), "one")?.bearer, undefined);
   });
@@ -345,15 +287,18 @@ describe("labels and names", () => {
       ),
     );
     assert.equal(new Set(names).size, 12);
-    assert.equal(names[0], "berth-1234567890-a", "as versions without replicas named it");
+    assert.equal(names[0], "berth-1234567890-a");
   });
 });
 
-describe("the daemon's socket", () => {
-  it("is DOCKER_HOST's, and of this machine", () => {
-    assert.equal(socketPath(undefined), "/var/run/docker.sock");
-    assert.equal(socketPath("unix:///run/podman/podman.sock"), "/run/podman/podman.sock");
-    for (const none of ["", "unix://"]) assert.equal(socketPath(none), "/var/run/docker.sock");
-    for (const other of ["tcp://10.0.0.1:2375", "garbage"]) assert.equal(socketPath(other), undefined);
-  });
+it("the daemon's socket is DOCKER_HOST's, and of this machine", () => {
+  for (const [host, path] of [
+    [undefined, "/var/run/docker.sock"],
+    ["unix:///run/podman/podman.sock", "/run/podman/podman.sock"],
+    ["", "/var/run/docker.sock"],
+    ["unix://", "/var/run/docker.sock"],
+    ["tcp://10.0.0.1:2375", undefined],
+    ["garbage", undefined],
+  ] as const)
+    assert.equal(socketPath(host), path, host);
 });

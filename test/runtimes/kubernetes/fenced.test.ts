@@ -2,29 +2,19 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { createServer } from "node:https";
 import { join } from "node:path";
-import { it } from "node:test";
-import type { Workload } from "../../../src/api/workload.ts";
+import { describe, it } from "node:test";
 import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
-import type { ApiClient, Method } from "../../../src/lib/kubernetes/client.ts";
+import type { Method } from "../../../src/lib/kubernetes/client.ts";
 import { fencedClient } from "../../../src/lib/kubernetes/fenced-client.ts";
-import { openKubernetesRuntime } from "../../../src/runtimes/kubernetes/kubernetes.ts";
 import { openPodRuntime } from "../../../src/runtimes/kubernetes/open.ts";
-import type { Runtime } from "../../../src/runtimes/runtime.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { certificate } from "../../support/certificate.ts";
 import { listen } from "../../support/listen.ts";
 import { tempDir } from "../../support/temp-dir.ts";
-import { until } from "../../support/until.ts";
-import { llama, site, workload } from "./manifests.ts";
+import { plain, podPath, podsOn, secretPath, start, withBearer, type Pods } from "./fixture.ts";
+import { llama } from "./manifests.ts";
 
-const bearer = { env: "LLAMA_API_KEY" };
-const withBearer: Workload = { ...workload, env: { LLAMA_API_KEY: "b3arer" }, bearer, container: llama };
-const podPath = "/api/v1/namespaces/berth/pods/berth-primary-main-0";
-const secretPath = "/api/v1/namespaces/berth/secrets/berth-primary-main-0";
-
-interface Operator extends AsyncDisposable {
-  readonly api: ApiDouble;
-  readonly runtime: Runtime;
+interface Operator extends Pods {
   /** Another operator takes over while this request of the runtime is on its way. */
   readonly loseAt: (method: Method, path: RegExp) => void;
 }
@@ -35,7 +25,7 @@ async function operator(): Promise<Operator> {
   const check = (): void => {
     if (isLost) throw new Error("another operator leads");
   };
-  const runtime = await openKubernetesRuntime({ client: fencedClient(api, check), site });
+  const pods = await podsOn(api, { client: fencedClient(api, check) });
   const loseAt = (method: Method, path: RegExp): void => {
     const before = api.before;
     api.before = async (asked, at) => {
@@ -43,65 +33,56 @@ async function operator(): Promise<Operator> {
       if (asked === method && path.test(at)) isLost = true;
     };
   };
-  return { api, runtime, loseAt, [Symbol.asyncDispose]: () => runtime[Symbol.asyncDispose]() };
+  return { ...pods, loseAt };
 }
 
 const refused = /another operator leads/;
 
-it("an operator that is deposed while it makes a Secret or a Pod sends neither", async () => {
-  for (const kind of ["secrets", "pods"]) {
+describe("an operator that is deposed", () => {
+  it("while it makes a Secret or a Pod sends neither", async () => {
+    for (const kind of ["secrets", "pods"]) {
+      await using deposed = await operator();
+      deposed.loseAt("POST", new RegExp(`/${kind}$`));
+      await assert.rejects(deposed.runtime.ensure(withBearer), refused);
+      assert.equal(deposed.api.get(podPath), undefined);
+      assert.equal(deposed.api.get(secretPath) === undefined, kind === "secrets");
+    }
+  });
+
+  it("while it reads leaves the Secret of its successor's Pod", async () => {
     await using deposed = await operator();
     const { api, runtime, loseAt } = deposed;
-    loseAt("POST", new RegExp(`/${kind}$`));
+    const metadata = { uid: "theirs", labels: { "berth.dev/instance": "home" } };
+    const theirs = { metadata, data: { LLAMA_API_KEY: "bmV3" } };
+    api.put(secretPath, theirs);
+    api.before = (method, path) => {
+      if (method === "POST" && path.endsWith("/secrets")) throw new ApiError(409, "AlreadyExists", "it is there");
+    };
+    loseAt("GET", /\/secrets\//);
     await assert.rejects(runtime.ensure(withBearer), refused);
-    assert.equal(api.get(podPath), undefined);
-    assert.equal(api.get(secretPath) === undefined, kind === "secrets");
-  }
-});
+    assert.deepEqual(api.get(secretPath)?.["data"], theirs.data);
+  });
 
-it("an operator that is deposed while it reads leaves the Secret of its successor's Pod", async () => {
-  await using deposed = await operator();
-  const { api, runtime, loseAt } = deposed;
-  const theirs = {
-    metadata: { uid: "theirs", labels: { "berth.dev/instance": "home" } },
-    data: { LLAMA_API_KEY: "bmV3" },
-  };
-  api.put(secretPath, theirs);
-  api.before = (method, path) => {
-    if (method === "POST" && path.endsWith("/secrets")) throw new ApiError(409, "AlreadyExists", "it is there");
-  };
-  loseAt("GET", /\/secrets\//);
-  await assert.rejects(runtime.ensure(withBearer), refused);
-  assert.deepEqual(api.get(secretPath)?.["data"], theirs.data);
-});
-
-it("an operator that is deposed while it ends a Pod deletes nothing more", async () => {
-  await using deposed = await operator();
-  const { api, runtime, loseAt } = deposed;
-  await runtime.ensure(withBearer);
-  const metadata = { ...Object(api.get(podPath)?.["metadata"]), creationTimestamp: "2026-11-23T00:00:00Z" };
-  api.put(podPath, { ...api.get(podPath), metadata });
-  await until("the Pod is seen", async () => (await runtime.observe(workload.slot)).length === 1);
-  loseAt("GET", /\/secrets\//);
-  await assert.rejects(runtime.remove(workload.slot, undefined, { stopSeconds: 0 }), refused);
-  assert.ok(api.get(podPath) !== undefined && api.get(secretPath) !== undefined);
+  it("while it ends a Pod deletes nothing more", async () => {
+    await using deposed = await operator();
+    const { api, runtime, loseAt } = deposed;
+    await start(deposed, { of: withBearer });
+    loseAt("GET", /\/secrets\//);
+    await assert.rejects(runtime.remove("primary", undefined, { stopSeconds: 0 }), refused);
+    assert.ok(api.get(podPath) !== undefined && api.get(secretPath) !== undefined);
+  });
 });
 
 it("a Pod is waited for as long as admission webhooks may take", async () => {
   const api = new ApiDouble();
   const limits: (number | undefined)[] = [];
-  const client: ApiClient = {
-    namespace: api.namespace,
-    server: api.server,
-    lines: (...call) => api.lines(...call),
-    async request(method, path, call = {}) {
-      if (method === "POST" && path.endsWith("/pods")) limits.push(call.timeoutMs);
-      return await api.request(method, path, call);
-    },
-    [Symbol.dispose]: () => undefined,
+  const request = api.request.bind(api);
+  api.request = async (method, path, call = {}) => {
+    if (method === "POST" && path.endsWith("/pods")) limits.push(call.timeoutMs);
+    return await request(method, path, call);
   };
-  await using runtime = await openKubernetesRuntime({ client: fencedClient(client, () => undefined), site });
-  await runtime.ensure({ ...workload, container: llama });
+  await using pods = await podsOn(api, { client: fencedClient(api, () => undefined) });
+  await pods.runtime.ensure(plain);
   const [limitMs = 0] = limits;
   assert.ok(limitMs > 30_000, `${limitMs} ms`);
 });
@@ -144,7 +125,7 @@ it("the runtime of an operator asks whether it leads right before a Pod is made"
   const how = { config, instance: "home", env: { KUBECONFIG }, signal: AbortSignal.timeout(100), check };
   {
     await using runtime = await openPodRuntime(how);
-    await assert.rejects(runtime.ensure({ ...workload, container: { ...llama, modelFiles: [] } }), refused);
+    await assert.rejects(runtime.ensure({ ...plain, container: { ...llama, modelFiles: [] } }), refused);
   }
   const writes = (): readonly string[] => seen.filter((each) => !each.startsWith("GET"));
   assert.deepEqual(writes(), []);
@@ -153,6 +134,6 @@ it("the runtime of an operator asks whether it leads right before a Pod is made"
   isLost = false;
   const secretsDir = join(directory.path, "secrets");
   await using runtime = await openPodRuntime({ ...how, config: { ...config, secretsDir } });
-  await runtime.ensure({ ...workload, slot: "other", env: { KEY: { file: KUBECONFIG } }, container: llama });
+  await runtime.ensure({ ...plain, slot: "other", env: { KEY: { file: KUBECONFIG } } });
   assert.deepEqual(writes(), []);
 });

@@ -1,15 +1,11 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { describe, it } from "node:test";
 import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import type { Call, Method } from "../../../src/lib/kubernetes/client.ts";
 import { isRecord } from "../../../src/lib/record.ts";
-import { openKubernetesRuntime } from "../../../src/runtimes/kubernetes/kubernetes.ts";
-import type { Runtime } from "../../../src/runtimes/runtime.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
-import { until } from "../../support/until.ts";
-import { llama, site, workload } from "./manifests.ts";
+import { podPath, podsOn, secretPath, start, withBearer } from "./fixture.ts";
 
-const pod = "/api/v1/namespaces/berth/pods/berth-primary-main-0";
 const process = { role: "main", ordinal: 0 } as const;
 
 /** DOUBLES an API server whose Pods end after their grace period, which is over at once where it is a second. */
@@ -29,46 +25,55 @@ class Graceful extends ApiDouble {
   }
 }
 
-/** Makes the Pod; the double gives it the time that an API server gives. */
-async function start(api: ApiDouble, runtime: Runtime): Promise<void> {
-  await runtime.ensure({ ...workload, container: llama });
-  const made = api.get(pod);
-  assert.ok(isRecord(made?.["metadata"]));
-  api.put(pod, { ...made, metadata: { ...made["metadata"], creationTimestamp: "2026-11-23T00:00:00Z" } });
-  await until("the Pod is seen", async () => (await runtime.observe(workload.slot)).length === 1);
-}
+describe("the end of a Pod", () => {
+  it("is given no longer time at first than it is to have: the kubelet may keep the first one", async () => {
+    await using pods = await podsOn(new Graceful());
+    await start(pods);
+    await pods.runtime.remove("primary", process, { stopSeconds: 3600, signal: AbortSignal.abort() });
+    assert.deepEqual(pods.api.graces, [1]);
+  });
 
-it("gives a Pod no longer time at first than it is to have: the kubelet may keep the first one", async () => {
-  const api = new Graceful();
-  await using runtime = await openKubernetesRuntime({ client: api, site });
-  await start(api, runtime);
-  await runtime.remove(workload.slot, process, { stopSeconds: 3600, signal: AbortSignal.abort() });
-  assert.deepEqual(api.graces, [1]);
-});
+  it("is asked for again at once where the API server did not take it", async () => {
+    await using pods = await podsOn(new Graceful());
+    const { api, runtime } = pods;
+    await start(pods);
+    const hurry = new AbortController();
+    api.refusal = (nth) => {
+      // Between the first deletion and its answer.
+      hurry.abort();
+      return nth === 1 ? new ApiError(503, "ServiceUnavailable", "try again") : undefined;
+    };
+    await runtime.remove("primary", process, { stopSeconds: 3600, signal: hurry.signal });
+    assert.deepEqual(api.graces, [3600, 1, 1]);
+    assert.equal(api.get(podPath), undefined);
+  });
 
-it("asks again to end a Pod at once where the API server did not take it", async () => {
-  const api = new Graceful();
-  await using runtime = await openKubernetesRuntime({ client: api, site });
-  await start(api, runtime);
-  const hurry = new AbortController();
-  api.refusal = (nth) => {
-    // Between the first deletion and its answer.
-    hurry.abort();
-    return nth === 1 ? new ApiError(503, "ServiceUnavailable", "try again") : undefined;
-  };
-  await runtime.remove(workload.slot, process, { stopSeconds: 3600, signal: hurry.signal });
-  assert.deepEqual(api.graces, [3600, 1, 1]);
-  assert.equal(api.get(pod), undefined);
-});
+  it("is not believed of a Pod that another client changed while it was deleted", async () => {
+    await using pods = await podsOn(new Graceful());
+    const { api, runtime } = pods;
+    await start(pods);
+    api.refusal = (nth) => (nth === 0 ? new ApiError(409, "Conflict", "the object has been modified") : undefined);
+    const removed = (): Promise<void> => runtime.remove("primary", process, { stopSeconds: 1 });
+    await assert.rejects(removed(), { name: "RuntimeUnavailable", message: /was changed while it was deleted/ });
+    assert.equal((await runtime.observe("primary")).length, 1);
+    await removed();
+    assert.deepEqual(await runtime.observe("primary"), []);
+  });
 
-it("does not take a Pod for gone that another client changed while it was deleted", async () => {
-  const api = new Graceful();
-  await using runtime = await openKubernetesRuntime({ client: api, site });
-  await start(api, runtime);
-  api.refusal = (nth) => (nth === 0 ? new ApiError(409, "Conflict", "the object has been modified") : undefined);
-  const removed = (): Promise<void> => runtime.remove(workload.slot, process, { stopSeconds: 1 });
-  await assert.rejects(removed(), { name: "RuntimeUnavailable", message: /was changed while it was deleted/ });
-  assert.equal((await runtime.observe(workload.slot)).length, 1);
-  await removed();
-  assert.deepEqual(await runtime.observe(workload.slot), []);
+  it("is that of its Secret, unless another operator has made that Secret meanwhile", async () => {
+    for (const isOthers of [false, true]) {
+      await using pods = await podsOn(new ApiDouble());
+      const { api, runtime } = pods;
+      await start(pods, { of: withBearer });
+      api.before = (method, path) => {
+        if (!isOthers || method !== "DELETE" || path !== podPath) return;
+        api.before = () => undefined;
+        api.put(secretPath, undefined);
+        api.put(secretPath, { metadata: { name: "berth-primary-main-0", uid: "of the other operator" } });
+      };
+      await runtime.remove("primary", undefined, { stopSeconds: 0 });
+      assert.equal(JSON.stringify(api.get(secretPath) ?? "").includes("of the other operator"), isOthers);
+      assert.equal(api.get(secretPath) !== undefined, isOthers);
+    }
+  });
 });

@@ -2,17 +2,14 @@ import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { recordSchema, type ProcessRecord } from "../../../src/api/process-record.ts";
-import type { Observed, Workload } from "../../../src/api/workload.ts";
-import type { Runtime } from "../../../src/runtimes/runtime.ts";
+import type { Workload } from "../../../src/api/workload.ts";
 import { freePort } from "../../support/free-port.ts";
 import { until } from "../../support/until.ts";
-import { ProcessSite } from "./site.ts";
+import { only, pidOf, ProcessSite, startTimeIn } from "./site.ts";
 
-const recordFile = (site: ProcessSite): string => join(site.stateDir, "processes", "primary.main.json");
 const isRoot = process.getuid?.() === 0;
 const nobody = 65_534;
 
@@ -21,41 +18,31 @@ describe("an engine without a record is never adopted", () => {
     ["was never written", (file) => rm(file)],
     ["is torn", (file) => writeFile(file, '{"schema":1,"insta')],
   ] satisfies [string, (file: string) => Promise<void>][]) {
-    test(`its record ${what}: it counts as exited, and is ended before the next starts`, async () => {
+    test(`its record ${what}: it is listed, counts as exited, and is ended before the next starts`, async () => {
       await using site = new ProcessSite();
-      const workload = site.workload(await freePort());
-      const before = await startedAndLeft(site, workload);
-      await lose(recordFile(site));
+      const before = await site.startedAndLeft(site.sleep(), { listens: false });
+      await lose(site.recordFile);
       await using runtime = await site.open();
+      assert.deepEqual(await runtime.list(), ["primary"]);
       const seen = await only(runtime);
       assert.deepEqual([seen.phase, seen.isListening, seen.exit?.reason], ["exited", false, "Unknown"]);
       assert.match(seen.exit?.message ?? "", new RegExp(`process ${pidOf(before)} was left without a record`));
-      await runtime.ensure(workload);
-      const next = await until("the next listens", async () => {
-        const found = await only(runtime);
-        return found.isListening && found;
-      });
+      await runtime.ensure(site.sleep());
+      const next = await only(runtime);
+      assert.equal(next.phase, "running");
       assert.notEqual(pidOf(next), pidOf(before));
-      assert.equal(await site.population(), 1);
+      await until("it alone carries its label", async () => (await site.population()) === 1);
+      await runtime.remove("primary", undefined, { stopSeconds: 10 });
+      assert.deepEqual([await site.population(), await runtime.list()], [0, []]);
     });
   }
-
-  test("its slot is gone too: it is listed, and ended with the slot", async () => {
-    await using site = new ProcessSite();
-    await startedAndLeft(site, site.workload(await freePort()));
-    await rm(recordFile(site));
-    await using runtime = await site.open();
-    assert.deepEqual(await runtime.list(), ["primary"]);
-    await runtime.remove("primary", undefined, { stopSeconds: 10 });
-    assert.deepEqual([await site.population(), await runtime.list()], [0, []]);
-  });
 });
 
 describe("a forged label", () => {
   test("with the secret of an engine that has ended, of the same user, is no engine", async () => {
     await using site = new ProcessSite();
     const workload = site.workload(await freePort());
-    const before = await startedAndLeft(site, workload);
+    const before = await site.startedAndLeft(workload);
     const stolen = environmentOf(pidOf(before));
     process.kill(pidOf(before), "SIGKILL");
     await until("the engine is gone", async () => (await site.population()) === 0);
@@ -70,7 +57,7 @@ describe("a forged label", () => {
     await using runtime = await site.open();
     const workload = site.workload(await freePort());
     await runtime.ensure({ ...workload, command: ["sleep", "3600"] });
-    const { pid } = await readRecord(site);
+    const { pid } = await site.readRecord();
     await until("the engine carries its label", async () => (await site.population()) === 1);
     // All that another engine under SVC_ENGINE_USER can read of this one.
     await using _copy = await openCopy(workload, environmentOf(pid));
@@ -80,29 +67,14 @@ describe("a forged label", () => {
 
   test("on a process of another start, at a recorded pid and start time, is no engine", async () => {
     await using site = new ProcessSite();
-    const workload = site.workload(await freePort());
-    const before = await startedAndLeft(site, workload);
-    const record = await readRecord(site);
-    await writeFile(recordFile(site), JSON.stringify({ ...record, start: "another" }));
+    const before = await site.startedAndLeft(site.sleep(), { listens: false });
+    assert.equal((await stat(site.recordFile)).mode & 0o777, 0o600, "only the operator may read what identifies it");
+    const record = await site.readRecord();
+    assert.equal(record.uid, process.geteuid?.());
+    await writeFile(site.recordFile, JSON.stringify({ ...record, start: "another" }));
     await using runtime = await site.open();
     const seen = await only(runtime);
     assert.deepEqual([seen.phase, seen.isListening, seen.id], ["exited", false, before.id]);
-  });
-
-  test("only the operator may read the record that identifies an engine", async () => {
-    await using site = new ProcessSite();
-    await startedAndLeft(site, site.workload(await freePort()));
-    assert.equal((await stat(recordFile(site))).mode & 0o777, 0o600);
-    assert.equal((await readRecord(site)).uid, process.geteuid?.());
-  });
-
-  test("an engine of an earlier version, whose record names no user, is kept", async () => {
-    await using site = new ProcessSite();
-    const before = await startedAndLeft(site, site.workload(await freePort()));
-    const { uid: _uid, ...record } = await readRecord(site);
-    await writeFile(recordFile(site), JSON.stringify(record));
-    await using runtime = await site.open();
-    assert.deepEqual([(await only(runtime)).id, (await only(runtime)).isListening], [before.id, true]);
   });
 
   if (isRoot) {
@@ -123,15 +95,15 @@ describe("a forged label", () => {
     test("of another user is no engine either where it knows the secret and stands in the record", async () => {
       await using site = new ProcessSite({ engineUser: "nobody" });
       const workload = site.workload(await freePort());
-      await startedAndLeft(site, { ...workload, command: ["sleep", "3600"] }, false);
-      const record = await readRecord(site);
+      await site.startedAndLeft({ ...workload, command: ["sleep", "3600"] }, { listens: false });
+      const record = await site.readRecord();
       assert.equal(record.uid, nobody);
       const stolen = environmentOf(record.pid);
       process.kill(record.pid, "SIGKILL");
       await until("the engine is gone", async () => (await site.population()) === 0);
       await using copy = await openCopy(workload, stolen, 1);
-      const startTime = readFileSync(`/proc/${copy.pid}/stat`, "latin1").split(") ").at(-1)?.split(" ")[19];
-      await writeFile(recordFile(site), JSON.stringify({ ...record, pid: copy.pid, startTime }));
+      const forged = { ...record, pid: copy.pid, startTime: startTimeIn(copy.pid) };
+      await writeFile(site.recordFile, JSON.stringify(forged));
       await using runtime = await site.open();
       assert.deepEqual([(await only(runtime)).phase, (await only(runtime)).isListening], ["exited", false]);
       await runtime.remove("primary", undefined, { stopSeconds: 0 });
@@ -139,30 +111,6 @@ describe("a forged label", () => {
     });
   }
 });
-
-async function only(runtime: Runtime): Promise<Observed> {
-  const [observed, ...more] = await runtime.observe("primary");
-  assert.ok(observed !== undefined && more.length === 0);
-  return observed;
-}
-
-function pidOf({ id }: Observed): number {
-  assert.ok("pid" in id);
-  return id.pid;
-}
-
-async function readRecord(site: ProcessSite): Promise<ProcessRecord> {
-  return recordSchema.parse(JSON.parse(await readFile(recordFile(site), "utf8")));
-}
-
-/** An engine whose operator has gone. */
-async function startedAndLeft(site: ProcessSite, workload: Workload, listens = true): Promise<Observed> {
-  await using runtime = await site.open();
-  await runtime.ensure(workload);
-  await until("it runs", async () => !listens || (await only(runtime)).isListening);
-  await until("it carries its label", async () => (await site.population()) === 1);
-  return await only(runtime);
-}
 
 function environmentOf(pid: number): Record<string, string> {
   const pairs = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").filter(Boolean);
