@@ -5,29 +5,16 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { checkUrl, findAddress, type Address, type Network } from "../../../src/models/fetch/address.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
-import { hubFrom } from "../../../src/models/fetch/hub.ts";
-import { parseSource } from "../../../src/models/fetch/source.ts";
 import { linkTo, sha256Of, startFileServer } from "../../doubles/file-server.ts";
 import { rejectionOf, thrownBy } from "../../support/rejection.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { networkTo, webSource } from "./site.ts";
 
 const body = randomBytes(5000);
 const path = "/acme/tiny/resolve/main/tiny.gguf";
 
-function networkTo(endpoint: string, env: NodeJS.ProcessEnv = {}): Network {
-  return {
-    hub: hubFrom({ HF_ENDPOINT: endpoint, ...env }),
-    isOpen: false,
-    connectMs: 60_000,
-    stallMs: 60_000,
-    retryMs: 20,
-  };
-}
-
 async function find(text: string, network: Network): Promise<Address> {
-  const source = parseSource(text);
-  if (source.scheme !== "hf" && source.scheme !== "https") throw new Error("no web source");
-  return await findAddress(source, network, new AbortController().signal);
+  return await findAddress(webSource(text, "hf", "https"), network, new AbortController().signal);
 }
 
 it("a hub's HEAD gives size, checksum and commit, and the target of its redirect gets no request", async () => {
@@ -91,14 +78,14 @@ it("a gated model says what to accept and where", async () => {
     `acme/tiny asks for its terms to be accepted: open ${hub.url}/acme/tiny, accept them, and set HF_TOKEN to a token of that account`,
   );
   const token = { HF_TOKEN: "hf_x" };
-  assert.match(
-    (await refusal(403, "GatedRepo", token)).message,
-    /the account of HF_TOKEN may not read acme\/tiny: open/,
-  );
-  assert.match((await refusal(401, "RepoNotFound")).message, /or is private and needs HF_TOKEN/);
-  assert.match((await refusal(404, "EntryNotFound")).message, /acme\/tiny has no file tiny.gguf at main/);
-  assert.match((await refusal(404, "RevisionNotFound")).message, /acme\/tiny has no revision main/);
-  assert.match((await refusal(403, "", token)).message, /the token of HF_TOKEN is not accepted/);
+  for (const [status, code, env, message] of [
+    [403, "GatedRepo", token, /the account of HF_TOKEN may not read acme\/tiny: open/],
+    [401, "RepoNotFound", {}, /or is private and needs HF_TOKEN/],
+    [404, "EntryNotFound", {}, /acme\/tiny has no file tiny.gguf at main/],
+    [404, "RevisionNotFound", {}, /acme\/tiny has no revision main/],
+    [403, "", token, /the token of HF_TOKEN is not accepted/],
+  ] as const)
+    assert.match((await refusal(status, code, env)).message, message);
   assert.equal((await refusal(503, "")).isTerminal, false);
 });
 

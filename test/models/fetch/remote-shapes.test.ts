@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hubFrom } from "../../../src/models/fetch/hub.ts";
 import { RemoteShapes } from "../../../src/models/fetch/remote-shapes.ts";
 import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
 import type { ModelShape } from "../../../src/models/fit/shape.ts";
@@ -9,17 +8,11 @@ import { shapeFrom } from "../../support/shape-source.ts";
 import { headerOf, type Shape } from "../../support/shaped-model.ts";
 import { shapes } from "../../support/shapes.ts";
 import { until } from "../../support/until.ts";
+import { networkTo } from "./site.ts";
 
 /** Small enough to be sent whole, so that a server which does not know ranges can be told apart. */
-const small: Shape = {
-  ...shapes.dense,
-  layers: 2,
-  width: 256,
-  feedForward: 512,
-  heads: 4,
-  keyValueHeads: 2,
-  vocabulary: 2048,
-};
+const sizes = { layers: 2, width: 256, feedForward: 512, heads: 4, keyValueHeads: 2, vocabulary: 2048 };
+const small: Shape = { ...shapes.dense, ...sizes };
 
 function fileOf(shape: Shape, split?: { readonly index: number; readonly count: number }): Buffer {
   const { header, sizeBytes } = headerOf(shape, split === undefined ? {} : { split });
@@ -31,8 +24,7 @@ async function asked(
   paths: readonly string[],
   { leastBytes = 0, limitMs = 60_000 } = {},
 ): Promise<ModelShape | undefined> {
-  const network = { hub: hubFrom({}), connectMs: 60_000, stallMs: 60_000, retryMs: 10 };
-  await using remote = new RemoteShapes({ network, leastBytes, limitMs });
+  await using remote = new RemoteShapes({ network: networkTo(), leastBytes, limitMs });
   const told: string[] = [];
   using _ = remote.watch((requester) => told.push(requester));
   const model = { ref: "m", files: paths.map((path) => ({ source: `${server.url}${path}` })), isOpen: false };
@@ -91,8 +83,7 @@ describe("the shape of a model elsewhere", () => {
       if (method !== "HEAD") return serve();
       tellAddress = serve;
     };
-    const network = { hub: hubFrom({}), connectMs: 60_000, stallMs: 60_000, retryMs: 10 };
-    await using remote = new RemoteShapes({ network, leastBytes: 0, limitMs: 1500 });
+    await using remote = new RemoteShapes({ network: networkTo(), leastBytes: 0, limitMs: 1500 });
     const told: string[] = [];
     using _ = remote.watch((requester) => told.push(requester));
     const model = (name: string): WantedModel => ({

@@ -1,48 +1,24 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
-import { FileThread } from "../../../src/models/fetch/file-thread.ts";
-import { hubFrom } from "../../../src/models/fetch/hub.ts";
-import { ModelFetch } from "../../../src/models/fetch/model-fetch.ts";
+import type { IsNeeded } from "../../../src/models/fetch/model-fetch.ts";
 import { newProgress } from "../../../src/models/fetch/progress.ts";
-import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
-import { rangeOf, startFileServer } from "../../doubles/file-server.ts";
+import { rangeOf } from "../../doubles/file-server.ts";
 import { rejectionOf } from "../../support/rejection.ts";
-import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
-import { ggufOf, mebibyte } from "./site.ts";
+import { contentRange, ggufOf, mebibyte, storeSite } from "./site.ts";
 
 const [large, small] = [ggufOf(6 * mebibyte), ggufOf(2 * mebibyte)];
 
 /** A server without checksums, and a disk with so many free bytes. */
 async function site(freeMebibytes: number) {
-  await using stack = new AsyncDisposableStack();
-  const files = { "/large.gguf": { body: large, etag: '"l"' }, "/small.gguf": { body: small, etag: '"s"' } };
-  const server = stack.use(await startFileServer(files));
-  const directory = stack.use(await tempDir());
-  const fileThread = stack.use(new FileThread());
-  const store = await BlobStore.open(directory.path, "this boot");
   const disk = { freeMebibytes };
-  const fetch = new ModelFetch({
-    store,
-    fileThread,
-    network: { hub: hubFrom({}), connectMs: 60_000, stallMs: 60_000, retryMs: 20 },
-    rate: new RateLimit(),
-    reserveBytes: mebibyte,
-    freeBytes: async () => disk.freeMebibytes * mebibyte,
-    connections: 1,
-  });
-  const owned = stack.move();
-  return {
-    server,
-    disk,
-    fetch: async (ref: string, names: readonly string[], progress = newProgress(), isNeeded?: () => boolean) => {
-      const model = { ref, files: names.map((name) => ({ source: `${server.url}/${name}.gguf` })), isOpen: false };
-      return await fetch.fetch(model, progress, new AbortController().signal, isNeeded);
-    },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
+  const files = { "/large.gguf": { body: large, etag: '"l"' }, "/small.gguf": { body: small, etag: '"s"' } };
+  const freeBytes = async (): Promise<number> => disk.freeMebibytes * mebibyte;
+  const at = await storeSite(files, { reserveBytes: mebibyte, freeBytes, connections: 1 });
+  const fetch = async (ref: string, names: readonly string[], progress = newProgress(), isNeeded?: IsNeeded) =>
+    await at.fetch({ ref, sources: names.map((name) => `${at.server.url}/${name}.gguf`) }, progress, isNeeded);
+  return { ...at, disk, fetch };
 }
 
 it("a file that came before counts as there, also where no checksum of it was known", async () => {
@@ -70,7 +46,7 @@ it("the missing bytes of a model that is being fetched are no room for another o
     const range = file === undefined ? undefined : rangeOf(request, file.body);
     if (request.method !== "GET" || request.url !== "/large.gguf" || range === undefined) return serve();
     const [from, to] = range;
-    response.writeHead(206, { etag: '"l"', "content-range": `bytes ${from}-${to - 1}/${large.length}` });
+    response.writeHead(206, { etag: '"l"', "content-range": contentRange(from, to, large) });
     response.write(large.subarray(from, from + mebibyte));
     await gate.promise;
     return response.end(large.subarray(from + mebibyte, to));

@@ -2,15 +2,19 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { it } from "node:test";
+import type { ModelPulls } from "../../../src/models/fetch/model-pulls.ts";
 import { openModelPulls, type ModelPullsConfig } from "../../../src/models/fetch/open.ts";
 import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
 import { rangeOf, startFileServer, type FileServer } from "../../doubles/file-server.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
-import { ggufOf, mebibyte } from "./site.ts";
+import { contentRange, ggufOf, mebibyte, rangesOf } from "./site.ts";
 
 const requester = (name: string) => ({ requester: name, attempt: "1" });
 const [shared, other] = [ggufOf(4 * mebibyte + 3), ggufOf(mebibyte)];
+
+const partOf = (pulls: ModelPulls): Promise<unknown> =>
+  until("two blocks are there", () => pulls.list().some(({ job }) => job.progress.bytesDone === 2 * mebibyte));
 
 /** Sends 2 MiB of a file, and nothing more until it is released. */
 function hold(server: FileServer, path: string): void {
@@ -18,12 +22,12 @@ function hold(server: FileServer, path: string): void {
     const range = file === undefined || request.url !== path ? undefined : rangeOf(request, file.body);
     if (range === undefined || file === undefined || request.method !== "GET") return serve();
     const [from, to] = range;
-    const headers = { etag: file.etag ?? "", "content-range": `bytes ${from}-${to - 1}/${file.body.length}` };
+    const headers = { etag: file.etag ?? "", "content-range": contentRange(from, to, file.body) };
     response.writeHead(206, headers).write(file.body.subarray(from, Math.min(to, from + 2 * mebibyte)));
   };
 }
 
-async function site(change: Partial<ModelPullsConfig> = {}) {
+async function site() {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await tempDir());
   const files = { "/shared.gguf": { body: shared, etag: '"s"' }, "/other.gguf": { body: other, etag: '"o"' } };
@@ -39,8 +43,7 @@ async function site(change: Partial<ModelPullsConfig> = {}) {
   return {
     server,
     wanted,
-    open: async (more: Partial<ModelPullsConfig> = {}) => await openModelPulls({ ...config, ...change, ...more }),
-    gets: (path: string) => server.asked.filter((asked) => asked.method === "GET" && asked.path === path),
+    open: async (more: Partial<ModelPullsConfig> = {}) => await openModelPulls({ ...config, ...more }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -52,7 +55,7 @@ it("a cancelled pull keeps the bytes of a source that a paused pull needs", asyn
   const [kept, cancelled] = [at.wanted("kept", "shared"), at.wanted("cancelled", "shared", "other")];
   hold(at.server, "/shared.gguf");
   await pulls.join(kept, requester("p"));
-  await until("two blocks are there", () => pulls.list().some(({ job }) => job.progress.bytesDone === 2 * mebibyte));
+  await partOf(pulls);
   pulls.pause(kept, "p");
   await pulls.join(cancelled, requester("q"));
   await pulls.cancel(cancelled, "q");
@@ -62,10 +65,7 @@ it("a cancelled pull keeps the bytes of a source that a paused pull needs", asyn
   at.server.asked.length = 0;
   pulls.resume(kept);
   await until("the model is there", async () => await pulls.isThere(kept));
-  assert.deepEqual(
-    at.gets("/shared.gguf").map(({ range }) => range),
-    [`bytes=${2 * mebibyte}-${shared.length - 1}`],
-  );
+  assert.deepEqual(rangesOf(at.server, "/shared.gguf"), [`bytes=${2 * mebibyte}-${shared.length - 1}`]);
   await until("nothing stays once no pull needs it", () => !existsSync(partial));
 });
 
@@ -77,7 +77,7 @@ it("a cancelled pull keeps the bytes of a requested pull that has not begun agai
     await using before = await at.open();
     const { pulls } = before;
     await pulls.join(kept, requester("p"));
-    await until("two blocks are there", () => pulls.list().some(({ job }) => job.progress.bytesDone === 2 * mebibyte));
+    await partOf(pulls);
   }
   await using opened = await at.open({ requested: () => [kept] });
   const { pulls, store } = opened;
@@ -93,12 +93,12 @@ it("a whole model keeps what is known of a source that another pull needs", asyn
   const [both, one] = [at.wanted("both", "shared", "other"), at.wanted("one", "shared")];
   hold(at.server, "/other.gguf");
   await pulls.join(both, requester("p"));
-  await until("the second file is asked for", () => at.gets("/other.gguf").length > 0);
+  await until("the second file is asked for", () => rangesOf(at.server, "/other.gguf").length > 0);
   pulls.pause(both, "p");
   await pulls.join(one, requester("q"));
   await until("the model of one file is there", async () => await pulls.isThere(one));
   at.server.behave = (_request, _response, serve) => serve();
   pulls.resume(both);
   await until("the model of two files is there", async () => await pulls.isThere(both));
-  assert.equal(at.gets("/shared.gguf").length, 1, "the shared file is fetched once");
+  assert.equal(rangesOf(at.server, "/shared.gguf").length, 1, "the shared file is fetched once");
 });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { cacheTypesOf, contextBytes, savedContextBytes, usualContext } from "../../../src/api/context-cost.ts";
@@ -11,7 +12,7 @@ import { fileRecord } from "../../../src/models/record.ts";
 import { runningIn } from "../../doubles/runtime-kinds.ts";
 import { input } from "../../engines/fixture.ts";
 import { shapeFrom } from "../../support/shape-source.ts";
-import { writeShape, type Shape } from "../../support/shaped-model.ts";
+import { headerOf, type Shape } from "../../support/shaped-model.ts";
 import { shapes } from "../../support/shapes.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -32,7 +33,14 @@ const gemma12b: Shape = {
   quantization: "Q4_K_M",
 };
 
-async function recordOf(paths: readonly string[]): Promise<ModelRecord> {
+/** The header, and weights that are holes. */
+async function writeHeader(path: string, shape: Shape, options: Parameters<typeof headerOf>[1] = {}): Promise<void> {
+  const { header, sizeBytes } = headerOf(shape, { words: 8, ...options });
+  await writeFile(path, header);
+  await truncate(path, sizeBytes);
+}
+
+async function recordOf(...paths: readonly string[]): Promise<ModelRecord> {
   const cache = new FactCache();
   return await fileRecord(cache, { ref: "m", paths, shardCount: paths.length }, undefined);
 }
@@ -64,7 +72,7 @@ describe("the sizes of a model's context", () => {
     ["stateSpace", { keyWidth: 0, valueWidth: 0, stateWidth: 12 * (3 * (2048 + 2 * 128) + 128 * 2048) }],
   ] as const) {
     it(`are those of its layers: ${name}`, async () => {
-      assert.deepEqual(contextCostOf(await shapeFrom(shapes[name])), cost);
+      assert.deepEqual(contextCostOf(await shapeFrom(shapes[name], { words: 8 })), cost);
     });
   }
 
@@ -87,29 +95,26 @@ describe("the sizes of a model's context", () => {
 });
 
 describe("the context of a slot without context_size", () => {
-  it("is derived from what its layers keep: windows count as windows", async () => {
-    await using directory = await tempDir();
-    const path = join(directory.path, "gemma.gguf");
-    await writeShape(path, gemma12b);
-    assert.equal(derived(await recordOf([path]), 24 * gib), "32768");
-  });
-
-  it("is derived from the shared part of latent attention, and from each layer's own heads", async () => {
+  it("is derived from what its layers keep: windows, the shared part of latent attention, each layer's own heads", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "m.gguf");
-    await writeShape(path, shapes.latent);
-    // 7.5 KiB a token, 240 MiB in all; 48 KiB a token if the heads were cached.
-    assert.equal(derived(await recordOf([path]), 1.2 * gib), "32768");
-    await writeShape(path, shapes.perLayerHeads);
-    // 14 KiB a token, 448 MiB in all; 48 KiB if every head of a query had a cache.
-    assert.equal(derived(await recordOf([path]), 2 * gib), "32768");
+    for (const [shape, gpuBytes] of [
+      [gemma12b, 24 * gib],
+      // 7.5 KiB a token, 240 MiB in all; 48 KiB a token if the heads were cached.
+      [shapes.latent, 1.2 * gib],
+      // 14 KiB a token, 448 MiB in all; 48 KiB if every head of a query had a cache.
+      [shapes.perLayerHeads, 2 * gib],
+    ] as const) {
+      await writeHeader(path, shape);
+      assert.equal(derived(await recordOf(path), gpuBytes), "32768");
+    }
   });
 
   it("is longer with a smaller cache", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "m.gguf");
-    await writeShape(path, shapes.dense);
-    const record = await recordOf([path]);
+    await writeHeader(path, shapes.dense);
+    const record = await recordOf(path);
     assert.equal(derived(record, gib), "16384");
     assert.equal(derived(record, gib, { args: ["-ctk", "q4_0", "-ctv", "q4_0"] }), "32768");
   });
@@ -117,8 +122,8 @@ describe("the context of a slot without context_size", () => {
   it("is derived from all files of a model in parts", async () => {
     await using directory = await tempDir();
     const paths = [1, 2].map((part) => join(directory.path, `m-0000${part}-of-00002.gguf`));
-    for (const [index, path] of paths.entries()) await writeShape(path, shapes.dense, { index, count: 2 });
-    const record = await recordOf(paths);
+    for (const [index, path] of paths.entries()) await writeHeader(path, shapes.dense, { split: { index, count: 2 } });
+    const record = await recordOf(...paths);
     assert.deepEqual(record.contextCost, { keyWidth: 12 * 256, valueWidth: 12 * 256, stateWidth: 0 });
   });
 });

@@ -73,7 +73,7 @@ describe("the budget of a machine that was laid out as files", () => {
 describe("what fits a machine that was laid out as files", async () => {
   const lengths = realShapes["llama3-8b"];
   assert.ok(lengths !== undefined);
-  const shape = await shapeFrom({ ...lengths, quantization: "Q4_K_M" });
+  const shape = await shapeFrom({ ...lengths, quantization: "Q4_K_M" }, { words: 8 });
   const said = (facts: HardwareFacts, backend: string, spec: SlotSpecInput): string | undefined =>
     specFit(completeSlot("primary", slotSpecSchema.parse(spec)), shape, facts, backend)?.message;
 

@@ -9,11 +9,9 @@ import { findAddress } from "../../../src/models/fetch/address.ts";
 import { download } from "../../../src/models/fetch/download.ts";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
 import { FileThread } from "../../../src/models/fetch/file-thread.ts";
-import { hubFrom } from "../../../src/models/fetch/hub.ts";
 import { newProgress } from "../../../src/models/fetch/progress.ts";
 import { proxiesFrom } from "../../../src/models/fetch/proxies.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
-import { parseSource } from "../../../src/models/fetch/source.ts";
 import { transfer, TransferError } from "../../../src/models/fetch/transfer.ts";
 import { InnerAddress, outerLookup } from "../../../src/lib/inner-addresses.ts";
 import { serveFile, sha256Of } from "../../doubles/file-server.ts";
@@ -23,6 +21,7 @@ import { listen } from "../../support/listen.ts";
 import { rejectionOf } from "../../support/rejection.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
+import { networkTo, webSource } from "./site.ts";
 
 it("names the variable whose user or password cannot be decoded, and not its value", () => {
   const proxies = proxiesFrom({ HTTPS_PROXY: "http://user:100%@proxy.test:3128" });
@@ -32,7 +31,7 @@ it("names the variable whose user or password cannot be decoded, and not its val
   assert.equal(written?.authorization, `Basic ${Buffer.from("user:100%").toString("base64")}`);
 });
 
-const body = randomBytes(5 * 1024 * 1024 + 17);
+const body = randomBytes(3 * 1024 * 1024 + 17);
 const { signal } = new AbortController();
 
 /** A TLS server, as `hub.test` only a proxy reaches it. */
@@ -56,10 +55,8 @@ async function site() {
     /** Fetches the file by the proxies of these variables. */
     fetch: async (env: NodeJS.ProcessEnv, isOpen = false) => {
       const text = "https://hub.test/model.gguf";
-      const source = parseSource(text);
-      if (source.scheme !== "https") throw new Error("no web source");
-      const proxies = proxiesFrom(env);
-      const network = { hub: hubFrom({}), isOpen, proxies, connectMs: 60_000, stallMs: 60_000, retryMs: 5 };
+      const source = webSource(text);
+      const network = { ...networkTo(), isOpen, proxies: proxiesFrom(env) };
       const limits = { rate: new RateLimit(), reserveBytes: 0, connections: 2 };
       const into = join(directory.path, "partial");
       const job = { text, source, directory: into, expected: {}, progress: newProgress(), signal };
@@ -128,12 +125,9 @@ it("a proxy that refuses is named with the remedy, and its password is not", asy
 it("plain HTTP is asked of the proxy itself, and this machine never is", async () => {
   await using at = await site();
   const proxies = proxiesFrom({ HTTP_PROXY: `127.0.0.1:${at.proxy.port}` });
-  const source = parseSource("https://unused.test/x");
-  if (source.scheme !== "https") throw new Error("no web source");
-  const network = { hub: hubFrom({}), isOpen: false, proxies, connectMs: 60_000, stallMs: 60_000, retryMs: 5 };
-  const plain = { ...source, url: new URL("http://hub.test/model.gguf") };
+  const plain = { ...webSource("https://unused.test/x"), url: new URL("http://hub.test/model.gguf") };
   // The double forwards plain HTTP to a TLS server, which breaks off: that it was asked is what counts.
-  await findAddress(plain, network, signal).catch(() => undefined);
+  await findAddress(plain, { ...networkTo(), proxies }, signal).catch(() => undefined);
   assert.deepEqual(at.proxy.asked, ["HEAD http://hub.test/model.gguf"]);
   assert.equal(proxies(new URL("http://127.0.0.1:9/x")), undefined);
   assert.equal(proxies(new URL("http://localhost/x")), undefined);
