@@ -23,8 +23,13 @@ import { until } from "../support/until.ts";
 interface Site extends AsyncDisposable {
   readonly registry: ModelRegistry;
   readonly root: string;
+  path(name: string): string;
   /** `ref state`, or with what is wrong. */
   states(declared?: readonly DeclaredModel[]): Promise<string[]>;
+  /** How often it has reported a change. */
+  hints(): number;
+  /** The path and state of each model that was found. */
+  held(registry?: ModelRegistry): Promise<unknown>;
 }
 
 async function opened(sweepMs?: number, more: Pick<RegistryOptions, "licenses"> = {}): Promise<Site> {
@@ -33,10 +38,15 @@ async function opened(sweepMs?: number, more: Pick<RegistryOptions, "licenses"> 
   const root = join(directory.path, "state", "models");
   const sweep = sweepMs === undefined ? {} : { sweepMs };
   const registry = stack.use(await openRegistry({ modelsDir: root, ...sweep, ...more }));
+  let hints = 0;
+  stack.use(registry.watch(() => (hints += 1)));
   const owned = stack.move();
   return {
     registry,
     root,
+    path: (name) => join(root, name),
+    hints: () => hints,
+    held: async (of = registry) => (await of.records([])).map(({ path, state }) => [path, state]),
     states: async (declared = []) =>
       (await registry.records(declared)).map(({ ref, state, reason }) => `${ref} ${reason ?? state}`),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
@@ -51,19 +61,17 @@ describe("the registry of models", () => {
   it("makes its directory, and registers a copied file as soon as it is whole", async () => {
     await using site = await opened();
     assert.deepEqual(await site.states(), []);
-    let hints = 0;
-    using _watch = site.registry.watch(() => (hints += 1));
-    const source = join(site.root, "../tiny");
+    const source = site.path("../tiny");
     await writeTinyModel(source);
     const bytes = await readFile(source);
     // As a copy comes: in parts.
-    const path = join(site.root, "tiny.gguf");
+    const path = site.path("tiny.gguf");
     await writeFile(path, bytes.subarray(0, 100_000));
-    await until("the beginning is noticed", () => hints > 0);
+    await until("the beginning is noticed", () => site.hints() > 0);
     assert.deepEqual(await site.states(), ["tiny TruncatedModel"]);
-    const before = hints;
+    const before = site.hints();
     await appendFile(path, bytes.subarray(100_000));
-    await until("the rest is noticed", () => hints > before);
+    await until("the rest is noticed", () => site.hints() > before);
     assert.deepEqual(await site.states(), ["tiny available"]);
     await rm(path);
     await until("its end is noticed", async () => (await site.states()).length === 0);
@@ -71,12 +79,10 @@ describe("the registry of models", () => {
 
   it("reports many files by few events", async () => {
     await using site = await opened();
-    let hints = 0;
-    using _watch = site.registry.watch(() => (hints += 1));
     // In one turn: a busy machine must not spread them over many of the times for which events are gathered.
-    for (let nth = 0; nth < 50; nth++) writeFileSync(join(site.root, `m${nth}.gguf`), "x".repeat(50));
-    await until("all are seen", async () => (await site.states()).length === 50 && hints > 0);
-    assert.ok(hints < 25, `${hints} hints of 50 files`);
+    for (let nth = 0; nth < 50; nth++) writeFileSync(site.path(`m${nth}.gguf`), "x".repeat(50));
+    await until("all are seen", async () => (await site.states()).length === 50 && site.hints() > 0);
+    assert.ok(site.hints() < 25, `${site.hints()} hints of 50 files`);
   });
 
   it("has the facts of the catalogue for a model that was fetched by its entry", async () => {
@@ -115,35 +121,30 @@ describe("the registry of models", () => {
   });
 
   it("notifies no more once the watch or the registry is disposed of", async () => {
-    const site = await opened(20);
-    let hints = 0;
-    site.registry.watch(() => (hints += 1))[Symbol.dispose]();
+    await using site = await opened(20);
     let others = 0;
-    using _other = site.registry.watch(() => (others += 1));
-    await writeTinyModel(join(site.root, "a.gguf"));
-    await until("the other hears", () => others > 0);
-    assert.equal(hints, 0);
+    site.registry.watch(() => (others += 1))[Symbol.dispose]();
+    await writeTinyModel(site.path("a.gguf"));
+    await until("who still watches hears", () => site.hints() > 0);
+    assert.equal(others, 0);
     await site.registry[Symbol.asyncDispose]();
-    const before = others;
-    await writeTinyModel(join(site.root, "b.gguf"));
+    const before = site.hints();
+    await writeTinyModel(site.path("b.gguf"));
     assert.deepEqual(await site.states(), ["a available", "b available"], "asked, it still answers");
-    assert.equal(others, before);
-    await site[Symbol.asyncDispose]();
+    assert.equal(site.hints(), before);
   });
 
   it("finds a change without an event by its sweep: a file elsewhere that a manifest names", async () => {
     await using site = await opened(20);
-    const elsewhere = join(site.root, "../elsewhere.gguf");
+    const elsewhere = site.path("../elsewhere.gguf");
     const declared = [model("mine", { source: `file://${elsewhere}` })];
     assert.deepEqual(await site.states(declared), ["mine ModelFileMissing"]);
-    let hints = 0;
-    using _watch = site.registry.watch(() => (hints += 1));
     await writeTinyModel(elsewhere);
-    await until("the sweep sees it", () => hints > 0);
+    await until("the sweep sees it", () => site.hints() > 0);
     assert.deepEqual(await site.states(declared), ["mine available"]);
-    const before = hints;
+    const before = site.hints();
     await writeTinyModel(elsewhere, { name: "another" });
-    await until("the sweep sees that it is another", () => hints > before);
+    await until("the sweep sees that it is another", () => site.hints() > before);
   });
 
   it("asks again by its sweep for the licences that could not be read", async () => {
@@ -155,36 +156,32 @@ describe("the registry of models", () => {
     await using site = await opened(20, { licenses });
     const declared = [model("mine", { source: "hf://owner/repo/mine.gguf" })];
     assert.deepEqual(await site.states(declared), ["mine LicenseNotAccepted"]);
-    let hints = 0;
-    using _watch = site.registry.watch(() => (hints += 1));
     isReadable = true;
-    await until("the sweep says so", () => hints > 0);
+    await until("the sweep says so", () => site.hints() > 0);
     assert.deepEqual(await site.states(declared), ["mine NotFetched"]);
   });
 
   it("misses nothing that changes between its first answer and its first sweep", async () => {
     await using site = await opened(400);
-    const elsewhere = join(site.root, "../elsewhere.gguf");
+    const elsewhere = site.path("../elsewhere.gguf");
     const declared = [model("mine", { source: `file://${elsewhere}` })];
-    let hints = 0;
-    using _watch = site.registry.watch(() => (hints += 1));
     assert.deepEqual(await site.states(declared), ["mine ModelFileMissing"]);
     await writeTinyModel(elsewhere);
-    await until("a sweep sees it", () => hints > 0);
+    await until("a sweep sees it", () => site.hints() > 0);
     assert.deepEqual(await site.states(declared), ["mine available"]);
   });
 
   it("has one record per ref: a declared model takes precedence over a found one, and a file is one model only", async () => {
     await using site = await opened();
-    await writeTinyModel(join(site.root, "tiny.gguf"));
-    await writeTinyModel(join(site.root, "other.gguf"));
-    await mkdir(join(site.root, "vendor"));
-    await writeTinyModel(join(site.root, "vendor/tiny.gguf"));
+    await writeTinyModel(site.path("tiny.gguf"));
+    await writeTinyModel(site.path("other.gguf"));
+    await mkdir(site.path("vendor"));
+    await writeTinyModel(site.path("vendor/tiny.gguf"));
     assert.deepEqual(await site.states(), ["other available", "tiny available"]);
     const [, first] = await site.registry.records([]);
-    assert.equal(first?.path, join(site.root, "tiny.gguf"), "of two files of one name the first by path");
+    assert.equal(first?.path, site.path("tiny.gguf"), "of two files of one name the first by path");
     const declared = [
-      model("mine", { source: `file://${join(site.root, "other.gguf")}` }),
+      model("mine", { source: `file://${site.path("other.gguf")}` }),
       model("tiny", { source: "hf://owner/repo/tiny.gguf" }),
       model("again", { ref: "mine", source: "file:///nowhere.gguf" }),
     ];
@@ -193,39 +190,35 @@ describe("the registry of models", () => {
 
   it("leaves a name to the file in force, whatever copy of it or way to it comes, and across operators", async () => {
     await using site = await opened();
-    const [first, copy] = [join(site.root, "tiny.gguf"), join(site.root, "aaa/tiny.gguf")];
-    const held = async ({ registry }: Pick<Site, "registry">): Promise<unknown> =>
-      (await registry.records([])).map(({ path, state }) => [path, state]);
+    const [first, copy] = [site.path("tiny.gguf"), site.path("aaa/tiny.gguf")];
     await writeTinyModel(first);
-    assert.deepEqual(await held(site), [[first, "available"]]);
-    await mkdir(join(site.root, "aaa"));
+    assert.deepEqual(await site.held(), [[first, "available"]]);
+    await mkdir(site.path("aaa"));
     await copyFile(first, copy);
-    await symlink(".", join(site.root, "loop"));
-    assert.deepEqual(await held(site), [[first, "available"]]);
+    await symlink(".", site.path("loop"));
+    assert.deepEqual(await site.held(), [[first, "available"]]);
     await rm(first);
-    assert.deepEqual(await held(site), [[copy, "available"]]);
+    assert.deepEqual(await site.held(), [[copy, "available"]]);
     // It was chosen, and stays: also for the next operator.
     await copyFile(copy, first);
-    assert.deepEqual(await held(site), [[copy, "available"]]);
+    assert.deepEqual(await site.held(), [[copy, "available"]]);
     const before = await site.registry.records([]);
     await using next = await openRegistry({ modelsDir: site.root, before });
-    assert.deepEqual(await held({ registry: next }), [[copy, "available"]]);
+    assert.deepEqual(await site.held(next), [[copy, "available"]]);
     await truncate(copy, 1000);
-    assert.deepEqual(await held({ registry: next }), [[first, "available"]]);
+    assert.deepEqual(await site.held(next), [[first, "available"]]);
   });
 
   it("gives a name to a whole file first, then to the shortest path", async () => {
     await using site = await opened();
-    await mkdir(join(site.root, "a"), { recursive: true });
-    await mkdir(join(site.root, "longer"));
-    await writeTinyModel(join(site.root, "longer/m.gguf"));
-    await writeFile(join(site.root, "a/m.gguf"), "GGUF");
-    const paths = async (): Promise<unknown> => (await site.registry.records([])).map(({ path }) => path);
-    assert.deepEqual(await paths(), [join(site.root, "longer/m.gguf")]);
+    await mkdir(site.path("a"), { recursive: true });
+    await mkdir(site.path("longer"));
+    await writeTinyModel(site.path("longer/m.gguf"));
+    await writeFile(site.path("a/m.gguf"), "GGUF");
+    assert.deepEqual(await site.held(), [[site.path("longer/m.gguf"), "available"]]);
     await using next = await openRegistry({ modelsDir: site.root });
-    await copyFile(join(site.root, "longer/m.gguf"), join(site.root, "a/m.gguf"));
-    const [record] = await next.records([]);
-    assert.equal(record?.path, join(site.root, "a/m.gguf"));
+    await copyFile(site.path("longer/m.gguf"), site.path("a/m.gguf"));
+    assert.deepEqual(await site.held(next), [[site.path("a/m.gguf"), "available"]]);
   });
 
   it("offers by the header, and says why it does not offer a file", async () => {
@@ -271,9 +264,9 @@ describe("the registry of models", () => {
 
   it("lists names that no request could use, and keeps its models while the directory is missing", async () => {
     await using site = await opened();
-    await writeTinyModel(join(site.root, "tiny.gguf"));
-    await writeTinyModel(join(site.root, "a model with blanks.gguf"));
-    await writeTinyModel(join(site.root, "-dash.gguf"));
+    await writeTinyModel(site.path("tiny.gguf"));
+    await writeTinyModel(site.path("a model with blanks.gguf"));
+    await writeTinyModel(site.path("-dash.gguf"));
     const unnamed = (states: readonly string[]): string[] => states.map((state) => state.replace(/-\w{8} /, " "));
     const listed = (state: string): string[] => [`tiny ${state}`, ...[1, 2].map(() => "unnamed NotAModel")];
     assert.deepEqual(unnamed(await site.states()), listed("available"));
