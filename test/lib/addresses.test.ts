@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { AddressSet, canonicalAddress, networkOf } from "../../src/lib/addresses.ts";
+import { isLoopback, localUrl } from "../../src/lib/listen-address.ts";
 import { fc } from "../support/fast-check.ts";
 
 describe("addresses", () => {
@@ -27,11 +28,15 @@ describe("addresses", () => {
   });
 
   it("have one spelling", () => {
-    assert.equal(canonicalAddress("::ffff:127.0.0.1"), "127.0.0.1");
-    assert.equal(canonicalAddress("::FFFF:10.0.0.9"), "10.0.0.9");
-    assert.equal(canonicalAddress("::ffff:c0a8:107"), "192.168.1.7", "as a URL spells it");
-    assert.equal(canonicalAddress("fe80::1%eth0"), "fe80::1");
-    assert.equal(canonicalAddress("2001:DB8::1"), "2001:db8::1");
+    for (const [text, address] of [
+      ["::ffff:127.0.0.1", "127.0.0.1"],
+      ["::FFFF:10.0.0.9", "10.0.0.9"],
+      // As a URL spells it.
+      ["::ffff:c0a8:107", "192.168.1.7"],
+      ["fe80::1%eth0", "fe80::1"],
+      ["2001:DB8::1", "2001:db8::1"],
+    ] as const)
+      assert.equal(canonicalAddress(text), address);
     for (const text of [undefined, "", "unknown", "127.0.0.1:80", "[::1]", "1.2.3", "::ffff:999.0.0.1"]) {
       assert.equal(canonicalAddress(text), undefined, String(text));
     }
@@ -53,5 +58,30 @@ describe("addresses", () => {
         assert.equal(first, `${network.join(":")}::/64`);
       }),
     );
+  });
+});
+
+describe("where something listens", () => {
+  it("distinguishes loopback from the network", () => {
+    for (const host of ["127.0.0.1", "127.9.9.9", "::1", "localhost"]) assert.equal(isLoopback(host), true, host);
+    for (const host of ["0.0.0.0", "::", "192.168.1.2", "example.org", "127.0.0.1.example.org", ""])
+      assert.equal(isLoopback(host), false, host);
+  });
+
+  it("gives the address by which this machine reaches it, which `fetch` can read", () => {
+    for (const [host, local] of [
+      ["0.0.0.0", "127.0.0.1"],
+      ["::", "[::1]"],
+      ["127.0.0.1", "127.0.0.1"],
+      ["127.0.0.2", "127.0.0.2"],
+      ["::1", "[::1]"],
+      ["localhost", "localhost"],
+      ["192.168.1.2", "192.168.1.2"],
+      ["fd00::1", "[fd00::1]"],
+    ] as const) {
+      const url = localUrl(host, 8080);
+      assert.equal(url, `http://${local}:8080`);
+      assert.equal(new URL(url).origin, url);
+    }
   });
 });

@@ -38,7 +38,7 @@ describe("writeFileAtomic", () => {
     const path = join(dir.path, "secret");
     await writeFile(path, "x", { mode: 0o600 });
     const modes = new Set<number>();
-    const writing = rewriteFile(path, "y".repeat(20_000_000));
+    const writing = rewriteFile(path, "y".repeat(5_000_000));
     const done = writing.then(() => true);
     while (!(await Promise.race([done, nextTurn(false)])))
       for (const name of readdirSync(dir.path)) {
@@ -47,7 +47,7 @@ describe("writeFileAtomic", () => {
         if (found !== undefined) modes.add(found.mode & 0o777);
       }
     assert.deepEqual([...modes], [0o600]);
-    assert.equal((await stat(path)).size, 20_000_000);
+    assert.equal((await stat(path)).size, 5_000_000);
   });
 
   it("leaves nothing behind when it cannot be", async () => {

@@ -2,20 +2,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { keepsNumbers, parseExactJson, parseForeign, parseJson } from "../../src/lib/json.ts";
 
-describe("parseJson", () => {
+it("parseJson reads JSON, of text and of bytes, and takes anything else for none", () => {
   for (const text of ["null", "false", "0", '""', '{"a":[1]}']) {
-    it(`reads ${text}`, () => {
-      assert.deepEqual(parseJson(text), JSON.parse(text));
-      assert.deepEqual(parseJson(Buffer.from(text)), JSON.parse(text));
-    });
+    assert.deepEqual(parseJson(text), JSON.parse(text));
+    assert.deepEqual(parseJson(Buffer.from(text)), JSON.parse(text));
   }
-
-  for (const text of ["", "{", "undefined", "{} {}"]) {
-    it(`takes ${JSON.stringify(text)} for none`, () => assert.equal(parseJson(text), undefined));
-  }
+  for (const text of ["", "{", "undefined", "{} {}"]) assert.equal(parseJson(text), undefined, text);
 });
 
-it("takes 10 MiB of pasted text, in one piece or many", () => {
+it("parseForeign takes 10 MiB of pasted text, in one piece or many", () => {
   for (const size of [1024, 10 * 1024 * 1024]) {
     const text = JSON.stringify(Array((10 * 1024 * 1024) / size).fill("a".repeat(size)));
     assert.ok(JSON.stringify(parseForeign(text)) === text, `in texts of ${size} bytes`);
@@ -25,7 +20,7 @@ it("takes 10 MiB of pasted text, in one piece or many", () => {
 describe("parseExactJson", () => {
   const again = (text: string): string => JSON.stringify(parseExactJson(text));
 
-  for (const text of [
+  const exact = [
     '{"a":9007199254740993,"b":-12345678901234567890}',
     "[1e400,-1E+400,1e21,123.45678901234567e300]",
     `[${"9".repeat(400)}]`,
@@ -33,9 +28,10 @@ describe("parseExactJson", () => {
     '{"rawJSON":"18446744073709551615","x":{"rawJSON":18446744073709551615}}',
     '{"a":"18446744073709551615","b":" 1e400"}',
     '[0.1234567890123456,9007199254740991,null,true,"",1.5,-1]',
-  ]) {
-    it(`keeps ${text.slice(0, 60)}`, () => assert.equal(again(text), text));
-  }
+  ];
+  it("keeps each number, under any name", () => {
+    for (const text of exact) assert.equal(again(text), text);
+  });
 
   it("keeps the last of two equal keys, as JSON.parse does", () => {
     const twice = '{"a":{"b":1},"a":9007199254740993,"c":9007199254740995}';
@@ -60,30 +56,20 @@ describe("parseExactJson", () => {
       assert.ok(again(`[${"1,".repeat(count)}9007199254740993]`).endsWith(`,${kept}]`), `${count} values`);
   });
 
-  for (const broken of ["", "[9007199254740993", "[9007199254740993,]", "undefined"]) {
-    it(`takes ${JSON.stringify(broken)} for none`, () => assert.equal(parseExactJson(broken), undefined));
-  }
+  it("takes a broken text for none", () => {
+    for (const broken of ["", "[9007199254740993", "[9007199254740993,]", "undefined"])
+      assert.equal(parseExactJson(broken), undefined, broken);
+  });
 });
 
-describe("keepsNumbers", () => {
-  for (const text of ['{"a":1310456789012345678}', "[1e400]", "[\n-1E5]", "[1.5e+30]", '{"a" : 12345678.1234567e9}']) {
-    it(`finds the number of ${JSON.stringify(text)}`, () => assert.equal(keepsNumbers(text, 1), true));
-  }
+it("keepsNumbers finds a number that a double does not hold, outside of texts", () => {
+  for (const text of ['{"a":1310456789012345678}', "[1e400]", "[\n-1E5]", "[1.5e+30]", '{"a" : 12345678.1234567e9}'])
+    assert.equal(keepsNumbers(text, 1), true, text);
+  for (const text of ['{"a":"id1310456789012345678"}', '["iVBORw0KGgo1e400AAA1E+"]', "[0.1234567890123456789,1e-400]"])
+    assert.equal(keepsNumbers(text, 1), false, text);
+});
 
-  for (const text of [
-    '{"a":"id1310456789012345678"}',
-    '["iVBORw0KGgo1e400AAA1E+"]',
-    "[0.1234567890123456789,1e-400]",
-  ]) {
-    it(`finds none in ${text}`, () => assert.equal(keepsNumbers(text, 1), false));
-  }
-
-  it("reads a hostile text in time that grows with its length", () => {
-    for (const part of ["1", "1e1", "1.", "123456789012345a", ",1", ":-1.1"]) {
-      const body = `{"a":"x${part.repeat(400_000 / part.length)}"}`;
-      const startedAt = performance.now();
-      keepsNumbers(body, 1);
-      assert.ok(performance.now() - startedAt < 2000, part);
-    }
-  });
+it("keepsNumbers reads a hostile text in time that grows with its length: else this test does not end", () => {
+  for (const part of ["1", "1e1", "1.", "123456789012345a", ",1", ":-1.1"])
+    keepsNumbers(`{"a":"x${part.repeat(400_000 / part.length)}"}`, 1);
 });

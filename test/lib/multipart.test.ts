@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { boundaryOf, MultipartError, MultipartParser } from "../../src/lib/multipart.ts";
 import { cutAt, formBody, type FormPart } from "../support/form.ts";
+import { thrownBy } from "../support/rejection.ts";
 import { fc } from "../support/fast-check.ts";
 
 interface Read {
@@ -101,7 +102,6 @@ describe("MultipartParser", () => {
           parts.map(({ name, filename, value }) => part(name, String(value), filename)),
         );
       }),
-      { numRuns: 500 },
     );
   });
 
@@ -121,55 +121,45 @@ describe("MultipartParser", () => {
     }
   });
 
-  const disposition = 'Content-Disposition: form-data; name="a"\r\n\r\n';
-  const malformed: readonly (readonly [what: string, body: string, message: RegExp])[] = [
-    ["nothing", "", /ends before/],
-    ["no boundary", "hello", /ends before/],
-    ["a part without its end", `--${boundary}\r\n${disposition}value`, /ends before/],
-    ["an end that is cut", `--${boundary}\r\n${disposition}value\r\n--${boundary}-`, /ends before/],
-    ["a header without its end", `--${boundary}\r\nContent-Disp`, /ends before/],
-    [
-      "something behind a boundary",
-      `--${boundary}garbage\r\n${disposition}v\r\n--${boundary}--`,
-      /followed by something/,
-    ],
-    ["a longer boundary", `--${boundary}2\r\n${disposition}v\r\n--${boundary}2--`, /followed by something/],
-    ["no header", `--${boundary}\r\n\r\nv\r\n--${boundary}--`, /no header/],
-    ["a header that is none", `--${boundary}\r\nhello\r\n\r\nv\r\n--${boundary}--`, /malformed header/],
-    [
-      "no disposition",
-      `--${boundary}\r\nContent-Type: text/plain\r\n\r\nv\r\n--${boundary}--`,
-      /no content-disposition/,
-    ],
-    [
-      "another disposition",
-      `--${boundary}\r\nContent-Disposition: attachment; name="a"\r\n\r\nv\r\n--${boundary}--`,
-      /no content-disposition/,
-    ],
-    [
-      "no name",
-      `--${boundary}\r\nContent-Disposition: form-data; filename="a"\r\n\r\nv\r\n--${boundary}--`,
-      /with a name/,
-    ],
-    ["an endless header", `--${boundary}\r\nX: ${"x".repeat(20_000)}`, /too large/],
-    ["too many parts", `--${boundary}\r\n${disposition}v\r\n`.repeat(101), /more than 100/],
-  ];
-  for (const [what, body, message] of malformed) {
-    it(`refuses ${what}`, () => {
-      for (const chunks of [[Buffer.from(body)], Array.from(body, (byte) => Buffer.from(byte))]) {
-        assert.throws(
-          () => read(boundary, chunks),
-          (error) => error instanceof MultipartError && message.test(error.message),
-        );
-      }
-    });
-  }
+  const disposition = 'Content-Disposition: form-data; name="a"';
+  const whole = (head: string, end = ""): string => `--${boundary}${end}\r\n${head}\r\n\r\nv\r\n--${boundary}${end}--`;
+  const begun = `--${boundary}\r\n${disposition}\r\n\r\n`;
+  const malformed: Readonly<Record<string, readonly [body: string, message: RegExp]>> = {
+    nothing: ["", /ends before/],
+    "no boundary": ["hello", /ends before/],
+    "a part without its end": [`${begun}value`, /ends before/],
+    "an end that is cut": [`${begun}value\r\n--${boundary}-`, /ends before/],
+    "a header without its end": [`--${boundary}\r\nContent-Disp`, /ends before/],
+    "something behind a boundary": [whole(disposition, "garbage"), /followed by something/],
+    "a longer boundary": [whole(disposition, "2"), /followed by something/],
+    "no header": [`--${boundary}\r\n\r\nv\r\n--${boundary}--`, /no header/],
+    "a header that is none": [whole("hello"), /malformed header/],
+    "no disposition": [whole("Content-Type: text/plain"), /no content-disposition/],
+    "another disposition": [whole('Content-Disposition: attachment; name="a"'), /no content-disposition/],
+    "no name": [whole('Content-Disposition: form-data; filename="a"'), /with a name/],
+    "an endless header": [`--${boundary}\r\nX: ${"x".repeat(20_000)}`, /too large/],
+    "too many parts": [`${begun}v\r\n`.repeat(101), /more than 100/],
+  };
+  it("refuses what is no form, in one piece and byte by byte", () => {
+    for (const [what, [body, message]] of Object.entries(malformed))
+      for (const chunks of [[Buffer.from(body)], Array.from(body, (byte) => Buffer.from(byte))])
+        assert.match(thrownBy(() => read(boundary, chunks), MultipartError).message, message, what);
+  });
 
   it("throws nothing else, for any bytes", () => {
     const piece = fc.oneof(
       fc.uint8Array({ maxLength: 30 }).map((bytes) => Buffer.from(bytes)),
       fc
-        .constantFrom(`--${boundary}`, "\r\n", "--", disposition, "Content-Disposition: form-data", ";name=", '"', ":")
+        .constantFrom(
+          `--${boundary}`,
+          "\r\n",
+          "--",
+          `${disposition}\r\n\r\n`,
+          "Content-Disposition: form-data",
+          ";name=",
+          '"',
+          ":",
+        )
         .map((text) => Buffer.from(text)),
     );
     fc.assert(
@@ -180,7 +170,6 @@ describe("MultipartParser", () => {
           assert.ok(error instanceof MultipartError);
         }
       }),
-      { numRuns: 500 },
     );
   });
 });
@@ -201,7 +190,7 @@ describe("boundaryOf", () => {
     ["multipart/mixed; boundary=abc", undefined],
     ["application/json", undefined],
   ];
-  for (const [type, boundary] of cases) {
-    it(`finds ${boundary ?? "nothing"} in ${type.slice(0, 60)}`, () => assert.equal(boundaryOf(type), boundary));
-  }
+  it("finds the boundary of a form alone", () => {
+    for (const [type, expected] of cases) assert.equal(boundaryOf(type), expected, type);
+  });
 });

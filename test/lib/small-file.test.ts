@@ -4,20 +4,34 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { promisify } from "node:util";
+import { errorMessage } from "../../src/lib/error-code.ts";
+import { readText } from "../../src/lib/read-text.ts";
 import { readSmallText } from "../../src/lib/small-file.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
+it("readText reads a file, and distinguishes a missing file from an unreadable one", async () => {
+  await using dir = await tempDir();
+  const file = join(dir.path, "a");
+  assert.equal(await readText(file), undefined);
+  await writeFile(file, "é\n");
+  assert.equal(await readText(file), "é\n");
+  await assert.rejects(readText(dir.path), { code: "EISDIR" });
+});
+
+it("errorMessage finds a message in any thrown value", () => {
+  assert.equal(errorMessage(new TypeError("too odd")), "too odd");
+  assert.equal(errorMessage("too odd"), "too odd");
+  assert.equal(errorMessage(undefined), "undefined");
+});
+
 describe("reading a small file", { concurrency: true }, () => {
-  it("gives its text up to the limit", async () => {
+  it("gives its text up to the limit, also of a file that says that it is empty, as those of /proc do", async () => {
     await using dir = await tempDir();
     const path = join(dir.path, "file");
-    await writeFile(path, "");
-    assert.equal(await readSmallText(path, 1024), "");
-    await writeFile(path, "ä".repeat(512));
-    assert.equal(await readSmallText(path, 1024), "ä".repeat(512));
-  });
-
-  it("gives the text of a file that says that it is empty, as those of /proc do", async () => {
+    for (const text of ["", "ä".repeat(512)]) {
+      await writeFile(path, text);
+      assert.equal(await readSmallText(path, 1024), text);
+    }
     assert.match(await readSmallText("/proc/self/status", 1024 ** 2), /^Name:\s+\S+\n/);
   });
 
@@ -29,14 +43,10 @@ describe("reading a small file", { concurrency: true }, () => {
     await assert.rejects(readSmallText(path, 1024), large);
     await assert.rejects(readSmallText("/proc/self/smaps", 1024), large);
     const odd = { name: "UnfitFile", message: "it is no plain file" };
-    for (const other of [dir.path, "/dev/zero"]) await assert.rejects(readSmallText(other, 1024), odd);
+    // It does not wait for the writer of a named pipe.
+    const pipe = join(dir.path, "pipe");
+    await promisify(execFile)("mkfifo", [pipe]);
+    for (const other of [dir.path, "/dev/zero", pipe]) await assert.rejects(readSmallText(other, 1024), odd);
     await assert.rejects(readSmallText(join(dir.path, "none"), 1024), { code: "ENOENT" });
-  });
-
-  it("does not wait for the writer of a named pipe", async () => {
-    await using dir = await tempDir();
-    const path = join(dir.path, "pipe");
-    await promisify(execFile)("mkfifo", [path]);
-    await assert.rejects(readSmallText(path, 1024), { message: "it is no plain file" });
   });
 });

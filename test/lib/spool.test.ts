@@ -47,7 +47,6 @@ describe("Spool", () => {
         assert.deepEqual(Buffer.concat(got), Buffer.concat(sent));
         assert.equal(spool.sizeBytes, Buffer.concat(sent).length);
       }),
-      { numRuns: 200 },
     );
   });
 

@@ -19,20 +19,6 @@ describe("a path that no other user may change", () => {
     assert.equal(distrust("/proc/version/no-directory"), undefined, "using it fails by itself");
   });
 
-  it("is a volume of the Pod, which the kubelet makes open to all", async () => {
-    await using directory = await tempDir();
-    await chmod(directory.path, 0o777);
-    const reasons = async () => [distrust("/dev/shm")?.reason, await reasonOf(directory.path, ".")];
-    const open = ["/dev/shm may be written by everybody (mode 1777)", "DIR may be written by everybody (mode 777)"];
-    assert.deepEqual(await reasons(), open);
-    process.env["KUBERNETES_SERVICE_HOST"] = "10.96.0.1";
-    try {
-      assert.deepEqual(await reasons(), [undefined, open[1]], "a directory within is not a volume");
-    } finally {
-      delete process.env["KUBERNETES_SERVICE_HOST"];
-    }
-  });
-
   it("is not a path that every user may write, or rename by writing above it", async () => {
     await using directory = await tempDir();
     await mkdir(join(directory.path, "open/inner"), { recursive: true });

@@ -91,7 +91,7 @@ for (const [code, details] of endings) {
     using api = new ApiDouble();
     const errors: unknown[] = [];
     const lost = Promise.withResolvers<void>();
-    const times = { durationMs: 4500, deadlineMs: 3000, renewMs: 5, pollMs: 5 };
+    const times = { durationMs: 2250, deadlineMs: 1500, renewMs: 5, pollMs: 5 };
     const onError = (error: unknown): void => void errors.push(error);
     await using lease = await acquireLease({ ...candidate, times, onError, client: api }, { onLost: lost.resolve });
     let refused = 0;
@@ -140,38 +140,24 @@ it("without rights to make the Lease again its holder acts no more", async () =>
   await until("it is not held", () => !lease.isHeld());
 });
 
-const never = new Promise<never>(() => undefined);
-
 it("a renewal without an answer is aborted in time for another attempt before the lease ends", async () => {
   using api = new ApiDouble();
   const limits = new Set<number | undefined>();
   let isSilent = false;
-  const client: ApiClient = {
-    namespace: api.namespace,
-    server: api.server,
-    lines: (...call) => api.lines(...call),
-    async request(method, path, call = {}) {
-      if (method === "PUT") limits.add(call.timeoutMs);
-      if (!isSilent || method !== "PUT") return await api.request(method, path, call);
-      isSilent = false;
-      const late = delay(call.timeoutMs).then(() => {
-        throw new ApiUnreachable(api.server, { cause: new Error("no answer") });
-      });
-      return await Promise.race([never, late]);
-    },
-    [Symbol.dispose]: () => undefined,
-  };
+  const client = clientOf(api, async (method, call, send) => {
+    if (method === "PUT") limits.add(call.timeoutMs);
+    if (!isSilent || method !== "PUT") return await send();
+    isSilent = false;
+    await delay(call.timeoutMs);
+    throw new ApiUnreachable(api.server, { cause: new Error("no answer") });
+  });
   const times = { durationMs: 1500, deadlineMs: 1000, renewMs: 5, pollMs: 5 };
   const errors: unknown[] = [];
-  const candidate = { client, name: "one", identity: "me", labels: {}, annotations: () => ({}), times };
   const onError = (error: unknown): void => void errors.push(error);
-  await using lease = await acquireLease({ ...candidate, onError }, { onLost: () => assert.fail("it is still held") });
+  await using lease = await acquireLease({ ...candidate, client, times, onError }, { onLost });
   isSilent = true;
   await until("a renewal had no answer", () => errors.length > 0);
-  const before = api.get("/apis/coordination.k8s.io/v1/namespaces/berth/leases/one");
-  await until(
-    "it is renewed again",
-    () => api.get("/apis/coordination.k8s.io/v1/namespaces/berth/leases/one") !== before && lease.isHeld(),
-  );
+  const before = api.get(path);
+  await until("it is renewed again", () => api.get(path) !== before && lease.isHeld());
   assert.deepEqual([...limits], [times.deadlineMs / 2], "no other limit");
 });

@@ -70,15 +70,6 @@ describe("a list-watch", () => {
     await until("another watch", () => api.watchedFrom.length > 1);
   });
 
-  it("takes an object back whose label was taken off and put back", async () => {
-    const api = new Collection();
-    api.listed = { version: "100", objects: { a: "90" } };
-    api.nextLines = [told("DELETED", "a", "101"), told("ADDED", "a", "102")];
-    await using watch = ListWatch.start({ client: api, path: "/slots", onChange: () => undefined });
-    await until("another watch", () => api.watchedFrom.length > 1);
-    assert.equal(watch.get("a")?.meta.resourceVersion, "102");
-  });
-
   it("lists again after long silence, and believes a datastore that was restored from a backup", async () => {
     const api = new Collection();
     api.listed = { version: "100", objects: { a: "90", gone: "95" } };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { everySecond } from "../../src/lib/pulse.ts";
+import { steadyNow, wallTimeOf } from "../../src/lib/steady-clock.ts";
 
 /** In steps: the mocked clock stands at the end of a step already while what fell due in it is done. */
 function pass(ms: number): void {
@@ -29,5 +30,18 @@ test("periodic work runs together, on the second, until it is disposed of", () =
     assert.deepEqual(seen, ["again 19000"]);
   } finally {
     mock.timers.reset();
+  }
+});
+
+test("wallTimeOf gives a moment the same time always, until the wall clock is set", (context) => {
+  const moment = steadyNow();
+  const real = Date.now;
+  const first = wallTimeOf(moment).getTime();
+  assert.ok(Math.abs(first - real()) < 250);
+  context.mock.method(Date, "now", () => real() + 100);
+  assert.equal(wallTimeOf(moment).getTime(), first);
+  for (const setMs of [3_600_000, -3_600_000]) {
+    context.mock.method(Date, "now", () => real() + setMs);
+    assert.ok(Math.abs(wallTimeOf(moment).getTime() - first - setMs) < 250);
   }
 });

@@ -19,7 +19,7 @@ it("loopDelays measures the lateness of the event loop, not the time between two
     while (performance.now() < end);
     await new Promise((resolve) => setTimeout(resolve, 1));
     const { seconds: last = 0, max_seconds: most = 0 } = read();
-    return most > 0.1 && most < 10 && last > 0.1;
+    return most > 0.1 && last > 0.1;
   });
 });
 
