@@ -37,7 +37,7 @@ describe("a thread for tasks", { concurrency: true }, () => {
   });
 
   it("ends a task at its time limit, and runs the next task on another thread", async () => {
-    await using tasks = thread({ limitMs: 2000 });
+    await using tasks = thread({ limitMs: 400 });
     const late = tasks.call("spin");
     await assert.rejects(late, { name: "TaskNotDone", reason: "late" });
     // Each try has the limit too, in which a busy machine may start no thread.
@@ -45,9 +45,9 @@ describe("a thread for tasks", { concurrency: true }, () => {
   });
 
   it("does not count the time in which its thread starts, however busy the machine is", async () => {
-    const slow = `Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);\n`;
+    const slow = `Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 800);\n`;
     await using tasks = thread({
-      limitMs: 2000,
+      limitMs: 400,
       module: moduleOf(source.replace("parentPort.on", `${slow}parentPort.on`)),
     });
     assert.equal(await until("it is answered", () => tasks.call<string>("next")), "next");

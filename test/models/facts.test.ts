@@ -104,25 +104,6 @@ describe("facts of files", () => {
     }
   });
 
-  it("report the problem of a file: missing, no model, or cut off", async () => {
-    await using directory = await tempDir();
-    const path = join(directory.path, "a.gguf");
-    const { cache } = counted();
-    assert.deepEqual(await cache.factsOf(path), {
-      stamp: undefined,
-      reason: "ModelFileMissing",
-      message: `${path} is not there`,
-    });
-    await writeFile(path, "x");
-    for (const reason of ["NotAModel", "TruncatedModel"] as const) {
-      const found = await counted(() => {
-        throw new GgufError(reason, "is odd");
-      }).cache.factsOf(path);
-      assert.ok("reason" in found && found.stamp?.sizeBytes === 1);
-      assert.deepEqual([found.reason, found.message], [reason, `${path} is odd`]);
-    }
-  });
-
   it("are absent for another format, without a problem: engines have formats of their own", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "ggml-base.bin");

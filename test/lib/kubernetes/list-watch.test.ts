@@ -45,10 +45,6 @@ class Collection implements ApiClient {
 }
 
 const bookmark = (resourceVersion: string): object => ({ type: "BOOKMARK", object: { metadata: { resourceVersion } } });
-const told = (type: string, name: string, resourceVersion: string): object => ({
-  type,
-  object: { metadata: { name, uid: name, resourceVersion } },
-});
 
 describe("a list-watch", () => {
   it("goes on from the version of a bookmark", async () => {

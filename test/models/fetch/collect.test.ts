@@ -118,10 +118,11 @@ it("counts the bytes that only one model has", async () => {
   );
 });
 
-it("a removed ref leaves its contents where another ref cannot be read, which may need them", async () => {
+it("no content is left over, and a removed ref leaves its own, where another ref cannot be read, which may need them", async () => {
   await using at = await site();
   const odd = join(at.store.root, "refs", "odd.json");
   await writeFile(odd, "{");
+  assert.ok((await at.collected(true)).leftovers.every(({ kind }) => kind !== "blob"));
   assert.equal(await at.store.remove("kept"), 0);
   assert.equal(at.store.find("kept"), undefined);
   for (const letter of ["a", "b"]) assert.equal(existsSync(at.store.blobPath(digest(letter))), true, letter);

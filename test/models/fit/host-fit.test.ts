@@ -28,7 +28,7 @@ const card = (size: number, backends: Gpu["backends"] = ["cuda"]): Gpu =>
   gpu({ id: "0000:01:00.0", vendor: "nvidia", integrated: false, memory_bytes: size, backends, evidence: [] });
 
 type Machine = Parameters<typeof hostFit>[2];
-const machine = (gibibytes: number, ...gpus: readonly Gpu[]): Machine => ({ memory: memory(gibibytes * gib), gpus });
+const machine = (gibibytes: number, ...gpus: Gpu[]): Machine => ({ memory: memory(gibibytes * gib), gpus });
 const shared = { ...apu, shared_memory_bytes: 16 * gib };
 
 async function realShape(name: string, quantization: Quantization) {

@@ -49,7 +49,8 @@ const onNode = { ...hostModels("/var/lib/berth/models"), node: "nas" };
 const dri = { devices: ["/dev/dri"] };
 const kfd = { devices: ["/dev/kfd", "/dev/dri"] };
 const otherBearer = { secretKeyRef: { name: "berth-bearers", key: "other.json" } };
-const bearers = "the Secret berth-bearers with credentials of this installation is not allowed";
+const credentials = (secret: string): string =>
+  `the Secret ${secret} with credentials of this installation is not allowed`;
 const named = (path: string): string => `in Pods of slots: name path:${path} in SVC_POD_VOLUMES`;
 
 /** Each in the order of the text in test/fixtures/pods; UPDATE_PODS=1 writes them. */
@@ -199,189 +200,170 @@ describe("the Pod of a workload", () => {
     it(`is refused: ${title}`, () => refuses(given, words));
   }
 
-  const reaches: readonly Reach[] = [
-    ...["/", "/run/containerd/containerd.sock", "/home/you", "/root", "/var/lib/cloud", "/srv/data"].map(
-      (path): Reach => [`the node's ${path}`, mounted(path), `the mount of ${path} is not allowed ${named(path)}`],
+  /** What is named as not allowed, by what reaches for it. */
+  const reaches: Readonly<Record<string, readonly (readonly [given: Case, of?: string])[]>> = {
+    ...Object.fromEntries(
+      ["/", "/run/containerd/containerd.sock", "/home/you", "/root", "/var/lib/cloud", "/srv/data"].map((path) => [
+        `the mount of ${path} is not allowed ${named(path)}`,
+        [[mounted(path)]],
+      ]),
     ),
-    ...[
-      ["//var/lib//kubelet/pods/", "/var/lib/kubelet/pods"],
-      ["/usr/local/bin", "/usr/local/bin"],
-    ].map(([path = "", clean = ""]): Reach => [
-      `the node's ${path} for writing`,
-      mounted(path, false),
-      `the mount of ${path} is not allowed ${named(clean)}`,
-    ]),
-    ["a path with two meanings", mounted("/srv/../etc"), 'mounts: write /srv/../etc without ".."'],
-    ...[
-      ["/etc", "/etc"],
-      ["/./etc", "/etc"],
-      ["etc/", "/etc"],
-    ].map(([path = "", clean = ""]): Reach => [
-      `the node's ${path} by a volume of the template`,
-      volume({ hostPath: { path } }),
-      `the mount of ${path} is not allowed ${named(clean)}`,
-    ]),
-    [
-      "the node's root by the name of the models' own volume",
-      { site: hostModels("/var/lib/berth/models"), ...volume({ name: "models", hostPath: { path: "/" } }) },
-      "the mount of / is not allowed",
+    [`the mount of //var/lib//kubelet/pods/ is not allowed ${named("/var/lib/kubelet/pods")}`]: [
+      [mounted("//var/lib//kubelet/pods/")],
     ],
-    [
-      "the kubelet's files by the name of a device",
-      volume({ name: "device-0", hostPath: { path: "/var/lib/kubelet" } }),
-      "the mount of /var/lib/kubelet is not allowed",
-    ],
-    ...[
-      { hostPID: true },
-      { hostNetwork: true },
-      { hostIPC: true },
-      { hostUsers: true },
-      { nodeName: "control-plane" },
-      { serviceAccountName: "berth-operator" },
-      { serviceAccount: "berth-operator" },
-      { ephemeralContainers: [{ name: "x" }] },
-      { automountServiceAccountToken: true },
-      // A template that removes Berth's own refusal of the operator's rights.
-      { automountServiceAccountToken: null },
-    ].map((spec): Reach => [
-      `the Pod's ${JSON.stringify(spec)}`,
-      template(spec),
-      `podTemplate.spec.${Object.keys(spec)[0]} is not allowed in Pods of slots: start`,
-    ]),
-    [
-      "the operator's rights by a template that replaces everything",
-      template({ $patch: "replace", serviceAccountName: "berth-operator", containers: [{ name: "engine" }] }),
-      "podTemplate.spec.automountServiceAccountToken is not allowed",
-    ],
-    ...(
+    [`the mount of /usr/local/bin is not allowed ${named("/usr/local/bin")}`]: [[mounted("/usr/local/bin", false)]],
+    'mounts: write /srv/../etc without ".."': [[mounted("/srv/../etc")]],
+    ...Object.fromEntries(
+      ["/etc", "/./etc", "etc/"].map((path) => [
+        `the mount of ${path} is not allowed ${named("/etc")}`,
+        [[volume({ hostPath: { path } })]],
+      ]),
+    ),
+    "the mount of / is not allowed": [
       [
-        ["lifecycle", { postStart: { httpGet: { host: "169.254.169.254", path: "/", port: 80 } } }],
-        ["readinessProbe", { httpGet: { host: "169.254.169.254" } }],
-        ["ports", [{ containerPort: 1, hostPort: 80 }]],
-        ["volumeMounts", [{ name: "tmp", mountPath: "/tmp", mountPropagation: "Bidirectional" }]],
-        ["securityContext", { procMount: "Unmasked" }],
-        ["securityContext", { seccompProfile: { type: "Unconfined" } }],
-        ["securityContext", { privileged: true }],
-        ["volumeDevices", [{ name: "x", devicePath: "/dev/x" }]],
-        ...["SYS_ADMIN", "SYS_BOOT", "SYS_TIME", "NET_ADMIN", "ALL", "cap_sys_ptrace"].map(
-          (capability) => ["securityContext", { capabilities: { add: [capability] } }] as const,
+        { site: hostModels("/var/lib/berth/models"), ...volume({ name: "models", hostPath: { path: "/" } }) },
+        "by the name of the models' own volume",
+      ],
+    ],
+    "the mount of /var/lib/kubelet is not allowed": [
+      [volume({ name: "device-0", hostPath: { path: "/var/lib/kubelet" } }), "by the name of a device"],
+    ],
+    ...Object.fromEntries(
+      [
+        { hostPID: true },
+        { hostNetwork: true },
+        { hostIPC: true },
+        { hostUsers: true },
+        { nodeName: "control-plane" },
+        { serviceAccountName: "berth-operator" },
+        { serviceAccount: "berth-operator" },
+        { ephemeralContainers: [{ name: "x" }] },
+        { automountServiceAccountToken: true },
+      ].map((spec) => [
+        `podTemplate.spec.${Object.keys(spec)[0]} is not allowed in Pods of slots: start`,
+        [[template(spec)]],
+      ]),
+    ),
+    "podTemplate.spec.automountServiceAccountToken is not allowed": [
+      [template({ automountServiceAccountToken: null }), "by a template that removes the refusal of rights"],
+      [
+        template({ $patch: "replace", serviceAccountName: "berth-operator", containers: [{ name: "engine" }] }),
+        "by a template that replaces everything",
+      ],
+    ],
+    ...Object.fromEntries(
+      Object.entries({
+        lifecycle: {
+          lifecycle: { postStart: { httpGet: { host: "169.254.169.254", path: "/", port: 80 } } },
+        },
+        "readinessProbe.httpGet.host": { readinessProbe: { httpGet: { host: "169.254.169.254" } } },
+        "ports[].hostPort": { ports: [{ containerPort: 1, hostPort: 80 }] },
+        "volumeMounts[tmp].mountPropagation": {
+          volumeMounts: [{ name: "tmp", mountPath: "/tmp", mountPropagation: "Bidirectional" }],
+        },
+        "securityContext.procMount": { securityContext: { procMount: "Unmasked" } },
+        "securityContext.seccompProfile.type": { securityContext: { seccompProfile: { type: "Unconfined" } } },
+        "securityContext.privileged": { securityContext: { privileged: true } },
+        volumeDevices: { volumeDevices: [{ name: "x", devicePath: "/dev/x" }] },
+      }).map(([field, fields]) => [
+        `podTemplate.spec.initContainers[x].${field} is not allowed`,
+        [[template({ initContainers: [{ name: "x", image: "y", ...fields }] })]],
+      ]),
+    ),
+    "podTemplate.spec.initContainers[x].securityContext.capabilities.add is not allowed": [
+      "SYS_ADMIN",
+      "SYS_BOOT",
+      "SYS_TIME",
+      "NET_ADMIN",
+      "ALL",
+      "cap_sys_ptrace",
+    ].map((name) => [
+      template({ initContainers: [{ name: "x", securityContext: { capabilities: { add: [name] } } }] }),
+      name,
+    ]),
+    ...Object.fromEntries(
+      ["csi", "nfs", "ephemeral", "gcePersistentDisk"].map((kind) => [
+        `podTemplate.spec.volumes[x].${kind} is not allowed`,
+        [[volume({ [kind]: {} })]],
+      ]),
+    ),
+    "podTemplate.spec.nodeSelektor is no field that Pods of slots may have; did you mean nodeSelector?": [
+      [template({ nodeSelektor: { gpu: "true" } })],
+    ],
+    "the claim berth-state is not allowed in Pods of slots: name claim:berth-state in SVC_POD_VOLUMES": [
+      [volume({ persistentVolumeClaim: { claimName: "berth-state", readOnly: true } })],
+    ],
+    "podTemplate.metadata.labels: app is not allowed in Pods of slots: name it in SVC_POD_LABELS": [
+      [metadata({ labels: { app: "shop" } })],
+    ],
+    "podTemplate.metadata.annotations: cni.example/net is not allowed in Pods of slots": [
+      [metadata({ annotations: { "cni.example/net": "x" } })],
+    ],
+    [credentials("berth-bearers")]: [
+      [volume({ secret: { secretName: "berth-bearers" } }), "by a volume"],
+      [engine({ envFrom: [{ secretRef: { name: "berth-bearers" } }] }), "by all variables of a Secret"],
+      [{ workload: { env: { X: otherBearer } } }, "by a variable of the manifest"],
+      [
+        {
+          workload: { bearer: { env: "KEY" }, env: { KEY: otherBearer } },
+          start: { given: { env: { KEY: "read by the operator" }, bearer: "read by the operator" } },
+        },
+        "as its own bearer",
+      ],
+    ],
+    [credentials("berth-tokens")]: [[volume({ projected: { sources: [{ secret: { name: "berth-tokens" } }] } })]],
+    [credentials("berth-other-main-0")]: [[volume({ secret: { secretName: "berth-other-main-0" } })]],
+    "podTemplate.spec.volumes[x].projected.sources[].serviceAccountToken is not allowed": [
+      [volume({ projected: { sources: [{ serviceAccountToken: { path: "token" } }] } })],
+    ],
+    "the mount at /models of the container engine would let the Pod write the models of every slot": [
+      [engine({ volumeMounts: [{ mountPath: "/models", readOnly: false }] })],
+    ],
+    "the mount at /m of the container x would let": [
+      [
+        template({ containers: [{ name: "x", image: "y", volumeMounts: [{ name: "models", mountPath: "/m" }] }] }),
+        "as a sidecar",
+      ],
+      [
+        template({
+          volumes: [{ name: "again", persistentVolumeClaim: { claimName: "berth-models" } }],
+          initContainers: [{ name: "x", image: "y", volumeMounts: [{ name: "again", mountPath: "/m" }] }],
+        }),
+        "by a second volume of their claim",
+      ],
+    ],
+    "the mount at /data of the container engine would let": [
+      [{ site: hostModels("/srv/models"), ...mounted("/srv//models/blobs/", false) }, "in a directory of theirs"],
+    ],
+    "podTemplate.spec.containers: engine: root in a privileged container is not allowed": [
+      [template({ securityContext: { runAsUser: 0, runAsNonRoot: false } }, dri), "in the whole Pod"],
+      [engine({ securityContext: { runAsNonRoot: null, runAsUser: 0 } }, dri), "in that container alone"],
+    ],
+    "podTemplate.spec.containers: engine: the group 6 in a privileged container is not allowed": [
+      [template({ securityContext: { supplementalGroups: [44, 6] } }, dri)],
+    ],
+    ...Object.fromEntries(
+      ["/dev/sda", "/dev/mem", "/dev/", "/dev/../etc", "/dev/dri/../sda", "/dev/mapper"].map((device) => [
+        `the device ${device} is not allowed`,
+        [[{ container: { devices: [device] } }]],
+      ]),
+    ),
+    "the device /dev/dri in the container x is not allowed": [
+      [
+        template(
+          { containers: [{ name: "x", image: "y", volumeMounts: [{ name: "device-0", mountPath: "/d" }] }] },
+          dri,
         ),
-      ] as const
-    ).map(([field, value]): Reach => [
-      `a container's ${field} ${JSON.stringify(value)}`,
-      template({ initContainers: [{ name: "x", image: "y", [field]: value }] }),
-      `podTemplate.spec.initContainers[x].${field}`,
-    ]),
-    ...["csi", "nfs", "ephemeral", "gcePersistentDisk"].map((kind): Reach => [
-      `a volume of the kind ${kind}`,
-      volume({ [kind]: {} }),
-      `podTemplate.spec.volumes[x].${kind} is not allowed`,
-    ]),
-    [
-      "a field that is misspelt, which has the right one beside it",
-      template({ nodeSelektor: { gpu: "true" } }),
-      "podTemplate.spec.nodeSelektor is no field that Pods of slots may have; did you mean nodeSelector?",
+      ],
     ],
-    [
-      "a claim of Berth's own",
-      volume({ persistentVolumeClaim: { claimName: "berth-state", readOnly: true } }),
-      "the claim berth-state is not allowed in Pods of slots: name claim:berth-state in SVC_POD_VOLUMES",
-    ],
-    [
-      "a label of another Service",
-      metadata({ labels: { app: "shop" } }),
-      "podTemplate.metadata.labels: app is not allowed in Pods of slots: name it in SVC_POD_LABELS",
-    ],
-    [
-      "an annotation that a controller obeys",
-      metadata({ annotations: { "cni.example/net": "x" } }),
-      "podTemplate.metadata.annotations: cni.example/net is not allowed in Pods of slots",
-    ],
-    ["the bearers of other engines by a volume", volume({ secret: { secretName: "berth-bearers" } }), bearers],
-    [
-      "the records of tokens by a projected volume",
-      volume({ projected: { sources: [{ secret: { name: "berth-tokens" } }] } }),
-      "the Secret berth-tokens with credentials of this installation is not allowed",
-    ],
-    [
-      "the bearers of other engines by all variables of a Secret",
-      engine({ envFrom: [{ secretRef: { name: "berth-bearers" } }] }),
-      bearers,
-    ],
-    ["the bearers of other engines by a variable of the manifest", { workload: { env: { X: otherBearer } } }, bearers],
-    [
-      "the bearers of other engines as its own bearer",
-      {
-        workload: { bearer: { env: "KEY" }, env: { KEY: otherBearer } },
-        start: { given: { env: { KEY: "read by the operator" }, bearer: "read by the operator" } },
-      },
-      bearers,
-    ],
-    [
-      "the Secret beside another engine's Pod",
-      volume({ secret: { secretName: "berth-other-main-0" } }),
-      "the Secret berth-other-main-0 with credentials of this installation is not allowed",
-    ],
-    [
-      "the operator's rights by a volume",
-      volume({ projected: { sources: [{ serviceAccountToken: { path: "token" } }] } }),
-      "podTemplate.spec.volumes[x].projected.sources[].serviceAccountToken is not allowed",
-    ],
-    [
-      "the models for writing by a template that changes their own mount",
-      engine({ volumeMounts: [{ mountPath: "/models", readOnly: false }] }),
-      "the mount at /models of the container engine would let the Pod write the models of every slot",
-    ],
-    [
-      "the models for writing by a sidecar",
-      template({ containers: [{ name: "x", image: "y", volumeMounts: [{ name: "models", mountPath: "/m" }] }] }),
-      "the mount at /m of the container x would let",
-    ],
-    [
-      "the models for writing by a second volume of their claim",
-      template({
-        volumes: [{ name: "again", persistentVolumeClaim: { claimName: "berth-models" } }],
-        initContainers: [{ name: "x", image: "y", volumeMounts: [{ name: "again", mountPath: "/m" }] }],
-      }),
-      "the mount at /m of the container x would let",
-    ],
-    [
-      "the models for writing by a mount of a directory of theirs",
-      { site: hostModels("/srv/models"), ...mounted("/srv//models/blobs/", false) },
-      "the mount at /data of the container engine would let",
-    ],
-    [
-      "the node's disks as root in a container that Berth makes privileged",
-      template({ securityContext: { runAsUser: 0, runAsNonRoot: false } }, dri),
-      "podTemplate.spec.containers: engine: root in a privileged container is not allowed",
-    ],
-    [
-      "the node's disks as root of that container alone",
-      engine({ securityContext: { runAsNonRoot: null, runAsUser: 0 } }, dri),
-      "podTemplate.spec.containers: engine: root in a privileged container is not allowed",
-    ],
-    [
-      "the node's disks by their group",
-      template({ securityContext: { supplementalGroups: [44, 6] } }, dri),
-      "podTemplate.spec.containers: engine: the group 6 in a privileged container is not allowed",
-    ],
-    ...["/dev/sda", "/dev/mem", "/dev/", "/dev/../etc", "/dev/dri/../sda", "/dev/mapper"].map((device): Reach => [
-      `the device ${device}`,
-      { container: { devices: [device] } },
-      "the device /dev/",
-    ]),
-    [
-      "a device in another container",
-      template({ containers: [{ name: "x", image: "y", volumeMounts: [{ name: "device-0", mountPath: "/d" }] }] }, dri),
-      "the device /dev/dri in the container x is not allowed",
-    ],
-  ];
-  for (const [what, given, words] of reaches) {
-    it(`does not reach ${what}, unless a setting allows it`, () => {
-      refuses(given, words);
-      assert.ok(made({ ...given, site: { ...given.site, isUnrestricted: true } }).pod);
-    });
-  }
+  };
+  for (const [words, cases] of Object.entries(reaches))
+    for (const [given, of = ""] of cases) {
+      it(`reaches nothing outside, unless a setting allows it: ${words} ${of}`, () => {
+        refuses(given, words);
+        assert.ok(made({ ...given, site: { ...given.site, isUnrestricted: true } }).pod);
+      });
+    }
 
   it("may have the groups of the node's graphics devices in a privileged container", () => {
     assert.ok(made(template({ securityContext: { supplementalGroups: [44, 104] } }, dri)).pod);
