@@ -27,14 +27,14 @@ function sendPart(request: IncomingMessage, response: ServerResponse, body: Buff
   return new Promise((resolve) => response.write(body.subarray(from, Math.min(to, from + bytes)), () => resolve()));
 }
 
-/** Serves well but for the first GETs, whose connections break after these bytes. `then` is called after each break. */
-function breaking(site: Site, bytes: number, { times = 1, then = (): void => undefined } = {}): () => number {
+/** Serves well but for the first GETs, whose connections break after these bytes. `after` is called at each break. */
+function breaking(site: Site, bytes: number, { times = 1, after = (): void => undefined } = {}): () => number {
   let breaks = 0;
   site.server.behave = (request, response, serve) => {
     if (request.method !== "GET" || breaks === times) return serve();
     breaks += 1;
     return sendPart(request, response, site.body, bytes).then(() => {
-      then();
+      after();
       response.destroy();
     });
   };
@@ -168,8 +168,8 @@ for (const change of ["etag", "size"] as const) {
     const bytes = change === "size" ? 3 * mebibyte + 5 : site.body.length;
     const other = Buffer.from(site.body.map((byte) => byte ^ 0xff)).subarray(0, bytes);
     const etag = change === "etag" ? '"two"' : '"one"';
-    const then = (): void => void site.server.files.set("/model.gguf", { body: other, etag });
-    breaking(site, 2 * mebibyte, { then });
+    const after = (): void => void site.server.files.set("/model.gguf", { body: other, etag });
+    breaking(site, 2 * mebibyte, { after });
     await comes(site, other, { connections: 1 });
     assert.equal(site.progress.restarts, 1);
   });

@@ -19,19 +19,19 @@ const isMissing = (response: ServerResponse): void => say(response, 404, { messa
 
 /** Images of a DOUBLE of a daemon. */
 async function imagesOf(answer: DaemonAnswer, env: NodeJS.ProcessEnv = {}) {
-  const { double, daemon, count, [Symbol.asyncDispose]: dispose } = await daemonOf(answer);
+  const at = await daemonOf(answer);
   const told: string[] = [];
-  const images = new Images({ daemon, env, onSlot: (slot) => void told.push(slot) });
+  const images = new Images({ daemon: at.daemon, env, onSlot: (slot) => void told.push(slot) });
   return {
     images,
     told,
-    asked: double.asked,
-    pulls: () => count(pull),
+    asked: at.double.asked,
+    pulls: () => at.count(pull),
     state: async (slot: string, attempt = "edit 1") => (await images.preparation(slot, image, attempt)).state,
     prepare: async (slot: string, attempt = "edit 1", named = image) => await prepare(images, slot, named, attempt),
     async [Symbol.asyncDispose]() {
       await images.close();
-      await dispose();
+      await at[Symbol.asyncDispose]();
     },
   };
 }

@@ -77,8 +77,8 @@ it("a Pod is waited for as long as admission webhooks may take", async () => {
   const api = new ApiDouble();
   const limits: (number | undefined)[] = [];
   const request = api.request.bind(api);
-  api.request = async (method, path, call = {}) => {
-    if (method === "POST" && path.endsWith("/pods")) limits.push(call.timeoutMs);
+  api.request = async (method, path, call) => {
+    if (method === "POST" && path.endsWith("/pods")) limits.push(call?.timeoutMs);
     return await request(method, path, call);
   };
   await using pods = await podsOn(api, { client: fencedClient(api, () => undefined) });
