@@ -18,7 +18,7 @@ it(
   "a disk that fills up during a fetch ends the attempt, and the next attempt continues once there is room",
   { skip: isRoot ? false : "mounting a small tmpfs needs root" },
   async () => {
-    await using site = await fetchSite();
+    await using site = await fetchSite(8 * mebibyte);
     const { server, body } = site;
     const small = join(site.directory, "small");
     await mkdir(small);
