@@ -259,6 +259,8 @@ async function refusal(args: readonly string[], env: NodeJS.ProcessEnv): Promise
     env: { SVC_OPERATOR_PORT: "0", ...env },
     write: silent,
     note: silent,
+    input: () => process.stdin,
+    output: process.stdout,
     screen: process.stderr,
     exit: silent,
   });
