@@ -32,6 +32,6 @@ export interface RelayOptions {
   readonly isStream: boolean;
   /** Buffered answers are counted here. */
   readonly budget: BufferBudget;
-  /** For tests. */
+  /** An error of the engine that takes longer is reported with the bytes so far; 10 s where absent. */
   readonly errorTimeoutMs?: number;
 }

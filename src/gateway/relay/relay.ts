@@ -17,8 +17,6 @@ import { isWholeJson, notJson } from "./whole-json.ts";
 
 /** The rest of a longer error of an engine is not read. */
 const errorLimitBytes = 65_536;
-/** An error that takes longer is reported with the bytes so far. */
-const errorTimeoutMs = 10_000;
 
 const nothing = Buffer.alloc(0);
 type Mode = "head" | "whole" | "error" | "events" | "bytes";
@@ -60,7 +58,7 @@ export class Relay implements ExchangeEvents {
     this.#body = body;
     this.#isStream = isStream;
     this.#budget = budget;
-    this.#errorTimeoutMs = rest.errorTimeoutMs ?? errorTimeoutMs;
+    this.#errorTimeoutMs = rest.errorTimeoutMs ?? 10_000;
   }
 
   start(exchange: Exchange): void {
