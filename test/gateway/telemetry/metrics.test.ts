@@ -38,7 +38,7 @@ describe("the gateway's metric page", () => {
       assert.match(text, /^# HELP process_/);
       assert.match(text, /^nodejs_active_resources\{/m);
       assert.deepEqual(metricProblems(text), []);
-      const families = [...text.matchAll(/^# TYPE (berth_.*)$/gm)].map(([, family]) => family);
+      const families = [...text.matchAll(/^# TYPE (berth_.*)$/gm)].map(([, family = ""]) => family);
       assert.deepEqual(families.toSorted(), documented.map(({ name, type }) => `${name} ${type}`).toSorted());
     }
   });

@@ -61,8 +61,10 @@ export async function startReceiver(
       const parsed = exportSchema.safeParse(JSON.parse(body));
       texts.push(parsed.success ? body : `${body} ${parsed.error.message}`);
       const isRight = request.method === "POST" && request.url === "/v1/traces";
-      if (!parsed.success || !isRight || request.headers["content-type"] !== "application/json")
-        return void response.writeHead(400).end("{}");
+      if (!parsed.success || !isRight || request.headers["content-type"] !== "application/json") {
+        response.writeHead(400).end("{}");
+        return;
+      }
       const batch = parsed.data.resourceSpans.flatMap((each) => each.scopeSpans.flatMap((scope) => scope.spans));
       spans.push(...batch);
       batches.push(batch.length);

@@ -20,11 +20,14 @@ async function counted(gateway: TestGateway, tokensIn: number, tokensOut: number
   });
 }
 
-/** Answers with these events of a stream. */
+/** Answers with these events of a stream, each by itself as engines send them. */
 const streaming =
   (...events: readonly string[]): Script =>
-  (response) =>
-    void response.writeHead(200, { "content-type": "text/event-stream" }).end(events.join(""));
+  (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    for (const event of events) response.write(event);
+    response.end();
+  };
 
 /** What an engine has counted, at the end of a stream. */
 const usageOf = (prompt: number, completion: number): string =>
