@@ -79,6 +79,15 @@ describe("hostile requests", () => {
     assert.equal(engine.seen.length, 1);
   });
 
+  it("add no header to the engine's request or to the answer", async () => {
+    const own = ["Cookie: canary", "X-Forwarded-Email: canary", "X-Request-Id: id\tcanary", "X-Canary: canary"];
+    const lines = ["Content-Type: application/json", `Content-Length: ${chat.length}`, ...own, "Connection: close"];
+    const answer = await send(gateway.port, head(...lines) + chat);
+    assert.deepEqual(statuses(answer), [200]);
+    const seen = JSON.stringify(engine.seen[0]?.headers);
+    for (const secret of ["canary", token]) assert.ok(!seen.includes(secret) && !answer.includes(secret), secret);
+  });
+
   it("reach no file outside the directories by any path", async () => {
     const admin = { authorization: `Bearer ${await gateway.token("admin")}` };
     const names = [

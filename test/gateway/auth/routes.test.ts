@@ -55,6 +55,7 @@ describe("/api/auth", { concurrency: true }, () => {
     assert.deepEqual(await status(off), { enabled: false, modes: ["none"], proxy_trusted: false });
     const me = await off.ask("GET", "/api/auth/me");
     assert.deepEqual(JSON.parse(me.body), { identity: "anonymous", scope: "admin", source: "none" });
+    assert.match((await off.ask("GET", "/api/auth/login")).body, /nobody needs to log in/);
     await using on = await startGateway({ SVC_AUTH_ENABLED: "1" });
     assert.deepEqual(await status(on), { enabled: true, modes: ["token", "proxy"], proxy_trusted: true });
     const login = await on.ask("GET", "/api/auth/login");

@@ -13,6 +13,14 @@ const levels = [
     tokens_per_second_each: null,
     tokens_per_second: 40.5,
   },
+  {
+    clients: 2,
+    requests: 6,
+    first_token_ms: 15,
+    slowest_first_token_ms: 30,
+    tokens_per_second_each: 25,
+    tokens_per_second: 50,
+  },
 ];
 const body = { model: "test-model", max_tokens: 64, levels };
 
@@ -22,7 +30,17 @@ const kept: LastBenchmark = {
   backend: "cpu",
   runtime: "process",
   maxTokens: 64,
-  levels: [{ clients: 1, requests: 3, firstTokenMs: 12, slowestFirstTokenMs: 20, tokensPerSecond: 40.5 }],
+  levels: [
+    { clients: 1, requests: 3, firstTokenMs: 12, slowestFirstTokenMs: 20, tokensPerSecond: 40.5 },
+    {
+      clients: 2,
+      requests: 6,
+      firstTokenMs: 15,
+      slowestFirstTokenMs: 30,
+      tokensPerSecondEach: 25,
+      tokensPerSecond: 50,
+    },
+  ],
   of: {},
 };
 const shown = {
@@ -40,7 +58,9 @@ describe("a result of berth bench", () => {
   it("is passed to the operator with what the slot is now", async () => {
     const lastLoad = { startedAt: kept.measuredAt, startSeconds: 1, warmSeconds: 0.25 };
     const status = { backend: "vulkan", runtime: "process", lastLoad } as const;
-    await using at = await site({ slots: { primary: { port: 1, status } } });
+    await using at = await site({ slots: { primary: { port: 1, status }, coder: { port: 2 } } });
+    assert.equal((await at.send("POST", "/api/slots/coder/benchmark", body)).status, 202);
+    assert.equal((await at.requests("coder"))[0]?.benchmark?.backend, "auto");
     assert.equal((await at.send("POST", "/api/slots/primary/benchmark", body)).status, 202);
     const [request] = await at.requests("primary");
     assert.equal(request?.kind, "benchmark");

@@ -144,6 +144,8 @@ describe("conversations where callers have tokens", () => {
     assert.equal((await ask(one, "PUT", "conversations/aaaaaaaa", kept)).status, 200);
     assert.equal((await ask(other, "GET", "conversations/aaaaaaaa")).status, 404);
     assert.equal((await ask(undefined, "GET", "conversations")).status, 401);
+    const proxied = { headers: { "x-forwarded-email": "ada@example.org" } };
+    assert.equal((await fetch(`${gateway.url}/api/conversations/aaaaaaaa`, proxied)).status, 404);
     const [owner = ""] = await readdir(join(gateway.stateDir, "conversations"));
     for (const method of ["GET", "DELETE"])
       assert.equal((await ask(other, method, `conversations/..%2f${owner}%2faaaaaaaa`)).status, 404);

@@ -11,6 +11,7 @@ import { startGateway, type TestGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
 import { startGateway as startWithTokens } from "../auth/gateway.ts";
 import { followEvents, type EventReader } from "./event-reader.ts";
+import { rowsOf } from "./fixture.ts";
 
 const isOf = (field: string, value: unknown) => (data: unknown) => isRecord(data) && data[field] === value;
 const hasEvent = ({ events }: EventReader, name: string): boolean => events.some(({ event }) => event === name);
@@ -24,8 +25,8 @@ const resource = (kind: "Model" | "Upstream", name: string): ResourceStatus => (
   conditions: [],
 });
 
-async function appendLog(gateway: TestGateway, ordinal: number, text: string): Promise<void> {
-  const file = logFile(gateway.stateDir, { slot: "logged", role: "main", ordinal });
+async function appendLog(gateway: TestGateway, slot: string, ordinal: number, text: string): Promise<void> {
+  const file = logFile(gateway.stateDir, { slot, role: "main", ordinal });
   await mkdir(dirname(file), { recursive: true });
   await appendFile(file, text);
 }
@@ -43,8 +44,8 @@ describe("events", () => {
     using reader = await followEvents(gateway.url);
     assert.equal(reader.status, 200);
     const { data, id } = await reader.find("snapshot");
-    assert.ok(id !== undefined && isRecord(data) && Array.isArray(data["slots"]));
-    const states = data["slots"].map((slot: unknown) => isRecord(slot) && `${slot["name"]} ${slot["state"]}`);
+    assert.ok(id !== undefined && isRecord(data));
+    const states = rowsOf({ data: data["slots"] }).map(({ name, state }) => `${String(name)} ${String(state)}`);
     assert.deepEqual(
       states,
       "primary offline, embed offline, stt offline, tts offline, img offline, coder ready, gone offline, logged offline".split(
@@ -97,15 +98,17 @@ describe("events", () => {
 
   it("have each line of a log that is followed, with its process where the slot has several", async () => {
     const logs = "/api/slots/logged/logs";
-    await appendLog(gateway, 0, "old\n");
+    await appendLog(gateway, "logged", 0, "old\n");
     using reader = await followEvents(gateway.url, `${logs}?follow=1&tail=5`);
     await reader.find("message", isOf("line", "old"));
-    await appendLog(gateway, 1, "new\n");
+    await appendLog(gateway, "logged", 1, "new\n");
     const { data } = await reader.find("message", isOf("line", "new"));
     assert.partialDeepStrictEqual(data, { process: "main-1", line: "new" });
     const plain = await fetch(`${gateway.url}${logs}?tail=5`);
     assert.equal(plain.headers.get("content-type"), "text/plain; charset=utf-8");
     assert.deepEqual((await plain.text()).split("\n").toSorted(), ["", "main | old", "main-1 | new"]);
+    await appendLog(gateway, "coder", 0, "alone\n");
+    assert.equal(await (await fetch(`${gateway.url}/api/slots/coder/logs?tail=5`)).text(), "alone\n");
     const timed = await (await fetch(`${gateway.url}${logs}?tail=1&timestamps=1`)).text();
     assert.match(timed, /^\d{4}-\d\d-\d\dT[\d:.]+Z main/);
   });

@@ -44,7 +44,7 @@ export async function site(options: Parameters<typeof startGateway>[0] = {}): Pr
   return {
     ...gateway,
     send,
-    async got(path, method = "GET", body = undefined) {
+    async got(path, method = "GET", body) {
       const response = await send(method, path, body);
       const found: unknown = await response.json();
       assert.ok(response.ok && isRecord(found), `${method} ${path}: ${JSON.stringify(found)}`);

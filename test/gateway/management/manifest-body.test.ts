@@ -41,6 +41,8 @@ describe("a manifest over the API", () => {
       const { code, details } = thrownBy(() => readManifest("Slot", { ...body }, name), ApiError);
       assert.deepEqual([code, details?.["path"]], ["config.invalid", path], JSON.stringify(body));
     }
+    const group = thrownBy(() => readManifest("SlotGroup", { budget: { slots: "2" } }, "gpu"), ApiError);
+    assert.deepEqual(group.details?.["path"], ["budget", "slots"]);
   });
 
   it("has a name that a file may have", () => {

@@ -164,6 +164,7 @@ it("a check takes the checksums that a manifest names, and is refused where none
   const { id } = await at.got("/api/models/verify", "POST", { model: "known" });
   const request = await requestOf(at, id);
   assert.partialDeepStrictEqual(request, { action: "verify", files: [{ source: "file:///m/a%20b.gguf", sha256 }] });
+  assert.equal((await at.refused("POST", "/api/models/verify", { model: "nobody" })).is, "404 model.not_found");
   const { is, message } = await at.refused("POST", "/api/models/verify", { model: "unknown" });
   assert.match(is, /^409 /);
   assert.equal(

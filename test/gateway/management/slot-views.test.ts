@@ -85,4 +85,6 @@ it("the text of a plan says in how many seconds a step is due", () => {
       "",
     ].join("\n"),
   );
+  const idle = planView({ name: "coder", published: publishedSlot("coder", {}, 1) }, { now: 1_000_000 });
+  assert.match(idle.text, /\n  nothing to do\n$/);
 });

@@ -20,7 +20,7 @@ function watched() {
     watchers,
     began: began.promise,
     look: () => watchers.forEach((onChange) => onChange()),
-    watch(onChange: () => void): Disposable {
+    watch: (onChange: () => void): Disposable => {
       watchers.add(onChange);
       began.resolve();
       return { [Symbol.dispose]: () => void watchers.delete(onChange) };
