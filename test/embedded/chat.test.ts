@@ -71,19 +71,4 @@ test("the embedded engine answers chats and completions", async (t) => {
   ];
   for (const [name, path, body, message] of refused)
     await t.test(`refused: ${name}`, async () => assert.match(await refusal(engine.url, path, body), message));
-
-  await t.test("a client that leaves frees its place", async () => {
-    for (let client = 0; client < 3; client++) {
-      const leaving = new AbortController();
-      const response = await fetch(`${engine.url}/v1/chat/completions`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ ...chat, max_tokens: 450, stream: true }),
-        signal: leaving.signal,
-      });
-      await response.body?.getReader().read();
-      leaving.abort();
-    }
-    assert.equal(typeof (await say(chat)), "string");
-  });
 });
