@@ -8,9 +8,9 @@ import { writeToolCaller } from "../support/scripted-model.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
-export const embeddedProgram = fileURLToPath(new URL("../../engines/src/main.ts", import.meta.url));
+const embeddedProgram = fileURLToPath(new URL("../../engines/src/main.ts", import.meta.url));
 
-export interface RunningEngine extends AsyncDisposable {
+interface RunningEngine extends AsyncDisposable {
   readonly url: string;
   /** All output until now. */
   log(): string;
