@@ -88,6 +88,12 @@ describe("what a slot needs of a budget", () => {
     ["the host's memory, of bytes, on the processor", onHost, { memoryBytes: 1 }, "memory 6 GiB"],
     ["the host's memory on the processor", onHost, undefined, "host 6 GiB, 0000:01:00.0 0, 0000:02:00.0 0"],
     ["at least the memory that its processes hold on GPUs", grown, { memoryBytes: 1 }, "memory 12 GiB"],
+    [
+      "not the host's memory of a process on a GPU: the driver is mapped there",
+      grown,
+      { device: "host" },
+      "host 2 GiB",
+    ],
     ["at least the memory that its processes hold", held(5), { memoryBytes: 1 }, "memory 5 GiB"],
     ["of every GPU, where its own is unknown", unknownGpu, undefined, "0000:01:00.0 4 GiB, 0000:02:00.0 4 GiB"],
     [
