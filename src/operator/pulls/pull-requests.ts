@@ -20,7 +20,7 @@ export interface PullRequestsOptions {
   readonly log: Logger;
   /** Whether requested pulls are not fetched. */
   readonly isPaused: boolean;
-  /** Milliseconds between two publications; less in tests. */
+  /** Milliseconds between two publications; absent: 500. */
   readonly publishMs?: number;
 }
 
@@ -36,7 +36,6 @@ const prefix = "Pull/";
 const slotPrefix = "slot-";
 /** The number of ended pulls that are still shown. */
 const mostEnded = 50;
-const defaultPublishMs = 500;
 
 /** Carries out requests to fetch models, and publishes the state of every pull, also of those that slots caused. */
 export class PullRequests implements AsyncDisposable {
@@ -104,7 +103,6 @@ export class PullRequests implements AsyncDisposable {
     this.#closing.abort(new Error("closing"));
     await Promise.all([...this.#checks.values()].map(({ done }) => done));
     clearTimeout(this.#timer);
-    this.#timer = undefined;
     await this.#publishing;
   }
 
@@ -230,7 +228,7 @@ export class PullRequests implements AsyncDisposable {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       void this.#publish();
-    }, this.#options.publishMs ?? defaultPublishMs).unref();
+    }, this.#options.publishMs ?? 500).unref();
   }
 
   async #publish(): Promise<void> {
