@@ -206,32 +206,25 @@ describe("the memory that a slot needs", () => {
 
   it("is read from what is known: no program runs and nothing is recorded before a step says so", async () => {
     await using place = await site(printed);
-    const { fit, unlearned } = await place.read();
-    assert.deepEqual([fit?.stage, unlearned], ["header", [{ do: "measure", of: "devices" }]]);
-    const onCpu = await place.read({ backend: "cpu" });
-    assert.deepEqual(
-      onCpu.unlearned?.map((each) => each.do),
-      ["estimate"],
-    );
-    const memory = { hostBytes: 500 * mebibyte, devices: [] };
-    const ready = { backend: "cpu", isDue: false, readySince, measured: { memory, at: now } } as const;
-    const loaded = await place.read(ready);
-    assert.deepEqual([loaded.fit?.stage, loaded.unlearned?.map((each) => each.do)], ["header", ["record"]]);
+    const seen = ({ fit, unlearned = [] }: FitResult): unknown[] => [fit?.stage, ...unlearned.map((each) => each.do)];
+    assert.deepEqual(seen(await place.read()), ["header", "measure"]);
+    assert.deepEqual(seen(await place.read({ backend: "cpu" })), ["header", "estimate"]);
+    const ready = (hostBytes: number): Change => {
+      const measured = { memory: { hostBytes, devices: [] }, at: now };
+      return { backend: "cpu", isDue: false, readySince, measured };
+    };
+    assert.deepEqual(seen(await place.read(ready(500 * mebibyte))), ["header", "record"]);
     assert.deepEqual([place.asked.length, place.probes], [0, 0]);
-    assert.equal((await place.estimate(ready)).fit?.stage, "measured");
-    const atBytes = (hostBytes: number): Promise<FitResult> =>
-      place.estimate({ ...ready, measured: { memory: { ...memory, hostBytes }, at: now } });
-    await atBytes(900 * mebibyte);
-    const recorded = (await place.read(ready)).fit?.needBytes ?? 0;
+    assert.deepEqual(seen(await place.estimate(ready(500 * mebibyte))), ["measured"]);
+    const grown = await place.estimate(ready(900 * mebibyte));
+    const recorded = grown.fit?.needBytes ?? 0;
     assert.ok(
       recorded > 700 * mebibyte,
       `the most that it held, less mapped weights that are not read again: ${recorded}`,
     );
-    await atBytes(600 * mebibyte);
-    await atBytes(930 * mebibyte);
-    assert.equal((await place.read(ready)).fit?.needBytes, recorded, "no less, and no small change");
-    await place.estimate();
-    assert.deepEqual([place.asked.length, place.probes], [1, 2]);
+    for (const bytes of [600 * mebibyte, 930 * mebibyte]) await place.estimate(ready(bytes));
+    const { fit } = await place.read(ready(500 * mebibyte));
+    assert.equal(fit?.needBytes, recorded, "no less, and no small change");
   });
 
   it("is not guessed where it is unknown", async () => {
