@@ -35,6 +35,6 @@ test("callers of a cold slot cause one load, however many join and leave, under 
         assert.equal(site.state("cold"), "ready");
       },
     ),
-    { numRuns: runs(12) },
+    { numRuns: runs(8) },
   );
 });
