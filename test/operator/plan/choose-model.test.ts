@@ -13,20 +13,22 @@ const works: ModelDemand = { held: 0, inFlight: 1, waitedMs: 0 };
 const ready = (ref: string, readyMs: number, wasUsed = true): Residence => ({ phase: "ready", ref, readyMs, wasUsed });
 const loading: Residence = { phase: "loading", ref: "a" };
 
+/** Model a has been loaded for a minute, and nobody asks for any. */
+const usual: ChoiceFacts = {
+  refs: ["a", "b", "c"],
+  chosen: "a",
+  residence: ready("a", 60_000),
+  isFetching: false,
+  isFailing: false,
+  isOrdered: false,
+  demand: new Map(),
+  barredMs: new Map(),
+  maxWaitMs: 60_000,
+  minResidencyMs: 10_000,
+};
+
 function decide(demand: Readonly<Record<string, ModelDemand>>, more: Partial<ChoiceFacts> = {}): string {
-  const { ref, requeueMs, reason } = chooseModel({
-    refs: ["a", "b", "c"],
-    chosen: "a",
-    residence: ready("a", 60_000),
-    isFetching: false,
-    isFailing: false,
-    isOrdered: false,
-    demand: new Map(Object.entries(demand)),
-    barredMs: new Map(),
-    maxWaitMs: 60_000,
-    minResidencyMs: 10_000,
-    ...more,
-  });
+  const { ref, requeueMs, reason } = chooseModel({ ...usual, demand: new Map(Object.entries(demand)), ...more });
   return [ref, ...(requeueMs === undefined ? [] : [`again in ${requeueMs / 1000} s`]), reason ?? []].flat().join("; ");
 }
 
@@ -173,17 +175,8 @@ class Simulation {
     for (const [ref, [oldest, ...others]] of this.#lines)
       if (oldest !== undefined) demand.set(ref, waits(this.now - oldest, others.length + 1));
     if (this.now < this.#busyUntil) demand.set(this.#chosen, { ...(demand.get(this.#chosen) ?? works), inFlight: 1 });
-    const { ref } = chooseModel({
-      refs: this.refs,
-      chosen: this.#chosen,
-      residence: this.#residence,
-      isFetching: false,
-      isFailing: false,
-      isOrdered: false,
-      demand,
-      barredMs: new Map(),
-      ...this.rules,
-    });
+    const [refs, chosen, residence] = [this.refs, this.#chosen, this.#residence];
+    const { ref } = chooseModel({ ...usual, refs, chosen, residence, demand, ...this.rules });
     const isAwaited = (demand.get(this.#chosen)?.held ?? 0) > 0;
     if (ref !== this.#chosen && this.#residence.phase === "loading")
       assert.equal(isAwaited, false, "a loading model that a request waits for was stopped");
