@@ -122,6 +122,31 @@ describe("a slot of several replicas", () => {
     });
   }
 
+  test("replaces replicas that still load at once", async () => {
+    await using site = await siteWith(of(2));
+    site.runtime.manner("a").loadMs = 60_000;
+    site.runtime.kill("a", "main", false);
+    site.runtime.kill("a", "main-1");
+    await site.advance(5);
+    assert.deepEqual([site.state("a"), site.runtime.running("a")], ["warming", ["main", "main-1"]]);
+    const before = site.deeds("a").length;
+    site.source.save("a", edited(2));
+    await site.advance(1);
+    const replaced = ["start main", "start main-1", "stop main", "stop main-1"];
+    assert.deepEqual(site.deeds("a").slice(before).toSorted(), replaced);
+  });
+
+  test("continues where an effect on one of them fails, whichever it is, and the others stay in service", async () => {
+    for (let effect = 0; effect < 4; effect++) {
+      await using site = await siteWith(of(2));
+      site.failAt(effect, false);
+      site.runtime.kill("a", "main-1");
+      await site.advance(30);
+      assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", both], `effect ${effect}`);
+      assert.deepEqual(site.states("a"), ["starting", "warming", "ready"], `effect ${effect}`);
+    }
+  });
+
   test("stops a replica once its own requests have ended, as gateways tell of each", async () => {
     await using site = await siteWith(of(2));
     const endpoints = [0, 1].map((ordinal) => ({ role: "main" as const, ordinal, inFlight: 1 }));

@@ -128,6 +128,11 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
     "noFreePort: error retrying NoFreePort: every engine port is taken",
     "wait; again in 5 s",
   ],
+  "a loaded slot whose next workload finds no port serves on": [
+    input({ workloads: { reason: "NoFreePort", message: "every engine port is taken" }, ...serving }),
+    "noFreePort: ready loadedRetrying NoFreePort: every engine port is taken",
+    "wait; again in 5 s",
+  ],
   "memory that others hold is waited for, not stalled": [
     input({ workloads: { reason: "NoMemory", message: "needs 9.0 GiB on CUDA0" } }),
     "noFreePort: error retrying NoMemory: needs 9.0 GiB on CUDA0",
