@@ -41,6 +41,10 @@ it("berth operator leaves engines to `berth down`, which is refused while it run
     stdout: `TIME fatal operator ${running}; with --standby this one waits for its end\n`,
     stderr: "",
   });
+  const args = ["operator", "--standby"];
+  await using standby = await startBerth({ args, env: { ...berth.env, SVC_OPERATOR_PORT: "0" } });
+  await until("it stands by", () => standby.log().includes("the operator that leads is process"));
+  assert.equal(await standby.stop("SIGTERM"), 0);
   assert.equal(await berth.stop("SIGTERM"), 0);
   assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: "stopped coder\n", stderr: "" });
 });

@@ -4,6 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
+import { say, startDockerDaemon } from "../doubles/docker-daemon.ts";
 import { startBerth } from "../support/berth.ts";
 import { berthProcess } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -66,6 +67,31 @@ for (const [when, runtime] of [
     const { code, stdout } = await berthProcess(["down"], { ...berth.env, SVC_URL: "", SVC_DOCKER_HOST: "" });
     assert.deepEqual([code, stdout], [0, `no engine runs by the state directory ${berth.stateDir}\n`]);
   });
+
+it("berth up whose Docker hangs ends its processes in time", async () => {
+  let isHung = false;
+  await using docker = await startDockerDaemon((asked, response) => {
+    if (isHung || asked.includes("/images/")) return;
+    if (asked === "GET /events") response.writeHead(200).flushHeaders();
+    else if (asked === "GET /containers/json") say(response, 200, []);
+    else if (asked === "GET /version") say(response, 200, { Components: [] });
+    else say(response, 404, { message: "no such thing" });
+  });
+  const hung = 'runtime = "docker"\nengine = "custom"\nimage = "x:1"\n';
+  await using berth = await startBerth({
+    env: { SVC_DOCKER_HOST: `unix://${docker.path}` },
+    prepare: async (dirs) => {
+      await save(dirs);
+      await writeFile(join(dirs.configDir, "slots/hung.toml"), hung);
+    },
+  });
+  const { pid } = await engineOf(berth);
+  await until("a slot waits for Docker", () => docker.asked.some((what) => what.includes("/images/")));
+  isHung = true;
+  assert.equal(await berth.stop("SIGINT"), 0);
+  assert.doesNotMatch(berth.log(), /has not ended within|left engines/);
+  assert.equal(startTimeOf(pid), undefined);
+});
 
 /** A socket that takes every call and answers none. */
 async function silentDocker(): Promise<AsyncDisposable & { url: string; isAsked: () => boolean }> {

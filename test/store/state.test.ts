@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, rename, utimes, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { Demand, PublishedOperator, SlotRequest } from "../../src/api/status.ts";
@@ -146,6 +146,14 @@ describe("demand", { concurrency: true }, () => {
     await writer.write(demand("g", { a: one }));
     await Promise.all(writes);
     assert.deepEqual(await readdir(join(dir.path, "demand")), []);
+  });
+
+  it("is not written where its directory is none, and the gateway hears of it", async () => {
+    await using dir = await tempDir();
+    const writer = await openDemandWriter(dir.path, "g");
+    await rm(join(dir.path, "demand"), { recursive: true });
+    await writeFile(join(dir.path, "demand"), "");
+    await assert.rejects(writer.write(demand("g", { a: one })), { code: "ENOTDIR" });
   });
 
   it("of a gateway without a heartbeat ends by itself", async () => {

@@ -200,8 +200,9 @@ describe("state of a later version", () => {
     await write(dir.path);
     const told: string[] = [];
     await using published = await openPublished(dir.path, { sweepMs: 10, onUnknown: (what) => told.push(what) });
-    const publish = async (revision: number, state: string) => {
-      const status = { ...slot.status, state, restarts: "many" };
+    const publish = async (revision: number, state: string, isReady = true) => {
+      const processes = slot.status.processes.map((each) => ({ ...each, isReady }));
+      const status = { ...slot.status, state, restarts: "many", processes };
       const other = { ...slot, schema: 2, revision, labels: "none", status };
       await writeFile(join(dir.path, "slots/primary.json"), JSON.stringify(other));
       return await until("it is read", () => {
@@ -212,6 +213,7 @@ describe("state of a later version", () => {
     assert.equal((await publish(4, "unloading")).status.state, "unloading");
     const { spec, status } = await publish(5, "hibernating");
     assert.deepEqual([status.state, status.processes[0]?.port], ["ready", 8081]);
+    assert.equal((await publish(6, "hibernating", false)).status.state, "starting");
     assert.deepEqual(spec.model, publishedSlotSchema.parse(slot).spec.model);
     assert.deepEqual(told, ["slot primary: no more than where its engine answers"]);
   });

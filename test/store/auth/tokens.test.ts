@@ -42,13 +42,15 @@ async function site() {
 }
 
 describe("token store", { concurrency: true }, () => {
-  it("takes a torn record of the last gateway for one that required no credentials", async () => {
-    await using dir = await tempDir();
-    await noteAuthMode(dir.path, true);
-    await writeFile(join(dir.path, "auth", "mode.json"), "");
-    assert.equal(await lastAuthMode(dir.path), false);
-    await noteAuthMode(dir.path, true);
-    assert.equal(await lastAuthMode(dir.path), true);
+  it("confirms no token itself, and takes a torn record of the last gateway for one that required no credentials", async () => {
+    await using at = await site();
+    const { token } = await at.tokens.create(ci, { isConfirmed: false });
+    await noteAuthMode(at.dir, true);
+    await writeFile(join(at.dir, "auth", "mode.json"), "");
+    assert.equal(await lastAuthMode(at.dir), false);
+    await noteAuthMode(at.dir, true);
+    assert.equal(await lastAuthMode(at.dir), true);
+    assert.equal(at.tokens.verify(presented(token)), undefined);
   });
 
   it("makes tokens that only their whole text opens, also once it was right, and until the file holds another's hash", async () => {

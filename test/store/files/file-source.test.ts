@@ -4,6 +4,8 @@ import { link, mkdir, open as openFile, rename, rm, symlink, unlink, utimes, wri
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiVersion, type Kind } from "../../../src/api/names.ts";
+import { resourceStatusSchema } from "../../../src/api/resource-status.ts";
+import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { describeSource, listen } from "../source-conformance.ts";
@@ -134,14 +136,32 @@ describe("files of a configuration directory", { concurrency: true }, () => {
   });
 
   it("keeps what an earlier operator published until the files say otherwise", async () => {
+    const resource = (kind: "Model" | "Upstream" | "SlotGroup", name: string, more: object) =>
+      resourceStatusSchema.parse({
+        ...{ kind, name, file: `/moved/config/${directories[kind]}/${name}.toml` },
+        ...{ generation: 1, specHash: "h", conditions: [], ...more },
+      });
+    const upstreams = [{ name: "u", spec: upstreamSpecSchema.parse({ baseUrl: "https://u.test/v1" }) }];
+    const resources = [
+      resource("Model", "m", { model: { source: "file:///m.gguf" } }),
+      resource("Upstream", "u", {}),
+      resource("SlotGroup", "g", { group: { maxWaitSeconds: 7 } }),
+    ];
+    const broken = ["slots/a.toml", "models/m.toml", "upstreams/u.toml", "groups/g.toml"];
     await using env = await site(
-      { "slots/a.toml": "broken", "slots/b.toml": toml("edited") },
+      { ...Object.fromEntries(broken.map((file) => [file, "broken"])), "slots/b.toml": toml("edited") },
       {
         seed: ["a", "b", "c"].map(seeded),
+        seedRegistry: { schema: 1, models: [], upstreams, resources },
         isStopped: true,
-        prepare: async (dir) => await utimes(join(dir, "slots/a.toml"), 1, 1),
+        prepare: async (dir) => {
+          for (const file of broken) await utimes(join(dir, file), 1, 1);
+        },
       },
     );
+    assert.equal(env.source.get("Model", "m")?.spec?.source, "file:///m.gguf");
+    assert.equal(env.source.get("Upstream", "u")?.spec?.baseUrl, "https://u.test/v1");
+    assert.equal(env.source.get("SlotGroup", "g")?.spec?.maxWaitSeconds, 7);
     assert.equal(env.source.get("Slot", "a")?.diagnostics.length, 1);
     assert.deepEqual(["a", "b", "c"].map(env.model), ["seeded", "edited", "seeded"], "a removal waits");
     await env.pass(2000);

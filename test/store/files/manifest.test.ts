@@ -168,6 +168,7 @@ describe("a manifest file", () => {
       ["/c/slots/a.yaml", "podTemplate: &a {self: *a}\n"],
       ["/c/slots/a.yaml", "model: {default: m}\npodTemplate: &a [*a]\n"],
       ["/c/slots/a.toml", `a = ${"[".repeat(20_000)}`],
+      ["/c/slots/a.yaml", `a: ${"- ".repeat(1_000_000)}x`],
       ["/c/slots/a.yaml", "- 1\n"],
       ["/c/slots/a.yaml", "just text"],
       ["/c/slots/a.yaml", ""],

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { it } from "node:test";
 import { ConversationThread } from "../../../src/store/state/conversation-thread.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -26,4 +28,17 @@ it("where other gateways have conversations of the same owner, a missing one is 
   assert.deepEqual([await all.count("ann"), await some.count("ann")], [0, undefined]);
   await assert.rejects(all.write("ann", id, text, at), /has been deleted meanwhile/);
   assert.equal((await some.write("ann", id, text, at)).id, id);
+});
+
+it("an error of the file system comes from the thread with its code and its path", async () => {
+  await using directory = await tempDir();
+  const path = join(directory.path, "conversations");
+  await writeFile(path, "no directory");
+  await using thread = new ConversationThread(directory.path);
+  await assert.rejects(thread.write("ann", id, text), (error) => {
+    assert.ok(error instanceof Error && "code" in error && "path" in error);
+    assert.match(String(error.code), /^E(EXIST|NOTDIR)$/);
+    assert.ok(String(error.path).startsWith(path));
+    return true;
+  });
 });
