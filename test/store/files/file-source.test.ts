@@ -136,10 +136,16 @@ describe("files of a configuration directory", { concurrency: true }, () => {
   });
 
   it("keeps what an earlier operator published until the files say otherwise", async () => {
+    const moved = (kind: Kind, name: string): string => `/moved/config/${directories[kind]}/${name}.toml`;
     const resource = (kind: "Model" | "Upstream" | "SlotGroup", name: string, more: object) =>
       resourceStatusSchema.parse({
-        ...{ kind, name, file: `/moved/config/${directories[kind]}/${name}.toml` },
-        ...{ generation: 1, specHash: "h", conditions: [], ...more },
+        kind,
+        name,
+        file: moved(kind, name),
+        generation: 1,
+        specHash: "h",
+        conditions: [],
+        ...more,
       });
     const upstreams = [{ name: "u", spec: upstreamSpecSchema.parse({ baseUrl: "https://u.test/v1" }) }];
     const resources = [

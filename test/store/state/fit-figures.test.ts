@@ -5,12 +5,14 @@ import { it } from "node:test";
 import { FitFigureFile } from "../../../src/store/state/fit-figures.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
+const onError = (error: unknown): void => assert.fail(String(error));
+
 it("the figures of 256 combinations are kept, those used last, and are there after a restart", async () => {
   await using directory = await tempDir();
-  const file = await FitFigureFile.open(directory.path, assert.fail);
+  const file = await FitFigureFile.open(directory.path, onError);
   for (let count = 0; count <= 256; count += 1) file.put(`key-${count}`, {}, new Date(count));
   await file.settled();
-  const next = await FitFigureFile.open(directory.path, assert.fail);
+  const next = await FitFigureFile.open(directory.path, onError);
   assert.deepEqual(
     ["key-0", "key-1", "key-256"].map((key) => next.get(key)?.usedAt),
     [undefined, new Date(1).toISOString(), new Date(256).toISOString()],
