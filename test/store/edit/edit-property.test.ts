@@ -6,7 +6,7 @@ import { differences, withChanges, type FieldChange } from "../../../src/store/e
 import { beyondToml, edit } from "../../../src/store/edit/edit.ts";
 import { valuesOf } from "../../../src/store/edit/place.ts";
 import { tomlText } from "../../../src/store/edit/toml-edit.ts";
-import { fc } from "../../support/fast-check.ts";
+import { fc, runs } from "../../support/fast-check.ts";
 
 /** Keys of a person and of the resources; the latter are what TOML spells in another way. */
 const ownKey = fc.oneof(
@@ -98,7 +98,7 @@ describe("any edit", () => {
       fc.property(notEmpty, notEmpty, fc.boolean(), styles, (from, to, isWindows, style) => {
         survives("/c/slots/a.yaml", decorated(yamlOf(from, style), isWindows), differences(from, to));
       }),
-      { includeErrorInReport: true },
+      { numRuns: runs(60), includeErrorInReport: true },
     );
   });
 

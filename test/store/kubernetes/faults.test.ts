@@ -80,7 +80,7 @@ describe("the demand of other gateways", () => {
 
 const longest = 256 * 1024;
 
-describe("the Lease of a gateway", () => {
+describe("the Lease of a gateway", { concurrency: true }, () => {
   it("is deleted once the gateway was gone for long, and stays while the gateway renews it", async () => {
     using api = new ApiDouble();
     const errors: unknown[] = [];

@@ -72,7 +72,7 @@ describe("an operator that is deposed while a write is on its way", () => {
   });
 });
 
-describe("the finalizer of a Slot", () => {
+describe("the finalizer of a Slot", { concurrency: true }, () => {
   it("stays while its object lives, also where its state is taken back, and goes with it once that is to be deleted", async () => {
     const api = withSlot();
     await using leading = await leader(api);
@@ -200,7 +200,7 @@ it("the name of an installation is written again where its ConfigMap was deleted
   assert.deepEqual(Object(api.get(installation)?.["data"]), data);
 });
 
-describe("a Slot whose spec is broken", () => {
+describe("a Slot whose spec is broken", { concurrency: true }, () => {
   const broken = { model: { default: "m" }, idleSecond: 5 };
   const first = { uid: "first", generation: 1 };
 

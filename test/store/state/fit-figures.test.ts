@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { FitFigureFile } from "../../../src/store/state/fit-figures.ts";
@@ -9,8 +9,12 @@ const onError = (error: unknown): void => assert.fail(String(error));
 
 it("the figures of 256 combinations are kept, those used last, and are there after a restart", async () => {
   await using directory = await tempDir();
+  const numbers = Array.from({ length: 256 }, (_, count) => count);
+  const figures = numbers.map((count) => [`key-${count}`, { usedAt: new Date(count).toISOString() }] as const);
+  const text = JSON.stringify({ schema: 1, figures: Object.fromEntries(figures) });
+  await writeFile(join(directory.path, "fit.json"), text);
   const file = await FitFigureFile.open(directory.path, onError);
-  for (let count = 0; count <= 256; count += 1) file.put(`key-${count}`, {}, new Date(count));
+  file.put("key-256", {}, new Date(256));
   await file.settled();
   const next = await FitFigureFile.open(directory.path, onError);
   assert.deepEqual(
