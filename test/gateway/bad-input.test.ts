@@ -158,8 +158,8 @@ const sound: readonly (readonly [path: string, type: string, body: string])[] = 
   ["/v1/images/generations", jsonType, '{"model":"img","prompt":"a","n":1,"size":"64x64","extra_body":{"seed":1}}'],
   ["/v1/audio/transcriptions", "multipart/form-data; boundary=b", `${part("model", "stt")}${file}--b--\r\n`],
 ];
-const scraps = ['"', "{", "}", "[", ",", "\\", "\\ud800", "\0", "\xff", "null", "1e999", "-1", "--b", "\r\n", ""];
-const inputs = [...scraps, "__proto__", '"model":"x",'];
+const signs = ["", '"', "{", "}", "[", ",", "\\", "\\ud800", "\0", "\xff", "\r\n", "--b"];
+const scraps = [...signs, "null", "1e999", "-1", "__proto__", '"model":"x",'];
 
 describe("bad input", () => {
   let engine: ScriptedEngine;
@@ -191,7 +191,7 @@ describe("bad input", () => {
     });
 
   it("a body of any route, however it is garbled: an envelope, and never a failure of ours", async () => {
-    const edits = fc.array(fc.record({ at: fc.nat(400), cut: fc.nat(12), put: fc.constantFrom(...inputs) }), {
+    const edits = fc.array(fc.record({ at: fc.nat(400), cut: fc.nat(12), put: fc.constantFrom(...scraps) }), {
       minLength: 1,
       maxLength: 4,
     });

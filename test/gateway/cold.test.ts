@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { EngineProtocol } from "../../src/api/names.ts";
 import { envelopeOf } from "../support/envelope.ts";
 import { startGateway, type SlotSketch } from "../support/gateway.ts";
-import { helloChunks, sayHello, scriptedEngine } from "../support/scripted-engine.ts";
+import { helloChunks, json, sayHello, scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
 import { restOf, withoutComments } from "../support/held-stream.ts";
 
@@ -113,12 +113,12 @@ describe("a request for a slot that is not loaded", () => {
     await Promise.all(
       cases.flatMap(([path, model, field, bodies]) =>
         bodies.map(async (body) => {
-          const json = JSON.stringify({ model, ...body });
-          const answer = await gateway.post(path, json, body instanceof FormData ? { body, headers: {} } : {});
+          const sent = JSON.stringify({ model, ...body });
+          const answer = await gateway.post(path, sent, body instanceof FormData ? { body, headers: {} } : {});
           const text = await answer.text();
-          assert.equal(answer.status, 400, `${path} ${json}: ${text}`);
+          assert.equal(answer.status, 400, `${path} ${sent}: ${text}`);
           // Each protocol has errors of its own form.
-          assert.match(text, new RegExp(`"message":"[^"]*(${field})`), `${path} ${json}`);
+          assert.match(text, new RegExp(`"message":"[^"]*(${field})`), `${path} ${sent}`);
         }),
       ),
     );
@@ -159,6 +159,14 @@ describe("a stream from a slot that is not loaded", () => {
     assert.match(String(first?.value), /^: waiting slot=primary state=pulling progress=41% position=1 waited=\d+s\n\n/);
     await gateway.publish("primary", { port: engine.port });
     assert.equal(withoutComments(await restOf(reader)), helloChunks.join("").replaceAll("engine-model", "primary"));
+  });
+
+  it("ends a held client's stream with an error when the engine's answer is no stream", async () => {
+    await using engine = await scriptedEngine((response) => json(response, { choices: [] }));
+    await using gateway = await startGateway({ slots: { primary: {} }, ...quick });
+    const response = await gateway.post("/v1/chat/completions", stream);
+    await gateway.publish("primary", { port: engine.port });
+    assert.match(await response.text(), /data: \{"error":\{"code":"dispatch\.upstream_failed"/);
   });
 
   it("shares one call to the engine among identical requests, each of which gets the whole answer and its own id", async () => {

@@ -30,15 +30,19 @@ describe("the tokens in an engine's cache", () => {
 
   it("are reported to the operator, by counts that can be, until the engine is started again", async () => {
     const answers = [
-      { prompt_tokens: 300, completion_tokens: 96 },
-      { prompt_tokens: 1e20, completion_tokens: 1 },
+      // As llama.cpp says.
+      {
+        usage: { prompt_tokens: 300, completion_tokens: 96 },
+        timings: { prompt_n: 300, prompt_ms: 150, predicted_n: 96 },
+      },
+      { usage: { prompt_tokens: 1e20, completion_tokens: 1 } },
     ];
-    await using engine = await scriptedEngine((response) => json(response, { usage: answers.shift(), choices: [] }));
+    await using engine = await scriptedEngine((response) => json(response, { choices: [], ...answers.shift() }));
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     for (let count = 0; count < 2; count += 1)
       await (await gateway.post("/v1/chat/completions", { model: "primary", messages: [] })).text();
     await until("the demand is told", () => gateway.demand("primary")?.context !== undefined);
-    assert.deepEqual(gateway.demand("primary")?.context, { tokens: 396 });
+    assert.deepEqual(gateway.demand("primary")?.context, { tokens: 396, tokensPerSecond: 2000 });
     await gateway.publish("primary", { state: "offline" });
     await gateway.publish("primary", { port: engine.port });
     await until("the demand is empty", () => gateway.demand("primary")?.context === undefined);

@@ -99,7 +99,7 @@ describe("requests of every kind, under any sequence of events,", () => {
           ).length;
         },
       ),
-      { numRuns: runs(100) },
+      { numRuns: runs(150) },
     );
     assert.ok(joined > 0, "what is tried happens");
   });
