@@ -98,20 +98,6 @@ it("that failed for good is tried again for a new reason of the same requester, 
   assert.equal(attempts.length, 3);
 });
 
-it("is paused and resumed", async (t) => {
-  const { jobs, attempts, ask } = site(t);
-  await ask("a");
-  jobs.pause("thing", "a");
-  assert.equal(attempts[0]?.signal.aborted, true);
-  assert.equal(await ask("a"), "paused");
-  assert.equal(await ask("b", "another"), "paused");
-  mock.timers.tick(600_000);
-  assert.equal(attempts.length, 1);
-  jobs.resume("thing");
-  assert.equal(await ask("a"), "running");
-  assert.equal(attempts.length, 2);
-});
-
 it("is cancelled once no requester is left", async (t) => {
   const { jobs, attempts, ask } = site(t);
   await ask("a");
@@ -134,19 +120,26 @@ it("ends with its owner, and begins no more", async (t) => {
   assert.deepEqual(told, []);
 });
 
-it("goes on for the others when the requesters that have paused it leave", async (t) => {
+it("is paused and resumed, and goes on for the others when the requesters that have paused it leave", async (t) => {
   const { jobs, attempts, ask } = site(t);
-  for (const requester of ["a", "b", "c"]) await ask(requester);
+  await ask("a");
   jobs.pause("thing", "a");
-  jobs.pause("thing", "b");
+  assert.equal(attempts[0]?.signal.aborted, true);
+  assert.deepEqual([await ask("a"), await ask("b", "another"), await ask("c")], ["paused", "paused", "paused"]);
+  mock.timers.tick(600_000);
+  assert.equal(attempts.length, 1);
+  jobs.resume("thing");
+  assert.equal(await ask("a"), "running");
+  assert.equal(attempts.length, 2);
+  for (const requester of ["a", "b"]) jobs.pause("thing", requester);
   await jobs.cancel("thing", "a");
   assert.equal(jobs.stateOf("thing")?.state, "paused");
   await jobs.cancel("thing", "b");
   assert.equal(jobs.stateOf("thing")?.state, "running");
   assert.deepEqual(jobs.requestersOf("thing"), ["c"]);
   await new Promise((done) => setImmediate(done));
-  assert.equal(attempts.length, 2);
-  assert.equal(attempts[1]?.signal.aborted, false);
+  assert.equal(attempts.length, 3);
+  assert.equal(attempts[2]?.signal.aborted, false);
 });
 
 it("ends for one requester all but the jobs that it keeps", async (t) => {

@@ -8,6 +8,7 @@ import { tempDir } from "../support/temp-dir.ts";
 const gibibyte = 1024 ** 3;
 const machine = "MemTotal:       67108864 kB\nMemFree:         1048576 kB\nMemAvailable:   33554432 kB\n";
 const unified = { "proc/meminfo": machine, "sys/fs/cgroup/cgroup.controllers": "cpu memory pids\n" };
+const root = { ...unified, "proc/self/cgroup": "0::/\n" };
 
 /** A tree of files as /proc and control groups have them. */
 async function rootWith(files: Readonly<Record<string, string>>): Promise<AsyncDisposable & { readonly path: string }> {
@@ -28,47 +29,49 @@ const below = (directory: string, files: Readonly<Record<string, string>>): Reco
   Object.fromEntries(Object.entries(files).map(([name, text]) => [`${directory}/${name}`, text]));
 
 describe("the memory that is left", () => {
-  it("is the machine's without a limit", async () => {
-    await using root = await rootWith({
-      ...unified,
-      "proc/self/cgroup": "0::/\n",
-      ...below("sys/fs/cgroup", group("max", 8 * gibibyte, 4 * gibibyte)),
+  const v1 = "sys/fs/cgroup/memory/docker/1";
+  const rows: Readonly<Record<string, readonly [total: number, available: number, files: Record<string, string>]>> = {
+    "is the machine's without a limit": [
+      64,
+      32,
+      { ...root, ...below("sys/fs/cgroup", group("max", 8 * gibibyte, 4 * gibibyte)) },
+    ],
+    "is not less after a model has filled the group's cache": [
+      8,
+      6,
+      { ...root, ...below("sys/fs/cgroup", group(String(8 * gibibyte), 8 * gibibyte, 6 * gibibyte)) },
+    ],
+    "is that of the group around it that has the least left": [
+      8,
+      3,
+      {
+        ...unified,
+        "proc/self/cgroup": "0::/outer/inner\n",
+        ...below("sys/fs/cgroup/outer/inner", group(String(16 * gibibyte), 4 * gibibyte, 2 * gibibyte)),
+        ...below("sys/fs/cgroup/outer", group(String(8 * gibibyte), 7 * gibibyte, 2 * gibibyte)),
+      },
+    ],
+    "is read from version 1 of control groups too": [
+      4,
+      2,
+      {
+        "proc/meminfo": machine,
+        "proc/self/cgroup": "5:memory:/docker/1\n4:cpu:/docker/1\n",
+        [`${v1}/memory.limit_in_bytes`]: `${4 * gibibyte}\n`,
+        [`${v1}/memory.usage_in_bytes`]: `${4 * gibibyte}\n`,
+        [`${v1}/memory.stat`]: `inactive_file 1\ntotal_inactive_file ${gibibyte}\ntotal_active_file ${gibibyte}\n`,
+        "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+        "sys/fs/cgroup/memory/memory.usage_in_bytes": "1\n",
+      },
+    ],
+  };
+  for (const [title, [total, available, files]] of Object.entries(rows)) {
+    it(title, async () => {
+      await using tree = await rootWith(files);
+      const expected = { totalBytes: total * gibibyte, availableBytes: available * gibibyte };
+      assert.deepEqual(await memoryLeft(tree.path), expected);
     });
-    assert.deepEqual(await memoryLeft(root.path), { totalBytes: 64 * gibibyte, availableBytes: 32 * gibibyte });
-  });
-
-  it("is not less after a model has filled the group's cache", async () => {
-    await using root = await rootWith({
-      ...unified,
-      "proc/self/cgroup": "0::/\n",
-      ...below("sys/fs/cgroup", group(String(8 * gibibyte), 8 * gibibyte, 6 * gibibyte)),
-    });
-    assert.deepEqual(await memoryLeft(root.path), { totalBytes: 8 * gibibyte, availableBytes: 6 * gibibyte });
-  });
-
-  it("is that of the group around it that has the least left", async () => {
-    await using root = await rootWith({
-      ...unified,
-      "proc/self/cgroup": "0::/outer/inner\n",
-      ...below("sys/fs/cgroup/outer/inner", group(String(16 * gibibyte), 4 * gibibyte, 2 * gibibyte)),
-      ...below("sys/fs/cgroup/outer", group(String(8 * gibibyte), 7 * gibibyte, 2 * gibibyte)),
-    });
-    assert.deepEqual(await memoryLeft(root.path), { totalBytes: 8 * gibibyte, availableBytes: 3 * gibibyte });
-  });
-
-  it("is read from version 1 of control groups too", async () => {
-    const directory = "sys/fs/cgroup/memory/docker/1";
-    await using root = await rootWith({
-      "proc/meminfo": machine,
-      "proc/self/cgroup": "5:memory:/docker/1\n4:cpu:/docker/1\n",
-      [`${directory}/memory.limit_in_bytes`]: `${4 * gibibyte}\n`,
-      [`${directory}/memory.usage_in_bytes`]: `${4 * gibibyte}\n`,
-      [`${directory}/memory.stat`]: `inactive_file 1\ntotal_inactive_file ${gibibyte}\ntotal_active_file ${gibibyte}\n`,
-      "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-      "sys/fs/cgroup/memory/memory.usage_in_bytes": "1\n",
-    });
-    assert.deepEqual(await memoryLeft(root.path), { totalBytes: 4 * gibibyte, availableBytes: 2 * gibibyte });
-  });
+  }
 
   it("is known on this machine, and unknown without /proc", async () => {
     const left = await memoryLeft();

@@ -19,26 +19,22 @@ describe("a path that no other user may change", () => {
     assert.equal(distrust("/proc/version/no-directory"), undefined, "using it fails by itself");
   });
 
-  it("is not a path that every user may write, or rename by writing above it", async () => {
+  it("is not a path that every user may write, or rename by writing above it, but one below a sticky directory", async () => {
     await using directory = await tempDir();
-    await mkdir(join(directory.path, "open/inner"), { recursive: true });
+    for (const path of ["open/inner", "tmp/inner"]) await mkdir(join(directory.path, path), { recursive: true });
     await chmod(join(directory.path, "open"), 0o777);
-    const reason = "DIR/open may be written by everybody (mode 777)";
-    assert.equal(await reasonOf(directory.path, "open"), reason);
-    assert.equal(await reasonOf(directory.path, "open/inner"), reason);
-    assert.equal(await reasonOf(directory.path, "open/not-there"), reason);
-  });
-
-  it("may lie below a sticky directory such as /tmp once it is there, and not before", async () => {
-    await using directory = await tempDir();
-    await mkdir(join(directory.path, "tmp/inner"), { recursive: true });
     await chmod(join(directory.path, "tmp"), 0o1777);
-    assert.equal(await reasonOf(directory.path, "tmp/inner"), undefined);
-    assert.equal(
-      await reasonOf(directory.path, "tmp/berth"),
-      "DIR/tmp/berth is not there, and everybody may make it: DIR/tmp is open to all",
-    );
-    assert.equal(await reasonOf(directory.path, "tmp"), "DIR/tmp may be written by everybody (mode 1777)");
+    const open = "DIR/open may be written by everybody (mode 777)";
+    for (const [path, reason] of [
+      ["open", open],
+      ["open/inner", open],
+      ["open/not-there", open],
+      ["tmp", "DIR/tmp may be written by everybody (mode 1777)"],
+      // As /tmp is, once the path is there.
+      ["tmp/inner", undefined],
+      ["tmp/berth", "DIR/tmp/berth is not there, and everybody may make it: DIR/tmp is open to all"],
+    ] as const)
+      assert.equal(await reasonOf(directory.path, path), reason);
   });
 
   it("is not a path below a directory that a group may write", { skip: noOtherUser() ?? false }, async () => {

@@ -243,7 +243,7 @@ it("a server that sends nothing more is left after the time of the watchdog, for
   // A pause of a busy machine may count as another one.
   assert.ok(site.progress.stalls >= 2 && performance.now() - began >= 590);
   const resolved = server.asked.filter(({ method }) => method === "HEAD").length;
-  assert.equal(resolved, site.progress.stalls + 1);
+  assert.ok(resolved >= 3, `${resolved} questions for the address`);
 });
 
 it("a wrong checksum is an error, and nothing of the file stays", async () => {
