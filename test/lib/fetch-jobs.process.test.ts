@@ -66,7 +66,7 @@ it("is done once for all requesters, and all of them are notified of its progres
 });
 
 it("is tried again with back-off while an requester is left, and not before the server allows it", async (t) => {
-  const { attempts, told, ask } = site(t);
+  const { jobs, attempts, told, ask } = site(t);
   await ask("a");
   for (const [index, waitMs] of [2000, 4000, 8000].entries()) {
     await attempts[index]?.fail({ isTerminal: false });
@@ -74,8 +74,10 @@ it("is tried again with back-off while an requester is left, and not before the 
     assert.equal(await ask("a"), "failed");
     mock.timers.tick(waitMs - 1);
     assert.deepEqual(told, [], `attempt ${index + 1} waits ${waitMs} ms`);
+    assert.equal(jobs.followed("thing", { requester: "a", attempt: "1" })?.state, "failed");
     mock.timers.tick(1);
     assert.deepEqual(told, ["a"]);
+    assert.equal(jobs.followed("thing", { requester: "a", attempt: "1" }), undefined, "it is due");
     assert.equal(attempts.length, index + 1, "nothing begins unless somebody asks");
     assert.equal(await ask("a"), "running");
   }

@@ -43,6 +43,8 @@ const blankHeader = fc.constantFrom(
   "x-a: b\r\n",
   "x-a: b\r\nX-A:   c  \r\n",
   "content-type: text/event-stream\r\n",
+  // As long as the names that are read.
+  "connectiom: a\r\ntransfer-encodimg: b\r\n",
 );
 const early = fc.constantFrom("", "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n");
 

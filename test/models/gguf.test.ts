@@ -162,6 +162,26 @@ describe("the facts of a GGUF file", () => {
     );
   });
 
+  it("are numbers of any type", async () => {
+    for (const [type, bytes] of [
+      [0, [5]],
+      [1, [5]],
+      [2, [5, 0]],
+      [3, [5, 0]],
+      [4, [5, 0, 0, 0]],
+      [5, [5, 0, 0, 0]],
+      [6, [0, 0, 160, 64]],
+      [10, [5, 0, 0, 0, 0, 0, 0, 0]],
+      [11, [5, 0, 0, 0, 0, 0, 0, 0]],
+      [12, [0, 0, 0, 0, 0, 0, 20, 64]],
+    ] as const) {
+      const raw = Buffer.concat([u32(type), Buffer.from(bytes)]);
+      const facts = await read(ggufBytes({ metadata: { ...llama, "llama.context_length": { raw } } }));
+      assert.ok("name" in facts, JSON.stringify(facts));
+      assert.equal(facts.contextLength, 5, `type ${type}`);
+    }
+  });
+
   it("are not believed where they are absurd", async () => {
     const facts = await read(
       ggufBytes({

@@ -12,11 +12,11 @@ import { tempDir } from "../support/temp-dir.ts";
 type Runtimes = Awaited<ReturnType<typeof openRuntimes>>;
 type OpenArguments = Parameters<typeof openRuntimes>;
 
-/** An installation in this directory. `KUBECONFIG` names a file in it that is not there. */
+/** An installation in this directory. */
 async function open(
   directory: string,
   settings: Readonly<Record<string, string>> = {},
-  published: OpenArguments[2] = [],
+  { published = [], env = {} }: { published?: OpenArguments[2]; env?: NodeJS.ProcessEnv } = {},
 ): Promise<Runtimes> {
   const paths = { SVC_STATE_DIR: directory, SVC_CONFIG_DIR: directory, SVC_MODELS_DIR: directory };
   // No daemon of this machine.
@@ -25,16 +25,16 @@ async function open(
   const { config, problems } = loadConfig(environment, {}, places);
   assert.deepEqual(problems, []);
   assert.ok(config !== undefined);
-  return await openRuntimes(config, "test", published, { env: { KUBECONFIG: kubeconfigIn(directory) } });
+  return await openRuntimes(config, "test", published, { env });
 }
 
-const kubeconfigIn = (directory: string): string => join(directory, "kubeconfig");
-const published = [{ status: { runtime: "kubernetes" } }] as const;
+/** Names a file that is not there. */
+const kubeconfig = (directory: string) => ({ KUBECONFIG: join(directory, "kubeconfig") });
 
 describe("what auto may choose", () => {
   it("is no cluster where slots are files, whatever KUBECONFIG says", async () => {
     await using directory = await tempDir();
-    await using runtimes = await open(directory.path);
+    await using runtimes = await open(directory.path, {}, { env: kubeconfig(directory.path) });
     assert.deepEqual([runtimes.kinds, runtimes.offered], [["kubernetes", "docker", "process"], ["docker"]]);
   });
 
@@ -44,7 +44,8 @@ describe("what auto may choose", () => {
     await using runtimes = await open(directory.path, settings);
     assert.deepEqual(runtimes.offered, ["kubernetes", "docker"]);
     // Else a slot would be placed elsewhere before another one names the cluster.
-    await assert.rejects(open(directory.path, { SVC_STORE: "kubernetes" }), /cannot be used as a kubeconfig/);
+    const opening = open(directory.path, { SVC_STORE: "kubernetes" }, { env: kubeconfig(directory.path) });
+    await assert.rejects(opening, /cannot be used as a kubeconfig/);
   });
 });
 
@@ -88,7 +89,9 @@ describe("an engine's variable from a file", () => {
 it("a cluster whose kubeconfig is gone concerns its slots alone, none counts as ended, and it is tried again", async () => {
   const reason = { name: "RuntimeUnavailable", message: /cannot be used as a kubeconfig/ };
   await using directory = await tempDir();
-  await using runtimes = await open(directory.path, {}, published);
+  const env = kubeconfig(directory.path);
+  const published = [{ status: { runtime: "kubernetes" } }] as const;
+  await using runtimes = await open(directory.path, {}, { published, env });
   await assert.rejects(runtimes.observe("pod", ["kubernetes"]), reason);
   await assert.rejects(runtimes.remove("pod", undefined, { stopSeconds: 1 }), reason);
   assert.deepEqual(await runtimes.observe("other", ["process"]), []);
@@ -101,6 +104,6 @@ it("a cluster whose kubeconfig is gone concerns its slots alone, none counts as 
     clusters: [{ name: "k", cluster: { server: "https://127.0.0.1:1" } }],
     users: [{ name: "u", user: { token: "t" } }],
   };
-  await writeFile(kubeconfigIn(directory.path), JSON.stringify(config));
+  await writeFile(env.KUBECONFIG, JSON.stringify(config));
   await assert.rejects(runtimes.observe("pod", ["kubernetes"]), { name: reason.name, message: /127\.0\.0\.1:1/ });
 });

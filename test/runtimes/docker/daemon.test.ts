@@ -88,6 +88,14 @@ describe("a daemon", () => {
     );
   });
 
+  it("that refuses a change because nothing is left to do has done it", async () => {
+    let status = 0;
+    await using at = await daemonOf((_asked, response) => say(response, status, { message: "nothing to do" }));
+    for (status of [404, 409]) await kill(at.daemon);
+    status = 500;
+    await assert.rejects(kill(at.daemon), { name: "DaemonRefusal", status });
+  });
+
   it("is given up soon during a stop, and is sent no further query", async () => {
     await using at = await daemonOf(() => undefined);
     const start = at.daemon.call((api) => api.getContainer("c").start());

@@ -270,6 +270,9 @@ describe("the Pod of a workload", () => {
         [[template({ initContainers: [{ name: "x", image: "y", ...fields }] })]],
       ]),
     ),
+    "podTemplate.spec.containers[x].securityContext.privileged is not allowed": [
+      [template({ containers: [{ name: "x", image: "y", securityContext: { privileged: true } }] })],
+    ],
     "podTemplate.spec.initContainers[x].securityContext.capabilities.add is not allowed": [
       "SYS_ADMIN",
       "SYS_BOOT",
