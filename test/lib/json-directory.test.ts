@@ -11,17 +11,7 @@ import { until } from "../support/until.ts";
 const parse = (value: unknown): number | undefined =>
   isRecord(value) && typeof value["n"] === "number" ? value["n"] : undefined;
 
-interface Watched extends AsyncDisposable {
-  readonly path: string;
-  readonly directory: JsonDirectory<number>;
-  readonly told: string[];
-  write(name: string, text: string): Promise<void>;
-}
-
-async function watched(
-  prepare: (path: string) => Promise<void> = async () => undefined,
-  sweepMs = 50,
-): Promise<Watched> {
+async function watched(prepare: (path: string) => Promise<void> = async () => undefined, sweepMs = 50) {
   await using stack = new AsyncDisposableStack();
   const dir = stack.use(await tempDir());
   const path = join(dir.path, "values");
@@ -34,7 +24,7 @@ async function watched(
     path,
     directory,
     told,
-    write: (name, text) => writeFileAtomic(join(path, name), text, { fsync: false }),
+    write: (name: string, text: string) => writeFileAtomic(join(path, name), text, { fsync: false }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

@@ -2,17 +2,11 @@ import assert from "node:assert/strict";
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { readSecretFile, secretPlaces, type SecretPlaces } from "../../src/lib/secret-file.ts";
+import { readSecretFile, secretPlaces } from "../../src/lib/secret-file.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
-interface Site extends AsyncDisposable {
-  readonly path: string;
-  readonly state: string;
-  places(secretsDir?: string): SecretPlaces;
-}
-
 /** An installation with a file of its own, a secret, and another file. */
-async function site(): Promise<Site> {
+async function site() {
   const directory = await tempDir();
   const at = (...names: string[]): string => join(directory.path, ...names);
   for (const name of ["state", "config", "secrets", "other"]) await mkdir(at(name));
@@ -20,7 +14,7 @@ async function site(): Promise<Site> {
   return {
     path: directory.path,
     state: at("state"),
-    places: (secretsDir) => secretPlaces({ secretsDir, stateDir: at("state"), configDir: at("config") }),
+    places: (secretsDir?: string) => secretPlaces({ secretsDir, stateDir: at("state"), configDir: at("config") }),
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
 }

@@ -20,19 +20,7 @@ import { ggufBytes } from "../support/gguf.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
-interface Site extends AsyncDisposable {
-  readonly registry: ModelRegistry;
-  readonly root: string;
-  path(name: string): string;
-  /** `ref state`, or with what is wrong. */
-  states(declared?: readonly DeclaredModel[]): Promise<string[]>;
-  /** How often it has reported a change. */
-  hints(): number;
-  /** The path and state of each model that was found. */
-  held(registry?: ModelRegistry): Promise<unknown>;
-}
-
-async function opened(sweepMs?: number, more: Pick<RegistryOptions, "licenses"> = {}): Promise<Site> {
+async function opened(sweepMs?: number, more: Pick<RegistryOptions, "licenses"> = {}) {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await tempDir());
   const root = join(directory.path, "state", "models");
@@ -44,10 +32,14 @@ async function opened(sweepMs?: number, more: Pick<RegistryOptions, "licenses"> 
   return {
     registry,
     root,
-    path: (name) => join(root, name),
+    path: (name: string) => join(root, name),
+    /** How often it has reported a change. */
     hints: () => hints,
-    held: async (of = registry) => (await of.records([])).map(({ path, state }) => [path, state]),
-    states: async (declared = []) =>
+    /** The path and state of each model that was found. */
+    held: async (of: ModelRegistry = registry): Promise<unknown> =>
+      (await of.records([])).map(({ path, state }) => [path, state]),
+    /** `ref state`, or with what is wrong. */
+    states: async (declared: readonly DeclaredModel[] = []): Promise<string[]> =>
       (await registry.records(declared)).map(({ ref, state, reason }) => `${ref} ${reason ?? state}`),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

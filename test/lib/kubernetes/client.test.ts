@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:https";
 import { describe, it } from "node:test";
-import { openApiClient, type ApiClient, type Call, type Method } from "../../../src/lib/kubernetes/client.ts";
+import { openApiClient, type Call, type Method } from "../../../src/lib/kubernetes/client.ts";
 import { fencedClient } from "../../../src/lib/kubernetes/fenced-client.ts";
 import { acquireLease } from "../../../src/lib/kubernetes/lease-election.ts";
 import { openDemandLease } from "../../../src/store/kubernetes/demand.ts";
@@ -20,13 +20,8 @@ interface Seen {
   readonly waitedMs: () => number;
 }
 
-interface Site extends AsyncDisposable {
-  readonly client: ApiClient;
-  readonly seen: readonly Seen[];
-}
-
 /** DOUBLES an API server that refuses the first requests, and says how many seconds to wait; `isMute`: then it says nothing. */
-async function refusing(times: number, retryAfter: string, isMute = false): Promise<Site> {
+async function refusing(times: number, retryAfter: string, isMute = false) {
   const seen: Seen[] = [];
   let firstMs: number | undefined;
   const server = createServer(certificate, (asked, answer) => {

@@ -6,7 +6,7 @@ import type { DownloadOptions } from "../../../src/models/fetch/download.ts";
 import { FileThread } from "../../../src/models/fetch/file-thread.ts";
 import { hubFrom } from "../../../src/models/fetch/hub.ts";
 import { ModelFetch, type IsNeeded, type ModelFetchOptions } from "../../../src/models/fetch/model-fetch.ts";
-import { newProgress, type DownloadProgress } from "../../../src/models/fetch/progress.ts";
+import { newProgress } from "../../../src/models/fetch/progress.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
 import { parseSource, type Source } from "../../../src/models/fetch/source.ts";
 import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
@@ -37,17 +37,8 @@ export function webSource<Scheme extends "hf" | "https" = "https">(
   return source;
 }
 
-export interface FetchSite extends AsyncDisposable {
-  readonly server: FileServer;
-  readonly directory: string;
-  readonly fileThread: FileThread;
-  readonly progress: DownloadProgress;
-  /** Fetches `/model.gguf` of the server. */
-  options(change?: Partial<DownloadOptions>): DownloadOptions;
-}
-
-/** A server of one file, and a directory to fetch it to. */
-export async function fetchSite(bytes = 4 * mebibyte + 12_345): Promise<FetchSite & { readonly body: Buffer }> {
+/** A server of one file of random bytes, and a directory to fetch it to. */
+export async function fetchSite(bytes = 4 * mebibyte + 12_345) {
   const body = randomBytes(bytes);
   const server = await startFileServer({ "/model.gguf": { body, etag: '"one"' } });
   const directory = await tempDir();
@@ -59,7 +50,8 @@ export async function fetchSite(bytes = 4 * mebibyte + 12_345): Promise<FetchSit
     fileThread,
     progress,
     directory: directory.path,
-    options: (change = {}) => {
+    /** Fetches `/model.gguf` of the server. */
+    options: (change: Partial<DownloadOptions> = {}): DownloadOptions => {
       const text = `${server.url}/model.gguf`;
       return {
         text,
@@ -122,12 +114,12 @@ export async function storeSite(
   };
 }
 
-/** The arguments of GETs that a server got, oldest first. */
+/** The range of each GET of a path, oldest first. */
 export function rangesOf({ asked }: FileServer, path = "/model.gguf"): readonly (string | undefined)[] {
   return asked.filter((each) => each.method === "GET" && each.path === path).map(({ range }) => range);
 }
 
-/** Every server that is asked for a part of a file: sends `part` of it, and what it says of it. */
+/** The header of an answer with a part of the body. */
 export function contentRange(from: number, to: number, body: Buffer): string {
   return `bytes ${from}-${to - 1}/${body.length}`;
 }

@@ -1,6 +1,6 @@
 import type { Living } from "../../../src/runtimes/docker/inspected.ts";
 import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
-import { startDockerDaemon, type DaemonAnswer, type DockerDaemonDouble } from "../../doubles/docker-daemon.ts";
+import { startDockerDaemon, type DaemonAnswer } from "../../doubles/docker-daemon.ts";
 
 export const label = {
   instance: "i",
@@ -22,22 +22,13 @@ export function container(id: string, state: Partial<State> = {}): Living {
   return { id, info: { State } };
 }
 
-export interface DaemonSite extends AsyncDisposable {
-  readonly double: DockerDaemonDouble;
-  readonly daemon: Daemon;
-  count(asked: string): number;
-}
-
-export async function daemonOf(
-  answer: DaemonAnswer,
-  options?: ConstructorParameters<typeof Daemon>[1],
-): Promise<DaemonSite> {
+export async function daemonOf(answer: DaemonAnswer, options?: ConstructorParameters<typeof Daemon>[1]) {
   const double = await startDockerDaemon(answer);
   const daemon = new Daemon(double.path, options);
   return {
     double,
     daemon,
-    count: (what) => double.asked.filter((asked) => asked === what).length,
+    count: (what: string) => double.asked.filter((asked) => asked === what).length,
     async [Symbol.asyncDispose]() {
       daemon[Symbol.dispose]();
       await double[Symbol.asyncDispose]();
