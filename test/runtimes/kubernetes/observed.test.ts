@@ -49,13 +49,14 @@ const engine = (status: Status): Status => ({
 const waiting = (reason: string, message: string): Written => ({
   status: engine({ state: { waiting: { reason, message } } }),
 });
-const ended = (terminated: object): Written => ({
-  status: engine({
-    restartCount: 1,
-    state: { running: { startedAt: finishedAt } },
-    lastState: { terminated: { finishedAt, ...terminated } },
-  }),
+const lastEnd = (terminated: object): Status => ({
+  restartCount: 1,
+  lastState: { terminated: { finishedAt, ...terminated } },
 });
+const ended = (terminated: object): Written => ({
+  status: engine({ state: { running: { startedAt: finishedAt } }, ...lastEnd(terminated) }),
+});
+const failed = (reason: string, message: string): Written => ({ status: { phase: "Failed", reason, message } });
 const creating = (isReady: boolean): Written => ({
   status: {
     conditions: [
@@ -125,143 +126,109 @@ it("an engine that has not begun waits with its reason and a remedy", () => {
 
 describe("an engine that has ended, or cannot begin", () => {
   const pull = (said: string): Written => waiting("ErrImagePull", said);
-  const rows: readonly [title: string, pod: Written, reason: string, message: RegExp][] = [
-    [
-      "exited",
-      ended({ exitCode: 7, reason: "Error", message: "loading\nerror loading model\n" }),
-      "Exited",
-      /^exited with code 7: error loading model$/,
+  const terminated = { exitCode: 0, reason: "Completed", finishedAt };
+  const backOff = { reason: "CrashLoopBackOff", message: "back-off 40s restarting failed container" };
+  const noProgram =
+    'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "/opt/none": stat /opt/none: no such file or directory: unknown';
+  const running = { state: { running: { startedAt: createdAt } } };
+  const reasons: Readonly<Record<string, readonly (readonly [pod: Written, message: RegExp])[]>> = {
+    Exited: [
+      [ended({ exitCode: 7, message: "loading\nerror loading model\n" }), /^exited with code 7: error loading model$/],
+      [{ status: engine({ state: { terminated } }) }, /^exited with code 0$/],
+      // Until the kubelet's next start.
+      [
+        { status: engine({ ...lastEnd({ exitCode: 1 }), restartCount: 4, state: { waiting: backOff } }) },
+        /^exited with code 1$/,
+      ],
     ],
-    [
-      "exited well",
-      { status: engine({ state: { terminated: { exitCode: 0, reason: "Completed", finishedAt } } }) },
-      "Exited",
-      /^exited with code 0$/,
+    Signalled: [
+      [ended({ exitCode: 137, reason: "Error" }), /^ended by SIGKILL$/],
+      [ended({ exitCode: 139, reason: "Error" }), /^ended by SIGSEGV$/],
     ],
-    [
-      "waits for the kubelet's next start",
-      {
-        status: engine({
-          restartCount: 4,
-          state: { waiting: { reason: "CrashLoopBackOff", message: "back-off 40s restarting failed container" } },
-          lastState: { terminated: { exitCode: 1, reason: "Error", finishedAt } },
-        }),
-      },
-      "Exited",
-      /^exited with code 1$/,
+    OOMKilled: [
+      [
+        { limits: { memory: "1073741824" }, ...ended({ exitCode: 137, reason: "OOMKilled" }) },
+        /^the kernel killed it: out of memory \(its limit is 1073741824 bytes, resources\.memoryBytes\)$/,
+      ],
     ],
-    ["was killed", ended({ exitCode: 137, reason: "Error" }), "Signalled", /^ended by SIGKILL$/],
-    ["crashed", ended({ exitCode: 139, reason: "Error" }), "Signalled", /^ended by SIGSEGV$/],
-    [
-      "ran out of its memory",
-      { limits: { memory: "1073741824" }, ...ended({ exitCode: 137, reason: "OOMKilled" }) },
-      "OOMKilled",
-      /^the kernel killed it: out of memory \(its limit is 1073741824 bytes, resources\.memoryBytes\)$/,
+    StartFailed: [
+      [
+        ended({ exitCode: 128, reason: "StartError", message: noProgram }),
+        /^its program cannot be started: exec: "\/opt\/none": stat \/opt\/none: no such file or directory$/,
+      ],
+      [
+        waiting("CreateContainerConfigError", "container has runAsNonRoot and image will run as root (pod: ...)"),
+        /set runAsUser in podTemplate\.spec\.securityContext$/,
+      ],
+      [waiting("InvalidImageName", "couldn't parse image name"), /is no name of an image/],
     ],
-    [
-      "names no program of its image",
-      ended({
-        exitCode: 128,
-        reason: "StartError",
-        message:
-          'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "/opt/none": stat /opt/none: no such file or directory: unknown',
-      }),
-      "StartFailed",
-      /^its program cannot be started: exec: "\/opt\/none": stat \/opt\/none: no such file or directory$/,
+    ImageNotFound: [
+      [
+        pull(`rpc error: code = NotFound desc = failed to pull and unpack image "${image}": ${image}: not found`),
+        /^the image registry\.lan\/llama:b1 does not exist \(rpc error/,
+      ],
+      [
+        pull("pull access denied, repository does not exist or may require authorization: insufficient_scope"),
+        /does not exist, or its registry wants credentials/,
+      ],
+      [waiting("ErrImageNeverPull", "not present with pull policy of Never"), /imagePullPolicy Never/],
     ],
-    [
-      "would run as root",
-      waiting("CreateContainerConfigError", "container has runAsNonRoot and image will run as root (pod: ...)"),
-      "StartFailed",
-      /set runAsUser in podTemplate\.spec\.securityContext$/,
+    Unauthorized: [
+      [
+        waiting("ImagePullBackOff", "Back-off pulling image: ErrImagePull: unexpected status: 401 Unauthorized"),
+        /is refused by its registry: name a Secret with its credentials in podTemplate\.spec\.imagePullSecrets/,
+      ],
     ],
-    [
-      "has no image",
-      pull(`rpc error: code = NotFound desc = failed to pull and unpack image "${image}": ${image}: not found`),
-      "ImageNotFound",
-      /^the image registry\.lan\/llama:b1 does not exist \(rpc error/,
+    WrongPlatform: [[pull("no match for platform in manifest: not found"), /is not made for the node's processor/]],
+    PullFailed: [
+      [pull("write /var/lib: no space left on device"), /does not fit on the node's disk/],
+      [pull("dial tcp 10.0.0.9:443: i/o timeout"), /could not be fetched \(dial tcp/],
     ],
-    [
-      "may not fetch its image",
-      waiting("ImagePullBackOff", `Back-off pulling image: ErrImagePull: unexpected status: 401 Unauthorized`),
-      "Unauthorized",
-      /is refused by its registry: name a Secret with its credentials in podTemplate\.spec\.imagePullSecrets/,
+    Evicted: [
+      [
+        failed("Evicted", "The node was low on resource: memory."),
+        /^node nas evicted its Pod: The node was low on resource: memory\.; set resources\.memoryBytes to what it needs/,
+      ],
+      [
+        disrupted("EvictionByEvictionAPI", "Eviction API: evicting"),
+        /^its Pod was evicted, as when node nas is drained: Eviction API: evicting$/,
+      ],
     ],
-    [
-      "has a private image",
-      pull("pull access denied, repository does not exist or may require authorization: insufficient_scope"),
-      "ImageNotFound",
-      /does not exist, or its registry wants credentials/,
+    Preempted: [
+      [
+        disrupted("PreemptionByScheduler", "preempting to accommodate a higher priority pod"),
+        /^its Pod was preempted for a Pod of higher priority: .*; a priorityClassName in podTemplate\.spec prevents that$/,
+      ],
     ],
-    [
-      "has an image of another machine",
-      pull("no match for platform in manifest: not found"),
-      "WrongPlatform",
-      /is not made for the node's processor/,
+    NodeLost: [
+      [
+        disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"),
+        /^node nas is lost or tainted: .*; see kubectl describe node nas$/,
+      ],
     ],
-    ["has a full disk", pull("write /var: no space left on device"), "PullFailed", /does not fit on the node's disk/],
-    ["has a silent registry", pull("dial tcp 10.0.0.9: i/o timeout"), "PullFailed", /could not be fetched \(dial tcp/],
-    ["names no image", waiting("InvalidImageName", "couldn't parse"), "StartFailed", /is no name of an image/],
-    [
-      "must not fetch its image",
-      waiting("ErrImageNeverPull", "not present with pull policy of Never"),
-      "ImageNotFound",
-      /imagePullPolicy Never/,
+    NotAdmitted: [
+      [
+        failed("UnexpectedAdmissionError", "Pod was rejected: no device"),
+        /^its Pod has ended on node nas \(UnexpectedAdmissionError\): Pod was rejected: no device/,
+      ],
     ],
-    [
-      "was evicted",
-      { status: { phase: "Failed", reason: "Evicted", message: "The node was low on resource: memory." } },
-      "Evicted",
-      /^node nas evicted its Pod: The node was low on resource: memory\.; set resources\.memoryBytes to what it needs/,
+    PodDeleted: [
+      [
+        { metadata: { deletionTimestamp: finishedAt }, status: engine({ ...running, started: true }) },
+        /^its Pod berth-primary-main-0 was deleted from outside$/,
+      ],
     ],
-    [
-      "was drained away",
-      disrupted("EvictionByEvictionAPI", "Eviction API: evicting"),
-      "Evicted",
-      /^its Pod was evicted, as when node nas is drained: Eviction API: evicting$/,
-    ],
-    [
-      "was preempted",
-      disrupted("PreemptionByScheduler", "preempting to accommodate a higher priority pod"),
-      "Preempted",
-      /^its Pod was preempted for a Pod of higher priority: .*; a priorityClassName in podTemplate\.spec prevents that$/,
-    ],
-    [
-      "lost its node",
-      disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"),
-      "NodeLost",
-      /^node nas is lost or tainted: .*; see kubectl describe node nas$/,
-    ],
-    [
-      "was not admitted",
-      { status: { phase: "Failed", reason: "UnexpectedAdmissionError", message: "Pod was rejected: no device" } },
-      "NotAdmitted",
-      /^its Pod has ended on node nas \(UnexpectedAdmissionError\): Pod was rejected: no device/,
-    ],
-    [
-      "was deleted by somebody",
-      {
-        metadata: { deletionTimestamp: finishedAt },
-        status: engine({ state: { running: { startedAt: createdAt } }, started: true }),
-      },
-      "PodDeleted",
-      /^its Pod berth-primary-main-0 was deleted from outside$/,
-    ],
-    [
-      "was started again by the kubelet",
-      { status: engine({ restartCount: 2, state: { running: { startedAt: finishedAt } } }) },
-      "Unknown",
-      /^it ended, and the kubelet started it again$/,
-    ],
-  ];
-  for (const [title, pod, reason, message] of rows) {
-    it(title, () => {
-      const { phase, isListening, exit } = observedOf(podWith(pod), { isBeingRemoved: false });
-      assert.deepEqual([phase, isListening, exit?.reason], ["exited", false, reason]);
-      assert.match(exit?.message ?? "", message);
-      assert.ok(!Number.isNaN(Date.parse(exit?.at ?? "")));
-    });
-  }
+    Unknown: [[{ status: engine({ restartCount: 2, ...running }) }, /^it ended, and the kubelet started it again$/]],
+  };
+  for (const [reason, rows] of Object.entries(reasons))
+    for (const [pod, message] of rows) {
+      it(`${reason}: ${message.source}`, () => {
+        const { phase, isListening, exit } = observedOf(podWith(pod), { isBeingRemoved: false });
+        assert.deepEqual([phase, isListening, exit?.reason], ["exited", false, reason]);
+        assert.match(exit?.message ?? "", message);
+        assert.ok(!Number.isNaN(Date.parse(exit?.at ?? "")));
+      });
+    }
 });
 
 describe("an engine behind init containers", () => {
