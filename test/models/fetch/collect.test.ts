@@ -37,6 +37,8 @@ async function site() {
     await writeFile(join(partial, "journal"), headLine(content) + blockLine(0, { of: "own", sum: 1 }));
   }
   await mkdir(join(store.root, "models", "gone"));
+  // No ref, but what a writer that was killed has left.
+  await writeFile(join(store.root, "refs", ".kept.json.tmp"), "{");
   const collected = async (isDryRun: boolean, isFetching = false) =>
     await collect({
       store,
