@@ -178,10 +178,7 @@ describe("process: exits", () => {
     for (const [change, message] of [
       [{ command: ["no-such-engine"] }, "no-such-engine was not found on PATH"],
       [{ command: [notExecutable] }, `${notExecutable} may not be executed`],
-      [
-        { command: [badInterpreter] },
-        `${badInterpreter} cannot run: the interpreter or loader it names was not found`,
-      ],
+      [{ command: [badInterpreter] }, `${badInterpreter} cannot run: the interpreter or loader it names was not found`],
       [{ workingDir: missing }, `its working directory ${missing} does not exist`],
       [{ command: [] }, "its command names no program"],
       [{ env: { KEY: { file: missing } } }, "env.KEY: its file cannot be read"],
