@@ -56,10 +56,7 @@ export interface RunningGateway {
   seenRevision(slot: string): number | undefined;
   /** Closes the port, so that another gateway can listen; connections stay. */
   release(): void;
-  /**
-   * Not ready at once; open requests get `drainSeconds`, or until `endNow` aborts; the remaining ones get an error, then
-   * everything is closed.
-   */
+  /** Not ready at once. Open requests get `drainSeconds`, or until `endNow` aborts; the others an error. Then all is closed. */
   close(options: { drainSeconds: number; endNow?: AbortSignal }): Promise<void>;
 }
 
@@ -70,7 +67,7 @@ export interface GatewayOptions {
   readonly version: string;
   /** The source of each setting; absent: not known. */
   readonly configOrigins?: Readonly<Record<string, ConfigOrigin>>;
-  /** Where providers' keys are; absent: the environment of this process. */
+  /** Holds providers' keys; absent: that of this process. */
   readonly env?: NodeJS.ProcessEnv;
   /** The curated models, read when they are asked for; absent: none. */
   readonly catalog?: () => Promise<readonly CatalogEntry[]>;
@@ -88,7 +85,7 @@ const discoveryTimeoutMs = 5000;
 
 /** Runs the gateway until closed. Needs no operator: it serves the published state, and reports a missing one. */
 export async function runGateway(config: Config, options: GatewayOptions): Promise<RunningGateway> {
-  const { log, version, holdTimes, againAfterMs } = options;
+  const { log, version, holdTimes, againAfterMs, env = process.env } = options;
   await using stack = new AsyncDisposableStack();
   const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
   const store = stack.use(
@@ -106,7 +103,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const budget = new BufferBudget(config.bufferLimit);
   const upstreams = stack.use(
     new Upstreams({
-      env: options.env ?? process.env,
+      env,
       readSecret: store.readSecret,
       places: secretPlaces(config),
       isOpen: (upstream, baseUrl) => !config.apiExec && openUpstreams.has(upstream, baseUrl),

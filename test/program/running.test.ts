@@ -14,7 +14,7 @@ import { noOtherUser, otherUser, twoUsersDir } from "../support/other-user.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
-const home = "/home/ada";
+const home = "/home/you";
 const places = { configDir: "/srv/berth", stateDir: "/var/berth", host: "127.0.0.1", port: 8080 };
 const isBerth = JSON.stringify({ name: "berth", ...places });
 const followed =

@@ -15,8 +15,3 @@ export function runs(few: number): number {
 }
 
 export { fc };
-
-/** Cases of a costly property: `few`, or ten times as many where BERTH_RUNS asks for thousands. */
-export function runs(few: number): number {
-  return process.env["BERTH_RUNS"] === undefined ? few : few * 10;
-}
