@@ -23,8 +23,10 @@ it("a killed operator is started again and adopts the engine, whose stream goes 
   assert.equal((await stream.ended).length, 8);
 
   await writeSlot(berth, "coder", manifest());
-  await until("the edited engine serves", async () => (await chat(berth, "coder"))[0] === 200);
-  const edited = (await pidOf(berth, "coder")) ?? assert.fail("no engine is published");
+  const edited = await until("the edited engine is ready", async () => {
+    const pid = await pidOf(berth, "coder");
+    return pid !== engine && ["ready", "idle"].includes(String((await berth.slot("coder"))["state"])) && pid;
+  });
   process.kill(edited, "SIGKILL");
   const slot = await until("another engine is ready", async () => {
     const pid = await pidOf(berth, "coder");
