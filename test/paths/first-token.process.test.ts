@@ -9,7 +9,7 @@ import { chat, openStream, pidOf, writeSlot } from "./fixture.ts";
 
 it("a written manifest becomes a served model, a broken edit of it is reported by place, and Ctrl-C ends all", async () => {
   await using berth = await startBerth({
-    prepare: async ({ modelsDir }) => void (await writeTinyModel(join(modelsDir, "tiny.gguf"))),
+    prepare: async ({ modelsDir }) => await writeTinyModel(join(modelsDir, "tiny.gguf")),
   });
   const good = '[model]\ndefault = "tiny"\n';
   await writeSlot(berth, "coder", good);

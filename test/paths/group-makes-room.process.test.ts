@@ -16,7 +16,7 @@ it("a request for a slot of a full group makes the idle member leave, whose engi
         join(directories.configDir, "groups/gpu.toml"),
         "max_wait_seconds = 5\nmin_residency_seconds = 0\n[budget]\nslots = 1\n",
       );
-      for (const name of ["one", "two"]) await writeSlot(directories, name, `${manifest([], member)}`);
+      for (const name of ["one", "two"]) await writeSlot(directories, name, manifest([], member));
     },
   });
   assert.equal((await chat(berth, "one"))[0], 200);
