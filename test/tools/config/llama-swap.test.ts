@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -9,7 +10,7 @@ import { readManifests } from "../../../src/store/files/manifest.ts";
 import { runBerth } from "../../support/command.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-const page = await readFile(new URL("../../../docs/groups.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../../docs/groups.md", import.meta.url), "utf8");
 
 /** The block of the page that begins with that line. */
 function block(first: string): string {
