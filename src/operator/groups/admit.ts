@@ -36,7 +36,7 @@ export function admit(members: readonly Member[], rules: GroupRules, before: Ent
   if (rules.lentUntil !== undefined) return lentAdmission(members, rules.lentUntil, before, nowMs);
   const placement = place(members, rules, before, nowMs);
   const { admitted, growing, waiting, leaving, requeueMs } = placement;
-  const first = waiting.find(({ isHopeless }) => !isHopeless)?.member.name;
+  const first = waiting.find(({ isHopeless, member }) => !isHopeless && !leaving.has(member.name))?.member.name;
   const entries = new Map<string, Entry>();
   const waits = new Map(waiting.map((each) => [each.member.name, each]));
   const inOrder = [

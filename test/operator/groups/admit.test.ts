@@ -265,6 +265,10 @@ describe("room for the next engine of a loaded slot", () => {
       0: a needs=10 next=11 ready, b needs=8 busy | 7: a needs=10 next=15 ready, b needs=8 busy
       a has room, a's next waits for b since 7 s, b has room; again in 30 s
 
+    a slot that makes room while it waits for its own next engine leaves for the slot behind it
+      0: ${present}, b needs=8 busy | 1: ${present}, b needs=8 busy, c needs=2 loads, d needs=9 asks
+      a leaves for d, a's next waits for b c since 0 s, b has room, c has room, d waits for a b c; again in 4 s
+
     waits while the group is lent, and keeps its turn
       0: ${present}, b needs=8 busy | 5 lent: ${present}, b needs=8 busy
       a leaves for nobody, a's next is lent since 0 s, b leaves for nobody
