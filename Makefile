@@ -24,7 +24,7 @@ run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a
 	@$(KEPT) exec $(RUN) hack/run.ts
 
 test: setup ## every main path and rule, by Node alone, in four minutes on two cores: PROCESSES=2 for fewer at once
-	@$(KEPT) $(RUN) test/support/run.ts --test-timeout=600000 --test-concurrency=$(or $(PROCESSES),4) $(TESTS)
+	@$(KEPT) $(RUN) test/support/run.ts --test-timeout=1200000 --test-concurrency=$(or $(PROCESSES),4) $(TESTS)
 
 test-system: setup ## whole programs with the real embedded engine: crashes, restarts, full disks, the command line; Node alone
 	@$(TEST) --test-timeout=600000 --test-concurrency=$(or $(PROCESSES),4) $(SYSTEM:%="test/%/**/*.test.ts")
@@ -32,6 +32,7 @@ test-system: setup ## whole programs with the real embedded engine: crashes, res
 test-all: ## before a large change is done: .ci/run, and all that it leaves out
 	@.ci/run test-podman test-install test-monitoring test-edge test-soak test-pack test-clients test-schema test-pull test-dockerfile
 	@BERTH_RUNS=2000 $(MAKE) test
+	@hack/test-k8s.sh test/k8s/scale.ts
 
 llama-server: ## build a real llama-server, once per version; as root it installs cmake and a compiler
 	@hack/llama-server.sh
@@ -97,7 +98,7 @@ pictures-monitoring: setup ## draw the Grafana dashboards of docs/pictures anew 
 web: setup ## build the pages of web/; setup does it too, where they have changed
 
 test-pull: setup ## a pull that is killed at 50 random bytes, and resumed each time
-	@BERTH_TEST_KILLS=50 $(TEST) test/models/fetch/kill*.test.ts
+	@BERTH_TEST_KILLS=50 $(TEST) test/models/fetch/kill.test.ts
 
 verify: setup ## types, lint, format, dead code, generated files
 	@$(NODE) node_modules/typescript/bin/tsc

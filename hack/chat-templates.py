@@ -1,4 +1,4 @@
-"""Records how Python's jinja2 renders the chat templates that llama.cpp collects, for test/embedded/templates.process.test.ts.
+"""Records how Python's jinja2 renders the chat templates that llama.cpp collects, for test/embedded/templates.test.ts.
 
 usage: python3 hack/chat-templates.py ~/.cache/berth/llama-server/*/templates >test/embedded/templates.json
 Needs jinja2 from PyPI. Hashes alone are recorded: the templates are not ours. The set-up is that of transformers

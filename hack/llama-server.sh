@@ -66,7 +66,7 @@ python3 -m venv "$work/venv"
 archive=$work/llama_cpp_python-$version.tar.gz
 echo "$sha256  $archive" | sha256sum -c --quiet - >&2 || fail "the archive is not the one that was checked"
 tar -xzf "$archive" -C "$work"
-# Chat templates of real models, for test/embedded/templates.process.test.ts.
+# Chat templates of real models, for test/embedded/templates.test.ts.
 templates=llama_cpp_python-$version/vendor/llama.cpp/models/templates
 rm -rf "$cache/templates" && cp -r "$work/$templates" "$cache/templates"
 

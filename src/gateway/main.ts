@@ -56,7 +56,7 @@ export interface RunningGateway {
   seenRevision(slot: string): number | undefined;
   /** Closes the port, so that another gateway can listen; connections stay. */
   release(): void;
-  /** Not ready at once. Open requests get `drainSeconds`, or until `endNow` aborts; the others an error. Then all is closed. */
+  /** Is not ready at once. Open requests get `drainSeconds`, or until `endNow`; the rest get an error, and all is closed. */
   close(options: { drainSeconds: number; endNow?: AbortSignal }): Promise<void>;
 }
 

@@ -37,7 +37,7 @@ export async function followRunning(env: NodeJS.ProcessEnv, options: FollowOptio
   if (url !== undefined && !isHere(url)) throw placesUnknown(url.origin, "it is a service of another machine");
   const port = Number(env["SVC_OPERATOR_PORT"] || defaultPort);
   const found = await placesAt(port, note, answerMs);
-  const why = url === undefined ? undefined : await doubt(url, port, found);
+  const why = url === undefined ? undefined : await doubt(url, port, found, answerMs);
   if (url !== undefined && why !== undefined) throw placesUnknown(url.origin, why);
   if (found === undefined) return;
   const own = placesOf(env);
@@ -70,10 +70,11 @@ async function doubt(
   server: URL,
   port: number,
   found: Readonly<Record<string, unknown>> | undefined,
+  answerMs: number,
 ): Promise<string | undefined> {
   const where = `127.0.0.1:${port} (SVC_OPERATOR_PORT)`;
   if (found === undefined) {
-    const isRunning = await fetch(server, { signal: AbortSignal.timeout(usualAnswerMs), redirect: "manual" }).then(
+    const isRunning = await fetch(server, { signal: AbortSignal.timeout(answerMs), redirect: "manual" }).then(
       () => true,
       () => false,
     );

@@ -1,4 +1,4 @@
-/** What a command does with the process that it is: its modules, signals, output, input, user. */
+/** A command as a process: its modules, signals, output, input, user. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdir, readdir, readFile } from "node:fs/promises";

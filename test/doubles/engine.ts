@@ -73,7 +73,7 @@ const words =
   flags["tell-model"] === true
     ? [model]
     : Array.from({ length: whole(flags.tokens, 8) }, (_, index) => `token${index} `);
-/** What goes on at POST /double/go. */
+/** Answers that go on at POST /double/go. */
 const held: (() => void)[] = [];
 let isLoaded = false;
 /** What its health says is wrong. */

@@ -78,10 +78,15 @@ describe("an engine that fails", () => {
     await using engine = await scriptedEngine((response, seen) => {
       if (seen.body.includes('"stream":true')) return begin(response, seen);
     });
-    const spec = { timeoutSeconds: { firstByte: 1, idle: 1 } };
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec } } });
-    const [late, cut] = [chat, stream].map((body) => gateway.post("/v1/chat/completions", body));
-    assert.ok(late !== undefined && cut !== undefined);
+    const { port } = engine;
+    await using gateway = await startGateway({
+      slots: {
+        primary: { port, spec: { timeoutSeconds: { firstByte: 60, idle: 1 } } },
+        late: { port, spec: { timeoutSeconds: { firstByte: 1, idle: 60 } } },
+      },
+    });
+    const cut = gateway.post("/v1/chat/completions", stream);
+    const late = gateway.post("/v1/chat/completions", { ...chat, model: "late" });
     assert.match(await (await cut).text(), /data: \{"error":\{"code":"dispatch\.upstream_timeout"[^\n]*\n\n$/);
     assert.equal((await late).status, 504);
     assert.equal((await envelopeOf(await late)).error.code, "dispatch.upstream_timeout");

@@ -39,7 +39,7 @@ export async function chat(
 }
 
 export interface OpenStream {
-  /** What has come so far. */
+  /** The text that has come so far. */
   readonly text: () => string;
   /** Resolves with the contents of its chunks once it has ended whole; rejects where it was cut. */
   readonly ended: Promise<readonly string[]>;

@@ -9,6 +9,8 @@ const shownLines = 15;
 const shownSlowest = 10;
 /** A file may never end where a test or a hook has failed: after this time without an event the run is ended. */
 const stallMs = Number(process.env["BERTH_TEST_STALL_MS"] ?? 300_000);
+/** The same without a failure: longer than any test takes. A handle that a file leaves open keeps its process. */
+const silenceMs = 1_500_000;
 
 interface Timed {
   readonly name: string;
@@ -17,18 +19,21 @@ interface Timed {
 
 /**
  * The reporter of every target: Node's own, and at the end the slowest files and tests, and each failed test once more, by
- * place, name and message alone, for a reader who sees only the end of a long log. A run that stands still after a failure
- * is ended, and a file that has ended before its tests is a failure.
+ * place, name and message alone, for a reader who sees only the end of a long log. A run that stands still is ended, and a
+ * file that has ended before its tests is a failure.
  */
 export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const failures: string[] = [];
   const files = new Map<string, number>();
   const tests: Timed[] = [];
   let stall: NodeJS.Timeout | undefined;
+  let hasFailed = false;
   const watched = async function* (): AsyncGenerator<TestEvent> {
     for await (const event of events) {
-      if (event.type === "test:fail") stall ??= setTimeout(() => endRun(failures), stallMs).unref();
-      stall?.refresh();
+      hasFailed ||= event.type === "test:fail";
+      const limitMs = hasFailed ? stallMs : silenceMs;
+      clearTimeout(stall);
+      stall = setTimeout(() => endRun(failures, limitMs), limitMs).unref();
       if (event.type === "test:fail" || event.type === "test:pass") {
         const { name, nesting, details } = event.data;
         const ms = details.duration_ms;
@@ -63,8 +68,8 @@ function slowest(all: readonly Timed[]): string {
 }
 
 /** Node names the files that are still running, and ends them. */
-function endRun(failures: readonly string[]): void {
-  process.stdout.write(`\n${failures.join("\n")}\nnothing was reported for ${stallMs / 1000} s after a failure\n`);
+function endRun(failures: readonly string[], limitMs: number): void {
+  process.stdout.write(`\n${failures.join("\n")}\nnothing was reported for ${limitMs / 1000} s\n`);
   process.exitCode = 1;
   process.kill(process.pid, "SIGTERM");
 }

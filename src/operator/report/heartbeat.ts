@@ -11,7 +11,7 @@ export async function startHeartbeat(options: {
   read: () => OperatorReport;
   onFailing: (error: unknown) => void;
   onEnd: () => void;
-  pulse?: typeof everySecond;
+  every?: typeof everySecond;
 }): Promise<AsyncDisposable & { beat(): Promise<void> }> {
   const failureLog = new FailureLog(options);
   // Never rejects: an operator that cannot publish its heartbeat still keeps its engines.
@@ -26,7 +26,7 @@ export async function startHeartbeat(options: {
   await beat();
   let running: Promise<void> = Promise.resolve();
   let isBusy = false;
-  const beats = (options.pulse ?? everySecond)(() => {
+  const beats = (options.every ?? everySecond)(() => {
     if (isBusy) return;
     isBusy = true;
     running = beat().finally(() => {

@@ -25,7 +25,7 @@ const model = field("model", "stt");
 const file = (value: Buffer = wav): FormPart => ({ name: "file", filename: "a.wav", type: "audio/wav", value });
 const form = (...parts: readonly FormPart[]): Buffer => formBody(boundary, parts);
 
-/** What is answered to a form; `code` and `details` of the envelope, where there is one. */
+/** The answer to a form; `code` and `details` of the envelope, where there is one. */
 async function post(site: AudioSite, body: Buffer, headers: Record<string, string> = {}) {
   const type = `multipart/form-data; boundary=${boundary}`;
   const response = await fetch(site.url, {

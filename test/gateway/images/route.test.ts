@@ -28,7 +28,7 @@ async function urlOf(gateway: TestGateway, fields: object = {}): Promise<string>
   return String(image?.["url"]);
 }
 
-/** What the API says of a slot's drawings. */
+/** A slot's drawings in the API. */
 async function drawsOf(gateway: TestGateway, name: string): Promise<unknown> {
   return record(await (await fetch(`${gateway.url}/api/slots/${name}`)).json())["draws"];
 }

@@ -23,7 +23,7 @@ export interface Site extends TestGateway {
   send(method: string, path: string, body?: unknown, init?: RequestInit): Promise<Response>;
   /** The object that a request which succeeds is answered with; by default a GET. */
   got(path: string, method?: string, body?: unknown): Promise<Json>;
-  /** What a request that fails is told. */
+  /** The error that a request gets. */
   refused(method: string, path: string, body?: unknown): Promise<Refusal>;
   /** What the operator is asked for a slot. */
   requests(slot: string): Promise<readonly SlotRequest[]>;

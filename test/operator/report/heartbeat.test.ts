@@ -20,7 +20,7 @@ test("a heartbeat that cannot be written is logged once, tried at each beat, and
     read: () => ({ ...report, isPaused: false, isSettled: true, runtime: "process", problems: [] }),
     onFailing: (error) => told.push(String(error)),
     onEnd: () => told.push("ended"),
-    pulse: (task) => {
+    every: (task) => {
       beat = task;
       return { [Symbol.dispose]: () => undefined };
     },
