@@ -127,6 +127,7 @@ describe("rerank answer", () => {
       all,
       ranked([{ ...scores[1], document: { text: "two" } }]),
     ],
+    ["honours top_k", { documents: texts, top_k: 2 }, all, ranked(sorted.slice(0, 2))],
     ["is a bare list for text-embeddings-inference's texts", { texts }, all, bare],
     [
       "is a bare list with its texts",

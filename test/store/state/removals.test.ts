@@ -162,3 +162,21 @@ describe("a resource that was removed over the API", { concurrency: true }, () =
     assert.deepEqual(await at.recorded(), []);
   });
 });
+
+it("a removal that was asked for anew stays when the earlier request is forgotten", async () => {
+  await using directory = await tempDir();
+  const recorder = removalRecorder(directory.path);
+  await using removals = await openRemovals(directory.path);
+  await recorder.put("Slot", "a");
+  await removals.scan();
+  const [earlier] = removals.list();
+  assert.ok(earlier !== undefined);
+  await recorder.put("Slot", "a");
+  removals.forget(earlier);
+  await removals.scan();
+  const [later, ...more] = removals.list();
+  assert.ok(later !== undefined && later.token !== earlier.token);
+  removals.forget(later);
+  await removals.scan();
+  assert.deepEqual([more, removals.list()], [[], []]);
+});

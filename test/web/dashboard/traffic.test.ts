@@ -4,7 +4,7 @@ import { readingOf, trafficOf, withReading, type Reading, type Traffic } from ".
 
 const page = (tokens: number, fine: number, bad: number): string => `# TYPE berth_requests_total counter
 berth_requests_total{route="/v1/chat/completions",slot="coder",code="200"} ${fine}
-berth_requests_total{route="/v1/chat/completions",slot="coder",code="499"} 5
+berth_requests_total{route="/v1/chat/completions",slot="coder",code="499"} ${fine}
 berth_requests_total{route="/v1/chat/completions",slot="coder",code="503"} ${bad}
 berth_tokens_total{slot="coder",direction="in"} 999
 berth_tokens_total{slot="coder",direction="out"} ${tokens}
@@ -30,8 +30,8 @@ it("the figures are those between readings: tokens a second, requests a minute, 
     [4000, page(140, 52, 11)],
   ]);
   assert.deepEqual(traffic.rates.get("coder"), [20, 0]);
-  assert.equal(traffic.perMinute, 45);
-  assert.equal(traffic.errorShare, 1 / 3);
+  assert.equal(traffic.perMinute, 75);
+  assert.equal(traffic.errorShare, 1 / 5);
   const idle = read([
     [0, page(1, 5, 1)],
     [2000, page(1, 5, 1)],
@@ -50,5 +50,5 @@ it("a gateway that has started anew is read anew, and of a long time only the la
   const long = read(Array.from({ length: 2000 }, (_, at) => [at * 2000, page(at * 10, at, 0)] as const));
   assert.equal(long.readings.length, 31);
   assert.equal(long.traffic.rates.get("coder")?.length, 45);
-  assert.equal(long.traffic.perMinute, 30);
+  assert.equal(long.traffic.perMinute, 60);
 });
