@@ -20,7 +20,7 @@ export interface FollowOptions {
   /** The service that the person named; absent: the service of this machine. */
   readonly server?: string | undefined;
   readonly note: (text: string) => void;
-  /** How long an answer is waited for. */
+  /** Milliseconds until a page that does not answer counts as absent; 5000 where absent. */
   readonly answerMs?: number;
 }
 

@@ -37,6 +37,6 @@ describe("an image reference", () => {
 
   const paths = ["../a", "a/../b", "a//b", "/a", "a/", "a?x", "a#x", "a%2e"];
   for (const name of [...paths, "", "a b", "A", "a/B", "a:b c", "a@b", "-a", "a\n"])
-    it(`has no part that changes a URL's path, and is none: ${JSON.stringify(name)}`, () =>
+    it(`is refused where a part would change a URL's path, or is no name: ${JSON.stringify(name)}`, () =>
       assert.ok(!imageReference.test(name)));
 });

@@ -53,7 +53,7 @@ describe("completion in bash", () => {
     return (await shell).stdout.trimEnd().split("\n");
   }
 
-  /** What is offered after each line; files, too, unless the script says that no file may stand there. */
+  /** The words that bash offers after each line, with `+files` where it offers files as well. */
   const offered = (berth: string, lines: readonly string[]): Promise<string[]> =>
     inBash(
       `berth() { ${berth}; }; compopt() { files=; }`,

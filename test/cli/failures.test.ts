@@ -219,7 +219,7 @@ describe("a command that is used wrongly", () => {
     ["pull qwen3", /^usage: unknown command 'qwen3'; a model is fetched by `berth model pull qwen3`\n/],
     ["run primary hi", /^usage: unknown command 'run'; here it is `berth chat SLOT`\n/],
     ["slot list --json", /^usage: unknown option '--json'; write -o json\n/],
-    // An empty variable in a script is no slot, and the present directory is none that was named.
+    // A script's empty variable names neither a slot nor the present directory.
     ["slot show ", /^usage: argument 'slot' is empty\nsee `berth slot show --help`\n$/],
     ["slot delete  --yes", /^usage: argument 'slot' is empty\n/],
     ["model rm ", /^usage: argument 'ref' is empty\n/],

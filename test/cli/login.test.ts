@@ -89,7 +89,7 @@ describe("berth login", () => {
       { "/api/auth/me": refused(401, "auth.invalid", "the token is unknown") },
       "auth.invalid: the token is unknown\nrun `berth login`, or give a valid token in SVC_TOKEN\n",
     ],
-    ["that is none", "hunter2", {}, "auth.invalid: that is no token; one looks like svc_<id>.<secret>\n"],
+    ["of another form", "hunter2", {}, "auth.invalid: that is no token; one looks like svc_<id>.<secret>\n"],
   ] as const)
     it(`stores no token ${what}`, async () => {
       await using here = await site({ ...all, ...more });

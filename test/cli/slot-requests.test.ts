@@ -122,7 +122,7 @@ describe("--wait", () => {
       const path = `/api/slots/primary/${line.split(" ")[0]}?wait=ready&timeout=${timeout}`;
       const { code, stdout, stderr } = await told({ "/api/slots/primary": slot, [path]: slot }, `slot ${line}`);
       assert.deepEqual([code, stdout], [1, ""]);
-      // What was seen meanwhile may come before it.
+      // Lines about progress may come before it.
       assert.ok(`\n${stderr}`.endsWith(`\n${said}`), stderr);
     });
 
@@ -203,7 +203,7 @@ describe("berth slot create", () => {
       assert.deepEqual(ended, failed(`config.unreadable: ${file}: ${reason}\ngive a file, or - for standard input\n`));
     });
 
-  it("reads a manifest from standard input, and has a remedy of its own for an empty one", async () => {
+  it("reads a manifest from standard input, and names the remedy where that is empty", async () => {
     const { bodies } = await told({ "/api/slots": primary }, "slot create -f -", { typed: "name: coder\n" });
     assert.deepEqual(bodies, ['{"name":"coder"}']);
     const empty = await told({}, "slot create coder -f -");

@@ -85,7 +85,7 @@ describe("berth chat", () => {
     );
   });
 
-  it("sends piped text, and nothing where there is none", async () => {
+  it("sends piped text, and sends no request where the text is empty", async () => {
     const { bodies } = await chat(stream(delta("Hey"), "[DONE]"), "chat primary", "a\nb\n");
     assert.match(bodies[0] ?? "", /"content":"a\\nb\\n"/);
     const empty = await chat({}, "chat primary", "\n");

@@ -159,7 +159,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     });
   });
 
-  await t.test("metrics count the same requests and restarts", async () => {
+  await t.test("metrics count the same requests and transitions", async () => {
     const gateway = await (await fetch(`${berth.url}/metrics`)).text();
     assert.match(gateway, /berth_requests_total\{route="\/v1\/chat\/completions",slot="primary",code="200"\} \d/);
     assert.match(gateway, /berth_slot_state\{slot="primary",state="(ready|idle|serving)"\} 1/);

@@ -3,8 +3,9 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
-import { chat, manifest, operatorPid, writeSlot } from "../paths/fixture.ts";
+import { chat, manifest, writeSlot } from "../paths/fixture.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { operatorPid } from "../support/published.ts";
 import { later } from "../support/later.ts";
 import { until } from "../support/until.ts";
 
@@ -41,10 +42,10 @@ describe("a slot whose model requests choose", () => {
       while (!isOver && killed < 2) {
         await until("a swap is under way", async () => isOver || (await berth.slot("coder"))["state"] === "unloading");
         if (isOver) break;
-        const pid = await operatorPid(berth);
+        const pid = operatorPid(berth);
         process.kill(pid, "SIGKILL");
         killed += 1;
-        await until("another operator runs", async () => isOver || (await operatorPid(berth)) !== pid);
+        await until("another operator runs", () => isOver || operatorPid(berth) !== pid);
       }
       return killed;
     })();

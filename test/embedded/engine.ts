@@ -18,7 +18,7 @@ interface RunningEngine extends AsyncDisposable {
   health(): Promise<number>;
 }
 
-/** Starts the embedded engine alone, with a tiny model, on a port of its own. It may still load. */
+/** Starts the embedded engine alone, on a free port, with a tiny model. Resolves before it listens. */
 export async function launchEngine(
   model: TinyOptions | "tool caller",
   ...flags: readonly (string | { readonly key: string })[]
@@ -54,7 +54,7 @@ export async function launchEngine(
   };
 }
 
-/** As `launchEngine`, and waits until it has loaded. */
+/** Starts the embedded engine as `launchEngine` does. Resolves once the model is loaded. */
 export async function startEngine(...given: Parameters<typeof launchEngine>): Promise<RunningEngine> {
   const engine = await launchEngine(...given);
   try {

@@ -14,7 +14,7 @@ test("while the embedded engine loads it listens and answers 503, and 200 from t
     const status = await engine.health();
     if (statuses.at(-1) !== status) statuses.push(status);
     if (status === 200) return true;
-    // It may have loaded between the two questions.
+    // The engine may have loaded between the look at its health and the chat.
     const answer = await post(engine.url, "/v1/chat/completions", chat);
     assert.ok(answer.status === 200 || (answer.status === 503 && (await answer.text()).includes("Loading model")));
     return false;

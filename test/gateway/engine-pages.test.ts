@@ -150,7 +150,7 @@ describe("an engine's own page", () => {
     ]);
   });
 
-  it("is for admins: a browser asks for the token as a password, a program sends it as any other", async () => {
+  it("is for admins: a browser asks for the token as a password, a program sends it as a bearer", async () => {
     await using it = await site({ SVC_AUTH_ENABLED: "1" });
     const url = `${it.url}/upstream/primary/`;
     for (const init of [{ headers: asPerson }, {}]) {

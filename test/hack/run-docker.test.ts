@@ -11,7 +11,7 @@ it("SVC_RUNTIME=docker make run leaves nothing behind when it is interrupted whi
   await using directory = await tempDir();
   const tmp = join(directory.path, "tmp");
   await mkdir(tmp);
-  // It has no image, and takes one for ever.
+  // The daemon has no image, and its import of one never ends.
   await using daemon = await startDockerDaemon((asked, response) => {
     if (asked === "GET /images/json") say(response, 200, []);
   });

@@ -1,19 +1,12 @@
 import { writeFile } from "node:fs/promises";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { publishedOperatorSchema } from "../../src/api/status.ts";
+import { manifest } from "../paths/fixture.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
 
-const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
-
 /** The manifest of a slot whose engine is the double, started with these words. */
-export function coder(more = "", ...words: readonly string[]): string {
-  const command = [process.execPath, "--disable-warning=ExperimentalWarning", engine, ...words];
-  return `engine = "custom"\ncommand = ${JSON.stringify(command)}\n${more}`;
-}
+export const coder = (more = "", ...words: readonly string[]): string => manifest(words, more);
 
 /** Saves the manifest of the slot `coder`. */
 export async function save({ configDir }: { readonly configDir: string }, text = coder()): Promise<void> {
@@ -22,8 +15,8 @@ export async function save({ configDir }: { readonly configDir: string }, text =
 
 /** `berth up` whose slot `coder` is ready. */
 export async function startUp(options: { manifest?: string; env?: NodeJS.ProcessEnv } = {}): Promise<RunningBerth> {
-  const { manifest, ...others } = options;
-  const berth = await startBerth({ ...others, prepare: (dirs) => save(dirs, manifest) });
+  const { manifest: text, ...others } = options;
+  const berth = await startBerth({ ...others, prepare: (dirs) => save(dirs, text) });
   await berth.state("coder", "ready", "idle");
   return berth;
 }
@@ -38,11 +31,6 @@ export async function engineOf(
     const [{ pid, port } = {}] = status?.state === "ready" ? status.processes : [];
     return pid !== undefined && port !== undefined && isWanted(pid) && { pid, port };
   });
-}
-
-/** The process of the operator that has published last. */
-export function operatorPid({ stateDir }: RunningBerth): number {
-  return publishedOperatorSchema.parse(JSON.parse(readFileSync(join(stateDir, "operator.json"), "utf8"))).pid;
 }
 
 /** Resolves with the headers of the answer. */

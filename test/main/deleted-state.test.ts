@@ -6,7 +6,8 @@ import { it } from "node:test";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { until } from "../support/until.ts";
-import { engineOf, operatorPid, startUp } from "./coder.ts";
+import { operatorPid } from "../support/published.ts";
+import { engineOf, startUp } from "./coder.ts";
 
 /** Its processes may write there meanwhile. */
 const removal = { recursive: true, maxRetries: 50, retryDelay: 10 };

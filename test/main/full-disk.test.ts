@@ -6,10 +6,11 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { errorCode } from "../../src/lib/error-code.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { operatorPid } from "../support/published.ts";
 import { berthProcess } from "../support/command.ts";
 import { envelopeOf } from "../support/envelope.ts";
 import { until } from "../support/until.ts";
-import { chat, coder, engineOf, operatorPid, save } from "./coder.ts";
+import { chat, coder, engineOf, save } from "./coder.ts";
 
 /** A separate disk for the state directory, which is to be full. Undefined where this user may mount none. */
 async function smallDisk(path: string): Promise<AsyncDisposable | undefined> {

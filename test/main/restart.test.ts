@@ -7,7 +7,8 @@ import { operatorRunSchema } from "../../src/api/operator-run.ts";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { childOf } from "../support/child-of.ts";
 import { until } from "../support/until.ts";
-import { chat, coder, engineOf, operatorPid, startUp } from "./coder.ts";
+import { operatorPid } from "../support/published.ts";
+import { chat, coder, engineOf, startUp } from "./coder.ts";
 
 it("an operator that was killed is started again once it can be, adopts its engine, and names the file that it read", async () => {
   await using berth = await startUp();

@@ -7,9 +7,9 @@ import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { openPublisher } from "../../src/store/state/publisher.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { publishedSlot } from "../support/gateway.ts";
-import { readPublished } from "../support/published.ts";
+import { operatorPid, readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
-import { coder, engineOf, isReady, operatorPid, save } from "./coder.ts";
+import { coder, engineOf, isReady, save } from "./coder.ts";
 
 interface Pair extends AsyncDisposable {
   /** The operator that leads. */

@@ -6,10 +6,11 @@ import { it } from "node:test";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { say, startDockerDaemon } from "../doubles/docker-daemon.ts";
 import { startBerth } from "../support/berth.ts";
+import { operatorPid } from "../support/published.ts";
 import { berthProcess } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
-import { coder, engineOf, operatorPid, save, startUp } from "./coder.ts";
+import { coder, engineOf, save, startUp } from "./coder.ts";
 
 it("a second Ctrl-C kills at once, an engine too that ignores TERM and has ten minutes", async () => {
   await using berth = await startUp({ manifest: coder("stop_seconds = 600\n", "--ignore-term") });

@@ -6,8 +6,9 @@ import { it } from "node:test";
 import { isRecord } from "../../src/lib/record.ts";
 import { startHub } from "../doubles/hub.ts";
 import { startBerth } from "../support/berth.ts";
+import { operatorPid } from "../support/published.ts";
 import { until } from "../support/until.ts";
-import { chat, manifest, operatorPid, writeSlot } from "./fixture.ts";
+import { chat, manifest, writeSlot } from "./fixture.ts";
 
 const mebibyte = 1024 * 1024;
 
@@ -29,7 +30,7 @@ it("a slot fetches its model; the pull goes on after a broken connection and a k
     const [job]: unknown[] = isRecord(list) && Array.isArray(list["data"]) ? list["data"] : [];
     return isRecord(job) && Number(job["bytes_done"]) >= mebibyte;
   });
-  process.kill(await operatorPid(berth), "SIGKILL");
+  process.kill(operatorPid(berth), "SIGKILL");
   hub.server.asked.length = 0;
   hub.release();
   await berth.state("coder", "ready", "idle");

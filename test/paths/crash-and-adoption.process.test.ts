@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { startBerth } from "../support/berth.ts";
+import { operatorPid } from "../support/published.ts";
 import { until } from "../support/until.ts";
-import { chat, goOn, manifest, openStream, operatorPid, pidOf, writeSlot } from "./fixture.ts";
+import { chat, goOn, manifest, openStream, pidOf, writeSlot } from "./fixture.ts";
 
 it("a killed operator is started again and adopts the engine, whose stream goes on; a killed engine is loaded again", async () => {
   await using berth = await startBerth({
@@ -11,9 +12,9 @@ it("a killed operator is started again and adopts the engine, whose stream goes 
   await berth.state("coder", "ready", "idle");
   const engine = (await pidOf(berth, "coder")) ?? assert.fail("no engine is published");
   const stream = await openStream(berth, "coder");
-  const killed = await operatorPid(berth);
+  const killed = operatorPid(berth);
   process.kill(killed, "SIGKILL");
-  await until("another operator leads", async () => (await operatorPid(berth)) !== killed);
+  await until("another operator leads", () => operatorPid(berth) !== killed);
   await writeSlot(berth, "coder", manifest(["--hold"], 'aliases = ["gpt"]\n'));
   await until("the new operator acts on an edit", async () =>
     JSON.stringify((await berth.slot("coder"))["aliases"]).includes("gpt"),

@@ -1,7 +1,6 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import type { RunningBerth } from "../support/berth.ts";
 import { later } from "../support/later.ts";
@@ -72,9 +71,4 @@ export async function pidOf(berth: RunningBerth, slot: string): Promise<number |
   const { processes } = await berth.slot(slot);
   const [first]: unknown[] = Array.isArray(processes) ? processes : [];
   return isRecord(first) && typeof first["pid"] === "number" ? first["pid"] : undefined;
-}
-
-/** The process of the operator that leads. */
-export async function operatorPid({ stateDir }: RunningBerth): Promise<number> {
-  return publishedOperatorSchema.parse(JSON.parse(await readFile(join(stateDir, "operator.json"), "utf8"))).pid;
 }

@@ -8,7 +8,7 @@ import { chat, manifest, pidOf, writeSlot } from "./fixture.ts";
 
 const member = 'load = "onDemand"\ngroup = "gpu"\n';
 
-it("a request for a slot of a full group makes the idle member leave, whose engine has ended before the other starts", async () => {
+it("a request for a slot of a full group makes the idle member leave, and each request is answered", async () => {
   await using berth = await startBerth({
     prepare: async (directories) => {
       await mkdir(join(directories.configDir, "groups"));

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { startBerth } from "../support/berth.ts";
-import { readPublished } from "../support/published.ts";
+import { operatorPid, readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
-import { manifest, operatorPid, writeSlot } from "./fixture.ts";
+import { manifest, writeSlot } from "./fixture.ts";
 
 it("a standby leads after the death of the leader, acts on the edit made meanwhile, and restarts no engine", async () => {
   await using first = await startBerth({
@@ -23,7 +23,7 @@ it("a standby leads after the death of the leader, acts on the edit made meanwhi
   first.child.kill("SIGKILL");
   await writeSlot(first, "coder", manifest([], "idle_seconds = 77\n"));
   await until("the edit has converged", async () => (await published())?.spec.idleSeconds === 77);
-  assert.equal(await operatorPid(first), second.child.pid);
+  assert.equal(operatorPid(first), second.child.pid);
   await until("it is ready", async () => (await readiness()).trim() === "ok");
   const after = (await published())?.status;
   assert.deepEqual(

@@ -20,7 +20,7 @@ export interface AnswerTranslation {
    * Absent: the protocol has no streams.
    */
   readonly stream?: TranslatedStream;
-  /** A refusal with more meaning than its status; undefined: reported as any other. */
+  /** A refusal with more meaning than its status; undefined: reported by its status. */
   refusal?(status: number, body: Buffer): ApiError | undefined;
 }
 

@@ -32,6 +32,7 @@ export async function followHardware(options: {
   onError: (error: unknown) => void;
   /** The delay before a result that could not be published is written again; longer after each further failure. */
   retryMs?: number;
+  /** Calls the task after so many milliseconds; absent: by a timer that keeps no process. */
   after?: (ms: number, task: () => void) => NodeJS.Timeout;
 }): Promise<KnownHardware> {
   const { store, probe, after = (ms, task) => setTimeout(task, ms).unref() } = options;

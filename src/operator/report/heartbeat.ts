@@ -11,6 +11,7 @@ export async function startHeartbeat(options: {
   read: () => OperatorReport;
   onFailing: (error: unknown) => void;
   onEnd: () => void;
+  /** Calls a task again and again; absent: once a second. */
   every?: typeof everySecond;
 }): Promise<AsyncDisposable & { beat(): Promise<void> }> {
   const failureLog = new FailureLog(options);

@@ -80,7 +80,7 @@ describe("conversations of the chat page", () => {
     assert.equal((await keep(third, "after reading", second)).status, 200);
     assert.deepEqual(await at.got(pathOf("based111")), conversation("based111", third, "after reading"));
     assert.equal((await keep(first, "no time", "yesterday")).status, 400);
-    // What was deleted meanwhile does not come back by a text that continues it, until it is kept anew.
+    // A text that continues a deleted conversation does not bring it back; one that begins it anew does.
     assert.equal(await remove("based111"), 204);
     const { is, details } = await refusalOf(await keep(third, "gone", third));
     assert.deepEqual([is, details], ["409 config.changed", { updated_at: null }]);

@@ -30,7 +30,7 @@ describe("a reader of events that does not read", () => {
     using quick = await followEvents(gateway.url);
     await Promise.all([slow.find("snapshot"), quick.find("snapshot")]);
     slow.pause();
-    // It has 5 s to read what it was sent: here as long as a slow machine may take to send it more.
+    // The slow reader has 5 s to read; this test gives it as long as a slow machine takes to send more.
     const { setTimeout: real } = globalThis;
     const patience = mock.method(
       globalThis,

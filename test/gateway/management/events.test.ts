@@ -132,7 +132,7 @@ it("the configuration and providers are events for admins alone", async () => {
   await Promise.all([admin.find("snapshot"), other.find("snapshot")]);
   await gateway.publishOperator({ problems: [{ reason: "SourceEmpty", message: "secret of the house" }] });
   await admin.find("config");
-  // One who comes later is told of what is wrong now.
+  // A reader who comes later hears of the present problems.
   using lateAdmin = await follow("admin");
   await lateAdmin.find("config", (data) => JSON.stringify(data).includes("secret of the house"));
   await gateway.publishRegistry({ resources: [resource("Upstream", "acme"), resource("Model", "m")] });

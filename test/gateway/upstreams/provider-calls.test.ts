@@ -211,7 +211,7 @@ describe("a client that leaves", () => {
   it("is not served where it leaves while the connection is opened", async () => {
     await using at = await site();
     const asked = at.ask();
-    // It is on its way, and no connection can be there before the next turn.
+    // The request is on its way; its connection is not open before the next turn of the event loop.
     for (let step = 0; step < 10; step++) await Promise.resolve();
     asked.exchange.abort();
     await answerOf(at.ask());

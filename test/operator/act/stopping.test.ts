@@ -20,7 +20,7 @@ function stopAll(site: Site): Promise<readonly string[]> {
 
 /** The next operator, after everything was stopped. */
 async function successor(site: Site): Promise<void> {
-  // What is published by the stop bears the time of day, not the double's.
+  // The stop publishes with the time of day, not with the double's.
   site.clock.advance(Date.now() + 1000 - site.clock.now().getTime());
   await site.start();
   await site.advance(3);
