@@ -10,8 +10,6 @@ export interface Result {
 }
 
 export interface Bench {
-  /** Where the proxy under test runs, and where engine and load tool do, for what is measured with CPUs kept apart. */
-  readonly cores: { readonly proxy: string; readonly others: string };
   /** How often each side of a comparison runs, in turn. */
   readonly rounds: number;
   /** An earlier commit to measure beside the present one (`AGAINST=COMMIT`), by the bars that can. */
@@ -58,18 +56,6 @@ export function median(values: readonly number[]): number {
   const middle = sorted.length >> 1;
   const upper = sorted[middle] ?? Number.NaN;
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
-}
-
-/** Of the values without the tenth that is smallest and the tenth that is largest, with its standard error. */
-export function trimmedMean(values: readonly number[]): { readonly mean: number; readonly error: number } {
-  const sorted = values.toSorted((a, b) => a - b);
-  const cut = Math.floor(sorted.length / 10);
-  const kept = sorted.slice(cut, sorted.length - cut);
-  const mean = kept.reduce((sum, value) => sum + value, 0) / kept.length;
-  // By the spread of all values, each outer one at the place of the last that is kept (Tukey and McLaughlin, 1963).
-  const [low = mean, high = mean] = [kept[0], kept.at(-1)];
-  const spread = sorted.reduce((sum, value) => sum + (Math.min(high, Math.max(low, value)) - mean) ** 2, 0);
-  return { mean, error: Math.sqrt(spread / sorted.length / sorted.length) / (kept.length / sorted.length) };
 }
 
 /** The p-th part of the values, 0 < share ≤ 1. */

@@ -1,13 +1,21 @@
 /** `make bench`: measures Berth against the bars it has set itself. `--help` says how. */
-import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import type { Bench, Result } from "./bar.ts";
-import { bars } from "./bars.ts";
+import type { Bar, Bench, Result } from "./bar.ts";
+import { chat } from "./bars/chat.ts";
+import { cold } from "./bars/cold.ts";
+import { idle } from "./bars/idle.ts";
+import { pull } from "./bars/pull.ts";
+import { scrape } from "./bars/scrape.ts";
+import { streams } from "./bars/streams.ts";
+import { telemetry } from "./bars/telemetry.ts";
 import { NoiseMeter } from "./machine/cpu.ts";
 import { checkOutPinned, type Pinned } from "./machine/pinned.ts";
 import { runProgram } from "./machine/process.ts";
 import { table, type Measured } from "./table.ts";
 import { errorMessage } from "../../src/lib/error-code.ts";
+
+/** Every bar, in the order in which they run. */
+const bars: readonly Bar[] = [chat, streams, cold, idle, scrape, telemetry, pull];
 
 /** Others may take this much of the machine before a figure is called noisy, in cores. */
 const noiseLimitCores = 0.25;
@@ -45,7 +53,7 @@ if (unknown.length > 0) {
 for (const [program, flag] of [
   ["nginx", "-v"],
   ["wrk", "-v"],
-  ["taskset", "-V"],
+  ["curl", "-V"],
 ] as const) {
   // wrk ends with 1 even when it only prints its version.
   const isThere = await runProgram(["sh", "-c", `command -v ${program} && ${program} ${flag} || true`]);
@@ -64,9 +72,7 @@ if (flags.against !== "") {
     process.exit(2);
   }
 }
-const last = availableParallelism() - 1;
 const bench: Bench = {
-  cores: { proxy: String(last), others: "0" },
   rounds: Number(flags.rounds),
   against,
   say: (line) => console.error(`  ${line}`),

@@ -1,4 +1,5 @@
-import { atLeast, atMost, median, range, told, type Bar, type Bench, type Result } from "../bar.ts";
+import { TokenStore } from "../../../src/store/auth/tokens.ts";
+import { atLeast, atMost, median, range, told, type Bar, type Result } from "../bar.ts";
 import { cpuSeconds } from "../machine/cpu.ts";
 import { openStage } from "../machine/stage.ts";
 import { runWrk } from "../machine/wrk.ts";
@@ -8,19 +9,19 @@ const seconds = 4;
 /** V8 goes on optimising for the first hundred thousand requests. */
 export const warmUpSeconds = 8;
 
-interface Side {
-  /** `nginx`, `berth`, or an earlier commit of Berth. */
-  readonly name: string;
-  /** The model that an answer names: Berth puts the client's name for it there. */
-  readonly answeredModel: string;
-  readonly port: number;
-  readonly pid: number;
-  readonly samples: Sample[];
-}
-
 interface Sample {
   readonly perSecond: number;
   readonly cpuMicros: number;
+}
+
+interface Side {
+  /** `nginx`, `berth`, or an earlier commit of Berth. */
+  readonly name: string;
+  readonly port: number;
+  readonly pid: number;
+  /** The model that an answer names: Berth puts the client's name for it there. */
+  readonly answeredModel: string;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 /** Warm non-streaming chat against nginx, side by side: the same kind of engine, one worker each, in turn. */
@@ -30,43 +31,63 @@ export const chat: Bar = {
   async run(bench) {
     await using stage = await openStage({ engine: "instant", against: bench.against });
     const { site, pinned } = stage;
-    const side = (name: string, port: number, pid: number, answeredModel = "bench"): Side => ({
+    const { token } = await new TokenStore(site.stateDir).create({ label: "bench", scope: "v1-only" });
+    const guardedPort = site.sparePort + 1;
+    const guarded = await site.gateway({ port: guardedPort, env: { SVC_AUTH_ENABLED: "1" } });
+    const side = (name: string, port: number, { pid }: { pid: number }, more: Partial<Side> = {}): Side => ({
       name,
-      answeredModel,
       port,
       pid,
-      samples: [],
+      answeredModel: "bench",
+      headers: {},
+      ...more,
     });
-    const load = (port: number, connections: number, forSeconds: number) =>
-      runWrk({
-        directory: site.directory,
-        port,
-        body: requestBody,
-        connections,
-        seconds: forSeconds,
-      });
+    const nginx = side("nginx", stage.nginxPort, stage.nginx, { answeredModel: "fixed" });
+    const berth = side("berth", site.gatewayPort, stage.gateway);
+    const withToken = side("with a token", guardedPort, guarded, { headers: { authorization: `Bearer ${token}` } });
+    const earlier = pinned && side(pinned.name, pinned.site.gatewayPort, pinned.gateway);
+    const sides = [nginx, berth, withToken, ...(earlier ? [earlier] : [])];
+    for (const each of sides) await check(each);
+    const load = ({ port, headers }: Pick<Side, "port" | "headers">, connections: number, forSeconds: number) =>
+      runWrk({ directory: site.directory, port, headers, body: requestBody, connections, seconds: forSeconds });
     const results: Result[] = [];
     for (const connections of [32, 256]) {
-      const nginx = side("nginx", stage.nginxPort, stage.nginx.pid, "fixed");
-      const berth = side("berth", site.gatewayPort, stage.gateway.pid);
-      const earlier = pinned && side(pinned.name, pinned.site.gatewayPort, pinned.gateway.pid);
-      const sides = [nginx, berth, ...(earlier ? [earlier] : [])];
-      for (const each of sides) await check(each);
-      for (const { port } of sides) await load(port, connections, warmUpSeconds);
+      const samples = new Map<Side, Sample[]>(sides.map((each) => [each, []]));
+      for (const each of sides) await load(each, connections, warmUpSeconds);
       for (let round = 0; round < bench.rounds; round++) {
-        for (const { name, port, pid, samples } of sides) {
-          const before = cpuSeconds(pid);
-          const { requests, perSecond, failures, bytesPerAnswer } = await load(port, connections, seconds);
-          if (failures > 0) throw new Error(`${name} failed ${failures} of ${requests} requests`);
-          if (bytesPerAnswer < expectedBytes) throw new Error(`${name} sent ${bytesPerAnswer} bytes per answer`);
-          const cpuMicros = ((cpuSeconds(pid) - before) / requests) * 1_000_000;
-          samples.push({ perSecond, cpuMicros });
-          bench.say(`${name}, ${connections} connections: ${Math.round(perSecond)}/s, ${cpuMicros.toFixed(1)} µs CPU`);
+        for (const each of sides) {
+          const before = cpuSeconds(each.pid);
+          const { requests, perSecond, failures, bytesPerAnswer } = await load(each, connections, seconds);
+          if (failures > 0) throw new Error(`${each.name} failed ${failures} of ${requests} requests`);
+          if (bytesPerAnswer < expectedBytes) throw new Error(`${each.name} sent ${bytesPerAnswer} bytes per answer`);
+          const cpuMicros = ((cpuSeconds(each.pid) - before) / requests) * 1_000_000;
+          samples.get(each)?.push({ perSecond, cpuMicros });
+          bench.say(`${each.name}, ${connections} connections: ${Math.round(perSecond)}/s, ${cpuMicros.toFixed(1)} µs`);
         }
       }
-      const direct = await load(stage.enginePort, connections, seconds);
-      results.push(...judged(bench, connections, nginx, berth, direct.perSecond));
-      if (earlier !== undefined) results.push(beside(connections, berth, earlier));
+      // By pairs of neighbouring runs, since the machine's speed changes.
+      const ratios = (ours: Side, theirs: Side, key: keyof Sample): number[] =>
+        (samples.get(ours) ?? []).map(
+          (sample, round) => sample[key] / (samples.get(theirs)?.[round]?.[key] ?? Number.NaN),
+        );
+      const middle = (of: Side, key: keyof Sample): string =>
+        median((samples.get(of) ?? []).map((sample) => sample[key])).toFixed(0);
+      const what = `chat, ${connections} connections`;
+      const throughput = ratios(berth, nginx, "perSecond");
+      const cpu = ratios(berth, nginx, "cpuMicros");
+      const figures = ` (${middle(berth, "cpuMicros")} of ${middle(nginx, "cpuMicros")} µs)`;
+      const direct = await load({ port: stage.enginePort, headers: {} }, connections, seconds);
+      results.push(
+        atLeast(`${what}: throughput, of nginx's`, median(throughput), 0.45, "×", range(throughput)),
+        atMost(`${what}: CPU per request, of nginx's`, median(cpu), 3.2, "×", figures),
+        told(
+          `${what}: requests per second`,
+          `berth ${middle(berth, "perSecond")}, with a token ${middle(withToken, "perSecond")}, nginx ${middle(nginx, "perSecond")}, direct ${Math.round(direct.perSecond)}`,
+        ),
+      );
+      if (earlier === undefined) continue;
+      const beside = ratios(berth, earlier, "cpuMicros");
+      results.push(atMost(`${what}: CPU per request, of ${earlier.name}'s`, median(beside), 1.05, "×", range(beside)));
     }
     return results;
   },
@@ -83,48 +104,12 @@ export const requestBody = JSON.stringify({
 const expectedBytes = answerBody("bench").length;
 
 /** The bytes are right before they are counted. */
-async function check({ name, port, answeredModel }: Side): Promise<void> {
+async function check({ name, port, answeredModel, headers }: Side): Promise<void> {
   const answer = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
     method: "POST",
-    headers: { "content-type": "application/json" },
+    headers: { "content-type": "application/json", ...headers },
     body: requestBody,
   });
   const text = await answer.text();
   if (text !== answerBody(answeredModel)) throw new Error(`${name} answered ${text}`);
-}
-
-function judged(bench: Bench, connections: number, nginx: Side, berth: Side, direct: number): Result[] {
-  const throughput = ratios(berth, nginx, "perSecond");
-  const [ours, theirs] = [middle(berth, "cpuMicros"), middle(nginx, "cpuMicros")];
-  bench.say(`direct, ${connections} connections: ${Math.round(direct)}/s`);
-  const what = `chat, ${connections} connections`;
-  return [
-    atLeast(`${what}: throughput, of nginx's`, median(throughput), 0.45, "×", range(throughput)),
-    atMost(
-      `${what}: CPU per request, of nginx's`,
-      ours / theirs,
-      3.2,
-      "×",
-      ` (${ours.toFixed(0)} of ${theirs.toFixed(0)} µs)`,
-    ),
-    told(
-      `${what}: requests per second`,
-      `berth ${Math.round(middle(berth, "perSecond"))}, nginx ${Math.round(middle(nginx, "perSecond"))}, direct ${Math.round(direct)}`,
-    ),
-  ];
-}
-
-/** CPU of a request beside an earlier commit: by pairs of neighbouring runs, since the machine's speed changes. */
-function beside(connections: number, berth: Side, earlier: Side): Result {
-  const pairs = ratios(berth, earlier, "cpuMicros");
-  const what = `chat, ${connections} connections: CPU per request, of ${earlier.name}'s`;
-  return atMost(what, median(pairs), 1.05, "×", range(pairs));
-}
-
-function ratios(ours: Side, theirs: Side, key: keyof Sample): number[] {
-  return ours.samples.map((sample, round) => sample[key] / (theirs.samples[round]?.[key] ?? Number.NaN));
-}
-
-function middle(side: Side, key: keyof Sample): number {
-  return median(side.samples.map((sample) => sample[key]));
 }

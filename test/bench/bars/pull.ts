@@ -62,7 +62,7 @@ export const pull: Bar = {
         atLeast(
           "pull of 2 GiB: speed, as a share of curl's",
           share,
-          0.8,
+          0.5,
           "×",
           range(curl.map((s, i) => s / (ours[i] ?? 1))),
         ),

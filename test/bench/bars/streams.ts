@@ -1,51 +1,47 @@
-import { atMost, figure, mebibyte, median, range, told, type Bar, type Bench, type Result } from "../bar.ts";
+import { atLeast, atMost, figure, mebibyte, median, range, told, type Bar, type Bench, type Result } from "../bar.ts";
 import { cpuSeconds, peakBytes, residentBytes, resetPeak } from "../machine/cpu.ts";
 import { befallen, loadStreams } from "../machine/load.ts";
 import { openStage, type Stage } from "../machine/stage.ts";
 import type { Spread, StreamsResult } from "../programs/spec.ts";
 
 const many = 1000;
+/** Events of a burst: as long as the last client may need to come in beside the first. */
+const burstEvents = 200;
 
-interface Rounds {
-  readonly berth: StreamsResult[];
-  readonly nginx: StreamsResult[];
-  /** Rounds of an earlier commit; empty unless one is measured. */
-  readonly pinned: StreamsResult[];
-}
+type Side = "nginx" | "berth" | "pinned";
+type Rounds = Readonly<Record<Side, StreamsResult[]>>;
+/** `delay`: from the engine's write to the client's read; `firstEvent`: from a client's connecting. */
+type Measure = "delay" | "firstEvent";
 
 /** Many event streams at once: whole, byte-exact, on time and within memory. */
 export const streams: Bar = {
   name: "streams",
-  about: "1000 event streams of 64 events at 20 ms, against nginx",
+  about: "1000 event streams of 64 events at 20 ms, in turn and connecting at once, against nginx",
   async run(bench) {
     await using stage = await openStage({ engine: "streams", against: bench.against });
     const pid = stage.gateway.pid;
-    await compare(bench, stage, 200, 1);
+    await compare(bench, stage, { streams: 200 }, 1);
     resetPeak(pid);
-    const first = await compare(bench, stage, many, 1);
-    const firstPeak = peakBytes(pid);
-    const firstResident = residentBytes(pid);
+    const first = await compare(bench, stage, { streams: many }, 1);
+    const [firstPeak, firstResident] = [peakBytes(pid), residentBytes(pid)];
     resetPeak(pid);
-    const second = await compare(bench, stage, many, 1);
+    const more = await compare(bench, stage, { streams: many }, Math.max(2, bench.rounds - 1));
     const growth = (Math.max(peakBytes(pid) / firstPeak, residentBytes(pid) / firstResident) - 1) * 100;
-    const more = await compare(bench, stage, many, Math.max(1, bench.rounds - 2));
-    const rounds = [first, second, more];
+    const all: Rounds = {
+      nginx: [...first.nginx, ...more.nginx],
+      berth: [...first.berth, ...more.berth],
+      pinned: [...first.pinned, ...more.pinned],
+    };
     const direct = await loadStreams(stage.enginePort, { streams: many, model: "fixed", expectModel: "fixed" });
-    bench.say(`direct: ${delays(direct.delay)}`);
-    const all = rounds.flatMap(({ berth }) => berth);
-    const bad = all.find((result) => result.whole < many);
     return [
-      {
-        bar: `${many} streams: cut, or with a wrong byte`,
-        measured: bad === undefined ? "none" : befallen(bad, many),
-        target: "none",
-        isMet: bad === undefined,
-      },
-      ...against(`${many} streams`, rounds, [undefined, 2.5]),
-      told(`${many} streams: relay delay without a proxy, p50 / p99`, delays(direct.delay)),
+      whole(`${many} streams`, all.berth, many),
+      ofNginx(`${many} streams`, all, "delay", "p99", 2.5),
+      inMs(`${many} streams`, all, "delay"),
+      told(`${many} streams: relay delay without a proxy, p50 / p99`, milliseconds([direct], "delay")),
       atMost(`${many} streams: largest resident memory`, peakBytes(pid) / mebibyte, 200, " MiB"),
-      atMost(`${many} streams: growth by a second round`, growth, 10, " %"),
+      atMost(`${many} streams: growth by further rounds`, growth, 10, " %"),
       ...(await calm(bench, stage)),
+      ...(await burst(bench, stage)),
     ];
   },
 };
@@ -58,64 +54,84 @@ async function calm(bench: Bench, stage: Stage): Promise<Result[]> {
   await loadStreams(stage.nginxPort, { streams: probe, events: 150, expectModel: "fixed" });
   const share = ((cpuSeconds(stage.nginx.pid) - before) / (performance.now() - began)) * 1000;
   const count = Math.max(20, Math.min(many, Math.round((probe * 0.3) / Math.max(share, 0.01))));
-  const rounds = [await compare(bench, stage, count, bench.rounds, 150)];
+  const rounds = await compare(bench, stage, { streams: count, events: 150 }, bench.rounds);
   const what = `${count} streams (nginx at 30 % of a core)`;
-  return [...against(what, rounds, [2, 2]), ...beside(what, rounds, stage.pinned?.name)];
+  const name = stage.pinned?.name;
+  return [
+    ofNginx(what, rounds, "delay", "p50", 2),
+    ofNginx(what, rounds, "delay", "p99", 2),
+    inMs(what, rounds, "delay"),
+    ...(name === undefined
+      ? []
+      : (["p50", "p99"] as const).map((key) => {
+          const beside = ratios(rounds, "pinned", "delay", key);
+          return atMost(`${what}: relay delay ${key}, of ${name}'s`, median(beside), 1.1, "×", range(beside));
+        })),
+  ];
 }
 
-async function compare(bench: Bench, stage: Stage, count: number, times: number, events = 64): Promise<Rounds> {
-  const rounds: Rounds = { berth: [], nginx: [], pinned: [] };
+/** Clients that all connect in the same moment: each wants its first event soon, whoever came before it. */
+async function burst(bench: Bench, stage: Stage): Promise<Result[]> {
+  const what = `${many} streams at once`;
+  const spec = { streams: many, events: burstEvents, rampMs: undefined };
+  // Both proxies are warm then: as many connections to the engine are kept as a round needs.
+  await compare(bench, stage, spec, 1);
+  const rounds = await compare(bench, stage, spec, bench.rounds);
+  return [
+    ofNginx(what, rounds, "firstEvent", "p99", 2),
+    atLeast(`${what}: open at one time`, Math.min(...rounds.berth.map(({ mostOpen }) => mostOpen)), many, ""),
+    whole(what, rounds.berth, many),
+    inMs(what, rounds, "firstEvent"),
+  ];
+}
+
+async function compare(
+  bench: Bench,
+  stage: Stage,
+  spec: { readonly streams: number; readonly events?: number; readonly rampMs?: undefined },
+  times: number,
+): Promise<Rounds> {
+  const rounds: Rounds = { nginx: [], berth: [], pinned: [] };
+  const load = async (side: Side, port: number, expectModel: string): Promise<void> => {
+    const result = await loadStreams(port, { ...spec, expectModel });
+    rounds[side].push(result);
+    const [delay, firstEvent] = [milliseconds([result], "delay"), milliseconds([result], "firstEvent")];
+    bench.say(
+      `${side}, ${spec.streams} streams: delay ${delay}, first event ${firstEvent}, lost: ${befallen(result, spec.streams)}`,
+    );
+  };
   for (let time = 0; time < times; time++) {
-    const nginx = await loadStreams(stage.nginxPort, { streams: count, events, expectModel: "fixed" });
-    const berth = await loadStreams(stage.site.gatewayPort, { streams: count, events });
-    if (nginx.whole < count) bench.say(`nginx: ${befallen(nginx, count)}`);
-    if (berth.whole < count) bench.say(`berth: ${befallen(berth, count)}`);
-    bench.say(`${count} streams: nginx ${delays(nginx.delay)}, berth ${delays(berth.delay)}`);
-    rounds.nginx.push(nginx);
-    rounds.berth.push(berth);
-    if (stage.pinned === undefined) continue;
-    const pinned = await loadStreams(stage.pinned.site.gatewayPort, { streams: count, events });
-    bench.say(`${count} streams: ${stage.pinned.name} ${delays(pinned.delay)}`);
-    rounds.pinned.push(pinned);
+    await load("nginx", stage.nginxPort, "fixed");
+    await load("berth", stage.site.gatewayPort, "bench");
+    if (stage.pinned !== undefined) await load("pinned", stage.pinned.site.gatewayPort, "bench");
   }
   return rounds;
 }
 
-function against(
-  what: string,
-  rounds: readonly Rounds[],
-  [p50Limit, p99Limit]: [number | undefined, number],
-): Result[] {
-  const berth = rounds.flatMap((each) => each.berth.map(({ delay }) => delay));
-  const nginx = rounds.flatMap((each) => each.nginx.map(({ delay }) => delay));
-  const ratios = (key: "p50" | "p99"): number[] =>
-    berth.map((delay, index) => delay[key] / (nginx[index]?.[key] ?? Number.NaN));
-  const result = (key: "p50" | "p99", limit: number): Result =>
-    atMost(`${what}: relay delay ${key}, of nginx's`, median(ratios(key)), limit, "×", range(ratios(key)));
-  const middle = (all: readonly Spread[], key: "p50" | "p99"): string =>
-    figure(median(all.map((delay) => delay[key])) / 1000);
-  return [
-    ...(p50Limit === undefined ? [] : [result("p50", p50Limit)]),
-    result("p99", p99Limit),
-    told(
-      `${what}: relay delay p50 / p99`,
-      `berth ${middle(berth, "p50")} / ${middle(berth, "p99")} ms, nginx ${middle(nginx, "p50")} / ${middle(nginx, "p99")} ms`,
-    ),
-  ];
+function whole(what: string, results: readonly StreamsResult[], count: number): Result {
+  const bad = results.find((result) => result.whole < count);
+  const measured = bad === undefined ? "none" : befallen(bad, count);
+  return { bar: `${what}: cut, or with a wrong byte`, measured, target: "none", isMet: bad === undefined };
 }
 
-/** Delays beside those of an earlier commit, by pairs of neighbouring runs. */
-function beside(what: string, rounds: readonly Rounds[], name: string | undefined): Result[] {
-  const pairs = rounds.flatMap(({ berth, pinned }) =>
-    pinned.map(({ delay }, index) => ({ ours: berth[index]?.delay, theirs: delay })),
-  );
-  if (name === undefined || pairs.length === 0) return [];
-  return (["p50", "p99"] as const).map((key) => {
-    const ratios = pairs.map(({ ours, theirs }) => (ours?.[key] ?? Number.NaN) / theirs[key]);
-    return atMost(`${what}: relay delay ${key}, of ${name}'s`, median(ratios), 1.1, "×", range(ratios));
-  });
+const words = { delay: "relay delay", firstEvent: "first event" } satisfies Record<Measure, string>;
+
+function ofNginx(what: string, rounds: Rounds, measure: Measure, key: "p50" | "p99", limit: number): Result {
+  const found = ratios(rounds, "nginx", measure, key);
+  return atMost(`${what}: ${words[measure]} ${key}, of nginx's`, median(found), limit, "×", range(found));
 }
 
-function delays({ p50, p99 }: Spread): string {
-  return `${figure(p50 / 1000)} / ${figure(p99 / 1000)} ms`;
+/** By pairs of neighbouring runs. */
+function ratios(rounds: Rounds, other: Side, measure: Measure, key: keyof Spread): number[] {
+  return rounds.berth.map((ours, index) => ours[measure][key] / (rounds[other][index]?.[measure][key] ?? Number.NaN));
+}
+
+function inMs(what: string, { berth, nginx }: Rounds, measure: Measure): Result {
+  const figures = `berth ${milliseconds(berth, measure)}, nginx ${milliseconds(nginx, measure)}`;
+  return told(`${what}: ${words[measure]} p50 / p99`, figures);
+}
+
+function milliseconds(results: readonly StreamsResult[], measure: Measure): string {
+  const of = (key: keyof Spread): string => figure(median(results.map((each) => each[measure][key])) / 1000);
+  return `${of("p50")} / ${of("p99")} ms`;
 }

@@ -12,16 +12,13 @@ export interface Started extends AsyncDisposable {
 }
 
 export interface StartOptions {
-  /** Cores that it may run on, e.g. "0"; absent: all. */
-  readonly cores?: string | undefined;
   readonly env?: NodeJS.ProcessEnv;
   readonly logFile: string;
 }
 
 /** Starts a program with its output in a file; disposing ends it, and so does the end of the benchmark, of any kind. */
 export function startProgram(command: readonly string[], options: StartOptions): Started {
-  const pinned = options.cores === undefined ? command : ["taskset", "-c", options.cores, ...command];
-  const [program = "", ...args] = pinned;
+  const [program = "", ...args] = command;
   const log = openSync(options.logFile, "a");
   const child = spawn(program, args, { env: options.env ?? process.env, stdio: ["ignore", log, log] });
   closeSync(log);
@@ -82,8 +79,8 @@ function accepts(port: number): Promise<boolean> {
 }
 
 /** Runs a program to its end and gives its standard output. Throws when it fails. */
-export async function runProgram(command: readonly string[], cores?: string): Promise<string> {
-  const [program = "", ...args] = cores === undefined ? command : ["taskset", "-c", cores, ...command];
+export async function runProgram(command: readonly string[]): Promise<string> {
+  const [program = "", ...args] = command;
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
   const callOff = guard(child.pid);
   child.once("exit", callOff);

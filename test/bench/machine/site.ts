@@ -12,9 +12,6 @@ const root = fileURLToPath(new URL("../../..", import.meta.url));
 const engineProgram = join(root, "test/bench/programs/engine.ts");
 
 export interface PartOptions {
-  readonly cores?: string;
-  /** Flags for Node, of those that NODE_OPTIONS takes. */
-  readonly nodeFlags?: readonly string[];
   readonly env?: NodeJS.ProcessEnv;
   /** Of a further gateway beside the first. */
   readonly port?: number;
@@ -23,7 +20,6 @@ export interface PartOptions {
 /** A directory of configuration and state, and the two processes of Berth over it, started as the bench needs them. */
 export interface Site extends AsyncDisposable {
   readonly directory: string;
-  readonly slotsDir: string;
   readonly stateDir: string;
   readonly gatewayPort: number;
   readonly operatorPort: number;
@@ -54,10 +50,10 @@ export interface SiteOptions {
 }
 
 /** `BENCH_CPU_PROF=DIR`: both parts leave a CPU profile there when they end. */
-function profiling(part: string): string[] {
+function profiling(part: string): string {
   const directory = process.env["BENCH_CPU_PROF"];
-  if (directory === undefined) return [];
-  return ["--cpu-prof", `--cpu-prof-dir=${directory}`, `--cpu-prof-name=${part}-${Date.now()}.cpuprofile`];
+  if (directory === undefined) return "";
+  return `--cpu-prof --cpu-prof-dir=${directory} --cpu-prof-name=${part}-${Date.now()}.cpuprofile`;
 }
 
 export async function openSite(options: SiteOptions = {}): Promise<Site> {
@@ -85,10 +81,8 @@ export async function openSite(options: SiteOptions = {}): Promise<Site> {
     SVC_LOG_LEVEL: "warn",
   };
   const part = async (name: string, args: readonly string[], port: number, path: string, more: PartOptions) => {
-    const flags = [...profiling(name), ...(more.nodeFlags ?? [])].join(" ");
     const started = startProgram([command, ...args], {
-      cores: more.cores,
-      env: { ...base, NODE_OPTIONS: flags, ...more.env },
+      env: { ...base, NODE_OPTIONS: profiling(name), ...more.env },
       logFile: join(directory, `${name}.log`),
     });
     await until(
@@ -109,7 +103,6 @@ export async function openSite(options: SiteOptions = {}): Promise<Site> {
   const owned = stack.move();
   return {
     directory,
-    slotsDir,
     stateDir,
     gatewayPort: first,
     operatorPort,
@@ -123,10 +116,7 @@ export async function openSite(options: SiteOptions = {}): Promise<Site> {
     gateway: async (more = {}) => {
       const { port = first, env } = more;
       const name = port === first ? "gateway" : `gateway-${port}`;
-      const started = await part(name, ["serve"], port, "/readyz", {
-        ...more,
-        env: { ...env, SVC_PORT: String(port) },
-      });
+      const started = await part(name, ["serve"], port, "/readyz", { env: { ...env, SVC_PORT: String(port) } });
       running.push(started);
       return started;
     },

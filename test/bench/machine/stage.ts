@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { nginxEngine, nginxProxy } from "./nginx.ts";
 import type { Pinned } from "./pinned.ts";
 import { listening, startProgram, type Started } from "./process.ts";
-import { engineCommand, openSite, type PartOptions, type Site } from "./site.ts";
+import { engineCommand, openSite, type Site } from "./site.ts";
 
 /** A gateway with a slot `bench`, whose warm engine knows its model as `fixed`. */
 export interface Served {
@@ -21,15 +21,12 @@ export interface Stage extends AsyncDisposable, Served {
 export interface StageOptions {
   /** `instant`: the fastest engine there is, for whole answers; `streams`: the double that streams. */
   readonly engine: "instant" | "streams";
-  /** Cores of both proxies and of the engine; absent: all. */
-  readonly cores?: { readonly proxy: string; readonly others: string };
-  readonly gateway?: PartOptions;
   /** A commit of Berth to measure beside the present one. */
   readonly against?: Pinned | undefined;
 }
 
 export async function openStage(options: StageOptions): Promise<Stage> {
-  const { cores, against } = options;
+  const { against } = options;
   await using stack = new AsyncDisposableStack();
   const { site, gateway } = await serve(stack, options);
   const pinned = against && { ...(await serve(stack, options, against.root)), name: against.name };
@@ -37,7 +34,6 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   const nginx = stack.use(
     startProgram(await nginxProxy(join(site.directory, "nginx"), { port: nginxPort, enginePort: site.enginePort }), {
       logFile: join(site.directory, "nginx.log"),
-      cores: cores?.proxy,
     }),
   );
   await listening(nginxPort);
@@ -53,21 +49,15 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   };
 }
 
-async function serve(
-  stack: AsyncDisposableStack,
-  { engine, cores, gateway: more = {} }: StageOptions,
-  root?: string,
-): Promise<Served> {
+async function serve(stack: AsyncDisposableStack, { engine }: StageOptions, root?: string): Promise<Served> {
   const site = stack.use(await openSite({ slotPorts: 1, ...(root !== undefined && { root }) }));
   const command =
     engine === "streams"
       ? engineCommand()
       : await nginxEngine(join(site.directory, "engine"), { port: site.enginePort, model: "fixed" });
-  const pinned = cores === undefined ? command : ["taskset", "-c", cores.others, ...command];
   // Client and engine know the model by different names, as with a real slot.
-  await site.slot("bench", { model: { default: "fixed" }, command: pinned });
-  await site.operator(cores === undefined ? {} : { cores: cores.others });
+  await site.slot("bench", { model: { default: "fixed" }, command });
+  await site.operator();
   await site.state("bench", "ready");
-  const gateway = await site.gateway(cores === undefined ? more : { ...more, cores: cores.proxy });
-  return { site, gateway };
+  return { site, gateway: await site.gateway() };
 }

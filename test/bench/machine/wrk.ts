@@ -17,7 +17,6 @@ export async function runWrk(options: {
   body: string;
   connections: number;
   seconds: number;
-  cores?: string | undefined;
   headers?: Readonly<Record<string, string>>;
 }): Promise<WrkResult> {
   const script = join(options.directory, "chat.lua");
@@ -38,7 +37,7 @@ end
   );
   const url = `http://127.0.0.1:${options.port}/v1/chat/completions`;
   const flags = ["-t1", `-c${options.connections}`, `-d${options.seconds}s`, "--timeout", "10s", "-s", script, url];
-  const text = await runProgram(["wrk", ...flags], options.cores);
+  const text = await runProgram(["wrk", ...flags]);
   const [, requests = 0, micros = 1, bytes = 0, failures = 0] = (/^RESULT .*$/m.exec(text)?.[0] ?? "")
     .split(" ")
     .map(Number);

@@ -28,14 +28,6 @@ export class AnswerReader {
     if (body !== "") this.#body(body);
   }
 
-  /** Ready for the next answer on the same connection. */
-  reset(): void {
-    this.status = 0;
-    this.isEnded = false;
-    this.#rest = "";
-    this.#left = 0;
-  }
-
   #body(bytes: string): void {
     if (!this.#isChunked) {
       this.#left -= bytes.length;

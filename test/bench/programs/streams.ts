@@ -1,7 +1,7 @@
 /** Reads many event streams at once and checks every byte: `node streams.ts '<StreamsSpec as JSON>'`. */
 import { connect, type Socket } from "node:net";
 import { AnswerReader } from "./dechunk.ts";
-import { spread, type StreamsResult, type StreamsSpec } from "./spec.ts";
+import type { Spread, StreamsResult, StreamsSpec } from "./spec.ts";
 import { eventBytes, monotonicUs, stampOf, streamTail } from "./wire.ts";
 
 const spec: StreamsSpec = JSON.parse(process.argv[2] ?? "{}");
@@ -9,16 +9,13 @@ const delays = new Float64Array(spec.streams * spec.events);
 const firstEvents = new Float64Array(spec.streams);
 const open = { now: 0, most: 0, everBegun: 0 };
 let delayCount = 0;
-let firstByteUs = 0;
-let lastFirstByteUs = 0;
 const totals = { whole: 0, cut: 0, wrong: 0 };
 const refused: Record<string, number> = {};
 
 function body(index: number): string {
-  const number = spec.areIdentical ? 0 : index;
   return (
-    `{"model":"${spec.model}","stream":true,"messages":[{"role":"user","content":"stream ${number}"}],` +
-    `"events":${spec.events},"everyMs":${spec.everyMs},"padBytes":${spec.padBytes}}`
+    `{"model":"${spec.model}","stream":true,"messages":[{"role":"user","content":"stream ${index}"}],` +
+    `"events":${spec.events}}`
   );
 }
 
@@ -56,25 +53,16 @@ class Reader {
       `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n` +
         `content-length: ${payload.length}\r\n\r\n${payload}`,
     );
-    if (spec.leaveMs > 0) setTimeout(() => this.#socket.destroy(), spec.leaveMs);
   }
 
   #data(chunk: Buffer): void {
     this.#receivedUs = monotonicUs();
     this.#answer.push(chunk.toString("latin1"));
     if (this.#answer.isEnded) this.#socket.destroy();
-    else if (spec.bytesPerSecond > 0) {
-      this.#socket.pause();
-      setTimeout(() => this.#socket.resume(), (chunk.length / spec.bytesPerSecond) * 1000);
-    }
   }
 
   #text(text: string): void {
     if (this.#answer.status !== 200) return;
-    if (this.#seq === 0 && this.#rest === "") {
-      if (firstByteUs === 0) firstByteUs = this.#receivedUs;
-      lastFirstByteUs = this.#receivedUs;
-    }
     let left = this.#rest === "" ? text : this.#rest + text;
     for (;;) {
       const end = left.indexOf("\n\n");
@@ -86,14 +74,14 @@ class Reader {
   }
 
   #event(event: string): void {
-    // A comment is for whoever waits, and no part of the answer.
+    // A comment is no part of the answer.
     if (event.startsWith(":")) return;
     if (event === streamTail) {
       this.#isTailSeen = true;
       return;
     }
     const stamp = stampOf(event);
-    if (event !== eventBytes(spec.expectModel, this.#seq, stamp, spec.padBytes)) this.#isWrong = true;
+    if (event !== eventBytes(spec.expectModel, this.#seq, stamp)) this.#isWrong = true;
     if (this.#seq === 0) {
       firstEvents[open.everBegun++] = this.#receivedUs - this.#beganUs;
       open.most = Math.max(open.most, (open.now += 1));
@@ -104,12 +92,17 @@ class Reader {
 
   #count(): void {
     const { status, isEnded } = this.#answer;
-    if (spec.leaveMs > 0) return;
     if (status !== 200 && status !== 0) refused[status] = (refused[status] ?? 0) + 1;
     else if (this.#isWrong) totals.wrong += 1;
     else if (isEnded && this.#isTailSeen && this.#seq === spec.events) totals.whole += 1;
     else totals.cut += 1;
   }
+}
+
+function spread(values: Float64Array): Spread {
+  const sorted = values.toSorted();
+  const at = (share: number): number => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
+  return { p50: at(0.5), p99: at(0.99) };
 }
 
 function connected(): Socket {
@@ -134,7 +127,6 @@ async function beginInTurn(rampMs: number): Promise<Reader[]> {
   }
   const readers = sockets.map((socket) => new Reader(socket, 0));
   const began = performance.now();
-  beganUs = monotonicUs();
   let begun = 0;
   await new Promise<void>((resolve) => {
     const step = (): void => {
@@ -150,7 +142,6 @@ async function beginInTurn(rampMs: number): Promise<Reader[]> {
 }
 
 function beginAtOnce(): Reader[] {
-  beganUs = monotonicUs();
   return Array.from({ length: spec.streams }, (_, index) => {
     const socket = connected();
     const reader = new Reader(socket, monotonicUs());
@@ -159,7 +150,6 @@ function beginAtOnce(): Reader[] {
   });
 }
 
-let beganUs = 0;
 const readers = spec.rampMs === undefined ? beginAtOnce() : await beginInTurn(spec.rampMs);
 await Promise.all(readers.map((reader) => reader.ended));
 const result: StreamsResult = {
@@ -168,8 +158,5 @@ const result: StreamsResult = {
   delay: spread(delays.subarray(0, delayCount)),
   firstEvent: spread(firstEvents.subarray(0, open.everBegun)),
   mostOpen: open.most,
-  firstByteUs,
-  lastFirstByteUs,
-  beganUs,
 };
 console.log(JSON.stringify(result));

@@ -25,9 +25,9 @@ const stampDigits = 16;
 const seqDigits = 6;
 
 /** Event number `seq` of a chat stream; `atUs` is when it was written. The same length for every time and number. */
-export function eventBytes(model: string, seq: number, atUs: number, padBytes: number): string {
+export function eventBytes(model: string, seq: number, atUs: number): string {
   const role = seq === 0 ? '"role":"assistant",' : "";
-  const text = `${String(atUs).padStart(stampDigits, "0")} ${String(seq).padStart(seqDigits, "0")} ${"x".repeat(padBytes)}`;
+  const text = `${String(atUs).padStart(stampDigits, "0")} ${String(seq).padStart(seqDigits, "0")}`;
   return (
     `data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1700000000,"model":"${model}",` +
     `"choices":[{"index":0,"delta":{${role}"content":"${text}"},"finish_reason":null}]}\n\n`
@@ -38,7 +38,7 @@ export const streamTail = "data: [DONE]\n\n";
 
 const content = '"content":"';
 
-/** When an event was written; NaN for what is none. */
+/** The time at which an event was written; NaN where the text is no event. */
 export function stampOf(event: string): number {
   const at = event.indexOf(content);
   return at < 0 ? Number.NaN : Number(event.slice(at + content.length, at + content.length + stampDigits));
