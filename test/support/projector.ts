@@ -1,6 +1,5 @@
 import { open } from "node:fs/promises";
-import { u32, u64 } from "./gguf.ts";
-import { keyBytes, textBytes, type Value } from "./shaped-values.ts";
+import { ggufHeader, padded, type GgufValue } from "./gguf.ts";
 
 /** The lengths of a vision encoder as CLIP's, and of the two layers that project its answer. */
 export interface Projector {
@@ -35,30 +34,20 @@ interface Tensor {
 
 /** Writes a projector of LLaVA's kind (llama.cpp, tools/mtmd/clip.cpp). Every weight is a hole: it projects to nothing. */
 export async function writeProjector(path: string, shape: Projector): Promise<void> {
-  const tensors = tensorsOf(shape);
-  const parts: Buffer[] = [];
-  for (const [key, value] of Object.entries(keysOf(shape))) parts.push(keyBytes(key, value));
   let offset = 0;
-  for (const { name, shape: lengths, type } of tensors) {
+  const tensors = tensorsOf(shape).map(({ name, shape: lengths, type }) => {
     const { id, bytes } = types[type];
-    parts.push(
-      textBytes(name),
-      u32(lengths.length),
-      ...lengths.map((length) => u64(BigInt(length))),
-      u32(id),
-      u64(BigInt(offset)),
-    );
+    const placed = { name, shape: lengths, type: id, offset };
     offset += Math.ceil((lengths.reduce((one, other) => one * other, 1) * bytes) / 32) * 32;
-  }
-  const keys = Object.keys(keysOf(shape)).length;
-  const head = Buffer.concat([Buffer.from("GGUF"), u32(3), u64(BigInt(tensors.length)), u64(BigInt(keys)), ...parts]);
-  const header = Buffer.concat([head, Buffer.alloc((32 - (head.length % 32)) % 32)]);
+    return placed;
+  });
+  const header = padded(ggufHeader(keysOf(shape), tensors));
   await using file = await open(path, "w");
   await file.write(header, 0, header.length, 0);
   await file.truncate(header.length + offset);
 }
 
-function keysOf(shape: Projector): Record<string, Value> {
+function keysOf(shape: Projector): Record<string, GgufValue> {
   return {
     "general.architecture": "clip",
     "general.file_type": 1,

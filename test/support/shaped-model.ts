@@ -1,14 +1,13 @@
 import { open } from "node:fs/promises";
 import { tensorTypes } from "../../src/models/gguf-types.ts";
-import { u32, u64 } from "./gguf.ts";
-import { keyBytes, textBytes, vocabularyBytes, type Value } from "./shaped-values.ts";
+import { ggufHeader, padded, type GgufValue } from "./gguf.ts";
 
 /** Of ggml's tensor types those that the shapes use, by their number in a file. */
 const types = { F32: 0, F16: 1, Q4_0: 2, Q8_0: 8, Q4_K: 12, Q6_K: 14 } as const;
 type Type = keyof typeof types;
 export type Quantization = "F16" | "Q4_0" | "Q8_0" | "Q4_K_M";
 
-/** What llama.cpp loads, without a weight that means something: every length of the real thing, the rest is holes. */
+/** A model that llama.cpp loads, without a weight that means something: it has every length of the real one, and holes. */
 export interface Shape {
   readonly architecture: string;
   readonly layers: number;
@@ -45,7 +44,7 @@ export interface Shape {
       }
     | { readonly kind: "shortconv"; readonly cache: number };
   /** Keys beside those that follow from the shape. */
-  readonly keys?: Readonly<Record<string, Value>>;
+  readonly keys?: Readonly<Record<string, GgufValue>>;
 }
 
 export interface ShapeTensor {
@@ -162,38 +161,21 @@ export function headerOf(
     split === undefined
       ? all
       : all.filter((_, index) => Math.floor((index * split.count) / all.length) === split.index);
-  const keys: readonly (readonly [string, Value])[] = [
-    ...(split === undefined || split.index === 0 ? Object.entries(keysOf(shape, words)) : []),
+  const keys: Readonly<Record<string, GgufValue>> = {
+    ...(split === undefined || split.index === 0 ? { ...vocabulary(words), ...keysOf(shape, words) } : {}),
     ...(split === undefined
-      ? []
-      : Object.entries({ "split.no": split.index, "split.count": split.count, "split.tensors.count": all.length })),
-  ];
-  const parts: Buffer[] = [];
-  for (const [key, value] of keys) parts.push(keyBytes(key, value));
+      ? {}
+      : { "split.no": split.index, "split.count": split.count, "split.tensors.count": all.length }),
+  };
   let offset = 0;
   const ones: { offset: number; count: number }[] = [];
-  for (const tensor of own) {
-    parts.push(
-      textBytes(tensor.name),
-      u32(tensor.shape.length),
-      ...tensor.shape.map((size) => u64(BigInt(size))),
-      u32(types[tensor.type]),
-      u64(BigInt(offset)),
-    );
+  const tensors = own.map((tensor) => {
+    const placed = { ...tensor, type: types[tensor.type], offset };
     if (tensor.shape.length === 1) ones.push({ offset, count: tensor.shape[0] ?? 0 });
     offset += Math.ceil(bytesOf(tensor) / 32) * 32;
-  }
-  const vocabulary =
-    split === undefined || split.index === 0 ? vocabularyBytes(words) : { bytes: Buffer.alloc(0), keys: 0 };
-  const head = Buffer.concat([
-    Buffer.from("GGUF"),
-    u32(3),
-    u64(BigInt(own.length)),
-    u64(BigInt(keys.length + vocabulary.keys)),
-    vocabulary.bytes,
-    ...parts,
-  ]);
-  const header = Buffer.concat([head, Buffer.alloc((32 - (head.length % 32)) % 32)]);
+    return placed;
+  });
+  const header = padded(ggufHeader(keys, tensors));
   return {
     header,
     sizeBytes: header.length + offset,
@@ -219,11 +201,11 @@ function at(value: number | readonly number[], layer: number): number {
   return typeof value === "number" ? value : (value[layer] ?? 0);
 }
 
-function keysOf(shape: Shape, words: number): Record<string, Value> {
+function keysOf(shape: Shape, words: number): Record<string, GgufValue> {
   const { architecture, experts, latent, recurrent } = shape;
   const files: Record<Quantization, number> = { F16: 1, Q4_0: 2, Q8_0: 7, Q4_K_M: 15 };
-  const own = (keys: Readonly<Record<string, Value | undefined>>): Record<string, Value> => {
-    const found: Record<string, Value> = {};
+  const own = (keys: Readonly<Record<string, GgufValue | undefined>>): Record<string, GgufValue> => {
+    const found: Record<string, GgufValue> = {};
     for (const [key, value] of Object.entries(keys)) if (value !== undefined) found[`${architecture}.${key}`] = value;
     return found;
   };
@@ -263,5 +245,23 @@ function keysOf(shape: Shape, words: number): Record<string, Value> {
       ...(recurrent?.kind === "shortconv" ? { "shortconv.l_cache": recurrent.cache } : {}),
     }),
     ...shape.keys,
+  };
+}
+
+/** A SentencePiece vocabulary of bytes and made-up words. */
+function vocabulary(count: number): Record<string, GgufValue> {
+  const bytes = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`);
+  const tokens = ["<unk>", "<s>", "</s>", ...bytes];
+  for (let index = tokens.length; index < count; index++) tokens.push(`▁w${index.toString(36)}`);
+  const texts = tokens.slice(0, Math.max(count, 1));
+  return {
+    "tokenizer.ggml.model": "llama",
+    "tokenizer.ggml.tokens": { texts },
+    "tokenizer.ggml.scores": { f32s: texts.map((_, index) => (index < 259 ? 0 : -index)) },
+    "tokenizer.ggml.token_type": texts.map((_, index) => (index === 0 ? 2 : index < 3 ? 3 : index < 259 ? 6 : 1)),
+    "tokenizer.ggml.bos_token_id": 1,
+    "tokenizer.ggml.eos_token_id": 2,
+    "tokenizer.ggml.unknown_token_id": 0,
+    "tokenizer.chat_template": "{% for message in messages %}{{ message['content'] }}{% endfor %}",
   };
 }
