@@ -1,45 +1,25 @@
 /**
  * A DOUBLE, not ComfyUI: it speaks the wire format of ComfyUI's HTTP API, runs no model, and draws one plain colour
- * that follows from the seed. Nothing about real pictures or times follows from it. By hand:
- *
- *   node test/doubles/comfyui.ts --port 8188 --work-ms 500
- *   node test/doubles/comfyui.ts --help
+ * that follows from the seed. Nothing about real pictures or times follows from it. `--work-ms N`: how long one prompt
+ * runs. GET /double/calls lists the requests, as JSON; after POST /double/never a prompt runs for ever.
  */
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { crc32, deflateSync } from "node:zlib";
 import { isRecord } from "../../src/lib/record.ts";
-import { readBody, runByHand, startServer, type Listening, type ListeningOptions } from "./wire.ts";
+import { json, readBody, runByHand, startServer, type Listening, type ListeningOptions } from "./wire.ts";
 
-const usage = `A fake ComfyUI. Defaults come from HOST and PORT in the environment.
-  --host H --port N
-  --start-delay-ms N   listens only after that
-  --load-ms N          answers 503 to everything until then
-  --work-ms N          how long one prompt runs (0)
-  --answer-ms N        how long it takes to say that it has taken one (0)
-  --checkpoints A,B    files it says it has (those of the curated models)
-  --fault F            node-error: refuses each graph; execution-error: fails while it samples; never: runs for ever;
-                       die: ends while it works; lose: forgets what it took; garbage: answers /prompt with no JSON;
-                       garbage-history, garbage-image: likewise there; few: makes one image too few
-GET /double/calls lists what came in, as JSON; after POST /double/never what it is given runs for ever.`;
-
-export const comfyFaults = [
-  "node-error",
-  "execution-error",
-  "never",
-  "die",
-  "lose",
-  "garbage",
-  "garbage-history",
-  "garbage-image",
-  "few",
-] as const;
-export type ComfyFault = (typeof comfyFaults)[number];
+/**
+ * `node-error`: refuses each graph; `execution-error`: fails while it samples; `never`: runs for ever; `die`: ends while
+ * it works; `lose`: forgets a prompt; `garbage`: answers /prompt with no JSON; `garbage-history`, `garbage-image`: likewise
+ * there; `few`: makes one image too few.
+ */
+export type ComfyFault =
+  "node-error" | "execution-error" | "never" | "die" | "lose" | "garbage" | "garbage-history" | "garbage-image" | "few";
 
 export interface ComfyDoubleOptions extends ListeningOptions {
   readonly workMs?: number;
   readonly answerMs?: number;
-  readonly loadMs?: number;
   readonly checkpoints?: readonly string[];
   readonly fault?: ComfyFault | undefined;
 }
@@ -67,14 +47,13 @@ const curated = ["sd_xl_turbo_1.0_fp16.safetensors", "v1-5-pruned-emaonly.safete
 
 /** Listens on `port` (0: any free one) and runs one prompt at a time, as ComfyUI does. */
 export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promise<ComfyDouble> {
-  const { fault, workMs = 0, answerMs = 0, loadMs = 0, checkpoints = curated } = options;
+  const { fault, workMs = 0, answerMs = 0, checkpoints = curated } = options;
   const calls: Call[] = [];
   const pending: Job[] = [];
   const history = new Map<string, unknown>();
   const files = new Map<string, Buffer>();
   let running: Job | undefined;
   let count = 0;
-  const loadedAt = performance.now() + loadMs;
   let isEndless = fault === "never";
 
   const next = (): void => {
@@ -104,12 +83,7 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
       return { filename, subfolder: "", type: "output" };
     });
     const outputs = { [nodeOf(job.graph, "SaveImage")]: { images } };
-    end(job, {
-      prompt: [job.number, job.id, job.graph, {}, []],
-      outputs,
-      status: { status_str: "success", completed: true, messages: [["execution_success", { prompt_id: job.id }]] },
-      meta: {},
-    });
+    end(job, { ...ended(job, "success", [["execution_success", { prompt_id: job.id }]]), outputs });
   };
 
   const onPrompt = (body: unknown, response: ServerResponse): void => {
@@ -154,7 +128,6 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
       return void response.writeHead(200).end();
     }
     calls.push({ method: request.method ?? "", path, body });
-    if (performance.now() < loadedAt) return json(response, 503, { error: "loading" });
     if (key === "GET /models/checkpoints") return json(response, 200, checkpoints);
     if (key === "GET /system_stats") return json(response, 200, { system: { os: "double" }, devices: [] });
     if (key === "POST /prompt") return onPrompt(body, response);
@@ -173,7 +146,8 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
       return void response.writeHead(200).end();
     }
     if (key === "POST /interrupt") {
-      if (running !== undefined) end(running, interruptedEntry(running));
+      if (running !== undefined)
+        end(running, ended(running, "error", [["execution_interrupted", { prompt_id: running.id }]]));
       return void response.writeHead(200).end();
     }
     if (key.startsWith("GET /history/")) {
@@ -202,10 +176,6 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
   };
 }
 
-function json(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { "content-type": "application/json; charset=utf-8" }).end(JSON.stringify(body));
-}
-
 function entryOf({ number, id, graph }: Job): unknown {
   return [number, id, graph, {}, []];
 }
@@ -226,7 +196,8 @@ function refuse(response: ServerResponse, graph: Graph, node: string, error: Rec
   });
 }
 
-function failedEntry({ id, number, graph }: Job): unknown {
+function failedEntry(job: Job): unknown {
+  const { id, graph } = job;
   const data = {
     prompt_id: id,
     node_id: nodeOf(graph, "KSampler"),
@@ -237,28 +208,15 @@ function failedEntry({ id, number, graph }: Job): unknown {
     exception_type: "torch.OutOfMemoryError",
     traceback: ['  File "/opt/ComfyUI/execution.py", line 361, in execute\n'],
   };
-  return {
-    prompt: [number, id, graph, {}, []],
-    outputs: {},
-    status: {
-      status_str: "error",
-      completed: false,
-      messages: [
-        ["execution_start", { prompt_id: id }],
-        ["execution_error", data],
-      ],
-    },
-    meta: {},
-  };
+  return ended(job, "error", [
+    ["execution_start", { prompt_id: id }],
+    ["execution_error", data],
+  ]);
 }
 
-function interruptedEntry({ id, number, graph }: Job): unknown {
-  return {
-    prompt: [number, id, graph, {}, []],
-    outputs: {},
-    status: { status_str: "error", completed: false, messages: [["execution_interrupted", { prompt_id: id }]] },
-    meta: {},
-  };
+function ended(job: Job, outcome: "success" | "error", messages: readonly unknown[]): object {
+  const status = { status_str: outcome, completed: outcome === "success", messages };
+  return { prompt: entryOf(job), outputs: {}, status, meta: {} };
 }
 
 function readGraph(value: unknown): Graph | undefined {
@@ -308,18 +266,7 @@ function chunk(type: string, body: Buffer): Buffer {
 if (import.meta.main) {
   runByHand({
     name: "comfyui",
-    usage,
-    faults: comfyFaults,
-    flags: { "load-ms": "string", "work-ms": "string", "answer-ms": "string", checkpoints: "string" },
-    start: ({ common, text, number }) => {
-      const checkpoints = text("checkpoints")?.split(",");
-      return startComfyDouble({
-        ...common,
-        workMs: number("work-ms"),
-        answerMs: number("answer-ms"),
-        loadMs: number("load-ms"),
-        ...(checkpoints === undefined ? {} : { checkpoints }),
-      });
-    },
+    flags: { "work-ms": "string" },
+    start: ({ common, number }) => startComfyDouble({ ...common, workMs: number("work-ms") }),
   });
 }

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { listen } from "../support/listen.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { serve } from "../support/listen.ts";
 
 export interface ServedFile {
   body: Buffer;
@@ -34,23 +34,18 @@ export interface FileServer extends AsyncDisposable {
 export async function startFileServer(files: Readonly<Record<string, ServedFile>> = {}): Promise<FileServer> {
   const served = new Map(Object.entries(files));
   const asked: Asked[] = [];
-  const server = createServer((request, response) => {
+  const server = await serve((request, response) => {
     const { pathname } = new URL(request.url ?? "/", "http://localhost");
     const { range, authorization } = request.headers;
     asked.push({ method: request.method ?? "", path: pathname, range, authorization });
     const file = served.get(pathname);
     void double.behave(request, response, () => serveFile(request, response, served.get(pathname)), file);
   });
-  const port = await listen(server);
   const double: FileServer = {
-    url: `http://127.0.0.1:${port}`,
+    ...server,
     files: served,
     asked,
-    behave: (_request, _response, serve) => serve(),
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    behave: (_request, _response, answer) => answer(),
   };
   return double;
 }

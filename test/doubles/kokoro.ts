@@ -1,30 +1,17 @@
 /**
  * A DOUBLE, not Kokoro: it speaks the wire format of Kokoro-FastAPI, and its "speech" is silence with the right first
- * bytes. Nothing about real speech or times follows from it. By hand:
- *
- *   node test/doubles/kokoro.ts --port 8880 --chunks 10 --chunk-ms 50
- *   node test/doubles/kokoro.ts --help
+ * bytes. Nothing about real speech or times follows from it. `--chunks N`: pieces of an answer.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { parseJson } from "../../src/lib/json.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { json, readBody, runByHand, startServer, type Listening, type ListeningOptions } from "./wire.ts";
 
-const usage = `A fake Kokoro-FastAPI. Defaults come from HOST and PORT in the environment.
-  --host H --port N
-  --start-delay-ms N   listens only after that, as Kokoro does while it warms up
-  --chunks N           pieces of an answer (4)
-  --chunk-ms N         between two of them (0)
-  --fault F            fail: 500; die: ends after the first piece; hang: never answers; garbage: JSON instead of audio
-GET /double/calls lists the bodies that came in, as JSON.`;
-
-export const kokoroFaults = ["fail", "die", "hang", "garbage"] as const;
-export type KokoroFault = (typeof kokoroFaults)[number];
-
 export interface KokoroDoubleOptions extends ListeningOptions {
   readonly chunks?: number;
   readonly chunkMs?: number;
-  readonly fault?: KokoroFault | undefined;
+  /** `fail`: 500; `die`: ends after the first piece; `hang`: never answers; `garbage`: JSON instead of audio. */
+  readonly fault?: "fail" | "die" | "hang" | "garbage" | undefined;
 }
 
 export interface KokoroDouble extends Listening {
@@ -43,7 +30,7 @@ const formats: Readonly<Record<string, readonly [type: string, start: Buffer]>> 
   pcm: ["audio/pcm", Buffer.alloc(0)],
 };
 
-/** What the double says to a text: so many pieces of 480 samples of silence. */
+/** The double's answer to a text: so many pieces of 480 samples of silence. */
 export function spoken(format: string, chunks: number): Buffer {
   return Buffer.concat([formats[format]?.[1] ?? Buffer.alloc(0), Buffer.alloc(chunks * 960)]);
 }
@@ -101,7 +88,6 @@ export async function startKokoroDouble(options: KokoroDoubleOptions = {}): Prom
   const onRequest = (request: IncomingMessage, text: string, response: ServerResponse): void => {
     const url = new URL(request.url ?? "/", "http://double");
     const key = `${request.method ?? ""} ${url.pathname}`;
-    if (key === "GET /double/calls") return json(response, 200, calls);
     if (key === "GET /health") return json(response, 200, { status: "healthy" });
     if (key === "GET /v1/audio/voices") {
       const isOld = url.searchParams.get("legacy") === "true";
@@ -120,7 +106,7 @@ export async function startKokoroDouble(options: KokoroDoubleOptions = {}): Prom
   return { ...server, calls };
 }
 
-/** What pydantic would say, of the few rules that a gateway could break. */
+/** The refusal of pydantic, for the few rules that a gateway could break. */
 function validationProblem({
   input,
   speed = 1,
@@ -147,10 +133,7 @@ function detail(response: ServerResponse, status: number, error: string, message
 if (import.meta.main) {
   runByHand({
     name: "kokoro",
-    usage,
-    faults: kokoroFaults,
-    flags: { chunks: "string", "chunk-ms": "string" },
-    start: ({ common, text, number }) =>
-      startKokoroDouble({ ...common, chunks: Number(text("chunks") ?? 4), chunkMs: number("chunk-ms") }),
+    flags: { chunks: "string" },
+    start: ({ common, text }) => startKokoroDouble({ ...common, chunks: Number(text("chunks") ?? 4) }),
   });
 }

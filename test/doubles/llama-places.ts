@@ -1,8 +1,9 @@
 import { readFile, writeFile } from "node:fs/promises";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { listen } from "../support/listen.ts";
+import { serve, type Served } from "../support/listen.ts";
+import { json } from "./wire.ts";
 
 /** How the double answers a call instead of doing what it is asked for. */
 export type Fault = (response: ServerResponse, file: string) => Promise<void> | void;
@@ -18,31 +19,28 @@ export class LlamaPlaces implements AsyncDisposable {
   readonly tokens: (number | undefined)[];
   saveFault: Fault | undefined;
   restoreFault: Fault | undefined;
-  readonly #server: ReturnType<typeof createServer>;
+  readonly #served: Served;
   readonly #directory: string;
 
-  private constructor(server: ReturnType<typeof createServer>, port: number, directory: string, tokens: number[]) {
-    this.#server = server;
-    this.port = port;
+  private constructor(served: Served, directory: string, tokens: number[]) {
+    this.#served = served;
+    this.port = served.port;
     this.#directory = directory;
     this.tokens = tokens;
-    server.on("request", (request, response) => void this.#answer(request, response));
+    served.server.on("request", (request, response) => void this.#answer(request, response));
   }
 
   static async start(directory: string, tokens: number[]): Promise<LlamaPlaces> {
-    const server = createServer();
-    return new LlamaPlaces(server, await listen(server), directory, tokens);
+    return new LlamaPlaces(await serve(() => undefined), directory, tokens);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#server.closeAllConnections();
-    await new Promise((resolve) => this.#server.close(resolve));
+    await this.#served[Symbol.asyncDispose]();
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "/", "http://double");
-    const say = (status: number, body: unknown): void =>
-      void response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+    const say = (status: number, body: unknown): void => json(response, status, body);
     if (request.headers.authorization !== "Bearer secret") {
       say(401, { error: { message: "Invalid API Key" } });
       return;

@@ -1,16 +1,12 @@
-/**
- * A DOUBLE of an engine with a page of its own: a page, a service worker, a WebSocket that echoes, redirects and cookies. It
- * runs no model.
- * By hand: PORT=8090 node test/doubles/page-engine.ts [FILE.html]
- */
+/** A DOUBLE of an engine with its own page: a service worker, a WebSocket that echoes, redirects and cookies; no model. */
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { listen } from "../support/listen.ts";
-import { json, readBody, type Listening } from "./wire.ts";
+import { serve } from "../support/listen.ts";
+import { json, readBody } from "./wire.ts";
 
-export interface PageEngineDouble extends Listening {
+export interface PageEngineDouble extends AsyncDisposable {
+  readonly port: number;
   /** The headers of every request and of every opened WebSocket, in order. */
   readonly calls: readonly {
     readonly method: string;
@@ -25,18 +21,17 @@ export interface PageEngineOptions {
   readonly html?: string;
   /** The page's own content security policy. */
   readonly policy?: string;
-  readonly port?: number;
 }
 
-/** Listens on `port` (0: any free one); `/` is that page. */
+/** `/` is that page. */
 export async function startPageEngine(options: PageEngineOptions = {}): Promise<PageEngineDouble> {
-  const { html = "<!doctype html><title>An engine's page</title>", port = 0 } = options;
+  const { html = "<!doctype html><title>An engine's page</title>" } = options;
   const { policy = "script-src 'unsafe-inline'" } = options;
   const calls: { method: string; url: string; headers: IncomingMessage["headers"] }[] = [];
   const sockets = new Set<Duplex>();
   const note = ({ method = "", url = "", headers }: IncomingMessage): void => void calls.push({ method, url, headers });
 
-  const server = createServer((request, response: ServerResponse) => {
+  const served = await serve((request, response) => {
     note(request);
     const url = new URL(request.url ?? "/", "http://engine");
     response.setHeader("access-control-allow-origin", "*");
@@ -59,7 +54,7 @@ export async function startPageEngine(options: PageEngineOptions = {}): Promise<
       response.writeHead(200, { "content-type": "text/html", "content-security-policy": policy }).end(html);
     }
   });
-  server.on("upgrade", (request: IncomingMessage, socket: Duplex) => {
+  served.server.on("upgrade", (request: IncomingMessage, socket: Duplex) => {
     note(request);
     socket.on("error", () => socket.destroy());
     if (request.url === "/away") {
@@ -86,16 +81,13 @@ export async function startPageEngine(options: PageEngineOptions = {}): Promise<
       bytes = echoed(bytes, socket);
     });
   });
-  const at = await listen(server, port);
   return {
-    host: "127.0.0.1",
-    port: at,
+    port: served.port,
     calls,
     sockets,
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      await served[Symbol.asyncDispose]();
     },
   };
 }
@@ -113,10 +105,4 @@ function echoed(bytes: Buffer<ArrayBuffer>, socket: Duplex): Buffer<ArrayBuffer>
     if ((kind & 0x0f) === 8) socket.end();
     rest = rest.subarray(6 + length);
   }
-}
-
-if (import.meta.main) {
-  const [, , file] = process.argv;
-  const html = file === undefined ? {} : { html: readFileSync(file, "utf8") };
-  await startPageEngine({ port: Number(process.env["PORT"] ?? 0), ...html });
 }

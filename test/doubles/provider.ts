@@ -1,13 +1,11 @@
 /**
  * A DOUBLE, not a provider: it answers like an OpenAI-style service on loopback, always the same bytes, asks for a key
- * if told to, and misbehaves as told. No claim about real providers follows from it. By hand:
- *
- *   node test/doubles/provider.ts --port 9100 --key sk-test --model gpt-double
+ * if told to, and misbehaves as told. No claim about real providers follows from it.
  */
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { parseArgs } from "node:util";
-import { listen } from "../support/listen.ts";
+import { text as textOf } from "node:stream/consumers";
+import { serve } from "../support/listen.ts";
 import { json } from "./wire.ts";
 
 export interface Asked {
@@ -15,12 +13,10 @@ export interface Asked {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
-  /** Which of the double's connections it came by, from 0. */
-  readonly connection: number;
   readonly response: ServerResponse;
 }
 
-/** What happens to one request instead of the usual answer. */
+/** The answer to one request instead of the usual one. */
 export type Fault =
   | {
       readonly kind: "answer";
@@ -34,7 +30,7 @@ export type Fault =
   | { readonly kind: "drop" }
   /** Closes it within the answer. */
   | { readonly kind: "cut" }
-  /** Answers with what is no HTTP. */
+  /** Answers with bytes that are no HTTP. */
   | { readonly kind: "garbage" };
 
 export interface ProviderDouble extends AsyncDisposable {
@@ -45,15 +41,12 @@ export interface ProviderDouble extends AsyncDisposable {
   readonly posts: readonly Asked[];
   /** Faults for the next POSTs, in order. */
   fail(...faults: readonly Fault[]): void;
-  /** What `GET /v1/models` lists; a fault instead when it is one. */
+  /** The list of `GET /v1/models`; a fault instead when it is one. */
   models: readonly string[] | Fault;
   readonly openConnections: number;
-  /** Closes idle connections, as a provider does after a while. */
-  closeIdle(): void;
 }
 
 interface Options {
-  readonly port?: number;
   /** Without it, or with another, every answer is 401 and repeats what was sent. */
   readonly key?: string;
   readonly models?: readonly string[];
@@ -66,23 +59,22 @@ const words = ["Hello", " there", "."];
 export async function startProvider(options: Options = {}): Promise<ProviderDouble> {
   const asked: Asked[] = [];
   const faults: Fault[] = [];
-  const sockets = new Map<Socket, number>();
-  let connections = 0;
+  const sockets = new Set<Socket>();
   let models: readonly string[] | Fault = options.models ?? ["gpt-double"];
-  const server = createServer((request, response) => {
+  const served = await serve((request, response) => {
     void textOf(request).then(
       (body) => {
         const path = request.url ?? "";
         const method = request.method ?? "";
         const { headers } = request;
-        asked.push({ method, path, headers, body, response, connection: sockets.get(request.socket) ?? -1 });
+        asked.push({ method, path, headers, body, response });
         answer(method, path.split("?")[0] ?? "", headers, body, response);
       },
       () => undefined,
     );
   });
-  server.on("connection", (socket) => {
-    sockets.set(socket, connections++);
+  served.server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
 
@@ -143,9 +135,8 @@ export async function startProvider(options: Options = {}): Promise<ProviderDoub
     send();
   }
 
-  const port = await listen(server, options.port);
   return {
-    baseUrl: `http://127.0.0.1:${port}/v1`,
+    baseUrl: `${served.url}/v1`,
     asked,
     get posts() {
       return asked.filter(({ method }) => method === "POST");
@@ -160,15 +151,11 @@ export async function startProvider(options: Options = {}): Promise<ProviderDoub
     get openConnections() {
       return sockets.size;
     },
-    closeIdle: () => server.closeIdleConnections(),
-    [Symbol.asyncDispose]: async () => {
-      for (const socket of sockets.keys()) socket.destroy();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    [Symbol.asyncDispose]: () => served[Symbol.asyncDispose](),
   };
 }
 
-/** What is no chat. Streams where the body asks for one. */
+/** All but chat. Streams where the body asks for one. */
 const otherWork: Readonly<Record<string, (body: string, response: ServerResponse) => void>> = {
   "/v1/embeddings"(body, response) {
     const usage = { prompt_tokens: 1, total_tokens: 1 };
@@ -246,31 +233,4 @@ function refuse(response: ServerResponse, status: number, message: string): void
 
 function modelOf(body: string): string {
   return /"model"\s*:\s*"([^"]*)"/.exec(body)?.[1] ?? "";
-}
-
-async function textOf(request: IncomingMessage): Promise<string> {
-  let text = "";
-  request.setEncoding("utf8");
-  for await (const chunk of request) text += String(chunk);
-  return text;
-}
-
-if (import.meta.main) {
-  const { values } = parseArgs({
-    options: {
-      port: { type: "string", default: "9100" },
-      key: { type: "string" },
-      model: { type: "string", multiple: true },
-      "token-ms": { type: "string", default: "0" },
-      fail: { type: "string", multiple: true, default: [] },
-    },
-  });
-  const provider = await startProvider({
-    port: Number(values.port),
-    tokenMs: Number(values["token-ms"]),
-    ...(values.key === undefined ? {} : { key: values.key }),
-    ...(values.model === undefined ? {} : { models: values.model }),
-  });
-  provider.fail(...values.fail.map((status): Fault => ({ kind: "answer", status: Number(status) })));
-  console.log(`provider double listens on ${provider.baseUrl}`);
 }

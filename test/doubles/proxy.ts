@@ -1,6 +1,6 @@
-import { createServer, request as forward, type IncomingMessage } from "node:http";
+import { request as forward, type IncomingMessage } from "node:http";
 import { connect, type Socket } from "node:net";
-import { listen } from "../support/listen.ts";
+import { serve } from "../support/listen.ts";
 
 export interface ProxyDouble extends AsyncDisposable {
   readonly port: number;
@@ -17,7 +17,7 @@ export interface ProxyDouble extends AsyncDisposable {
 /** An HTTP proxy that connects to one server of this machine, whatever host is named. */
 export async function startProxy(target: () => number): Promise<ProxyDouble> {
   const open = new Set<Socket>();
-  const server = createServer((request, response) => {
+  const served = await serve((request, response) => {
     note(request);
     const { method = "GET", headers, url = "" } = request;
     const path = new URL(url).pathname;
@@ -32,7 +32,7 @@ export async function startProxy(target: () => number): Promise<ProxyDouble> {
     double.asked.push(`${method ?? ""} ${url ?? ""}`);
     double.authorization = headers["proxy-authorization"];
   };
-  server.on("connect", (request, socket: Socket) => {
+  served.server.on("connect", (request, socket: Socket) => {
     note(request);
     if (double.refusal !== undefined) {
       socket.end(`HTTP/1.1 ${double.refusal} No\r\n\r\n`);
@@ -47,16 +47,14 @@ export async function startProxy(target: () => number): Promise<ProxyDouble> {
     for (const each of [to, socket]) each.on("error", () => each.destroy());
     socket.on("close", () => to.destroy());
   });
-  const port = await listen(server);
   const double: ProxyDouble = {
-    port,
+    port: served.port,
     asked: [],
     authorization: undefined,
     open,
     async [Symbol.asyncDispose]() {
       for (const socket of open) socket.destroy();
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      await served[Symbol.asyncDispose]();
     },
   };
   return double;

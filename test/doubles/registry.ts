@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { arch } from "node:os";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { listen } from "../support/listen.ts";
+import { serve } from "../support/listen.ts";
 
 /** One GET of a blob. */
 export interface BlobFetch {
@@ -88,7 +88,7 @@ export async function startRegistryDouble(): Promise<RegistryDouble> {
       response.destroy();
     }
   };
-  const serve = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
+  const answered = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const own = answers.find(({ path }) => path.test(incoming.url ?? ""));
     if (own !== undefined) return own.send(response, incoming.method !== "HEAD");
     const [, kind, name = ""] = /\/(manifests|blobs)\/([^/?]+)/.exec(incoming.url ?? "") ?? [];
@@ -103,11 +103,11 @@ export async function startRegistryDouble(): Promise<RegistryDouble> {
     });
     response.end(incoming.method === "HEAD" ? undefined : body);
   };
-  const server = createServer((incoming, response) => {
-    // Whoever asks may leave, and is cut off.
-    serve(incoming, response).catch(() => response.destroy());
+  const server = await serve((incoming, response) => {
+    // The client may leave, and is cut off.
+    answered(incoming, response).catch(() => response.destroy());
   });
-  const address = `127.0.0.1:${await listen(server)}`;
+  const address = `127.0.0.1:${server.port}`;
   const keep = (body: Buffer): { digest: string; size: number } => {
     const digest = digestOf(body);
     blobs.set(digest, { bytes: body.length, read: (from, end) => Readable.from([body.subarray(from, end)]) });
@@ -158,10 +158,7 @@ export async function startRegistryDouble(): Promise<RegistryDouble> {
       manifests.set(digestOf(manifest), manifest);
       return { image: `${address}/${name}`, layers: digests };
     },
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }
 

@@ -9,7 +9,7 @@ import type { GroupStore } from "../../src/store/state/groups.ts";
 import { modelSpecSchema } from "../../src/api/model.ts";
 import { slotGroupSpecSchema } from "../../src/api/slot-group.ts";
 import type { Kind } from "../../src/api/names.ts";
-import { processKey, type ProcessRef, type SlotProcess } from "../../src/api/process-ref.ts";
+import { processKey, type SlotProcess } from "../../src/api/process-ref.ts";
 import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
 import { lintPorts, lintStatus } from "../../src/api/status-linter.ts";
 import {
@@ -20,8 +20,9 @@ import {
   type SlotRequest,
 } from "../../src/api/status.ts";
 import { canonicalJson, sha256 } from "../../src/lib/canonical.ts";
+import { Subscribers } from "../../src/lib/subscribers.ts";
 import type { Clock } from "../../src/operator/queue.ts";
-import type { PortLeases } from "../../src/operator/dependencies.ts";
+import { PortLeases } from "../../src/operator/ports/leases.ts";
 import type {
   DemandStore,
   Desired,
@@ -33,9 +34,9 @@ import type {
 
 /** A DOUBLE for the configuration directory: manifests as values. */
 export class SourceDouble implements DesiredSource {
-  readonly #slots = new Map<string, Desired<"Slot">>();
-  readonly #others = new Map<string, Desired<"Model" | "Upstream" | "SlotGroup">>();
-  readonly #listeners = new Set<(kind: Kind, name: string) => void>();
+  /** By `Kind/name`. */
+  readonly #all = new Map<string, Desired<Kind>>();
+  readonly #listeners = new Subscribers<[kind: Kind, name: string]>();
   readonly #now: () => Date;
   /** Keys that were asked for, in order. */
   readonly asked: string[] = [];
@@ -50,95 +51,60 @@ export class SourceDouble implements DesiredSource {
   /** Saves a manifest; a broken one keeps the last good spec. */
   save(name: string, spec: SlotSpecInput, labels: Readonly<Record<string, string>> = {}): void {
     const complete = completeSlot(name, slotSpecSchema.parse(spec));
-    this.#slots.set(name, {
-      kind: "Slot",
-      name,
-      spec: complete,
-      specHash: sha256(canonicalJson(complete)),
-      labels,
-      annotations: {},
-      origin: { kind: "file", path: `/config/slots/${name}.toml` },
-      generation: this.generation,
-      since: this.#slots.get(name)?.since ?? this.#now(),
-      diagnostics: [],
-    });
-    this.#tell(name);
+    const since = this.#all.get(`Slot/${name}`)?.since ?? this.#now();
+    this.#put({ kind: "Slot", spec: complete, ...this.#about("Slot", name, complete), labels, since });
   }
 
   /** Declares a group with a budget; `uid`: as an object of a cluster. */
-  group(name: string, spec: z.input<typeof slotGroupSpecSchema> = {}, uid?: string): void {
-    const parsed = slotGroupSpecSchema.parse(spec);
-    const origin = { kind: "file", path: `/config/groups/${name}.toml` } as const;
-    const place = { name, origin, generation: undefined, specHash: sha256(canonicalJson(parsed)) };
-    const rest = {
-      labels: {},
-      annotations: {},
-      since: this.#now(),
-      diagnostics: [],
+  group(name: string, input: z.input<typeof slotGroupSpecSchema> = {}, uid?: string): void {
+    const spec = slotGroupSpecSchema.parse(input);
+    this.#put({
+      kind: "SlotGroup",
+      spec,
+      ...this.#about("SlotGroup", name, spec),
       ...(uid === undefined ? {} : { uid }),
-    };
-    this.#others.set(`SlotGroup/${name}`, { kind: "SlotGroup", ...place, ...rest, spec: parsed });
-    this.#tell(name, "SlotGroup");
+    });
   }
 
   /** Declares a model. */
-  model(name: string, spec: z.input<typeof modelSpecSchema>): void {
-    const parsed = modelSpecSchema.parse(spec);
-    const origin = { kind: "file", path: `/config/models/${name}.toml` } as const;
-    const place = { name, origin, generation: undefined, specHash: sha256(canonicalJson(parsed)) };
-    const rest = { labels: {}, annotations: {}, since: this.#now(), diagnostics: [] };
-    this.#others.set(`Model/${name}`, { kind: "Model", ...place, ...rest, spec: parsed });
-    this.#tell(name, "Model");
+  model(name: string, input: z.input<typeof modelSpecSchema>): void {
+    const spec = modelSpecSchema.parse(input);
+    this.#put({ kind: "Model", spec, ...this.#about("Model", name, spec) });
   }
 
   break(name: string): void {
-    const file = `/config/slots/${name}.toml`;
-    const diagnostic: Diagnostic = { reason: "InvalidSpec", file, line: 3, column: 1, message: "unknown key modle" };
-    const before = this.#slots.get(name);
-    this.#slots.set(name, {
-      kind: "Slot",
-      name,
-      spec: undefined,
-      specHash: sha256("broken"),
-      labels: {},
-      annotations: {},
-      origin: { kind: "file", path: file },
-      generation: undefined,
-      since: this.#now(),
-      ...before,
-      diagnostics: [diagnostic],
-    });
-    this.#tell(name);
+    const about = this.#about("Slot", name, "broken");
+    const before = this.#all.get(`Slot/${name}`);
+    const place = { file: about.origin.path, line: 3, column: 1 };
+    const diagnostics: Diagnostic[] = [{ reason: "InvalidSpec", ...place, message: "unknown key modle" }];
+    this.#put({ kind: "Slot", spec: undefined, ...about, ...before, diagnostics });
   }
 
   /** A manifest of another kind that was never valid. */
   breakOther(kind: "Model" | "Upstream", name: string): void {
-    const file = `/config/${kind.toLowerCase()}s/${name}.toml`;
-    const diagnostics: Diagnostic[] = [{ reason: "InvalidSpec", file, line: 2, column: 1, message: "unknown key" }];
-    const nothing = { spec: undefined, specHash: sha256(""), labels: {}, annotations: {}, since: this.#now() };
-    const origin = { kind: "file", path: file } as const;
-    this.#others.set(`${kind}/${name}`, { kind, name, origin, generation: undefined, ...nothing, diagnostics });
-    this.#tell(name, kind);
+    const about = this.#about(kind, name, "");
+    const place = { file: about.origin.path, line: 2, column: 1 };
+    const diagnostics: Diagnostic[] = [{ reason: "InvalidSpec", ...place, message: "unknown key" }];
+    this.#put({ kind, spec: undefined, ...about, diagnostics });
   }
 
-  deleteOther(kind: "Model" | "Upstream" | "SlotGroup", name: string): void {
-    this.#others.delete(`${kind}/${name}`);
-    this.#tell(name, kind);
+  deleteOther(kind: Kind, name: string): void {
+    this.#all.delete(`${kind}/${name}`);
+    this.#listeners.notify(kind, name);
   }
 
   delete(name: string): void {
-    this.#slots.delete(name);
-    this.#tell(name);
+    this.deleteOther("Slot", name);
   }
 
   get<K extends Kind>(kind: K, name: string): Desired<K> | undefined {
     this.asked.push(name);
-    const found = kind === "Slot" ? this.#slots.get(name) : this.#others.get(`${kind}/${name}`);
+    const found = this.#all.get(`${kind}/${name}`);
     return found !== undefined && isOfKind(found, kind) ? found : undefined;
   }
 
   list<K extends Kind>(kind: K): readonly Desired<K>[] {
-    return [...this.#slots.values(), ...this.#others.values()].filter((desired) => isOfKind(desired, kind));
+    return [...this.#all.values()].filter((desired) => isOfKind(desired, kind));
   }
 
   problems(): readonly never[] {
@@ -146,16 +112,30 @@ export class SourceDouble implements DesiredSource {
   }
 
   watch(onKey: (kind: Kind, name: string) => void): Disposable {
-    this.#listeners.add(onKey);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(onKey) };
+    return this.#listeners.add(onKey);
   }
 
   async resync(): Promise<void> {}
 
   async [Symbol.asyncDispose](): Promise<void> {}
 
-  #tell(name: string, kind: Kind = "Slot"): void {
-    for (const listener of this.#listeners) listener(kind, name);
+  #about(kind: Kind, name: string, content: unknown) {
+    const folder = kind === "SlotGroup" ? "groups" : `${kind.toLowerCase()}s`;
+    return {
+      name,
+      specHash: sha256(canonicalJson(content)),
+      labels: {},
+      annotations: {},
+      origin: { kind: "file", path: `/config/${folder}/${name}.toml` } as const,
+      generation: kind === "Slot" ? this.generation : undefined,
+      since: this.#now(),
+      diagnostics: [],
+    };
+  }
+
+  #put(desired: Desired<Kind>): void {
+    this.#all.set(`${desired.kind}/${desired.name}`, desired);
+    this.#listeners.notify(desired.kind, desired.name);
   }
 }
 
@@ -242,7 +222,7 @@ export class DemandDouble implements DemandStore {
   isGone = false;
   readonly #publisher: PublisherDouble;
   readonly #due = new Set<string>();
-  readonly #listeners = new Set<(slots: readonly string[]) => void>();
+  readonly #listeners = new Subscribers<[slots: readonly string[]]>();
 
   constructor(publisher: PublisherDouble, clock: Clock) {
     this.#publisher = publisher;
@@ -272,7 +252,7 @@ export class DemandDouble implements DemandStore {
   }
 
   tell(slot: string): void {
-    for (const listener of this.#listeners) listener([slot]);
+    this.#listeners.notify([slot]);
   }
 
   list(): readonly Demand[] {
@@ -291,8 +271,7 @@ export class DemandDouble implements DemandStore {
   }
 
   watch(onSlots: (slots: readonly string[]) => void): Disposable {
-    this.#listeners.add(onSlots);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(onSlots) };
+    return this.#listeners.add(onSlots);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}
@@ -301,7 +280,7 @@ export class DemandDouble implements DemandStore {
 /** A DOUBLE for the requests in the state directory. */
 export class RequestsDouble implements RequestStore {
   readonly #requests = new Map<string, SlotRequest>();
-  readonly #listeners = new Set<(slot: string) => void>();
+  readonly #listeners = new Subscribers<[slot: string]>();
 
   list(slot: string): readonly SlotRequest[] {
     return [...this.#requests.values()].filter((request) => request.slot === slot);
@@ -309,72 +288,43 @@ export class RequestsDouble implements RequestStore {
 
   async put(request: SlotRequest): Promise<void> {
     this.#requests.set(`${request.slot}.${request.kind}`, request);
-    for (const listener of this.#listeners) listener(request.slot);
+    this.#listeners.notify(request.slot);
   }
 
   async remove(slot: string, kind: SlotRequest["kind"], token?: string): Promise<void> {
     if (token !== undefined && this.#requests.get(`${slot}.${kind}`)?.token !== token) return;
     this.#requests.delete(`${slot}.${kind}`);
-    for (const listener of this.#listeners) listener(slot);
+    this.#listeners.notify(slot);
   }
 
   watch(onSlot: (slot: string) => void): Disposable {
-    this.#listeners.add(onSlot);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(onSlot) };
+    return this.#listeners.add(onSlot);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}
 }
 
-/** A DOUBLE for port leases, over a range of which only strangers are known to listen. */
-export class PortsDouble implements PortLeases {
+/** The real leases of a host on which only strangers are known to listen. */
+export class PortsDouble extends PortLeases {
   /** The ports that were leased, in order; "-": refused. */
   readonly leased: string[] = [];
-  readonly #held = new Map<number, string>();
-  readonly #first: number;
-  readonly #last: number;
-  readonly #strangers: ReadonlySet<number>;
 
   /** `strangers`: ports on which somebody else listens, at any time. */
   constructor(first: number, last: number, strangers: ReadonlySet<number>) {
-    this.#first = first;
-    this.#last = last;
-    this.#strangers = strangers;
+    super(
+      { first, last },
+      {
+        isTakenByStranger: (port) => strangers.has(port),
+        listening: () => strangers,
+        recorded: async () => [],
+      },
+    );
   }
 
-  find(process: SlotProcess, avoid: ReadonlySet<number>): number | undefined {
-    const owner = processKey(process);
-    const own = this.#heldBy(owner);
-    if (own !== undefined && !this.#strangers.has(own)) return own;
-    const free = (port: number): boolean => !this.#held.has(port) && !this.#strangers.has(port) && !avoid.has(port);
-    for (let port = this.#first; port <= this.#last; port += 1) if (free(port)) return port;
-    return undefined;
-  }
-
-  reserve(process: SlotProcess, port: number): number | undefined {
-    const owner = processKey(process);
-    const isTaken = this.holder(port) !== undefined && this.holder(port) !== owner;
-    this.leased.push(isTaken ? "-" : `${port} ${owner}`);
-    if (isTaken) return undefined;
-    const own = this.#heldBy(owner);
-    if (own !== undefined) this.#held.delete(own);
-    this.#held.set(port, owner);
-    return port;
-  }
-
-  #heldBy(owner: string): number | undefined {
-    return [...this.#held].find(([, holder]) => holder === owner)?.[0];
-  }
-
-  holder(port: number): string | undefined {
-    return this.#held.get(port);
-  }
-
-  release(slot: string, process?: ProcessRef): void {
-    const owner = process === undefined ? undefined : processKey({ ...process, slot });
-    for (const [port, holder] of this.#held) {
-      if (owner === undefined ? holder.startsWith(`${slot}/`) : holder === owner) this.#held.delete(port);
-    }
+  override reserve(process: SlotProcess, port: number): number | undefined {
+    const leased = super.reserve(process, port);
+    this.leased.push(leased === undefined ? "-" : `${port} ${processKey(process)}`);
+    return leased;
   }
 }
 
@@ -384,7 +334,7 @@ export class GroupStoreDouble implements Pick<
   "loan" | "lend" | "endLoan" | "publish" | "published" | "watch"
 > {
   readonly #loans = new Map<string, GroupLoan>();
-  readonly #listeners = new Set<(groups: readonly string[]) => void>();
+  readonly #listeners = new Subscribers<[groups: readonly string[]]>();
   #published: readonly GroupStatus[] = [];
 
   loan(group: string): GroupLoan | undefined {
@@ -393,12 +343,12 @@ export class GroupStoreDouble implements Pick<
 
   async lend(loan: GroupLoan): Promise<void> {
     this.#loans.set(loan.group, groupLoanSchema.parse(loan));
-    for (const listener of this.#listeners) listener([loan.group]);
+    this.#listeners.notify([loan.group]);
   }
 
   async endLoan(group: string, until = this.#loans.get(group)?.until): Promise<void> {
     if (this.#loans.get(group)?.until === until) this.#loans.delete(group);
-    for (const listener of this.#listeners) listener([group]);
+    this.#listeners.notify([group]);
   }
 
   published(): readonly GroupStatus[] {
@@ -410,7 +360,6 @@ export class GroupStoreDouble implements Pick<
   }
 
   watch(onChange: (groups: readonly string[]) => void): Disposable {
-    this.#listeners.add(onChange);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(onChange) };
+    return this.#listeners.add(onChange);
   }
 }

@@ -1,32 +1,24 @@
 /**
  * A DOUBLE, not whisper.cpp: it speaks the wire format of whisper.cpp's server, hears nothing, and "transcribes" every
- * file to its size and digest. Nothing about real speech or times follows from it. By hand:
- *
- *   node test/doubles/whisper.ts --port 8080 --inference-path /v1/audio/transcriptions
- *   node test/doubles/whisper.ts --help
+ * file to its size and digest. Nothing about real speech or times follows from it. `--inference-path P`: where it takes
+ * forms; `--load-ms N`: answers 503 until then.
  */
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { boundaryOf, MultipartParser } from "../../src/lib/multipart.ts";
 import { json, runByHand, startServer, type Listening, type ListeningOptions } from "./wire.ts";
 
-const usage = `A fake whisper.cpp server. Defaults come from HOST and PORT in the environment.
-  --host H --port N
-  --inference-path P   where it takes forms (/inference)
-  --convert            converts by "ffmpeg": what it cannot decode is then a 500, otherwise a 400
-  --start-delay-ms N   listens only after that
-  --load-ms N          answers 503 "loading model" until then
-  --work-ms N          how long one transcription takes (0); one at a time
-  --fault F            fail: cannot process any audio; die: ends while it works; hang: never answers;
-                       garbage: answers with no JSON; early: refuses before it has read the form
-GET /double/calls lists what came in, as JSON.`;
-
-export const whisperFaults = ["fail", "die", "hang", "garbage", "early"] as const;
-export type WhisperFault = (typeof whisperFaults)[number];
+/**
+ * `fail`: cannot process any audio; `die`: ends while it works; `hang`: never answers; `garbage`: answers with no JSON;
+ * `early`: refuses before it has read the form.
+ */
+export type WhisperFault = "fail" | "die" | "hang" | "garbage" | "early";
 
 export interface WhisperDoubleOptions extends ListeningOptions {
   readonly path?: string;
+  /** Converts by ffmpeg: a file that it cannot decode is then a 500, otherwise a 400. */
   readonly isConverting?: boolean;
+  /** How long one transcription takes; one at a time. */
   readonly workMs?: number;
   readonly loadMs?: number;
   readonly fault?: WhisperFault | undefined;
@@ -77,7 +69,6 @@ export async function startWhisperDouble(options: WhisperDoubleOptions = {}): Pr
 
   const server = await startServer((request, response) => {
     const url = request.url?.split("?")[0] ?? "/";
-    if (url === "/double/calls") return json(response, 200, calls.map(shown));
     if (performance.now() < loadedAt) return json(response, 503, { status: "loading model" });
     if (url === "/health") return json(response, 200, { status: "ok" });
     if (request.method !== "POST" || url !== path)
@@ -199,10 +190,6 @@ function isAudio(start: Buffer): boolean {
   );
 }
 
-function shown({ headers, fields, fileBytes, fileName, isWhole, isGone }: Form): unknown {
-  return { headers, fields, fileBytes, fileName, isWhole, isGone };
-}
-
 function refuse(response: ServerResponse, status: number, text: string): void {
   response.writeHead(status, { "content-type": "text/plain" }).end(text);
 }
@@ -210,8 +197,6 @@ function refuse(response: ServerResponse, status: number, text: string): void {
 if (import.meta.main) {
   runByHand({
     name: "whisper",
-    usage,
-    faults: whisperFaults,
     flags: {
       // As in whisper.cpp's launch line; without effect here.
       model: "string",
@@ -220,14 +205,12 @@ if (import.meta.main) {
       "inference-path": "string",
       convert: "boolean",
       "load-ms": "string",
-      "work-ms": "string",
     },
-    start: ({ common, has, text, number }) =>
+    start: ({ common, text, number }) =>
       startWhisperDouble({
         ...common,
         path: text("inference-path") ?? "/inference",
-        isConverting: has("convert"),
-        workMs: number("work-ms"),
+        isConverting: text("convert") !== undefined,
         loadMs: number("load-ms"),
       }),
   });

@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { after, before, it, type TestContext } from "node:test";
 import { ListWatch } from "../../src/lib/kubernetes/list-watch.ts";
 import { isRecord } from "../../src/lib/record.ts";
+import { quantile } from "../bench/bar.ts";
 import { residentBytes } from "../bench/machine/cpu.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
 import { installKinds } from "../support/kube/crds.ts";
-import { partsOf, quantile, type Parts, type Sample } from "../support/kube/new-slots.ts";
 import { openSlotSite, type SlotSite } from "../support/kube/site.ts";
 import { until } from "../support/until.ts";
 
@@ -118,61 +117,8 @@ async function allReady(at: SlotSite, count: number): Promise<void> {
   );
 }
 
-const now = (): number => performance.timeOrigin + performance.now();
-
 function middleAndEnd(values: readonly number[]): string {
   return `p50 ${Math.round(quantile(values, 0.5))} ms, p99 ${Math.round(quantile(values, 0.99))} ms`;
-}
-
-/** What the part of the time that a sample waits for was, and the slowest samples whole. */
-function tellParts(context: TestContext, parts: readonly Parts[]): void {
-  for (const name of ["watch", "decide", "ask", "make", "told", "stalled", "garbage", "calls", "opened"] as const)
-    tell(context, `  ${name}`, middleAndEnd(parts.map((each) => each[name])));
-  for (const { name, ...rest } of parts.toSorted((a, b) => b.whole - a.whole).slice(0, 5)) {
-    const figures = Object.entries(rest).map(([key, value]) => `${key} ${Math.round(value)}`);
-    tell(context, `  ${name}`, figures.join(", "));
-  }
-}
-
-/** The same way by a program that decides nothing and does nothing else: a Slot, its watch, two reads, the Pod, its watch. */
-async function openFloor(plane: ControlPlane): Promise<AsyncDisposable & { sample(name: string): Promise<number> }> {
-  const at = await openSlotSite(plane);
-  const { client, namespace } = at;
-  const slotsPath = `/apis/berth.dev/v1alpha1/namespaces/${namespace}/slots`;
-  const podsPath = `/api/v1/namespaces/${namespace}/pods`;
-  const waiting = new Map<string, () => void>();
-  const onChange = (names: readonly string[]): void => names.forEach((name) => waiting.get(name)?.());
-  const watches = [slotsPath, podsPath].map((path) => ListWatch.start({ client, path, onChange }));
-  for (const watch of watches) await watch.synced();
-  const told = (name: string): Promise<void> => new Promise((resolve) => waiting.set(name, resolve));
-  return {
-    async sample(name) {
-      const slot = told(name);
-      await at.apply(name, spec);
-      const applied = now();
-      await slot;
-      await Promise.all([
-        client.request("GET", `${slotsPath}/${name}`),
-        client.request("GET", `${podsPath}/pod-${name}`).catch(() => undefined),
-      ]);
-      const pod = told(`pod-${name}`);
-      const body = {
-        apiVersion: "v1",
-        kind: "Pod",
-        metadata: { name: `pod-${name}` },
-        spec: { containers: [{ name: "engine", image: "registry.example/engine:1" }] },
-      };
-      const query = { fieldManager: "floor", force: true };
-      const contentType = "application/apply-patch+yaml";
-      await client.request("PATCH", `${podsPath}/pod-${name}`, { query, body, contentType });
-      await pod;
-      return now() - applied;
-    },
-    async [Symbol.asyncDispose]() {
-      for (const watch of watches) await watch[Symbol.asyncDispose]();
-      await at[Symbol.asyncDispose]();
-    },
-  };
 }
 
 async function startGateway(at: SlotSite): Promise<RunningBerth> {
@@ -193,15 +139,9 @@ it(
     await using _engine = await startEngine();
     const made = new Map<string, () => void>();
     await using _kubelet = startKubelet(at, (name) => made.get(name)?.());
-    const calls = join(plane.directory, "calls.jsonl");
     await using operator = await startBerth({
       args: ["operator"],
-      env: {
-        ...at.env,
-        SVC_RUNTIME: "kubernetes",
-        NODE_OPTIONS: `--import=${new URL("../support/kube/call-trace.ts", import.meta.url).href}`,
-        BERTH_TEST_CALLS: calls,
-      },
+      env: { ...at.env, SVC_RUNTIME: "kubernetes" },
     });
     await at.apply("slot-0", spec);
     await allReady(at, 1);
@@ -216,24 +156,17 @@ it(
     await allReady(at, slots);
     tell(context, `all of ${slots} slots ready after`, `${Math.round((performance.now() - began) / 1000)} s`);
 
-    await using floor = await openFloor(plane);
-    const took: Sample[] = [];
-    const least: number[] = [];
+    const took: number[] = [];
     for (let index = 0; index < samples; index += 1) {
-      const name = `late-${index}`;
       const there = Promise.withResolvers<void>();
-      made.set(`berth-${name}-main-0`, there.resolve);
-      await at.apply(name, spec);
-      const appliedAt = now();
+      made.set(`berth-late-${index}-main-0`, there.resolve);
+      await at.apply(`late-${index}`, spec);
+      const applied = performance.now();
       await there.promise;
-      took.push({ name, appliedAt, podSeenAt: now() });
-      if (index % 10 === 9) for (let each = 0; each < 10; each += 1) least.push(await floor.sample(`${name}-${each}`));
+      took.push(performance.now() - applied);
     }
     await allReady(at, slots + samples);
-    const whole = took.map(({ appliedAt, podSeenAt }) => podSeenAt - appliedAt);
-    tell(context, `applied to Pod made beside ${slots} slots`, middleAndEnd(whole));
-    tell(context, "of which a program that decides nothing takes", middleAndEnd(least));
-    tellParts(context, await partsOf(calls, took));
+    tell(context, `applied to Pod made beside ${slots} slots`, middleAndEnd(took));
 
     await using gateway = await startGateway(at);
     const found = await requestsIn(steadySeconds);

@@ -59,10 +59,9 @@ export const layers: Readonly<Record<string, Layer>> = {
   },
 };
 
-/** Every import that the table forbids, every cycle, and every import that cannot be read. Keys: paths below `src/`. */
+/** Every import that the table forbids, and every import that cannot be read. Keys: paths below `src/`. */
 export function lintLayers(sources: ReadonlyMap<string, string>): string[] {
   const problems: string[] = [];
-  const graph = new Map<string, readonly string[]>();
   for (const [file, source] of sources) {
     const own = file.split("/")[0] ?? "";
     const rules = layers[own];
@@ -70,21 +69,12 @@ export function lintLayers(sources: ReadonlyMap<string, string>): string[] {
       problems.push(`${file}: ${own} is no layer`);
       continue;
     }
-    const targets: string[] = [];
     for (const found of importsOf(source)) {
       const problem = judge(file, own, rules, found, sources);
       if (problem !== undefined) problems.push(`${file}:${found.line}: ${problem}`);
-      if (found.specifier.startsWith(".") && !found.isDynamic) {
-        targets.push(resolved(file, found.specifier));
-      }
     }
-    graph.set(file, targets);
   }
-  return [...problems, ...cycles(graph)];
-}
-
-function resolved(file: string, specifier: string): string {
-  return posix.join(posix.dirname(file), specifier);
+  return problems;
 }
 
 function judge(
@@ -105,7 +95,7 @@ function judge(
     }
     return `${own} may not use the package ${name}`;
   }
-  const target = resolved(file, specifier);
+  const target = posix.join(posix.dirname(file), specifier);
   if (!sources.has(target)) return `${specifier} leads to no module of src`;
   const layer = target.split("/")[0] ?? "";
   if (layer === own || rules.layers.includes(layer) || rules.modules?.includes(target) === true) return undefined;
@@ -113,22 +103,4 @@ function judge(
     return isDynamic || isTypeOnly ? undefined : `${own} imports ${layer} dynamically only`;
   }
   return `${own} may not import ${layer}`;
-}
-
-/** Each cycle once, as `a → b → a`. Imports of types count: two files that name each other's types are one in thought. */
-function cycles(graph: ReadonlyMap<string, readonly string[]>): string[] {
-  const done = new Set<string>();
-  const problems: string[] = [];
-  const visit = (file: string, path: readonly string[]): void => {
-    const start = path.indexOf(file);
-    if (start !== -1) {
-      problems.push(`cycle: ${[...path.slice(start), file].join(" → ")}`);
-      return;
-    }
-    if (done.has(file)) return;
-    for (const target of graph.get(file) ?? []) visit(target, [...path, file]);
-    done.add(file);
-  };
-  for (const file of graph.keys()) visit(file, []);
-  return problems;
 }

@@ -12,10 +12,7 @@ const traces: readonly (readonly [what: string, pattern: RegExp])[] = [
   ["somebody's temporary directory", new RegExp(["", "tmp", "bash_jobs"].join("/"))],
 ];
 
-/** The one that tests take fast-check from. */
-const cases = "test/support/fast-check.ts";
-
-/** What is wrong with one file of the repository, by its path and text. */
+/** The problems of one file of the repository, by its path and text. */
 export function lintFile(path: string, text: string): string[] {
   const problems: string[] = [];
   if (stray.test(path)) problems.push(`${path}: a scratch file`);
@@ -32,9 +29,6 @@ export function lintFile(path: string, text: string): string[] {
     }
     if (path.endsWith(".test.ts") && /\b(it|test|describe|suite)\.(skip|only|todo)\(/.test(line)) {
       problems.push(`${path}:${index + 1}: a test is left out, or the only one`);
-    }
-    if (/^test\/.*\.ts$/.test(path) && path !== cases && /\bfrom "fast-check"/.test(line)) {
-      problems.push(`${path}:${index + 1}: draws other cases in every run; ${cases} does not`);
     }
   }
   return problems;

@@ -1,6 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { Socket } from "node:net";
-import { listen } from "./listen.ts";
+import type { ServerResponse } from "node:http";
+import { text as textOf } from "node:stream/consumers";
+import { serve } from "./listen.ts";
 
 export interface ApiDouble extends AsyncDisposable {
   readonly url: string;
@@ -21,8 +21,7 @@ export async function apiDouble(answers: Readonly<Record<string, Answer>>): Prom
   const asked: string[] = [];
   const bodies: string[] = [];
   const authorizations: (string | undefined)[] = [];
-  const sockets = new Set<Socket>();
-  const server = createServer((request, response) => {
+  const served = await serve((request, response) => {
     void textOf(request).then((body) => {
       asked.push(`${request.method ?? ""} ${request.url ?? ""}`);
       bodies.push(body);
@@ -36,21 +35,12 @@ export async function apiDouble(answers: Readonly<Record<string, Answer>>): Prom
       response.end(JSON.stringify(answer ?? failure("slot.not_found", "there is no such slot")));
     });
   });
-  server.on("connection", (socket) => {
-    sockets.add(socket);
-    socket.once("close", () => sockets.delete(socket));
-  });
-  const port = await listen(server);
   return {
-    url: `http://127.0.0.1:${port}`,
+    ...served,
     asked,
     bodies,
     authorizations,
     answer: (path, answer) => void known.set(path, answer),
-    [Symbol.asyncDispose]: async () => {
-      for (const socket of sockets) socket.destroy();
-      await new Promise((resolve) => server.close(resolve));
-    },
   };
 }
 
@@ -65,11 +55,4 @@ export function stream(...data: readonly string[]): Answer {
     for (const each of data) response.write(`data: ${each}\n\n`);
     response.end();
   };
-}
-
-async function textOf(request: IncomingMessage): Promise<string> {
-  let text = "";
-  request.setEncoding("utf8");
-  for await (const chunk of request) text += String(chunk);
-  return text;
 }

@@ -21,22 +21,20 @@ export function keepingSlot(keep: string): string {
   return `[model]\ndefault = "one"\ncontext_size = 8192\nprompt_cache_bytes = 0\n${keep}`;
 }
 
-/** Of some 1,400 tokens: the processor reads them in seconds, and one of them in milliseconds. */
+/** Some 1,400 tokens. */
 export const longPrompt = Array.from({ length: 40 }, (_, index) => `line ${index} of a long text.`).join(" ");
 
 /** The line of the manifest of a slot that keeps its context. */
 export const keepContext = "keep_context = {}\n";
 
 interface FirstToken {
-  readonly ms: number;
   readonly cached: number;
   readonly tokens: number;
 }
 
-/** Milliseconds to the first token of the long prompt, and how many of its tokens the engine had kept. */
+/** The number of tokens of the long prompt, and how many of them the engine had kept. */
 export async function firstToken(berth: RunningBerth): Promise<FirstToken> {
   const messages = [{ role: "user", content: longPrompt }];
-  const began = performance.now();
   const streamed = await post(berth.url, "/v1/chat/completions", {
     model: "primary",
     messages,
@@ -46,14 +44,13 @@ export async function firstToken(berth: RunningBerth): Promise<FirstToken> {
   });
   assert.equal(streamed.status, 200);
   const text = await streamed.text();
-  const ms = performance.now() - began;
   const usage = text
     .split("\n")
     .filter((line) => line.startsWith("data: {"))
     .map((line) => record(JSON.parse(line.slice(6)))["usage"])
     .find((found) => typeof found === "object" && found !== null);
   const { prompt_tokens: tokens, prompt_tokens_details: details } = record(usage);
-  return { ms, cached: Number(record(details)["cached_tokens"]), tokens: Number(tokens) };
+  return { cached: Number(record(details)["cached_tokens"]), tokens: Number(tokens) };
 }
 
 /** Resolves once the other model is loaded. */
@@ -72,32 +69,19 @@ export async function contextFilesOf(berth: RunningBerth): Promise<readonly stri
   return names.toSorted();
 }
 
-/** A machine that does other things halts one of them now and then. */
-const pairs = 3;
-
 /**
- * After a swap to the other model and back an engine with `keepContext` does not read the long prompt again, and its first
- * token comes in less than half the time, in one of three pairs. `start` starts a Berth with a slot of the two models and
- * that line.
+ * After a swap to the other model and back an engine with `keepContext` does not read the long prompt again, and another
+ * engine does. `start` starts a Berth with a slot of the two models and that line.
  */
 export async function testSwapAndBack(
   test: TestContext,
   start: (keep: string) => Promise<RunningBerth>,
 ): Promise<void> {
-  const told: string[] = [];
-  for (let pair = 0; pair < pairs; pair++) {
-    const without = await swapAndBack(start, "");
-    const kept = await swapAndBack(start, keepContext);
-    test.diagnostic(
-      `first token of ${kept.tokens} tokens after a swap and back: ` +
-        `${Math.round(without.ms)} ms without, ${Math.round(kept.ms)} ms with keepContext (${kept.cached} tokens kept)`,
-    );
-    assert.ok(without.cached < 64, String(without.cached));
-    assert.ok(kept.cached >= kept.tokens - 64, `${kept.cached} of ${kept.tokens}`);
-    if (kept.ms < without.ms / 2) return;
-    told.push(`${kept.ms} ms, ${without.ms} ms without`);
-  }
-  assert.fail(told.join("; "));
+  const without = await swapAndBack(start, "");
+  const kept = await swapAndBack(start, keepContext);
+  test.diagnostic(`${kept.cached} of ${kept.tokens} tokens kept`);
+  assert.ok(without.cached < 64, String(without.cached));
+  assert.ok(kept.cached >= kept.tokens - 64, `${kept.cached} of ${kept.tokens}`);
 }
 
 async function swapAndBack(start: (keep: string) => Promise<RunningBerth>, keep: string): Promise<FirstToken> {

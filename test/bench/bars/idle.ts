@@ -7,7 +7,7 @@ const running = 16;
 const resting = 4;
 const seconds = 20;
 /** Periodic work runs together once a second, probes on whole seconds: the rest of the wake-ups are threads and garbage. */
-const maxWakeUps = 40;
+const maxWakeUps = 30;
 
 /** What both processes cost while nobody asks for anything. */
 export const idle: Bar = {

@@ -46,8 +46,6 @@ export interface ApiServer extends ApiServerFacts {
 
 /** A real etcd and kube-apiserver on loopback, on free ports, with everything in a temporary directory. */
 export interface ControlPlane extends ApiServer, AsyncDisposable {
-  /** Of etcd and the API server. */
-  pids(): readonly number[];
   /** Ends the API server at once; etcd stays. */
   killApiServer(): Promise<void>;
   /** On the same port, after `killApiServer`. */
@@ -95,7 +93,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
 
   const etcdUrl = `http://127.0.0.1:${etcdPort}`;
   const peerUrl = `http://127.0.0.1:${peerPort}`;
-  const etcd = stack.use(
+  stack.use(
     await startProgram(
       kubeProgram("etcd"),
       [
@@ -177,7 +175,6 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   const owned = stack.move();
   return {
     ...server,
-    pids: () => [etcd.pid, ...(apiServer.program === undefined ? [] : [apiServer.program.pid])],
     killApiServer: async () => await apiServer.program?.kill(),
     startApiServer,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),

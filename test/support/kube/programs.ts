@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { until } from "../until.ts";
 
 /** The directory of etcd, kube-apiserver and the rest, by name: hack/kube.sh builds them. */
-export function kubePrograms(): string {
+function kubePrograms(): string {
   const dir = process.env["BERTH_TEST_KUBE"] ?? process.env["KUBEBUILDER_ASSETS"];
   if (dir === undefined) throw new Error("run this by `make test-k8s`, or set BERTH_TEST_KUBE=$(hack/kube.sh)");
   return dir;
@@ -14,14 +14,12 @@ export function kubePrograms(): string {
 
 /** A program of the cluster; its output is a file, and it ends with this process, however this one ends. */
 export interface Program extends AsyncDisposable {
-  readonly pid: number;
   /** Ends it as a power cut would. */
   kill(): Promise<void>;
 }
 
 export interface ProgramOptions {
   readonly logFile: string;
-  readonly env?: Readonly<Record<string, string>>;
   readonly ready: () => Promise<boolean>;
 }
 
@@ -29,12 +27,11 @@ export interface ProgramOptions {
 export async function startProgram(
   command: string,
   args: readonly string[],
-  { logFile, env = {}, ready }: ProgramOptions,
+  { logFile, ready }: ProgramOptions,
 ): Promise<Program> {
   const log = openSync(logFile, "a");
   const child = spawn("setpriv", ["--pdeathsig", "KILL", command, ...args], {
     stdio: ["ignore", log, log],
-    env: { ...process.env, ...env },
   });
   closeSync(log);
   const ended = once(child, "exit");
@@ -61,7 +58,7 @@ export async function startProgram(
     await ended;
     clearTimeout(late);
   };
-  return { pid: child.pid ?? 0, kill: () => end("SIGKILL"), [Symbol.asyncDispose]: () => end("SIGTERM") };
+  return { kill: () => end("SIGKILL"), [Symbol.asyncDispose]: () => end("SIGTERM") };
 }
 
 function hasEnded(child: ChildProcess): boolean {
