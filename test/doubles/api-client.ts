@@ -109,7 +109,7 @@ export class ApiDouble implements ApiClient {
   }
 }
 
-/** Where a request names a uid or a version that the object does not have. */
+/** Refuses a request that names a uid or a version that the object does not have. */
 function refuseOther(path: string, known: Value | undefined, wanted: unknown): void {
   if (known === undefined || !isRecord(wanted)) return;
   for (const field of ["uid", "resourceVersion"])

@@ -9,7 +9,7 @@ export interface DockerDaemonDouble extends AsyncDisposable {
   readonly asked: string[];
 }
 
-/** What is answered to `METHOD /path`, without version and query; what it leaves open stays open. */
+/** Answers `METHOD /path`, without version and query; a response that it leaves open stays open. */
 export type DaemonAnswer = (asked: string, response: ServerResponse, request: IncomingMessage) => void;
 
 /** A DOUBLE of a Docker daemon on a socket of its own: says what the test has it say, and runs nothing. */

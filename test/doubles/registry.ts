@@ -34,7 +34,7 @@ export interface RegistryDouble extends AsyncDisposable {
   sent(digest: string): Promise<void>;
   /** From now on answers whatever asks for that path with this. */
   answer(path: RegExp, status: number, headers: Readonly<Record<string, string>>, body: object): void;
-  /** What the next GETs of that blob meet, in order; those after them get all of it. */
+  /** Faults of the next GETs of that blob, in order; those after them get all of it. */
   meet(digest: string, ...faults: readonly BlobFault[]): void;
   /** Serves an image whose layers are these tar files. Resolves with its name and the layers' digests. */
   add(

@@ -11,7 +11,7 @@ export const traitsOfKind = {
   kubernetes: kubernetesTraits,
 } as const satisfies Record<RuntimeKind, RuntimeTraits>;
 
-/** What a placement says of the runtime. */
+/** The part of a placement that follows from the runtime. */
 export function runningIn(
   kind: RuntimeKind,
 ): Pick<Placement, "runtime" | "runs" | "addressing" | "inCluster" | "isElsewhere"> {

@@ -16,7 +16,7 @@ export interface Manner {
   loadMs: number;
   /** It ends by itself this long after each start. */
   crashAfterMs: number | undefined;
-  /** What it says of that. */
+  /** Its last output then. */
   lastOutput?: string;
   /** It cannot be started at all; nor can, whatever this says, the program /nope. */
   cannotStart: boolean;
@@ -48,7 +48,7 @@ interface Engine {
   isPaused?: boolean;
 }
 
-/** The calls of the runtime, in order. */
+/** One call of the runtime. */
 export interface Deed {
   readonly did: "start" | "stop" | "clear";
   readonly slot: string;
@@ -67,10 +67,10 @@ export class RuntimeDouble implements Runtime, Runtimes {
   readonly kinds = ["docker", "process"] as const;
   readonly offered = ["docker"] as const;
   readonly alwaysThere = "process";
-  /** Of the container engine, which runs what this double runs. */
+  /** The container engine, which runs the engines of this double, answers. */
   isContainerEngineUp = false;
   readonly deeds: Deed[] = [];
-  /** What no operator may bring about. */
+  /** The states that no operator may bring about, as they occurred. */
   readonly violations: string[] = [];
   /** Ports on which somebody else listens. */
   readonly strangers = new Set<number>();
@@ -82,7 +82,7 @@ export class RuntimeDouble implements Runtime, Runtimes {
   readonly failing = new Set<number>();
   /** Warm-up requests so far. */
   readonly warmUps: { readonly port: number; readonly timeoutMs: number }[] = [];
-  /** What is said of what a container needs; absent: all is here. */
+  /** The preparation of a container; absent: all is here. */
   prepared: (() => Promise<Preparation>) | undefined;
   /** The images that were to be fetched, and for which attempt. */
   readonly fetched: string[] = [];

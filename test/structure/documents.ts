@@ -25,7 +25,7 @@ export function lintLinks(files: ReadonlyMap<string, string>): string[] {
   return problems;
 }
 
-/** What comments cite of the decisions and the contract, and is not in them. */
+/** Citations in comments of decisions and sections of the contract that do not exist. */
 export function lintCitations(files: ReadonlyMap<string, string>): string[] {
   const decisions = new Set(
     [...textOf(files, "docs/decisions.md").matchAll(/^(\d+)\. /gm)].map(([, number]) => number),

@@ -4,7 +4,7 @@ import { serve } from "./listen.ts";
 
 export interface ApiDouble extends AsyncDisposable {
   readonly url: string;
-  /** What was asked, as `METHOD /path`, in order. */
+  /** Every request, as `METHOD /path`, in order. */
   readonly asked: readonly string[];
   readonly bodies: readonly string[];
   readonly authorizations: readonly (string | undefined)[];

@@ -41,7 +41,7 @@ export function shown({ input_tokens: fresh, cache_read_input_tokens: known }: A
   return fresh + (known ?? 0);
 }
 
-/** What the clients that people use get from a real engine, whichever it is, behind the gateway. */
+/** Tests the clients that people use on a real engine behind the gateway. */
 export async function testClients(t: TestContext, slots: ClientSlots): Promise<void> {
   const openai = openaiClient(slots.url);
   const anthropic = anthropicClient(slots.url);

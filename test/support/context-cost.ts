@@ -1,6 +1,6 @@
 import type { ContextCost } from "../../src/api/context-cost.ts";
 
-/** Of a model whose layers all keep the whole context: so many bytes for each token. */
+/** The cost of a model whose layers all keep the whole context: so many bytes for each token. */
 export function perToken(bytes: number): ContextCost {
   return { keyWidth: bytes / 2, valueWidth: 0, stateWidth: 0 };
 }

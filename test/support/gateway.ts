@@ -23,7 +23,7 @@ import { tempDir } from "./temp-dir.ts";
 import { until } from "./until.ts";
 import { later } from "./later.ts";
 
-/** What a test publishes of a slot in the operator's place. */
+/** The fields of a slot that a test publishes in the operator's place. */
 export interface SlotSketch {
   readonly state?: SlotState;
   /** Port of its engine; absent: it has none. */
@@ -31,7 +31,7 @@ export interface SlotSketch {
   /** Port of its second process. */
   readonly rerankPort?: number;
   readonly spec?: SlotSpecInput;
-  /** What else the status says. */
+  /** Further fields of the status. */
   readonly status?: Partial<SlotStatus>;
   readonly bearerList?: PublishedSlot["bearerList"];
 }
@@ -59,7 +59,7 @@ export async function startGateway(
   options: {
     slots?: Readonly<Record<string, SlotSketch>>;
     registry?: Partial<PublishedRegistry>;
-    /** What an operator said of itself just before; `none`: there was none. */
+    /** The record of an operator that has just run; `none`: none has. */
     operator?: Partial<PublishedOperator> | "none";
     env?: Readonly<Record<string, string>>;
     gateway?: Partial<GatewayOptions>;

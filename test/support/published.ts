@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { publishedOperatorSchema, publishedSlotSchema, type PublishedSlot } from "../../src/api/status.ts";
 
-/** What the operator has published of a slot; undefined before. */
+/** A slot as the operator has published it; undefined before. */
 export async function readPublished(stateDir: string, slot: string): Promise<PublishedSlot | undefined> {
   const text = await readFile(join(stateDir, "slots", `${slot}.json`), "utf8").catch(() => undefined);
   return text === undefined ? undefined : publishedSlotSchema.parse(JSON.parse(text));

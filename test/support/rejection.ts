@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 type Class<E> = abstract new (...args: never) => E;
 
-/** What `act` throws, which must be of this class. */
+/** Returns the error that `act` throws, which must be of this class. */
 export function thrownBy<E>(act: () => unknown, kind: Class<E>): E {
   try {
     act();
@@ -13,7 +13,7 @@ export function thrownBy<E>(act: () => unknown, kind: Class<E>): E {
   return assert.fail("nothing was thrown");
 }
 
-/** What the promise is rejected with, which must be of this class. */
+/** Resolves with the error that rejects the promise, which must be of this class. */
 export async function rejectionOf<E>(promise: PromiseLike<unknown>, kind: Class<E>): Promise<E> {
   try {
     await promise;

@@ -28,7 +28,7 @@ Answer a call with <tool_call>
 {%- if add_generation_prompt %}assistant:
 {% endif %}`;
 
-/** What the model says whenever it is asked: one call of a tool. */
+/** The answer of the model to any request: one call of a tool. */
 export const scriptedCall = { name: "get_weather", arguments: { city: "here" } };
 
 /** A real model file whose weights make it call a tool, whatever the prompt is. */

@@ -2,7 +2,7 @@ import { open } from "node:fs/promises";
 import { tensorTypes } from "../../src/models/gguf-types.ts";
 import { ggufHeader, padded, type GgufValue } from "./gguf.ts";
 
-/** Of ggml's tensor types those that the shapes use, by their number in a file. */
+/** The tensor types of ggml that the shapes use, by their number in a file. */
 const types = { F32: 0, F16: 1, Q4_0: 2, Q8_0: 8, Q4_K: 12, Q6_K: 14 } as const;
 type Type = keyof typeof types;
 export type Quantization = "F16" | "Q4_0" | "Q8_0" | "Q4_K_M";

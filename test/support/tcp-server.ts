@@ -5,7 +5,7 @@ export interface TcpServer extends AsyncDisposable {
   readonly port: number;
   /** Every connection so far, oldest first. */
   readonly sockets: readonly Socket[];
-  /** What came over all connections, each as text. */
+  /** The text that each connection has sent. */
   readonly received: readonly string[];
 }
 

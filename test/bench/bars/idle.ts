@@ -9,7 +9,7 @@ const seconds = 20;
 /** Periodic work runs together once a second, probes on whole seconds: the rest of the wake-ups are threads and garbage. */
 const maxWakeUps = 30;
 
-/** What both processes cost while nobody asks for anything. */
+/** The cost of both processes while nobody asks for anything. */
 export const idle: Bar = {
   name: "idle",
   about: `memory and CPU at rest, ${running + resting} slots of which ${running} run`,
@@ -50,7 +50,7 @@ export const idle: Bar = {
   },
 };
 
-/** Of `berth up` without a slot: parent, operator and gateway together. */
+/** The memory of `berth up` without a slot: parent, operator and gateway together. */
 async function upAtRest(): Promise<Result> {
   await using site = await openSite();
   // The first start of each program keeps what it compiled for the second.

@@ -13,7 +13,7 @@ const engineProgram = join(root, "test/bench/programs/engine.ts");
 
 export interface PartOptions {
   readonly env?: NodeJS.ProcessEnv;
-  /** Of a further gateway beside the first. */
+  /** The port of a further gateway beside the first. */
   readonly port?: number;
 }
 

@@ -3,7 +3,7 @@ export class AnswerReader {
   readonly #onText: (text: string) => void;
   #head = "";
   #rest = "";
-  /** What is left of the present chunk with its line end, or of a body of known length. */
+  /** The rest of the present chunk with its line end, or of a body of known length, in bytes. */
   #left = 0;
   #isChunked = false;
   status = 0;

@@ -9,7 +9,7 @@ export interface Rule {
   readonly verbs: readonly string[];
 }
 
-/** What docs/kubernetes.md says that the operator needs for the store. */
+/** The rights that the operator needs for the store, as docs/kubernetes.md states them. */
 export const operatorRights: readonly Rule[] = [
   { apiGroups: ["berth.dev"], resources: ["slots"], verbs: ["get", "list", "watch", "patch"] },
   { apiGroups: ["berth.dev"], resources: ["models", "upstreams", "slotgroups"], verbs: ["list", "watch"] },
@@ -30,14 +30,14 @@ export const operatorRights: readonly Rule[] = [
   { apiGroups: [""], resources: ["events"], verbs: ["create", "patch"] },
 ];
 
-/** What it says that the operator needs to run engines as Pods. */
+/** Those that it needs to run engines as Pods. */
 export const podRights: readonly Rule[] = [
   { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch", "create", "delete"] },
   { apiGroups: [""], resources: ["pods/log"], verbs: ["get"] },
   { apiGroups: [""], resources: ["secrets"], verbs: ["get", "create", "patch", "delete"] },
 ];
 
-/** What it says that a gateway needs. */
+/** The rights that a gateway needs. */
 export const gatewayRights: readonly Rule[] = [
   {
     apiGroups: ["berth.dev"],
@@ -65,13 +65,13 @@ export const gatewayRights: readonly Rule[] = [
   { apiGroups: [""], resources: ["secrets"], verbs: ["create"] },
 ];
 
-/** What it says that a gateway needs to show the output of Pods. */
+/** The rights that a gateway needs to show the output of Pods. */
 export const logRights: readonly Rule[] = [
   { apiGroups: [""], resources: ["pods"], verbs: ["list"] },
   { apiGroups: [""], resources: ["pods/log"], verbs: ["get"] },
 ];
 
-/** Of a process that is both. */
+/** The rights of a process that is both. */
 export const storeRights: readonly Rule[] = [...operatorRights, ...gatewayRights];
 
 /** Each right by itself, as `leases.coordination.k8s.io delete` or `secrets/berth-tokens get`. */

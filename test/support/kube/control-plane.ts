@@ -21,7 +21,7 @@ export interface ControlPlaneOptions {
   readonly nodeAddress?: string;
 }
 
-/** What another process must know of an API server; the token is that of a user with all rights. */
+/** The facts that another process needs to use an API server; the token is that of a user with all rights. */
 export const apiServerFactsSchema = z.object({ directory: z.string(), url: z.string(), token: z.string() }).readonly();
 export type ApiServerFacts = z.infer<typeof apiServerFactsSchema>;
 
@@ -186,7 +186,7 @@ const askMs = 10_000;
 /** How many this process has made, on whatever API server. */
 const namespaces = { made: 0 };
 
-/** Of a control plane that this or another process has started. `limitMs`: of one question. */
+/** The API server of a control plane that this or another process has started. `limitMs`: of one question. */
 export function openApiServer({ directory, url, token }: ApiServerFacts, limitMs = askMs): ApiServer {
   const authority = openAuthority(join(directory, "pki"));
   const ca = readFileSync(authority.caFile);

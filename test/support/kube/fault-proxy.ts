@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { listen } from "../listen.ts";
 import { kubeconfigText, type ApiServer } from "./control-plane.ts";
 
-/** What goes wrong between a client and the API server; changed at any time. */
+/** The faults between a client and the API server; changed at any time. */
 export interface Faults {
   /** The status that a request is answered with instead; undefined: it passes. */
   refuse?: ((method: string, path: string) => number | undefined) | undefined;
-  /** What a client is told instead of the next lines of a watch. */
+  /** Replaces the next lines of a watch. */
   lines?: ((lines: readonly string[]) => readonly string[]) | undefined;
 }
 

@@ -8,7 +8,7 @@ const root = join(import.meta.dirname, "../../..");
 /** Runs `test/doubles/engine.ts`; a tag that is not `latest` is not fetched where it is there. */
 export const engineImage = "localhost/berth-test/engine:1";
 
-/** What every Pod's sandbox runs: a program that sleeps. */
+/** Imports the program of every Pod's sandbox, which sleeps. */
 export async function importPauseImage(cluster: NodeApiServer): Promise<void> {
   await using stage = Stage.open();
   await stage.addProgram("/bin/sleep", "/pause");

@@ -24,7 +24,7 @@ export interface NodeApiServer extends ApiServer {
 /** A control plane with a real node: kubelet, containerd, a bridge for Pods, kube-proxy. */
 export interface Cluster extends ControlPlane, NodeApiServer {}
 
-/** Of a cluster that this or another process has started. */
+/** Adds the node to a cluster that this or another process has started. */
 export function withNode<Server extends ApiServer>(server: Server): Server & NodeApiServer {
   const ctr = async (...args: readonly string[]): Promise<string> =>
     (await run("ctr", ["-a", socketIn(server.directory), "-n", "k8s.io", ...args])).stdout;
