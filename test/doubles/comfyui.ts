@@ -6,6 +6,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { crc32, deflateSync } from "node:zlib";
+import { z } from "zod";
 import { isRecord } from "../../src/lib/record.ts";
 import { json, readBody, runByHand, startServer, type Listening, type ListeningOptions } from "./wire.ts";
 
@@ -35,7 +36,11 @@ export interface ComfyDouble extends Listening {
   readonly calls: readonly Call[];
 }
 
-type Graph = Record<string, { class_type: string; inputs: Record<string, unknown> }>;
+const graphSchema = z.record(
+  z.string(),
+  z.object({ class_type: z.string(), inputs: z.record(z.string(), z.unknown()) }),
+);
+type Graph = z.infer<typeof graphSchema>;
 interface Job {
   readonly id: string;
   readonly number: number;
@@ -88,7 +93,7 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
 
   const onPrompt = (body: unknown, response: ServerResponse): void => {
     if (fault === "garbage") return void response.writeHead(200, { "content-type": "text/html" }).end("<html>not json");
-    const graph = isRecord(body) ? readGraph(body["prompt"]) : undefined;
+    const graph = isRecord(body) ? graphSchema.safeParse(body["prompt"]).data : undefined;
     if (graph === undefined)
       return json(response, 400, { error: refusal("no_prompt", "No prompt provided"), node_errors: {} });
     const checkpoint = inputsOf(graph, "CheckpointLoaderSimple")["ckpt_name"];
@@ -217,16 +222,6 @@ function failedEntry(job: Job): unknown {
 function ended(job: Job, outcome: "success" | "error", messages: readonly unknown[]): object {
   const status = { status_str: outcome, completed: outcome === "success", messages };
   return { prompt: entryOf(job), outputs: {}, status, meta: {} };
-}
-
-function readGraph(value: unknown): Graph | undefined {
-  if (!isRecord(value)) return undefined;
-  const graph: Graph = {};
-  for (const [id, node] of Object.entries(value)) {
-    if (!isRecord(node) || typeof node["class_type"] !== "string" || !isRecord(node["inputs"])) return undefined;
-    graph[id] = { class_type: node["class_type"], inputs: node["inputs"] };
-  }
-  return graph;
 }
 
 function nodeOf(graph: Graph, type: string): string {

@@ -89,7 +89,7 @@ export class RuntimeDouble implements Runtime, Runtimes {
   readonly #clock: ManualClock;
   readonly #engines = new Map<string, Engine>();
   readonly #manners = new Map<string, Manner>();
-  readonly #listeners = new Set<(slot: string) => void>();
+  readonly #listeners = new Subscribers<[slot: string]>();
   readonly #answering = new Subscribers<[]>();
   #pid = 1000;
   #lookedAt = 0;
@@ -140,27 +140,27 @@ export class RuntimeDouble implements Runtime, Runtimes {
   kill(slot: string, process = "main", isTold = true): void {
     const message = "killed by SIGKILL";
     this.#end(slot, process, { reason: "Signalled", signal: "SIGKILL", message, at: this.#clock.now().toISOString() });
-    if (isTold) this.#tell(slot);
+    if (isTold) this.#listeners.notify(slot);
   }
 
   /** It closes its listening socket, and lives on. */
   deafen(slot: string, process = "main"): void {
     const engine = this.#engines.get(`${slot}/${process}`);
     if (engine !== undefined) engine.isDeaf = true;
-    this.#tell(slot);
+    this.#listeners.notify(slot);
   }
 
   /** Somebody else pauses its container. */
   pause(slot: string, process = "main"): void {
     const engine = this.#engines.get(`${slot}/${process}`);
     if (engine !== undefined) engine.isPaused = true;
-    this.#tell(slot);
+    this.#listeners.notify(slot);
   }
 
   /** It is gone with all that was known of it, as after a reboot. */
   lose(slot: string, process = "main", isTold = true): void {
     this.#engines.delete(`${slot}/${process}`);
-    if (isTold) this.#tell(slot);
+    if (isTold) this.#listeners.notify(slot);
   }
 
   async observe(slot: string): Promise<readonly Observed[]> {
@@ -219,23 +219,11 @@ export class RuntimeDouble implements Runtime, Runtimes {
       if (exit === undefined && held.port === port) this.violations.push(`${key} starts on ${other}'s port ${port}`);
     }
     const startedAt = this.#clock.now();
-    const engine: Engine = {
-      workload,
-      startedAt,
-      startedMs: this.#clock.elapsedMs(),
-      pid: ++this.#pid,
-      exit: undefined,
-    };
+    const startedMs = this.#clock.elapsedMs();
+    const engine: Engine = { workload, startedAt, startedMs, pid: ++this.#pid, exit: undefined };
     this.#engines.set(key, engine);
-    this.deeds.push({
-      did: "start",
-      slot,
-      process,
-      hash,
-      at: startedAt,
-      startedAt,
-      isPortTaken: this.strangers.has(port),
-    });
+    const isPortTaken = this.strangers.has(port);
+    this.deeds.push({ did: "start", slot, process, hash, at: startedAt, startedAt, isPortTaken });
     const { crashAfterMs, cannotStart, refusedFor } = this.manner(slot);
     const at = startedAt.toISOString();
     if (cannotStart && refusedFor !== undefined) engine.exit = { reason: refusedFor, message: "it was refused", at };
@@ -251,10 +239,10 @@ export class RuntimeDouble implements Runtime, Runtimes {
           message: ["exited with code 1", this.manner(slot).lastOutput].filter(Boolean).join(": "),
           at: now,
         });
-        this.#tell(slot);
+        this.#listeners.notify(slot);
       });
     }
-    this.#tell(slot);
+    this.#listeners.notify(slot);
   }
 
   async remove(slot: string, process: ProcessRef | undefined): Promise<void> {
@@ -266,13 +254,12 @@ export class RuntimeDouble implements Runtime, Runtimes {
       const at = this.#clock.now();
       const isPortTaken = this.strangers.has(workload.port);
       this.deeds.push({ did, slot, process: processName(workload), hash: workload.hash, at, startedAt, isPortTaken });
-      this.#tell(slot);
+      this.#listeners.notify(slot);
     }
   }
 
   async watch(onSlot: (slot: string) => void): Promise<Disposable> {
-    this.#listeners.add(onSlot);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(onSlot) };
+    return this.#listeners.add(onSlot);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}
@@ -304,9 +291,5 @@ export class RuntimeDouble implements Runtime, Runtimes {
   #end(slot: string, process: string, exit: Exit): void {
     const engine = this.#engines.get(`${slot}/${process}`);
     if (engine !== undefined) engine.exit ??= exit;
-  }
-
-  #tell(slot: string): void {
-    for (const listener of this.#listeners) listener(slot);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What `promtool check metrics` says of a page, as far as names and texts go: help for every family, `_total` at the end
- * of counters and of nothing else, base units, and no type's word in a name.
+ * The problems that `promtool check metrics` finds on a page, as far as names and texts go: help for every family, `_total`
+ * at the end of counters and of nothing else, base units, and no type's word in a name.
  */
 export function metricProblems(page: string): string[] {
   const helped = new Set([...page.matchAll(/^# HELP (\S+) \S/gm)].map(([, name]) => name));

@@ -1,10 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
-/**
- * What `expression` gives in a process that has no file descriptor left, with what `module` exports at hand: its value
- * as text, or the error's code.
- */
+/** Evaluates a call of an export of `module` in a process that has no file descriptor left: its value as text, or the error's code. */
 export async function withoutDescriptors(module: URL, expression: string): Promise<string> {
   const name = expression.slice(0, expression.indexOf("("));
   return await runScarce(`

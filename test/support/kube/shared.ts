@@ -34,9 +34,8 @@ export async function startSharedCluster(): Promise<Cluster> {
 }
 
 /**
- * What `startSharedPlane` starts, which test/support/kube/with-shared.ts has started for many files: a start takes 10 CPU seconds. A
- * file that runs by itself starts one of its own. Tests use namespaces of their own, and neither end the API server nor
- * change the kinds.
+ * The control plane that test/support/kube/with-shared.ts has started for many files, since a start takes 10 CPU seconds; a
+ * file that runs by itself starts one. Tests use separate namespaces, and neither end the API server nor change the kinds.
  */
 export async function sharedPlane(): Promise<SharedPlane> {
   const text = process.env["BERTH_TEST_PLANE"];
