@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
+import type { ResponseFunctionToolCall } from "openai/resources/responses/responses";
 import { isRecord } from "../../src/lib/record.ts";
 import { rejectionOf } from "./rejection.ts";
 import { list, post, record } from "./openai.ts";
-import { testResponses } from "./responses-client.ts";
 import { scriptedCall } from "./scripted-model.ts";
 
 /** The slots of a Berth whose engine is real. */
@@ -27,6 +27,22 @@ export interface ClientSlots {
 
 const messages = [{ role: "user" as const, content: "hello" }];
 const city = { type: "object" as const, properties: { city: { enum: ["here"] } }, required: ["city"] };
+
+const sky = {
+  name: "sky",
+  schema: {
+    type: "object",
+    properties: { sky: { enum: ["blue", "grey"] } },
+    required: ["sky"],
+    additionalProperties: false,
+  },
+  strict: true,
+};
+
+function assertSky(text: string): void {
+  const answer: unknown = JSON.parse(text);
+  assert.ok(isRecord(answer) && (answer["sky"] === "blue" || answer["sky"] === "grey"));
+}
 
 export function openaiClient(url: string): OpenAI {
   return new OpenAI({ apiKey: "none", baseURL: `${url}/v1`, maxRetries: 0 });
@@ -88,20 +104,13 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
   });
 
   await t.test("openai: an answer that keeps to a JSON schema", async () => {
-    const schema = {
-      type: "object",
-      properties: { sky: { enum: ["blue", "grey"] } },
-      required: ["sky"],
-      additionalProperties: false,
-    };
     const { choices } = await openai.chat.completions.create({
       ...chat,
       model: slots.schema,
       max_tokens: 100,
-      response_format: { type: "json_schema", json_schema: { name: "sky", schema, strict: true } },
+      response_format: { type: "json_schema", json_schema: sky },
     });
-    const answer: unknown = JSON.parse(choices[0]?.message.content ?? "");
-    assert.ok(isRecord(answer) && (answer["sky"] === "blue" || answer["sky"] === "grey"));
+    assertSky(choices[0]?.message.content ?? "");
   });
 
   await t.test("openai: a completion, whole and streamed", async () => {
@@ -205,4 +214,70 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
     const nobody = await rejectionOf(anthropic.messages.create({ ...chat, model: "nobody" }), Anthropic.APIError);
     assert.deepEqual([nobody.status, nobody.type], [404, "not_found_error"]);
   });
+}
+
+/** OpenAI's client and its Responses, whichever engine makes them of a chat. */
+async function testResponses(t: TestContext, openai: OpenAI, slots: ClientSlots): Promise<void> {
+  const asked = { model: slots.chat, input: "hello", max_output_tokens: 4, temperature: 0 };
+
+  await t.test("openai: a response that its limit cuts, whole and streamed", async () => {
+    const whole = await openai.responses.create({ ...asked, instructions: "be brief" });
+    assert.deepEqual(
+      [whole.object, whole.model, whole.status, whole.incomplete_details?.reason, whole.usage?.output_tokens],
+      ["response", slots.chat, "incomplete", "max_output_tokens", 4],
+    );
+    assert.ok(whole.output_text.length > 0 && (whole.usage?.input_tokens ?? 0) > 0);
+    const numbers: number[] = [];
+    let text = "";
+    const stream = openai.responses.stream({ ...asked, instructions: "be brief" });
+    stream.on("event", ({ sequence_number: at }) => void numbers.push(at));
+    stream.on("response.output_text.delta", ({ delta }) => void (text += delta));
+    const streamed = await stream.finalResponse();
+    assert.deepEqual(
+      [text, streamed.output_text, streamed.status],
+      [whole.output_text, whole.output_text, "incomplete"],
+    );
+    assert.equal(streamed.usage?.total_tokens, whole.usage?.total_tokens);
+    assert.deepEqual(numbers, Array.from(numbers.keys()));
+  });
+
+  await t.test(
+    "openai: a response that calls a function, and the next response, which has the function's result",
+    async () => {
+      const tools = [
+        {
+          type: "function" as const,
+          name: scriptedCall.name,
+          parameters: { ...city, additionalProperties: false },
+          strict: true,
+        },
+      ];
+      const input = [{ role: "user" as const, content: "hello" }];
+      const calling = { ...asked, model: slots.tools, max_output_tokens: 60, tools, parallel_tool_calls: false, input };
+      const whole = await openai.responses.create(calling);
+      for (const response of [whole, await openai.responses.stream(calling).finalResponse()]) {
+        const call = callOf(response.output);
+        assert.equal(response.status, "completed");
+        assert.deepEqual([call.name, JSON.parse(call.arguments)], [scriptedCall.name, scriptedCall.arguments]);
+      }
+      const call = callOf(whole.output);
+      const output = { type: "function_call_output" as const, call_id: call.call_id, output: "rain" };
+      const next = await openai.responses.create({ ...calling, input: [...input, call, output] });
+      assert.ok((next.usage?.input_tokens ?? 0) > (whole.usage?.input_tokens ?? 0), "the model was shown both");
+    },
+  );
+
+  await t.test("openai: a response that keeps to a JSON schema", async () => {
+    const format = { type: "json_schema" as const, ...sky };
+    const keeping = { ...asked, model: slots.schema, max_output_tokens: 100, text: { format } };
+    const { output_text: text } = await openai.responses.stream(keeping).finalResponse();
+    assertSky(text);
+  });
+}
+
+function callOf(output: readonly { readonly type: string }[]): ResponseFunctionToolCall {
+  const calls = output.filter((item): item is ResponseFunctionToolCall => item.type === "function_call");
+  const [call, ...more] = calls;
+  assert.ok(call !== undefined && more.length === 0);
+  return call;
 }
