@@ -46,13 +46,13 @@ const { values: flags } = parseArgs({
 
 const key = process.env["LLAMA_API_KEY"] ?? process.env["DOUBLE_KEY"];
 const host = flags.host ?? process.env["HOST"] ?? "127.0.0.1";
-const port = whole(flags.port ?? process.env["PORT"], 0);
+const port = Number(flags.port ?? process.env["PORT"] ?? 0);
 const model = flags.model ?? (process.env["MODEL"] || "double");
-const tokenMs = whole(flags["token-ms"], 0);
+const tokenMs = Number(flags["token-ms"] ?? 0);
 const words =
   flags["tell-model"] === true
     ? [model]
-    : Array.from({ length: whole(flags.tokens, 8) }, (_, index) => `token${index} `);
+    : Array.from({ length: Number(flags.tokens ?? 8) }, (_, index) => `token${index} `);
 /** Answers that go on at POST /double/go. */
 const held: (() => void)[] = [];
 /** The reason that its health gives for being ill. */
@@ -98,13 +98,6 @@ interface Shape {
   readonly usage: Buffer;
 }
 
-function whole(text: string | undefined, otherwise: number): number {
-  if (text === undefined || text === "") return otherwise;
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= 0) return value;
-  throw new Error(`engine double: ${text} is not a whole number`);
-}
-
 function encode(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
@@ -118,11 +111,7 @@ function chatChunk(delta: object, reason: string | null): Buffer {
 }
 
 function textChunk(text: string, reason: string | null): object {
-  return {
-    ...head,
-    object: "text_completion",
-    choices: [{ index: 0, text, logprobs: null, finish_reason: reason }],
-  };
+  return { ...head, object: "text_completion", choices: [{ index: 0, text, logprobs: null, finish_reason: reason }] };
 }
 
 function json(response: ServerResponse, status: number, body: Buffer): void {
@@ -136,12 +125,8 @@ function refuse(response: ServerResponse, status: number, text: string): void {
 function onGet(path: string, response: ServerResponse): void {
   if (path === "/health" && illness !== undefined) return refuse(response, 500, illness);
   if (path === "/health") return json(response, 200, encode({ status: "ok" }));
-  if (path === "/v1/models")
-    return json(
-      response,
-      200,
-      encode({ object: "list", data: [{ id: model, object: "model", created: head.created, owned_by: "double" }] }),
-    );
+  const known = { id: model, object: "model", created: head.created, owned_by: "double" };
+  if (path === "/v1/models") return json(response, 200, encode({ object: "list", data: [known] }));
   refuse(response, 404, `there is no ${path}`);
 }
 
@@ -252,7 +237,7 @@ if (flags.idle === true) {
   process.stdout.write(`child ${process.pid} idles\n`);
   setInterval(() => undefined, 60_000);
 } else {
-  if (flags["exit-code"] !== undefined) process.exit(whole(flags["exit-code"], 1));
+  if (flags["exit-code"] !== undefined) process.exit(Number(flags["exit-code"]));
   if (flags["fail-model"] === model) process.exit(3);
   if (flags["fork-child"] === true || flags["fork-session"] === true) {
     const stubborn = flags["ignore-term"] === true ? ["--ignore-term"] : [];
@@ -261,5 +246,5 @@ if (flags.idle === true) {
       detached: flags["fork-session"] === true,
     });
   }
-  setTimeout(serve, whole(flags["start-delay-ms"], 0));
+  setTimeout(serve, Number(flags["start-delay-ms"] ?? 0));
 }

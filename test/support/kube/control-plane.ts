@@ -186,13 +186,25 @@ const askMs = 10_000;
 /** How many this process has made, on whatever API server. */
 const namespaces = { made: 0 };
 
-/** The API server of a control plane that this or another process has started. `limitMs`: of one question. */
-export function openApiServer({ directory, url, token }: ApiServerFacts, limitMs = askMs): ApiServer {
+/** The API server of a control plane that this or another process has started. */
+export function openApiServer({ directory, url, token }: ApiServerFacts): ApiServer {
   const authority = openAuthority(join(directory, "pki"));
   const ca = readFileSync(authority.caFile);
   const kubeconfig = kubeconfigFile(directory, "admin");
-  const ask: ApiServer["ask"] = async (path, body) =>
-    await answerOf({ url: `${url}${path}`, token, ca, limitMs }, body);
+  const ask: ApiServer["ask"] = async (path, body) => {
+    const content = body === undefined ? undefined : JSON.stringify(body);
+    const type = content === undefined ? {} : { "content-type": "application/json" };
+    const headers = { authorization: `Bearer ${token}`, ...type };
+    const method = content === undefined ? "GET" : "POST";
+    const sent = request(`${url}${path}`, { ca, headers, method, agent: false, signal: AbortSignal.timeout(askMs) });
+    sent.end(content);
+    const [answer]: IncomingMessage[] = await once(sent, "response");
+    if (answer === undefined) throw new Error("no answer");
+    const said = await text(answer);
+    const { statusCode = 0 } = answer;
+    if (statusCode < 200 || statusCode > 299) throw new Error(`${statusCode}: ${said}`);
+    return said.startsWith("{") ? JSON.parse(said) : said;
+  };
   const kubectl = async (args: readonly string[], input?: string): Promise<string> =>
     await new Promise((resolve, reject) => {
       const child = execFile(
@@ -247,28 +259,4 @@ export function kubeconfigText(server: string, caFile: string, token: string, na
 /** The path of the account that a controller makes in each namespace, without which no Pod starts. */
 export function defaultAccount(namespace: string): string {
   return `/api/v1/namespaces/${namespace}/serviceaccounts/default`;
-}
-
-async function answerOf(
-  {
-    url,
-    token,
-    ca,
-    limitMs,
-  }: { readonly url: string; readonly token: string; readonly ca: Buffer; readonly limitMs: number },
-  body: object | undefined,
-): Promise<unknown> {
-  const content = body === undefined ? undefined : JSON.stringify(body);
-  const type = content === undefined ? {} : { "content-type": "application/json" };
-  const headers = { authorization: `Bearer ${token}`, ...type };
-  const method = content === undefined ? "GET" : "POST";
-  const signal = AbortSignal.timeout(limitMs);
-  const sent = request(url, { ca, headers, method, agent: false, signal });
-  sent.end(content);
-  const [answer]: IncomingMessage[] = await once(sent, "response");
-  if (answer === undefined) throw new Error("no answer");
-  const said = await text(answer);
-  const { statusCode = 0 } = answer;
-  if (statusCode < 200 || statusCode > 299) throw new Error(`${statusCode}: ${said}`);
-  return said.startsWith("{") ? JSON.parse(said) : said;
 }
