@@ -13,8 +13,9 @@ interface Sent {
   readonly body?: string;
 }
 
-// Both routes must take it.
-const stream = { model: "primary", messages: [{ role: "user", content: "hi" }], prompt: "hi", stream: true };
+// All routes must take it.
+const chat = { model: "primary", messages: [{ role: "user", content: "hi" }], max_tokens: 9 };
+const stream = { ...chat, input: "hi", stream: true };
 const body = JSON.stringify(stream);
 
 /** A token of its own each time. */
@@ -30,8 +31,11 @@ it("two streams that wait for one cold slot are one call where their bytes, rout
   await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" }, { primary: {} });
   const proxied = { "x-forwarded-email": "ada@example.org" };
   const scopes =
-    (first: TokenScope, second: TokenScope): Pair =>
-    async () => [{ headers: await holder(gateway, first) }, { headers: await holder(gateway, second) }];
+    (first: TokenScope, second: TokenScope, path = "/v1/chat/completions"): Pair =>
+    async () => [
+      { path, headers: await holder(gateway, first) },
+      { path, headers: await holder(gateway, second) },
+    ];
   const user =
     (second: TokenScope): Pair =>
     async () => [{ headers: proxied }, { headers: await holder(gateway, second) }];
@@ -40,12 +44,14 @@ it("two streams that wait for one cold slot are one call where their bytes, rout
     async () => [{ headers: proxied }, { headers: proxied, ...more }];
   const rows: readonly (readonly [what: string, calls: number, pair: Pair])[] = [
     ["two tokens that may do the same", 1, scopes("v1-only", "v1-only")],
+    ["two tokens, in Messages that are made of a chat", 1, scopes("all", "all", "/v1/messages")],
+    ["two tokens of Responses, whose items belong to one of them", 2, scopes("all", "all", "/v1/responses")],
     ["tokens of which one may read too", 2, scopes("v1-only", "all")],
     ["tokens of which one is an admin's", 2, scopes("all", "admin")],
     ["a proxy's admin user and an admin's token", 1, user("admin")],
     ["a proxy's admin user and a token of a narrower scope", 2, user("all")],
     ["a route that is only spelled otherwise", 1, otherwise({ path: "/v1/chat/completions/?a=b" })],
-    ["another route", 2, otherwise({ path: "/v1/completions" })],
+    ["another route", 2, otherwise({ path: "/v1/responses" })],
     ["a body that means the same in other bytes", 2, otherwise({ body: `${body}\n` })],
   ];
   for (const [what, calls, pair] of rows) {
@@ -59,7 +65,7 @@ it("two streams that wait for one cold slot are one call where their bytes, rout
     for (const answer of answers) {
       const response = await answer;
       assert.equal(response.status, 200, what);
-      assert.match(await response.text(), /\[DONE\]\n\n$/);
+      assert.match(await response.text(), /(\[DONE\]|"message_stop"\}|event: response\.completed\n.*)\n\n$/);
     }
     assert.equal(engine.seen.length, calls, what);
   }

@@ -3,6 +3,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { ApiError } from "../../../src/api/errors.ts";
 import type { OwnItems } from "../../../src/gateway/protocols/kept-items.ts";
+import { list, record } from "../../support/openai.ts";
 import { thrownBy } from "../../support/rejection.ts";
 
 /** A body of these bytes, or of this as JSON. */
@@ -37,6 +38,23 @@ export const toolResult = (id: string, content: string): object => ({ role: "too
 export const tool = (name: string, more: object): object => ({ type: "function", function: { name, ...more } });
 export const hello = user("hello");
 export const text = (words: string, type = "text"): object => ({ type, text: words });
+
+const part = ({ type, text: words, ...more }: Record<string, unknown>): string =>
+  type === "text" ? String(words) : JSON.stringify(more);
+/**
+ * The messages of a chat, a line each: calls as `id=name(arguments)`, parts in brackets, an empty line as `/` and a reminder of
+ * the system in angle brackets.
+ */
+export const briefly = (messages: unknown): string[] =>
+  list(messages).map(({ role, content, tool_calls: calls = [], tool_call_id: id = "" }) => {
+    const said = Array.isArray(content) ? `[${list(content).map(part).join(" | ")}]` : String(content ?? "");
+    const called = list(calls).map((call) => {
+      const { name, arguments: args } = record(call["function"]);
+      return `${String(call["id"])}=${String(name)}(${String(args)})`;
+    });
+    const plain = said.replaceAll(/<system-reminder>\n(.*?)\n<\/system-reminder>/g, "<$1>").replaceAll("\n\n", "/");
+    return [`${String(role)}${String(id)}:`, plain, ...called].filter((each) => each !== "").join(" ");
+  });
 
 const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: "engine" };
 export const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };

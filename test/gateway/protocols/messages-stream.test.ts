@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { MessagesTranslation } from "../../../src/gateway/protocols/messages.ts";
+import { fc, runs } from "../../support/fast-check.ts";
 import {
   anthropicReading,
   callChunk,
@@ -18,24 +19,16 @@ import {
   usage,
   usageChunk,
 } from "./bodies.ts";
-import { fc, runs } from "../../support/fast-check.ts";
+import { exchanging } from "./site.ts";
 
 interface Event {
   readonly type: string;
   readonly [field: string]: unknown;
 }
 
-function open(request: object = {}): MessagesTranslation {
-  const translation = new MessagesTranslation();
-  translation.request(encode({ model: "primary", max_tokens: 9, stream: true, messages: [hello], ...request }));
-  return translation;
-}
-
-const translate = (sent: string, request: object = {}): string => through(open(request), sent);
-
-/** The events, each with its name checked against its type. */
-function eventsOf(sent: string, request: object = {}): Event[] {
-  return translate(sent, request)
+/** The events of a stream, each with its name checked against its type. */
+function eventsOf(sent: string): Event[] {
+  return sent
     .split("\n\n")
     .slice(0, -1)
     .map((event) => {
@@ -46,12 +39,12 @@ function eventsOf(sent: string, request: object = {}): Event[] {
     });
 }
 
-/** What the blocks begin with and are made of; undefined: the end of a block. */
-const blocksOf = (sent: string, request: object = {}): unknown[] =>
-  eventsOf(sent, request).flatMap(({ type, content_block: block, delta }) =>
-    type.startsWith("content_block_") ? [block ?? delta] : [],
-  );
-
+const request = { model: "primary", max_tokens: 50, messages: [{ role: "user" as const, content: "hello" }] };
+const open = (): MessagesTranslation => {
+  const translation = new MessagesTranslation();
+  translation.request(encode({ ...request, stream: true }));
+  return translation;
+};
 const use = (id: string, name: string): object => ({ type: "tool_use", id, name, input: {} });
 const input = (json: string): object => ({ type: "input_json_delta", partial_json: json });
 const words = (piece: string): object => text(piece, "text_delta");
@@ -66,10 +59,13 @@ const thoughts = [
 ];
 
 describe("a chat stream as Messages events", () => {
-  it("has exactly these events for a text", () => {
+  const ask = exchanging("/v1/messages", { ...request, stream: true });
+  const streamed = async (sent: string, more: object = {}): Promise<Event[]> => eventsOf((await ask(more, sent)).text);
+
+  it("has exactly these events for a text", async () => {
     const sent = [chunk({ role: "assistant", content: "" }), chunk({ content: "Hel" }), chunk({ content: "lo." })];
     assert.equal(
-      translate([...sent, chunk({}, "stop"), usageChunk, done].join("")),
+      (await ask({}, [...sent, chunk({}, "stop"), usageChunk, done].join(""))).text,
       [
         'event: message_start\ndata: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"primary","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}}}',
         'event: ping\ndata: {"type":"ping"}',
@@ -140,19 +136,26 @@ describe("a chat stream as Messages events", () => {
       [text(""), words("x"), undefined],
     ],
   ];
-  for (const [what, sent, expected, request] of blocks)
-    it(`has ${what}`, () => assert.deepEqual(blocksOf(sent.join("") + done, request), expected));
+  for (const [what, sent, expected, more] of blocks)
+    it(`has ${what}`, async () => {
+      const events = await streamed(sent.join("") + done, more);
+      // What the blocks begin with and are made of; undefined: the end of a block.
+      const found = events.flatMap(({ type, content_block: block, delta }) =>
+        type.startsWith("content_block_") ? [block ?? delta] : [],
+      );
+      assert.deepEqual(found, expected);
+    });
 
-  it("has pings in place of thoughts that the client did not request", () => {
+  it("has pings in place of thoughts that the client did not request", async () => {
     const long = Array.from({ length: 65 }, () => chunk({ reasoning_content: "hm" })).join("");
-    const silent = eventsOf(long + chunk({ content: "x" }) + chunk({}, "stop") + done);
+    const silent = await streamed(long + chunk({ content: "x" }) + chunk({}, "stop") + done);
     assert.equal(silent.filter(({ type }) => type === "ping").length, 3);
     assert.ok(!JSON.stringify(silent).includes("hm"));
   });
 
-  it("turns an engine's comments into pings, and reads any line end", () => {
+  it("turns an engine's comments into pings, and reads any line end", async () => {
     const sent = `: working\r\n\r\n${chunk({ content: "x" }).replaceAll("\n", "\r\n")}${chunk({}, "stop")}${done}`;
-    const types = eventsOf(sent).map(({ type }) => type);
+    const types = (await streamed(sent)).map(({ type }) => type);
     assert.deepEqual(types.slice(0, 4), ["ping", "message_start", "ping", "content_block_start"]);
   });
 
@@ -163,19 +166,15 @@ describe("a chat stream as Messages events", () => {
     [chunk({ content: "x" }, "length"), "max_tokens", null],
   ];
   for (const [sent, reason, sequence] of ends)
-    it(`ends with ${reason}`, () => {
-      const [delta, last] = eventsOf(sent).slice(-2);
+    it(`ends with ${reason}`, async () => {
+      const [delta, last] = (await streamed(sent)).slice(-2);
       const expected = { stop_reason: reason, stop_sequence: sequence };
       assert.deepEqual([delta?.["delta"], last?.type], [expected, "message_stop"]);
     });
 
-  it("has no blocks for an empty answer, and ignores events after the end", () => {
-    const types = eventsOf(done + chunk({ content: "late" })).map(({ type }) => type);
+  it("has no blocks for an empty answer, and ignores events after the end", async () => {
+    const types = (await streamed(done + chunk({ content: "late" }))).map(({ type }) => type);
     assert.deepEqual(types, ["message_start", "ping", "message_delta", "message_stop"]);
-  });
-
-  it("sends no bytes for half an event", () => {
-    assert.equal(open().stream.push(Buffer.from("data: {")), undefined);
   });
 
   const failures: readonly (readonly [sent: string, code: string, message: RegExp])[] = [
@@ -191,12 +190,16 @@ describe("a chat stream as Messages events", () => {
       /went back to a tool call/,
     ],
   ];
-  for (const [sent, code, message] of failures)
-    it(`fails with ${code}: ${message.source}`, () => {
-      const failure = failureOf(() => translate(sent));
-      assert.equal(failure.code, code);
-      assert.match(failure.message, message);
-    });
+  it("ends with an error where the engine fails, or is answered with one before it has begun", async () => {
+    for (const [sent, code, message] of failures) {
+      const { text: got } = await ask({}, sent);
+      const [, json = ""] = /(?:^|event: error\ndata: )(\{"type":"error".*\})/.exec(got) ?? assert.fail(got);
+      const { error } = JSON.parse(json);
+      assert.equal(error.code, code);
+      assert.match(error.message, message);
+      assert.ok(!got.includes("message_stop"));
+    }
+  });
 
   it("fails when calls that wait have no end, in number or in length", () => {
     for (const event of [(at: number) => callChunk(at, "x".repeat(100_000), { name: "a" }), manyCalls]) {
@@ -217,16 +220,8 @@ describe("a chat stream as Messages events", () => {
     const unit = fc.constantFrom("a", " ", "\n", '"', "\\", "ä", "e\u0301", "\u2028", "😀", "👩‍🚀");
     const texts = fc.string({ unit, maxLength: 30 });
     const inputs = fc.dictionary(fc.string({ maxLength: 5 }), fc.oneof(texts, fc.integer()), { maxKeys: 3 });
-    const calls = fc.array(
-      fc.tuple(
-        fc.constantFrom("read", "list"),
-        inputs.map((each) => JSON.stringify(each)),
-      ),
-      {
-        maxLength: 3,
-      },
-    );
-    const ask = { model: "primary", max_tokens: 50, messages: [{ role: "user" as const, content: "hello" }] };
+    const args = inputs.map((each) => JSON.stringify(each));
+    const calls = fc.array(fc.tuple(fc.constantFrom("read", "list"), args), { maxLength: 3 });
     await fc.assert(
       fc.asyncProperty(texts, calls, fc.array(fc.nat()), async (words, asked, places) => {
         const finish = asked.length > 0 ? "tool_calls" : "stop";
@@ -245,10 +240,10 @@ describe("a chat stream as Messages events", () => {
           ].join(""),
         );
         const cuts = places.map((place) => place % sent.length);
-        const streamed = anthropicReading(through(open(), cutAt(sent, cuts))).messages.stream(ask);
-        const { id, model, content, stop_reason: reason, usage: counts } = await streamed.finalMessage();
+        const stream = anthropicReading(through(open(), cutAt(sent, cuts))).messages.stream(request);
+        const { id, model, content, stop_reason: reason, usage: counts } = await stream.finalMessage();
         const answer = open().answer(encode(chat)).toString();
-        const whole = await anthropicReading(answer, "application/json").messages.create(ask);
+        const whole = await anthropicReading(answer, "application/json").messages.create(request);
         assert.deepEqual(
           [id, model, content, reason, counts],
           [whole.id, whole.model, whole.content, whole.stop_reason, whole.usage],

@@ -13,21 +13,20 @@ import {
   done,
   encode,
   failureOf,
+  manyCalls,
   nothingKept,
   openaiReading,
   text,
   through,
   usageChunk,
-  manyCalls,
 } from "./bodies.ts";
+import { exchanging } from "./site.ts";
 
 function open(): ResponsesTranslation {
   const translation = new ResponsesTranslation(nothingKept);
   translation.request(encode({ model: "primary", input: "x", stream: true }));
   return translation;
 }
-
-const translate = (...sent: readonly string[]): string => through(open(), sent.join(""));
 
 /** The events, each with its name checked against its type, and its number against its place. */
 function eventsOf(sent: string): Record<string, unknown>[] {
@@ -49,8 +48,11 @@ const read = (sent: string): Promise<OpenAI.Responses.Response> =>
 const words = chunk({ role: "assistant", content: "" }) + chunk({ content: "Hel" }) + chunk({ content: "lo." });
 
 describe("a chat stream as Responses events", () => {
+  const ask = exchanging("/v1/responses", { model: "primary", input: "x", stream: true });
+  const translate = async (...sent: readonly string[]): Promise<string> => (await ask({}, sent.join(""))).text;
+
   it("are these, in this order, for a text", async () => {
-    const sent = translate(words, chunk({}, "stop"), usageChunk, done);
+    const sent = await translate(words, chunk({}, "stop"), usageChunk, done);
     const events = eventsOf(sent);
     assert.deepEqual(
       events.map(({ type, output_index: item, content_index: part, delta }) => [type, item, part, delta]),
@@ -73,7 +75,7 @@ describe("a chat stream as Responses events", () => {
   });
 
   it("keep thoughts, text and calls apart, however the pieces of calls are mixed", async () => {
-    const sent = translate(
+    const sent = await translate(
       chunk({ reasoning_content: "h" }),
       chunk({ reasoning_content: "m" }),
       chunk({ content: "wait" }),
@@ -107,7 +109,7 @@ describe("a chat stream as Responses events", () => {
     ["content_filter", "content_filter"],
   ])
     it(`report an answer that was cut by ${finish}, and its last item, as incomplete`, async () => {
-      const sent = translate(words, chunk({}, finish), done);
+      const sent = await translate(words, chunk({}, finish), done);
       assert.equal(eventsOf(sent).at(-1)?.["type"], "response.incomplete");
       const { status, incomplete_details: details, output } = await read(sent);
       assert.deepEqual([status, details?.reason], ["incomplete", reason]);
@@ -115,32 +117,30 @@ describe("a chat stream as Responses events", () => {
     });
 
   it("carry a refusal as a refusal", async () => {
-    const [item] = (await read(translate(chunk({ refusal: "No." }), chunk({}, "stop"), done))).output;
+    const [item] = (await read(await translate(chunk({ refusal: "No." }), chunk({}, "stop"), done))).output;
     assert.ok(item?.type === "message");
     assert.deepEqual(item.content, [{ type: "refusal", refusal: "No.", parsed: null }]);
   });
 
-  it("relay an engine's comment as a comment, so that clients keep waiting", () => {
-    assert.equal(open().stream.push(Buffer.from(": still here\n\n"))?.toString(), ": ping\n\n");
+  it("relay an engine's comment as a comment, so that clients keep waiting", async () => {
+    assert.match(await translate(": still here\n\n", words, chunk({}, "stop"), done), /: ping\n\n/);
   });
 
-  it("end as failed, with the received items and the next numbers, where the engine fails", async () => {
-    const { stream } = open();
-    const before = stream.push(Buffer.from(words))?.toString() ?? "";
-    const sent = before + stream.fail(new ApiError("dispatch.upstream_failed", { message: "the engine died" }));
-    const [error, failed] = eventsOf(sent).slice(-2);
-    assert.deepEqual([error?.["type"], error?.["code"]], ["error", "dispatch.upstream_failed"]);
-    assert.equal(failed?.["type"], "response.failed");
-    const { status, error: why, output } = record(failed["response"]);
-    assert.deepEqual([status, why], ["failed", { code: "dispatch.upstream_failed", message: "the engine died" }]);
-    assert.match(JSON.stringify(output), /"status":"incomplete".*"Hello\."/);
-    await assert.rejects(read(sent), { message: /the engine died/ });
-  });
-
-  it("fail where the engine's stream ends early, or says an error", () => {
-    assert.equal(failureOf(() => translate(words)).code, "dispatch.upstream_failed");
+  it("end as failed, with the received items and the next numbers, where the engine ends early or says an error", async () => {
     const said = 'data: {"error":{"code":400,"message":"no"}}\n\n';
-    assert.equal(failureOf(() => translate(said)).code, "dispatch.rejected");
+    for (const [rest, code, message] of [
+      ["", "dispatch.upstream_failed", "the engine ended the stream early"],
+      [said, "dispatch.rejected", "no"],
+    ] as const) {
+      const sent = await translate(words, rest);
+      const [error, failed] = eventsOf(sent).slice(-2);
+      assert.deepEqual([error?.["type"], error?.["code"]], ["error", code]);
+      assert.equal(failed?.["type"], "response.failed");
+      const { status, error: why, output } = record(failed["response"]);
+      assert.deepEqual([status, why], ["failed", { code, message }]);
+      assert.match(JSON.stringify(output), /"status":"incomplete".*"Hello\."/);
+      await assert.rejects(read(sent), { message: new RegExp(message) });
+    }
   });
 
   const million = "x".repeat(1024 * 1024);

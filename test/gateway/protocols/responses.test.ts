@@ -1,34 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ResponseCreateParamsNonStreaming } from "openai/resources/responses/responses";
-import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
-import { list, record } from "../../support/openai.ts";
-import {
-  assistant,
-  data,
-  decode,
-  done,
-  encode,
-  failureOf,
-  hello,
-  nothingKept,
-  refusedAt,
-  text,
-  through,
-  tool,
-  toolCall,
-  toolResult,
-  user,
-} from "./bodies.ts";
+import { list } from "../../support/openai.ts";
+import { assistant, briefly, data, done, hello, text, tool, toolCall, user } from "./bodies.ts";
+import { exchanging } from "./site.ts";
 
-const base = { model: "primary" };
-const opened = (request: object = {}): { translation: ResponsesTranslation; chat: unknown } => {
-  const translation = new ResponsesTranslation(nothingKept);
-  return { translation, chat: decode(translation.request(encode({ ...base, input: "hello", ...request }))) };
-};
-const chatOf = (request: object): unknown => opened(request).chat;
-const answerOf = (chat: object, request: object = {}): Record<string, unknown> =>
-  record(decode(opened(request).translation.answer(encode(chat))));
+const served = { model: "engine-model" };
+const asking = (): ReturnType<typeof exchanging> => exchanging("/v1/responses", { model: "primary", input: "hello" });
 
 const schema = { type: "object" };
 const city = { type: "function", name: "city", parameters: schema };
@@ -72,46 +50,57 @@ const ownFields = {
 >;
 
 describe("a Responses request for a chat engine", () => {
+  const ask = asking();
   const system = (content: string): object => ({ role: "system", content });
   const jsonSchema = { name: "sky", strict: true, schema };
   const ofEngine = { seed: 1, chat_template_kwargs: { enable_thinking: false } };
   const fields: readonly (readonly [what: string, request: object, chat: object])[] = [
     ["the least there can be", {}, {}],
-    ["instructions", { instructions: "be brief" }, { messages: [system("be brief"), hello] }],
-    ["sampling", { temperature: 0, top_p: 0.5, max_output_tokens: 7 }, { temperature: 0, top_p: 0.5, max_tokens: 7 }],
     ["what only the engine knows", ofEngine, ofEngine],
     ["nothing of what only its service has", { ...ownFields, n: 3 }, {}],
-    ["how hard to think", { reasoning: { effort: "low", summary: "auto" } }, { reasoning_effort: "low" }],
-    ["a stream", { stream: true }, { stream: true, stream_options: { include_usage: true } }],
-    [
-      "a tool",
-      { tools: [{ ...city, strict: true, description: "where" }], tool_choice: "required", parallel_tool_calls: false },
-      {
-        tools: [tool("city", { description: "where", parameters: schema, strict: true })],
-        tool_choice: "required",
-        parallel_tool_calls: false,
-      },
-    ],
-    [
-      "a certain tool",
-      { tools: [city], tool_choice: { type: "function", name: "city" } },
-      { tools: [cityTool], tool_choice: tool("city", {}) },
-    ],
     ["a text as the form of the answer", { text: { format: { type: "text" }, verbosity: "low" } }, {}],
     ["any JSON", { text: { format: { type: "json_object" } } }, { response_format: { type: "json_object" } }],
     [
-      "a schema",
-      { text: { format: { type: "json_schema", ...jsonSchema } } },
-      { response_format: { type: "json_schema", json_schema: jsonSchema } },
+      "a certain tool",
+      { tools: [city], tool_choice: { type: "function", name: "city" } },
+      { tools: [tool("city", { parameters: schema })], tool_choice: tool("city", {}) },
+    ],
+    [
+      "all that a chat has too",
+      {
+        instructions: "be brief",
+        temperature: 0,
+        top_p: 0.5,
+        max_output_tokens: 7,
+        reasoning: { effort: "low", summary: "auto" },
+        stream: true,
+        tools: [{ ...city, strict: true, description: "where" }],
+        tool_choice: "required",
+        parallel_tool_calls: false,
+        text: { format: { type: "json_schema", ...jsonSchema } },
+      },
+      {
+        messages: [system("be brief"), hello],
+        temperature: 0,
+        top_p: 0.5,
+        max_tokens: 7,
+        reasoning_effort: "low",
+        stream: true,
+        stream_options: { include_usage: true },
+        tools: [tool("city", { description: "where", parameters: schema, strict: true })],
+        tool_choice: "required",
+        parallel_tool_calls: false,
+        response_format: { type: "json_schema", json_schema: jsonSchema },
+      },
     ],
   ];
   for (const [what, request, chat] of fields)
-    it(`carries ${what}`, () => assert.deepEqual(chatOf(request), { ...base, messages: [hello], ...chat }));
+    it(`carries ${what}`, async () =>
+      assert.deepEqual((await ask(request)).sent, { ...served, messages: [hello], ...chat }));
 
   const url = "data:image/png;base64,QUJD";
   const say = (words: string): object => text(words, "input_text");
   const image = { type: "input_image", image_url: url };
-  const imagePart = { type: "image_url", image_url: { url } };
   const call = (id: string): object => ({
     type: "function_call",
     id: `fc_${id}`,
@@ -119,7 +108,6 @@ describe("a Responses request for a chat engine", () => {
     name: "city",
     arguments: "{}",
   });
-  const called = (id: string): object => toolCall(id, "city");
   const output = (id: string, result: unknown): object => ({
     type: "function_call_output",
     call_id: id,
@@ -142,53 +130,50 @@ describe("a Responses request for a chat engine", () => {
     [{ type: "input_image", file_id: "f" }, lost("An image that is stored elsewhere")],
     [{ type: "input_video" }, lost("Content of another type")],
   ];
-  const conversations: readonly (readonly [what: string, input: readonly object[], chat: readonly object[]])[] = [
-    ["a message without its type", [hello], [hello]],
-    ["texts as one text", [{ type: "message", ...user([say("a"), say("b")]) }], [user("a\n\nb")]],
-    [
-      "images among texts",
-      [user([say("look"), { ...image, detail: "low" }])],
-      [user([text("look"), { type: "image_url", image_url: { url, detail: "low" } }])],
-    ],
-    [
-      "files as their text, sounds, and in place of the rest what it was",
-      [user([...parts.map(([part]) => part), sound])],
-      [user([...parts.map(([, shown]) => text(shown)), sound])],
-    ],
+  it("carries files as their text, images, sounds, and in place of the rest what it was", async () => {
+    const asked = user([say("look"), { ...image, detail: "low" }, ...parts.map(([part]) => part), sound]);
+    const shown = [
+      text("look"),
+      { type: "image_url", image_url: { url, detail: "low" } },
+      ...parts.map(([, words]) => text(words)),
+      sound,
+    ];
+    assert.deepEqual((await ask({ input: [asked] })).sent, { ...served, messages: [user(shown)] });
+  });
+
+  const developer = (words: string): object => ({ role: "developer", content: words });
+  const thoughts = { type: "reasoning", id: "rs", content: [{ type: "reasoning_text", text: "hm" }] };
+  const spoken = assistant([{ ...text("let me see", "output_text"), annotations: [] }]);
+  const refusal = assistant([{ type: "refusal", refusal: "no" }]);
+  const conversations: readonly (readonly [what: string, input: readonly object[], ...chat: readonly string[]])[] = [
+    ["a message without its type", [hello], "user: hello"],
+    ["texts as one text", [{ type: "message", ...user([say("a"), say("b")]) }], "user: a/b"],
     [
       "what leads as one system message, and what comes later as a reminder at its place",
-      [{ role: "developer", content: "a" }, system("b"), hello, { role: "developer", content: "c" }],
-      [system("a\n\nb"), user("hello\n\n<system-reminder>\nc\n</system-reminder>")],
+      [developer("a"), system("b"), hello, developer("c")],
+      ...["system: a/b", "user: hello/<c>"],
     ],
     [
       "calls, what came of them, and the images among that",
       [
-        hello,
-        { type: "reasoning", id: "rs", summary: [], content: [{ type: "reasoning_text", text: "hm" }] },
-        { type: "message", ...assistant([{ ...text("let me see", "output_text"), annotations: [] }]) },
+        thoughts,
+        { type: "message", ...spoken },
         call("a"),
         call("b"),
         output("a", "rain"),
         output("b", [say("see"), image]),
-        call("c"),
-        output("c", "sun"),
-        assistant([{ type: "refusal", refusal: "no" }]),
       ],
-      [
-        hello,
-        assistant("let me see", called("a"), called("b")),
-        toolResult("a", "rain"),
-        toolResult("b", "see"),
-        user([imagePart]),
-        assistant(null, called("c")),
-        toolResult("c", "sun"),
-        assistant("no"),
-      ],
+      ...["assistant: let me see a=city({}) b=city({})", "toola: rain", "toolb: see"],
+      `user: [{"image_url":{"url":"${url}"}}]`,
+    ],
+    [
+      "a call after results as a new message, and a refusal as a text",
+      [call("a"), output("a", "rain"), call("c"), output("c", "sun"), refusal],
+      ...["assistant: a=city({})", "toola: rain", "assistant: c=city({})", "toolc: sun", "assistant: no"],
     ],
     [
       "what the assistant says between a call and its output within the message of the call",
       [
-        hello,
         call("a"),
         assistant("working"),
         call("b"),
@@ -197,62 +182,21 @@ describe("a Responses request for a chat engine", () => {
         output("b", "2"),
         assistant("done"),
       ],
-      [
-        hello,
-        assistant("working\n\nstill", called("a"), called("b")),
-        toolResult("a", "1"),
-        toolResult("b", "2"),
-        assistant("done"),
-      ],
+      ...["assistant: working/still a=city({}) b=city({})", "toola: 1", "toolb: 2", "assistant: done"],
     ],
     [
       "an output directly after its call, whoever spoke between them",
-      [hello, call("a"), user("hurry"), output("a", [image]), assistant("done"), output("unknown", "lost")],
-      [
-        hello,
-        assistant(null, called("a")),
-        toolResult("a", ""),
-        user([imagePart]),
-        user("hurry"),
-        assistant("done"),
-        toolResult("unknown", "lost"),
-      ],
+      [call("a"), user("hurry"), output("a", [image]), assistant("done"), output("unknown", "lost")],
+      ...["assistant: a=city({})", "toola:", `user: [{"image_url":{"url":"${url}"}}]`],
+      ...["user: hurry", "assistant: done", "toolunknown: lost"],
     ],
   ];
-  for (const [what, input, messages] of conversations)
-    it(`carries ${what}`, () => assert.deepEqual(chatOf({ input }), { ...base, messages }));
-
-  const refused: readonly (readonly [request: object, place: string, message: RegExp])[] = [
-    [{ input: undefined }, "input", /must be a text or a list of items/],
-    [{ input: [] }, "input", /at least one item/],
-    [{ previous_response_id: "resp_1" }, "previous_response_id", /^previous_\w+: .*not stored here: send the whole/],
-    [{ conversation: "conv_1" }, "conversation", /^conversation: conversation is not possible/],
-    [{ conversation: { id: "conv_1" } }, "conversation", /not possible/],
-    [{ prompt: { id: "pmpt_1" } }, "prompt", /templates are not stored here/],
-    [{ background: true }, "background", /background is not possible/],
-    [{ include: ["message.output_text.logprobs"] }, "include.0", /chat\/completions has logprobs/],
-    [{ max_output_tokens: 0 }, "max_output_tokens", /at least 1/],
-    [{ text: { format: { type: "grammar" } } }, "text.format.type", /json_schema/],
-    [{ tools: [{ type: "function" }] }, "tools.0.name", /is required/],
-    [{ tools: [{ name: "city" }] }, "tools.0.type", /must be a text/],
-    [
-      { input: [{ type: "item_reference", id: "msg_1" }] },
-      "input.0",
-      /names an item that is not stored here \(any more\): .*store: false$/,
-    ],
-    [
-      { input: [{ type: "computer_call" }, { type: "made_up_by_me" }] },
-      "input",
-      /^input: holds nothing that can be passed to this engine: computer_call, another type$/,
-    ],
-    [{ input: [{ type: "function_call" }] }, "input.0.call_id", /is required/],
-  ];
-  for (const [request, place, message] of refused)
-    it(`refuses ${JSON.stringify(request)} by name`, () =>
-      assert.match(refusedAt(place, () => chatOf(request)).message, message));
+  for (const [what, input, ...chat] of conversations)
+    it(`carries ${what}`, async () => assert.deepEqual(briefly((await ask({ input })).sent["messages"]), chat));
 });
 
 describe("a chat engine's answer as a response", () => {
+  const ask = asking();
   const usage = {
     prompt_tokens: 9,
     completion_tokens: 4,
@@ -265,7 +209,7 @@ describe("a chat engine's answer as a response", () => {
     usage,
   });
 
-  it("has every field of its protocol", () => {
+  it("has every field of its protocol", async () => {
     const request = { instructions: "be brief", temperature: 0, metadata: { a: "b" } };
     const {
       id,
@@ -273,7 +217,7 @@ describe("a chat engine's answer as a response", () => {
       completed_at: completed,
       output,
       ...rest
-    } = answerOf(chat({ content: "hello" }), request);
+    } = (await ask(request, chat({ content: "hello" }))).answer;
     const [item] = list(output);
     assert.match(`${String(id)} ${String(item?.["id"])}`, /^resp_[0-9a-f]{32} msg_[0-9a-f]{32}$/);
     assert.ok(Number(created) > 1.7e9 && Number(completed) >= Number(created));
@@ -309,15 +253,15 @@ describe("a chat engine's answer as a response", () => {
     });
   });
 
-  it("does not repeat a request of any length", () => {
-    const response = answerOf(chat({ content: "x" }), { instructions: "long ".repeat(20_000), metadata: { a: "b" } });
-    assert.ok(JSON.stringify(response).length < 2000);
+  it("does not repeat a request of any length", async () => {
+    const { text } = await ask({ instructions: "long ".repeat(20_000) }, chat({ content: "x" }));
+    assert.ok(text.length < 2000);
   });
 
-  it("has thoughts, text, refusal and calls in that order, and says where it was cut", () => {
+  it("has thoughts, text, refusal and calls in that order, and says where it was cut", async () => {
     const calls = [toolCall("a", "city"), { function: { name: "city", arguments: '{"x"' } }];
     const message = { reasoning_content: "hm", content: "well", refusal: "no", tool_calls: calls };
-    const response = answerOf(chat(message, "length"));
+    const { answer: response } = await ask({}, chat(message, "length"));
     assert.deepEqual(
       [response["status"], response["incomplete_details"]],
       ["incomplete", { reason: "max_output_tokens" }],
@@ -335,21 +279,14 @@ describe("a chat engine's answer as a response", () => {
     assert.equal(second?.["status"], "incomplete");
   });
 
-  it("has an id of its own for each call to which the engine gave an empty one, whole and as a stream", () => {
+  it("has an id of its own for each call to which the engine gave an empty one, whole and as a stream", async () => {
     const calls = [0, 1].map((index) => ({ ...toolCall("", "city"), index }));
     const sent = data({ choices: [{ delta: { tool_calls: calls }, finish_reason: "tool_calls" }] }) + done;
-    for (const each of [
-      JSON.stringify(answerOf(chat({ tool_calls: calls }))),
-      through(opened({ stream: true }).translation, sent),
-    ])
-      assert.equal(new Set(each.match(/"call_id":"call_[0-9a-f]{32}"/g)).size, 2, each);
+    for (const exchange of [await ask({}, chat({ tool_calls: calls })), await ask({ stream: true }, sent)])
+      assert.equal(new Set(exchange.text.match(/"call_id":"call_[0-9a-f]{32}"/g)).size, 2, exchange.text);
   });
 
-  it("is the engine's failure where it is no chat", () => {
-    for (const body of [{}, { choices: [] }, "no"])
-      assert.equal(
-        failureOf(() => new ResponsesTranslation(nothingKept).answer(encode(body))).code,
-        "dispatch.upstream_failed",
-      );
+  it("is the engine's failure where it is no chat", async () => {
+    for (const body of [{}, { choices: [] }]) assert.match((await ask({}, body)).refusal[1], /no chat completion/);
   });
 });
