@@ -157,35 +157,6 @@ describe("Admission", () => {
     }
   });
 
-  it("admits at once where there is room, and then waiting requests as others finish", () => {
-    const { enter, finish, admission, line } = site(there);
-    const [a, b] = [new Guest("a"), new Guest("b")];
-    enter(a);
-    enter(b);
-    assert.deepEqual([a.told, b.told], [["in 8081"], []]);
-    assert.deepEqual(admission.counts("coder"), { held: 0, queued: 1 });
-    assert.deepEqual(admission.place(line, b), {
-      at: "slot",
-      name: "coder",
-      state: "queued",
-      position: 1,
-      progress: undefined,
-    });
-    finish(a, 100);
-    assert.deepEqual(b.told, ["in 8081"]);
-  });
-
-  it("holds until the slot is published ready, at the port it then has", () => {
-    const { enter, admission, publish } = site(away);
-    const guest = new Guest();
-    enter(guest);
-    assert.deepEqual(admission.counts("coder"), { held: 1, queued: 0 });
-    publish({ ...away, state: "warming" });
-    assert.deepEqual(guest.told, []);
-    publish({ ...there, port: 9000 });
-    assert.deepEqual(guest.told, ["in 9000"]);
-  });
-
   it("refuses when the time to hold is over where the request waits at a loaded slot, for any time, and the slot is unloaded", () => {
     const endless = { ...max(1, 2), timeoutSeconds: { firstByte: 0 } };
     const { enter, publish, pass } = site({ port: 8081, spec: endless });
@@ -289,13 +260,6 @@ describe("Admission", () => {
     for (const client of ["a", "b", "c"]) enter(new Guest(client));
     const { code, headers } = thrownBy(() => admission.enter(line, new Guest("d")), ApiError);
     assert.deepEqual([code, headers], ["slot.overloaded", { "retry-after": "90" }]);
-  });
-
-  it("takes any number where the manifest says 0", () => {
-    const { enter } = site({ port: 1, spec: max(0) });
-    const guests = Array.from({ length: 20 }, () => new Guest());
-    guests.forEach(enter);
-    assert.ok(guests.every(({ told }) => told[0] === "in 1"));
   });
 });
 

@@ -20,13 +20,13 @@ function slotOf(sketch: SlotSketch | undefined, name = "primary"): KnownSlot {
   return slot;
 }
 
-/** A slot in a few words: its port, or whether a request waits, and the error that it would get. */
+/** A slot in a few words: its port, or whether a request waits, the error that it would get, and when to come again. */
 function told(
   sketch: SlotSketch | undefined,
   { role = "main", ...around }: Partial<AvailabilityContext> & { role?: "main" | "rerank" } = {},
-): unknown {
+): string {
   const found = availabilityOf(slotOf(sketch), role, { operator: "live", now, ...around });
-  if (found.kind === "open") return found.endpoints[0]?.port;
+  if (found.kind === "open") return String(found.endpoints[0]?.port);
   const { code, details, headers } = found.failure;
   assert.doesNotMatch(
     JSON.stringify(found.failure.envelope()),
@@ -34,7 +34,8 @@ function told(
     "the operator's words stay here",
   );
   const never = headers["x-should-retry"] === "false" ? "never" : "?";
-  return [found.kind, code, details?.["reason"], "retry-after" in headers ? `after ${headers["retry-after"]}` : never];
+  const again = "retry-after" in headers ? `after ${headers["retry-after"]}` : never;
+  return `${found.kind} ${code} ${String(details?.["reason"])} ${again}`;
 }
 
 const condition = (type: string, status: "True" | "False", reason: string): Condition =>
@@ -65,13 +66,7 @@ const failing = (failures: number, nextMs: number | undefined, conditions: Condi
   },
 });
 
-const waits = (reason: string): unknown => ["shut", "slot.not_ready", reason, "after 2"];
-const failed = (kind: "shut" | "closed", again: string, reason = "Exited"): unknown => [
-  kind,
-  "slot.failed",
-  reason,
-  again,
-];
+const waits = (reason: string): string => `shut slot.not_ready ${reason} after 2`;
 const stalled = (reason: string): Condition => condition("Stalled", "True", reason);
 /** A slot whose main process serves while the other one fails. */
 const halfFailing = (failures: number, nextMs: number | undefined, conditions: Condition[] = []): SlotSketch => ({
@@ -88,7 +83,9 @@ const choosing = (failures = 0, retryMs = 0, isStalled = false): SlotSketch => {
   return { port: 8081, status: { model: { ref: "small", origin: "spec" }, onRequest } };
 };
 const lent = (untilMs: number): NonNullable<SlotSketch["status"]> => ({ lentUntil: inMs(untilMs) });
+const disabled = { enabled: false };
 const notConfigured = condition("Ready", "True", "NotConfigured");
+const unconfigured: SlotSketch = { spec: disabled, status: { conditions: [notConfigured] } };
 
 describe("availabilityOf", () => {
   const byState = {
@@ -96,98 +93,66 @@ describe("availabilityOf", () => {
     pulling: waits("Pulling"),
     starting: waits("Starting"),
     warming: waits("Warming"),
-    ready: 8081,
-    serving: 8081,
-    idle: 8081,
+    ready: "8081",
+    serving: "8081",
+    idle: "8081",
     unloading: waits("Unloading"),
-    error: failed("closed", "never", "Failed"),
+    error: "closed slot.failed Failed never",
   } as const;
-  for (const state of slotStates)
-    it(`of a slot that is ${state}`, () => {
+  it("follows the state of the slot", () => {
+    for (const state of slotStates) {
       // It still answers while it is being unloaded.
-      const hasPort = byState[state] === 8081 || state === "unloading";
-      assert.deepEqual(told({ state, ...(hasPort ? { port: 8081 } : {}) }), byState[state]);
-    });
+      const hasPort = byState[state] === "8081" || state === "unloading";
+      assert.equal(told({ state, ...(hasPort ? { port: 8081 } : {}) }), byState[state], state);
+    }
+  });
 
+  const unloaded = condition("Available", "False", "Unloaded");
+  const neverValid: SlotSketch = { ...failing(0, undefined, [stalled("InvalidSpec")]), spec: disabled };
+  const unproven = { operator: "unproven" } as const;
   const rows: readonly (readonly [
     what: string,
+    answer: string,
     sketch: SlotSketch | undefined,
-    around: Parameters<typeof told>[1],
-    answer: unknown,
+    around?: Parameters<typeof told>[1],
   ])[] = [
-    ["it was never published", undefined, {}, waits("NotPublished")],
-    ["it is ready, and no process is published", { state: "ready" }, {}, waits("Loaded")],
-    ["it is disabled", { spec: { enabled: false } }, {}, ["closed", "slot.disabled", "Disabled", "never"]],
-    [
-      "it is disabled for want of a manifest",
-      { spec: { enabled: false }, status: { conditions: [notConfigured] } },
-      {},
-      ["closed", "slot.disabled", "NotConfigured", "never"],
-    ],
-    [
-      "its manifest was never valid, which is no slot that is disabled",
-      { ...failing(0, undefined, [stalled("InvalidSpec")]), spec: { enabled: false } },
-      {},
-      failed("closed", "never", "InvalidSpec"),
-    ],
-    [
-      "somebody unloaded it",
-      { status: { conditions: [condition("Available", "False", "Unloaded")] } },
-      {},
-      ["closed", "slot.not_ready", "Unloaded", "never"],
-    ],
-    [
-      "its group is lent, until then",
-      { status: lent(5_400_000) },
-      {},
-      ["closed", "slot.not_ready", "Lent", "after 5400"],
-    ],
-    ["its group is lent, and it still answers what comes", { port: 8081, status: lent(5_400_000) }, {}, 8081],
-    ["its group was lent until now", { status: lent(0) }, {}, waits("ScaledToZero")],
-    ["the machine was booted since", { port: 8081 }, { operator: "unproven" }, waits("OperatorLost")],
-    [
-      "an operator elsewhere has published it, and its Pod runs where the cluster put it",
-      { state: "ready", status: { processes: [pod] } },
-      { operator: "unproven" },
-      8080,
-    ],
-    ["the operator is lost: the engine may still be there", { port: 8081 }, { operator: "stale" }, 8081],
-    ["no operator has said anything: the engine may still be there", { port: 8081 }, { operator: "absent" }, 8081],
-    ["it failed, and is tried again in 10 s", failing(1, 10_000), {}, failed("shut", "after 10")],
-    ["it failed, and is tried again in more", failing(1, 10_001), {}, failed("closed", "after 11")],
-    ["it failed, and should have been tried again", failing(2, -5000), {}, failed("shut", "after 1")],
-    ["it failed the third time in a row", failing(3, 1000), {}, failed("closed", "after 1")],
-    ["it failed, and nobody says when it is tried again", failing(1, undefined), {}, failed("closed", "never")],
-    [
-      "it needs a person, though a retry was planned",
-      failing(1, 1000, [stalled("ModelNotFound")]),
-      {},
-      failed("closed", "never", "ModelNotFound"),
-    ],
-    [
-      "it is asked for a model that it does not offer",
-      choosing(),
-      { ref: "other" },
-      ["closed", "slot.not_ready", "Changed", "after 2"],
-    ],
-    ["it holds the model that is asked for", choosing(), { ref: "small" }, 8081],
-    ["it holds another model than the one that is asked for", choosing(), { ref: "large" }, waits("Swapping")],
-    ["that model failed, and is tried again soon", choosing(1, 9000), { ref: "large" }, failed("shut", "after 9")],
-    ["that model failed, and is tried later", choosing(1, 60_000), { ref: "large" }, failed("closed", "after 60")],
-    ["that model failed for the third time", choosing(3, 9000), { ref: "large" }, failed("closed", "after 9")],
-    ["that model needs a person", choosing(1, 9000, true), { ref: "large" }, failed("closed", "never")],
-    ["the next attempt of that model is due", choosing(3, -1), { ref: "large" }, waits("Swapping")],
+    ["it was never published", waits("NotPublished"), undefined],
+    ["it is ready, and no process is published", waits("Loaded"), { state: "ready" }],
+    ["it is disabled", "closed slot.disabled Disabled never", { spec: disabled }],
+    ["no manifest configures it", "closed slot.disabled NotConfigured never", unconfigured],
+    ["its manifest was never valid", "closed slot.failed InvalidSpec never", neverValid],
+    ["somebody unloaded it", "closed slot.not_ready Unloaded never", { status: { conditions: [unloaded] } }],
+    ["its group is lent", "closed slot.not_ready Lent after 5400", { status: lent(5_400_000) }],
+    ["its group is lent, and it still answers what comes", "8081", { port: 8081, status: lent(5_400_000) }],
+    ["its group was lent until now", waits("ScaledToZero"), { status: lent(0) }],
+    ["the machine was booted since", waits("OperatorLost"), { port: 8081 }, unproven],
+    ["its Pod runs where the cluster put it", "8080", { state: "ready", status: { processes: [pod] } }, unproven],
+    ["the operator is lost: the engine may still be there", "8081", { port: 8081 }, { operator: "stale" }],
+    ["no operator has said anything: it may still be there", "8081", { port: 8081 }, { operator: "absent" }],
+    ["it failed, and is tried again in 10 s", "shut slot.failed Exited after 10", failing(1, 10_000)],
+    ["it failed, and is tried again in more", "closed slot.failed Exited after 11", failing(1, 10_001)],
+    ["it failed, and should have been tried again", "shut slot.failed Exited after 1", failing(2, -5000)],
+    ["it failed the third time in a row", "closed slot.failed Exited after 1", failing(3, 1000)],
+    ["it failed, and nobody says until when", "closed slot.failed Exited never", failing(1, undefined)],
+    ["it needs a person", "closed slot.failed NoModel never", failing(1, 1000, [stalled("NoModel")])],
+    ["it does not offer that model", "closed slot.not_ready Changed after 2", choosing(), { ref: "other" }],
+    ["it holds that model", "8081", choosing(), { ref: "small" }],
+    ["it holds another model", waits("Swapping"), choosing(), { ref: "large" }],
+    ["that model is tried again soon", "shut slot.failed Exited after 9", choosing(1, 9000), { ref: "large" }],
+    ["that model is tried later", "closed slot.failed Exited after 60", choosing(1, 60_000), { ref: "large" }],
+    ["that model failed three times", "closed slot.failed Exited after 9", choosing(3, 9000), { ref: "large" }],
+    ["that model needs a person", "closed slot.failed Exited never", choosing(1, 9000, true), { ref: "large" }],
+    ["the next attempt of that model is due", waits("Swapping"), choosing(3, -1), { ref: "large" }],
   ];
-  for (const [what, sketch, around, answer] of rows)
-    it(`where ${what}`, () => assert.deepEqual(told(sketch, around), answer));
+  for (const [what, answer, sketch, around] of rows)
+    it(`where ${what}`, () => assert.equal(told(sketch, around), answer));
 
   it("tells apart a slot that its manifest disables and one that no manifest configures", () => {
-    for (const [conditions, message] of [
-      [[], "slot primary is disabled"],
-      [[notConfigured], "slot primary is disabled: no manifest configures it"],
+    for (const [sketch, message] of [
+      [{ spec: disabled }, "slot primary is disabled"],
+      [unconfigured, "slot primary is disabled: no manifest configures it"],
     ] as const) {
-      const slot = slotOf({ spec: { enabled: false }, status: { conditions: [...conditions] } });
-      const found = availabilityOf(slot, "main", { operator: "live", now });
+      const found = availabilityOf(slotOf(sketch), "main", { operator: "live", now });
       assert.equal(found.kind === "closed" ? found.failure.message : "", message);
     }
   });
@@ -243,12 +208,12 @@ describe("a slot with two processes", () => {
   it("sends each capability to the process that has it", () => {
     const roles = (["rerank", "embeddings", "chat"] as const).map((each) => roleFor(slotOf(two), each));
     assert.deepEqual(roles, ["rerank", "main", "main"]);
-    assert.deepEqual([told(two), told(two, { role: "rerank" })], [8081, 8082]);
+    assert.deepEqual([told(two), told(two, { role: "rerank" })], ["8081", "8082"]);
     assert.equal(roleFor(slotOf({ port: 8081 }), "rerank"), "main");
   });
 
   it("serves with one process while the other is absent, and names the absent one", () => {
-    assert.equal(told(one), 8081);
+    assert.equal(told(one), "8081");
     for (const sketch of [one, halfFailing(3, 5000)]) {
       const found = availabilityOf(slotOf(sketch), "rerank", { operator: "live", now });
       assert.ok(found.kind !== "open");
@@ -256,25 +221,18 @@ describe("a slot with two processes", () => {
     }
   });
 
-  const rows: readonly (readonly [what: string, sketch: SlotSketch, answer: unknown])[] = [
-    ["only starts", halfFailing(0, undefined), waits("ready")],
-    [
-      "only starts, though an edit broke the manifest",
-      halfFailing(1, undefined, [stalled("InvalidSpec")]),
-      waits("ready"),
-    ],
-    ["failed, and is tried again soon", halfFailing(1, 5000), ["shut", "slot.not_ready", "Exited", "after 5"]],
-    ["failed, and is tried later", halfFailing(1, 3_600_000), ["closed", "slot.not_ready", "Exited", "after 3600"]],
-    ["failed three times in a row", halfFailing(3, 5000), ["closed", "slot.not_ready", "Exited", "after 5"]],
-    [
-      "is tried once more after three failures",
-      halfFailing(3, undefined),
-      ["closed", "slot.not_ready", "Exited", "after 2"],
-    ],
-    ["needs a person", halfFailing(1, undefined, [stalled("Exited")]), ["closed", "slot.not_ready", "Exited", "never"]],
+  const broken = [stalled("InvalidSpec")];
+  const rows: readonly (readonly [what: string, answer: string, sketch: SlotSketch])[] = [
+    ["only starts", waits("ready"), halfFailing(0, undefined)],
+    ["only starts, though an edit broke the manifest", waits("ready"), halfFailing(1, undefined, broken)],
+    ["failed, and is tried again soon", "shut slot.not_ready Exited after 5", halfFailing(1, 5000)],
+    ["failed, and is tried later", "closed slot.not_ready Exited after 3600", halfFailing(1, 3_600_000)],
+    ["failed three times in a row", "closed slot.not_ready Exited after 5", halfFailing(3, 5000)],
+    ["is tried once more after three failures", "closed slot.not_ready Exited after 2", halfFailing(3, undefined)],
+    ["needs a person", "closed slot.not_ready Exited never", halfFailing(1, undefined, [stalled("Exited")])],
   ];
-  for (const [what, sketch, answer] of rows)
-    it(`of which the second ${what}`, () => assert.deepEqual(told(sketch, { role: "rerank" }), answer));
+  for (const [what, answer, sketch] of rows)
+    it(`of which the second ${what}`, () => assert.equal(told(sketch, { role: "rerank" }), answer));
 });
 
 it("checkCapability refuses capabilities that the engine is known to lack", () => {

@@ -37,22 +37,6 @@ function caller(name: string, hasBegun = false, group?: object): Named {
 }
 
 describe("SlotQueue", () => {
-  it("lets callers in at once while there is room", () => {
-    const { queue, open, arrive } = recorded({ max: 2 });
-    open();
-    assert.deepEqual(arrive("a", "b", "c"), ["admitted", "admitted", "waiting"]);
-    assert.deepEqual([queue.inside, queue.waiting], [2, 1]);
-  });
-
-  it("holds callers before a shut gate and lets them in, in order, when it opens", () => {
-    const { queue, told, open, arrive } = recorded({ max: 2 });
-    assert.deepEqual(arrive("a", "b", "c"), ["waiting", "waiting", "waiting"]);
-    open();
-    assert.deepEqual(told, ["a in", "b in"]);
-    queue.finish();
-    assert.deepEqual(told, ["a in", "b in", "c in"]);
-  });
-
   it("gives clients turns, so that a client with many requests starves no other, and tells positions in turns", () => {
     const { queue, told, open, arrive } = recorded({ queue: 10 });
     open();
@@ -130,15 +114,6 @@ describe("SlotQueue", () => {
     change({ kind: "closed" });
     assert.deepEqual(told, ["a closed", "b closed"]);
     assert.deepEqual(arrive("c"), ["closed"]);
-  });
-
-  it("removes a caller that left, once", () => {
-    const { queue, told, open, arrive } = recorded();
-    const a = caller("a");
-    arrive(a);
-    assert.deepEqual([queue.leave(a), queue.leave(a)], [true, false]);
-    open();
-    assert.deepEqual(told, []);
   });
 });
 
