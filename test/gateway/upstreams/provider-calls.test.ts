@@ -122,7 +122,9 @@ describe("an upload", () => {
 
   it("is sent again when the connection failed, and not once a part of the upload was read", async () => {
     await using nobody = openProvider({ baseUrl: `http://127.0.0.1:${await freePort()}/v1` });
-    await failureOf(ask(nobody.provider, { body: upload(lent(pieces)) }));
+    const { code, message } = await failureOf(ask(nobody.provider, { body: upload(lent(pieces)) }));
+    const unreachable = "upstream acme cannot be reached (ECONNREFUSED)";
+    assert.deepEqual([code, message], ["dispatch.upstream_unavailable", unreachable], "its address is not shown");
     assert.deepEqual(nobody.outcomes, ["unreachable", "retry", "unreachable"]);
     await using at = await site();
     at.double.fail(status(503));
