@@ -8,11 +8,11 @@ import { envelopeOf } from "../../support/envelope.ts";
 import type { FormPart } from "../../support/form.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { json, scriptedEngine } from "../../support/scripted-engine.ts";
-import { fileOf, model, slot, transcriptions, upload, wavOf } from "./gateway.ts";
+import { field, fileOf, model, slot, transcriptions, upload, wavOf } from "./gateway.ts";
 
 const wav = wavOf(1000);
 const file = fileOf(wav);
-const stream = (value: string): FormPart => ({ name: "stream", value });
+const stream = (value: string): FormPart => field("stream", value);
 
 describe("a transcription that the client wants as events", () => {
   it("is sent as events although the engine answers with a whole text", async () => {
@@ -30,7 +30,7 @@ describe("a transcription that the client wants as events", () => {
     assert.match(await raw.text(), /^data: .*\n\ndata: .*\n\ndata: \[DONE\]\n\n$/);
     const whole = await upload(gateway, [model, file, stream("false")]);
     assert.deepEqual(await whole.json(), { text });
-    const format = (value: string): FormPart => ({ name: "response_format", value });
+    const format = (value: string): FormPart => field("response_format", value);
     for (const parts of [
       [stream("perhaps")],
       [stream("true"), format("srt")],

@@ -1,136 +1,91 @@
 import assert from "node:assert/strict";
-import { request as httpRequest, type ClientRequest } from "node:http";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
-import { isRecord } from "../../../src/lib/record.ts";
 import { transcriptionAnswers } from "../../../src/gateway/audio/transcription-answer.ts";
-import type { Transcription } from "../../../src/gateway/audio/transcription.ts";
-import { heardIn, startWhisperDouble, type WhisperDoubleOptions } from "../../doubles/whisper.ts";
+import { heardIn, startWhisperDouble } from "../../doubles/whisper.ts";
+import { envelopeOf } from "../../support/envelope.ts";
 import { formBody, type FormPart } from "../../support/form.ts";
 import { freePort } from "../../support/free-port.ts";
-import { tempDir } from "../../support/temp-dir.ts";
-import { until } from "../../support/until.ts";
-import { startAudioSite, type AudioSite, type AudioSiteOptions } from "./site.ts";
+import { startGateway } from "../../support/gateway.ts";
 import { later } from "../../support/later.ts";
+import { record } from "../../support/openai.ts";
+import { until } from "../../support/until.ts";
+import { field, fileOf, model, openSite, openUpload, slot, transcriptions, upload, wavOf } from "./gateway.ts";
 
-const boundary = "x-boundary";
-const wav = Buffer.concat([Buffer.from("RIFF\u0000\u0000\u0000\u0000WAVE", "latin1"), Buffer.alloc(3000, 7)]);
+const wav = wavOf(3000);
+const file = fileOf(wav);
+const form = (...parts: readonly FormPart[]): Buffer => formBody("b", parts);
 const large = Buffer.concat([wav, Buffer.alloc(2_000_000, "\r\n--x-boundar")]);
-/** As much as an upload keeps in memory. */
-const spoolMemoryBytes = 262_144;
-const field = (name: string, value: string): FormPart => ({ name, value });
-const model = field("model", "stt");
-const file = (value: Buffer = wav): FormPart => ({ name: "file", filename: "a.wav", type: "audio/wav", value });
-const form = (...parts: readonly FormPart[]): Buffer => formBody(boundary, parts);
-
-/** The answer to a form; `code` and `details` of the envelope, where there is one. */
-async function post(site: AudioSite, body: Buffer, headers: Record<string, string> = {}) {
-  const type = `multipart/form-data; boundary=${boundary}`;
-  const response = await fetch(site.url, {
-    method: "POST",
-    body: new Uint8Array(body),
-    headers: { "content-type": type, ...headers },
-  });
-  const text = await response.text();
-  const parsed: unknown = text.startsWith("{") ? JSON.parse(text) : undefined;
-  const { code, details } = isRecord(parsed) && isRecord(parsed["error"]) ? parsed["error"] : {};
-  return { status: response.status, type: response.headers.get("content-type"), text, code, details };
-}
-
-/** A request whose body the test writes piece by piece. */
-function opened(site: AudioSite): { request: ClientRequest; status: Promise<number | undefined> } {
-  const headers = { "content-type": `multipart/form-data; boundary=${boundary}` };
-  const request = httpRequest(site.url, { method: "POST", headers });
-  const status = new Promise<number | undefined>((resolve) => {
-    request.once("response", (response) => {
-      response.resume();
-      resolve(response.statusCode);
-    });
-    request.on("error", () => resolve(undefined));
-  });
-  return { request, status };
-}
-
-async function open(double: WhisperDoubleOptions = {}, options: Partial<AudioSiteOptions> = {}) {
-  await using stack = new AsyncDisposableStack();
-  const engine = stack.use(await startWhisperDouble(double));
-  const site = stack.use(await startAudioSite({ engine, ...options }));
-  const owned = stack.move();
-  return { ...site, calls: engine.calls, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
+const english = field("language", "en");
 
 describe("a transcription", () => {
-  const english = field("language", "en");
-  for (const [what, parts] of [
-    ["model first", [model, english, file(large)]],
-    ["model last", [file(large), english, model]],
-    ["fields on both sides", [english, file(large), model]],
-  ] as const)
-    it(`reaches the engine whole, with its own model name: ${what}`, async () => {
-      await using site = await open();
-      const answer = await post(site, form(...parts));
-      assert.deepEqual(JSON.parse(answer.text), { text: heardIn(large) });
-      const [call] = site.calls;
-      assert.deepEqual([call?.fields, call?.fileName], [{ model: "whisper-served", language: "en" }, "a.wav"]);
-      assert.deepEqual([site.uploads[0]?.model, ...(site.uploads[0]?.fields ?? [])], ["stt", ["language", "en"]]);
-    });
+  const orders: readonly (readonly FormPart[])[] = [
+    [model, english, fileOf(large)],
+    [fileOf(large), english, model],
+    [english, fileOf(large), model],
+  ];
 
-  it("is sent with its length once it has arrived whole, in chunks before", async () => {
-    const held = Promise.withResolvers<void>();
-    await using site = await open({}, { hold: () => held.promise });
-    const answer = later(post(site, form(model, file())));
-    await until("the upload is there whole", () => site.requests[0]?.readableEnded);
-    held.resolve();
-    assert.equal((await answer).status, 200);
-    assert.match(site.calls[0]?.headers["content-length"] ?? "", /^3\d{3}$/);
-    const { request, status } = opened(site);
-    const body = form(model, file());
-    request.write(body.subarray(0, 200));
-    await until("the engine has its beginning", () => site.calls.length === 2);
-    assert.equal(site.calls[1]?.isWhole, false);
-    request.end(body.subarray(200));
-    assert.equal(await status, 200);
-    assert.deepEqual([site.calls[1]?.headers["transfer-encoding"], site.calls[1]?.fileBytes], ["chunked", wav.length]);
+  it("reaches the engine whole, with its own model name, in any order of its parts", async () => {
+    await using site = await openSite();
+    for (const parts of orders) {
+      const answer = await upload(site.gateway, parts);
+      assert.deepEqual([answer.status, await answer.json()], [200, { text: heardIn(large) }]);
+      const { fields, fileName } = site.calls.at(-1) ?? assert.fail();
+      assert.deepEqual([fields, fileName], [{ model: "kokoro", language: "en" }, "a.wav"]);
+    }
+    const counted = `berth_requests_total{route="${transcriptions}",slot="stt",code="200"}`;
+    assert.equal(await site.gateway.metric(counted), 3);
   });
 
-  for (const [format, type, text] of [
-    ["json", "application/json", /^\{"text":"The file has 3012 bytes and the digest \w{16}\."\}$/],
-    ["text", "text/plain; charset=utf-8", /^The file has 3012 bytes and the digest \w{16}\.\n$/],
-    ["srt", "application/x-subrip", /^1\n00:00:00,000 --> /],
-    ["vtt", "text/vtt", /^WEBVTT\n/],
-    ["verbose_json", "application/json", /"segments":\[\{"id":0/],
-  ] as const)
-    it(`is answered as ${format}`, async () => {
-      await using site = await open();
-      const answer = await post(site, form(model, field("response_format", format), file()));
-      assert.deepEqual([answer.status, answer.type], [200, type]);
-      assert.match(answer.text, text);
-    });
+  it("is held while the slot is cold, and sent with its length once it has arrived whole, in chunks before", async () => {
+    await using site = await openSite({ isCold: true });
+    const answers = orders.map((parts) => later(upload(site.gateway, parts)));
+    await until("all are demand", () => site.gateway.demand("stt")?.held === 3);
+    await site.warm();
+    for (const answer of answers) assert.deepEqual(await (await answer).json(), { text: heardIn(large) });
+    const { request, status } = openUpload(site.gateway.url);
+    const body = form(model, file);
+    request.write(body.subarray(0, 200));
+    await until("the engine has its beginning", () => site.calls.length === 4);
+    assert.equal(site.calls[3]?.isWhole, false);
+    request.end(body.subarray(200));
+    assert.equal(await status, 200);
+    assert.deepEqual([site.calls[3]?.headers["transfer-encoding"], site.calls[3]?.fileBytes], ["chunked", wav.length]);
+    await site.gateway.publish("stt", slot("stt"));
+    const small = later(upload(site.gateway, [model, file]));
+    await until("it is demand", () => site.gateway.demand("stt")?.held === 1);
+    await site.warm();
+    assert.equal((await small).status, 200);
+    assert.match(site.calls[4]?.headers["content-length"] ?? "", /^3\d{3}$/);
+  });
 
-  it("is asked for in a language without its region, which whisper.cpp does not know", async () => {
-    await using site = await open();
-    for (const language of ["en-US", "pt_BR", "auto", "german"])
-      await post(site, form(model, field("language", language), file()));
-    const sent = site.calls.map(({ fields }) => fields["language"]);
-    assert.deepEqual(sent, ["en", "pt", "auto", "german"]);
+  it("is answered in each of whisper.cpp's formats", async () => {
+    await using site = await openSite();
+    for (const [format, type, text] of [
+      ["json", "application/json", /^\{"text":"The file has 3012 bytes and the digest \w{16}\."\}$/],
+      ["text", "text/plain; charset=utf-8", /^The file has 3012 bytes and the digest \w{16}\.\n$/],
+      ["srt", "application/x-subrip", /^1\n00:00:00,000 --> /],
+      ["vtt", "text/vtt", /^WEBVTT\n/],
+      ["verbose_json", "application/json", /"segments":\[\{"id":0/],
+    ] as const) {
+      const answer = await upload(site.gateway, [model, field("response_format", format), file]);
+      assert.deepEqual([answer.status, answer.headers.get("content-type")], [200, type]);
+      assert.match(await answer.text(), text);
+    }
   });
 
   it("has the words beside the segments where they are asked for, put together from tokens", async () => {
-    await using site = await open();
+    await using site = await openSite();
     const verbose = field("response_format", "verbose_json");
     const asked = ["segment", "word"].map((value) => field("timestamp_granularities[]", value));
-    const answer = JSON.parse((await post(site, form(model, verbose, ...asked, file()))).text);
-    assert.deepEqual(answer.words.slice(0, 4), [
+    const answer = JSON.parse(await (await upload(site.gateway, [model, verbose, ...asked, file])).text());
+    assert.deepEqual(answer.words.slice(0, 2), [
       { word: "The", start: 0, end: 0.1 },
       { word: "file", start: 0.1, end: 0.2 },
-      { word: "has", start: 0.2, end: 0.3 },
-      { word: "3012", start: 0.3, end: 0.4 },
     ]);
     assert.equal(answer.words.map(({ word }: { word: string }) => word).join(" "), answer.text);
-    const plain = await post(site, form(model, verbose, file()));
-    assert.equal("words" in JSON.parse(plain.text), false);
+    const plain = await (await upload(site.gateway, [model, verbose, file])).json();
+    assert.equal("words" in record(plain), false);
   });
 
   it("is one line, where whisper.cpp ends a line after 60 letters", () => {
@@ -142,161 +97,124 @@ describe("a transcription", () => {
     assert.equal(answers.refusal?.(500, Buffer.from("500 Internal Server Error\nbad_alloc")), undefined);
   });
 
-  it("keeps names and values unchanged, and gives a file without a name a default name", async () => {
-    await using site = await open();
+  it("keeps names and values unchanged, but names a file without a name, and a language without its region", async () => {
+    await using site = await openSite();
     const fields = [model, field("prompt", "Grüße\r\n--x-boundar"), field("timestamp_granularities[]", "word")];
-    await post(site, form(...fields, { name: "file", value: wav }));
+    await upload(site.gateway, [...fields, { name: "file", value: wav }]);
     assert.deepEqual(site.calls[0]?.fields, {
-      model: "whisper-served",
+      model: "kokoro",
       prompt: "Grüße\r\n--x-boundar",
       "timestamp_granularities[]": "word",
     });
-    await post(site, form(model, { name: "file", filename: String.raw`ü \"x\".wav`, value: wav }));
+    await upload(site.gateway, [model, { name: "file", filename: String.raw`ü \"x\".wav`, value: wav }]);
     for (const type of ["audio/webm;codecs=opus", "audio/mpeg", "audio/x-wav", "application/octet-stream"])
-      await post(site, form(model, { name: "file", type, value: wav }));
+      await upload(site.gateway, [model, { name: "file", type, value: wav }]);
     const names = site.calls.map(({ fileName }) => fileName);
     assert.deepEqual(names, ["audio", "ü %22x%22.wav", "audio.webm", "audio.mp3", "audio.wav", "audio"]);
+    for (const language of ["en-US", "pt_BR", "auto", "german"])
+      await upload(site.gateway, [model, field("language", language), file]);
+    const sent = site.calls.slice(-4).map((call) => call.fields["language"]);
+    assert.deepEqual(sent, ["en", "pt", "auto", "german"]);
   });
 
-  for (const isConverting of [false, true])
-    it(`of a file that is not audio is 415${isConverting ? ", also by ffmpeg" : ""}`, async () => {
-      await using site = await open({ isConverting });
-      const { status, code, details } = await post(site, form(model, file(Buffer.from("not audio"))));
-      assert.deepEqual([status, code, details], [415, "dispatch.unsupported_media_type", { path: ["file"] }]);
-    });
-
-  const whole = form(model, file());
+  const format = (value: string): FormPart => field("response_format", value);
   const refused: readonly (readonly [what: string, body: Buffer, place?: string, code?: string])[] = [
-    ["without a model", form(file()), "model", "dispatch.missing_model"],
+    ["without a model", form(file), "model", "dispatch.missing_model"],
     ["without a file", form(model), "file"],
     ["of nothing", Buffer.alloc(0)],
     ["that is JSON", Buffer.from('{"model":"stt"}')],
-    ["without its end", whole.subarray(0, -10)],
-    ["with an empty model", form(field("model", ""), file()), "model"],
-    ["with two models", form(model, file(), field("model", "other")), "model"],
-    ["with two files", form(model, file(), file()), "file"],
-    ["with a file elsewhere", form(model, { ...file(), name: "audio" }), "audio"],
-    ["with an unknown format", form(model, field("response_format", "xml"), file()), "response_format"],
-    [
-      "with OpenAI's format of speakers, at the end",
-      form(model, file(), field("response_format", "diarized_json")),
-      "response_format",
-    ],
-    ["with a language that is none", form(model, field("language", "zz"), file()), "language"],
-    ["with a temperature that is none", form(model, field("temperature", "hot"), file()), "temperature"],
-    ["with a temperature of nothing", form(field("temperature", " "), model, file()), "temperature"],
-    ["with a huge field", form(field("prompt", "x".repeat(70_000)), model, file()), "prompt"],
-    ["with a malformed part", Buffer.from(`--${boundary}\r\nnonsense\r\n\r\n`)],
+    ["without its end", form(model, file).subarray(0, -10)],
+    ["with an empty model", form(field("model", ""), file), "model"],
+    ["with two models", form(model, file, field("model", "other")), "model"],
+    ["with two files", form(model, file, file), "file"],
+    ["with a file elsewhere", form(model, { ...file, name: "audio" }), "audio"],
+    ["with an unknown format", form(model, format("xml"), file), "response_format"],
+    ["with OpenAI's format of speakers, at the end", form(model, file, format("diarized_json")), "response_format"],
+    ["with a language that is none", form(model, field("language", "zz"), file), "language"],
+    ["with a temperature that is none", form(model, field("temperature", "hot"), file), "temperature"],
+    ["with a temperature of nothing", form(field("temperature", " "), model, file), "temperature"],
+    ["with a huge field", form(field("prompt", "x".repeat(70_000)), model, file), "prompt"],
+    ["with a malformed part", Buffer.from("--b\r\nnonsense\r\n\r\n")],
+    ["to a slot that only speaks", form(field("model", "tts"), file), undefined, "dispatch.capability_mismatch"],
   ];
-  for (const [what, body, place, code = "dispatch.invalid_request"] of refused)
-    it(`is refused ${what}`, async () => {
-      await using site = await open();
-      const answer = await post(site, body);
-      assert.deepEqual([answer.status, answer.code], [400, code]);
-      if (place !== undefined) assert.deepEqual(isRecord(answer.details) && answer.details["path"], [place]);
-    });
+  it("is refused at once where it is wrong, although the slot is cold", async () => {
+    await using site = await openSite({ isCold: true });
+    for (const [what, body, place, code = "dispatch.invalid_request"] of refused) {
+      const response = await upload(site.gateway, body);
+      const { error } = await envelopeOf(response);
+      assert.deepEqual([response.status, error.code], [400, code], what);
+      if (place !== undefined) assert.deepEqual(error.details?.["path"], [place], what);
+    }
+    assert.equal((await upload(site.gateway, [field("model", "nobody"), file])).status, 404);
+    assert.equal(await site.gateway.metric('berth_requests_held{slot="stt"}'), 0, "nothing waits for nobody");
+  });
 
-  for (const [headers, status, code, body = whole] of [
-    [{}, 413, "dispatch.payload_too_large", form(model, file(large))],
-    [{ "content-type": "application/json" }, 415, "dispatch.unsupported_media_type"],
-    [{ "content-type": "multipart/form-data" }, 400, "dispatch.invalid_request"],
-    [{ "content-type": "multipart/form-data; boundary=other" }, 400, "dispatch.invalid_request"],
-    [{ "content-encoding": "gzip" }, 415, "dispatch.unsupported_media_type", gzipSync(whole)],
-  ] as const)
-    it(`with ${JSON.stringify(headers)} is ${status} ${code}`, async () => {
-      await using site = await open({}, { bodyLimitBytes: 1_000_000 });
-      const answer = await post(site, body, headers);
-      assert.deepEqual([answer.status, answer.code], [status, code]);
-    });
-
-  it("beyond the limit without a length is 413 too, and leaves nothing at the engine", async () => {
-    await using site = await open({}, { bodyLimitBytes: 1_000_000 });
-    const { request, status } = opened(site);
-    request.write(form(model, file(large)).subarray(0, -10));
-    assert.equal(await status, 413);
+  it("is refused where it is too large, compressed or no form", async () => {
+    await using site = await openSite({}, { SVC_BODY_LIMIT: "1000000" });
+    for (const [headers, status, code, body = form(model, file)] of [
+      [{}, 413, "dispatch.payload_too_large", form(model, fileOf(large))],
+      [{ "content-type": "application/json" }, 415, "dispatch.unsupported_media_type"],
+      [{ "content-type": "multipart/form-data" }, 400, "dispatch.invalid_request"],
+      [{ "content-type": "multipart/form-data; boundary=other" }, 400, "dispatch.invalid_request"],
+      [{ "content-encoding": "gzip" }, 415, "dispatch.unsupported_media_type", gzipSync(form(model, file))],
+    ] as const) {
+      const response = await upload(site.gateway, body, transcriptions, headers);
+      assert.deepEqual([response.status, (await envelopeOf(response)).error.code], [status, code]);
+    }
+    const { request, status } = openUpload(site.gateway.url);
+    request.write(form(model, fileOf(large)).subarray(0, -10));
+    assert.equal(await status, 413, "also where it tells no length");
     request.destroy();
     await until("the engine is let go", () => site.calls.every(({ isGone }) => isGone));
   });
 
-  it("whose client leaves within the upload is dropped at the engine at once", async () => {
-    await using site = await open();
-    const { request } = opened(site);
-    request.write(form(model, file(large)).subarray(0, 500_000));
-    await until("the engine has a part", () => (site.calls[0]?.fileBytes ?? 0) > 0);
+  it("leaves nothing when its client does: within the upload, before the answer, and while it is held", async () => {
+    await using site = await openSite({ fault: "hang" });
+    for (const [bytes, isReached] of [
+      [500_000, () => (site.calls.at(-1)?.fileBytes ?? 0) > 0],
+      [undefined, () => site.calls.at(-1)?.isWhole],
+    ] as const) {
+      const before = site.calls.length;
+      const { request } = openUpload(site.gateway.url);
+      const body = form(model, fileOf(large));
+      if (bytes === undefined) request.end(body);
+      else request.write(body.subarray(0, bytes));
+      await until("the engine has it", () => site.calls.length > before && isReached());
+      request.destroy();
+      await until("the engine is let go", () => site.calls.at(-1)?.isGone);
+    }
+    await site.gateway.publish("stt", slot("stt"));
+    const { request } = openUpload(site.gateway.url);
+    request.write(form(model, fileOf(large)).subarray(0, 1_500_000));
+    await until("it is held", () => site.gateway.demand("stt")?.held === 1);
     request.destroy();
-    await until("the engine is let go", () => site.calls[0]?.isGone);
-    await until("the site has noticed", () => site.failures[0]?.message === "the body ended early");
+    await until("it is forgotten", () => site.gateway.demand("stt")?.held === 0);
   });
 
-  it("is dropped when its client leaves while it is held, although the gateway reads no byte meanwhile", async () => {
-    await using site = await open({}, { hold: () => new Promise<void>(() => undefined) });
-    const { request } = opened(site);
-    request.write(form(model, file(large)).subarray(0, 1_500_000));
-    await until("it is held", () => site.uploads.length === 1);
-    request.destroy();
-    await until("it is noticed", () => site.failures.length === 1);
-    assert.deepEqual([site.uploads[0]?.broken.aborted, site.calls], [true, []]);
-  });
-
-  for (const [fault, status, code, message] of [
-    ["fail", 502, "dispatch.upstream_failed", /failed to process audio/],
-    ["garbage", 502, "dispatch.upstream_failed", /not JSON/],
-    ["die", 502, "dispatch.upstream_failed", /closed the connection/],
-    ["hang", 504, "dispatch.upstream_timeout", /in time/],
-    ["early", 415, "dispatch.unsupported_media_type", /cannot decode/],
+  for (const [what, double, status, code, message] of [
+    ["fails", { fault: "fail" }, 502, "dispatch.upstream_failed", /failed to process audio/],
+    ["answers garbage", { fault: "garbage" }, 502, "dispatch.upstream_failed", /not JSON/],
+    ["dies", { fault: "die" }, 502, "dispatch.upstream_failed", /closed the connection/],
+    ["refuses early", { fault: "early" }, 415, "dispatch.unsupported_media_type", /cannot decode/],
+    ["cannot decode it", {}, 415, "dispatch.unsupported_media_type", /cannot decode/],
+    ["cannot convert it by ffmpeg", { isConverting: true }, 415, "dispatch.unsupported_media_type", /cannot decode/],
   ] as const)
-    it(`to an engine with the fault ${fault} is ${status} ${code}`, async () => {
-      // Where it is not waited in vain, a machine that stands still for a moment must not make it so.
-      const timeouts = { firstByteMs: fault === "hang" ? 100 : 60_000, idleMs: 60_000 };
-      await using site = await open({ fault }, { timeouts });
-      const answer = await post(site, whole);
-      assert.deepEqual([answer.status, answer.code], [status, code]);
-      assert.match(answer.text, message);
+    it(`is ${status} where its engine ${what}`, async () => {
+      await using site = await openSite(double);
+      const response = await upload(site.gateway, [model, "fault" in double ? file : fileOf(Buffer.from("not audio"))]);
+      const { error } = await envelopeOf(response);
+      assert.deepEqual([response.status, error.code], [status, code]);
+      assert.match(error.message, message);
     });
 
-  it("to an engine that does not listen is 502, and its upload is not read", async () => {
-    await using site = await startAudioSite({ engine: { host: "127.0.0.1", port: await freePort() } });
-    const { status, code } = await post(site, whole);
-    assert.deepEqual([status, code], [502, "dispatch.upstream_unavailable"]);
-  });
-
-  it("is 408 when its sender stops sending, before its model is known and while it is held", async () => {
-    await using site = await open({}, { idleTimeoutMs: 50, hold: () => new Promise<void>(() => undefined) });
-    for (const body of [form(file()), whole]) {
-      const { request, status } = opened(site);
-      request.write(body.subarray(0, -boundary.length));
-      assert.equal(await status, 408);
-      request.destroy();
-    }
-    assert.deepEqual(site.calls, []);
-  });
-
-  it("frees its place when its sender stops sending", async () => {
-    await using site = await open({}, { timeouts: { firstByteMs: 60_000, idleMs: 50 } });
-    const { request, status } = opened(site);
-    request.write(whole.subarray(0, 300));
-    assert.equal(await status, 504);
-    request.destroy();
-  });
-
-  it("of which only the last bytes cannot be kept is broken, and not whole", async () => {
-    await using directory = await tempDir();
-    const spoolDir = join(directory.path, "spool");
-    // No directory can be made there, as on a disk that is full.
-    await writeFile(spoolDir, "");
-    await using site = await open({}, { spoolDir, hold: () => new Promise<void>(() => undefined) });
-    const opened = async (size: number): Promise<Transcription> => {
-      const before = site.uploads.length;
-      void later(post(site, form(model, file(Buffer.alloc(size)))));
-      return await until("its model is known", () => site.uploads[before]);
-    };
-    const lengthOf = (upload: Transcription): number | undefined => upload.forward("stt").headers["content-length"];
-    const small = await opened(1000);
-    const frame = (await until("it is whole", () => lengthOf(small))) - 1000;
-    // All fits into memory but the end of the form; what names the model is not spooled.
-    const named = '--\r\ncontent-disposition: form-data; name="model"\r\n\r\nstt\r\n'.length + "berth-".length + 32;
-    const upload = await opened(spoolMemoryBytes - (frame - named) + 1);
-    await until("it is over", () => upload.broken.aborted || lengthOf(upload) !== undefined);
-    assert.equal(upload.broken.aborted, true);
+  it("is sent once more to an engine that did not take the connection, whole", async () => {
+    const engine = await startWhisperDouble({ path: transcriptions, port: await freePort() });
+    const { port } = engine;
+    await using gateway = await startGateway({ slots: { stt: slot("stt", port) } });
+    await engine[Symbol.asyncDispose]();
+    const answered = later(upload(gateway, [model, fileOf(large)]));
+    await using second = await startWhisperDouble({ path: transcriptions, port });
+    assert.deepEqual(await (await answered).json(), { text: heardIn(large) });
+    assert.equal(second.calls.length, 1);
   });
 });
