@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { SlotStatus } from "../../../src/api/status.ts";
-import { startComfyDouble } from "../../doubles/comfyui.ts";
+import { startComfyDouble, type ComfyFault } from "../../doubles/comfyui.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
+import { later } from "../../support/later.ts";
 import { list, record } from "../../support/openai.ts";
 import { pngSize } from "../../support/png.ts";
+import { json, scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
 
 const path = "/v1/images/generations";
@@ -38,13 +40,95 @@ async function refusedWith(response: Response): Promise<[status: number, code: s
 }
 
 describe(`POST ${path}`, () => {
-  it("answers with a path whose image the cache gives back, and counts like every other route", async () => {
+  it("answers with a path whose image the cache gives back, held while the slot is cold, and counts like every route", async () => {
     await using engine = await startComfyDouble();
-    await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
-    const image = await fetch(new URL(await urlOf(gateway, { size: "128x64" }), gateway.url));
+    await using gateway = await startGateway({ slots: { img: slot(undefined) }, env: { SVC_BASE_PATH: "/berth" } });
+    const answered = later(urlOf(gateway, { size: "128x64" }));
+    await until("it is demand", () => gateway.demand("img")?.held === 1);
+    await gateway.publish("img", slot(engine.port));
+    const url = await answered;
+    assert.match(url, /^\/berth\/api\/images\/cache\/[0-9a-f-]{36}\.png$/);
+    const image = await fetch(new URL(url, gateway.url));
     assert.deepEqual([image.status, image.headers.get("content-type")], [200, "image/png"]);
     assert.deepEqual(pngSize(Buffer.from(await image.arrayBuffer())), { width: 128, height: 64 });
     assert.equal(await gateway.metric(`berth_requests_total{route="${path}",slot="img",code="200"}`), 1);
+  });
+
+  it("answers in OpenAI's shape, with workflow, checkpoint and seed, and leaves nothing in the engine's history", async () => {
+    await using engine = await startComfyDouble({ workMs: 20 });
+    await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
+    const drawn = async (fields: object) => {
+      const answer = record(
+        await (await gateway.post(path, { ...asked, response_format: "b64_json", ...fields })).json(),
+      );
+      return {
+        ...answer,
+        _svc: record(answer["_svc"]),
+        images: list(answer["data"]).map((each) => String(each["b64_json"])),
+      };
+    };
+    const two = { n: 2, size: "128x64", seed: 5 };
+    const { _svc, images } = await drawn(two);
+    assert.deepEqual(_svc, { workflow: "sdxl-turbo", checkpoint: "sd_xl_turbo_1.0_fp16.safetensors", seed: 5 });
+    for (const png of images) assert.deepEqual(pngSize(Buffer.from(png, "base64")), { width: 128, height: 64 });
+    assert.notEqual(images[0], images[1]);
+    const calls = engine.calls.map(({ method, path: called }) => `${method} ${called.replace(/[0-9a-f-]{36}/, "ID")}`);
+    assert.deepEqual(calls.slice(0, 2), ["POST /prompt", "GET /history/ID"]);
+    assert.deepEqual(calls.slice(-2), ["GET /view", "POST /history"]);
+    assert.deepEqual((await drawn(two)).images, images);
+    const seeds = [(await drawn({}))._svc["seed"], (await drawn({}))._svc["seed"]];
+    assert.notEqual(seeds[0], seeds[1]);
+    const sent = engine.calls
+      .filter(({ path: called }) => called === "/prompt")
+      .map(({ body }) => JSON.stringify(body));
+    seeds.forEach((seed, at) => assert.match(sent[at + 2] ?? "", new RegExp(`"seed":${String(seed)},`)));
+  });
+
+  it("gets its image also where the engine ends between the questions for its history and for its queue", async () => {
+    let id = "";
+    let isOver = false;
+    await using engine = await scriptedEngine((response, { method, path: called, body }) => {
+      if (called === "/prompt") ({ prompt_id: id } = JSON.parse(body));
+      if (called === "/queue") isOver = true;
+      const images = [{ filename: "a.png" }];
+      const isAsked = method === "GET" && called.startsWith("/history/") && isOver;
+      const png = Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), Buffer.from("\0\0\0\0IENDcrc.")]);
+      if (called.startsWith("/view")) response.end(png);
+      else json(response, isAsked ? { [id]: { outputs: { "9": { images } } } } : { prompt_id: id });
+    });
+    await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
+    assert.equal((await gateway.post(path, asked)).status, 200);
+  });
+
+  const failed = "dispatch.upstream_failed";
+  const faults: readonly (readonly [fault: ComfyFault, code: string, status: number, message: RegExp])[] = [
+    ["node-error", "dispatch.rejected", 400, /KSampler: Value 900 bigger than max of 100: cfg/],
+    ["execution-error", failed, 502, /failed in KSampler: HIP out of memory.* x\.safetensors$/],
+    ["die", failed, 502, /stopped while it worked|closed the connection/],
+    ["lose", failed, 502, /lost the request/],
+    ["garbage", failed, 502, /garbage/],
+    ["garbage-history", failed, 502, /history is no JSON/],
+    ["garbage-image", failed, 502, /no whole PNG/],
+    ["few", failed, 502, /made 0 of 1/],
+  ];
+  for (const [fault, code, status, message] of faults)
+    it(`reports the cause for an engine with the fault ${fault}, which is not asked again`, async () => {
+      await using engine = await startComfyDouble({ workMs: 10, fault });
+      await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
+      const response = await gateway.post(path, asked);
+      const { error } = await envelopeOf(response);
+      assert.deepEqual([response.status, error.code], [status, code]);
+      assert.match(error.message, message);
+      assert.doesNotMatch(JSON.stringify(error), /\/opt|Traceback|execution\.py|127\.0\.0\.1/);
+      assert.equal(engine.calls.filter(({ path: called }) => called === "/prompt").length, 1);
+    });
+
+  it("names the checkpoint file that the engine lacks", async () => {
+    await using engine = await startComfyDouble({ checkpoints: ["other.safetensors"] });
+    await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
+    const { error } = await envelopeOf(await gateway.post(path, asked));
+    assert.equal(error.code, "model.not_loaded");
+    assert.match(error.message, /no checkpoint sd_xl_turbo_1\.0_fp16\.safetensors/);
   });
 
   it("records the slot's available models and the loaded model", async () => {
@@ -91,16 +175,10 @@ describe(`POST ${path}`, () => {
     }
   });
 
-  it("goes to the slot img alone", async () => {
-    await using engine = await startComfyDouble();
-    await using gateway = await startGateway({ slots: { img: slot(engine.port), primary: { port: engine.port } } });
-    const response = await gateway.post(path, { ...asked, model: "primary" });
-    assert.deepEqual([await refusedWith(response), engine.calls], [[404, "model.not_found"], []]);
-  });
-
   it("is refused at once where it is wrong, although the slot is cold, and does not load the slot", async () => {
-    await using gateway = await startGateway({ slots: { img: slot(undefined) } });
+    await using gateway = await startGateway({ slots: { img: slot(undefined), primary: { port: 1 } } });
     for (const [fields, status, code] of [
+      [{ model: "primary" }, 404, "model.not_found"],
       [{ size: "500x500" }, 400, "dispatch.invalid_request"],
       [{ model: undefined }, 400, "dispatch.missing_model"],
       [{ model: "sd-3" }, 404, "model.not_found"],
@@ -118,15 +196,6 @@ describe(`POST ${path}`, () => {
       ["sd-3", 404, "model.not_found"],
     ] as const)
       assert.deepEqual(await refusedWith(await gateway.post(path, { ...asked, model })), [status, code]);
-  });
-
-  it("is held while the slot is cold", async () => {
-    await using engine = await startComfyDouble();
-    await using gateway = await startGateway({ slots: { img: slot(undefined) } });
-    const answered = gateway.post(path, { ...asked, response_format: "b64_json" });
-    await until("it is demand", () => gateway.demand("img")?.held === 1);
-    await gateway.publish("img", slot(engine.port));
-    assert.equal((await answered).status, 200);
   });
 
   it("draws one after the other, as the engine does", async () => {
