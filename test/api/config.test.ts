@@ -157,12 +157,9 @@ describe("configuration", () => {
     ["an empty variable for an absent one", { SVC_PORT: "" }, { port: 9000 }, { port: 9000 }],
     ["switches", { SVC_AUTH_ENABLED: "true", SVC_API_EXEC: "0" }, { authEnabled: true, apiExec: false }],
     ["lists", { SVC_TRUSTED_PROXIES: " 10.0.0.0/8, ,::1 " }, { trustedProxies: ["10.0.0.0/8", "::1"] }],
-    ["a range", { SVC_SLOT_PORTS: "9100-9110" }, { slotPorts: { first: 9100, last: 9110 } }],
-    ["no port", { SVC_PORT: "0" }, { port: 0 }],
-    ["no bytes", { SVC_BODY_LIMIT: "0" }, { bodyLimit: 0 }],
-    ["bytes", { SVC_BODY_LIMIT: "512" }, { bodyLimit: 512 }],
-    ["Ki", { SVC_BODY_LIMIT: "3Ki" }, { bodyLimit: 3072 }],
-    ["Mi", { SVC_BODY_LIMIT: "64Mi" }, { bodyLimit: 67_108_864 }],
+    ["a range", { SVC_SLOT_PORTS: "9100-9110", SVC_PORT: "0" }, { slotPorts: { first: 9100, last: 9110 }, port: 0 }],
+    ["bytes", { SVC_BODY_LIMIT: "0", SVC_BUFFER_LIMIT: "512" }, { bodyLimit: 0, bufferLimit: 512 }],
+    ["Ki, Mi", { SVC_BODY_LIMIT: "3Ki", SVC_BUFFER_LIMIT: "64Mi" }, { bodyLimit: 3072, bufferLimit: 67_108_864 }],
     ["Gi", { SVC_BUFFER_LIMIT: "2Gi" }, { bufferLimit: 2_147_483_648 }],
     [
       "the values of berth.toml in its own types",
@@ -215,55 +212,41 @@ describe("configuration", () => {
     ["SVC_HOLD_SECONDS", "90000", /86400/],
     ["SVC_TRACES_ENDPOINT", "http://u:hidden@127.0.0.1:4318", /: must hold no user and no password$/],
   ];
-  for (const [name, value, message] of bad) {
+  for (const [name, value, message] of bad)
     it(`refuses ${name}=${value}, in one line`, () => {
-      const found = problems({ [name]: value });
-      assert.equal(found.length, 1, found.join("\n"));
-      assert.match(found[0] ?? "", new RegExp(`^${name}: `));
-      assert.match(found[0] ?? "", message);
-      assert.doesNotMatch(found[0] ?? "", /\n/);
+      const [found = "", ...more] = problems({ [name]: value });
+      assert.deepEqual(more, []);
+      assert.match(found, new RegExp(`^${name}: .*$`));
+      assert.match(found, message);
     });
-  }
 
-  it("refuses processes in a cluster without the setting that allows them", () => {
-    const refused = "SVC_RUNTIME: may be process in a cluster only with SVC_ALLOW_PROCESSES=1";
-    assert.deepEqual(problems({ ...cluster, SVC_RUNTIME: "process" }), [refused]);
-  });
-
-  it("reports every problem at once", () => {
-    assert.equal(problems({ SVC_PORT: "x", SVC_STORE: "y" }, { drain_seconds: "z" }).length, 3);
-  });
-
-  it("never repeats a rejected value, which may be a secret", () => {
-    assert.doesNotMatch(problems({ SVC_STORE: "hunter2" }, { port: "hunter2" }).join(), /hunter2/);
+  it("reports every problem at once, and never repeats a rejected value, which may be a secret", () => {
+    const found = problems({ SVC_PORT: "hunter2", SVC_STORE: "hunter2" }, { drain_seconds: "hunter2" });
+    assert.equal(found.length, 3);
+    assert.doesNotMatch(found.join(), /hunter2/);
   });
 
   it("stops at a bad value of the file even where the environment overrides it", () => {
     assert.match(problems({ SVC_PORT: "9000" }, { port: "x" }).join(), /^berth\.toml port: /);
   });
 
-  it("stops at an unknown key that is close to a known key, and names that key", () => {
-    assert.deepEqual(problems({ SVC_PROT: "1" }), ["SVC_PROT: is not a setting; did you mean SVC_PORT?"]);
-    assert.deepEqual(problems({ SVC_STATEDIR: "/x" }), ["SVC_STATEDIR: is not a setting; did you mean SVC_STATE_DIR?"]);
-    assert.deepEqual(problems({ SVC_TOKENS: "x" }), ["SVC_TOKENS: is not a setting; did you mean SVC_TOKEN?"]);
+  it("stops at an unknown key that is close to a known key, and at any of berth.toml, where no other program writes", () => {
+    for (const [environment, file, message] of [
+      [{ SVC_PROT: "1" }, {}, "SVC_PROT: is not a setting; did you mean SVC_PORT?"],
+      [{ SVC_STATEDIR: "/x" }, {}, "SVC_STATEDIR: is not a setting; did you mean SVC_STATE_DIR?"],
+      [{ SVC_TOKENS: "x" }, {}, "SVC_TOKENS: is not a setting; did you mean SVC_TOKEN?"],
+      [{}, { prot: 1 }, "berth.toml prot: is not a setting; did you mean port?"],
+      [{}, { zzzzzzzz: 1 }, "berth.toml zzzzzzzz: is not a setting"],
+      [{}, { bodyLimit: 1 }, "berth.toml bodyLimit: is not a setting; did you mean body_limit?"],
+    ] as const)
+      assert.deepEqual(problems(environment, file), [message]);
   });
 
-  it("warns of other unknown keys, and ignores keys of other programs", () => {
-    const { config, warnings } = load({ SVC_SOMETHING_ELSE_ENTIRELY: "1", PATH: "/bin", svc_port: "1" });
+  it("warns of other unknown keys, and ignores keys of other programs and of the command line", () => {
+    const others = { PATH: "/bin", svc_port: "1", SVC_URL: "http://x", SVC_TOKEN: "y" };
+    const { config, warnings } = load({ ...others, SVC_SOMETHING_ELSE_ENTIRELY: "1" });
     assert.equal(config?.port, 8080);
     assert.deepEqual(warnings, ["SVC_SOMETHING_ELSE_ENTIRELY is not a setting and is ignored"]);
-  });
-
-  it("knows the keys of the command line", () => {
-    assert.deepEqual(load({ SVC_URL: "http://x", SVC_TOKEN: "y" }).warnings, []);
-  });
-
-  it("refuses every unknown key of berth.toml: no other program writes there", () => {
-    assert.deepEqual(problems({}, { prot: 1 }), ["berth.toml prot: is not a setting; did you mean port?"]);
-    assert.deepEqual(problems({}, { zzzzzzzz: 1 }), ["berth.toml zzzzzzzz: is not a setting"]);
-    assert.deepEqual(problems({}, { bodyLimit: 1 }), [
-      "berth.toml bodyLimit: is not a setting; did you mean body_limit?",
-    ]);
   });
 
   it("ignores with a warning what Kubernetes injects for a Service called svc", () => {
@@ -286,9 +269,10 @@ describe("configuration", () => {
     for (const line of warnings) assert.match(line, /injected by Kubernetes/);
   });
 
-  it("asks for both directories where there is no home", () => {
-    const homeless = { ...person, home: undefined };
-    const { config, problems: found } = load({}, {}, homeless);
+  it("refuses processes in a cluster without the setting that allows them, and asks for directories without a home", () => {
+    const refused = "SVC_RUNTIME: may be process in a cluster only with SVC_ALLOW_PROCESSES=1";
+    assert.deepEqual(problems({ ...cluster, SVC_RUNTIME: "process" }), [refused]);
+    const { config, problems: found } = load({}, {}, { ...person, home: undefined });
     assert.equal(config, undefined);
     assert.deepEqual(
       found.map(({ key }) => key),

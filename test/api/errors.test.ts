@@ -61,14 +61,12 @@ describe("errors", () => {
     for (const [code, [, message]] of Object.entries(errorTable)) assert.match(message, /^[A-Z].{10,}[^.]$/, code);
   });
 
-  for (const [type, statuses] of Object.entries(types))
-    it(`call ${statuses.join(", ")} ${type}`, () =>
-      assert.deepEqual(
-        statuses.map(errorType),
-        statuses.map(() => type),
-      ));
+  it("have the type of their status", () => {
+    for (const [type, statuses] of Object.entries(types))
+      for (const status of statuses) assert.equal(errorType(status), type, String(status));
+  });
 
-  it("make an envelope with the table's message", () => {
+  it("make an envelope with the table's message, or with their own message and details", () => {
     assert.deepEqual(new ApiError("model.not_found").envelope(), {
       error: {
         code: "model.not_found",
@@ -78,14 +76,10 @@ describe("errors", () => {
         param: "model",
       },
     });
-  });
-
-  it("make an envelope with their own message and details", () => {
     const error = new ApiError("slot.failed", { message: "it crashed", details: { slot: "a" }, cause: new Error("x") });
     assert.deepEqual(error.envelope(), {
       error: { code: "slot.failed", message: "it crashed", type: "server_error", details: { slot: "a" } },
     });
-    assert.doesNotMatch(JSON.stringify(error.envelope()), /stack|cause/);
   });
 
   it("keep an engine's status where the code's own is replaced, with the type of that status", () => {
@@ -94,17 +88,10 @@ describe("errors", () => {
     assert.equal(new ApiError("dispatch.rejected").status, 400);
   });
 
-  it("carry headers", () => {
-    assert.deepEqual(new ApiError("slot.not_ready", { headers: { "retry-after": "3" } }).headers, {
-      "retry-after": "3",
-    });
-    assert.deepEqual(new ApiError("slot.not_ready").headers, {});
-  });
-
-  it("forbid clients to repeat a request that can never succeed", () => {
-    for (const code of ["system.not_implemented", "slot.disabled"] as const) {
-      const error = new ApiError(code, { headers: { "x-a": "1" } });
-      assert.deepEqual(error.headers, { "x-should-retry": "false", "x-a": "1" });
-    }
+  it("forbid clients to repeat a request that can never succeed, beside their own headers", () => {
+    const headers = { "x-a": "1" };
+    for (const code of ["system.not_implemented", "slot.disabled"] as const)
+      assert.deepEqual(new ApiError(code, { headers }).headers, { "x-should-retry": "false", ...headers });
+    assert.deepEqual(new ApiError("slot.not_ready", { headers }).headers, headers);
   });
 });

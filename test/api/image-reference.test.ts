@@ -16,27 +16,12 @@ describe("repositoryOf", () => {
 
 const sha = "a".repeat(64);
 
-describe("an image reference", () => {
-  const names = [
-    "redis",
-    "redis:7",
-    "library/redis",
-    "ghcr.io/a/b-c_d.e:v1.0",
-    "127.0.0.1:5000/x",
-    "localhost/berth:1",
-  ];
-  const more = [
-    "[::1]:5000/x",
-    `ghcr.io/a/b@sha256:${sha}`,
-    `ghcr.io/a/b:1@sha256:${sha}`,
-    `sha256:${sha}`,
-    "Host.test/x",
-  ];
-  for (const name of [...names, ...more])
-    it(`is valid as container engines take it: ${name}`, () => assert.ok(imageReference.test(name)));
-
+it("an image reference is one that container engines take, and no part of it changes a URL's path", () => {
+  const names = ["redis", "redis:7", "library/redis", "ghcr.io/a/b-c_d.e:v1.0", "localhost/berth:1", "Host.test/x"];
+  const hosts = ["127.0.0.1:5000/x", "[::1]:5000/x"];
+  const digests = [`ghcr.io/a/b@sha256:${sha}`, `ghcr.io/a/b:1@sha256:${sha}`, `sha256:${sha}`];
+  for (const name of [...names, ...hosts, ...digests]) assert.ok(imageReference.test(name), name);
   const paths = ["../a", "a/../b", "a//b", "/a", "a/", "a?x", "a#x", "a%2e"];
   for (const name of [...paths, "", "a b", "A", "a/B", "a:b c", "a@b", "-a", "a\n"])
-    it(`is refused where a part would change a URL's path, or is no name: ${JSON.stringify(name)}`, () =>
-      assert.ok(!imageReference.test(name)));
+    assert.ok(!imageReference.test(name), JSON.stringify(name));
 });

@@ -49,13 +49,7 @@ describe("slot spec", () => {
 
   it("keeps the defaults of a group's other fields where the group has a single field", () => {
     const { probe, timeoutSeconds } = slotSpecSchema.parse({ probe: { failures: 5 }, timeoutSeconds: { idle: 0 } });
-    assert.deepEqual(probe, {
-      startupSeconds: 600,
-      intervalSeconds: 5,
-      timeoutSeconds: 3,
-      failures: 5,
-      hungSeconds: 300,
-    });
+    assert.deepEqual([probe.failures, probe.hungSeconds], [5, 300]);
     assert.deepEqual(timeoutSeconds, { firstByte: 1800, idle: 0 });
   });
 
@@ -64,12 +58,9 @@ describe("slot spec", () => {
     assert.deepEqual(slotSpecSchema.parse(once), once);
   });
 
-  const names = { primary: "llama", embed: "llama", stt: "stt", tts: "tts", img: "image", coder: "llama" };
-  for (const [name, engine] of Object.entries(names)) {
-    it(`gives slot ${name} the engine ${engine}`, () => assert.equal(defaultEngine(name), engine));
-  }
-
-  it("gives img the backend rocm and every other slot auto, unless the spec has a backend", () => {
+  it("gives built-in slots an engine of their kind, and img the backend rocm, unless the spec says otherwise", () => {
+    const names = { primary: "llama", embed: "llama", stt: "stt", tts: "tts", img: "image", coder: "llama" };
+    for (const [name, engine] of Object.entries(names)) assert.equal(defaultEngine(name), engine, name);
     const backendOf = (name: string, spec: SlotSpecInput) => completeSlot(name, slotSpecSchema.parse(spec)).backend;
     assert.deepEqual(
       [backendOf("img", {}), backendOf("img", { backend: "cpu" }), backendOf("primary", {})],
@@ -147,9 +138,9 @@ describe("slot rules", () => {
     ["coder", { ...held, command: ["serve"], capabilities: ["speech"] }],
     ["tts", { engine: "custom", command: ["serve"], capabilities: ["speech", "transcription"] }],
   ];
-  for (const [name, spec] of allowed) {
-    it(`allow ${name} ${JSON.stringify(spec)}`, () => assert.deepEqual(rules(name, spec), []));
-  }
+  it("allow these", () => {
+    for (const [name, spec] of allowed) assert.deepEqual(rules(name, spec), [], `${name} ${JSON.stringify(spec)}`);
+  });
 
   const refused: readonly (readonly [name: string, spec: SlotSpecInput, problem: string])[] = [
     ["primary", { ...held, engine: "stt" }, "engine: slot primary runs llama, npu, custom, not stt"],
@@ -203,17 +194,20 @@ describe("slot rules", () => {
   it("report every broken rule", () => assert.equal(rules("img", { engine: "llama", pinned: true }).length, 3));
 });
 
-describe("names", () => {
-  for (const name of ["a", "0", "coder-2", "a".repeat(32)]) {
-    it(`take ${name} for a slot`, () => assert.ok(slotNameSchema.safeParse(name).success));
-  }
-  for (const name of ["", "-a", "a-", "A", "a_b", "a.b", "a/b", "../a", "ä", "a".repeat(33), "a\n"]) {
-    it(`refuse ${JSON.stringify(name)} for a slot`, () => assert.ok(!slotNameSchema.safeParse(name).success));
-  }
-  for (const ref of ["qwen3-4b", "qwen3:4b", "vendor/model:free", "A@b", "a".repeat(201)]) {
-    it(`take ${ref.slice(0, 20)} for a ref`, () => assert.ok(modelRefSchema.safeParse(ref).success));
-  }
-  for (const ref of ["", ".a", "/a", "a b", "a\n", "é", "a".repeat(202)]) {
-    it(`refuse ${JSON.stringify(ref).slice(0, 20)} for a ref`, () => assert.ok(!modelRefSchema.safeParse(ref).success));
+it("names and refs are those that a path and a request can hold", () => {
+  for (const [schema, good, bad] of [
+    [
+      slotNameSchema,
+      ["a", "0", "coder-2", "a".repeat(32)],
+      ["", "-a", "a-", "A", "a_b", "a.b", "a/b", "../a", "ä", "a".repeat(33), "a\n"],
+    ],
+    [
+      modelRefSchema,
+      ["qwen3-4b", "qwen3:4b", "vendor/model:free", "A@b", "a".repeat(201)],
+      ["", ".a", "/a", "a b", "a\n", "é", "a".repeat(202)],
+    ],
+  ] as const) {
+    for (const name of good) assert.ok(schema.safeParse(name).success, name);
+    for (const name of bad) assert.ok(!schema.safeParse(name).success, JSON.stringify(name));
   }
 });

@@ -25,11 +25,9 @@ describe("upstream", () => {
     { type: "bearer", valueFrom: { file: "/run/key" } },
     { type: "header", header: "x-api-key", valueFrom: { secretKeyRef: { name: "n", key: "k" } } },
   ];
-  for (const auth of auths) {
-    it(`takes auth ${JSON.stringify(auth)}`, () => {
-      assert.deepEqual(upstreamSpecSchema.parse({ baseUrl, auth }).auth, auth);
-    });
-  }
+  it("takes each way to authenticate", () => {
+    for (const auth of auths) assert.deepEqual(upstreamSpecSchema.parse({ baseUrl, auth }).auth, auth);
+  });
 
   const refused: readonly Record<string, unknown>[] = [
     { baseUrl: "api.example.com" },

@@ -11,7 +11,6 @@ import {
   done,
   encode,
   failureOf,
-  hello,
   manyCalls,
   text,
   through,

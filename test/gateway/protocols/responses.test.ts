@@ -10,7 +10,6 @@ const asking = (): ReturnType<typeof exchanging> => exchanging("/v1/responses", 
 
 const schema = { type: "object" };
 const city = { type: "function", name: "city", parameters: schema };
-const cityTool = tool("city", { parameters: schema });
 
 /** Every field of OpenAI's protocol, and `client_metadata` of its Codex: an SDK that knows more fails to compile here. */
 const ownFields = {

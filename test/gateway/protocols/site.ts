@@ -59,15 +59,16 @@ export function exchanging(path: string, base: object = {}, sketch?: SlotSketch)
     const response = await gateway.post(at, isBody ? { ...base, ...request } : request);
     const text = await response.text();
     const parsed = (): Record<string, unknown> => record(JSON.parse(text));
+    const sentText = (): string => (engine.seen[before] ?? assert.fail(`nothing was asked: ${text}`)).body;
     return {
       status: response.status,
       text,
       leftOut: response.headers.get("x-berth-left-out"),
       get sent() {
-        return record(JSON.parse(this.sentText));
+        return record(JSON.parse(sentText()));
       },
       get sentText() {
-        return (engine.seen[before] ?? assert.fail(`nothing was asked: ${text}`)).body;
+        return sentText();
       },
       get answer() {
         assert.equal(response.status, 200, text);

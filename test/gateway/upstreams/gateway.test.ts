@@ -8,7 +8,6 @@ import { startProvider, type ProviderDouble } from "../../doubles/provider.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { freePort } from "../../support/free-port.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
-import { later } from "../../support/later.ts";
 import { rejectionOf } from "../../support/rejection.ts";
 import { until } from "../../support/until.ts";
 import { bearer, secretKey, specOf, status } from "./fixture.ts";
