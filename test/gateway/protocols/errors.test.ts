@@ -3,26 +3,11 @@ import { describe, it } from "node:test";
 import { ApiError, errorTable, type ErrorCode } from "../../../src/api/errors.ts";
 import { messagesErrors } from "../../../src/gateway/protocols/messages-errors.ts";
 import { responsesErrors } from "../../../src/gateway/protocols/responses-errors.ts";
-import { plainErrors } from "../../../src/gateway/http/error-form.ts";
-import { openaiReading } from "./bodies.ts";
 
 const failure = new ApiError("dispatch.upstream_failed", { message: "the engine died" });
 const envelope = { code: "dispatch.upstream_failed", message: "the engine died", type: "server_error" };
 
 describe("errors by protocol", () => {
-  it("are envelopes before the first byte", () => {
-    assert.deepEqual(plainErrors.body(failure), { error: envelope });
-    assert.deepEqual(responsesErrors.body(failure), { error: envelope });
-  });
-
-  it("are one data event in a chat, at which the SDK throws", async () => {
-    const event = plainErrors.event(failure, 0);
-    assert.equal(event, `data: ${JSON.stringify({ error: envelope })}\n\n`);
-    const asked = { model: "m", messages: [], stream: true as const };
-    const stream = await openaiReading(event).chat.completions.create(asked);
-    await assert.rejects(Array.fromAsync(stream), { name: "Error", code: envelope.code, message: /the engine died/ });
-  });
-
   it("are an `error` event in Responses, flat and nested", () => {
     const event = responsesErrors.event(failure, 0);
     const [, data] = /^event: error\ndata: ([^\n]*)\n\n$/.exec(event) ?? [];

@@ -44,43 +44,27 @@ const serving = "Ready True Serving, Available True Serving";
 const failing = (reason: string): string => `Ready False ${reason}, Available False ${reason}`;
 
 describe("a provider's conditions", () => {
-  for (const [what, options, expected] of [
-    ["nothing is wrong", {}, serving],
-    ["the operator is older", { published: undefined }, serving],
-    [
-      "the manifest was never valid",
-      { view: undefined, published: broken },
-      "Ready False InvalidSpec, Stalled True InvalidSpec",
-    ],
+  const invalid = "Ready False InvalidSpec";
+  const unlisted = having({ address: "x", discovery: "x" });
+  const lost = [{ ref: "big", holder: "slot big" }];
+  const rows: readonly (readonly [what: string, conditions: string, options: Parameters<typeof asked>[0]])[] = [
+    ["nothing is wrong", serving, {}],
+    ["the operator is older", serving, { published: undefined }],
+    ["the manifest was never valid", `${invalid}, Stalled True InvalidSpec`, { view: undefined, published: broken }],
     [
       "the manifest is broken, and its last good spec serves",
+      `${invalid}, Available True Serving, Stalled True InvalidSpec`,
       { published: broken },
-      "Ready False InvalidSpec, Available True Serving, Stalled True InvalidSpec",
     ],
-    [
-      "there is no key: no list either",
-      having({ key: "x", discovery: "x" }),
-      `${failing("NoKey")}, Stalled True NoKey`,
-    ],
-    ["the key is not taken", having({ refused: "x" }), `${failing("KeyRefused")}, Stalled True KeyRefused`],
-    [
-      "its name leads where it may not",
-      having({ address: "x", discovery: "x" }),
-      `${failing("AddressRefused")}, Stalled True AddressRefused`,
-    ],
-    [
-      "the provider is down",
-      { view: { ...view, circuit: "open" } },
-      `${failing("CircuitOpen")}, Degraded True CircuitOpen`,
-    ],
-    ["its models cannot be listed", having({ discovery: "x" }), `${serving}, Degraded True ModelsNotListed`],
-    ["a model keeps failing", { view: { ...view, pausedModels: 1 } }, `${serving}, Degraded True ModelsPaused`],
-    [
-      "another resource has its ref",
-      { lost: [{ ref: "big", holder: "slot big" }] },
-      `${serving}, NameConflict True NameConflict`,
-    ],
-  ] as const)
+    ["there is no key", `${failing("NoKey")}, Stalled True NoKey`, having({ key: "x", discovery: "x" })],
+    ["the key is not taken", `${failing("KeyRefused")}, Stalled True KeyRefused`, having({ refused: "x" })],
+    ["its name leads astray", `${failing("AddressRefused")}, Stalled True AddressRefused`, unlisted],
+    ["it is down", `${failing("CircuitOpen")}, Degraded True CircuitOpen`, { view: { ...view, circuit: "open" } }],
+    ["its models cannot be listed", `${serving}, Degraded True ModelsNotListed`, having({ discovery: "x" })],
+    ["a model keeps failing", `${serving}, Degraded True ModelsPaused`, { view: { ...view, pausedModels: 1 } }],
+    ["another resource has its ref", `${serving}, NameConflict True NameConflict`, { lost }],
+  ];
+  for (const [what, expected, options] of rows)
     it(`when ${what}`, () => {
       const found = asked(options).map(({ type, status, reason }) => `${type} ${status} ${reason}`);
       assert.equal(found.join(", "), expected);
@@ -90,17 +74,10 @@ describe("a provider's conditions", () => {
     const first = asked({});
     const down = asked({ view: { ...view, circuit: "open" }, before: first, now: at(2) });
     const still = asked({ view: { ...view, circuit: "halfOpen" }, before: down, now: at(3) });
-    const times = still.map(({ type, lastTransitionTime }) => `${type} ${lastTransitionTime}`);
-    assert.deepEqual(times, [
-      `Ready ${at(2).toISOString()}`,
-      `Available ${at(2).toISOString()}`,
-      `Degraded ${at(2).toISOString()}`,
-    ]);
-    const since = asked({ published: broken, now: at(4) }).map(({ lastTransitionTime }) => lastTransitionTime);
-    assert.deepEqual(
-      since,
-      [at(0), at(4), at(0)].map((time) => time.toISOString()),
-    );
+    const minutes = (found: readonly Condition[]): string[] =>
+      found.map(({ type, lastTransitionTime }) => `${type} ${new Date(lastTransitionTime).getUTCMinutes()}`);
+    assert.deepEqual(minutes(still), ["Ready 2", "Available 2", "Degraded 2"]);
+    assert.deepEqual(minutes(asked({ published: broken, now: at(4) })), ["Ready 0", "Available 4", "Stalled 0"]);
     assert.ok(still.every(({ observedGeneration }) => observedGeneration === 3));
   });
 });

@@ -88,25 +88,16 @@ describe("a provider behind the gateway", () => {
     assert.equal(await at.metric('berth_upstream_requests_total{upstream="acme",outcome="200"}'), 3);
   });
 
-  it("lists its models, declared and discovered, and serves them", async () => {
-    const discover = { prefix: "acme/" };
-    await using at = await site({ auth: undefined, discover }, { double: { models: ["m1"] } });
-    const client = at.sdk();
-    const ids = async (): Promise<string[]> => await Array.fromAsync(client.models.list(), ({ id }) => id);
-    await until("the discovered one is listed", async () => (await ids()).includes("acme/m1"));
-    assert.deepEqual((await ids()).slice(-2), ["big", "acme/m1"]);
-    assert.equal((await client.models.retrieve("acme/m1")).id, "acme/m1");
-    const answer = await client.chat.completions.create({ ...ask, model: "acme/m1" });
-    assert.equal(answer.model, "acme/m1");
-    assert.match(at.double.posts[0]?.body ?? "", /"model":"m1"/);
-  });
-
-  it("is known to a gateway that starts while it is down", async () => {
+  it("has its models listed, declared and discovered, also by a gateway that starts while it is down", async () => {
     const double = { key: secretKey, models: ["m1"], port: await freePort() };
     await using before = await site({ discover: { prefix: "acme/" } }, { double });
     const list = (gateway: TestGateway): Promise<string[]> =>
       Array.fromAsync(sdk(gateway).models.list(), ({ id }) => id);
     await until("the discovered one is listed", async () => (await list(before)).includes("acme/m1"));
+    assert.deepEqual((await list(before)).slice(-2), ["big", "acme/m1"]);
+    assert.equal((await before.sdk().models.retrieve("acme/m1")).id, "acme/m1");
+    assert.equal((await before.sdk().chat.completions.create({ ...ask, model: "acme/m1" })).model, "acme/m1");
+    assert.match(before.double.posts[0]?.body ?? "", /"model":"m1"/);
     await before.running.close({ drainSeconds: 0 });
     await before.double[Symbol.asyncDispose]();
     const from = join(before.stateDir, "discovered");

@@ -85,31 +85,24 @@ describe("a request to a provider", () => {
 });
 
 describe("a provider that fails", () => {
+  const failed = "dispatch.upstream_failed";
+  const refused = "upstream acme refused Berth's own credentials";
+  const gzip = status(200, { "content-encoding": "gzip" });
+  const voiceless = status(400, {}, '{"error":{"message":"no such voice"}}');
+  const closed = "upstream acme closed the connection without an answer (UND_ERR_SOCKET)";
   const kinds: readonly (readonly [fault: Fault, tries: number, code: string, status: number, message: string])[] = [
-    [status(500), 1, "dispatch.upstream_failed", 502, "upstream acme answered 500"],
-    [status(502), 2, "dispatch.upstream_failed", 502, "upstream acme answered 502"],
+    [status(500), 1, failed, 502, "upstream acme answered 500"],
+    [status(502), 2, failed, 502, "upstream acme answered 502"],
     [status(503), 2, "dispatch.upstream_unavailable", 502, "upstream acme answered 503"],
     [status(504), 2, "dispatch.upstream_timeout", 504, "upstream acme answered 504"],
-    [status(302, { location: "/" }), 1, "dispatch.upstream_failed", 502, "upstream acme answered 302"],
-    [status(401), 1, "dispatch.upstream_failed", 502, "upstream acme refused Berth's own credentials (401)"],
-    [status(403), 1, "dispatch.upstream_failed", 502, "upstream acme refused Berth's own credentials (403)"],
+    [status(302, { location: "/" }), 1, failed, 502, "upstream acme answered 302"],
+    [status(401), 1, failed, 502, `${refused} (401)`],
+    [status(403), 1, failed, 502, `${refused} (403)`],
     [status(404), 1, "dispatch.rejected", 404, "upstream acme answered 404"],
-    [status(400, {}, '{"error":{"message":"no such voice"}}'), 1, "dispatch.rejected", 400, "no such voice"],
-    [
-      status(200, { "content-encoding": "gzip" }),
-      1,
-      "dispatch.upstream_failed",
-      502,
-      "upstream acme answers in an encoding that was not requested",
-    ],
-    [{ kind: "garbage" }, 1, "dispatch.upstream_failed", 502, "the answer of upstream acme is no HTTP"],
-    [
-      { kind: "drop" },
-      2,
-      "dispatch.upstream_failed",
-      502,
-      "upstream acme closed the connection without an answer (UND_ERR_SOCKET)",
-    ],
+    [voiceless, 1, "dispatch.rejected", 400, "no such voice"],
+    [gzip, 1, failed, 502, "upstream acme answers in an encoding that was not requested"],
+    [{ kind: "garbage" }, 1, failed, 502, "the answer of upstream acme is no HTTP"],
+    [{ kind: "drop" }, 2, failed, 502, closed],
   ];
   for (const [fault, tries, code, answered, message] of kinds) {
     it(`is reported as ${code} after ${tries} tries: ${message}`, async () => {
