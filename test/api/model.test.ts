@@ -23,28 +23,24 @@ describe("model", () => {
     for (const source of [...bad, ...disguised]) assert.ok(!isTaken(source), source);
   });
 
-  const refused: readonly Record<string, unknown>[] = [
-    { sha256: "A".repeat(64) },
-    { sha256: "abc" },
-    { sizeBytes: -1 },
-    { files: [] },
-    { files: [{ sha256 }] },
-    { files: [{ source: "file:///a", as: "" }] },
-    { ref: "a b" },
-    { engines: ["gpt"] },
-    { capabilities: ["fly"] },
-    { licenseUrl: "somewhere" },
-    { licenseUrl: "javascript:alert(1)" },
-    { licenseUrl: "data:text/html,<script>1</script>" },
-    { licenseUrl: "file:///etc/passwd" },
-    { contextLength: 0 },
-    { unknown: true },
+  const refused: readonly (readonly [field: string, ...values: readonly unknown[]])[] = [
+    ["sha256", "A".repeat(64), "abc"],
+    ["sizeBytes", -1],
+    ["files", [], [{ sha256 }], [{ source: "file:///a", as: "" }]],
+    ["ref", "a b"],
+    ["engines", ["gpt"]],
+    ["capabilities", ["fly"]],
+    ["licenseUrl", "somewhere", "javascript:alert(1)", "data:text/html,<script>1</script>", "file:///etc/passwd"],
+    ["contextLength", 0],
+    ["unknown", true],
   ];
-  for (const part of refused) {
-    it(`refuses ${JSON.stringify(part).slice(0, 50)}`, () => {
-      assert.ok(!modelSpecSchema.safeParse({ source: "file:///a.gguf", ...part }).success);
-    });
-  }
+  it("has no other values in its fields", () => {
+    for (const [field, ...values] of refused)
+      for (const value of values) {
+        const { success } = modelSpecSchema.safeParse({ source: "file:///a.gguf", [field]: value });
+        assert.ok(!success, `${field} ${JSON.stringify(value)}`);
+      }
+  });
 
   it("has the address of its licence on the web", () => {
     for (const licenseUrl of ["https://x.test/terms", "http://127.0.0.1:8000/terms"])
