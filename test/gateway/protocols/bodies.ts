@@ -39,21 +39,22 @@ export const tool = (name: string, more: object): object => ({ type: "function",
 export const hello = user("hello");
 export const text = (words: string, type = "text"): object => ({ type, text: words });
 
-const part = ({ type, text: words, ...more }: Record<string, unknown>): string =>
-  type === "text" ? String(words) : JSON.stringify(more);
+const words = (value: unknown): string => (typeof value === "string" ? value : "");
+const part = ({ type, text: shown, ...more }: Record<string, unknown>): string =>
+  type === "text" ? words(shown) : JSON.stringify(more);
 /**
  * The messages of a chat, a line each: calls as `id=name(arguments)`, parts in brackets, an empty line as `/` and a reminder of
  * the system in angle brackets.
  */
 export const briefly = (messages: unknown): string[] =>
   list(messages).map(({ role, content, tool_calls: calls = [], tool_call_id: id = "" }) => {
-    const said = Array.isArray(content) ? `[${list(content).map(part).join(" | ")}]` : String(content ?? "");
+    const said = Array.isArray(content) ? `[${list(content).map(part).join(" | ")}]` : words(content);
     const called = list(calls).map((call) => {
       const { name, arguments: args } = record(call["function"]);
-      return `${String(call["id"])}=${String(name)}(${String(args)})`;
+      return `${words(call["id"])}=${words(name)}(${words(args)})`;
     });
     const plain = said.replaceAll(/<system-reminder>\n(.*?)\n<\/system-reminder>/g, "<$1>").replaceAll("\n\n", "/");
-    return [`${String(role)}${String(id)}:`, plain, ...called].filter((each) => each !== "").join(" ");
+    return [`${words(role)}${words(id)}:`, plain, ...called].filter((each) => each !== "").join(" ");
   });
 
 const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: "engine" };

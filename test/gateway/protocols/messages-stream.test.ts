@@ -45,16 +45,17 @@ const open = (): MessagesTranslation => {
   translation.request(encode({ ...request, stream: true }));
   return translation;
 };
-/** The blocks of the events, each with the kind and the pieces of its content. */
+/** The blocks of the events, each with its kind, or the call's name and id, and the pieces of its content. */
 function blocksOf(events: readonly Event[]): string[] {
   const blocks: string[] = [];
-  for (const { type, content_block: block, delta } of events) {
-    const { id, name, text: words, partial_json: json, thinking } = record(block ?? delta ?? {});
-    if (type === "content_block_start")
-      blocks.push(String(name ?? record(block)["type"]) + (id === undefined ? ":" : `#${String(id)}:`));
-    else if (type === "content_block_delta") blocks.push(`${blocks.pop()} ${String(words ?? json ?? thinking)}`);
-    else if (type === "content_block_stop") blocks.push(`${blocks.pop()}.`);
-  }
+  for (const { type, content_block: block, delta } of events)
+    if (type === "content_block_start") {
+      const { type: kind, name = kind, id } = record(block);
+      blocks.push(`${[name, id].filter((each) => each !== undefined).map(String).join("#")}:`);
+    } else if (type === "content_block_delta") {
+      const { text: words, partial_json: json = words, thinking = json } = record(delta);
+      blocks.push(`${blocks.pop()} ${String(thinking)}`);
+    } else if (type === "content_block_stop") blocks.push(`${blocks.pop()}.`);
   return blocks;
 }
 

@@ -120,12 +120,12 @@ describe("a Messages request for a chat engine", () => {
     [
       "results that are empty or failed",
       [user([result("t1"), result("t2", undefined, true), result("t3", "no such file", true)])],
-      ...["toolt1:", "toolt2: The tool failed.", "toolt3: no such file"],
+      ["toolt1:", "toolt2: The tool failed.", "toolt3: no such file"],
     ],
     [
       "an answer begun, and one of thoughts alone",
       [hello, assistant([{ type: "redacted_thinking", data: "x" }]), assistant("Sure,")],
-      ...["user: hello", "assistant:", "assistant: Sure,"],
+      ["user: hello", "assistant:", "assistant: Sure,"],
     ],
     [
       "system messages in between where every template takes them",
@@ -137,17 +137,17 @@ describe("a Messages request for a chat engine", () => {
         system("b"),
         hello,
       ],
-      ...["system: first", 'user: [look | {"image_url":{"url":"data:,"}} | <a>]', "assistant: yes", "user: <b>/hello"],
+      ["system: first", 'user: [look | {"image_url":{"url":"data:,"}} | <a>]', "assistant: yes", "user: <b>/hello"],
     ],
     [
       "a system message between calls and their results",
       [two, system("a"), system("b"), user([result("t1", "done"), result("t2", "done too"), text("go on")])],
-      ...["assistant: t1=x({}) t2=x({})", "toolt1: done", "toolt2: done too/<a>/<b>", "user: go on"],
+      ["assistant: t1=x({}) t2=x({})", "toolt1: done", "toolt2: done too/<a>/<b>", "user: go on"],
     ],
     [
       "a system message after calls without results, and after results",
       [two, system("a"), hello, system("b"), user([result("t1", "done")]), system("c")],
-      ...["assistant: t1=x({}) t2=x({})", "user: <a>/hello/<b>", "toolt1: done/<c>"],
+      ["assistant: t1=x({}) t2=x({})", "user: <a>/hello/<b>", "toolt1: done/<c>"],
     ],
     [
       "what stays in a history of Anthropic's own tools",
@@ -155,10 +155,10 @@ describe("a Messages request for a chat engine", () => {
         assistant([ownCall, ownResult, text("found"), use("t1", "read", {})]),
         user([result("t1", [reference, pdf, found])]),
       ],
-      ...["assistant: found t1=read({})", `toolt1: list/${lost('A document "a.pdf" of 3 bytes')}/T\nhttps://x/S`],
+      ["assistant: found t1=read({})", `toolt1: list/${lost('A document "a.pdf" of 3 bytes')}/T\nhttps://x/S`],
     ],
   ];
-  for (const [what, messages, ...chat] of conversations)
+  for (const [what, messages, chat] of conversations)
     it(`carries ${what}`, async () => assert.deepEqual(briefly((await ask({ messages })).sent["messages"]), chat));
 
   const search = { type: "web_search_20260318", name: "web_search" };

@@ -144,13 +144,14 @@ describe("a Responses request for a chat engine", () => {
   const thoughts = { type: "reasoning", id: "rs", content: [{ type: "reasoning_text", text: "hm" }] };
   const spoken = assistant([{ ...text("let me see", "output_text"), annotations: [] }]);
   const refusal = assistant([{ type: "refusal", refusal: "no" }]);
-  const conversations: readonly (readonly [what: string, input: readonly object[], ...chat: readonly string[]])[] = [
-    ["a message without its type", [hello], "user: hello"],
-    ["texts as one text", [{ type: "message", ...user([say("a"), say("b")]) }], "user: a/b"],
+  const seen = `user: [{"image_url":{"url":"${url}"}}]`;
+  const conversations: readonly (readonly [what: string, input: readonly object[], chat: readonly string[]])[] = [
+    ["a message without its type", [hello], ["user: hello"]],
+    ["texts as one text", [{ type: "message", ...user([say("a"), say("b")]) }], ["user: a/b"]],
     [
       "what leads as one system message, and what comes later as a reminder at its place",
       [developer("a"), system("b"), hello, developer("c")],
-      ...["system: a/b", "user: hello/<c>"],
+      ["system: a/b", "user: hello/<c>"],
     ],
     [
       "calls, what came of them, and the images among that",
@@ -162,13 +163,12 @@ describe("a Responses request for a chat engine", () => {
         output("a", "rain"),
         output("b", [say("see"), image]),
       ],
-      ...["assistant: let me see a=city({}) b=city({})", "toola: rain", "toolb: see"],
-      `user: [{"image_url":{"url":"${url}"}}]`,
+      ["assistant: let me see a=city({}) b=city({})", "toola: rain", "toolb: see", seen],
     ],
     [
       "a call after results as a new message, and a refusal as a text",
       [call("a"), output("a", "rain"), call("c"), output("c", "sun"), refusal],
-      ...["assistant: a=city({})", "toola: rain", "assistant: c=city({})", "toolc: sun", "assistant: no"],
+      ["assistant: a=city({})", "toola: rain", "assistant: c=city({})", "toolc: sun", "assistant: no"],
     ],
     [
       "what the assistant says between a call and its output within the message of the call",
@@ -181,16 +181,15 @@ describe("a Responses request for a chat engine", () => {
         output("b", "2"),
         assistant("done"),
       ],
-      ...["assistant: working/still a=city({}) b=city({})", "toola: 1", "toolb: 2", "assistant: done"],
+      ["assistant: working/still a=city({}) b=city({})", "toola: 1", "toolb: 2", "assistant: done"],
     ],
     [
       "an output directly after its call, whoever spoke between them",
       [call("a"), user("hurry"), output("a", [image]), assistant("done"), output("unknown", "lost")],
-      ...["assistant: a=city({})", "toola:", `user: [{"image_url":{"url":"${url}"}}]`],
-      ...["user: hurry", "assistant: done", "toolunknown: lost"],
+      ["assistant: a=city({})", "toola:", seen, "user: hurry", "assistant: done", "toolunknown: lost"],
     ],
   ];
-  for (const [what, input, ...chat] of conversations)
+  for (const [what, input, chat] of conversations)
     it(`carries ${what}`, async () => assert.deepEqual(briefly((await ask({ input })).sent["messages"]), chat));
 });
 
