@@ -23,7 +23,6 @@ describe("the first request of a coding client", () => {
     const script = { type: "string", maxLength: 524_288 };
     const response = await site.gateway.post("/v1/messages?beta=true", {
       model: "primary",
-      system: [text("x-anthropic-billing-header: cc_entrypoint=sdk-cli;"), text("You are a Claude agent")],
       messages: [user([text("say hi")]), { role: "system", content: "Available agent types" }],
       tools: [
         { name: "Bash", input_schema: { $schema: "https://json-schema.org/draft/2020-12/schema", ...schema } },

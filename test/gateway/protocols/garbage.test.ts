@@ -43,22 +43,13 @@ function objectWith(...fields: readonly string[]): fc.Arbitrary<string> {
   return fc.oneof({ weight: 4, arbitrary: record.map((object) => JSON.stringify(object)) }, fc.json(), fc.string());
 }
 
+const rankFields = ["query", "documents", "texts", "top_n", "return_documents"];
+const chatFields = ["messages", "max_tokens", "system", "tools", "tool_choice", "thinking", "output_config"];
+const itemFields = ["input", "instructions", "tools", "tool_choice", "text", "reasoning", "include", "metadata"];
 const requests: readonly (readonly [name: string, open: () => Translation, bodies: fc.Arbitrary<string>])[] = [
-  [
-    "rerank",
-    () => new RerankTranslation(),
-    objectWith("model", "query", "documents", "texts", "top_n", "return_documents"),
-  ],
-  [
-    "Messages",
-    () => new MessagesTranslation(),
-    objectWith("model", "messages", "max_tokens", "system", "tools", "tool_choice", "thinking", "output_config"),
-  ],
-  [
-    "Responses",
-    () => new ResponsesTranslation(nothingKept),
-    objectWith("model", "input", "instructions", "tools", "tool_choice", "text", "reasoning", "include", "metadata"),
-  ],
+  ["rerank", () => new RerankTranslation(), objectWith("model", ...rankFields)],
+  ["Messages", () => new MessagesTranslation(), objectWith("model", ...chatFields)],
+  ["Responses", () => new ResponsesTranslation(nothingKept), objectWith("model", ...itemFields)],
 ];
 
 const streams = [
@@ -107,18 +98,12 @@ describe("whatever is sent", () => {
       `{"x":${"[".repeat(2000)}${"]".repeat(2000)},"n":12345678901234567890,${chunk}}`,
       `{"x":[${"[],".repeat(200_000)}12345678901234567890],${chunk}}`,
     ];
+    const events = (): EventStream => new EventStream({ rename: new ModelRename("a", "b"), isChat: true });
     const acts: readonly ((json: string) => unknown)[] = [
-      (json) => new EventStream({ rename: new ModelRename("a", "b"), isChat: true }).push(encode(data(json))),
-      ...streams.slice(0, 2).map(
-        ([, open]) =>
-          (json: string) =>
-            open().stream.push(encode(data(json))),
-      ),
-      ...requests.map(
-        ([, open]) =>
-          (json: string) =>
-            open().answer(encode(json)),
-      ),
+      (json) => events().push(encode(data(json))),
+      (json) => new MessagesTranslation().stream.push(encode(data(json))),
+      (json) => new ResponsesTranslation(nothingKept).stream.push(encode(data(json))),
+      ...requests.map((each) => (json: string) => each[1]().answer(encode(json))),
     ];
     for (const json of heavy) {
       for (const act of acts)
@@ -145,14 +130,8 @@ describe("whatever is sent", () => {
       fc.assert(
         fc.property(fc.array(line), (lines) => {
           const { stream } = open();
-          succeedsOrFails(
-            () =>
-              through(
-                { stream },
-                lines.map((each) => Buffer.from(each)),
-              ),
-            "dispatch.upstream_failed",
-          );
+          const pieces = lines.map((each) => Buffer.from(each));
+          succeedsOrFails(() => through({ stream }, pieces), "dispatch.upstream_failed");
         }),
       );
     });

@@ -51,7 +51,12 @@ function blocksOf(events: readonly Event[]): string[] {
   for (const { type, content_block: block, delta } of events)
     if (type === "content_block_start") {
       const { type: kind, name = kind, id } = record(block);
-      blocks.push(`${[name, id].filter((each) => each !== undefined).map(String).join("#")}:`);
+      blocks.push(
+        `${[name, id]
+          .filter((each) => each !== undefined)
+          .map(String)
+          .join("#")}:`,
+      );
     } else if (type === "content_block_delta") {
       const { text: words, partial_json: json = words, thinking = json } = record(delta);
       blocks.push(`${blocks.pop()} ${String(thinking)}`);
