@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createServer } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { ImageCache } from "../../../src/gateway/images/cache.ts";
@@ -17,6 +18,7 @@ import { EnginePool } from "../../../src/lib/http1/client.ts";
 import { startComfyDouble, type ComfyDouble } from "../../doubles/comfyui.ts";
 import { freePort } from "../../support/free-port.ts";
 import { later } from "../../support/later.ts";
+import { listen } from "../../support/listen.ts";
 import { record } from "../../support/openai.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
@@ -48,6 +50,12 @@ function paths(double: ComfyDouble, ...except: string[]): string[] {
 }
 
 describe("drawing", () => {
+  it("waits behind earlier requests of other clients to the engine", async () => {
+    await using double = await startComfyDouble({ workMs: 30 });
+    const answers = await Promise.all([draw(double), draw(double), draw(double)]);
+    assert.equal(answers.flatMap(({ data }) => data).length, 3);
+  });
+
   it("interrupts the engine when the client leaves, and only the drawing of that client's", async () => {
     await using double = await startComfyDouble({ fault: "never" });
     const client = new AbortController();
@@ -144,6 +152,14 @@ describe("a drawing that is relayed", () => {
     const { heard } = relayed(await freePort());
     await until("it fails", () => heard.length > 0);
     assert.ok(heard[0] instanceof ExchangeError && heard[0].phase === "connect");
+  });
+
+  it("reports an engine whose answer is not HTTP as a failure", async () => {
+    const server = createServer((socket) => socket.end("220 smtp ready\r\n"));
+    const { heard } = relayed(await listen(server));
+    await until("it fails", () => heard.length > 0);
+    server.close();
+    assert.ok(heard[0] instanceof ApiError && heard[0].code === "dispatch.upstream_failed");
   });
 });
 

@@ -209,9 +209,11 @@ describe("a chat stream as Messages events", () => {
     }
   });
 
-  it("fails when an event has no end", () => {
+  it("fails when an event has no end or is an error", () => {
     const { stream } = open();
     assert.throws(() => stream.push(Buffer.from(`data: ${"x".repeat(5_000_000)}`)), { name: "StreamGarbage" });
+    const error = data({ error: { code: 400, message: "too long" } });
+    assert.equal(failureOf(() => open().stream.push(Buffer.from(error))).code, "dispatch.rejected");
   });
 
   it("gives Anthropic's SDK the same message as a whole answer, however the model and the network cut it", async () => {

@@ -153,6 +153,7 @@ describe("embeddings of a certain length", () => {
     for (const empty of [[], "", "AAA="]) assert.match((await embed(empty)).refusal[1], /without numbers/);
     for (const data of [[{ embedding: [1, "2", 3] }], [{ embedding: { a: 1 } }], [], "embedding"])
       assert.equal((await ask({}, { data })).status, 502, JSON.stringify(data));
+    assert.equal((await ask({}, '{"data":[{"embedding":[1,')).status, 502);
   });
 
   it("are cut in a whole batch, with what stands beside them as it is written", async () => {

@@ -23,19 +23,23 @@ describe("the tools of a Responses request as functions of a chat", () => {
   const ask = asking();
 
   it("are these, by kind", async () => {
-    const { sent, leftOut } = await ask({ tools });
-    const description = "Follows this lark grammar:\nstart: /.+/";
-    const parameters = {
+    const free = { type: "custom", name: "note", format: { type: "text" } };
+    const formal = { type: "custom", name: "sum", format: { type: "grammar", definition: "x" } };
+    const { sent, leftOut } = await ask({ tools: [...tools, free, formal] });
+    const parametersOf = (description?: string): object => ({
       type: "object",
-      properties: { input: { type: "string", description } },
+      properties: { input: { type: "string", ...(description !== undefined && { description }) } },
       required: ["input"],
       additionalProperties: false,
-    };
+    });
+    const parameters = parametersOf("Follows this lark grammar:\nstart: /.+/");
     assert.deepEqual(sent["tools"], [
       tool("read", { parameters: schema }),
       tool("mcp__files__read", { parameters: schema }),
       tool("mcp__files__edit", { description: "edit files", parameters }),
       tool("apply_patch", { description: "edit files", parameters }),
+      tool("note", { parameters: parametersOf() }),
+      tool("sum", { parameters: parametersOf("Follows this formal grammar:\nx") }),
     ]);
     assert.equal(leftOut, "web_search");
   });

@@ -178,6 +178,17 @@ describe("a provider behind the gateway", () => {
     assert.equal(at.double.posts.length, 0);
   });
 
+  it("stops working when the client leaves", async () => {
+    await using at = await site();
+    at.double.fail({ kind: "hang" });
+    const leaving = new AbortController();
+    const asked = at.chat({}, { signal: leaving.signal });
+    await until("it is there", () => at.double.posts.length > 0);
+    leaving.abort();
+    await assert.rejects(asked);
+    await until("the provider notices", () => at.double.posts[0]?.response.destroyed);
+  });
+
   it("reports their position to streams that wait for one of maxConcurrent", async () => {
     await using at = await site(
       { maxConcurrent: 1 },
