@@ -35,6 +35,22 @@ describe("circuit", () => {
     assert.equal(circuit.admit(), 1000);
   });
 
+  it("stays open twice as long after every failed trial, up to a bound, and begins anew after a success", () => {
+    const { circuit, clock, failTimes, permit } = setUp();
+    failTimes(3);
+    for (const openMs of [1000, 2000, 4000, 4000]) {
+      assert.equal(circuit.admit(), openMs);
+      clock.ms += openMs;
+      permit().fail();
+    }
+    clock.ms += 4000;
+    permit().abandon();
+    permit().succeed();
+    assert.equal(circuit.state, "closed", "a trial whose client left leaves it to the next request");
+    failTimes(3);
+    assert.equal(circuit.admit(), 1000);
+  });
+
   it("ignores results of requests that began in an earlier state", () => {
     const { circuit, clock, failTimes, permit } = setUp();
     const early = [permit(), permit()];
@@ -65,7 +81,7 @@ describe("circuit", () => {
         }),
         fc.record({ kind: fc.constant("wait" as const), ms: fc.nat(5000) }),
       ),
-      { maxLength: 200 },
+      { maxLength: 200, size: "max" },
     );
     fc.assert(
       fc.property(moves, (steps) => {
