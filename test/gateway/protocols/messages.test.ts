@@ -116,7 +116,7 @@ describe("a Messages request for a chat engine", () => {
   const ownResult = { type: "web_search_tool_result", tool_use_id: "s1", content: [] };
   const reference = { type: "tool_reference", tool_name: "list" };
   const two = assistant([use("t1"), use("t2")]);
-  const conversations: readonly (readonly [what: string, messages: readonly object[], ...chat: readonly string[]])[] = [
+  const conversations: readonly (readonly [what: string, messages: readonly object[], chat: readonly string[]])[] = [
     [
       "results that are empty or failed",
       [user([result("t1"), result("t2", undefined, true), result("t3", "no such file", true)])],
