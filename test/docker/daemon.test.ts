@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { isRecord } from "../../src/cli/output.ts";
+import { chat } from "../paths/fixture.ts";
 import { berthProcess } from "../support/command.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { readPublished } from "../support/published.ts";
@@ -51,14 +52,23 @@ async function ready(running: RunningBerth, slot = "primary"): Promise<void> {
   );
 }
 
-async function chat(running: RunningBerth): Promise<number> {
-  const response = await fetch(`${running.url}/v1/chat/completions`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ model: "primary", messages: [{ role: "user", content: "hi" }] }),
-  });
-  await response.text();
-  return response.status;
+const ask = async (running: RunningBerth): Promise<number> => (await chat(running, "primary"))[0];
+
+/** Asks without a pause while `work` runs; resolves with the status of each answer, 0 where there was none. */
+async function underLoad(running: RunningBerth, work: () => Promise<void>): Promise<readonly number[]> {
+  const answers: number[] = [];
+  let isOver = false;
+  const load = (async () => {
+    while (!isOver) answers.push(await ask(running).catch(() => 0));
+  })();
+  try {
+    await until("it is under load", () => answers.filter((status) => status === 200).length > 10);
+    await work();
+  } finally {
+    isOver = true;
+    await load;
+  }
+  return answers;
 }
 
 test(
@@ -96,28 +106,20 @@ test(
     await using running = await berth(daemon);
     await ready(running);
     const before = await container(running);
-    let isOver = false;
-    using stack = new DisposableStack();
-    stack.defer(() => void (isOver = true));
-    const answers: number[] = [];
-    const load = (async () => {
-      while (!isOver) answers.push(await chat(running).catch(() => 0));
-    })();
-    await until("it is under load", () => answers.length > 10);
-    await daemon.stop();
-    // The container runs on, and the daemon's proxy, through which it is reached, does not.
-    await until("it is not called available, and why", async () => {
-      const told = await conditions(running);
-      return told("Available").startsWith("False") && told("Ready") === "False/RuntimeUnavailable";
+    const answers = await underLoad(running, async () => {
+      await daemon.stop();
+      // The container runs on, and the daemon's proxy, through which it is reached, does not.
+      await until("it is not called available, and why", async () => {
+        const told = await conditions(running);
+        return told("Available").startsWith("False") && told("Ready") === "False/RuntimeUnavailable";
+      });
+      await daemon.start();
+      await ready(running);
+      await until("all is well", async () => (await reason(running, "Ready")) === "True/Loaded");
     });
-    await daemon.start();
-    await ready(running);
-    await until("all is well", async () => (await reason(running, "Ready")) === "True/Loaded");
-    isOver = true;
-    await load;
     assert.equal(await container(running), before);
     assert.equal((await readPublished(running.stateDir, "primary"))?.status.restarts, 0);
-    assert.equal(await chat(running), 200);
+    assert.equal(await ask(running), 200);
     // Requests wait meanwhile, for ten seconds, and are then told to come again; the one that was on its way when the
     // daemon's proxy went may have been cut off.
     const failed = answers.filter((status) => status !== 200 && status !== 503);
@@ -135,22 +137,14 @@ test(
     await using running = await berth(daemon);
     await ready(running);
     const before = await container(running);
-    let isOver = false;
-    using stack = new DisposableStack();
-    stack.defer(() => void (isOver = true));
-    const answers: number[] = [];
-    const load = (async () => {
-      while (!isOver) answers.push(await chat(running).catch(() => 0));
-    })();
-    await until("it is under load", () => answers.includes(200));
-    await daemon.stop();
-    await until("it is not ready", async () => String((await running.slot("primary"))["state"]) === "error");
-    await daemon.start();
-    await ready(running);
-    isOver = true;
-    await load;
+    await underLoad(running, async () => {
+      await daemon.stop();
+      await running.state("primary", "error");
+      await daemon.start();
+      await ready(running);
+    });
     assert.notEqual(await container(running), before);
-    assert.equal(await chat(running), 200);
+    assert.equal(await ask(running), 200);
   },
 );
 

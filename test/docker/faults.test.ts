@@ -4,7 +4,7 @@ import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
-import type { Observed } from "../../src/api/workload.ts";
+import type { Container, Observed } from "../../src/api/workload.ts";
 import { tailLogs } from "../../src/runtimes/logs/logs.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { freePort } from "../support/free-port.ts";
@@ -77,36 +77,34 @@ it("a container that another client removed is gone soon", async (scene) => {
   await listening(scene);
 });
 
-it("a container that was renamed gets its name back, and is not restarted", async (scene) => {
+it("a container that was renamed gets its name back, and is not restarted; a taken name is left alone", async (scene) => {
   const id = await listening(scene);
   const handle = scene.site.api.getContainer(id);
   const { Name: name } = await handle.inspect();
-  await handle.rename({ name: "somebody-elses-idea" });
-  const seen = await until("it is seen", async () => (await only(scene.runtime)).drift, soonMs);
-  assert.equal(seen.reason, "Renamed");
-  await scene.runtime.ensure(scene.site.workload(scene.port));
+  const renamed = async (): Promise<void> => {
+    await handle.rename({ name: `moved-${id.slice(0, 12)}` });
+    const seen = await until("it is seen", async () => (await only(scene.runtime)).drift, soonMs);
+    assert.equal(seen.reason, "Renamed");
+  };
+  const mended = async (): Promise<void> => {
+    await scene.runtime.ensure(scene.site.workload(scene.port));
+    const { drift, isListening } = await only(scene.runtime);
+    assert.deepEqual({ drift, isListening }, { drift: undefined, isListening: true });
+  };
+  await renamed();
+  await mended();
   assert.equal((await handle.inspect()).Name, name);
-  const { drift, isListening } = await only(scene.runtime);
-  assert.deepEqual({ drift, isListening }, { drift: undefined, isListening: true });
-});
-
-it("a container whose old name is taken keeps the new one, without further attempts", async (scene) => {
-  const id = await listening(scene);
-  const handle = scene.site.api.getContainer(id);
-  const { Name: name } = await handle.inspect();
-  await handle.rename({ name: `moved-${id.slice(0, 12)}` });
+  await renamed();
   const stranger = await scene.site.api.createContainer({ name: name.slice(1), Image: engineImage });
   try {
-    await until("it is seen", async () => (await only(scene.runtime)).drift, soonMs);
-    await scene.runtime.ensure(scene.site.workload(scene.port));
-    assert.equal((await only(scene.runtime)).drift, undefined);
+    await mended();
     assert.equal((await stranger.inspect()).Name, name);
   } finally {
     await removed(stranger);
   }
 });
 
-it("a container that was paused is seen, and runs on without a restart", async (scene) => {
+it("a container that was paused is seen, and runs on without a restart; it can be removed while it is paused", async (scene) => {
   const id = await listening(scene);
   await pause(scene.site.api.getContainer(id));
   const seen = await until("it is seen", async () => {
@@ -117,10 +115,6 @@ it("a container that was paused is seen, and runs on without a restart", async (
   await scene.runtime.ensure(scene.site.workload(scene.port));
   const after = await only(scene.runtime);
   assert.deepEqual([after.drift, after.isListening, after.startedAt], [undefined, true, seen.startedAt]);
-});
-
-it("a paused container can be removed", async (scene) => {
-  const id = await listening(scene);
   await pause(scene.site.api.getContainer(id));
   await scene.runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
   assert.equal(await scene.site.population(), 0);
@@ -160,13 +154,6 @@ it("memory: a kill by the kernel is reported as such, with the limit", async ({ 
   assert.match(end.message, /out of memory \(its limit is 67108864 bytes\)/);
 });
 
-it("an exit is reported with the last line of the engine", async ({ site, runtime, port }) => {
-  const workload = site.workload(port, [], { replacesEntrypoint: true });
-  await runtime.ensure({ ...workload, command: node('console.error("no such model"); process.exit(5);') });
-  const { code, message } = await exit(runtime);
-  assert.deepEqual({ code, message }, { code: 5, message: "exited with code 5: no such model" });
-});
-
 it("a port in use by another program: reported, and nothing is left behind", async ({ site, runtime, port }) => {
   const stranger = createServer().listen(port, "127.0.0.1");
   await once(stranger, "listening");
@@ -196,28 +183,6 @@ it("where a foreign container has the name, Berth's container gets another name,
   }
 });
 
-it("a container with labels of another instance, or with incomplete labels, is not ours", async ({ site, runtime }) => {
-  const strangers = await Promise.all(
-    [
-      { "dev.berth.instance": "another", "dev.berth.slot": "primary", "dev.berth.role": "main" },
-      { "dev.berth.instance": site.instance, "dev.berth.slot": "No Name", "dev.berth.role": "main" },
-      { "dev.berth.slot": "primary", "dev.berth.role": "main" },
-    ].map((Labels) => site.api.createContainer({ Image: engineImage, Labels })),
-  );
-  try {
-    await Promise.all(strangers.map((stranger) => stranger.start()));
-    assert.deepEqual(await runtime.list(), []);
-    assert.deepEqual(await runtime.observe("primary"), []);
-    await runtime.remove("primary", undefined, { stopSeconds: 0 });
-    for (const stranger of strangers) {
-      const { State, Name } = await stranger.inspect();
-      assert.equal(State.Running, true, `${Name}: ${JSON.stringify(State)}`);
-    }
-  } finally {
-    await Promise.all(strangers.map(removed));
-  }
-});
-
 it("an image without an entrypoint, and a missing image, are reported", async ({ site, runtime, port }) => {
   await runtime.ensure(site.workload(port, [], { image: emptyImage }));
   const end = (await only(runtime)).exit;
@@ -228,43 +193,30 @@ it("an image without an entrypoint, and a missing image, are reported", async ({
   assert.deepEqual(await site.containers(), []);
 });
 
-it("devices: a missing device, and a path that is no device, are reported by name", async ({ site, runtime, port }) => {
-  for (const [path, message] of [
-    ["/dev/no-such-gpu", /the device \/dev\/no-such-gpu does not exist/],
-    ["/etc/hostname", /\/etc\/hostname is no device/],
-  ] as const) {
-    await runtime.ensure(site.workload(port, [], { devices: [path] }));
-    const end = (await only(runtime)).exit;
-    assert.equal(end?.reason, "StartFailed");
-    assert.match(end.message, message);
-  }
-});
-
-it("mounts that would hand over the machine are refused, also behind a link, unless allowed", async (scene) => {
+it("what a container cannot have is named before a container is made; mounts of the machine may be allowed", async (scene) => {
   const { site, runtime, port } = scene;
   const link = join(site.stateDir, "innocent");
   await symlink("/", link);
-  for (const source of [
-    "/",
-    "/proc",
-    "/proc/sys",
-    "/sys",
-    "/dev",
-    "/etc",
-    link,
-    site.socketPath,
-    "/run",
-    site.stateDir,
-  ]) {
-    await runtime.ensure(site.workload(port, [], { mounts: [{ source, target: "/host", readOnly: true }] }));
+  const mount = (source: string): Partial<Container> => ({ mounts: [{ source, target: "/host", readOnly: true }] });
+  const machine = /would give the container this machine/;
+  for (const [container, message] of [
+    [{ devices: ["/dev/no-such-gpu"] }, /the device \/dev\/no-such-gpu does not exist/],
+    [{ devices: ["/etc/hostname"] }, /\/etc\/hostname is no device/],
+    [{ modelFiles: [join(site.stateDir, "none.gguf")] }, /none\.gguf cannot be read/],
+    [mount("/"), machine],
+    [mount(link), machine],
+    [mount(site.socketPath), machine],
+    [mount(site.stateDir), machine],
+  ] as const) {
+    await runtime.ensure(site.workload(port, [], container));
     const end = (await only(runtime)).exit;
-    assert.equal(end?.reason, "StartFailed", source);
-    assert.match(end.message, /would give the container this machine/, source);
+    assert.equal(end?.reason, "StartFailed", JSON.stringify(container));
+    assert.match(end.message, message);
     assert.deepEqual(await site.containers(), []);
   }
   await runtime[Symbol.asyncDispose]();
   await using allowed = await site.open({ isUnrestricted: true });
-  await allowed.ensure(site.workload(port, [], { mounts: [{ source: "/", target: "/host", readOnly: true }] }));
+  await allowed.ensure(site.workload(port, [], mount("/")));
   assert.equal((await only(allowed)).phase, "running");
 });
 
@@ -303,11 +255,6 @@ it("a model behind links is mounted at its own path, read-only, and nothing else
     privileges: "1",
     capabilities: "0000000000000000",
   });
-});
-
-it("a missing model file is reported before a container starts", async ({ site, runtime, port }) => {
-  await runtime.ensure(site.workload(port, [], { modelFiles: [join(site.stateDir, "none.gguf")] }));
-  assert.match((await only(runtime)).exit?.message ?? "", /none\.gguf cannot be read/);
 });
 
 it("an engine cannot reach another past the gateway; with Podman it can", async (scene) => {

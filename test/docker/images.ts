@@ -29,45 +29,22 @@ export async function importEngineImage(socketPath: string): Promise<void> {
 }
 
 /**
- * The real llama-server, which `make test-docker` names, in an image of its own. `changes`: instructions of a Dockerfile;
- * `addTo` adds files. Resolves with the image's name.
+ * The real llama-server, which `make test-docker` names, in an image of its own. `changes`: instructions of a Dockerfile.
+ * Resolves with the image's name.
  */
 export async function importLlamaServer(
   socketPath: string,
   tag: string,
-  { changes = [], addTo }: { changes?: readonly string[]; addTo?: (stage: Stage) => Promise<void> } = {},
+  changes: readonly string[] = [],
 ): Promise<string> {
   const binary = process.env["BERTH_TEST_LLAMA_SERVER"];
   if (binary === undefined || binary === "")
     throw new Error("run `make test-docker`, or name a llama-server in BERTH_TEST_LLAMA_SERVER");
   await using stage = Stage.open();
   await stage.addProgram(binary, "/app/llama-server");
-  await addTo?.(stage);
   const repo = "berth-test/llama-server";
   await stage.import(socketPath, { repo, tag, changes: ['ENTRYPOINT ["/app/llama-server"]', ...changes] });
   return `${repo}:${tag}`;
-}
-
-/**
- * The same image, whose llama-server does not find the directory for its contexts, as where SELinux keeps it from
- * containers.
- */
-export async function importBlindServer(socketPath: string): Promise<string> {
-  const script = `#!/usr/bin/node
-const at = process.argv.indexOf("--slot-save-path");
-if (at > 0) {
-  console.error('error while handling argument "--slot-save-path": not a directory: ' + process.argv[at + 1] + "\\n\\nusage:");
-  process.exit(1);
-}
-process.execve("/app/llama-server", ["/app/llama-server", ...process.argv.slice(2)], process.env);
-`;
-  return await importLlamaServer(socketPath, "blind", {
-    changes: ['ENTRYPOINT ["/app/blind"]'],
-    addTo: async (stage) => {
-      await stage.addProgram(process.execPath, "/usr/bin/node");
-      await stage.addScript("/app/blind", script);
-    },
-  });
 }
 
 /** The same engine in layers that no other image shares. */

@@ -18,7 +18,7 @@ import { withoutContextPlace } from "../../src/engines/kept-context.ts";
 import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
 import { DockerSite, testSocket } from "./docker-site.ts";
-import { importBlindServer, importLlamaServer } from "./images.ts";
+import { importLlamaServer } from "./images.ts";
 
 const api = new Dockerode({ socketPath: testSocket() });
 const limitMs = 600_000;
@@ -50,7 +50,7 @@ describe("the context of a llama-server in a container", () => {
   });
 
   it("is kept by an image of another user, who sees its own directory and no other", { timeout: limitMs }, async () => {
-    const image = await importLlamaServer(testSocket(), "kept-by-a-user", { changes: ["USER 12345:12345"] });
+    const image = await importLlamaServer(testSocket(), "kept-by-a-user", ["USER 12345:12345"]);
     await using berth = await startKeeping(image);
     await berth.state("primary", "ready", "idle");
     const { Mounts: mounts } = await inspected(berth);
@@ -94,21 +94,6 @@ describe("the context of a llama-server in a container", () => {
       assert.deepEqual(await site.containers(), []);
       await runtime.ensure(withoutContextPlace(workload));
       await until("it runs", async () => (await runtime.observe("primary"))[0]?.isListening);
-    },
-  );
-
-  it(
-    "is left out where llama-server does not find its directory, and the slot says why",
-    { timeout: limitMs },
-    async () => {
-      await using berth = await startKeeping(await importBlindServer(testSocket()));
-      const { context } = await berth.state("primary", "ready", "idle");
-      assert.equal(
-        record(context)["message"],
-        "it starts without a place for its context: the engine before ended for it: " +
-          'error while handling argument "--slot-save-path": not a directory: /berth/context',
-      );
-      await firstToken(berth);
     },
   );
 });

@@ -109,43 +109,6 @@ test("the old container serves until an edited slot's new image has been fetched
   );
 });
 
-const failures: readonly [string, () => Promise<string>, string, RegExp][] = [
-  [
-    "an image that does not exist",
-    async () => `${registry.address}/berth-test/none:1`,
-    "ImageNotFound",
-    /does not exist/,
-  ],
-  [
-    "an image for another machine",
-    async () => {
-      const manifest = {
-        mediaType: "application/vnd.docker.distribution.manifest.v2+json",
-        size: 1,
-        digest: `sha256:${"0".repeat(64)}`,
-        platform: { architecture: "s390x", os: "linux" },
-      };
-      const type = "application/vnd.docker.distribution.manifest.list.v2+json";
-      registry.answer(
-        /foreign\/manifests/,
-        type,
-        JSON.stringify({ schemaVersion: 2, mediaType: type, manifests: [manifest] }),
-      );
-      return `${registry.address}/berth-test/foreign:1`;
-    },
-    "WrongPlatform",
-    /not made for this machine/,
-  ],
-];
-for (const [name, make, reason, message] of failures) {
-  test(`${name} stalls the slot, and says so`, { timeout: 300_000 }, async () => {
-    await using running = await berth(await make());
-    await running.state("primary", "error");
-    assert.equal(await condition(running, "Stalled"), `True/${reason}`);
-    assert.match((await readPublished(running.stateDir, "primary"))?.plan.message ?? "", message);
-  });
-}
-
 test("a registry that asks for a password gets the one that docker login stored", { timeout: 300_000 }, async () => {
   await using guarded = await startRegistry();
   await importVariant(testSocket(), "berth-test/guarded:1");

@@ -4,13 +4,13 @@ import { openApiClient, type ApiClient } from "../../src/lib/kubernetes/client.t
 import { readKubeconfig } from "../../src/lib/kubernetes/kubeconfig.ts";
 import { ListWatch } from "../../src/lib/kubernetes/list-watch.ts";
 import { isRecord } from "../../src/lib/record.ts";
-import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
 import { startFaultProxy, type FaultProxy } from "../support/kube/fault-proxy.ts";
+import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { until } from "../support/until.ts";
 
-let plane: ControlPlane;
+let plane: SharedPlane;
 before(async () => {
-  plane = await startControlPlane();
+  plane = await sharedPlane();
 });
 after(() => plane[Symbol.asyncDispose]());
 
@@ -182,18 +182,6 @@ describe("a list-watch on a real API server", { concurrency: true }, () => {
     assert.equal(follow.watch.counts.handlerErrors, 1);
     assert.equal(follow.watch.counts.errors, 0);
   });
-});
-
-it("a list-watch keeps its objects while the API server is dead, and is current once the server is back", async () => {
-  await using follow = await follower();
-  await follow.write("a", "1");
-  await until("the value", () => follow.seen.get("a") === "1");
-  await plane.killApiServer();
-  await until("it has lost its watch", () => !follow.watch.isConnected && follow.errors.length > 2);
-  assert.equal(follow.watch.get("a")?.meta.name, "a");
-  await plane.startApiServer();
-  await follow.write("a", "2");
-  await until("the value", () => follow.seen.get("a") === "2");
 });
 
 const expired = { type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired", message: "too old" } };

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { apiVersion } from "../../src/api/names.ts";
+import { chat } from "../paths/fixture.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { startFaultProxy } from "../support/kube/fault-proxy.ts";
 import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { engineCommand, openSlotSite } from "../support/kube/site.ts";
 import { until } from "../support/until.ts";
@@ -30,124 +29,55 @@ function isAlive(pid: number): boolean {
 }
 
 describe("Berth on custom resources", { concurrency: true }, () => {
-  it("runs a slot, answers through the gateway, restarts on an annotation, and ends it before it is gone", async () => {
-    await using at = await openSlotSite(plane);
-    await at.apply("coder", spec);
-    await using berth = await startBerth({ env: at.env });
-    const pid = await at.pid("coder");
-    const wait = ["wait", "--for=condition=Ready", "--timeout=180s", "-n", at.namespace, "slots.berth.dev/coder"];
-    await plane.kubectl(wait);
-    const answer = await until("the gateway answers", async () => {
-      const found = await fetch(`${berth.url}/v1/chat/completions`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ model: "coder", messages: [{ role: "user", content: "hello" }] }),
-      });
-      return found.ok ? found : undefined;
-    });
-    assert.equal(answer.status, 200);
-    const annotate = ["annotate", "-n", at.namespace, "slots.berth.dev/coder"];
-    await plane.kubectl([...annotate, "berth.dev/restart=once"]);
-    await until("another process", async () => (await at.pid("coder")) !== pid);
-    const next = await at.pid("coder");
-    await until("an Event tells of it", async () =>
-      /Loaded.*warming → ready/.test(await plane.kubectl(["get", "events", "-n", at.namespace])),
-    );
-    const { conditions, observedGeneration } = await at.status("coder");
-    assert.ok(Array.isArray(conditions) && observedGeneration === 1);
-    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=180s"]);
-    assert.equal(isAlive(next), false, "its deletion waits for the engine");
-  });
-
-  it("lets go of the object of a built-in slot, which stays without it", async () => {
+  it("runs a slot, answers through the gateway, and ends the engine before the object is gone; a built-in slot stays", async () => {
     await using at = await openSlotSite(plane);
     await at.apply("primary", spec);
     await using berth = await startBerth({ env: at.env });
     const pid = await at.pid("primary");
-    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/primary", "--timeout=180s"]);
+    const slot = ["-n", at.namespace, "slots.berth.dev/primary", "--timeout=180s"];
+    await plane.kubectl(["wait", "--for=condition=Ready", ...slot]);
+    await until("the gateway answers", async () => (await chat(berth, "primary"))[0] === 200);
+    await plane.kubectl(["delete", ...slot]);
     assert.equal(isAlive(pid), false, "its deletion waits for the engine");
     const shown = await until("the gateway has the slot without its object", async () => {
-      const answer = await (await fetch(`${berth.url}/api/slots/primary`)).text();
-      return answer.includes("NotConfigured") ? answer : undefined;
+      const found = await berth.slot("primary");
+      return JSON.stringify(found).includes("NotConfigured") && found;
     });
-    assert.match(shown, /"state":"offline"/);
+    assert.equal(shown["state"], "offline");
     await at.apply("primary", spec);
     assert.notEqual(await at.pid("primary"), pid);
   });
 
-  it("reports on the object the problems that only the operator finds, and keeps the running engine", async () => {
+  it("has operators of which one acts: a standby takes over from one that is killed, and another installation ends with the owner's name", async () => {
     await using at = await openSlotSite(plane);
     await at.apply("coder", spec);
-    await using _berth = await startBerth({ args: ["up"], env: at.env });
+    await using first = await startBerth({ args: ["operator"], env: { ...at.env, POD_NAME: "berth-0" } });
     const pid = await at.pid("coder");
-    await at.apply("coder", { ...spec, env: { "not a name": "x" } });
-    await until("it is Stalled", async () =>
-      /spec\.env[^}]*"type":"Stalled"/.test(JSON.stringify(await at.status("coder"))),
-    );
-    assert.ok(isAlive(pid));
-    await at.client.request("DELETE", `/apis/${apiVersion}/namespaces/${at.namespace}/slots/coder`);
-    await until("the engine has ended", () => !isAlive(pid));
-  });
-
-  it("has two operators: one killed, or asked to stop, the other acts and no engine is restarted", async () => {
-    await using at = await openSlotSite(plane);
-    await at.apply("coder", spec);
-    await using first = await startBerth({ args: ["operator"], env: at.env });
-    const pid = await at.pid("coder");
-    const { SVC_OPERATOR_PORT: _own, ...shared } = first.env;
+    await using stranger = await startBerth({ args: ["operator"], env: at.env });
+    assert.equal(await stranger.ended, 1);
+    const words = `another operator leads in this namespace: Lease ${at.namespace}/berth-operator is held by berth-0_`;
+    assert.ok(stranger.log().includes(words), stranger.log());
+    assert.match(stranger.log(), /; each installation needs a namespace of its own; with --standby/);
+    const { SVC_OPERATOR_PORT: _port, POD_NAME: _pod, ...shared } = first.env;
     await using second = await startBerth({ args: ["operator", "--standby"], env: shared });
     await until("the second stands by", async () => (await readyz(second)) === "standby");
     first.child.kill("SIGKILL");
     await until("the second acts", async () => (await readyz(second)) === "ok");
     assert.equal(await at.pid("coder"), pid);
-    await using next = await startBerth({ args: ["operator", "--standby"], env: shared });
-    await until("the next one stands by", async () => (await readyz(next)) === "standby");
-    await second.stop("SIGTERM");
-    await until("the next one acts", async () => (await readyz(next)) === "ok");
-    assert.equal(await at.pid("coder"), pid);
     await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=180s"]);
     assert.equal(isAlive(pid), false);
   });
 
-  it("restarts nothing when its watches are dropped each second and every third request is refused", async () => {
-    const namespace = await plane.namespace();
-    await using proxy = await startFaultProxy(plane, namespace);
-    await using at = await openSlotSite(plane, { kubeconfig: proxy.kubeconfig, namespace });
-    await at.apply("coder", spec);
-    await using berth = await startBerth({ env: at.env });
-    const pid = await at.pid("coder");
-    let count = 0;
-    proxy.faults.refuse = () => (count++ % 3 === 0 ? 500 : undefined);
-    const dropping = setInterval(() => proxy.dropWatches(), 1000);
-    await at.apply("coder", { ...spec, idleSeconds: 77 });
-    await until("it follows", async () => (await at.status("coder"))["observedGeneration"] === 2);
-    clearInterval(dropping);
-    proxy.faults.refuse = undefined;
-    assert.equal(await at.pid("coder"), pid);
-    assert.equal((await fetch(`${berth.url}/readyz`)).status, 200);
-    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=180s"]);
-    assert.equal(isAlive(pid), false);
-  });
-
-  it("does not keep a namespace that is being deleted, and ends an engine that outlives the Lease", async () => {
+  it("keeps no Slot for a finalizer that came with a copy, and no namespace for an engine that outlives the Lease", async () => {
     await using at = await openSlotSite(plane);
-    await at.apply("coder", { engine: "custom", command: engineCommand("--ignore-term"), stopSeconds: 40 });
-    await using _berth = await startBerth({ env: at.env });
-    const pid = await at.pid("coder");
-    await plane.kubectl(["delete", "namespace", at.namespace, "--timeout=180s"]);
-    await until("the engine has ended", () => !isAlive(pid));
-  });
-
-  it("keeps no Slot and no namespace for a finalizer that came with a copy of a Slot", async () => {
-    await using at = await openSlotSite(plane);
-    const copy = (name: string): string =>
+    const copy = (finalizers: readonly string[], ...flags: readonly string[]): string =>
       JSON.stringify({
         apiVersion: "berth.dev/v1alpha1",
         kind: "Slot",
-        metadata: { name, namespace: at.namespace, finalizers: ["berth.dev/engine", "example.org/own"] },
-        spec,
+        metadata: { name: "coder", namespace: at.namespace, finalizers: ["berth.dev/engine", ...finalizers] },
+        spec: { engine: "custom", command: engineCommand(...flags), stopSeconds: 40 },
       });
-    await plane.kubectl(["create", "-f", "-"], copy("coder"));
+    await plane.kubectl(["create", "-f", "-"], copy(["example.org/own"]));
     await using _berth = await startBerth({ env: at.env });
     const pid = await at.pid("coder");
     const slot = ["-n", at.namespace, "slots.berth.dev/coder"];
@@ -159,9 +89,10 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     );
     assert.equal(isAlive(pid), false);
     await plane.kubectl(["patch", ...slot, "--type=merge", "-p", '{"metadata":{"finalizers":null}}']);
-    await plane.kubectl(["create", "-f", "-"], copy("coder").replace(',"example.org/own"', ""));
-    await at.pid("coder");
+    await plane.kubectl(["create", "-f", "-"], copy([], "--ignore-term"));
+    const next = await at.pid("coder");
     await plane.kubectl(["delete", "namespace", at.namespace, "--timeout=180s"]);
+    await until("the engine has ended", () => !isAlive(next));
   });
 
   it("lets a namespace go that is being deleted already when an operator starts, which says why it cannot lead", async () => {
@@ -189,20 +120,5 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     // What it said last may come after its exit.
     await second.ended;
     assert.match(second.log(), /namespace \S+ because it is being terminated/);
-  });
-
-  it("of two installations in one namespace only the first acts, and the second names the owner of the namespace", async () => {
-    await using at = await openSlotSite(plane);
-    await at.apply("coder", spec);
-    await using _first = await startBerth({ args: ["operator"], env: { ...at.env, POD_NAME: "berth-0" } });
-    const pid = await at.pid("coder");
-    await using second = await startBerth({ args: ["operator"], env: at.env });
-    await until("the second has ended", () => second.child.exitCode !== null);
-    assert.equal(await second.ended, 1);
-    const words = `another operator leads in this namespace: Lease ${at.namespace}/berth-operator is held by berth-0_`;
-    assert.ok(second.log().includes(words), second.log());
-    assert.match(second.log(), /; each installation needs a namespace of its own; with --standby/);
-    assert.equal(await at.pid("coder"), pid);
-    await plane.kubectl(["delete", "-n", at.namespace, "slots.berth.dev/coder", "--timeout=180s"]);
   });
 });

@@ -6,13 +6,14 @@ import { connect } from "../../src/lib/kubernetes/connection.ts";
 import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { plainContainer } from "../support/container.ts";
-import { defaultAccount, startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
+import { defaultAccount } from "../support/kube/control-plane.ts";
 import { startFaultProxy } from "../support/kube/fault-proxy.ts";
+import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { until } from "../support/until.ts";
 
 /** Without a node: what the API server is asked, and what it then has. */
-let plane: ControlPlane;
-before(async () => (plane = await startControlPlane({ controllers: true })));
+let plane: SharedPlane;
+before(async () => (plane = await sharedPlane()));
 after(() => plane[Symbol.asyncDispose]());
 
 const pod = { backend: "cpu", extended: {}, claims: [] } as const;
@@ -36,8 +37,8 @@ interface Scene {
   readonly runtime: Runtime;
   /** The requests since the last call, without watches and lists. */
   readonly asked: () => readonly string[];
-  /** Another runtime of the same installation, as an operator before this one had. */
-  readonly earlier: () => Promise<Runtime>;
+  /** Another runtime of the same installation, as the operator before or after this one has. */
+  readonly another: () => Promise<Runtime>;
   /** From now on the runtime's watches say nothing. */
   readonly silence: () => void;
   readonly kubectl: (...args: readonly string[]) => Promise<string>;
@@ -57,7 +58,7 @@ async function scene(run: (scene: Scene) => Promise<void>): Promise<void> {
   let told = 0;
   await run({
     runtime,
-    earlier: () => open(plane.kubeconfig),
+    another: () => open(plane.kubeconfig),
     silence: () => void (proxy.faults.lines = () => []),
     asked() {
       const all = proxy.seen.filter((line) => !/watch=true|limit=/.test(line));
@@ -75,14 +76,8 @@ it("a new Pod takes one request, and its Secret another one", async () => {
     await runtime.ensure(workload, { ownerUid: "5f0a" });
     assert.deepEqual(asked(), ["POST pods"]);
     const owner = await kubectl("get", "pod", name, "-o", "jsonpath={.metadata.ownerReferences[0]}");
-    assert.deepEqual(JSON.parse(owner), {
-      apiVersion: "berth.dev/v1alpha1",
-      kind: "Slot",
-      name: "chat",
-      uid: "5f0a",
-      controller: true,
-      blockOwnerDeletion: false,
-    });
+    const slot = { apiVersion: "berth.dev/v1alpha1", kind: "Slot", name: "chat", uid: "5f0a" };
+    assert.deepEqual(JSON.parse(owner), { ...slot, controller: true, blockOwnerDeletion: false });
     await runtime.ensure({ ...withBearer, slot: "other" });
     assert.deepEqual(asked(), ["POST secrets", "POST pods", "PATCH secrets/berth-other-main-0"]);
     const other = await kubectl("get", "pod", "berth-other-main-0", "-o", "jsonpath={.metadata.ownerReferences}");
@@ -90,23 +85,18 @@ it("a new Pod takes one request, and its Secret another one", async () => {
   });
 });
 
-it("neither the Pod of somebody else nor the Secret of its name is changed", async () => {
+it("neither the Secret of somebody else nor his Pod of the same name is changed", async () => {
   await scene(async ({ runtime, kubectl, make }) => {
     const metadata = { name };
+    await make({ apiVersion: "v1", kind: "Secret", metadata, stringData: { LLAMA_API_KEY: "theirs" } });
+    await assert.rejects(runtime.ensure(withBearer), /the Secret berth-chat-main-0 belongs to another installation/);
+    assert.equal(await kubectl("get", "pods", "-o", "name"), "");
+    // A workload that is refused before any request must not take their Secret, either.
+    const mounts = [{ source: "/etc", target: "/host", readOnly: true }];
+    await runtime.ensure({ ...withBearer, container: { ...plainContainer, pod, mounts } });
     const containers = [{ name: "engine", image: "registry.example/engine:0" }];
     await make({ apiVersion: "v1", kind: "Pod", metadata, spec: { containers } });
-    await assert.rejects(runtime.ensure(withBearer), /belongs to another installation of Berth, or to somebody else/);
-    assert.equal(await kubectl("get", "secrets", "-o", "name"), "", "nothing is left that no Pod reads");
-    await make({ apiVersion: "v1", kind: "Secret", metadata, stringData: { LLAMA_API_KEY: "theirs" } });
-    await assert.rejects(runtime.ensure(withBearer), /belongs to another installation of Berth, or to somebody else/);
-    // A workload that is refused before any request must not take their Secret, either.
-    const pod = {
-      ...workload.container,
-      ...plainContainer,
-      pod: { backend: "cpu", extended: {}, claims: [] },
-    } as const;
-    const outside = { ...pod, mounts: [{ source: "/etc", target: "/host", readOnly: true }] };
-    await runtime.ensure({ ...withBearer, container: outside });
+    await assert.rejects(runtime.ensure(workload), /belongs to another installation of Berth, or to somebody else/);
     const [key, image, labels] = await Promise.all([
       kubectl("get", "secret", name, "-o", "jsonpath={.data.LLAMA_API_KEY}"),
       kubectl("get", "pod", name, "-o", "jsonpath={.spec.containers[0].image}"),
@@ -114,11 +104,14 @@ it("neither the Pod of somebody else nor the Secret of its name is changed", asy
     ]);
     assert.equal(Buffer.from(key, "base64").toString(), "theirs");
     assert.deepEqual([image, labels], ["registry.example/engine:0", ""]);
+    await kubectl("delete", "secret", name);
+    await assert.rejects(runtime.ensure(withBearer), /belongs to another installation of Berth, or to somebody else/);
+    assert.equal(await kubectl("get", "secrets", "-o", "name"), "", "nothing is left that no Pod reads");
   });
 });
 
-it("a Secret that an earlier Pod left behind takes the new bearer", async () => {
-  await scene(async ({ runtime, kubectl, make }) => {
+it("a Secret that an earlier Pod left behind takes the new bearer, which the next operator knows", async () => {
+  await scene(async ({ runtime, another, kubectl, make }) => {
     const labels = { "berth.dev/instance": "test" };
     await make({ apiVersion: "v1", kind: "Secret", metadata: { name, labels }, stringData: { LLAMA_API_KEY: "old" } });
     const before = await kubectl("get", "secret", name, "-o", "jsonpath={.metadata.uid}");
@@ -128,16 +121,8 @@ it("a Secret that an earlier Pod left behind takes the new bearer", async () => 
     const key = await kubectl("get", "secret", name, "-o", "jsonpath={.data.LLAMA_API_KEY}");
     assert.match(seen?.bearer ?? "", /^[\w-]{43}$/);
     assert.equal(Buffer.from(key, "base64").toString(), seen?.bearer);
-  });
-});
-
-it("the Secret of somebody else that has the name of a Pod is named, and stays", async () => {
-  await scene(async ({ runtime, kubectl, make }) => {
-    await make({ apiVersion: "v1", kind: "Secret", metadata: { name }, stringData: { LLAMA_API_KEY: "theirs" } });
-    await assert.rejects(runtime.ensure(withBearer), /the Secret berth-chat-main-0 belongs to another installation/);
-    const key = await kubectl("get", "secret", name, "-o", "jsonpath={.data.LLAMA_API_KEY}");
-    assert.equal(Buffer.from(key, "base64").toString(), "theirs");
-    assert.equal(await kubectl("get", "pods", "-o", "name"), "");
+    await using next = await another();
+    assert.equal((await next.observe("chat"))[0]?.bearer, seen?.bearer);
   });
 });
 
@@ -151,9 +136,9 @@ it("the Secret of a slot in a file goes with its Pod, also where somebody else e
 });
 
 it("a Pod that a late watch does not know yet is adopted, and one of another version is left to be stopped", async () => {
-  await scene(async ({ runtime, earlier, silence, asked, kubectl }) => {
+  await scene(async ({ runtime, another, silence, asked, kubectl }) => {
     silence();
-    await using other = await earlier();
+    await using other = await another();
     await other.ensure(workload);
     const uid = await kubectl("get", "pod", name, "-o", "jsonpath={.metadata.uid}");
     await runtime.ensure(workload);

@@ -1,15 +1,24 @@
 import assert from "node:assert/strict";
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, it } from "node:test";
+import { after, before, describe, it } from "node:test";
+import { crd } from "../../hack/generate/crd.ts";
+import { resources } from "../../hack/generate/resources.ts";
+import { apiVersion, kinds, type Kind } from "../../src/api/names.ts";
 import { openApiClient, type ApiClient } from "../../src/lib/kubernetes/client.ts";
 import { readKubeconfig } from "../../src/lib/kubernetes/kubeconfig.ts";
 import { acquireLease } from "../../src/lib/kubernetes/lease-election.ts";
+import { isRecord } from "../../src/lib/record.ts";
+import { ObjectSource } from "../../src/store/kubernetes/source.ts";
 import { applyKinds } from "../../src/tools/cluster/apply-kinds.ts";
 import { releaseCluster as release } from "../../src/store/open-cluster.ts";
+import { describeSource } from "../store/source-conformance.ts";
 import { berthProcess } from "../support/command.ts";
+import { storesOf } from "../support/kube/cluster-store.ts";
 import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
+import { waitForKinds } from "../support/kube/crds.ts";
 
+/** Its own: the kinds are changed. */
 let plane: ControlPlane;
 before(async () => {
   plane = await startControlPlane();
@@ -26,15 +35,10 @@ async function makeSlot(namespace: string, name: string, labels: object = {}): P
   await plane.kubectl(["apply", "-n", namespace, "-f", "-"], JSON.stringify(slot));
 }
 
-const finalizersOf = async (namespace: string): Promise<string> =>
-  await plane.kubectl([
-    "get",
-    "slots.berth.dev",
-    "-n",
-    namespace,
-    "-o",
-    "jsonpath={range .items[*]}{.metadata.name}{.metadata.finalizers}{end}",
-  ]);
+async function finalizersOf(namespace: string): Promise<string> {
+  const path = "jsonpath={range .items[*]}{.metadata.name}{.metadata.finalizers}{end}";
+  return await plane.kubectl(["get", "slots.berth.dev", "-n", namespace, "-o", path]);
+}
 
 it("apply-kinds writes the CRDs where there are none, and is idempotent", async () => {
   using client = await clientIn("default");
@@ -62,18 +66,13 @@ it("apply-kinds names a kind that the API server does not establish", async () =
   // Its short name is another kind's already.
   await writeFile(
     join(directory, file),
-    text
-      .replaceAll("slots", "places")
-      .replace(/kind: Slot$/m, "kind: Slot")
-      .replace("singular: slot", "singular: place"),
+    text.replaceAll("slots", "places").replace("singular: slot", "singular: place"),
   );
   await assert.rejects(
     applyKinds(client, () => undefined, { directory, waitMs: 500 }),
-    {
-      code: "cluster.not_established",
-      message: "the API server does not serve places.berth.dev yet",
-    },
+    { code: "cluster.not_established", message: "the API server does not serve places.berth.dev yet" },
   );
+  await plane.kubectl(["delete", "crd", "places.berth.dev"]);
 });
 
 it("release frees every slot where no operator is left, and keeps finalizers of others", async () => {
@@ -129,4 +128,47 @@ it("a cluster that does not answer, or refuses, is named", async () => {
   const user = "system:kube-proxy";
   const refused = await berthProcess(["cluster", "release"], { KUBECONFIG: plane.kubeconfigOf(user) });
   assert.match(refused.stderr, /^cluster\.refused: .*cannot list resource "slots"/);
+});
+
+function permissive(kind: Kind): object {
+  const preserves = { "x-kubernetes-preserve-unknown-fields": true };
+  const schema = { openAPIV3Schema: { type: "object", properties: { spec: { type: "object", ...preserves } } } };
+  const { spec, ...rest } = crd(kind);
+  if (!isRecord(spec) || !Array.isArray(spec["versions"])) throw new Error("no CRD");
+  const versions: readonly object[] = spec["versions"];
+  return { ...rest, spec: { ...spec, versions: versions.map((version) => ({ ...version, schema })) } };
+}
+
+describe("kinds of another version", () => {
+  // They may let pass what this version's refuse: the operator judges for itself.
+  before(async () => {
+    const apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    for (const kind of kinds) await plane.kubectl(apply, JSON.stringify(permissive(kind)));
+    await waitForKinds(plane);
+  });
+
+  describeSource("custom resources", async () => {
+    await using stack = new AsyncDisposableStack();
+    const stores = stack.use(await storesOf(plane.kubeconfig, await plane.namespace()));
+    const { namespace } = stores;
+    const client = stack.use(await stores.client());
+    const onError = (error: unknown): void => console.error(error);
+    const source = stack.use(await ObjectSource.open({ client, onError }, () => undefined));
+    const owned = stack.move();
+    const pathOf = (kind: Kind): string => `/apis/${apiVersion}/namespaces/${namespace}/${resources[kind].plural}`;
+    return {
+      source,
+      async put(kind, name, spec, labels = {}) {
+        const body = { apiVersion, kind, metadata: { name, labels }, spec };
+        const query = { fieldManager: "person", force: true };
+        const contentType = "application/apply-patch+yaml";
+        await client.request("PATCH", `${pathOf(kind)}/${name}`, { query, body, contentType });
+      },
+      async remove(kind, name) {
+        await client.request("DELETE", `${pathOf(kind)}/${name}`);
+      },
+      originOf: (kind, name) => ({ kind: "object", name: `${resources[kind].plural}.berth.dev/${name}`, namespace }),
+      [Symbol.asyncDispose]: () => owned.disposeAsync(),
+    };
+  });
 });
