@@ -100,29 +100,25 @@ export async function operatorOf(berth: RunningBerth): Promise<Record<string, un
   return record(JSON.parse(await readFile(join(berth.stateDir, "operator.json"), "utf8")));
 }
 
-/** Waits until the slot is ready, and gives it with the figure of its memory on the GPU. */
+/** Waits until the slot is ready, and gives it; a failure says what its last error was. */
 export async function ready(berth: RunningBerth, name: string): Promise<Record<string, unknown>> {
-  return await until(
-    `${name} is ready\n${berth.log().slice(-2000)}`,
-    async () => {
-      const slot = await berth.slot(name);
-      if (slot["state"] === "error") throw new Error(JSON.stringify(slot["last_error"] ?? slot["conditions"]));
-      return ["ready", "idle", "serving"].includes(String(slot["state"])) ? slot : undefined;
-    },
-    loadMs,
-  );
+  return await settled(berth, name, ({ state, last_error: error, conditions }) => {
+    if (state === "error") throw new Error(`${JSON.stringify(error ?? conditions)}\n${berth.log().slice(-2000)}`);
+  });
 }
 
 /** Waits until a slot is ready that may be refused before. */
-export async function settled(berth: RunningBerth, name: string): Promise<Record<string, unknown>> {
-  return await until(
-    `${name} is ready in the end`,
-    async () => {
-      const slot = await berth.slot(name);
-      return ["ready", "idle"].includes(String(slot["state"])) ? slot : undefined;
-    },
-    loadMs,
-  );
+export async function settled(
+  berth: RunningBerth,
+  name: string,
+  look: (slot: Record<string, unknown>) => void = () => undefined,
+): Promise<Record<string, unknown>> {
+  const isUp = async (): Promise<Record<string, unknown> | undefined> => {
+    const slot = await berth.slot(name);
+    look(slot);
+    return ["ready", "idle", "serving"].includes(String(slot["state"])) ? slot : undefined;
+  };
+  return await until(`${name} is ready`, isUp, loadMs);
 }
 
 /** As `ready`, once its memory was measured. */
@@ -158,34 +154,30 @@ export interface Condition {
   readonly message: string;
 }
 
-export function conditionOf(slot: Record<string, unknown>, type: string): Condition | undefined {
-  const found = conditionsOf(slot).find((condition) => condition["type"] === type);
-  return (
-    found && { status: String(found["status"]), reason: String(found["reason"]), message: String(found["message"]) }
-  );
+export function conditionsOf(slot: Record<string, unknown>): readonly (Condition & { readonly type: string })[] {
+  return (Array.isArray(slot["conditions"]) ? list(slot["conditions"]) : []).map((each) => ({
+    type: String(each["type"]),
+    status: String(each["status"]),
+    reason: String(each["reason"]),
+    message: String(each["message"]),
+  }));
 }
 
-export function conditionsOf(slot: Record<string, unknown>): readonly Record<string, unknown>[] {
-  return Array.isArray(slot["conditions"]) ? list(slot["conditions"]) : [];
+export function conditionOf(slot: Record<string, unknown>, type: string): Condition | undefined {
+  return conditionsOf(slot).find((condition) => condition.type === type);
 }
 
 /** Waits until a condition of the slot has that reason. */
 export async function reason(berth: RunningBerth, name: string, wanted: string): Promise<Condition> {
   let last: unknown;
-  try {
-    return await until(
-      `${name} has the reason ${wanted}`,
-      async () => {
-        const slot = await berth.slot(name);
-        const found = conditionsOf(slot).find((condition) => condition["reason"] === wanted);
-        last = slot["conditions"];
-        return found && { status: String(found["status"]), reason: wanted, message: String(found["message"]) };
-      },
-      loadMs,
-    );
-  } catch (error) {
+  const look = async (): Promise<Condition | undefined> => {
+    const slot = await berth.slot(name);
+    last = slot["conditions"];
+    return conditionsOf(slot).find((condition) => condition.reason === wanted);
+  };
+  return await until(`${name} has the reason ${wanted}`, look, loadMs).catch((error: unknown) => {
     throw new Error(`${name} has ${JSON.stringify(last)}, and not ${wanted}`, { cause: error });
-  }
+  });
 }
 
 /** Waits until none of these processes holds memory of the GPU; gives the milliseconds. */

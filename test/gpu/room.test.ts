@@ -76,7 +76,7 @@ describe("a slot for which the GPU has too little room", () => {
     const { layers_offloaded: layers, layers_total: all } = record(slot["compute"]);
     test.diagnostic(
       `ready after ${((performance.now() - began) / 1000).toFixed(1)} s, ${String(layers)} of ${String(all)} layers; ` +
-        `Degraded ${String(degraded?.reason)}: ${String(degraded?.message)}`,
+        `Degraded ${degraded?.reason}: ${degraded?.message}`,
     );
     assert.deepEqual([degraded?.status, degraded?.reason], ["True", "NotOnGpu"]);
     assert.match(
@@ -184,7 +184,7 @@ describe("a slot for which the GPU has too little room", () => {
           const both = await Promise.all(["first", "second"].map(async (name) => await berth.slot(name)));
           for (const [index, slot] of both.entries())
             for (const { reason: why, message } of conditionsOf(slot))
-              messages.set(`${index === 0 ? "first" : "second"} ${String(why)}`, String(message));
+              messages.set(`${index === 0 ? "first" : "second"} ${why}`, message);
           return both.some(({ state }) => state === "ready" || state === "idle");
         },
         loadMs,
