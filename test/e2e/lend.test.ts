@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
+import { operatorPid } from "../support/published.ts";
 import { until } from "../support/until.ts";
 
 async function chat(berth: RunningBerth): Promise<readonly [status: number, reason: unknown, retryAfter: number]> {
@@ -21,14 +22,24 @@ async function chat(berth: RunningBerth): Promise<readonly [status: number, reas
 }
 
 /** Kills a process of the service, which starts another one. */
-async function replaced(pidNow: () => Promise<unknown>): Promise<void> {
-  const pid = await pidNow();
-  assert.ok(typeof pid === "number" && pid > 0);
+async function replaced(pidNow: () => Promise<number | undefined>): Promise<void> {
+  const pid = await until("its process is told", pidNow);
   process.kill(pid, "SIGKILL");
   await until("there is a new process", async () => {
-    const now = await pidNow().catch(() => undefined);
-    return typeof now === "number" && now !== pid;
+    const now = await pidNow();
+    return now !== undefined && now !== pid;
   });
+}
+
+/** The gateway that has written its demand last. */
+async function gatewayPid({ stateDir }: RunningBerth): Promise<number | undefined> {
+  const directory = join(stateDir, "demand");
+  // Another name means a file that is being written.
+  const files = (await readdir(directory)).filter((file) => file.endsWith(".json"));
+  const times = await Promise.all(files.map(async (file) => (await stat(join(directory, file))).mtimeMs));
+  const last = files[times.indexOf(Math.max(...times))] ?? "";
+  const demand: unknown = JSON.parse(await readFile(join(directory, last), "utf8"));
+  return isRecord(demand) && typeof demand["pid"] === "number" ? demand["pid"] : undefined;
 }
 
 it("a lent group unloads its slots, refuses requests through kill -9 of operator and gateway, and serves again at its end", async () => {
@@ -56,31 +67,10 @@ it("a lent group unloads its slots, refuses requests through kill -9 of operator
     assert.deepEqual([status, reason, seconds > 3600 && seconds <= 7200], [503, "Lent", true], `${seconds} s`);
   };
   await isRefused();
-  const record = async (): Promise<Record<string, unknown>> => {
-    const found: unknown = JSON.parse(await readFile(join(berth.stateDir, "operator.json"), "utf8"));
-    return isRecord(found) ? found : {};
-  };
-  await replaced(async () => (await record())["pid"]);
-  await until("the new operator has read every slot", async () => (await record())["isSettled"] === true);
+  await replaced(async () => operatorPid(berth));
   await isRefused();
-  let killed: unknown;
-  const gateway = async (): Promise<unknown> => {
-    const directory = join(berth.stateDir, "demand");
-    // Another name means a file that is being written.
-    const files = (await readdir(directory)).filter((file) => file.endsWith(".json"));
-    const texts = await Promise.all(files.map((file) => readFile(join(directory, file), "utf8")));
-    const pids = texts
-      .map((text): unknown => JSON.parse(text))
-      .flatMap((demand) => (isRecord(demand) ? [demand["pid"]] : []));
-    return pids.find((pid) => pid !== killed);
-  };
-  killed = await until("the gateway tells its process", gateway);
-  assert.ok(typeof killed === "number");
-  process.kill(killed, "SIGKILL");
-  await until("a new gateway serves", async () => {
-    const response = await fetch(new URL("/readyz", berth.url)).catch(() => undefined);
-    return response?.ok === true && (await gateway()) !== undefined;
-  });
+  await replaced(() => gatewayPid(berth));
+  await until("a new gateway serves", async () => (await fetch(new URL("/readyz", berth.url))).ok);
   await isRefused();
   const shown = await runBerth(["group", "show", "gpu"], env);
   assert.match(shown.stdout, /^state: {10}lent until /m);
