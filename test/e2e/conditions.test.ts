@@ -5,14 +5,14 @@ import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "../../src/lib/record.ts";
 import { startProvider } from "../doubles/provider.ts";
+import { chat } from "../paths/fixture.ts";
 import { followEvents } from "../gateway/management/event-reader.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
 import { ggufBytes } from "../support/gguf.ts";
 import { until } from "../support/until.ts";
 
-const asks = (baseUrl: string, auth = ""): string => `baseUrl: ${baseUrl}\n${auth}models:\n  - ref: big\n`;
-const byFile = (file: string): string => `auth:\n  type: bearer\n  valueFrom:\n    file: ${file}\n`;
+const asks = (baseUrl: string): string => `baseUrl: ${baseUrl}\nretries: 0\nmodels:\n  - ref: big\n`;
 
 /** Each as `1 Upstream Stalled InvalidSpec`. */
 async function counts(berth: RunningBerth): Promise<string[]> {
@@ -64,23 +64,17 @@ test("a provider's broken manifest shows as event, in the API, health, status an
   await waitFor(berth, "health says so", ["1 Upstream Stalled InvalidSpec"]);
   const broken = await told(berth);
   assert.match(broken.status, /, degraded\n {2}conditions: degraded 1 Upstream Stalled InvalidSpec\n/);
-  assert.match(broken.status, /^ {4}Upstream acme: Stalled InvalidSpec: .*acme\.yaml:4:1: colour: /m);
+  assert.match(broken.status, /^ {4}Upstream acme: Stalled InvalidSpec: .*acme\.yaml:5:1: colour: /m);
   assert.match(
     broken.metrics,
     /^berth_condition\{kind="Upstream",name="acme",type="Stalled",status="True",reason="InvalidSpec"\} 1$/m,
   );
   const shown = (await runBerth(["upstream", "show", "acme"], env)).stdout;
-  assert.match(shown, /^conditions:\n {2}Ready +False +InvalidSpec +.*acme\.yaml:4:1: colour: /m);
+  assert.match(shown, /^conditions:\n {2}Ready +False +InvalidSpec +.*acme\.yaml:5:1: colour: /m);
   assert.match(shown, /^ {2}Available +True +Serving /m);
   // Nobody who may not see manifests learns more than how many.
   assert.doesNotMatch(JSON.stringify(await berth.get("/api/health/system")), /acme|colour|upstreams\//);
-  const chat = { model: "big", messages: [{ role: "user", content: "hello" }] };
-  const asked = await fetch(new URL("/v1/chat/completions", berth.url), {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(chat),
-  });
-  assert.equal(asked.status, 200, "the last good spec serves on");
+  assert.equal((await chat(berth, "big"))[0], 200, "the last good spec serves on");
 
   const earlier = events.events.length;
   await writeFile(file, asks(double.baseUrl));
@@ -94,6 +88,16 @@ test("a provider's broken manifest shows as event, in the API, health, status an
   assert.match(mended.status, /, ok\n/);
   assert.match(mended.metrics, /^berth_condition\{kind="Upstream",name="acme",type="Ready",status="True",.* 1$/m);
   assert.doesNotMatch(mended.metrics, /InvalidSpec/);
+
+  double.fail(...Array.from({ length: 5 }, () => ({ kind: "answer", status: 503 }) as const));
+  for (let nth = 0; nth < 5; nth += 1) await chat(berth, "big");
+  await waitFor(berth, "it is left alone", ["1 Upstream Degraded CircuitOpen"]);
+  const failing = await told(berth);
+  assert.match(failing.status, /^ {4}Upstream acme: Degraded CircuitOpen: it keeps failing/m);
+  const circuit = 'kind="Upstream",name="acme",type="Available",status="False",reason="CircuitOpen"';
+  assert.ok(failing.metrics.includes(`berth_condition{${circuit}} 1`), failing.metrics);
+  assert.equal((await runBerth(["upstream", "check", "acme"], env)).code, 0);
+  await waitFor(berth, "it is asked again", []);
 
   await rm(file);
   await events.find("condition", (data) => isRecord(data) && data["name"] === "acme" && data["removed"] === true);
@@ -150,64 +154,4 @@ test("manifests that were never valid, a ref declared twice, and a slot's refuse
     'berth_condition{kind="Model",name="good",type="Ready",status="True",reason="Available"} 1',
   ]);
   assert.match(after.status, /, ok\n/);
-});
-
-test("a key that is missing and a provider that is down are reported before and while requests fail", async () => {
-  await using double = await startProvider({ models: ["m1"] });
-  let keyFile = "";
-  await using berth = await startBerth({
-    async prepare({ configDir }) {
-      await mkdir(join(configDir, "upstreams"));
-      keyFile = join(configDir, "acme.key");
-      await writeFile(join(configDir, "upstreams/acme.yaml"), `${asks(double.baseUrl, byFile(keyFile))}retries: 0\n`);
-    },
-  });
-  const ask = async (): Promise<number> => {
-    const answer = await fetch(new URL("/v1/chat/completions", berth.url), {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ model: "big", messages: [{ role: "user", content: "hello" }] }),
-    });
-    await answer.arrayBuffer();
-    return answer.status;
-  };
-  // No request has been sent yet.
-  await waitFor(berth, "the key is missed", ["1 Upstream Stalled NoKey"]);
-  assert.match((await told(berth)).status, /^ {4}Upstream acme: Stalled NoKey: the file .*acme\.key does not exist$/m);
-  await writeFile(keyFile, "first-key-0123456789\n");
-  await waitFor(berth, "the key is there", []);
-  assert.equal(await ask(), 200);
-
-  double.fail(...Array.from({ length: 5 }, () => ({ kind: "answer", status: 503 }) as const));
-  for (let nth = 0; nth < 5; nth += 1) await ask();
-  await waitFor(berth, "it is left alone", ["1 Upstream Degraded CircuitOpen"]);
-  const { status, metrics } = await told(berth);
-  assert.match(status, /^ {4}Upstream acme: Degraded CircuitOpen: it keeps failing/m);
-  assert.match(
-    metrics,
-    /^berth_condition\{kind="Upstream",name="acme",type="Available",status="False",reason="CircuitOpen"\} 1$/m,
-  );
-  assert.equal((await runBerth(["upstream", "check", "acme"], { SVC_URL: berth.url })).code, 0);
-  await waitFor(berth, "it is asked again", []);
-  assert.equal(await ask(), 200);
-});
-
-test("a provider serves on under the next operator while its manifest is broken", async () => {
-  await using double = await startProvider({ models: ["m1"] });
-  await using berth = await startBerth({
-    async prepare({ configDir }) {
-      await mkdir(join(configDir, "upstreams"));
-      await writeFile(join(configDir, "upstreams/acme.yaml"), asks(double.baseUrl));
-    },
-  });
-  await until("the provider is known", async () => JSON.stringify(await berth.get("/api/upstreams")).includes("acme"));
-  await writeFile(join(berth.configDir, "upstreams/acme.yaml"), `${asks(double.baseUrl)}colour: red\n`);
-  await waitFor(berth, "it is broken", ["1 Upstream Stalled InvalidSpec"]);
-  await berth.stop("SIGINT");
-  await using next = await startBerth({
-    env: { SVC_CONFIG_DIR: berth.configDir, SVC_STATE_DIR: berth.stateDir, SVC_MODELS_DIR: berth.modelsDir },
-  });
-  await waitFor(next, "it is still broken", ["1 Upstream Stalled InvalidSpec"]);
-  const upstreams = JSON.stringify(await next.get("/api/upstreams"));
-  assert.ok(upstreams.includes(double.baseUrl), upstreams);
 });

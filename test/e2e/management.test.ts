@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { isRecord } from "../../src/lib/record.ts";
 import { followEvents } from "../gateway/management/event-reader.ts";
+import { pidOf } from "../paths/fixture.ts";
 import { startBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
 import { envelopeOf } from "../support/envelope.ts";
@@ -42,9 +43,9 @@ test("a slot is loaded, unloaded, restarted, swapped, written, created and remov
 
   assert.deepEqual(await slot("POST", "/api/slots/coder/unload?wait=settled"), [202, "offline", "m1"]);
   assert.deepEqual((await slot("POST", "/api/slots/coder/load?wait=ready")).slice(0, 2), [202, "ready"]);
-  const { pid } = await pidOf(berth.slot("coder"));
+  const pid = await pidOf(berth, "coder");
   assert.deepEqual((await slot("POST", "/api/slots/coder/restart?wait=ready")).slice(0, 2), [202, "ready"]);
-  assert.notEqual((await pidOf(berth.slot("coder"))).pid, pid);
+  assert.notEqual(await pidOf(berth, "coder"), pid);
   await events.find("slot", (data) => isRecord(data) && data["state"] === "offline");
 
   assert.deepEqual(await slot("POST", "/api/slots/coder/swap?wait=ready", { model: "m2" }), [202, "ready", "m2"]);
@@ -81,9 +82,3 @@ test("a slot is loaded, unloaded, restarted, swapped, written, created and remov
   await events.find("slot", (data) => isRecord(data) && data["name"] === "extra" && data["removed"] === true);
   assert.equal((await send("DELETE", "/api/slots/primary")).status, 409);
 });
-
-async function pidOf(found: Promise<Record<string, unknown>>): Promise<{ pid: unknown }> {
-  const { processes } = await found;
-  const [first]: unknown[] = Array.isArray(processes) ? processes : [];
-  return { pid: isRecord(first) ? first["pid"] : undefined };
-}

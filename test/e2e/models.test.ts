@@ -4,21 +4,13 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { isRecord } from "../../src/lib/record.ts";
+import { chat } from "../paths/fixture.ts";
 import { startBerth } from "../support/berth.ts";
-import { runBerth } from "../support/command.ts";
 import { envelopeOf } from "../support/envelope.ts";
+import { post } from "../support/openai.ts";
 
 test("a broken model file is reported before an engine is started on it, and served once it is mended", async (t) => {
-  const slots = {
-    page: "page",
-    cut: "cut",
-    part: "big",
-    far: "far",
-    folder: "folder",
-    lost: "lost",
-    odd: "odd",
-    gone: "gone",
-  };
+  const slots = { page: "page", cut: "cut", part: "big", far: "far", folder: "folder", odd: "odd", gone: "gone" };
   await using berth = await startBerth({
     prepare: async ({ configDir, modelsDir }) => {
       await writeFile(join(modelsDir, "page.gguf"), "<!doctype html><title>404: there is no such file</title>");
@@ -27,7 +19,6 @@ test("a broken model file is reported before an engine is started on it, and ser
       await mkdir(join(configDir, "models"));
       await writeFile(join(configDir, "models/far.yaml"), "source: flm://far:1b\n");
       await writeFile(join(configDir, "models/folder.yaml"), `source: file://${modelsDir}\n`);
-      await writeFile(join(configDir, "models/lost.yaml"), "source: file:///nowhere/lost.gguf\n");
       await writeFile(join(configDir, "models/odd.yaml"), "source: hf://owner/repo\n");
       for (const [slot, model] of Object.entries(slots))
         await writeFile(join(configDir, `slots/${slot}.toml`), `[model]\ndefault = "${model}"\n`);
@@ -45,7 +36,6 @@ test("a broken model file is reported before an engine is started on it, and ser
         /^flm:\/\/far:1b is fetched by FastFlowLM's own tool, and there is no `flm` on the PATH of the operator/,
       ],
       folder: ["NotAModel", new RegExp(`^${berth.modelsDir} is no GGUF file that llama.cpp can load$`)],
-      lost: ["ModelFileMissing", "/nowhere/lost.gguf is not there"],
       odd: ["UnsupportedSource", "hf://owner/repo is no hf://owner/repo/file[@revision]"],
       gone: ["ModelNotFound", /^no model is called gone: put gone\.gguf into the models directory/],
     } as const;
@@ -59,18 +49,12 @@ test("a broken model file is reported before an engine is started on it, and ser
       assert.deepEqual(slot["processes"], []);
     }
     assert.doesNotMatch(berth.log(), /: (starting|warming)/);
-    const response = await chat("page");
+    const messages = [{ role: "user", content: "hi" }];
+    const response = await post(berth.url, "/v1/chat/completions", { model: "page", messages });
     assert.deepEqual([response.status, response.headers.get("x-should-retry")], [503, "false"]);
     const { error } = await envelopeOf(response);
     assert.equal(error.code, "slot.failed");
     assert.ok(!JSON.stringify(error).includes(berth.modelsDir), "paths are no client's business");
-  });
-
-  await t.test("the command line lists the models with their problems", async () => {
-    const env = { SVC_URL: berth.url };
-    const shown = await runBerth(["model", "show", "cut"], env);
-    assert.match(shown.stdout, /^state: +invalid$/m);
-    assert.match(shown.stdout, /^message: +\S+cut\.gguf is incomplete: \d+ of \d+ bytes are missing$/m);
   });
 
   await t.test("each model is served as soon as its files are whole, without a restart of any process", async () => {
@@ -80,19 +64,9 @@ test("a broken model file is reported before an engine is started on it, and ser
     await writeTinyModel(path("page.gguf"));
     for (const name of ["cut", "gone", "page"]) {
       await berth.state(name, "ready", "idle", "serving");
-      const response = await chat(name);
-      assert.equal(response.status, 200, await response.text());
+      assert.equal((await chat(berth, name))[0], 200);
     }
   });
-
-  function chat(model: string): Promise<Response> {
-    const body = JSON.stringify({ model, messages: [{ role: "user", content: "hi" }], max_tokens: 2 });
-    return fetch(new URL("/v1/chat/completions", berth.url), {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body,
-    });
-  }
 });
 
 /** The first bytes of a model. */
