@@ -19,7 +19,7 @@ test("the clients that people use, against the real llama-server, from slots tha
   await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
     const model = (name: string): string => join(modelsDir, `${name}.gguf`);
     await writeTinyModel(model("tiny"));
-    // As in chat.test.ts: llama.cpp holds the whole turn to the grammar.
+    // llama.cpp holds the whole turn to the grammar; a plain word before the answer would be tokenized otherwise there.
     await writeTinyModel(model("plain"), {
       chatTemplate:
         "{% for message in messages %}{% if message.role == 'system' and not loop.first %}{{ raise_exception('System message must be at the beginning.') }}{% endif %}{{ message.content }}\n{% endfor %}",
@@ -29,18 +29,8 @@ test("the clients that people use, against the real llama-server, from slots tha
     await writeToolCaller(model("caller"));
     for (const [name, fields] of Object.entries(slots))
       await writeFile(join(configDir, `slots/${name}.toml`), `load = "onDemand"\n[model]\n${fields}\n`);
-    const own = [
-      llamaServer(),
-      "--jinja",
-      "-t",
-      "1",
-      "--model",
-      model("tiny"),
-      "--host",
-      "$(HOST)",
-      "--port",
-      "$(PORT)",
-    ];
+    const flags = ["--jinja", "-t", "1", "--model", model("tiny"), "--host", "$(HOST)", "--port", "$(PORT)"];
+    const own = [llamaServer(), ...flags];
     await writeFile(
       join(configDir, "slots/native.toml"),
       `engine = "custom"\nload = "onDemand"\ncapabilities = ["chat", "responses"]\ncommand = ${JSON.stringify(own)}\n`,

@@ -17,21 +17,6 @@ test("embeddings and reranking: one slot, two real llama-server processes", asyn
   assert.deepEqual([...processes(slot).keys()].toSorted(), ["main", "rerank"]);
   assert.deepEqual(slot["capabilities"], ["embeddings", "rerank"]);
 
-  await t.test("embeddings, as numbers and as base64", async () => {
-    const body = await ask(berth.url, "/v1/embeddings", { model: "embed", input: ["hello", "the world"] });
-    assert.equal(body["model"], "embed");
-    const vectors = list(body["data"]).map(({ embedding }) => embedding);
-    assert.equal(vectors.length, 2);
-    for (const vector of vectors) {
-      assert.ok(Array.isArray(vector));
-      assert.equal(vector.length, 64);
-      assert.ok(Math.abs(Math.hypot(...vector.map(Number)) - 1) < 1e-3, "a unit vector");
-    }
-    const asked = { model: "embed", input: "hello", encoding_format: "base64" };
-    const encoded = list((await ask(berth.url, "/v1/embeddings", asked))["data"])[0]?.["embedding"];
-    assert.equal(Buffer.from(String(encoded), "base64").length, 64 * 4);
-  });
-
   await t.test("an engine's 500 for a mistake in the inputs is reported as 400, with its reason", async () => {
     for (const [input, said] of [
       [{ a: 1 }, /^the input must be a text/],

@@ -5,55 +5,23 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { openPublisher } from "../../src/store/state/publisher.ts";
-import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { startBerth } from "../support/berth.ts";
 import { publishedSlot } from "../support/gateway.ts";
-import { operatorPid, readPublished } from "../support/published.ts";
+import { operatorPid } from "../support/published.ts";
 import { until } from "../support/until.ts";
-import { coder, engineOf, isReady, save } from "./coder.ts";
+import { coder, engineOf, save } from "./coder.ts";
 
-interface Pair extends AsyncDisposable {
-  /** The operator that leads. */
-  readonly first: RunningBerth;
-  /** Stands by, and ends the engine when it is stopped. Both share the directories of the first. */
-  readonly second: RunningBerth;
-}
-
-async function pair(): Promise<Pair> {
+it("a standby takes over from an operator that hangs for longer than its lease, which does nothing more when it continues", async () => {
   await using stack = new AsyncDisposableStack();
   const first = stack.use(await startBerth({ args: ["operator"], prepare: save }));
   await until("the first leads", () => existsSync(join(first.stateDir, "operator.lock")));
   const { SVC_OPERATOR_PORT: _own, ...shared } = first.env;
-  const args = ["operator", "--standby", "--stop-engines"];
-  const second = stack.use(await startBerth({ args, env: shared }));
-  // A test may fail while it has stopped the first, which would then not end.
+  const second = stack.use(await startBerth({ args: ["operator", "--standby", "--stop-engines"], env: shared }));
+  // The test may fail while it has stopped the first, which would then not end.
   stack.defer(() => void first.child.kill("SIGKILL"));
-  await engineOf(first);
+  const before = await engineOf(first);
   // A standby reads the name of the installation before it logs who leads.
   await until("the second stands by", () => second.log().includes("the operator that leads is process"));
-  assert.equal((await (await fetch(`${second.operatorUrl}/readyz`)).text()).trim(), "standby");
-  const owned = stack.move();
-  return { first, second, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
-it("a standby leads once the operator that led is killed, acts on the edit made meanwhile, and restarts no engine", async () => {
-  await using both = await pair();
-  const { first, second } = both;
-  const before = await engineOf(first);
-  first.child.kill("SIGKILL");
-  await save(first, coder("idle_seconds = 77\n"));
-  await until("the second leads", () => operatorPid(first) === second.child.pid);
-  await until("the edit has converged", async () => {
-    return (await readPublished(first.stateDir, "coder"))?.spec.idleSeconds === 77;
-  });
-  await until("it is ready", () => isReady(second));
-  assert.deepEqual(await engineOf(first), before);
-  assert.equal((await readPublished(first.stateDir, "coder"))?.status.restarts, 0);
-});
-
-it("a standby takes over from an operator that hangs for longer than its lease, which does nothing more when it continues", async () => {
-  await using both = await pair();
-  const { first, second } = both;
-  const before = await engineOf(first);
   first.child.kill("SIGSTOP");
   await until("the second leads", () => operatorPid(first) === second.child.pid);
   assert.deepEqual(await engineOf(first), before);
