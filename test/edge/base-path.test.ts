@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { openBrowser, openPage } from "../browser/browser.ts";
@@ -8,7 +6,7 @@ import { freePort } from "../support/free-port.ts";
 import { startGateway } from "../support/gateway.ts";
 import { chunk, scriptedEngine } from "../support/scripted-engine.ts";
 import { tempDir } from "../support/temp-dir.ts";
-import { startServer } from "./server.ts";
+import { runNginx } from "./nginx-site.ts";
 
 const pages = fileURLToPath(new URL("../../web/dist", import.meta.url));
 
@@ -17,24 +15,11 @@ async function startNginx(berth: string): Promise<AsyncDisposable & { readonly u
   await using stack = new AsyncDisposableStack();
   const { path } = stack.use(await tempDir());
   const url = `http://127.0.0.1:${await freePort()}`;
-  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-    .map((name) => `${name}_temp_path ${join(path, name)};`)
-    .join(" ");
   const location = (from: string, to: string): string =>
     `location ${from} { proxy_pass ${to}; proxy_set_header Host $http_host; proxy_http_version 1.1; proxy_buffering off; }`;
-  const config = join(path, "nginx.conf");
-  await mkdir(join(path, "logs"));
-  await writeFile(
-    config,
-    `daemon off;\nworker_processes 1;\npid ${join(path, "pid")};\nerror_log stderr;\n` +
-      `${process.getuid?.() === 0 ? "user root;\n" : ""}events {}\nhttp {\naccess_log off;\n${paths}\nserver {\n` +
-      `listen ${new URL(url).host};\n${location("/removed/", `${berth}/`)}\n${location("/kept/", berth)}\n}\n}\n`,
-  );
-  stack.use(
-    await startServer("nginx", ["-e", "stderr", "-p", path, "-c", config], {}, async () => {
-      return (await fetch(`${url}/removed/livez`)).ok;
-    }),
-  );
+  const locations = `${location("/removed/", `${berth}/`)}\n${location("/kept/", berth)}`;
+  const server = `server {\nlisten ${new URL(url).host};\n${locations}\n}\n`;
+  stack.use(await runNginx(path, server, async () => (await fetch(`${url}/removed/livez`)).ok));
   const owned = stack.move();
   return { url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

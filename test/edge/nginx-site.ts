@@ -33,16 +33,7 @@ export async function startNginx(edge: Edge, files: readonly string[]): Promise<
     "/etc/nginx/berth.key": `${certificate}.key`,
     "/etc/nginx/berth.users": join(directory, "users"),
   });
-  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-    .map((name) => `${name}_temp_path ${join(directory, name)};`)
-    .join("\n");
-  const config = join(directory, "nginx.conf");
-  await writeFile(
-    config,
-    `daemon off;\nworker_processes 1;\npid ${join(directory, "pid")};\nerror_log stderr;\n` +
-      `${process.getuid?.() === 0 ? "user root;\n" : ""}events {}\nhttp {\naccess_log off;\n${paths}\n${filled}}\n`,
-  );
-  const server = await startServer("nginx", ["-e", "stderr", "-p", directory, "-c", config], {}, async () => {
+  const server = await runNginx(directory, filled, async () => {
     return (await askSecurely(httpsPort, edge.root, "/api/status", {}, {})).status === 200;
   });
   return {
@@ -51,6 +42,24 @@ export async function startNginx(edge: Edge, files: readonly string[]): Promise<
     enginePagesPort,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
+}
+
+/** A real nginx with everything of its own in that directory; `content` is that of `http {}`. */
+export async function runNginx(
+  directory: string,
+  content: string,
+  isReady: () => Promise<boolean>,
+): Promise<AsyncDisposable> {
+  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+    .map((name) => `${name}_temp_path ${join(directory, name)};`)
+    .join("\n");
+  const config = join(directory, "nginx.conf");
+  await writeFile(
+    config,
+    `daemon off;\nworker_processes 1;\npid ${join(directory, "pid")};\nerror_log stderr;\n` +
+      `${process.getuid?.() === 0 ? "user root;\n" : ""}events {}\nhttp {\naccess_log off;\n${paths}\n${content}}\n`,
+  );
+  return await startServer("nginx", ["-e", "stderr", "-p", directory, "-c", config], {}, isReady);
 }
 
 /** All at once: a port that was filled in may begin as a blank does, such as 30017 for `:3001`. */
