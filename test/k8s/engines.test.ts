@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { embeddedArchive } from "../../hack/images/embedded.ts";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { chat } from "../paths/fixture.ts";
 import { childOf } from "../support/child-of.ts";
 import { startBerth } from "../support/berth.ts";
 import { sharedCluster } from "../support/kube/shared.ts";
@@ -39,17 +40,6 @@ test("slots that are files run as Pods of a cluster, from start to end", { timeo
     const said = await cluster.kubectl(["get", "pods", "-l", "berth.dev/slot=primary", "-o", path]);
     return said.split("\n").filter((line) => line !== "");
   };
-  const chat = async (): Promise<number> => {
-    const body = { model: "primary", messages: [{ role: "user", content: "hi" }], max_tokens: 4 };
-    const headers = { "content-type": "application/json" };
-    const response = await fetch(`${running.url}/v1/chat/completions`, {
-      method: "POST",
-      headers,
-      body: JSON.stringify(body),
-    });
-    assert.match(await response.text(), /"content"/);
-    return response.status;
-  };
   const bothReady = async () =>
     await until(
       "both are ready",
@@ -68,7 +58,7 @@ test("slots that are files run as Pods of a cluster, from start to end", { timeo
     ],
   );
   assert.equal(ready.runtime, "kubernetes");
-  assert.equal(await chat(), 200);
+  assert.equal((await chat(running, "primary"))[0], 200);
 
   const log = await fetch(`${running.url}/api/slots/primary/logs?tail=5&timestamps=1`);
   assert.match(await log.text(), /^\d{4}-\d\d-\d\dT\S+Z \S/);
@@ -83,12 +73,12 @@ test("slots that are files run as Pods of a cluster, from start to end", { timeo
     limitMs,
   );
   await bothReady();
-  assert.equal(await chat(), 200);
+  assert.equal((await chat(running, "primary"))[0], 200);
 
   const second = await pods();
   process.kill(childOf(running.child, "operator"), "SIGKILL");
   await until("it acts again", async () => (await published())?.state === "ready", limitMs);
-  assert.equal(await chat(), 200);
+  assert.equal((await chat(running, "primary"))[0], 200);
   assert.deepEqual(await pods(), second, "the next operator adopts the Pods");
 
   await writeFile(join(running.configDir, "slots/primary.toml"), 'enabled = false\n[model]\ndefault = "tiny"\n');

@@ -3,7 +3,6 @@ import { after, before, it } from "node:test";
 import { isRecord } from "../../src/lib/record.ts";
 import { parseJson } from "../../src/lib/json.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { storesOf } from "../support/kube/cluster-store.ts";
 import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";
 import { engineCommand, openSlotSite, type SlotSite } from "../support/kube/site.ts";
 import { until } from "../support/until.ts";
@@ -14,10 +13,8 @@ before(async () => {
 });
 after(() => plane[Symbol.asyncDispose]());
 
-const silent = { onWarning: () => undefined, onUnknown: () => undefined, onDiscoveredError: () => undefined };
-
-async function startGateway(at: SlotSite, env: NodeJS.ProcessEnv = {}): Promise<RunningBerth> {
-  const gateway = await startBerth({ args: ["serve"], env: { ...at.env, ...env } });
+async function startGateway({ env }: SlotSite): Promise<RunningBerth> {
+  const gateway = await startBerth({ args: ["serve"], env });
   await until("the gateway is ready", async () => (await fetch(`${gateway.url}/readyz`)).ok);
   return gateway;
 }
@@ -46,28 +43,6 @@ async function demandOf(at: SlotSite): Promise<readonly string[]> {
   });
   return found.toSorted().toReversed();
 }
-
-it("a token is valid at every gateway, and at none once it is revoked", async () => {
-  await using at = await openSlotSite(plane);
-  await using _operator = await startBerth({ args: ["operator"], env: at.env });
-  const isGuarded = { SVC_AUTH_ENABLED: "true" };
-  await using first = await startGateway(at, isGuarded);
-  await using second = await startGateway(at, isGuarded);
-  await using stores = await storesOf(plane.kubeconfig, at.namespace);
-  await using store = await stores.open().forGateway({ ...silent, gateway: "tool" });
-  const answers = async (token: string): Promise<readonly number[]> =>
-    await Promise.all(
-      [first, second].map(
-        async ({ url }) => (await fetch(`${url}/api/slots`, { headers: { authorization: `Bearer ${token}` } })).status,
-      ),
-    );
-  const { id, token } = await store.tokens.create({ label: "app", scope: "read-only" }, { isConfirmed: true });
-  await until("both accept it", async () => (await answers(token)).every((status) => status === 200));
-  assert.equal(await store.tokens.revoke(id), true);
-  // 429: the gateway has refused this client's wrong token too often by now.
-  const refusals = [401, 429];
-  await until("both refuse it", async () => (await answers(token)).every((each) => refusals.includes(each)));
-});
 
 it("each gateway publishes its own demand and keeps its own places; the demand of a killed gateway holds no slot", async () => {
   await using at = await openSlotSite(plane);
