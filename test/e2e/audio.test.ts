@@ -45,32 +45,12 @@ test("speech in and out through the whole service, from cold slots, by the OpenA
     assert.equal(answer.text.trim(), heardIn(wav));
   });
 
-  await t.test("every response format", async () => {
-    const model = "stt";
-    const text = await client.audio.transcriptions.create({ model, file: await audio(), response_format: "text" });
-    assert.equal(text.trim(), heardIn(wav));
-    const srt = await client.audio.transcriptions.create({ model, file: await audio(), response_format: "srt" });
+  await t.test("captions, and segments with their times", async () => {
+    const file = await audio();
+    const srt = await client.audio.transcriptions.create({ model: "stt", file, response_format: "srt" });
     assert.match(srt, /^1\n00:00:00,000 --> /);
-    const vtt = await client.audio.transcriptions.create({ model, file: await audio(), response_format: "vtt" });
-    assert.match(vtt, /^WEBVTT\n/);
-    const verbose = await client.audio.transcriptions.create({
-      model,
-      file: await audio(),
-      response_format: "verbose_json",
-    });
+    const verbose = await client.audio.transcriptions.create({ model: "stt", file, response_format: "verbose_json" });
     assert.equal(verbose.segments?.[0]?.text.trim(), heardIn(wav));
-  });
-
-  await t.test("a file without audio is 415, a wrong format 400", async () => {
-    const noise = await toFile(Buffer.from("hello"), "a.wav");
-    await assert.rejects(client.audio.transcriptions.create({ model: "stt", file: noise }), { status: 415 });
-    const form = formBody("b", [
-      { name: "file", filename: "a.wav", value: wav },
-      { name: "response_format", value: "xml" },
-      { name: "model", value: "stt" },
-    ]);
-    const response = await upload(berth, form);
-    assert.equal(response.status, 400);
   });
 
   await t.test("25 MB of audio cost less than 10 MB of memory, wherever the model stands", async () => {
@@ -89,27 +69,22 @@ test("speech in and out through the whole service, from cold slots, by the OpenA
     }
   });
 
-  await t.test("speech in every format", async () => {
-    for (const format of ["mp3", "wav", "opus", "flac", "pcm"] as const) {
-      const answer = await client.audio.speech.create({
-        model: "tts",
-        voice: "af_heart",
-        input: "hello",
-        response_format: format,
-      });
-      assert.deepEqual(Buffer.from(await answer.arrayBuffer()), spoken(format, 5));
-    }
+  await t.test("speech, whole and in chunks", async () => {
+    const asked = { model: "tts", voice: "af_heart", input: "hello", response_format: "opus" } as const;
+    const answer = await client.audio.speech.create(asked);
+    assert.deepEqual(Buffer.from(await answer.arrayBuffer()), spoken("opus", 5));
     const unasked = await client.audio.speech.create({ model: "kokoro", voice: "alloy", input: "hello", speed: 4 });
     assert.equal(unasked.headers.get("content-type"), "audio/mpeg");
     await unasked.arrayBuffer();
   });
 
   await t.test("errors are those that the client knows", async () => {
-    const say = (fields: object): Promise<unknown> =>
-      client.audio.speech.create({ model: "tts", voice: "af_heart", input: "hello", ...fields });
-    await assert.rejects(say({ speed: 9 }), OpenAI.BadRequestError);
-    await assert.rejects(say({ voice: "nobody" }), /Voice 'nobody' not found/);
-    await assert.rejects(say({ model: "stt" }), { status: 400, code: "dispatch.capability_mismatch" });
+    const noise = await toFile(Buffer.from("hello"), "a.wav");
+    await assert.rejects(client.audio.transcriptions.create({ model: "stt", file: noise }), { status: 415 });
+    const say = { voice: "af_heart", input: "hello" };
+    await assert.rejects(client.audio.speech.create({ ...say, model: "tts", speed: 9 }), OpenAI.BadRequestError);
+    const mismatch = { status: 400, code: "dispatch.capability_mismatch" };
+    await assert.rejects(client.audio.speech.create({ ...say, model: "stt" }), mismatch);
   });
 
   await t.test("the voices of the slot", async () => {
@@ -119,16 +94,11 @@ test("speech in and out through the whole service, from cold slots, by the OpenA
   });
 });
 
-function upload(berth: RunningBerth, form: Buffer): Promise<Response> {
-  return fetch(`${berth.url}/v1/audio/transcriptions`, {
-    method: "POST",
-    headers: { "content-type": "multipart/form-data; boundary=b" },
-    body: new Uint8Array(form),
-  });
-}
-
 async function heard(berth: RunningBerth, form: Buffer, file: Buffer): Promise<void> {
-  assert.deepEqual(await (await upload(berth, form)).json(), { text: heardIn(file) });
+  const headers = { "content-type": "multipart/form-data; boundary=b" };
+  const url = `${berth.url}/v1/audio/transcriptions`;
+  const response = await fetch(url, { method: "POST", headers, body: new Uint8Array(form) });
+  assert.deepEqual(await response.json(), { text: heardIn(file) });
 }
 
 async function memoryKb(pid: number, name: "VmRSS" | "VmHWM"): Promise<number> {

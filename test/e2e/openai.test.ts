@@ -7,6 +7,7 @@ import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { startBerth } from "../support/berth.ts";
 import { openaiClient, testClients } from "../support/clients.ts";
+import { readPublished } from "../support/published.ts";
 import { rejectionOf } from "../support/rejection.ts";
 import { writeToolCaller } from "../support/scripted-model.ts";
 
@@ -65,6 +66,12 @@ test("the OpenAI client against the real embedded engine, from slots that nobody
     tools: "tools",
     tokensWithinCall: 20,
     embed: "embed",
+  });
+
+  await t.test("the gateway translates what the engine has no route for", async () => {
+    const { status } = (await readPublished(berth.stateDir, "tools")) ?? {};
+    const capabilities = ["chat", "completions", "messages", "responses"];
+    assert.deepEqual([status?.capabilities, status?.protocols], [capabilities, []]);
   });
 
   await t.test("the list of models", async () => {

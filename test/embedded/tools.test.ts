@@ -47,27 +47,4 @@ test("a model that calls tools by itself", async (t) => {
     const body = await ask(engine.url, "/v1/chat/completions", { ...chat, tools: [here], tool_choice: "none" });
     assert.match(String(record(choice(body)["message"])["content"]), /<tool_call>/);
   });
-
-  await t.test("a chat continues after the results of calls", async () => {
-    const asked = [
-      ...messages,
-      {
-        role: "assistant",
-        content: null,
-        tool_calls: [
-          { id: "call_1", type: "function", function: { name: "get_weather", arguments: '{"city":"here"}' } },
-        ],
-      },
-      { role: "tool", tool_call_id: "call_1", content: "rain" },
-    ];
-    const body = await ask(engine.url, "/v1/chat/completions", { ...once, messages: asked });
-    assert.deepEqual(calls(body), [{ name: scriptedCall.name, input: scriptedCall.arguments }]);
-    const plain = await ask(engine.url, "/v1/chat/completions", { ...chat, messages: asked });
-    assert.ok(Number(record(plain["usage"])["prompt_tokens"]) > 40, "the template has seen call and result");
-  });
-
-  await t.test("a limit that cuts a call is named", async () => {
-    const body = await ask(engine.url, "/v1/chat/completions", { ...chat, tools: [here], max_tokens: 8 });
-    assert.equal(choice(body)["finish_reason"], "length");
-  });
 });

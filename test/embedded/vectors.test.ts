@@ -90,11 +90,6 @@ test("the embedded engine ranks", async (t) => {
     assert.ok(Number(record(body["usage"])["total_tokens"]) > 0);
   });
 
-  await t.test("top_n cuts the list", async () => {
-    const body = await ask(engine.url, "/v1/rerank", { query: "which", documents, top_n: 1 });
-    assert.equal(list(body["results"]).length, 1);
-  });
-
   const refused: readonly [string, string, object, RegExp][] = [
     ["a document beyond the context", "/v1/rerank", { query: "which", documents: ["the and ".repeat(500)] }, /^400 /],
     ["no documents", "/v1/rerank", { query: "which", documents: [] }, /^400 documents is empty/],

@@ -43,7 +43,6 @@ describe("make run, where it cannot run,", { concurrency: 2 }, () => {
     });
 
   for (const [env, line] of [
-    [{ SVC_PORT: "many" }, /^SVC_PORT=many is not a port; /],
     [{ MODEL: "/nowhere/m.gguf" }, /^MODEL=\/nowhere\/m\.gguf is not there; /],
     [{ SVC_PORT: "TAKEN" }, /^port TAKEN is taken; .*SVC_PORT=8090 make run$/],
     [{ SVC_OPERATOR_PORT: "TAKEN" }, /^port TAKEN, the operator's, is taken: .*SVC_OPERATOR_PORT=8078/],
