@@ -4,15 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import Dockerode from "dockerode";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import {
-  contextFilesOf,
-  firstToken,
-  keepContext,
-  keepingSlot,
-  swap,
-  testSwapAndBack,
-  writeTwoModels,
-} from "../support/kept-context.ts";
+import { contextFilesOf, firstToken, keepContext, keepingSlot, swap, writeTwoModels } from "../support/kept-context.ts";
 import { record } from "../support/openai.ts";
 import { withoutContextPlace } from "../../src/engines/kept-context.ts";
 import { freePort } from "../support/free-port.ts";
@@ -25,12 +17,12 @@ const limitMs = 600_000;
 const isPodman = process.env["BERTH_TEST_ENGINE"] === "podman";
 
 /** A slot of two models on that image. */
-async function startKeeping(image: string, keep = keepContext): Promise<RunningBerth> {
+async function startKeeping(image: string): Promise<RunningBerth> {
   return await startBerth({
     env: { SVC_RUNTIME: "docker", SVC_LLAMA_IMAGE: image, DOCKER_HOST: `unix://${testSocket()}` },
     prepare: async ({ configDir, modelsDir }) => {
       await writeTwoModels(modelsDir);
-      await writeFile(join(configDir, "slots/primary.toml"), keepingSlot(keep));
+      await writeFile(join(configDir, "slots/primary.toml"), keepingSlot(keepContext));
     },
   });
 }
@@ -44,40 +36,43 @@ async function inspected(running: RunningBerth): Promise<Dockerode.ContainerInsp
 }
 
 describe("the context of a llama-server in a container", () => {
-  it("is there again after a swap to another model and back", { timeout: limitMs }, async (test) => {
-    const image = await importLlamaServer(testSocket(), "kept");
-    await testSwapAndBack(test, (keep) => startKeeping(image, keep));
-  });
-
-  it("is kept by an image of another user, who sees its own directory and no other", { timeout: limitMs }, async () => {
-    const image = await importLlamaServer(testSocket(), "kept-by-a-user", ["USER 12345:12345"]);
-    await using berth = await startKeeping(image);
-    await berth.state("primary", "ready", "idle");
-    const { Mounts: mounts } = await inspected(berth);
-    const own = join(berth.stateDir, "contexts/primary/main");
-    const given = mounts.map(({ Source: source, Destination: target, RW: isWritable }) => [source, target, isWritable]);
-    assert.deepEqual(
-      new Set(given.map((mount) => mount.join(" "))),
-      new Set([`${berth.modelsDir} ${berth.modelsDir} false`, `${own} /berth/context true`]),
-    );
-    const modes = [own, join(own, "..")].map(async (path) => ((await stat(path)).mode & 0o777).toString(8));
-    assert.deepEqual(await Promise.all(modes), ["777", "700"], "nobody else of this machine can pass");
-    await firstToken(berth);
-    await swap(berth, "two");
-    const [file = ""] = await contextFilesOf(berth);
-    const { uid } = await stat(join(own, file));
-    assert.notEqual(uid, process.getuid?.());
-    await swap(berth, "one");
-    const { context } = await berth.slot("primary");
-    assert.equal(record(context)["result"], "restored", JSON.stringify(context));
-    const again = await firstToken(berth);
-    assert.ok(again.cached >= again.tokens - 64, `${again.cached} of ${again.tokens}`);
-    const { Pid: pid } = (await inspected(berth)).State;
-    assert.match(await readFile(`/proc/${pid}/status`, "utf8"), new RegExp(`^Uid:\\t${uid}\\t`, "m"));
-    const inside = `/proc/${pid}/root`;
-    assert.deepEqual(await readdir(join(inside, "berth")), ["context"]);
-    await assert.rejects(stat(join(inside, berth.stateDir)), { code: "ENOENT" });
-  });
+  it(
+    "is there again after a swap and back, also of an image with another user, who sees its own directory alone",
+    { timeout: limitMs },
+    async () => {
+      const image = await importLlamaServer(testSocket(), "kept-by-a-user", ["USER 12345:12345"]);
+      await using berth = await startKeeping(image);
+      await berth.state("primary", "ready", "idle");
+      const { Mounts: mounts } = await inspected(berth);
+      const own = join(berth.stateDir, "contexts/primary/main");
+      const given = mounts.map(({ Source: source, Destination: target, RW: isWritable }) => [
+        source,
+        target,
+        isWritable,
+      ]);
+      assert.deepEqual(
+        new Set(given.map((mount) => mount.join(" "))),
+        new Set([`${berth.modelsDir} ${berth.modelsDir} false`, `${own} /berth/context true`]),
+      );
+      const modes = [own, join(own, "..")].map(async (path) => ((await stat(path)).mode & 0o777).toString(8));
+      assert.deepEqual(await Promise.all(modes), ["777", "700"], "nobody else of this machine can pass");
+      await firstToken(berth);
+      await swap(berth, "two");
+      const [file = ""] = await contextFilesOf(berth);
+      const { uid } = await stat(join(own, file));
+      assert.notEqual(uid, process.getuid?.());
+      await swap(berth, "one");
+      const { context } = await berth.slot("primary");
+      assert.equal(record(context)["result"], "restored", JSON.stringify(context));
+      const again = await firstToken(berth);
+      assert.ok(again.cached >= again.tokens - 64, `${again.cached} of ${again.tokens}`);
+      const { Pid: pid } = (await inspected(berth)).State;
+      assert.match(await readFile(`/proc/${pid}/status`, "utf8"), new RegExp(`^Uid:\\t${uid}\\t`, "m"));
+      const inside = `/proc/${pid}/root`;
+      assert.deepEqual(await readdir(join(inside, "berth")), ["context"]);
+      await assert.rejects(stat(join(inside, berth.stateDir)), { code: "ENOENT" });
+    },
+  );
 
   it(
     "is left out where the daemon cannot mount its directory: the engine starts without",

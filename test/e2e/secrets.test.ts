@@ -3,12 +3,12 @@ import { mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { isRecord } from "../../src/lib/record.ts";
 import { errorCode } from "../../src/lib/error-code.ts";
 import { startProvider } from "../doubles/provider.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { childOf } from "../support/child-of.ts";
 import { berthProcess } from "../support/command.ts";
-import { readPublished } from "../support/published.ts";
+import { operatorPid, readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
 
 const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
@@ -72,11 +72,10 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
   const token = created.stdout.trim();
   const secrets = { ...planted, token: token.slice(13) };
   const answers = await everyAnswer(berth, token);
-  await berthProcess(["proxy", "render"], berth.env).then(({ stdout, stderr }) => answers.push(stdout, stderr));
-  await berthProcess(["config", "show", "-o", "json"], berth.env).then(({ stdout, stderr }) =>
-    answers.push(stdout, stderr),
-  );
-  await berthProcess(["status"], { ...berth.env, SVC_URL: berth.url }).then(({ stderr }) => answers.push(stderr));
+  for (const words of ["proxy render", "config show -o json", "status"]) {
+    const { stdout, stderr } = await berthProcess(words.split(" "), berth.env);
+    answers.push(stdout, stderr);
+  }
 
   const pid = published.status?.processes[0]?.pid ?? 0;
   const environment = await readFile(`/proc/${pid}/environ`, "utf8");
@@ -120,7 +119,7 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
   const told = await berthProcess(["status"], { ...berth.env, SVC_URL: berth.url, CRASH_ON_CONNECT: "1" });
   assert.ok(told.stderr.includes(defect), told.stderr);
   places.push(["what a command says that crashes", told.stdout + told.stderr]);
-  for (const pid of await partsOf(berth)) {
+  for (const pid of [childOf(berth.child, "serve"), operatorPid(berth)]) {
     const before = berth.log().split(defect).length;
     // Underway when it ends: whatever it knows then may be in what is said of its end.
     const lost = fetch(new URL("/v1/chat/completions", berth.url), {
@@ -146,19 +145,6 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
     }
   }
 });
-
-/** The gateway, then the operator. */
-async function partsOf({ stateDir }: RunningBerth): Promise<readonly number[]> {
-  const [demand = ""] = (await readdir(join(stateDir, "demand"))).filter((file) => file.endsWith(".json"));
-  const files = [join(stateDir, "demand", demand), join(stateDir, "operator.json")];
-  return await Promise.all(
-    files.map(async (file) => {
-      const record: unknown = JSON.parse(await readFile(file, "utf8"));
-      assert.ok(isRecord(record) && typeof record["pid"] === "number");
-      return record["pid"];
-    }),
-  );
-}
 
 /** What an engine says before it ends: whatever it knows. */
 const lastOutput = "canary-last-output-0013";

@@ -166,34 +166,6 @@ describe("CRDs", () => {
 });
 
 describe("CEL rules", () => {
-  const rulesAt = (schema: Node): string[] =>
-    z
-      .array(z.looseObject({ rule: z.string() }))
-      .optional()
-      .parse(schema["x-kubernetes-validations"])
-      ?.map(({ rule }) => rule) ?? [];
-
-  it("stand at the root where they need the name, for every built-in", () => {
-    const rules = rulesAt(schemaOf("Slot"));
-    assert.equal(rules[0], "self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$')");
-    assert.equal(
-      rules[3],
-      "self.metadata.name != 'stt' || (has(self.spec.engine) ? self.spec.engine : self.metadata.name == 'stt' ? 'stt' : self.metadata.name == 'tts' ? 'tts' : self.metadata.name == 'img' ? 'image' : 'llama') in ['stt', 'npu', 'custom']",
-    );
-    assert.equal(rules.length, 15);
-    // Only the root may ask for the name.
-    assert.doesNotMatch(JSON.stringify(at("Slot", "spec")), /self\.metadata/);
-  });
-
-  it("cover the rules of a spec", () => {
-    assert.equal(rulesAt(at("Slot", "spec")).length, 3);
-    assert.deepEqual(rulesAt(at("Model", "spec")), [
-      "has(self.source) || has(self.files)",
-      "!has(self.source) || !has(self.files)",
-    ]);
-    assert.deepEqual(rulesAt(at("Upstream", "spec")), ["self.models.size() > 0 || has(self.discover)"]);
-  });
-
   it("look at each item of a list once: their cost grows with the object, not with its square", () => {
     const rules = kinds.flatMap((kind) => Object.values(celRules[kind]).flat());
     const loops = /\.(all|exists|exists_one|map|filter)\(/g;

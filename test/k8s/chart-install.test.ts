@@ -86,14 +86,16 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
   const release = ["berth", chartDirectory, "-n", namespace, "--wait", limit];
   const engine = async (): Promise<string> =>
     await kubectl("get", "pod", "berth-primary-main-0", "-o", "jsonpath={.metadata.uid} {.status.phase}");
+  const serviceUrl = async (): Promise<string> =>
+    `http://${await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}")}:8080`;
   const chat = async (): Promise<string> => {
-    const host = await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}");
+    const url = await serviceUrl();
     const messages = [{ role: "user", content: "hi" }];
     const body = JSON.stringify({ model: "primary", messages, max_tokens: 4 });
     const headers = { "content-type": "application/json" };
     // kube-proxy may still send to a Pod that ends, which refuses the connection. Every answer counts.
     const response = await until("the Service takes a connection", () =>
-      fetch(`http://${host}:8080/v1/chat/completions`, { method: "POST", headers, body }),
+      fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body }),
     );
     return `${response.status} ${await response.text()}`;
   };
@@ -115,15 +117,13 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
     assert.match(slots, /primary/);
     const made = ["token", "create", "--label", "me", "--scope", "admin"];
     assert.match(await kubectl("exec", "deployment/berth", "--", "berth", ...made), /^svc_/);
-    const host = await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}");
-    assert.equal((await fetch(`http://${host}:8080/chat/`)).status, 200);
+    assert.equal((await fetch(`${await serviceUrl()}/chat/`)).status, 200);
   });
 
   await t.test("claims that wait for a consumer are bound, and a gateway's state outlives its Pod", async () => {
     const claims = await kubectl("get", "pvc", "-o", "custom-columns=:.metadata.name,:.spec.volumeName,:.status.phase");
     assert.match(claims, /^berth-models +models +Bound\nstate +state +Bound$/m);
-    const host = await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}");
-    const url = `http://${host}:8080/api/conversations/aaaaaaaa`;
+    const url = `${await serviceUrl()}/api/conversations/aaaaaaaa`;
     const conversation = {
       id: "aaaaaaaa",
       title: "kept",
@@ -160,15 +160,8 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
     assert.match(before, /Running$/);
     const more = { ...values, gateway: { replicas: 2 }, operator: { podAnnotations: { changed: "yes" } } };
     await helm(cluster, ["upgrade", ...release], more);
-    const managers = [
-      "get",
-      "crd",
-      "slots.berth.dev",
-      "--show-managed-fields",
-      "-o",
-      "jsonpath={.metadata.managedFields}",
-    ];
-    assert.match(await cluster.kubectl(managers), /"manager":"berth-kinds"/);
+    const managers = ["--show-managed-fields", "-o", "jsonpath={.metadata.managedFields}"];
+    assert.match(await cluster.kubectl(["get", "crd", "slots.berth.dev", ...managers]), /"manager":"berth-kinds"/);
     assert.equal(await engine(), before);
     assert.match(await chat(), /^200 /);
     assert.match(await kubectl("get", "pdb"), /berth/);
@@ -179,13 +172,8 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
     const spec = { model: { default: "tiny" } };
     await cluster.kubectl(["-n", namespace, "apply", "-f", "-"], JSON.stringify({ ...own, spec }));
     await kubectl("wait", "--for=condition=Ready", limit, "slots.berth.dev/own");
-    const finalizers = async (): Promise<string> =>
-      await kubectl(
-        "get",
-        "slots.berth.dev",
-        "-o",
-        "jsonpath={range .items[*]}{.metadata.name}{.metadata.finalizers}{end}",
-      );
+    const path = "jsonpath={range .items[*]}{.metadata.name}{.metadata.finalizers}{end}";
+    const finalizers = (): Promise<string> => kubectl("get", "slots.berth.dev", "-o", path);
     assert.match(await finalizers(), /own\["berth\.dev\/engine"\]/);
     // The Job goes with its success.
     const end = new AbortController();

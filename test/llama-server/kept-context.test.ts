@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, rm, truncate, writeFile } from "node:fs/promises";
+import { mkdir, truncate, writeFile } from "node:fs/promises";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -14,7 +14,6 @@ import {
   writeTwoModels,
 } from "../support/kept-context.ts";
 import { ask, post, record } from "../support/openai.ts";
-import { until } from "../support/until.ts";
 import { processOf, startWithLlamaServer } from "./fixture.ts";
 
 const isRoot = process.getuid?.() === 0;
@@ -63,8 +62,8 @@ describe("the context of a slot on the real llama-server", () => {
     await testSwapAndBack(test, startKeeping);
   });
 
-  it("is not restored once its file was cut, on which llama-server aborts", async () => {
-    await using berth = await startTiny();
+  it("is dropped where its file was cut, on which llama-server aborts, and where the engine hangs, which is killed at its limit", async () => {
+    await using berth = await startTiny({}, undefined, "stop_seconds = 3\n");
     await unload(berth);
     const [file = ""] = await contextFilesOf(berth);
     await truncate(join(berth.stateDir, "contexts/primary/main", file), 3000);
@@ -73,6 +72,12 @@ describe("the context of a slot on the real llama-server", () => {
     assert.match(String(record(context)["message"]), /its file is not as it was saved/);
     assert.deepEqual(await contextFilesOf(berth), []);
     await ask(berth.url, "/v1/chat/completions", { ...short, model: "primary" });
+
+    process.kill(processOf(await berth.slot("primary")).pid, "SIGSTOP");
+    await unload(berth);
+    assert.deepEqual(await contextFilesOf(berth), []);
+    const { context: next } = await load(berth);
+    assert.deepEqual([record(next)["result"], record(next)["tokens"]], ["dropped", 0]);
   });
 
   it(
@@ -100,26 +105,4 @@ describe("the context of a slot on the real llama-server", () => {
       }
     },
   );
-
-  it("does not delay an unload where the engine hangs: the engine is killed at its limit, and the next starts without a context", async () => {
-    await using berth = await startTiny({}, undefined, "stop_seconds = 3\n");
-    const { pid } = processOf(await berth.slot("primary"));
-    process.kill(pid, "SIGSTOP");
-    await unload(berth);
-    assert.deepEqual(await contextFilesOf(berth), []);
-    const { context } = await load(berth);
-    assert.deepEqual([record(context)["result"], record(context)["tokens"]], ["dropped", 0]);
-  });
-
-  it("is deleted with the slot", async () => {
-    await using berth = await startTiny();
-    await unload(berth);
-    assert.equal((await contextFilesOf(berth)).length, 1);
-    await writeFile(join(berth.configDir, "slots/other.toml"), '[model]\ndefault = "tiny"\n');
-    await rm(join(berth.configDir, "slots/primary.toml"));
-    await until("its files are gone", async () => {
-      const left: readonly string[] = await readdir(join(berth.stateDir, "contexts"));
-      return left.includes("primary") ? undefined : left;
-    });
-  });
 });

@@ -152,13 +152,4 @@ describe("llama.cpp's own page", () => {
     assert.match(closedSays, /the page of the engine of slot closed is not open here: SVC_ENGINE_PAGES names/);
     assert.equal((await at("bare", admin))[0], 404);
   });
-
-  it("is nowhere unless SVC_ENGINE_PAGES names a slot", async () => {
-    await using own = await site("");
-    const admin = await own.token("admin");
-    await isReady(own, "primary", admin);
-    await assert.rejects(shown(browser, `${own.url}/upstream/primary/`, admin), /ERR_CONNECTION_REFUSED/);
-    const [status] = await shown(browser, `${own.berth.url}/upstream/primary/`, admin);
-    assert.equal(status, 404);
-  });
 });
