@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { errorCode } from "../../src/lib/error-code.ts";
 import { startProvider } from "../doubles/provider.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { childOf } from "../support/child-of.ts";
+import { childOf, familyOf, wordsOf } from "../support/child-of.ts";
 import { berthProcess } from "../support/command.ts";
 import { operatorPid, readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
@@ -84,7 +84,7 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
   for (const [name, secret] of Object.entries(notForEngines)) {
     assert.equal(environment.includes(secret), false, `${name} is in the engine's environment`);
   }
-  const lines = await commandLines(berth);
+  const lines = familyOf(berth.child.pid ?? 0).map((each) => wordsOf(each).join(" "));
   assert.ok(lines.length >= 4, "up, operator, gateway and engine");
   const places: (readonly [place: string, text: string])[] = [
     ["the log", berth.log()],
@@ -220,19 +220,6 @@ async function everyAnswer(berth: RunningBerth, token: string): Promise<string[]
   }
   answers.push(await (await fetch(`${berth.operatorUrl}/metrics`)).text());
   return answers;
-}
-
-/** Of `berth up`, what it started, and what that started. */
-async function commandLines(berth: RunningBerth): Promise<string[]> {
-  const parents = new Map<number, number>();
-  for (const name of await readdir("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
-    const text = await readFile(`/proc/${name}/stat`, "utf8").catch(() => "");
-    parents.set(Number(name), Number(text.slice(text.lastIndexOf(")") + 2).split(" ")[1]));
-  }
-  const family = [berth.child.pid ?? 0];
-  for (const pid of family) for (const [child, parent] of parents) if (parent === pid) family.push(child);
-  return await Promise.all(family.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")));
 }
 
 interface ReadFile {

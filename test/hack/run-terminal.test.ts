@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
+import { familyOf } from "../support/child-of.ts";
 import { greeting } from "../support/make-run.ts";
 import { freePorts } from "../support/ports.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -37,7 +38,7 @@ it("make run ends where only make is notified that the terminal is closed", { sk
   let family: readonly number[] = [];
   try {
     await until("it greets", () => text.includes(greeting));
-    const all = await familyOf(child.pid ?? 0);
+    const all = familyOf(child.pid ?? 0);
     family = all.slice(1);
     assert.ok(family.length >= 5, `make, make run, operator, gateway and engines: ${family.join(" ")}`);
     child.kill("SIGKILL");
@@ -48,10 +49,3 @@ it("make run ends where only make is notified that the terminal is closed", { sk
     await closed;
   }
 });
-
-/** A process and all that came of it. */
-async function familyOf(pid: number): Promise<number[]> {
-  const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "");
-  const children = text.split(" ").filter((word) => word !== "");
-  return [pid, ...(await Promise.all(children.map((one) => familyOf(Number(one))))).flat()];
-}

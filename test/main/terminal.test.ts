@@ -1,20 +1,13 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { it } from "node:test";
 import { command, startBerth } from "../support/berth.ts";
+import { familyOf } from "../support/child-of.ts";
 import { until } from "../support/until.ts";
 import { save } from "./coder.ts";
 
 const skip = spawnSync("script", ["--version"]).status === 0 ? false : "script, of bsdutils, is not here";
-
-/** A process and all that came of it. */
-async function familyOf(pid: number): Promise<number[]> {
-  const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "");
-  const children = text.split(" ").filter((word) => word !== "");
-  return [pid, ...(await Promise.all(children.map((child) => familyOf(Number(child))))).flat()];
-}
 
 it("nothing of berth up is left once its terminal is closed", { skip, timeout: 120_000 }, async () => {
   await using berth = await startBerth({
@@ -24,7 +17,7 @@ it("nothing of berth up is left once its terminal is closed", { skip, timeout: 1
     prepare: save,
   });
   await berth.state("coder", "ready");
-  const [terminal = 0, ...family] = await familyOf(berth.child.pid ?? 0);
+  const [terminal = 0, ...family] = familyOf(berth.child.pid ?? 0);
   assert.ok(family.length >= 4, `up, operator, gateway and the engine: ${family.join(" ")}`);
   // The other end of the terminal goes with it: what is written there fails from now on.
   process.kill(terminal, "SIGKILL");

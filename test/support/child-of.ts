@@ -13,18 +13,27 @@ export function childOf({ pid: parent }: ChildProcess, word: string): number {
   return found;
 }
 
-function isChild(pid: number, parent: number | undefined): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/stat`, "latin1").split(") ").at(-1)?.split(" ")[1] === String(parent);
-  } catch {
-    return false;
-  }
+/** A process and all that came of it. */
+export function familyOf(pid: number): readonly number[] {
+  const text = contentOf(`/proc/${pid}/task/${pid}/children`);
+  const children = text.split(" ").filter((word) => word !== "");
+  return [pid, ...children.flatMap((child) => familyOf(Number(child)))];
 }
 
-function wordsOf(pid: number): readonly string[] {
+function isChild(pid: number, parent: number | undefined): boolean {
+  return contentOf(`/proc/${pid}/stat`).split(") ").at(-1)?.split(" ")[1] === String(parent);
+}
+
+/** The words that it was called with; one empty word where it has ended. */
+export function wordsOf(pid: number): readonly string[] {
+  return contentOf(`/proc/${pid}/cmdline`).split("\0");
+}
+
+/** Empty where the process has ended. */
+function contentOf(path: string): string {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+    return readFileSync(path, "latin1");
   } catch {
-    return [];
+    return "";
   }
 }
