@@ -1,17 +1,22 @@
 import assert from "node:assert/strict";
-import { chmod, mkdir } from "node:fs/promises";
+import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test } from "node:test";
+import { after, before, test } from "node:test";
 import { berthArchive } from "../../hack/images/berth.ts";
 import { embeddedArchive } from "../../hack/images/embedded.ts";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { chat } from "../paths/fixture.ts";
+import { startBerth } from "../support/berth.ts";
+import { childOf } from "../support/child-of.ts";
 import { chartDirectory, helm } from "../support/kube/helm.ts";
 import { importPauseImage } from "../support/kube/images.ts";
 import { startCluster, type Cluster } from "../support/kube/node.ts";
+import { readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
 
 const namespace = "ai";
 const limit = "--timeout=420s";
+const limitMs = 90_000;
 
 /** Its volumes are bound once a Pod wants them, as those of local-path. */
 const storageClass = "first-consumer";
@@ -59,16 +64,93 @@ async function watchLog(kubectl: (...args: readonly string[]) => Promise<string>
   }
 }
 
+/** Its own: the chart brings the kinds. Engines of slots in files run here as well: both need the same image. */
+let cluster: Cluster;
+let llamaImage = "";
+before(async () => {
+  cluster = await startCluster();
+  await importPauseImage(cluster);
+  const file = join(cluster.directory, "embedded.tar");
+  llamaImage = await embeddedArchive(file);
+  await cluster.importImage(file);
+});
+after(() => cluster[Symbol.asyncDispose]());
+
+test("slots that are files run as Pods of a cluster, from start to end", { timeout: 400_000 }, async () => {
+  await using running = await startBerth({
+    env: { SVC_RUNTIME: "kubernetes", SVC_LLAMA_IMAGE: llamaImage, KUBECONFIG: cluster.kubeconfig },
+    prepare: async ({ configDir, modelsDir }) => {
+      await writeTinyModel(join(modelsDir, "tiny.gguf"), { embedding: false });
+      await writeFile(join(configDir, "slots/primary.toml"), 'replicas = 2\n[model]\ndefault = "tiny"\n');
+    },
+  });
+  const published = async () => (await readPublished(running.stateDir, "primary"))?.status;
+  const inState = async (state: string) =>
+    await until(
+      `it is ${state}`,
+      async () => {
+        const status = await published();
+        return status?.state === state && status;
+      },
+      limitMs,
+    );
+  const pods = async (): Promise<readonly string[]> => {
+    const path = "jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{'\\n'}{end}";
+    const said = await cluster.kubectl(["get", "pods", "-l", "berth.dev/slot=primary", "-o", path]);
+    return said.split("\n").filter((line) => line !== "");
+  };
+  const bothReady = async () =>
+    await until(
+      "both are ready",
+      async () => (await published())?.processes.filter(({ isReady }) => isReady).length === 2,
+      limitMs,
+    );
+  const ready = await inState("ready");
+  await bothReady();
+  const first = await pods();
+  assert.equal(first.length, 2);
+  assert.deepEqual(
+    (await published())?.processes.map(({ podName, host, port }) => [podName, host.startsWith("10.244.0."), port]),
+    [
+      ["berth-primary-main-0", true, 8080],
+      ["berth-primary-main-1", true, 8080],
+    ],
+  );
+  assert.equal(ready.runtime, "kubernetes");
+  assert.equal((await chat(running, "primary"))[0], 200);
+
+  const log = await fetch(`${running.url}/api/slots/primary/logs?tail=5&timestamps=1`);
+  assert.match(await log.text(), /^\d{4}-\d\d-\d\dT\S+Z \S/);
+
+  await cluster.kubectl(["delete", "pod", "berth-primary-main-1", "--wait=false"]);
+  await until(
+    "the other is another Pod",
+    async () => {
+      const now = await pods();
+      return now.length === 2 && now[0] === first[0] && now[1] !== first[1];
+    },
+    limitMs,
+  );
+  await bothReady();
+  assert.equal((await chat(running, "primary"))[0], 200);
+
+  const second = await pods();
+  process.kill(childOf(running.child, "operator"), "SIGKILL");
+  await until("it acts again", async () => (await published())?.state === "ready", limitMs);
+  assert.equal((await chat(running, "primary"))[0], 200);
+  assert.deepEqual(await pods(), second, "the next operator adopts the Pods");
+
+  await writeFile(join(running.configDir, "slots/primary.toml"), 'enabled = false\n[model]\ndefault = "tiny"\n');
+  await inState("offline");
+  assert.deepEqual(await pods(), []);
+});
+
 test("the chart, from its installation to its end", { timeout: 1_800_000 }, async (t) => {
-  await using cluster = await startCluster();
   const kubectl = async (...args: readonly string[]): Promise<string> =>
     await cluster.kubectl(["-n", namespace, ...args]);
-  await importPauseImage(cluster);
-  const [berthFile, embeddedFile] = [join(cluster.directory, "berth.tar"), join(cluster.directory, "embedded.tar")];
-  await berthArchive(berthFile);
-  await cluster.importImage(berthFile);
-  const llamaImage = await embeddedArchive(embeddedFile);
-  await cluster.importImage(embeddedFile);
+  const file = join(cluster.directory, "berth.tar");
+  await berthArchive(file);
+  await cluster.importImage(file);
   await makeVolumes(cluster);
   await cluster.kubectl(["create", "namespace", namespace]);
   const level = "pod-security.kubernetes.io/enforce=restricted";
@@ -88,7 +170,7 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
     await kubectl("get", "pod", "berth-primary-main-0", "-o", "jsonpath={.metadata.uid} {.status.phase}");
   const serviceUrl = async (): Promise<string> =>
     `http://${await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}")}:8080`;
-  const chat = async (): Promise<string> => {
+  const answer = async (): Promise<string> => {
     const url = await serviceUrl();
     const messages = [{ role: "user", content: "hi" }];
     const body = JSON.stringify({ model: "primary", messages, max_tokens: 4 });
@@ -109,7 +191,7 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
     });
     assert.match(said, /Berth keeps 1 slot of this release running/);
     await kubectl("wait", "--for=condition=Ready", limit, "slots.berth.dev/primary");
-    assert.match(await chat(), /^200 .*"content"/);
+    assert.match(await answer(), /^200 .*"content"/);
   });
 
   await t.test("the command line is in the image, and the pages are", async () => {
@@ -163,7 +245,7 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
     const managers = ["--show-managed-fields", "-o", "jsonpath={.metadata.managedFields}"];
     assert.match(await cluster.kubectl(["get", "crd", "slots.berth.dev", ...managers]), /"manager":"berth-kinds"/);
     assert.equal(await engine(), before);
-    assert.match(await chat(), /^200 /);
+    assert.match(await answer(), /^200 /);
     assert.match(await kubectl("get", "pdb"), /berth/);
   });
 
@@ -199,7 +281,7 @@ test("the chart, from its installation to its end", { timeout: 1_800_000 }, asyn
       await helm(cluster, args, given, "BERTH_TEST_HELM4");
     await helm4(["install", ...release], values);
     // No wait of ours: Helm 4 has waited for the Slot itself.
-    assert.match(await chat(), /^200 .*"content"/);
+    assert.match(await answer(), /^200 .*"content"/);
     const before = await engine();
     await helm4(["upgrade", ...release], { ...values, slots: { ...values.slots, paused: { enabled: false } } });
     assert.equal(await engine(), before);
