@@ -15,21 +15,11 @@ export function credentialsFile(env: NodeJS.ProcessEnv): string | undefined {
   return base === undefined ? undefined : join(base, "berth", "credentials.json");
 }
 
-/** The file of earlier versions: among the manifests. Undefined too where one directory has both. */
-function formerFile(env: NodeJS.ProcessEnv): string | undefined {
-  const base = env["XDG_CONFIG_HOME"] || (env["HOME"] ? join(env["HOME"], ".config") : undefined);
-  const file = base === undefined ? undefined : join(base, "berth", "credentials.json");
-  return file === credentialsFile(env) ? undefined : file;
-}
-
 /** The token for a server, or undefined. Throws CommandError where other users may read the file. */
 export async function savedToken(env: NodeJS.ProcessEnv, server: string): Promise<string | undefined> {
   const file = credentialsFile(env);
   if (file === undefined) return undefined;
-  const { tokens, former } = await everyToken(env, file);
-  // The old file is moved even if that fails once: it would be committed with the manifests.
-  if (former !== undefined) await writeTokens(file, tokens, former).catch(() => undefined);
-  return tokens[serverKey(server)];
+  return (await readTokens(file))[serverKey(server)];
 }
 
 /** Keeps a token for a server in a file that no other user may read. Undefined removes it. Returns the file. */
@@ -42,23 +32,12 @@ export async function saveToken(env: NodeJS.ProcessEnv, server: string, token: s
       "give it in SVC_TOKEN instead",
     );
   }
-  const { tokens, former } = await everyToken(env, file);
-  const { [serverKey(server)]: _old, ...others } = tokens;
-  await writeTokens(file, token === undefined ? others : { ...others, [serverKey(server)]: token }, former);
+  const { [serverKey(server)]: _old, ...others } = await readTokens(file);
+  await writeTokens(file, token === undefined ? others : { ...others, [serverKey(server)]: token });
   return file;
 }
 
-/** `former`: the file of an earlier version, removed once its tokens are in the new file. */
-async function everyToken(
-  env: NodeJS.ProcessEnv,
-  file: string,
-): Promise<{ readonly tokens: Tokens; readonly former: string | undefined }> {
-  const former = formerFile(env);
-  const old = former === undefined ? undefined : await readTokens(former);
-  return { tokens: { ...old, ...(await readTokens(file)) }, former: old === undefined ? undefined : former };
-}
-
-async function writeTokens(file: string, servers: Tokens, former: string | undefined): Promise<void> {
+async function writeTokens(file: string, servers: Tokens): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const temporary = `${file}.${randomUUID()}.tmp`;
   try {
@@ -67,7 +46,6 @@ async function writeTokens(file: string, servers: Tokens, former: string | undef
   } finally {
     await rm(temporary, { force: true });
   }
-  if (former !== undefined) await rm(former, { force: true });
 }
 
 /** The same key for every spelling of a service's address. */
@@ -78,8 +56,8 @@ function serverKey(server: string): string {
 /** Error codes that mean that this user has no tokens: no file, or another user's home, as root's is for a service. */
 const absent = ["ENOENT", "ENOTDIR", "EACCES", "EPERM"];
 
-/** Undefined without a file. */
-async function readTokens(file: string): Promise<Tokens | undefined> {
+/** None without a file. */
+async function readTokens(file: string): Promise<Tokens> {
   let text: string;
   try {
     const { mode } = await stat(file);
@@ -88,7 +66,7 @@ async function readTokens(file: string): Promise<Tokens | undefined> {
     }
     text = await readFile(file, "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && absent.includes(String(error.code))) return undefined;
+    if (error instanceof Error && "code" in error && absent.includes(String(error.code))) return {};
     throw error;
   }
   try {

@@ -61,27 +61,6 @@ describe("berth login", () => {
     assert.deepEqual(await kept(file), { schema: 1, servers: {} });
   });
 
-  it("takes the token of an earlier version out of the configuration directory, which may be kept in Git", async () => {
-    await using here = await site();
-    const former = join(here.home, ".config/berth/credentials.json");
-    await put(former, here.api.url);
-    await here.berth("slot list");
-    assert.deepEqual(here.api.authorizations, [`Bearer ${token}`]);
-    await assert.rejects(stat(former), { code: "ENOENT" });
-    assert.deepEqual(await kept(here.file), recordOf(here.api.url));
-    assert.equal((await stat(here.file)).mode & 0o777, 0o600);
-  });
-
-  it("keeps a token where one directory is that of data and of configuration", async () => {
-    await using here = await site();
-    const file = join(here.home, "berth/credentials.json");
-    await put(file, here.api.url);
-    const env = { XDG_DATA_HOME: here.home, XDG_CONFIG_HOME: here.home };
-    for (let time = 0; time < 2; time += 1) await here.berth("slot list", "", env);
-    assert.deepEqual(here.api.authorizations, [`Bearer ${token}`, `Bearer ${token}`]);
-    assert.deepEqual(await kept(file), recordOf(here.api.url));
-  });
-
   for (const [what, typed, more, stderr] of [
     [
       "that the service refuses",

@@ -99,6 +99,11 @@ transitions:
       { compute, memory: onGpu },
       /^computes on: {8}CUDA0, 26 of 33 layers on a GPU\nGPU memory: {9}9\.0 GiB of 0000:00:06\.0$/m,
     ],
+    [
+      "what the manifest leaves open, with its value and why",
+      { decisions: { contextSize: { value: "32768", reason: "of the model's 131072" } } },
+      /^decided:\n {2}contextSize +32768 +of the model's 131072$/m,
+    ],
     ["an engine without a GPU", { compute: onCpu, memory: null }, /^computes on: {8}CPU, 0 of 37 layers on a GPU$/m],
     [
       "its image",

@@ -4,11 +4,10 @@ import type { Backend } from "../../src/api/names.ts";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { Container } from "../../src/api/workload.ts";
 import type { EngineInput } from "../../src/engines/engine.ts";
-import { backendOf } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
 import { input, model, refusal, workload } from "./fixture.ts";
-import { runningIn } from "../doubles/runtime-kinds.ts";
 import { plainContainer } from "../support/container.ts";
+import { runningIn } from "../doubles/runtime-kinds.ts";
 
 const pinned = `x@sha256:${"1".repeat(64)}`;
 const digest = (digit: string): string => `sha256:${digit.repeat(64)}`;
@@ -222,30 +221,4 @@ describe("the container of a slot", () => {
       body: { model: "kokoro", input: "hi", response_format: "wav" },
     });
   });
-});
-
-describe("an automatic backend", () => {
-  const found = (text: string) => ({
-    hasNvidia: text.includes("nvidia"),
-    hasRenderNode: text.includes("render"),
-    hasKfd: text.includes("kfd"),
-  });
-  const table = [
-    ["llama", "nvidia render", "cuda"],
-    ["llama", "render", "vulkan"],
-    ["llama", "nothing", "cpu"],
-    ["llama", "render kfd", "vulkan"],
-    ["image", "nvidia render kfd", "rocm"],
-    ["image", "nvidia render", "cuda"],
-    ["image", "kfd", "cpu"],
-    ["stt", "nvidia render", "cpu"],
-    ["tts", "nvidia render", "cpu"],
-    ["npu", "nvidia render", "npu"],
-    ["custom", "nvidia render", "cpu"],
-  ] as const;
-  for (const [engine, devices, value] of table)
-    it(`of ${engine} with ${devices} is ${value}`, () => {
-      assert.equal(backendOf({ engine, backend: "auto" }, found(devices)).value, value);
-      assert.deepEqual(backendOf({ engine, backend: "rocm" }, found(devices)), { value: "rocm", reason: "the spec" });
-    });
 });

@@ -72,6 +72,7 @@ const table: readonly [string, Partial<HardwareFacts>, Partial<Record<(typeof en
     { devices: [device("/dev/dri/renderD128", { accessible: false, problem: "exists, but uid 1 may not" })] },
     { llama: closed, image: closed },
   ],
+  ["a compute driver without a render node", { devices: [device("/dev/kfd")] }, {}],
   ["an NPU of AMD", { npu: npuOf("amd"), devices: [device("/dev/accel/accel0")] }, { npu: amdNpu }],
   [
     "an NPU of another maker",

@@ -5,7 +5,6 @@ import { FailureLog } from "../../src/lib/failure-log.ts";
 import { GatheredBytes } from "../../src/lib/gathered-bytes.ts";
 import { KnownTexts } from "../../src/lib/known-texts.ts";
 import { Serial } from "../../src/lib/serial.ts";
-import { Subscribers } from "../../src/lib/subscribers.ts";
 import { fc } from "../support/fast-check.ts";
 
 interface Item {
@@ -59,16 +58,6 @@ describe("KnownTexts", () => {
     bytes.fill(0);
   };
 
-  it("gives the text of the same bytes alone, and keeps no long text", () => {
-    const texts = new KnownTexts();
-    keep(texts, '"mod\\u0065l"', "model");
-    assert.equal(find(texts, '"mod\\u0065l"'), "model");
-    assert.equal(find(texts, '"mod\\u0065m"'), undefined);
-    assert.equal(find(texts, '"model"'), undefined);
-    keep(texts, "x".repeat(65), "long");
-    assert.equal(find(texts, "x".repeat(65)), undefined);
-  });
-
   it("never confuses two texts that share a place in the table", () => {
     const texts = new KnownTexts();
     const names = Array.from({ length: 1000 }, (_, nth) => `name-${nth}`);
@@ -80,19 +69,6 @@ describe("KnownTexts", () => {
     });
     assert.ok(kept.length > 0 && kept.length <= 64);
   });
-});
-
-it("Subscribers get every notification until they are disposed of, each on its own", () => {
-  const heard: string[] = [];
-  const subscribers = new Subscribers<[slot: string]>();
-  const first = subscribers.add((slot) => void heard.push(`first ${slot}`));
-  subscribers.add((slot) => void heard.push(`second ${slot}`));
-  subscribers.notify("a");
-  first[Symbol.dispose]();
-  subscribers.notify("b");
-  subscribers.clear();
-  subscribers.notify("c");
-  assert.deepEqual(heard, ["first a", "second a", "second b"]);
 });
 
 it("Serial runs one task after the other, in order, also after a failed one", async () => {

@@ -5,8 +5,7 @@ import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { readGguf, type GgufFacts } from "../../src/models/gguf.ts";
 import { HeaderFiles } from "../../src/models/header-files.ts";
-import { GgufError, type GgufValue } from "../../src/models/gguf-reader.ts";
-import { shapeOf } from "../../src/models/fit/shape.ts";
+import { GgufError } from "../../src/models/gguf-reader.ts";
 import { ggufBytes, u32, u64, type GgufSketch } from "../support/gguf.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { fc } from "../support/fast-check.ts";
@@ -73,18 +72,6 @@ describe("the facts of a GGUF file", () => {
       assert.ok("architecture" in facts, JSON.stringify(facts));
       assert.equal(facts.contextCost, undefined);
     }
-  });
-
-  it("take no longer for a layer of very many weights", () => {
-    const values = new Map<string, GgufValue>([
-      ["general.architecture", "llama"],
-      ["llama.block_count", 1],
-      ["llama.embedding_length", 64],
-    ]);
-    const weight = { dimensions: [1], type: "F32", elements: 1, bytes: 4, offset: 0 };
-    const tensors = Array.from({ length: 200_000 }, (_, index) => ({ ...weight, name: `blk.0.${index}` }));
-    const [layer] = shapeOf([{ values, tensors, wholeBytes: 1 }]).layers;
-    assert.deepEqual([layer?.bytes, layer?.largestBytes], [800_000, 4]);
   });
 
   it("name the quantization by the file's own field, else by the type of most weights", async () => {
@@ -160,26 +147,6 @@ describe("the facts of a GGUF file", () => {
       files.read(paths, (headers) => headers.length),
       /larger header than any model/,
     );
-  });
-
-  it("are numbers of any type", async () => {
-    for (const [type, bytes] of [
-      [0, [5]],
-      [1, [5]],
-      [2, [5, 0]],
-      [3, [5, 0]],
-      [4, [5, 0, 0, 0]],
-      [5, [5, 0, 0, 0]],
-      [6, [0, 0, 160, 64]],
-      [10, [5, 0, 0, 0, 0, 0, 0, 0]],
-      [11, [5, 0, 0, 0, 0, 0, 0, 0]],
-      [12, [0, 0, 0, 0, 0, 0, 20, 64]],
-    ] as const) {
-      const raw = Buffer.concat([u32(type), Buffer.from(bytes)]);
-      const facts = await read(ggufBytes({ metadata: { ...llama, "llama.context_length": { raw } } }));
-      assert.ok("name" in facts, JSON.stringify(facts));
-      assert.equal(facts.contextLength, 5, `type ${type}`);
-    }
   });
 
   it("are not believed where they are absurd", async () => {

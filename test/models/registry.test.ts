@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
 import { appendFile, copyFile, mkdir, readFile, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { describe, it } from "node:test";
@@ -67,14 +66,6 @@ describe("the registry of models", () => {
     assert.deepEqual(await site.states(), ["tiny available"]);
     await rm(path);
     await until("its end is noticed", async () => (await site.states()).length === 0);
-  });
-
-  it("reports many files by few events", async () => {
-    await using site = await opened();
-    // In one turn: a busy machine must not spread them over many of the times for which events are gathered.
-    for (let nth = 0; nth < 50; nth++) writeFileSync(site.path(`m${nth}.gguf`), "x".repeat(50));
-    await until("all are seen", async () => (await site.states()).length === 50 && site.hints() > 0);
-    assert.ok(site.hints() < 25, `${site.hints()} hints of 50 files`);
   });
 
   it("has the facts of the catalogue for a model that was fetched by its entry", async () => {
@@ -151,16 +142,6 @@ describe("the registry of models", () => {
     isReadable = true;
     await until("the sweep says so", () => site.hints() > 0);
     assert.deepEqual(await site.states(declared), ["mine NotFetched"]);
-  });
-
-  it("misses nothing that changes between its first answer and its first sweep", async () => {
-    await using site = await opened(400);
-    const elsewhere = site.path("../elsewhere.gguf");
-    const declared = [model("mine", { source: `file://${elsewhere}` })];
-    assert.deepEqual(await site.states(declared), ["mine ModelFileMissing"]);
-    await writeTinyModel(elsewhere);
-    await until("a sweep sees it", () => site.hints() > 0);
-    assert.deepEqual(await site.states(declared), ["mine available"]);
   });
 
   it("has one record per ref: a declared model takes precedence over a found one, and a file is one model only", async () => {

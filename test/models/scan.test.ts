@@ -1,11 +1,7 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { constants } from "node:fs";
 import { chmod, copyFile, mkdir, open, opendir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
-import { promisify } from "node:util";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { modelRecordSchema, type ModelRecord } from "../../src/api/model.ts";
 import { ModelScan } from "../../src/models/scan.ts";
@@ -137,19 +133,4 @@ it("does not follow the kernel's lists of processes to the files that these have
   assert.equal(directory.path, other.root);
   await symlink(`/proc/${process.pid}`, at.path("process"));
   assert.deepEqual(await at.found(), []);
-});
-
-it("does not wait for the writer of a named pipe", async () => {
-  await using at = await site();
-  await promisify(execFile)("mkfifo", [at.path("pipe.bin")]);
-  const late = new AbortController();
-  const ended = await Promise.race([
-    at.found().then((found) => found.length),
-    delay(180_000, "late", { signal: late.signal }).catch(() => "over"),
-  ]);
-  late.abort();
-  // Lets a reader go on that does wait.
-  const writer = await open(at.path("pipe.bin"), constants.O_RDWR | constants.O_NONBLOCK);
-  await writer.close();
-  assert.equal(ended, 0);
 });

@@ -1,4 +1,4 @@
-import { copyFile, cp, mkdir, mkdtemp, readdir, realpath, rm, stat } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, realpath, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { existsSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
@@ -25,8 +25,7 @@ export async function migrateConfig(
   const changes = await changesIn(configDir);
   const diffs = changes.map((change) => diff(configDir, change)).join("");
   const count = changes.length;
-  const moved = isCheck ? "" : await moveFormerBackups(configDir, stateDir);
-  if (count === 0) return { text: `${moved}${configDir}: nothing to migrate\n`, count };
+  if (count === 0) return { text: `${configDir}: nothing to migrate\n`, count };
   const files = count === 1 ? "1 file" : `${count} files`;
   if (isCheck) return { text: `${diffs}${files} would change\n`, count };
   const backup = await backupPlace(stateDir, now.toISOString().replaceAll(/[:.]/g, "-"));
@@ -39,7 +38,7 @@ export async function migrateConfig(
     const target = await realpath(file);
     await writeFileAtomic(target, after, { fsync: true, mode: (await stat(target)).mode & 0o777 });
   }
-  return { text: `${moved}${diffs}${files} migrated; the previous files are in ${backup}\n`, count };
+  return { text: `${diffs}${files} migrated; the previous files are in ${backup}\n`, count };
 }
 
 /**
@@ -56,18 +55,6 @@ async function backupPlace(stateDir: string | undefined, name: string): Promise<
     if (made) return place;
   }
   return await mkdtemp(join(tmpdir(), "berth-migrate-"));
-}
-
-/** Earlier versions kept backups among the manifests. */
-async function moveFormerBackups(configDir: string, stateDir: string | undefined): Promise<string> {
-  const former = join(configDir, ".backup");
-  const names = await readdir(former).catch(() => undefined);
-  if (names === undefined) return "";
-  const place = await backupPlace(stateDir, "");
-  for (const name of names)
-    await cp(join(former, name), join(place, name), { recursive: true, force: false, verbatimSymlinks: true });
-  await rm(former, { recursive: true });
-  return `the backups in ${former} are in ${place} now\n`;
 }
 
 async function changesIn(configDir: string): Promise<Change[]> {

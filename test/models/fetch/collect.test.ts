@@ -29,7 +29,7 @@ async function site() {
   });
   await store.install({ schema: 1, ref: "kept", files: [file("a", 10), file("b", 20)], pulledAt });
   await store.install({ schema: 1, ref: "other", files: [file("b", 20)], pulledAt });
-  for (const source of ["https://h/paused", "https://h/given-up"]) {
+  for (const source of ["https://h/paused", "https://h/模型"]) {
     const partial = store.partialDirectory(source);
     await mkdir(partial);
     await writeFile(join(partial, "data"), Buffer.alloc(8192, 1));
@@ -58,7 +58,7 @@ it("deletes what no model needs, and keeps the parts of a pull that is not over"
     [
       ["blob", 30, undefined],
       ["directory", 0, undefined],
-      ["partial", 8192, "https://h/given-up"],
+      ["partial", 8192, "https://h/模型"],
     ],
   );
   assert.equal(dry.freedBytes, 0);

@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import type { ServerResponse } from "node:http";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { it } from "node:test";
 import { repositoryOf } from "../../../src/api/image-reference.ts";
 import { Images } from "../../../src/runtimes/docker/images.ts";
 import type { Preparation } from "../../../src/runtimes/runtime.ts";
 import { say, type DaemonAnswer } from "../../doubles/docker-daemon.ts";
-import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { daemonOf } from "./fixture.ts";
 import { prepare } from "./prepare.ts";
@@ -42,22 +38,6 @@ const refusing = async (message: string) =>
 function failureIn(found: Preparation): Extract<Preparation, { state: "failed" }> | undefined {
   return found.state === "failed" ? found : undefined;
 }
-
-it("a missing image is requested once by each slot that names it, and again when one of the slots changes", async () => {
-  await using at = await refusing("manifest unknown");
-  const failed = async (slot: string, attempt: string): Promise<boolean> =>
-    failureIn(await at.prepare(slot, attempt)) !== undefined;
-  await until("the first fails", () => failed("a", "edit 1"));
-  assert.deepEqual([at.pulls(), at.told.includes("a")], [1, true]);
-  await until("another slot has tried too", () => failed("b", "edit 7"));
-  assert.equal(at.pulls(), 2);
-  for (const slot of ["a", "b", "a", "b"]) assert.equal(await failed(slot, slot === "a" ? "edit 1" : "edit 7"), true);
-  assert.equal(at.pulls(), 2);
-  await until("an edit tries again", () => failed("a", "edit 2"));
-  assert.equal(at.pulls(), 3);
-  assert.equal(await failed("b", "edit 7"), true);
-  assert.equal(at.pulls(), 3);
-});
 
 it("a query for an image's state fetches nothing, and the state is absent for a slot that has not asked to fetch", async () => {
   await using at = await refusing("manifest unknown");
@@ -102,23 +82,6 @@ it("the fetch of an image ends when the slot needs another or none, unless a fur
   await at.images.keepOnly("b", []);
   await until("nothing is fetched", () => open.size === 0);
   assert.equal(await at.state("b"), "absent");
-});
-
-it("closing does not wait for a credential helper that waits for a person", async () => {
-  await using directory = await tempDir();
-  const pidFile = join(directory.path, "pid");
-  const script = `#!/bin/sh\necho $$ >${pidFile}.new\nmv ${pidFile}.new ${pidFile}\nexec sleep 600\n`;
-  await writeFile(join(directory.path, "docker-credential-slow"), script, { mode: 0o755 });
-  await writeFile(join(directory.path, "config.json"), JSON.stringify({ credsStore: "slow" }));
-  const env = { DOCKER_CONFIG: directory.path, PATH: `${directory.path}:${process.env["PATH"] ?? ""}` };
-  await using at = await imagesOf((_asked, response) => isMissing(response), env);
-  await at.prepare("a");
-  await until("the helper is asked", () => existsSync(pidFile));
-  const began = performance.now();
-  await at.images.close();
-  // The helper itself is given ten seconds.
-  assert.ok(performance.now() - began < 9000);
-  assert.equal(at.pulls(), 0);
 });
 
 it("an invalid image's name is refused without asking, and what the daemon refuses is said", async () => {

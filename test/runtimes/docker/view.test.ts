@@ -26,18 +26,6 @@ describe("the view of containers", () => {
     await until("the last one too", () => open.size === 0);
   });
 
-  it("lists less and less often where the daemon ends each stream of events at once", async () => {
-    await using at = await daemonOf((asked, response) => {
-      if (asked !== "GET /events") return say(response, 200, []);
-      response.writeHead(200).end();
-    });
-    const began = performance.now();
-    const view = viewOf(at.daemon);
-    await until("several tries", () => at.count("GET /events") >= 6);
-    assert.ok(performance.now() - began > 1000);
-    await view.close();
-  });
-
   it("lists the other containers where the daemon cannot inspect one", async () => {
     await using site = await containersOf();
     const { view, known, broken } = site;

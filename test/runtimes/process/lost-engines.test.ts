@@ -77,16 +77,6 @@ describe("a forged label", () => {
     assert.deepEqual([seen.phase, seen.isListening, seen.id], ["exited", false, before.id]);
   });
 
-  test("an engine whose record names no user is kept", async () => {
-    await using site = new ProcessSite();
-    const before = await site.startedAndLeft(site.sleep(), { listens: false });
-    const { uid: _uid, ...record } = await site.readRecord();
-    await writeFile(site.recordFile, JSON.stringify(record));
-    await using runtime = await site.open();
-    const { id, phase } = await only(runtime);
-    assert.deepEqual([id, phase], [before.id, "running"]);
-  });
-
   if (isRoot) {
     test("of another user is neither adopted nor ended by root, and is not asked anything", async () => {
       await using site = new ProcessSite();

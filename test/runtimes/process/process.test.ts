@@ -155,16 +155,6 @@ describe("process: exits", () => {
     }
   });
 
-  test("an immediate exit is reported with its code, at any later observation", async () => {
-    await using site = new ProcessSite();
-    await using runtime = await site.open();
-    for (let round = 0; round < 5; round++) {
-      await runtime.ensure({ ...site.command(["/bin/sh", "-c", "exit 5"], 8081), hash: `round-${round}` });
-      assert.equal((await exitOf(runtime)).code, 5);
-      await until("it is on record", async () => (await site.readRecord()).exit?.code === 5);
-    }
-  });
-
   test("each reason why a program cannot start is named", async () => {
     await using site = new ProcessSite();
     await using runtime = await site.open();

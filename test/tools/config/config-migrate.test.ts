@@ -43,17 +43,6 @@ describe("berth config migrate", () => {
     assert.deepEqual([await site.config("migrate CONFIG"), await site.config(check)], [nothing, nothing]);
   });
 
-  it("takes the backups of earlier versions out of the configuration", async () => {
-    await using site = await configSite({ ".backup/then/slots/a.toml": "old" });
-    const state = join(site.path, "elsewhere");
-    await site.put("berth.toml", `state_dir = "${state}"\n`);
-    const { code, stdout, stderr } = await site.config("migrate CONFIG", { SVC_STATE_DIR: undefined });
-    assert.equal(code, 0, stderr);
-    assert.match(stdout, /^the backups in \S+\/config\/\.backup are in DIR\/elsewhere\/backups now\n/);
-    assert.deepEqual(await readdir(site.configDir), ["berth.toml"]);
-    assert.equal(await readFile(join(state, "backups/then/slots/a.toml"), "utf8"), "old");
-  });
-
   it("reads no file that is too large for a manifest, and changes nothing then", async () => {
     await using site = await configSite({ ...files, "slots/large.toml": `# ${"x".repeat(1024 ** 2)}\n` });
     const migration = migrateConfig(site.configDir, { isCheck: false, now: new Date(), stateDir: undefined });
