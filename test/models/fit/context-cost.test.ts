@@ -2,16 +2,14 @@ import assert from "node:assert/strict";
 import { truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { cacheTypesOf, contextBytes, savedContextBytes, usualContext } from "../../../src/api/context-cost.ts";
+import { cacheTypesOf, savedContextBytes, usualContext } from "../../../src/api/context-cost.ts";
 import type { SlotSpecInput } from "../../../src/api/slot.ts";
 import type { ModelRecord } from "../../../src/api/model.ts";
 import { llama } from "../../../src/engines/llama.ts";
 import { FactCache } from "../../../src/models/facts.ts";
-import { contextCostOf } from "../../../src/models/fit/context-cost.ts";
 import { fileRecord } from "../../../src/models/record.ts";
 import { runningIn } from "../../doubles/runtime-kinds.ts";
 import { input } from "../../engines/fixture.ts";
-import { shapeFrom } from "../../support/shape-source.ts";
 import { headerOf, type Shape } from "../../support/shaped-model.ts";
 import { shapes } from "../../support/shapes.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -53,35 +51,9 @@ function derived(model: ModelRecord, gpuBytes: number, spec: SlotSpecInput = {})
   return llama.derived({ ...given, model, host, placement: { ...placement, memory } })["contextSize"]?.value;
 }
 
-describe("the sizes of a model's context", () => {
-  for (const [name, cost] of [
-    ["dense", { keyWidth: 12 * 256, valueWidth: 12 * 256, stateWidth: 0 }],
-    // The 6th and the 12th of 14 layers have no window.
-    [
-      "slidingWindow",
-      {
-        keyWidth: 2 * 512,
-        valueWidth: 2 * 512,
-        window: { tokens: 512, keyWidth: 12 * 512, valueWidth: 12 * 512 },
-        stateWidth: 0,
-      },
-    ],
-    ["perLayerHeads", { keyWidth: 56 * 64, valueWidth: 56 * 64, stateWidth: 0 }],
-    // The values of all heads are computed from the keys that they share.
-    ["latent", { keyWidth: 12 * (256 + 64), valueWidth: 0, stateWidth: 0 }],
-    ["stateSpace", { keyWidth: 0, valueWidth: 0, stateWidth: 12 * (3 * (2048 + 2 * 128) + 128 * 2048) }],
-  ] as const) {
-    it(`are those of its layers: ${name}`, async () => {
-      assert.deepEqual(contextCostOf(await shapeFrom(shapes[name], { words: 8 })), cost);
-    });
-  }
-
-  it("count a window and a batch, and a state once for each sequence", () => {
+describe("the bytes of a saved context", () => {
+  it("count a window and a batch once what is saved is longer, and a state", () => {
     const cost = { keyWidth: 1, valueWidth: 1, window: { tokens: 512, keyWidth: 10, valueWidth: 10 }, stateWidth: 100 };
-    const use = { ...usualContext, contextTokens: 32_768, places: 1 };
-    assert.equal(contextBytes(cost, use), 32_768 * 4 + 1024 * 40 + 400);
-    assert.equal(contextBytes(cost, { ...use, isWindowFull: true }), 32_768 * 44 + 400);
-    assert.equal(contextBytes(cost, { ...use, places: 4 }), 32_768 * 4 + 4 * 1024 * 40 + 4 * 400);
     assert.equal(savedContextBytes(cost, 20_000, usualContext), 20_000 * 4 + 1024 * 40 + 400);
     assert.equal(savedContextBytes(cost, 100, usualContext), 100 * 44 + 400);
   });
@@ -95,19 +67,11 @@ describe("the sizes of a model's context", () => {
 });
 
 describe("the context of a slot without context_size", () => {
-  it("is derived from what its layers keep: windows, the shared part of latent attention, each layer's own heads", async () => {
+  it("is derived from what its layers keep: the windows of most", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "m.gguf");
-    for (const [shape, gpuBytes] of [
-      [gemma12b, 24 * gib],
-      // 7.5 KiB a token, 240 MiB in all; 48 KiB a token if the heads were cached.
-      [shapes.latent, 1.2 * gib],
-      // 14 KiB a token, 448 MiB in all; 48 KiB if every head of a query had a cache.
-      [shapes.perLayerHeads, 2 * gib],
-    ] as const) {
-      await writeHeader(path, shape);
-      assert.equal(derived(await recordOf(path), gpuBytes), "32768");
-    }
+    await writeHeader(path, gemma12b);
+    assert.equal(derived(await recordOf(path), 24 * gib), "32768");
   });
 
   it("is longer with a smaller cache", async () => {

@@ -5,7 +5,6 @@ import { gpuBudget, hostBudget } from "../../../src/models/fit/budget.ts";
 import { estimate, sumOf } from "../../../src/models/fit/estimate.ts";
 import { settingsOf } from "../../../src/models/fit/flags.ts";
 import { declaredRequirement, measuredRequirement, requirementOf } from "../../../src/models/fit/need.ts";
-import { smaller, smallerText } from "../../../src/models/fit/smaller.ts";
 import { judge } from "../../../src/models/fit/verdict.ts";
 import { apu, gpu } from "../../hardware/parts.ts";
 import { shapeFrom } from "../../support/shape-source.ts";
@@ -77,32 +76,6 @@ describe("whether a model fits", async () => {
   const budgets = [gpuBudget(card, memory), hostBudget(memory)].filter((budget) => budget !== undefined);
   const asked = (flags: string): ReturnType<typeof judge> =>
     judge(requirementOf(estimate(shape, settings(flags)), beside, "header"), budgets);
-
-  it("is said with the sum", () => {
-    const found = asked("-c 32768 -np 4");
-    assert.equal(found.kind, "fits");
-    assert.equal(
-      found.message,
-      "needs 9.0 GiB (weights 4.3 GiB, context 4.0 GiB, work 116 MiB, driver 600 MiB) on CUDA0, which has 79.0 GiB",
-    );
-  });
-
-  it("is denied with the sum, and with what would fit", () => {
-    const flags = "-c 655360 -np 5";
-    const found = asked(flags);
-    assert.equal(found.kind, "does_not_fit");
-    assert.match(
-      found.message,
-      /^needs 85\.1 GiB \(weights 4\.3 GiB, context 80\.0 GiB, .*on CUDA0, which has 79\.0 GiB/,
-    );
-    const less = smaller(shape, settings(flags), budgets, beside);
-    assert.equal(less.contextSize, 65_536);
-    assert.ok(less.gpuLayers !== undefined && less.gpuLayers < 33);
-    assert.match(smallerText(less) ?? "", /^it fits with context_size 65536, or with gpu_layers \d+, which is slower$/);
-    assert.equal(asked(`-c ${65_536 * 5} -np 5`).kind, "fits");
-    assert.equal(asked(`${flags} -ngl ${less.gpuLayers}`).kind, "fits");
-    assert.equal(asked(`${flags} -ngl ${less.gpuLayers + 1}`).kind, "busy", "as long as others hold 9 GiB");
-  });
 
   it("depends on the other slots where it would fit alone", () => {
     const flags = "-c 589824 -np 5";
