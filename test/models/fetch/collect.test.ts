@@ -112,6 +112,18 @@ it("keeps every content while a model is being fetched: it has no ref before its
   assert.equal(existsSync(at.store.blobPath(digest("c"))), true);
 });
 
+it("keeps what cannot be deleted, and says why", async () => {
+  await using at = await site();
+  // The system removes no directory by this name of it.
+  const path = `${at.store.root}/models/.`;
+  const leftovers = async () => [{ kind: "directory", path, sizeBytes: 5 } as const];
+  const store = { root: at.store.root, isUsed: () => false, leftovers };
+  const { signal } = new AbortController();
+  const found = await collect({ store, active: () => new Set(), isFetching: () => false, isDryRun: false, signal });
+  assert.deepEqual([found.leftovers, found.freedBytes], [[], 0]);
+  assert.match(found.kept[0]?.reason ?? "", /^E[A-Z]+: /);
+});
+
 it("counts the bytes that only one model has", async () => {
   await using at = await site();
   assert.deepEqual(
