@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { link, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeFileAtomic } from "../../src/lib/atomic-file.ts";
@@ -78,23 +78,6 @@ describe("JsonDirectory", () => {
       await site.directory.scan();
       assert.equal(site.directory.get("a"), n);
     }
-  });
-
-  it("reads the file that an event names, without a listing of the others", async () => {
-    await using site = await watched(async () => undefined, 3_600_000);
-    await site.write("a.json", '{"n":1}');
-    await until("it is told", () => site.directory.get("a") === 1);
-    // No event in the directory reports a write through another name of the file.
-    await link(join(site.path, "a.json"), `${site.path}-a.json`);
-    await writeFile(`${site.path}-a.json`, '{"n":2}');
-    await site.write("b.json", '{"n":3}');
-    await until("it is told", () => site.directory.get("b") === 3);
-    assert.equal(site.directory.get("a"), 1);
-    await rm(join(site.path, "b.json"));
-    await until("its removal is told", () => site.directory.get("b") === undefined);
-    await site.directory.scan();
-    assert.equal(site.directory.get("a"), 2);
-    assert.deepEqual(site.told, ["a", "b", "b", "a"]);
   });
 
   it("finds changes without events by its sweep, such as a replaced directory", async () => {

@@ -126,17 +126,6 @@ describe("the facts of a GGUF file", () => {
     assert.deepEqual([facts.name, facts.contextLength, facts.splitCount], ["Großes Modell", 40_960, 3]);
   });
 
-  it("have no long text, and nothing of keys that are not used", async () => {
-    const unused = Array.from({ length: 500 }, (_, index) => [`other.${index}`, long] as const);
-    const text = { text: "x".repeat(1_000_000) };
-    const metadata = { ...Object.fromEntries(unused), "general.name": text, "a.chat_template": text, ...llama };
-    await using directory = await tempDir();
-    const path = join(directory.path, "model.gguf");
-    await writeFile(path, ggufBytes({ metadata }));
-    const values = await new HeaderFiles().read([path], ([header]) => [...(header?.values ?? [])]);
-    assert.deepEqual(values, [["general.architecture", "llama"]]);
-  });
-
   it("are bounded for all files of a model together", async () => {
     await using directory = await tempDir();
     const paths = [1, 2, 3].map((part) => join(directory.path, `${part}.gguf`));

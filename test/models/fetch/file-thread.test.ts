@@ -36,18 +36,6 @@ async function opened() {
 }
 
 describe("a file whose last block alone has a running sum, as after a connection that stalled", () => {
-  const lastAlone = new Map([[blocks - 1, prefix(blocks)]]);
-
-  it("is read by steps, between which other files have their turn", async () => {
-    await using site = await opened();
-    const order: string[] = [];
-    const wrong = site.hash.wrongBlocks(layout, lastAlone, endless).finally(() => order.push("long"));
-    await site.other.digest(0).finally(() => order.push("short"));
-    assert.deepEqual(await wrong, []);
-    assert.deepEqual(order, ["short", "long"]);
-    assert.equal(await site.hash.digest(sizeBytes), sumOfAll);
-  });
-
   it("is not read on once nobody wants it any more", async () => {
     await using site = await opened();
     // Much more than can be read before this thread has its turn.

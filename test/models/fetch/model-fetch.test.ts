@@ -232,18 +232,6 @@ function changing({ server }: Awaited<ReturnType<typeof site>>, body: Buffer, ch
   };
 }
 
-it("a file of the hub that gets another length while it is fetched is fetched again from the beginning", async () => {
-  const [before, after] = [ggufOf(2 * mebibyte), ggufOf(mebibyte + 5)];
-  const changed = { "m.gguf": before };
-  await using hub = await site(changed);
-  changing(hub, before, () => (changed["m.gguf"] = after));
-  const [path = ""] = await hub.fetch({ ref: "m", sources: ["hf://acme/tiny/m.gguf"] });
-  assert.equal(sha256Of(await readFile(path)), sha256Of(after));
-  assert.deepEqual([hub.progress.bytesDone, hub.progress.bytesTotal], [after.length, after.length]);
-  assert.equal(hub.store.find("m")?.files[0]?.sizeBytes, after.length);
-  assert.equal(await hub.store.hasBlob({ sha256: sha256Of(after), sizeBytes: after.length }), true);
-});
-
 it("a changed file of several begins the model again, and a changed file of a declared size is refused", async () => {
   const [before, after] = [ggufOf(2 * mebibyte), ggufOf(mebibyte + 5)];
   for (const [sources, sizeBytes, reason] of [

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { RemoteShapes } from "../../../src/models/fetch/remote-shapes.ts";
-import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
 import type { ModelShape } from "../../../src/models/fit/shape.ts";
 import { startFileServer, type FileServer } from "../../doubles/file-server.ts";
 import { shapeFrom } from "../../support/shape-source.ts";
@@ -71,32 +70,6 @@ describe("the shape of a model elsewhere", () => {
       server.asked.filter(({ range }) => range !== undefined),
       [],
     );
-  });
-
-  it("is read in its own time behind the slow hub of another", async () => {
-    const file = { body: fileOf(small), etag: '"1"' };
-    await using server = await startFileServer({ "/slow.gguf": file, "/m.gguf": file });
-    let tellAddress: (() => void) | undefined;
-    // The header of the slow one never comes; the other begins before it, and comes to its turn after it.
-    server.behave = ({ method, url }, _response, serve) => {
-      if (url === "/slow.gguf") return method === "HEAD" ? serve() : tellAddress?.();
-      if (method !== "HEAD") return serve();
-      tellAddress = serve;
-    };
-    await using remote = new RemoteShapes({ network: networkTo(), leastBytes: 0, limitMs: 1500 });
-    const told: string[] = [];
-    using _ = remote.watch((requester) => told.push(requester));
-    const model = (name: string): WantedModel => ({
-      ref: name,
-      files: [{ source: `${server.url}/${name}.gguf` }],
-      isOpen: false,
-    });
-    remote.read(model("m"), "m");
-    await until("its address is asked for", () => tellAddress !== undefined);
-    remote.read(model("slow"), "slow");
-    await until("both are told", () => told.length === 2);
-    assert.equal(remote.known(model("slow"), "slow"), undefined);
-    assert.deepEqual(remote.known(model("m"), "m"), await shapeFrom(small));
   });
 
   it("is unknown where the server has no ranges, no such file, or does not answer in time", async () => {

@@ -85,20 +85,3 @@ it("a cancelled pull keeps the bytes of a requested pull that has not begun agai
   await pulls.cancel(cancelled, "q");
   assert.equal(existsSync(join(store.partialDirectory(kept.files[0]?.source ?? ""), "data")), true);
 });
-
-it("a whole model keeps what is known of a source that another pull needs", async () => {
-  await using at = await site();
-  await using opened = await at.open();
-  const { pulls } = opened;
-  const [both, one] = [at.wanted("both", "shared", "other"), at.wanted("one", "shared")];
-  hold(at.server, "/other.gguf");
-  await pulls.join(both, requester("p"));
-  await until("the second file is asked for", () => rangesOf(at.server, "/other.gguf").length > 0);
-  pulls.pause(both, "p");
-  await pulls.join(one, requester("q"));
-  await until("the model of one file is there", async () => await pulls.isThere(one));
-  at.server.behave = (_request, _response, serve) => serve();
-  pulls.resume(both);
-  await until("the model of two files is there", async () => await pulls.isThere(both));
-  assert.equal(rangesOf(at.server, "/shared.gguf").length, 1, "the shared file is fetched once");
-});
