@@ -66,23 +66,19 @@ describe("a model with a licence that must be accepted", () => {
   });
 
   it("is not fetched, whatever its licence, while the catalogue cannot be read; the next record reads it again", async () => {
-    for (const [source, next] of [
-      ["hf://o/r/f.gguf", "LicenseNotAccepted"],
-      ["hf://o/r/g.gguf", "NotFetched"],
-    ] as const) {
-      let reads = 0;
-      const reader = licensesReader(async () => {
-        reads += 1;
-        if (reads === 1) throw new Error("EMFILE: too many open files");
-        return catalog;
-      });
-      const { state, reason, message = "" } = await recordOf({ source }, reader);
-      assert.deepEqual([state, reason], ["missing", "LicenseNotAccepted"]);
-      assert.match(message, /^nothing is fetched for now: .* cannot be read \(EMFILE: too many open files\)/);
-      assert.match(message, /; then run `berth model pull x --accept-license`, or set acceptLicense/);
-      for (let again = 0; again < 2; again += 1) assert.equal((await recordOf({ source }, reader)).reason, next);
-      assert.equal(reads, 2);
-    }
+    let reads = 0;
+    const reader = licensesReader(async () => {
+      reads += 1;
+      if (reads === 1) throw new Error("EMFILE: too many open files");
+      return catalog;
+    });
+    const spec = { source: "hf://o/r/g.gguf" };
+    const { state, reason, message = "" } = await recordOf(spec, reader);
+    assert.deepEqual([state, reason], ["missing", "LicenseNotAccepted"]);
+    assert.match(message, /^nothing is fetched for now: .* cannot be read \(EMFILE: too many open files\)/);
+    assert.match(message, /; then run `berth model pull x --accept-license`, or set acceptLicense/);
+    for (let again = 0; again < 2; again += 1) assert.equal((await recordOf(spec, reader)).reason, "NotFetched");
+    assert.equal(reads, 2);
   });
 });
 
@@ -170,113 +166,113 @@ describe("a file that was found", () => {
 });
 
 describe("a declared model", () => {
-  it("has the file's facts, except for fields of its manifest", async () => {
-    await using directory = await tempDir();
+  /** A directory with a model, which is called FILE in messages. */
+  async function site() {
+    const directory = await tempDir();
     const path = join(directory.path, "tiny.gguf");
     await writeTinyModel(path);
-    const own = {
-      ref: "vendor/mine:free",
-      capabilities: ["chat", "rerank"],
-      contextLength: 512,
-      license: "apache-2.0",
-      engines: ["llama"],
+    const { size } = await stat(path);
+    return {
+      path,
+      source: `file://${path}`,
+      size,
+      at: (name: string) => join(directory.path, name),
+      [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
     };
-    assert.partialDeepStrictEqual(await declared("mine", { ...own, source: `file://${path}` }), {
-      ...own,
-      origin: "manifest",
-      name: "mine",
-      state: "available",
-      quantization: "F32",
-      created: since.getTime() / 1000,
-    });
+  }
+
+  it("has the file's facts, except for fields of its manifest", async () => {
+    await using at = await site();
+    const own = {
+      ...{ ref: "vendor/mine:free", capabilities: ["chat", "rerank"], contextLength: 512 },
+      ...{ license: "apache-2.0", engines: ["llama"] },
+    };
+    const facts = { origin: "manifest", name: "mine", state: "available", quantization: "F32" };
+    const found = await declared("mine", { ...own, source: at.source });
+    assert.partialDeepStrictEqual(found, { ...own, ...facts, created: since.getTime() / 1000 });
   });
 
-  it("from a source that can be fetched is missing until it was fetched, with the files to fetch", async () => {
-    for (const source of ["hf://owner/repo/m.gguf", "https://models.example/m.gguf"]) {
+  const how = "a slot that needs it has it fetched, and so has `berth model pull m`";
+  const notFetched = ["missing", "NotFetched", `m is not on this machine yet: ${how}`];
+  const remedy = "cannot be fetched by this version: use a file:// source, or put the file into the models directory";
+  for (const [source, expected] of [
+    ["hf://owner/repo/m.gguf", notFetched],
+    ["https://models.example/m.gguf", notFetched],
+    ["flm://qwen3:4b", remedy],
+    ["voice://af_heart", remedy],
+    ["hf://owner/repo", "is no hf://owner/repo/file[@revision]"],
+    ["file://relative.gguf", "is no file:///absolute/path"],
+    ["file:///%2f/m.gguf", "is no file:///absolute/path"],
+  ] as const)
+    it(`from ${source} is fetched first, or says why it cannot be`, async () => {
       const record = await declared("m", { source, sizeBytes: 5 });
-      const how = "a slot that needs it has it fetched, and so has `berth model pull m`";
-      assert.deepEqual(stateOf(record), ["missing", "NotFetched", `m is not on this machine yet: ${how}`]);
-      assert.deepEqual(record.fetch, { files: [{ source }], sizeBytes: 5 });
-    }
-  });
-
-  it("from a source that this version does not fetch, or that is none, says so", async () => {
-    const remedy = "use a file:// source, or put the file into the models directory";
-    for (const [source, why] of [
-      ["flm://qwen3:4b", `cannot be fetched by this version: ${remedy}`],
-      ["voice://af_heart", `cannot be fetched by this version: ${remedy}`],
-      ["hf://owner/repo", "is no hf://owner/repo/file[@revision]"],
-      ["file://relative.gguf", "is no file:///absolute/path"],
-      ["file:///%2f/m.gguf", "is no file:///absolute/path"],
-    ] as const) {
-      const record = await declared("m", { source });
-      assert.deepEqual(stateOf(record), ["unsupported", "UnsupportedSource", `${source} ${why}`]);
-    }
-  });
+      const isFetched = typeof expected !== "string";
+      assert.deepEqual(
+        stateOf(record),
+        isFetched ? expected : ["unsupported", "UnsupportedSource", `${source} ${expected}`],
+      );
+      assert.deepEqual(record.fetch, isFetched ? { files: [{ source }], sizeBytes: 5 } : undefined);
+    });
 
   it("of one fetched file has the SHA-256 that was computed for it", async () => {
-    await using directory = await tempDir();
-    const path = join(directory.path, "m.gguf");
-    await writeTinyModel(path);
+    await using at = await site();
     const source = "hf://o/r/m.gguf";
     const files = [{ source, name: "m.gguf", sha256: "a".repeat(64), sizeBytes: 1 }];
-    const fetched = { model: { schema: 1 as const, ref: "m", files, pulledAt: since.toISOString() }, paths: [path] };
-    const { state, sha256 } = await declared("m", { source }, { beside: { fetched } });
+    const pulled = { schema: 1 as const, ref: "m", files, pulledAt: since.toISOString() };
+    const { state, sha256 } = await declared(
+      "m",
+      { source },
+      { beside: { fetched: { model: pulled, paths: [at.path] } } },
+    );
     assert.deepEqual([state, sha256], ["available", "a".repeat(64)]);
   });
 
   it("is incomplete where its size differs from its manifest's", async () => {
-    await using directory = await tempDir();
-    const path = join(directory.path, "tiny.gguf");
-    await writeTinyModel(path);
-    const { size } = await stat(path);
-    const source = `file://${path}`;
-    assert.equal((await declared("m", { source, sizeBytes: size })).state, "available");
-    for (const [sizeBytes, reason] of [
-      [size + 1, "TruncatedModel"],
-      [size - 1, "NotAModel"],
+    await using at = await site();
+    for (const [more, state, reason] of [
+      [0, "available", undefined],
+      [1, "invalid", "TruncatedModel"],
+      [-1, "invalid", "NotAModel"],
     ] as const) {
-      const message = `${path} has ${size} bytes, not the ${sizeBytes} that its manifest says`;
-      assert.deepEqual(stateOf(await declared("m", { source, sizeBytes })), ["invalid", reason, message]);
+      const sizeBytes = at.size + more;
+      const why = `${at.path} has ${at.size} bytes, not the ${sizeBytes} that its manifest says`;
+      const message = reason === undefined ? undefined : why;
+      assert.deepEqual(stateOf(await declared("m", { source: at.source, sizeBytes })), [state, reason, message]);
     }
   });
 
   it("of several files is a single model with its projector, and the size of them all", async () => {
-    await using directory = await tempDir();
-    const path = (name: string): string => join(directory.path, name);
-    const [first, second, projector] = [path("first.gguf"), path("second.gguf"), path("mmproj-m.gguf")];
-    for (const each of [first, second]) await writeTinyModel(each);
+    await using at = await site();
+    const [second, projector] = [at.at("second.gguf"), at.at("mmproj-m.gguf")];
+    await writeTinyModel(second);
     await writeFile(projector, ggufBytes());
     const of = async (paths: readonly string[], more: object = {}): Promise<ModelRecord> =>
       await declared("m", { files: paths.map((each) => ({ source: `file://${each}` })), ...more });
-    const all = [first, projector, second];
-    const sizeBytes = (await Promise.all(all.map(async (each) => (await stat(each)).size))).reduce((a, b) => a + b);
+    const all = [at.path, projector, second];
+    const sizeBytes = 2 * at.size + (await stat(projector)).size;
     for (const more of [{}, { sizeBytes }]) {
       const { state, files, projectorPath, capabilities, ...rest } = await of(all, more);
-      assert.deepEqual([state, files, projectorPath], ["available", [first, second], projector]);
+      assert.deepEqual([state, files, projectorPath], ["available", [at.path, second], projector]);
       assert.deepEqual([capabilities, rest.sizeBytes], [["chat", "vision"], sizeBytes]);
     }
-    const short = await of(all, { sizeBytes: sizeBytes + 1 });
-    assert.deepEqual([short.state, short.reason], ["invalid", "TruncatedModel"]);
-    const only = await of([projector]);
+    assert.equal((await of(all, { sizeBytes: sizeBytes + 1 })).reason, "TruncatedModel");
     const none = `file://${projector} is a projector, not a model`;
-    assert.deepEqual([only.reason, only.message], ["NotAModel", none]);
-    const beside = await declared("m", { source: `file://${first}` }, { files: [first, projector] });
+    assert.deepEqual(stateOf(await of([projector])), ["invalid", "NotAModel", none]);
+    const beside = await declared("m", { source: at.source }, { files: [at.path, projector] });
     assert.equal(beside.projectorPath, projector);
     await rm(projector);
-    const gone = await of(all);
-    assert.deepEqual([gone.state, gone.reason], ["missing", "ModelFileMissing"]);
+    assert.equal((await of(all)).reason, "ModelFileMissing");
   });
 
   it("has the SHA-256 that its manifest gives for each of its own files, and none for a fetched one", async () => {
-    const [one, two] = ["1".repeat(64), "2".repeat(64)];
-    const checksums = async (spec: object): Promise<unknown> => (await declared("a", spec)).checksums;
-    const own = { source: "file:///m/a b.gguf", sha256: one };
-    const fetched = { source: "hf://o/r/c.gguf", sha256: two };
-    assert.deepEqual(await checksums(own), { "/m/a b.gguf": one });
-    assert.deepEqual(await checksums({ files: [own, { source: "file:///m/b.gguf" }, fetched] }), {
-      "/m/a b.gguf": one,
-    });
-    assert.equal(await checksums(fetched), undefined);
+    const own = { source: "file:///m/a b.gguf", sha256: "1".repeat(64) };
+    const fetched = { source: "hf://o/r/c.gguf", sha256: "2".repeat(64) };
+    const found = { "/m/a b.gguf": own.sha256 };
+    for (const [spec, checksums] of [
+      [own, found],
+      [{ files: [own, { source: "file:///m/b.gguf" }, fetched] }, found],
+      [fetched, undefined],
+    ] as const)
+      assert.deepEqual((await declared("a", spec)).checksums, checksums);
   });
 });
