@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Gpu, HardwareFacts } from "../../src/api/hardware.ts";
+import { hardwareSchema, type Gpu, type HardwareFacts } from "../../src/api/hardware.ts";
+import { withSuggestions } from "../../src/engines/suggestion.ts";
 import { apu, device, gpu, kernel } from "./parts.ts";
 import { nodeOf, pc, pcFacts, pciTree, probed, type MachineSketch, type Tree } from "./tree.ts";
 
@@ -339,6 +340,21 @@ const table: Readonly<Record<string, readonly [sketch: MachineSketch, parts: Par
 describe("a machine", () => {
   for (const [what, [sketch, parts]] of Object.entries(table))
     it(what, async () => assert.deepEqual(await probed(sketch), { ...pcFacts, ...parts }));
+
+  for (const garbage of [
+    "",
+    "\0: -1 kB\n",
+    "99999999999999999999\n",
+    "processor: x\nMemTotal: \u{1F600} kB\n0::/../..\n",
+  ])
+    it(`whose files all hold ${JSON.stringify(garbage)} is described according to the schema`, async () => {
+      const texts = Object.entries({ ...amd, ...nvidia }).map(([path, text]): [string, Tree[string]] => [
+        path,
+        typeof text === "string" ? garbage : text,
+      ]);
+      const hardware = withSuggestions(await probed({ tree: Object.fromEntries(texts), smi: garbage }));
+      assert.deepEqual(hardwareSchema.parse(JSON.parse(JSON.stringify(hardware))), hardware);
+    });
 
   it("reports the used part of its shared memory, and the memory that is set aside for devices", async () => {
     const used = { [`${amdHome}/mem_info_gtt_used`]: `${gib}\n` };

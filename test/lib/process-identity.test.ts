@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -10,28 +9,6 @@ import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
 describe("startTimeOf", () => {
-  it("is the same value as long as the process lives, and none for a process that never was", () => {
-    assert.match(startTimeOf(process.pid) ?? "", /^\d+$/);
-    assert.equal(startTimeOf(process.pid), startTimeOf(process.pid));
-    assert.equal(startTimeOf(2 ** 30), undefined);
-  });
-
-  it("takes a zombie for gone", async () => {
-    // The shell becomes a sleep, which waits for nobody, before its child ends: that stays a zombie.
-    const parent = spawn("sh", ["-c", "sleep 1 >/dev/null & echo $!; exec sleep 30"], {
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    try {
-      const [chunk]: unknown[] = await once(parent.stdout, "data");
-      const child = Number(String(chunk).trim());
-      await until("the child is dead", () => startTimeOf(child) === undefined);
-      assert.notEqual(startTimeOf(parent.pid ?? 0), undefined);
-      process.kill(child, 0);
-    } finally {
-      parent.kill("SIGKILL");
-    }
-  });
-
   it("reads past a name with spaces and parentheses", async () => {
     await using dir = await tempDir();
     const path = join(dir.path, "a) Z 1 (b");
