@@ -271,16 +271,10 @@ describe("EnginePool", () => {
     );
   });
 
-  it("waits for an engine that may take longer than a timer of Node can count, whatever was due before", async () => {
-    await using at = await engine((socket, text) => {
-      const isFirst = text.endsWith("first");
-      if (isFirst) socket.write(ok.slice(0, -1));
-      // A timer that overflows is due at once; that of the first byte is due at 1000 ms.
-      setTimeout(() => socket.write(isFirst ? "k" : ok), isFirst ? 1200 : 100);
-    });
+  it("waits for an engine that may take longer than a timer of Node can count: such a timer is due at once", async () => {
+    await using at = await engine((socket) => void setTimeout(() => socket.write(ok), 100));
     const idleMs = 31_536_000_000;
     assert.equal(await at.ask("", { firstByteMs: idleMs, idleMs }).over, "end");
-    assert.equal(await at.ask("first", { firstByteMs: 1000, idleMs }).over, "end");
   });
 
   it("does not count its reader's pause as silence of the engine, and gives every byte after it", async () => {

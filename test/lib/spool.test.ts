@@ -50,18 +50,6 @@ describe("Spool", () => {
     );
   });
 
-  it("never makes its writer wait for a reader", async () => {
-    await using dir = await tempDir();
-    await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 100, disk }));
-    assert.equal(spool.write(Buffer.alloc(60)), undefined);
-    const spilled = spool.write(Buffer.alloc(60, 1));
-    assert.notEqual(spilled, undefined);
-    await spilled;
-    await spool.write(Buffer.alloc(60, 2));
-    spool.end();
-    assert.deepEqual(await readAll(spool), Buffer.concat([Buffer.alloc(60), Buffer.alloc(60, 1), Buffer.alloc(60, 2)]));
-  });
-
   it("leaves no file that anybody could find", async () => {
     await using dir = await tempDir();
     await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 0, disk }));

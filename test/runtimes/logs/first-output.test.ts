@@ -45,30 +45,29 @@ async function site(logs: Readonly<Record<string, string>>): Promise<AsyncDispos
 }
 
 describe("the output of an engine since its start", () => {
-  const process: Observed = { ...seen, id: { pid: 42 } };
-
-  it("is the part of its log from that offset on", async () => {
-    await using state = await site({ "a.main.log": "earlier\nloads\nlayers\n" });
-    assert.equal(await firstOutput(state.path, process), "loads\nlayers\n");
-  });
-
-  it("is in the older part of a log that was cut since", async () => {
-    await using state = await site({ "a.main.log": "new\n", "a.main.log.1": "earlier\nloads\nlayers\n" });
-    assert.equal(await firstOutput(state.path, process), "loads\nlayers\n");
-  });
-
-  it("is nothing where another process is meant, or no log is left", async () => {
-    await using state = await site({});
-    assert.equal(await firstOutput(state.path, process), "");
-    assert.equal(await firstOutput(state.path, { ...seen, id: { pid: 43 } }), "");
-  });
-
-  it("of a container leaves out the lines of the container before it, stamps and streams", async () => {
-    await using state = await site({
-      "a.main.container.log":
-        "2026-01-01T00:00:09.999999999Z stderr of the last\n" +
-        "2026-01-01T00:00:10.600000000Z stderr loads\n2026-01-01T00:00:11.000000000Z stdout layers\n",
+  const cut = "earlier\nloads\nlayers\n";
+  const stamped =
+    "2026-01-01T00:00:09.999999999Z stderr of the last\n" +
+    "2026-01-01T00:00:10.600000000Z stderr loads\n2026-01-01T00:00:11.000000000Z stdout layers\n";
+  for (const [what, logs, id, output] of [
+    ["is the part of its log from that offset on", { "a.main.log": cut }, { pid: 42 }, "loads\nlayers\n"],
+    [
+      "is in the older part of a log that was cut since",
+      { "a.main.log": "new\n", "a.main.log.1": cut },
+      { pid: 42 },
+      "loads\nlayers\n",
+    ],
+    ["is nothing where no log is left", {}, { pid: 42 }, ""],
+    ["is nothing where another process is meant", { "a.main.log": cut }, { pid: 43 }, ""],
+    [
+      "of a container leaves out the lines of the container before it, stamps and streams",
+      { "a.main.container.log": stamped },
+      { containerId: "0123" },
+      "loads\nlayers",
+    ],
+  ] as const)
+    it(what, async () => {
+      await using state = await site(logs);
+      assert.equal(await firstOutput(state.path, { ...seen, id }), output);
     });
-    assert.equal(await firstOutput(state.path, { ...seen, id: { containerId: "0123" } }), "loads\nlayers");
-  });
 });
