@@ -19,7 +19,7 @@ const idleSocketLimit = 1024;
  * A kept-alive connection that the engine was closing when the request was sent ends within this. One that ends later was read:
  * the engine may have worked on the request, or have died of it.
  */
-const resendLimitMs = 1000;
+const usualResendLimitMs = 1000;
 
 interface EngineAddress {
   readonly host: string;
@@ -28,9 +28,10 @@ interface EngineAddress {
   readonly bearer?: string;
 }
 
-interface EnginePoolEvents {
+interface EnginePoolOptions {
   readonly onShortage?: () => void;
   readonly onClosed?: (pool: EnginePool) => void;
+  readonly resendLimitMs?: number;
 }
 
 /**
@@ -45,6 +46,7 @@ export class EnginePool implements Transport {
   readonly #idle: Connection[] = [];
   /** No connection could be opened: those that are idle anywhere are in the way. */
   readonly onShortage: () => void;
+  readonly resendLimitMs: number;
   readonly #onClosed: (pool: EnginePool) => void;
   #isClosed = false;
   readonly #onGone = (connection: Connection): void => {
@@ -52,13 +54,14 @@ export class EnginePool implements Transport {
     if (at >= 0) this.#idle.splice(at, 1);
   };
 
-  constructor({ host, port, bearer }: EngineAddress, { onShortage, onClosed }: EnginePoolEvents = {}) {
+  constructor({ host, port, bearer }: EngineAddress, { onShortage, onClosed, resendLimitMs }: EnginePoolOptions = {}) {
     this.#host = host;
     this.#port = port;
     this.#hostLine = `host: ${host.includes(":") ? `[${host}]` : host}:${port}\r\n`;
     this.#bearerLine = bearer === undefined ? "" : `authorization: Bearer ${bearer}\r\n`;
     this.onShortage = onShortage ?? (() => this.closeIdle());
     this.#onClosed = onClosed ?? (() => undefined);
+    this.resendLimitMs = resendLimitMs ?? usualResendLimitMs;
   }
 
   /** Parts of a large body are not copied. */
@@ -211,7 +214,7 @@ class PooledExchange implements Exchange, ExchangeEvents {
     if (phase === "shortage") this.#pool.onShortage();
     const again = this.#resend;
     this.#resend = undefined;
-    if (again === undefined || phase !== "closed" || steadyNow() - again.sentAt > resendLimitMs) {
+    if (again === undefined || phase !== "closed" || steadyNow() - again.sentAt > this.#pool.resendLimitMs) {
       this.#connection = undefined;
       this.#events.onError(error);
       return;

@@ -29,6 +29,8 @@ export interface Candidate {
   /** What the Lease says beside its own fields; read at each write. `before`: what it said when it was taken. */
   readonly annotations: (before: Readonly<Record<string, string>>) => Readonly<Record<string, string>>;
   readonly times?: ElectionTimes;
+  /** In milliseconds; absent: the steady clock. */
+  readonly now?: () => number;
   readonly onError?: (error: unknown) => void;
   /** Whether the holder is known to be dead: its Lease is taken at once. Absent: nothing is known of other holders. */
   readonly hasEnded?: (view: LeaseView) => boolean;
@@ -72,7 +74,7 @@ export interface WaitOptions {
 
 /** Resolves once this candidate holds the Lease. A holder is judged by this process's clock alone. */
 export async function acquireLease(candidate: Candidate, { standby, onLost }: WaitOptions): Promise<HeldLease> {
-  const { client, name, identity, hasEnded, times = usualTimes } = candidate;
+  const { client, name, identity, hasEnded, times = usualTimes, now = steadyNow } = candidate;
   let seen: { readonly mark: string; readonly atMs: number } | undefined;
   let isWaiting = false;
   for (;;) {
@@ -84,10 +86,10 @@ export async function acquireLease(candidate: Candidate, { standby, onLost }: Wa
       if (found !== undefined && !isFree && seen?.mark !== found.mark) {
         // A renewal while this process watches: the holder lives.
         if (seen !== undefined && standby === undefined) throw new HeldByOther(name, found);
-        seen = { mark: found.mark, atMs: steadyNow() };
+        seen = { mark: found.mark, atMs: now() };
       }
-      if (found === undefined || isFree || (seen !== undefined && steadyNow() - seen.atMs > found.durationMs)) {
-        const atMs = steadyNow();
+      if (found === undefined || isFree || (seen !== undefined && now() - seen.atMs > found.durationMs)) {
+        const atMs = now();
         const term = {
           acquireTime: microTime(new Date()),
           transitions: found === undefined ? 0 : found.transitions + 1,
@@ -118,6 +120,7 @@ export async function acquireLease(candidate: Candidate, { standby, onLost }: Wa
 export class HeldLease implements AsyncDisposable {
   readonly #candidate: Candidate;
   readonly #times: ElectionTimes;
+  readonly #now: () => number;
   readonly #onLost: () => void;
   readonly #writes = new Serial();
   readonly #stop = new AbortController();
@@ -132,6 +135,7 @@ export class HeldLease implements AsyncDisposable {
     this.#candidate = candidate;
     this.#term = { acquireTime: held.acquireTime, transitions: held.transitions };
     this.#times = candidate.times ?? usualTimes;
+    this.#now = candidate.now ?? steadyNow;
     this.#version = held.version;
     this.#renewedMs = held.atMs;
     this.#onLost = held.onLost;
@@ -143,7 +147,7 @@ export class HeldLease implements AsyncDisposable {
    * and made again another may act until the next renewal.
    */
   isHeld(): boolean {
-    return !this.#isOver && steadyNow() - this.#renewedMs < this.#times.deadlineMs;
+    return !this.#isOver && this.#now() - this.#renewedMs < this.#times.deadlineMs;
   }
 
   /** Renews now, with the present annotations. */
@@ -182,7 +186,7 @@ export class HeldLease implements AsyncDisposable {
 
   async #renew(): Promise<void> {
     if (this.#isOver) return;
-    const atMs = steadyNow();
+    const atMs = this.#now();
     try {
       await this.#write();
       this.#isNamespaceEnding = false;

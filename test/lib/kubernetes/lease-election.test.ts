@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { setTimeout as delay } from "node:timers/promises";
 import { it } from "node:test";
 import { ApiUnreachable, statusError } from "../../../src/lib/kubernetes/api-error.ts";
 import type { ApiClient, Call, Method } from "../../../src/lib/kubernetes/client.ts";
@@ -73,6 +72,13 @@ it("a Lease is released behind a renewal that is on its way", async () => {
   assert.equal(holderIn(api.get(path)), "");
 });
 
+/** Renews often, by a clock that the test alone moves. */
+const hasty = { times: { durationMs: 15_000, deadlineMs: 10_000, renewMs: 5, pollMs: 5 } };
+function frozen() {
+  const clock = { ms: 0 };
+  return { clock, now: () => clock.ms };
+}
+
 const endings = [
   [403, { causes: [{ reason: "NamespaceTerminating", field: "metadata.namespace" }] }],
   [404, { name: "berth", kind: "namespaces" }],
@@ -91,16 +97,21 @@ for (const [code, details] of endings) {
     using api = new ApiDouble();
     const errors: unknown[] = [];
     const lost = Promise.withResolvers<void>();
-    const times = { durationMs: 2250, deadlineMs: 1500, renewMs: 5, pollMs: 5 };
     const onError = (error: unknown): void => void errors.push(error);
-    await using lease = await acquireLease({ ...candidate, times, onError, client: api }, { onLost: lost.resolve });
+    const { clock, now } = frozen();
+    await using lease = await acquireLease(
+      { ...candidate, ...hasty, now, onError, client: api },
+      { onLost: lost.resolve },
+    );
     let refused = 0;
     refuseNew(api, () => (refused += 1));
     api.put(path, undefined);
-    const began = performance.now();
-    await until("the time without a Lease has passed", () => performance.now() - began > 1.5 * times.deadlineMs);
-    assert.ok(lease.isHeld());
-    assert.ok(refused > 1);
+    for (const past of [1, 2, 3]) {
+      const before = refused;
+      await until("it is refused twice more", () => refused > before + 1);
+      clock.ms += 0.9 * hasty.times.deadlineMs;
+      assert.ok(lease.isHeld(), `${past}`);
+    }
     assert.deepEqual(errors.map(String), ["ApiError: the namespace is ending"], "it is told once");
     api.put(path, { spec: { holderIdentity: "another" } });
     await lost.promise;
@@ -109,7 +120,6 @@ for (const [code, details] of endings) {
 
   it(`in a namespace that is being deleted nobody leads again who has not led to its end (${code})`, async () => {
     using api = new ApiDouble();
-    const times = { durationMs: 200, deadlineMs: 100, renewMs: 5, pollMs: 5 };
     let attempts = 0;
     let isCutOff = false;
     const client = clientOf(api, async (_method, _call, send) => {
@@ -117,9 +127,11 @@ for (const [code, details] of endings) {
       if (isCutOff) throw new ApiUnreachable(api.server, { cause: new Error("no route") });
       return await send();
     });
-    await using lease = await acquireLease({ ...candidate, times, client }, { onLost });
+    const { clock, now } = frozen();
+    await using lease = await acquireLease({ ...candidate, ...hasty, now, client }, { onLost });
     isCutOff = true;
-    await until("it is not held", () => !lease.isHeld());
+    clock.ms += hasty.times.deadlineMs + 1;
+    assert.equal(lease.isHeld(), false);
     refuseNew(api);
     api.put(path, undefined);
     isCutOff = false;
@@ -131,33 +143,39 @@ for (const [code, details] of endings) {
 
 it("without rights to make the Lease again its holder acts no more", async () => {
   using api = new ApiDouble();
-  const times = { durationMs: 200, deadlineMs: 100, renewMs: 5, pollMs: 5 };
-  await using lease = await acquireLease({ ...candidate, times, client: api }, { onLost });
+  const { clock, now } = frozen();
+  await using lease = await acquireLease({ ...candidate, ...hasty, now, client: api }, { onLost });
+  let refused = 0;
   api.before = (method) => {
-    if (method === "POST") throw statusError({ kind: "Status", code: 403, message: "no rights", details: {} });
+    if (method !== "POST") return;
+    refused += 1;
+    throw statusError({ kind: "Status", code: 403, message: "no rights", details: {} });
   };
   api.put(path, undefined);
-  await until("it is not held", () => !lease.isHeld());
+  // A renewal that was under way may still have succeeded.
+  await until("it is refused", () => refused > 1);
+  clock.ms += hasty.times.deadlineMs + 1;
+  await until("it is refused again", () => refused > 3);
+  assert.equal(lease.isHeld(), false);
 });
 
 it("a renewal without an answer is aborted in time for another attempt before the lease ends", async () => {
   using api = new ApiDouble();
   const limits = new Set<number | undefined>();
-  let isSilent = false;
+  let silences = 0;
   const client = clientOf(api, async (method, call, send) => {
-    if (method === "PUT") limits.add(call.timeoutMs);
-    if (!isSilent || method !== "PUT") return await send();
-    isSilent = false;
-    await delay(call.timeoutMs);
+    if (method !== "PUT") return await send();
+    limits.add(call.timeoutMs);
+    if (silences > 0) return await send();
+    silences += 1;
     throw new ApiUnreachable(api.server, { cause: new Error("no answer") });
   });
-  const times = { durationMs: 1500, deadlineMs: 1000, renewMs: 5, pollMs: 5 };
-  const errors: unknown[] = [];
-  const onError = (error: unknown): void => void errors.push(error);
-  await using lease = await acquireLease({ ...candidate, client, times, onError }, { onLost });
-  isSilent = true;
-  await until("a renewal had no answer", () => errors.length > 0);
+  const { clock, now } = frozen();
+  await using lease = await acquireLease({ ...candidate, ...hasty, now, client }, { onLost });
   const before = api.get(path);
-  await until("it is renewed again", () => api.get(path) !== before && lease.isHeld());
-  assert.deepEqual([...limits], [times.deadlineMs / 2], "no other limit");
+  clock.ms += hasty.times.deadlineMs / 2;
+  await until("it is renewed after the silence", () => api.get(path) !== before);
+  clock.ms += hasty.times.deadlineMs / 2 + 1;
+  await until("it is held by the renewal", () => lease.isHeld());
+  assert.deepEqual([silences, [...limits]], [1, [hasty.times.deadlineMs / 2]], "no other limit");
 });
