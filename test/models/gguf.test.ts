@@ -37,43 +37,6 @@ function longLists(count: number): NonNullable<GgufSketch["metadata"]> {
 }
 
 describe("the facts of a GGUF file", () => {
-  for (const [options, architecture, name, pooling] of [
-    [{}, "llama", "tiny", undefined],
-    [{ embedding: true }, "llama", "tiny-embed", "mean"],
-    [{ ranker: true, name: "ranker" }, "qwen3", "ranker", "rank"],
-  ] as const) {
-    it(`are those of a model that llama.cpp loads: ${name}`, async () => {
-      await using directory = await tempDir();
-      const path = join(directory.path, "model.gguf");
-      await writeTinyModel(path, options);
-      const { parameters, ...facts } = await readGguf(path);
-      assert.deepEqual(facts, {
-        architecture,
-        kind: undefined,
-        name,
-        contextLength: 2048,
-        // 2 layers × 4 heads × 16, or what comes to the same.
-        contextCost: { keyWidth: 128, valueWidth: 128, stateWidth: 0 },
-        quantization: "F32",
-        pooling,
-        hasChatTemplate: true,
-        splitCount: 1,
-      });
-      // All but the header is weights of four bytes.
-      const { length } = await readFile(path);
-      assert.ok(parameters * 4 < length && parameters * 4 > length * 0.9, `${parameters} of ${length} bytes`);
-    });
-  }
-
-  it("cost no memory for layers that a damaged header makes up", async () => {
-    for (const count of [{ u64: 2n ** 40n }, { u32: 2 ** 32 - 1 }]) {
-      const metadata = { ...llama, "llama.block_count": count, "llama.embedding_length": { u32: 64 } };
-      const facts = await read(ggufBytes({ metadata }));
-      assert.ok("architecture" in facts, JSON.stringify(facts));
-      assert.equal(facts.contextCost, undefined);
-    }
-  });
-
   it("name the quantization by the file's own field, else by the type of most weights", async () => {
     const tensors = [
       { shape: [256], type: 0 },
@@ -86,18 +49,6 @@ describe("the facts of a GGUF file", () => {
     assert.equal(await quantization({ "general.file_type": { u32: 15 } }), "Q4_K_M");
     assert.equal(await quantization(), "Q6_K");
     assert.equal(await quantization({ "general.file_type": { u32: 9999 } }), "Q6_K", "a type from the future");
-    assert.deepEqual(await read(ggufBytes({ metadata: llama })), {
-      architecture: "llama",
-      kind: undefined,
-      name: undefined,
-      contextLength: undefined,
-      contextCost: undefined,
-      parameters: 0,
-      quantization: undefined,
-      pooling: undefined,
-      hasChatTemplate: undefined,
-      splitCount: 1,
-    });
   });
 
   it("tell a chat model from base weights, which have no chat template", async () => {
