@@ -117,16 +117,25 @@ const withNpu: Tree = {
   "/sys/module/amdxdna/version": "2.19.0\n",
   [accel]: "",
 };
-const npu = {
-  ...{ vendor: "amd", vendor_id: "1022", device_id: "17f0", name: null, driver: "amdxdna", device: accel },
+const npu: NonNullable<HardwareFacts["npu"]> = {
+  vendor: "amd",
+  vendor_id: "1022",
+  device_id: "17f0",
+  name: null,
+  driver: "amdxdna",
+  device: accel,
   evidence: [{ source: npuSource, says: "1022:17f0, driver amdxdna" }],
-} as const;
+};
 const xdna = [kernel("amdxdna", "2.19.0")];
 const without = (tree: Tree, ...paths: readonly string[]): Tree =>
   Object.fromEntries(Object.entries(tree).filter(([path]) => !paths.includes(path)));
 
 const noMemory: HardwareFacts["memory"] = {
-  ...{ total_bytes: null, available_bytes: null, swap_bytes: null, limit_bytes: null, usable_bytes: null },
+  total_bytes: null,
+  available_bytes: null,
+  swap_bytes: null,
+  limit_bytes: null,
+  usable_bytes: null,
   evidence: [],
 };
 const noCpu = {
@@ -153,7 +162,11 @@ const arm: Tree = {
   "/sys/devices/system/cpu/cpufreq/boost": "1\n",
 };
 const armCpu = {
-  ...{ model: "Example Board 5", architecture: "arm64", cores: 4, threads: 4, usable: 4 },
+  model: "Example Board 5",
+  architecture: "arm64",
+  cores: 4,
+  threads: 4,
+  usable: 4,
   features: ["asimd", "asimddp", "sve"],
   evidence: [{ source: "/proc/cpuinfo", says: "4 processors, Example Board 5" }],
 };
@@ -238,8 +251,14 @@ const table: Readonly<Record<string, readonly [sketch: MachineSketch, parts: Par
     {
       gpus: [
         onBus({
-          ...{ id: "0000:00:02.0", vendor: "intel", vendor_id: "8086", device_id: "a7a0", integrated: true },
-          ...{ driver: "i915", render_node: node, backends: ["vulkan"] },
+          id: "0000:00:02.0",
+          vendor: "intel",
+          vendor_id: "8086",
+          device_id: "a7a0",
+          integrated: true,
+          driver: "i915",
+          render_node: node,
+          backends: ["vulkan"],
         }),
       ],
       devices: [device(node, { gid: 109, group: "render" })],
@@ -251,7 +270,11 @@ const table: Readonly<Record<string, readonly [sketch: MachineSketch, parts: Par
     {
       gpus: [
         gpu({
-          ...{ id: "fb000000.gpu", vendor: "other", integrated: true, driver: "panthor", render_node: node },
+          id: "fb000000.gpu",
+          vendor: "other",
+          integrated: true,
+          driver: "panthor",
+          render_node: node,
           backends: ["vulkan"],
           evidence: [{ source: "/sys/class/drm/renderD128", says: "fb000000.gpu, driver panthor" }],
         }),
@@ -328,7 +351,11 @@ const table: Readonly<Record<string, readonly [sketch: MachineSketch, parts: Par
     { tree: { ...pc, [accel]: "" } },
     {
       npu: {
-        ...{ ...npu, vendor: "other", vendor_id: null, device_id: null, driver: null },
+        ...npu,
+        vendor: "other",
+        vendor_id: null,
+        device_id: null,
+        driver: null,
         evidence: [{ source: accel, says: "exists; /sys does not describe it" }],
       },
       devices: [device(accel)],

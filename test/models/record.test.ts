@@ -184,8 +184,11 @@ describe("a declared model", () => {
   it("has the file's facts, except for fields of its manifest", async () => {
     await using at = await site();
     const own = {
-      ...{ ref: "vendor/mine:free", capabilities: ["chat", "rerank"], contextLength: 512 },
-      ...{ license: "apache-2.0", engines: ["llama"] },
+      ref: "vendor/mine:free",
+      capabilities: ["chat", "rerank"],
+      contextLength: 512,
+      license: "apache-2.0",
+      engines: ["llama"],
     };
     const facts = { origin: "manifest", name: "mine", state: "available", quantization: "F32" };
     const found = await declared("mine", { ...own, source: at.source });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmod, copyFile, mkdir, open, opendir, symlink, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, opendir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";

@@ -16,7 +16,9 @@ const isUpdated = process.env["UPDATE_PODS"] === "1";
 function membersOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
   if (isRecord(value)) return value;
   if (!Array.isArray(value) || !value.every(isRecord)) return undefined;
-  return Object.fromEntries(value.map((each, index) => [String(each["name"] ?? index), each]));
+  return Object.fromEntries(
+    value.map((each, index) => [typeof each["name"] === "string" ? each["name"] : index, each]),
+  );
 }
 
 /** A line for each member of `after` that `before` lacks or has otherwise, and for each that is gone. */
