@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { runBerth } from "../../support/command.ts";
@@ -93,6 +93,14 @@ DIR/config/slots/vision.toml:3:1: model.contxt_size: unknown key; did you mean c
     await site.put("slots/coder.toml", '[model]\ndefault = "dense"\ncontext_size = 512\n');
     assert.equal((await site.config("validate", env)).code, 0);
   });
+});
+
+it("the llama-swap configuration of docs/groups.md is one valid file in Berth", async () => {
+  const page = await readFile(new URL("../../../docs/groups.md", import.meta.url), "utf8");
+  const block = page.split("```").find((part) => part.startsWith("yaml\n# Berth: slots/llama-swap.yaml"));
+  assert.ok(block !== undefined);
+  await using site = await configSite({ "slots/llama-swap.yaml": block.slice("yaml\n".length) });
+  assert.deepEqual(await site.config("validate"), valid);
 });
 
 describe("berth config show", () => {
