@@ -90,15 +90,10 @@ export async function acquireLease(candidate: Candidate, { standby, onLost }: Wa
       }
       if (found === undefined || isFree || (seen !== undefined && now() - seen.atMs > found.durationMs)) {
         const atMs = now();
-        const term = {
-          acquireTime: microTime(new Date()),
-          transitions: found === undefined ? 0 : found.transitions + 1,
-        };
-        const version = await write(candidate, {
-          ...term,
-          version: found?.resourceVersion,
-          before: found?.annotations,
-        });
+        const transitions = found === undefined ? 0 : found.transitions + 1;
+        const term = { acquireTime: microTime(new Date()), transitions };
+        const before = found?.annotations;
+        const version = await write(candidate, { ...term, version: found?.resourceVersion, before });
         return new HeldLease(candidate, { ...term, version, atMs, onLost });
       }
       if (!isWaiting) standby?.onWaiting(found);
