@@ -161,6 +161,22 @@ describe("EnginePool", () => {
     assert.deepEqual([third.head()?.status, at.server.sockets.length], [200, 3]);
   });
 
+  it("takes no bytes from before a request as its answer, and sends the request over another connection", async () => {
+    await using at = await engine(answering(ok));
+    await at.ask().over;
+    // From a timer, sockets are read once more before the turn ends, and so before the request is written.
+    const asked = await new Promise<Asked>((resolve) => {
+      setTimeout(() => {
+        at.server.sockets[0]?.write("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray");
+        resolve(at.ask());
+      }, 0);
+    });
+    assert.equal(await asked.over, "end");
+    assert.equal(asked.text(), "ok");
+    assert.equal(await at.ask().over, "end");
+    assert.deepEqual([at.server.sockets.length, at.server.received[0]], [2, post("", at.server.port)]);
+  });
+
   it("uses no connection again on which a request is still being sent when its answer has come", async () => {
     await using at = await engine((socket, _text, nth) => {
       if (nth === 0) socket.pause();
@@ -296,6 +312,24 @@ describe("EnginePool", () => {
     asked.exchange.resume();
     assert.equal(await asked.over, "end");
     assert.equal(asked.text().length, large.length);
+  });
+
+  it("can use a connection again whose reader paused at the very end", async () => {
+    await using at = await engine(answering(ok));
+    const over = Promise.withResolvers<void>();
+    const exchange = at.pool.send(
+      request(""),
+      { timeouts: none },
+      {
+        onHead: () => exchange.pause(),
+        onData: () => undefined,
+        onEnd: () => over.resolve(),
+        onError: (error) => over.reject(error),
+      },
+    );
+    await over.promise;
+    assert.equal(await at.ask().over, "end");
+    assert.equal(at.server.sockets.length, 1);
   });
 
   it("ends at once when aborted at any moment, and sends no further event", async () => {

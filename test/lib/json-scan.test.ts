@@ -69,6 +69,12 @@ describe("scanBody", () => {
     );
   });
 
+  it("reads a long name of a model and passes over a long key, with an escape and without", () => {
+    const name = "m".repeat(100);
+    for (const spelt of [name, `${name.slice(1)}\\u006d`])
+      assert.equal(scanBody(Buffer.from(`{"${spelt}":"x","model":"${spelt}"}`))?.model, name);
+  });
+
   it("gives the position of the model, so that another name can replace it", () => {
     fc.assert(
       fc.property(members, style, fc.string({ unit: "binary" }), (of, how, name) => {

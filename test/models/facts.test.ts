@@ -40,6 +40,16 @@ function problemIn(found: Awaited<ReturnType<FactCache["factsOf"]>>): unknown {
 }
 
 describe("facts of files", () => {
+  it("refuses a directory in the place of a GGUF file, and takes a directory of another name", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "mounted.gguf");
+    await mkdir(path);
+    const cache = new FactCache();
+    const refused = ["NotAModel", `${path} is a directory, and no GGUF file`];
+    assert.deepEqual(problemIn(await cache.factsOf(path)), refused);
+    assert.equal(problemIn(await cache.factsOf(directory.path)), undefined);
+  });
+
   it("are those of one file at a time, and a file that is not to be read is tried again later", async () => {
     await using directory = await tempDir();
     const paths = ["a.gguf", "b.gguf", "c.gguf"].map((name) => join(directory.path, name));

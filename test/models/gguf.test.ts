@@ -37,6 +37,15 @@ function longLists(count: number): NonNullable<GgufSketch["metadata"]> {
 }
 
 describe("the facts of a GGUF file", () => {
+  it("cost no memory for layers that a damaged header makes up", async () => {
+    for (const count of [{ u64: 2n ** 40n }, { u32: 2 ** 32 - 1 }]) {
+      const metadata = { ...llama, "llama.block_count": count, "llama.embedding_length": { u32: 64 } };
+      const facts = await read(ggufBytes({ metadata }));
+      assert.ok("architecture" in facts, JSON.stringify(facts));
+      assert.equal(facts.contextCost, undefined);
+    }
+  });
+
   it("name the quantization by the file's own field, else by the type of most weights", async () => {
     const tensors = [
       { shape: [256], type: 0 },
@@ -87,6 +96,26 @@ describe("the facts of a GGUF file", () => {
       files.read(paths, (headers) => headers.length),
       /larger header than any model/,
     );
+  });
+
+  it("are numbers of any type", async () => {
+    for (const [type, bytes] of [
+      [0, [5]],
+      [1, [5]],
+      [2, [5, 0]],
+      [3, [5, 0]],
+      [4, [5, 0, 0, 0]],
+      [5, [5, 0, 0, 0]],
+      [6, [0, 0, 160, 64]],
+      [10, [5, 0, 0, 0, 0, 0, 0, 0]],
+      [11, [5, 0, 0, 0, 0, 0, 0, 0]],
+      [12, [0, 0, 0, 0, 0, 0, 20, 64]],
+    ] as const) {
+      const raw = Buffer.concat([u32(type), Buffer.from(bytes)]);
+      const facts = await read(ggufBytes({ metadata: { ...llama, "llama.context_length": { raw } } }));
+      assert.ok("name" in facts, JSON.stringify(facts));
+      assert.equal(facts.contextLength, 5, `type ${type}`);
+    }
   });
 
   it("are not believed where they are absurd", async () => {

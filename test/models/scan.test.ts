@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { chmod, copyFile, mkdir, opendir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
+import { promisify } from "node:util";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { modelRecordSchema, type ModelRecord } from "../../src/api/model.ts";
 import { ModelScan } from "../../src/models/scan.ts";
@@ -45,6 +47,8 @@ it("finds the models of a directory tree, and says which the registry has", asyn
   await writeFile(at.path("kokoro-v1.onnx"), "x");
   await writeFile(at.path("sd.safetensors"), "x");
   await symlink("..", at.path("hub/back"));
+  // Nobody writes into it: opening it would wait for ever.
+  await promisify(execFile)("mkfifo", [at.path("pipe.bin")]);
   const record = (ref: string, path: string): ModelRecord =>
     modelRecordSchema.parse({ ref, origin: "file", source: `file://${path}`, path, files: [path], state: "available" });
   const found = await at.found([], [record("a", at.path("a.gguf")), record("taken", "/other/taken.gguf")]);

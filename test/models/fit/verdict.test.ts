@@ -164,8 +164,11 @@ describe("what fits a machine that was laid out as files", async () => {
     const fitting = { ...model, contextSize: 65_536, parallel: 5 };
     assert.equal(said(facts, "cuda", { backend: "cuda", model: fitting }), undefined, "what it names does fit");
     assert.equal(said(facts, "cuda", { backend: "cuda", model: { ...model, parallel: 5, gpuLayers: 30 } }), undefined);
-    // Flags that move weights: the header gives no figure for these.
-    const moved = { backend: "cuda", model: { ...model, parallel: 5 }, args: ["--n-cpu-moe", "24"] } as const;
-    assert.equal(said(facts, "cuda", { ...moved, args: [...moved.args] }), undefined);
+    // Flags that move weights, or load more: the header gives no figure for these.
+    for (const args of [
+      ["--n-cpu-moe", "24"],
+      ["--lora", "/l.gguf"],
+    ])
+      assert.equal(said(facts, "cuda", { backend: "cuda", model: { ...model, parallel: 5 }, args }), undefined);
   });
 });

@@ -85,6 +85,7 @@ it("a Pod that a request has caused is younger than the request, although the AP
   await using pods = await podsOn(new ApiDouble());
   const requestedAt = new Date();
   await start(pods, { creationTimestamp: `${requestedAt.toISOString().slice(0, 19)}Z` });
+  assert.deepEqual(await pods.runtime.list(), ["primary"]);
   const [seen] = await pods.runtime.observe("primary");
   assert.ok(seen !== undefined && seen.startedAt >= requestedAt, `${seen?.startedAt.toISOString()}`);
 });

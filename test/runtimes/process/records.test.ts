@@ -71,6 +71,16 @@ for (const [what, file, text] of [
   });
 }
 
+test("a directory that is called like a record is set aside, also a second time", async () => {
+  await using at = await state();
+  for (const round of [1, 2]) {
+    await mkdir(join(at.processes, "p.json", "inner"), { recursive: true });
+    const book = await ProcessRecords.open(at.processes, "ours");
+    assert.deepEqual([book.all(), await readdir(at.processes)], [[], []]);
+    assert.equal((await readdir(at.aside)).length, round);
+  }
+});
+
 test("a directory that cannot be read is an error, not an empty one", async () => {
   await using at = await state();
   await writeFile(at.processes, "not a directory");
