@@ -90,6 +90,8 @@ describe("suggested engines and backends", () => {
       for (const engine of engineKinds) {
         const auto = backendOf({ engine, backend: "auto" }, devicesOf(facts));
         assert.deepEqual(auto, { value: suggested[engine].backend, reason: suggested[engine].reason });
+        const named = backendOf({ engine, backend: "rocm" }, devicesOf(facts));
+        assert.deepEqual(named, { value: "rocm", reason: "the spec" });
       }
     });
   }

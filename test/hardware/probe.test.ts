@@ -383,11 +383,13 @@ describe("a machine", () => {
       assert.deepEqual(hardwareSchema.parse(JSON.parse(JSON.stringify(hardware))), hardware);
     });
 
-  it("reports the used part of its shared memory, and the memory that is set aside for devices", async () => {
-    const used = { [`${amdHome}/mem_info_gtt_used`]: `${gib}\n` };
+  it("reports the used part of its shared memory, the free part of its own, and the memory that is set aside for devices", async () => {
+    const used = { [`${amdHome}/mem_info_gtt_used`]: `${gib}\n`, [`${amdHome}/mem_info_vram_used`]: `${gib / 2}\n` };
     const meminfo = "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\nCmaTotal: 524288 kB\nCmaFree: 262144 kB\n";
     const { gpus, memory } = await probed({ tree: { ...amd, ...used, "/proc/meminfo": meminfo } });
-    assert.deepEqual([gpus[0]?.shared_memory_used_bytes, memory.contiguous_free_bytes], [gib, gib / 4]);
+    const [card] = gpus;
+    assert.deepEqual([card?.shared_memory_used_bytes, card?.memory_free_bytes], [gib, gib / 2]);
+    assert.equal(memory.contiguous_free_bytes, gib / 4);
   });
 
   for (const [version, name, integrated] of [
