@@ -62,6 +62,31 @@ describe("the view of containers", () => {
     await until("it is gone for good", () => view.all().length === 0);
   });
 
+  it("misses no event that arrives at the moment in which a listing ends", async () => {
+    await using site = await containersOf();
+    const { view, known } = site;
+    known.add("c1");
+    let again: Promise<void> | undefined;
+    site.onSlot = () => queueMicrotask(() => void (again ??= view.refresh("c1")));
+    await view.refresh("c1");
+    await again;
+    assert.equal(site.looks, 2);
+  });
+
+  it("closes although every inspection fails", async () => {
+    await using site = await containersOf();
+    const { view, held, known } = site;
+    site.isHolding = true;
+    known.add("c1");
+    site.tell("create", "c1");
+    await until("it is looked at", () => held.length > 0);
+    const closed = view.close();
+    await until("its events are not followed any more", () => !site.isFollowed());
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+    await site.endDaemon();
+    await closed;
+  });
+
   it("reports each time that the daemon starts or stops answering", async () => {
     await using site = await containersOf();
     assert.deepEqual(site.changes, [true]);
@@ -117,13 +142,15 @@ async function containersOf() {
     isCutting: false,
     /** How often a container was inspected. */
     looks: 0,
+    /** The action of the subscriber at a change of a slot. */
+    onSlot: (): void => undefined,
     /** Those that the daemon cannot inspect. */
     broken: new Set<string>(),
     /** Whether the view was up, each time that changed. */
     changes: new Array<boolean>(),
   };
   let events: ServerResponse | undefined;
-  const { daemon } = stack.use(
+  const { daemon, double } = stack.use(
     await daemonOf((asked, response) => {
       if (asked === "GET /events") {
         events = response.writeHead(200);
@@ -148,13 +175,15 @@ async function containersOf() {
     }),
   );
   const onAnswering = (): void => void site.changes.push(view.isUp);
-  const view: ContainerView = viewOf(daemon, { onAnswering });
+  const view: ContainerView = viewOf(daemon, { onSlot: () => site.onSlot(), onAnswering });
   stack.defer(() => view.close());
   await until("it is up", () => view.isUp);
   const owned = stack.move();
   return Object.assign(site, {
     view,
     ids: () => view.all().map(({ id }) => id),
+    isFollowed: () => events?.destroyed === false,
+    endDaemon: () => double[Symbol.asyncDispose](),
     cutEvents: () => void events?.destroy(),
     tell: (Action: string, ID: string) => void events?.write(`${JSON.stringify({ Action, Actor: { ID } })}\n`),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
