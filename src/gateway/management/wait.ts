@@ -61,14 +61,15 @@ export async function waitForOperator(
   options: Parameters<typeof waitUntil>[1] & {
     readonly liveness: () => OperatorLiveness;
     readonly graceMs: number;
+    readonly now?: () => number;
   },
 ): Promise<void> {
-  const { liveness, graceMs, watch } = options;
-  let livedAtMs = steadyNow();
+  const { liveness, graceMs, watch, now = steadyNow } = options;
+  let livedAtMs = now();
   const isLost = (): boolean => {
     const isLive = liveness() === "live";
-    if (isLive) livedAtMs = steadyNow();
-    return !isLive && steadyNow() - livedAtMs >= graceMs;
+    if (isLive) livedAtMs = now();
+    return !isLive && now() - livedAtMs >= graceMs;
   };
   await waitUntil(() => isOver() || isLost(), { ...options, watch: watchOperator(watch) });
 }

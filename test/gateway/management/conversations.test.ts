@@ -16,12 +16,6 @@ const conversation = (id: string, at: string, content = "hi"): Conversation => (
   messages: [{ role: "user", content }],
 });
 
-/** The one directory of conversations that there is. */
-async function directoryIn(stateDir: string): Promise<string> {
-  const [owner = ""] = await readdir(join(stateDir, "conversations"));
-  return join(stateDir, "conversations", owner);
-}
-
 describe("conversations of the chat page", () => {
   let at: Site;
   before(async () => {
@@ -41,24 +35,23 @@ describe("conversations of the chat page", () => {
     const ids = rowsOf(await at.got("/api/conversations")).map(({ id }) => id);
     assert.deepEqual(ids, ["bbbbbbbb", "aaaaaaaa"]);
     assert.deepEqual(await at.got(pathOf("aaaaaaaa")), conversation("aaaaaaaa", first));
-    const directory = await directoryIn(at.stateDir);
+    const [owner = ""] = await readdir(join(at.stateDir, "conversations"));
+    const directory = join(at.stateDir, "conversations", owner);
     assert.equal((await stat(directory)).mode & 0o777, 0o700);
     for (const file of await readdir(directory)) assert.equal((await stat(join(directory, file))).mode & 0o777, 0o600);
     assert.equal(await remove("aaaaaaaa"), 204);
     assert.equal(await statusOf("aaaaaaaa"), 404);
     assert.equal((await readdir(directory)).length, 2);
+    await writeFile(join(directory, "bbbbbbbb.json"), '{"id": "aaaa');
+    assert.deepEqual(
+      [await statusOf("bbbbbbbb"), await remove("bbbbbbbb")],
+      [404, 204],
+      "also where its file is broken",
+    );
   });
 
   it("hold texts of any characters, however many of them are brackets, quotes or commas, and of megabytes", async () => {
-    for (const content of [
-      "[".repeat(100),
-      ",".repeat(20_000),
-      '\\\\"[,'.repeat(20_000),
-      "\\",
-      '\\"',
-      '"'.repeat(20_000),
-      "a picture ".repeat(300_000),
-    ]) {
+    for (const content of ["[".repeat(100), '\\\\"[,'.repeat(20_000), '\\"', "a picture ".repeat(300_000)]) {
       assert.equal((await put("texts111", first, content)).status, 200);
       assert.deepEqual(await at.got(pathOf("texts111")), conversation("texts111", first, content));
     }
@@ -88,16 +81,9 @@ describe("conversations of the chat page", () => {
     assert.equal((await keep(third, "anew", "none")).status, 200);
   });
 
-  it("are deleted also where their file is broken", async () => {
-    await put("broken11", first);
-    await writeFile(join(await directoryIn(at.stateDir), "broken11.json"), '{"id": "aaaa');
-    assert.equal(await statusOf("broken11"), 404);
-    assert.equal(await remove("broken11"), 204);
-    assert.equal(await remove("broken11"), 404);
-  });
-
   it("are refused with the path of the wrong field, and when they are too large", async () => {
     const robot = { ...conversation("refused1", first), messages: [{ role: "robot" }] };
+    const headers = { "content-type": "application/json" };
     for (const [body, message] of [
       ["{", /^the body is no JSON$/],
       ["", /^the body is missing$/],
@@ -107,11 +93,10 @@ describe("conversations of the chat page", () => {
       ['{"__proto__":{"id":"aaaaaaaa"}}', /./],
       [JSON.stringify(robot), /messages\.0\.role/],
       // Lists are sorted by it.
-      [JSON.stringify(conversation("refused1", "2026-13-01T00:00:00Z")), /^updated_at: a time in UTC/],
-      [JSON.stringify(conversation("refused1", "2026-01-00T00:00:00Z")), /^updated_at: a time in UTC/],
-      [JSON.stringify(conversation("refused1", "2026-01-01T24:00:00Z")), /^updated_at: a time in UTC/],
+      ...["2026-13-01T00:00:00Z", "2026-01-00T00:00:00Z", "2026-01-01T24:00:00Z"].map(
+        (time) => [JSON.stringify(conversation("refused1", time)), /^updated_at: a time in UTC/] as const,
+      ),
     ] as const) {
-      const headers = { "content-type": "application/json" };
       const told = await refusalOf(await at.send("PUT", pathOf("refused1"), undefined, { headers, body }));
       assert.match(told.is, /^400 /, String(body));
       assert.match(told.message, message);

@@ -45,9 +45,7 @@ describe("engines' own metrics", () => {
 
   it("are read only for a scrape, and only from engines that are ready", async () => {
     await using engine = await scriptedEngine(telling(good));
-    await using gateway = await startGateway({
-      slots: { good: { port: engine.port }, cold: {} },
-    });
+    await using gateway = await startGateway({ slots: { good: { port: engine.port }, cold: {} } });
     await (await fetch(new URL("/metrics", gateway.url))).text();
     assert.equal(engine.seen.filter(({ path }) => path === "/metrics").length, 0);
     await pageIs(gateway, goodPage);

@@ -3,32 +3,21 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import type { GroupStatus } from "../../../src/api/group-status.ts";
-import type { ResourceStatus } from "../../../src/api/resource-status.ts";
+
 import { documentsInFiles } from "../../../src/store/documents.ts";
 import { openGroupStore, type GroupStore } from "../../../src/store/state/groups.ts";
 import { until } from "../../support/until.ts";
 import { rowsOf, site, type Site } from "./fixture.ts";
 
 const since = "2026-01-01T00:00:00.000Z";
+const needs = [{ resource: "memory" as const, amount: 10 }];
 const gpu: GroupStatus = {
   name: "gpu",
   isDeclared: true,
   budget: [{ resource: "memory", total: 24, used: 10 }],
   members: [
-    {
-      slot: "b",
-      state: "waiting",
-      since,
-      needs: [{ resource: "memory", amount: 16 }],
-      message: "group gpu is full",
-    },
-    {
-      slot: "a",
-      state: "loaded",
-      since,
-      needs: [{ resource: "memory", amount: 10 }],
-      cost: { loadSeconds: 4.25, contextTokens: 600 },
-    },
+    { slot: "b", state: "waiting", since, needs, message: "group gpu is full" },
+    { slot: "a", state: "loaded", since, needs, cost: { loadSeconds: 4.25, contextTokens: 600 } },
   ],
   problems: [],
 };
@@ -98,34 +87,16 @@ describe("/api/groups", () => {
 
   it("says of a group whose directory has lost its files that the declaration stays in force", async () => {
     const config = join(at.stateDir, "config");
-    const directory = join(config, "groups");
-    const message = `${directory} holds no manifest any more`;
-    const problems = [{ reason: "SourceEmpty", message }] as const;
-    await at.publishOperator({
-      problems: [
-        { ...problems[0], file: directory },
-        { reason: "SourceEmpty", message: "another", file: join(config, "slots") },
-      ],
-    });
-    const file = join(directory, "gpu.toml");
-    const resource: ResourceStatus = {
-      kind: "SlotGroup",
-      name: "gpu",
-      file,
-      generation: 1,
-      specHash: "1",
-      conditions: [],
-    };
-    await at.publishRegistry({ resources: [resource] });
+    const problem = (kind: string) =>
+      ({ reason: "SourceEmpty", message: `${kind} holds no manifest any more` }) as const;
+    const problems = ["groups", "slots"].map((kind) => ({ ...problem(kind), file: join(config, kind) }));
+    await at.publishOperator({ problems });
+    const resource = { kind: "SlotGroup", name: "gpu", generation: 1, specHash: "1", conditions: [] } as const;
+    await at.publishRegistry({ resources: [{ ...resource, conditions: [], file: join(config, "groups/gpu.toml") }] });
     await until("the group has the problem", async () =>
-      isDeepStrictEqual((await at.got("/api/groups/gpu"))["problems"], problems),
+      isDeepStrictEqual((await at.got("/api/groups/gpu"))["problems"], [problem("groups")]),
     );
-    assert.deepEqual(await at.got("/api/config/validate", "POST"), {
-      valid: false,
-      diagnostics: [
-        { reason: "SourceEmpty", file: "groups", message },
-        { reason: "SourceEmpty", file: "slots", message: "another" },
-      ],
-    });
+    const diagnostics = ["groups", "slots"].map((file) => ({ ...problem(file), file }));
+    assert.deepEqual(await at.got("/api/config/validate", "POST"), { valid: false, diagnostics });
   });
 });

@@ -52,6 +52,7 @@ it("an invalid pull is refused with the field, and no request reaches the operat
     [{ model: "here" }, 409, /here is on this machine already/],
     [{ model: "licensed" }, 409, /the licence of Licensed must be accepted first: Terms, https:\/\/x\.test\/terms/],
     [{ source: "hf://o/r/licensed.gguf@v2" }, 409, /the licence of Licensed must be accepted first/],
+    [{ files: [{ source: "hf://o/r/licensed.gguf" }], ref: "mine" }, 409, /the licence of Licensed must be/],
   ] as const) {
     const refused = await at.refused("POST", "/api/models/pull", body);
     assert.equal(refused.is.slice(0, 3), String(status), `${JSON.stringify(body)}: ${refused.message}`);
@@ -59,6 +60,8 @@ it("an invalid pull is refused with the field, and no request reaches the operat
     assert.doesNotMatch(refused.message, /secret/);
   }
   assert.deepEqual(await pulls(at), []);
+  const job = await at.got("/api/models/pull", "POST", { model: "licensed", accept_license: true });
+  assert.partialDeepStrictEqual(job, { model: "licensed", sources: ["hf://o/r/licensed.gguf"] });
 });
 
 it("a hundred pulls may be under way, requests of the same moment included, and two for one model are one", async () => {
@@ -156,11 +159,10 @@ describe("pulls that an operator has published", () => {
 it("a check takes the checksums that a manifest names, and is refused where none is known", async () => {
   const file = { origin: "manifest", source: "file:///m/a.gguf", files: ["/m/a.gguf"], state: "available" };
   const sha256 = "a".repeat(64);
-  const models = [
-    modelRecordSchema.parse({ ...file, ref: "known", checksums: { "/m/a b.gguf": sha256 } }),
-    modelRecordSchema.parse({ ...file, ref: "unknown" }),
-  ];
-  await using at = await site({ registry: { models } });
+  const checksums = { "/m/a b.gguf": sha256 };
+  const models = [{ ref: "known", checksums }, { ref: "unknown" }];
+  const registry = { models: models.map((each) => modelRecordSchema.parse({ ...file, ...each })) };
+  await using at = await site({ registry });
   const { id } = await at.got("/api/models/verify", "POST", { model: "known" });
   const request = await requestOf(at, id);
   assert.partialDeepStrictEqual(request, { action: "verify", files: [{ source: "file:///m/a%20b.gguf", sha256 }] });
@@ -175,18 +177,15 @@ it("a check takes the checksums that a manifest names, and is refused where none
 
 it("a model whose pull has completed can be used at once by a gateway that was not told of it yet", async () => {
   await using at = await site({ slots: { primary: {} } });
-  const models = ["other"].map((ref) => modelRecord(ref));
-  const arrives = async (ref: string): Promise<void> => {
-    models.push(modelRecord(ref));
-    await at.publishRegistry({ models });
-  };
+  const models = ["a", "b", "c"].map((ref) => modelRecord(ref));
+  const arrive = (count: number): Promise<void> => at.publishRegistry({ models: models.slice(0, count) });
   for (let round = 0; round < 3; round++) {
-    await at.publishRegistry({ models: [...models, { ...modelRecord(`a${round}`), state: "missing" }] });
-    await arrives(`a${round}`);
-    assert.equal((await at.got(`/api/models/a${round}`))["state"], "available");
-    await arrives(`b${round}`);
-    assert.equal((await at.send("POST", "/api/slots/primary/swap", { model: `b${round}` })).status, 202);
-    await arrives(`c${round}`);
-    assert.ok(rowsOf(await at.got("/api/models")).some(({ id }) => id === `c${round}`));
+    await at.publishRegistry({ models: [{ ...modelRecord("a"), state: "missing" }] });
+    await arrive(1);
+    assert.equal((await at.got("/api/models/a"))["state"], "available");
+    await arrive(2);
+    assert.equal((await at.send("POST", "/api/slots/primary/swap", { model: "b" })).status, 202);
+    await arrive(3);
+    assert.ok(rowsOf(await at.got("/api/models")).some(({ id }) => id === "c"));
   }
 });

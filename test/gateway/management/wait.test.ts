@@ -55,61 +55,59 @@ describe("a wait", () => {
       }
     });
 
-  it("for the operator ends once none has lived for the time of grace, not before", async () => {
-    const socket = new Socket();
+  it("for the operator ends once none has lived for the time of grace since the last sign of life, not before", async () => {
+    const { watch, look } = watched();
     let liveness: OperatorLiveness = "live";
-    const waits = [0, 600_000].map((graceMs) => {
-      const { watch, look } = watched();
-      const wait = { look, isDone: false };
-      const options = { watch, timeoutMs: 600_000, client: { socket }, stopping, liveness: () => liveness, graceMs };
-      void waitForOperator(() => false, options).then(() => (wait.isDone = true));
-      return wait;
-    });
-    const looked = async (): Promise<boolean[]> => {
-      for (const { look } of waits) look();
+    let clock = 0;
+    let isDone = false;
+    const operator = { liveness: () => liveness, graceMs: 30_000, now: () => clock };
+    const client = { socket: new Socket() };
+    const wait = waitForOperator(() => false, { watch, timeoutMs: 600_000, client, stopping, ...operator });
+    const ended = wait.then(() => (isDone = true));
+    for (const [at, now] of [
+      [20_000, "live"],
+      [49_999, "stale"],
+    ] as const) {
+      clock = at;
+      liveness = now;
+      look();
       await new Promise((resolve) => setImmediate(resolve));
-      return waits.map(({ isDone }) => isDone);
-    };
-    assert.deepEqual(await looked(), [false, false]);
-    liveness = "stale";
-    assert.deepEqual(await looked(), [true, false]);
-    socket.destroy();
-    await new Promise((resolve) => setImmediate(resolve));
-    assert.deepEqual(await looked(), [true, true]);
+      assert.equal(isDone, false, `${at} ms`);
+    }
+    clock = 50_000;
+    look();
+    await ended;
   });
 });
 
 describe("a task for an operator that falls silent while it is waited for", () => {
-  /** Nothing reports a heartbeat that does not come: the wait itself looks each second. */
-  async function askDyingOperator(mayWait: boolean) {
-    let liveness: OperatorLiveness = "live";
-    const { watch, watchers, began, look } = watched();
-    const tasks = new Map<string, ModelTask>();
-    const modelTasks = {
-      put: async (task: ModelTask) => void tasks.set(task.id, task),
-      answers: () => [],
-      remove: async (id: string) => void tasks.delete(id),
-      watch,
-    };
-    const context = { modelTasks, stopping, operatorLiveness: () => liveness };
-    const wanted = { kind: "remove" as const, ref: "a", files: [], isDryRun: !mayWait };
-    const answer = later(askOperator(context, wanted, { socket: new Socket() }, mayWait));
-    await began;
-    look();
-    assert.equal(watchers.size, 1, "a live operator is waited for");
-    liveness = "stale";
-    return { answer: await answer.catch((error: unknown) => error), watchers, tasks: [...tasks.values()] };
-  }
-
-  it("is withdrawn at once", { timeout: 180_000 }, async () => {
-    const { answer, watchers, tasks } = await askDyingOperator(false);
-    assert.ok(answer instanceof Error);
-    assert.match(answer.message, /^no operator has answered/);
-    assert.deepEqual([watchers.size, tasks], [0, []]);
-  });
-
-  it("stays for the next operator if it may wait", { timeout: 180_000 }, async () => {
-    const { answer, watchers, tasks } = await askDyingOperator(true);
-    assert.deepEqual([answer, watchers.size, tasks.map(({ kind }) => kind)], [undefined, 0, ["remove"]]);
-  });
+  // Nothing reports a heartbeat that does not come: the wait itself looks each second.
+  for (const [what, mayWait, told, left] of [
+    ["is withdrawn at once", false, /^ApiError: no operator has answered/, []],
+    ["stays for the next operator if it may wait", true, /^undefined$/, ["remove"]],
+  ] as const)
+    it(what, { timeout: 180_000 }, async () => {
+      let liveness: OperatorLiveness = "live";
+      const { watch, watchers, began, look } = watched();
+      const tasks = new Map<string, ModelTask>();
+      const modelTasks = {
+        put: async (task: ModelTask) => void tasks.set(task.id, task),
+        answers: () => [],
+        remove: async (id: string) => void tasks.delete(id),
+        watch,
+      };
+      const context = { modelTasks, stopping, operatorLiveness: () => liveness };
+      const wanted = { kind: "remove" as const, ref: "a", files: [], isDryRun: !mayWait };
+      const answer = later(askOperator(context, wanted, { socket: new Socket() }, mayWait));
+      await began;
+      look();
+      assert.equal(watchers.size, 1, "a live operator is waited for");
+      liveness = "stale";
+      assert.match(String(await answer.catch((error: unknown) => error)), told);
+      assert.equal(watchers.size, 0);
+      assert.deepEqual(
+        [...tasks.values()].map(({ kind }) => kind),
+        left,
+      );
+    });
 });
