@@ -64,7 +64,8 @@ describe("bad input", () => {
 
   it("is named by its path: wrong type, missing and unknown field", async () => {
     const [swap, assign, tokens] = ["/api/slots/primary/swap", "/api/models/other/assign", "/api/auth/tokens"];
-    const [validate, acme] = ["/api/config/validate", "/api/upstreams/acme"];
+    const [validate, acme, primary] = ["/api/config/validate", "/api/upstreams/acme", "/api/slots/primary"];
+    const spec = { model: { default: "m" } };
     for (const [method, path, body, told] of [
       ["POST", swap, { model: 5 }, invalid("model")],
       ["POST", swap, { model: "no ref!" }, invalid("model")],
@@ -88,8 +89,30 @@ describe("bad input", () => {
       ["PUT", acme, { baseUrl: "https://x.example", more: 1 }, faulty("more")],
       ["PUT", acme, { baseUrl: "https://x.example" }, faulty("models")],
       ["PUT", "/api/upstreams/Not%20A%20Name", { baseUrl: "https://x.example" }, invalid("name")],
-      ["PUT", "/api/slots/primary", { load: 5 }, faulty("load")],
-      ["PUT", "/api/slots/primary", {}, faulty("model", "default")],
+      ["PUT", primary, { load: 5 }, faulty("load")],
+      ["PUT", primary, {}, faulty("model", "default")],
+      ["PUT", primary, { model: { default: "m", parallel: "2" } }, faulty("model", "parallel")],
+      ["PUT", primary, { ...spec, labels: { a: 1 } }, faulty("labels")],
+      ["PUT", primary, { name: "other", ...spec }, faulty("name")],
+      ["PUT", primary, { kind: "Model", metadata: {}, spec }, faulty("kind")],
+      ["PUT", primary, { apiVersion: "v2", metadata: {}, spec }, faulty("apiVersion")],
+      [
+        "PUT",
+        primary,
+        { kind: "Slot", metadata: {}, spec: { ...spec, idleSeconds: -1 } },
+        faulty("spec", "idleSeconds"),
+      ],
+      ["PUT", primary, { kind: "Slot", metadata: {}, spec, more: 1 }, faulty("more")],
+      ["PUT", primary, { kind: "Slot", metadata: { annotations: {} }, spec }, faulty("metadata", "annotations")],
+      ["PUT", primary, { kind: "Slot", metadata: [], spec }, faulty("metadata")],
+      ["PUT", primary, { metadata: { name: "other" }, spec }, faulty("metadata", "name")],
+      ["PUT", primary, { kind: "Slot", metadata: {}, spec: 5 }, faulty("spec")],
+      ["PUT", "/api/groups/gpu", { budget: { slots: "2" } }, faulty("budget", "slots")],
+      ["POST", "/api/slots", spec, invalid("name")],
+      ["POST", "/api/slots", { name: 5, ...spec }, faulty("name")],
+      ...["UP", "a/b", "..", "-a", "x".repeat(33), "__proto__", "../../etc"].map(
+        (name) => ["POST", "/api/slots", { name, ...spec }, invalid("name")] as const,
+      ),
     ] as const) {
       const text = JSON.stringify(body);
       assert.deepEqual(await send(method, path, text), told, `${method} ${path} ${text}`);

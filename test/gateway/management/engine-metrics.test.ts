@@ -31,25 +31,21 @@ async function pageIs(gateway: TestGateway, wanted: string): Promise<void> {
 }
 
 describe("engines' own metrics", () => {
-  it("have slot labels and one head per family, and are read with the engine's bearer", async () => {
+  it("have slot labels, one head per family and no name of Berth's, and are read with the engine's bearer for this page alone", async () => {
     await using one = await scriptedEngine(telling(good));
-    await using two = await scriptedEngine(telling('# TYPE kv gauge\nkv{slot="forged"} 1\n'));
+    const told = '# TYPE kv gauge\nkv{slot="forged"} 1\nloose 3\nberth_requests_total 99\n';
+    await using two = await scriptedEngine(telling(told));
     const bearerList = [{ role: "main", ordinal: 0, bearer: "s3cret" }] as const;
     await using gateway = await startGateway({
-      slots: { good: { port: one.port, bearerList: [...bearerList] }, other: { port: two.port } },
+      slots: { good: { port: one.port, bearerList: [...bearerList] }, other: { port: two.port }, cold: {} },
     });
-    await pageIs(gateway, `${goodPage}kv{slot="other",role="main",ordinal="0",exported_slot="forged"} 1\n`);
+    await (await fetch(new URL("/metrics", gateway.url))).text();
+    assert.equal(one.seen.length, 0, "another page needs none of them");
+    const labels = 'slot="other",role="main",ordinal="0"';
+    const others = `kv{${labels},exported_slot="forged"} 1\n# TYPE loose untyped\nloose{${labels}} 3\n`;
+    await pageIs(gateway, `${goodPage}${others}`);
     assert.equal(one.seen[0]?.headers.authorization, "Bearer s3cret");
     assert.deepEqual([one.seen[0]?.path, two.seen[0]?.headers.authorization], ["/metrics", undefined]);
-  });
-
-  it("are read only for a scrape, and only from engines that are ready", async () => {
-    await using engine = await scriptedEngine(telling(good));
-    await using gateway = await startGateway({ slots: { good: { port: engine.port }, cold: {} } });
-    await (await fetch(new URL("/metrics", gateway.url))).text();
-    assert.equal(engine.seen.filter(({ path }) => path === "/metrics").length, 0);
-    await pageIs(gateway, goodPage);
-    assert.ok(engine.seen.some(({ path }) => path === "/metrics"));
   });
 
   it("are complete where other engines send without end, answer nothing, or break the rules", async () => {
@@ -82,11 +78,5 @@ describe("engines' own metrics", () => {
       assert.match(comment, /^# slot zbad, main 0: [^\n]+\n$/);
       assert.match(comment, told);
     }
-  });
-
-  it("are untyped where the engine declares no type, and never have a name of Berth's", async () => {
-    await using engine = await scriptedEngine(telling("loose 3\nberth_requests_total 99\n"));
-    await using gateway = await startGateway({ slots: { good: { port: engine.port } } });
-    await pageIs(gateway, '# TYPE loose untyped\nloose{slot="good",role="main",ordinal="0"} 3\n');
   });
 });

@@ -58,14 +58,8 @@ describe("/api/models", () => {
 
   it("shows the backend of the slot that holds a model, and no address of a licence that is no page of the web", async () => {
     const rows = new Map(rowsOf(await at.got("/api/models")).map((row) => [row["id"], row]));
-    assert.deepEqual(
-      ["test-model", "spare"].map((ref) => rows.get(ref)?.["backend"]),
-      ["vulkan", null],
-    );
-    assert.deepEqual(
-      ["a", "b"].map((ref) => rows.get(ref)?.["license_url"]),
-      [licenseUrl, null],
-    );
+    assert.deepEqual([rows.get("test-model")?.["backend"], rows.get("spare")?.["backend"]], ["vulkan", null]);
+    assert.deepEqual([rows.get("a")?.["license_url"], rows.get("b")?.["license_url"]], [licenseUrl, null]);
   });
 
   it("removes a model, and reports the freed bytes and the files that stay; a dry run removes nothing", async () => {
@@ -82,13 +76,8 @@ describe("/api/models", () => {
       { kind: "remove", files, isDryRun: false },
     ]);
     await until("answers that were read are gone", () => operator.store.answers().length === 0);
-  });
-
-  it("names a model of FastFlowLM's store to the operator", async () => {
-    const tasks = await tasksOf({ freedBytes: 5000, kept: [] }, () =>
-      at.got("/api/models/q?files=1&dry_run=1", "DELETE"),
-    );
-    assert.partialDeepStrictEqual(tasks, [{ kind: "remove", flm: "qwen3:4b" }]);
+    const ofFlm = await tasksOf({ freedBytes: 5, kept: [] }, () => at.got("/api/models/q?files=1&dry_run=1", "DELETE"));
+    assert.partialDeepStrictEqual(ofFlm, [{ kind: "remove", flm: "qwen3:4b" }]);
   });
 
   it("says why a found model whose file stays was not removed", async () => {
@@ -137,20 +126,18 @@ describe("/api/models", () => {
   });
 
   it("collects leftovers, and lists each file with its size", async () => {
-    const leftovers = [
-      { path: "/m/.berth/blobs/sha256-1", kind: "blob", sizeBytes: 5 },
-      { path: "/m/.berth/partial/1", kind: "partial", sizeBytes: 7, source: "hf://o/r/f" },
+    const [blob, partial] = [
+      { path: "/m/.berth/blobs/sha256-1", kind: "blob" },
+      { path: "/m/.berth/partial/1", kind: "partial", source: "hf://o/r/f" },
     ] as const;
-    answer = { leftovers: [...leftovers], freedBytes: 12 };
-    assert.deepEqual(await at.got("/api/models/gc", "POST", { dry_run: true }), {
-      dry_run: true,
-      bytes: 12,
-      files: [
-        { path: "/m/.berth/blobs/sha256-1", kind: "blob", size_bytes: 5, source: null },
-        { path: "/m/.berth/partial/1", kind: "partial", size_bytes: 7, source: "hf://o/r/f" },
-      ],
-      kept: [],
-    });
+    const leftovers = [blob, partial].map((file) => ({ ...file, sizeBytes: 6 }));
+    answer = { leftovers, freedBytes: 12 };
+    const files = [
+      { ...blob, size_bytes: 6, source: null },
+      { ...partial, size_bytes: 6 },
+    ];
+    const collected = await at.got("/api/models/gc", "POST", { dry_run: true });
+    assert.deepEqual(collected, { dry_run: true, bytes: 12, files, kept: [] });
   });
 
   it("writes manifests of the new models of a scan when it is asked to, and of no others", async () => {
@@ -162,15 +149,12 @@ describe("/api/models", () => {
       ],
     };
     const preview = rowsOf(await at.got("/api/models/scan", "POST", {}));
+    const ggml = { ref: "v/ggml", source: "file:///m/ggml.bin", capabilities: ["stt"] };
     assert.deepEqual(
       preview.map((row) => row["manifest"]),
       [
         { name: "new", spec: { source: "file:///m/two%20words.gguf" }, written: false },
-        {
-          name: "v-ggml",
-          spec: { ref: "v/ggml", source: "file:///m/ggml.bin", capabilities: ["stt"] },
-          written: false,
-        },
+        { name: "v-ggml", spec: ggml, written: false },
         null,
       ],
     );
@@ -219,8 +203,5 @@ it("a removal waits in the state directory for the next operator; other tasks ar
   }
   await using next = await answerTasks(at.stateDir);
   await until("the next operator has it", () => next.seen.length > 0 || next.store.tasks().length > 0);
-  assert.deepEqual(
-    [...next.seen, ...next.store.tasks()].map(({ kind }) => kind),
-    ["remove"],
-  );
+  assert.equal([...next.seen, ...next.store.tasks()].map(({ kind }) => kind).join(), "remove");
 });

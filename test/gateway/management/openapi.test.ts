@@ -57,33 +57,23 @@ describe("the OpenAPI document", () => {
     const referred = [...references].map(([, name = ""]) => name);
     assert.deepEqual([...new Set(referred)].filter((name) => !isRecord(recordIn(schemas)[name])).toSorted(), []);
     assert.doesNotMatch(JSON.stringify(document), /\$defs/);
-    const bodyOf = (path: string, method: string): unknown =>
-      at(document, "paths", path, method, "requestBody", "content", "application/json", "schema", "anyOf");
     for (const [path, method, kind, required] of [
       ["/api/slots", "post", "Slot", ["name"]],
       ["/api/slots/{name}", "put", "Slot", []],
       ["/api/upstreams/{name}", "put", "Upstream", ["baseUrl"]],
       ["/api/groups/{name}", "put", "SlotGroup", []],
     ] as const) {
-      const body = bodyOf(path, method);
+      const body = at(document, "paths", path, method, "requestBody", "content", "application/json", "schema", "anyOf");
       assert.ok(Array.isArray(body), path);
       const [flat, manifest]: unknown[] = body;
       const any = { $ref: `#/components/schemas/${kind}Manifest` };
       // No path names what is new: its manifest must.
       const named = { required: ["metadata"], properties: { metadata: { type: "object", required: ["name"] } } };
       assert.deepEqual(manifest, method === "post" ? { allOf: [any, named] } : any);
-      const { properties, additionalProperties } = recordIn(flat);
       const spec = recordIn(at(schemas, `${kind}Spec`, "properties"));
-      assert.deepEqual(Object.keys(recordIn(properties)), ["name", "labels", ...Object.keys(spec)]);
-      assert.deepEqual([recordIn(flat)["required"], additionalProperties], [required, false]);
-      assert.deepEqual(at(schemas, `${kind}Manifest`, "properties", "spec"), {
-        $ref: `#/components/schemas/${kind}Spec`,
-      });
+      assert.deepEqual(Object.keys(recordIn(at(flat, "properties"))), ["name", "labels", ...Object.keys(spec)]);
+      assert.deepEqual([at(flat, "required"), at(flat, "additionalProperties")], [required, false]);
     }
-    const answered = (path: string, ...more: string[]): unknown =>
-      at(document, "paths", path, "get", "responses", "200", "content", "application/json", "schema", ...more);
-    assert.deepEqual(answered("/api/slots", "properties", "data", "items"), { $ref: "#/components/schemas/Slot" });
-    assert.deepEqual(answered("/api/slots/{name}"), { $ref: "#/components/schemas/SlotDetail" });
   });
 
   it("is also a page, which its own policy lets a browser show", async () => {

@@ -1,54 +1,41 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { z } from "zod";
 import { errorTable } from "../../../src/api/errors.ts";
 import { isRecord } from "../../../src/lib/record.ts";
-import { documentsInFiles } from "../../../src/store/documents.ts";
-import { openModelTaskStore } from "../../../src/store/state/model-tasks.ts";
 import { envelopeIn } from "../../support/envelope.ts";
 import { modelRecord, startGateway, type TestGateway } from "../../support/gateway.ts";
 import { allowedBy, mutated } from "../../support/schema-arbitrary.ts";
 import { fc, runs } from "../../support/fast-check.ts";
+import { answerTasks, type Json } from "./fixture.ts";
 
 /** What says itself that it is not there yet: one 501 in the document's words. */
 const later = ["pullModel"];
 /** Streams have no end: test/gateway/management/events.test.ts reads them. */
 const streams = ["events"];
 
-type Json = Readonly<Record<string, unknown>>;
+const operationSchema = z.object({
+  operationId: z.string(),
+  parameters: z.array(z.record(z.string(), z.unknown())).default([]),
+  requestBody: z
+    .object({
+      content: z.object({ "application/json": z.object({ schema: z.record(z.string(), z.unknown()) }).optional() }),
+    })
+    .optional(),
+});
+type Operation = ReturnType<typeof operationsOf>[number];
 
-interface Operation {
-  readonly id: string;
-  readonly method: string;
-  readonly path: string;
-  readonly parameters: readonly Json[];
-  readonly body: Json | undefined;
-}
-
-interface Asked {
-  readonly operation: Operation;
-  readonly url: string;
-  readonly body: string | undefined;
-}
-
-function operationsOf(document: Json): Operation[] {
-  return Object.entries(isRecord(document["paths"]) ? document["paths"] : {}).flatMap(([path, methods]) =>
-    Object.entries(isRecord(methods) ? methods : {}).flatMap(([method, operation]): Operation[] => {
-      if (!isRecord(operation) || !path.startsWith("/api/") || streams.includes(String(operation["operationId"])))
-        return [];
-      const { operationId, parameters, requestBody } = operation;
-      const content = isRecord(requestBody) && isRecord(requestBody["content"]) ? requestBody["content"] : {};
-      const json = content["application/json"];
-      return [
-        {
-          id: String(operationId),
-          method: method.toUpperCase(),
-          path,
-          parameters: Array.isArray(parameters) ? parameters.filter(isRecord) : [],
-          body: isRecord(json) && isRecord(json["schema"]) ? json["schema"] : undefined,
-        },
-      ];
-    }),
-  );
+function operationsOf(document: Json) {
+  const paths = z.record(z.string(), z.record(z.string(), operationSchema)).parse(document["paths"]);
+  return Object.entries(paths)
+    .filter(([path]) => path.startsWith("/api/"))
+    .flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, { operationId: id, parameters, requestBody }]) => {
+        const body = requestBody?.content["application/json"]?.schema;
+        return { id, method: method.toUpperCase(), path, parameters, body };
+      }),
+    )
+    .filter(({ id }) => !streams.includes(id));
 }
 
 function bodyOf({ id, body }: Operation, document: Json): fc.Arbitrary<unknown> | undefined {
@@ -78,7 +65,7 @@ const badNames = fc.oneof(
   fc.constantFrom("..", "%", "a/b", "x".repeat(290), "__proto__"),
 );
 
-function asked(operation: Operation, document: Json): fc.Arbitrary<Asked> {
+function asked(operation: Operation, document: Json) {
   const known = operation.path.startsWith("/api/slots") ? slotNames : otherNames;
   const names = fc.oneof({ weight: 5, arbitrary: known }, badNames);
   const query = operation.parameters.filter((each) => each["in"] === "query");
@@ -108,7 +95,7 @@ function asked(operation: Operation, document: Json): fc.Arbitrary<Asked> {
     }
     // Nobody loads anything here: no test waits long for it.
     if (search.has("wait")) search.set("timeout", "1");
-    return { operation, url: search.size === 0 ? path : `${path}?${search.toString()}`, body };
+    return { url: search.size === 0 ? path : `${path}?${search.toString()}`, body };
   });
 }
 
@@ -123,13 +110,7 @@ describe("any request to /api", () => {
       registry: { models: [modelRecord("other"), modelRecord("vendor/model:free")] },
     });
     stack.use(gateway);
-    // In place of an operator: every task on files of models is done at once.
-    const tasks = stack.use(await openModelTaskStore(documentsInFiles(gateway.stateDir)));
-    const answer = (): void => {
-      for (const { id } of tasks.tasks())
-        void tasks.answer({ schema: 1, answers: id, answeredAt: new Date().toISOString() });
-    };
-    stack.use(tasks.watch(answer));
+    stack.use(await answerTasks(gateway.stateDir));
     const found: unknown = await (await fetch(`${gateway.url}/api/openapi.json`)).json();
     document = isRecord(found) ? found : {};
   });
