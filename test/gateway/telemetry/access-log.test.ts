@@ -60,61 +60,43 @@ describe("the access log", () => {
     assert.deepEqual([await gateway.metric(count(502)), await gateway.metric(count(499))], [1, undefined]);
   });
 
-  it("cuts a name of any length", () => {
-    const record = new RequestRecord();
-    record.requestedModel = shortName("x".repeat(100_000));
-    const text = new AccessLine(ended({ record })).text();
-    assert.ok(text.length < 600, `${text.length} characters`);
-  });
-
   it("has lines of JSON whatever a client writes, in the form of the other lines", () => {
     const record = new RequestRecord();
     const times = { heldMs: 12.4, queuedMs: 3.6, firstTokenMs: 20 };
-    Object.assign(record, { requestedModel: 'a"\n\u2028', isStream: true, ...times });
+    const asked = 'a"\n\u2028';
+    Object.assign(record, { requestedModel: asked, isStream: true, ...times });
     record.engine = { startedAt: 0, ms: 30.2, model: 'b"', tokensIn: 4, tokensOut: 0 };
     const failure = new ApiError("dispatch.upstream_failed");
     const text = new AccessLine(ended({ slot: "upstream \\", code: 502, seconds: 0.05, failure, record })).text();
     assert.match(text, /^\{"level":30,"time":1764216000123,"component":"gateway",.*\}\n$/s);
-    assert.deepEqual(JSON.parse(text), {
-      level: 30,
-      time: 1_764_216_000_123,
-      component: "gateway",
-      requestId: "1",
-      slot: "upstream \\",
-      status: 502,
-      ms: 50,
-      asked: 'a"\n\u2028',
-      stream: true,
-      heldMs: 12,
-      queuedMs: 4,
-      firstTokenMs: 20,
-      resolved: 'b"',
-      engineMs: 30,
-      tokensIn: 4,
-      tokensOut: 0,
-      failure: "dispatch.upstream_failed",
-      msg: "/v1/embeddings upstream \\ 502 dispatch.upstream_failed",
-    });
+    const line = { level: 30, time: 1_764_216_000_123, component: "gateway", requestId: "1", slot: "upstream \\" };
+    const request = { status: 502, ms: 50, asked, stream: true, heldMs: 12, queuedMs: 4, firstTokenMs: 20 };
+    const engine = { resolved: 'b"', engineMs: 30, tokensIn: 4, tokensOut: 0, failure: "dispatch.upstream_failed" };
+    const msg = "/v1/embeddings upstream \\ 502 dispatch.upstream_failed";
+    assert.deepEqual(JSON.parse(text), { ...line, ...request, ...engine, msg });
+    record.requestedModel = shortName("x".repeat(100_000));
+    assert.ok(new AccessLine(ended({ record })).text().length < 600, "a name of any length is cut");
   });
 
-  it("has lines of JSON whatever a request's id is, and whatever the clock says", () => {
+  it("has lines of JSON whatever a request's id is, and whatever the clock and the engine count", () => {
     const odd = ['a"b\\', "\n\r\t\0\u007f", "\u2028\u2029", "\ud800", "a\udc00\ud83d", "é€😀", ""];
     const ids = [...odd, `"${"x".repeat(10_000)}\ud800`, odd.join("").repeat(3)];
     const times = [0, 999, 1000, 1001, 1000, 999_999, 1_764_216_000_009, 1_764_215_999_999, 10_000_000_000_001];
+    const same = { level: 30, component: "gateway", slot: "primary", status: 200, ms: 10 };
     for (const [nth, requestId] of ids.entries()) {
       const endedAt = times[nth] ?? 7;
       const text = new AccessLine(ended({ requestId, endedAt })).text();
       assert.match(text, /^[^\n]*\n$/);
-      assert.deepEqual(JSON.parse(text), {
-        level: 30,
-        time: endedAt,
-        component: "gateway",
-        requestId,
-        slot: "primary",
-        status: 200,
-        ms: 10,
-        msg: "/v1/embeddings primary 200",
-      });
+      const line = { ...same, time: endedAt, requestId, msg: "/v1/embeddings primary 200" };
+      assert.deepEqual(JSON.parse(text), line);
+    }
+    const whole = Array.from({ length: 31 }, (_, power) => [2 ** power - 1, 2 ** power]).flat();
+    const tens = Array.from({ length: 16 }, (_, power) => [10 ** power - 1, 10 ** power]).flat();
+    for (const count of [...whole, ...tens, -1, 0.5, 1.5, 2 ** 31, 2 ** 32 + 5, 2 ** 53, Number.MAX_VALUE]) {
+      const record = new RequestRecord();
+      record.engine = { startedAt: 0, ms: 1, model: "m", tokensIn: count, tokensOut: count };
+      const { tokensIn, tokensOut }: Record<string, unknown> = JSON.parse(new AccessLine(ended({ record })).text());
+      assert.deepEqual([tokensIn, tokensOut], [count, count]);
     }
   });
 

@@ -33,11 +33,8 @@ describe("the cache of an engine", () => {
     assert.deepEqual(of({ model: { parallel }, env: { LLAMA_ARG_CTX_SIZE: "512" } }), { tokens: 512 });
     assert.deepEqual(of({ model: { parallel: 2 }, args: ["--kv-unified"] }), { tokens: undefined });
     // Nearly full: four of seventeen places have used 3800 of 4096 tokens, and each is told the whole cache.
-    const places = Array.from({ length: parallel }, (_, id) => ({
-      id,
-      n_ctx: 4096,
-      n_prompt_tokens: id < 4 ? 950 : 0,
-    }));
+    const used = (id: number): number => (id < 4 ? 950 : 0);
+    const places = Array.from({ length: parallel }, (_, id) => ({ id, n_ctx: 4096, n_prompt_tokens: used(id) }));
     assert.equal(cacheRatio(places, { tokens: 4096 }), 3800 / 4096);
     assert.equal(cacheRatio(places, { tokens: undefined }), 3800 / 4096);
     await using engine = await scriptedEngine((response, seen) => {
@@ -81,10 +78,9 @@ describe("the cache of an engine", () => {
     });
     await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: llama } } });
     await (await gateway.post("/v1/chat/completions", chat)).text();
-    const isAsked = (): boolean => engine.seen.some(({ path, isAborted }) => path === "/slots" && !isAborted);
     await until("a page comes while the engine is asked", async () => {
       assert.equal(await gateway.metric(line), undefined);
-      return isAsked();
+      return engine.seen.some(({ path, isAborted }) => path === "/slots" && !isAborted);
     });
   });
 });

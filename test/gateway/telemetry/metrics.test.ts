@@ -22,7 +22,7 @@ async function page(gateway: TestGateway): Promise<string> {
     .join("\n");
 }
 
-const slots = ["coder", "embed", "img", "primary", "stt", "tts"];
+const slots = ["coder", "embed", "img", "lent", "primary", "stt", "tts"];
 
 describe("the gateway's metric page", () => {
   it("has each documented family, passes Prometheus' linter, and is the same at both addresses", async () => {
@@ -49,7 +49,14 @@ describe("the gateway's metric page", () => {
         ? json(response, { error: "no" }, 400)
         : json(response, { model: "engine-model", usage: { prompt_tokens: 7, completion_tokens: 3 } }),
     );
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port }, coder: { state: "error" } } });
+    const lentUntil = new Date(Date.now() + 600_000).toISOString();
+    const slots = {
+      primary: { port: engine.port },
+      coder: { state: "error" },
+      lent: { status: { lentUntil } },
+    } as const;
+    await using gateway = await startGateway({ slots });
+    await (await gateway.post("/v1/chat/completions", chat("lent"))).text();
     for (const model of ["primary", "test-model", "nobody", "somebody", "x".repeat(500)])
       await (await gateway.post("/v1/chat/completions", chat(model))).text();
     await (await gateway.post("/v1/chat/completions", { ...chat("primary"), user: "refuse" })).text();
@@ -83,6 +90,7 @@ describe("the gateway's metric page", () => {
 
 const failures = [
   ["embed", "slot.disabled", "none", 1],
+  ["lent", "slot.not_ready", "none", 1, "Lent"],
   ["none", "dispatch.invalid_request", "none", 1],
   ["none", "model.not_found", "none", 3],
   ["primary", "dispatch.rejected", "none", 1],
@@ -93,8 +101,8 @@ const failures = [
   ]),
 ]
   .map(
-    ([slot, error, answer, count]) =>
-      `berth_request_failures_total{slot="${slot}",error="${error}",answer="${answer}",reason="other"} ${count}`,
+    ([slot, error, answer, count, reason = "other"]) =>
+      `berth_request_failures_total{slot="${slot}",error="${error}",answer="${answer}",reason="${reason}"} ${count}`,
   )
   .toSorted();
 
@@ -106,18 +114,24 @@ berth_auth_refusals_total{code="auth.throttled"} 0
 berth_condition{kind="Slot",name="coder",type="Available",status="False",reason="Exited"} 1
 berth_condition{kind="Slot",name="embed",type="Available",status="False",reason="ScaledToZero"} 1
 berth_condition{kind="Slot",name="img",type="Available",status="False",reason="ScaledToZero"} 1
+berth_condition{kind="Slot",name="lent",type="Available",status="False",reason="ScaledToZero"} 1
 berth_condition{kind="Slot",name="primary",type="Available",status="True",reason="Loaded"} 1
 berth_condition{kind="Slot",name="stt",type="Available",status="False",reason="ScaledToZero"} 1
 berth_condition{kind="Slot",name="tts",type="Available",status="False",reason="ScaledToZero"} 1
 berth_gateway_draining 0
 berth_operator_live 1
+berth_request_duration_seconds_count{route="/v1/chat/completions",slot="lent"} 1
 berth_request_duration_seconds_count{route="/v1/chat/completions",slot="none"} 4
 berth_request_duration_seconds_count{route="/v1/chat/completions",slot="primary"} 3
 berth_request_duration_seconds_count{route="/v1/embeddings",slot="embed"} 1
 ${failures.join("\n")}
-${["coder", "embed", "img", "none", "primary", "stt", "tts"].map((slot) => `berth_requests_held{slot="${slot}"} 0`).join("\n")}
+${[...slots, "none"]
+  .toSorted()
+  .map((slot) => `berth_requests_held{slot="${slot}"} 0`)
+  .join("\n")}
 ${slots.map((slot) => `berth_requests_in_flight{slot="${slot}"} 0`).join("\n")}
 ${slots.map((slot) => `berth_requests_queued{slot="${slot}"} 0`).join("\n")}
+berth_requests_total{route="/v1/chat/completions",slot="lent",code="503"} 1
 berth_requests_total{route="/v1/chat/completions",slot="none",code="400"} 1
 berth_requests_total{route="/v1/chat/completions",slot="none",code="404"} 3
 berth_requests_total{route="/v1/chat/completions",slot="primary",code="200"} 2
@@ -127,6 +141,7 @@ berth_shared_stream_readers 0
 berth_slot_state{slot="coder",state="error"} 1
 berth_slot_state{slot="embed",state="offline"} 1
 berth_slot_state{slot="img",state="offline"} 1
+berth_slot_state{slot="lent",state="offline"} 1
 berth_slot_state{slot="primary",state="idle"} 1
 berth_slot_state{slot="stt",state="offline"} 1
 berth_slot_state{slot="tts",state="offline"} 1

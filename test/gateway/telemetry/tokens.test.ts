@@ -37,24 +37,15 @@ const first = 'berth_time_to_first_token_seconds_count{route="/v1/chat/completio
 const between = 'berth_time_between_tokens_seconds_count{slot="primary"}';
 
 describe("tokens of a slot", () => {
-  it("are the engine's count of a whole answer", async () => {
-    await using engine = await scriptedEngine((response) =>
-      json(response, { model: "engine-model", usage: { prompt_tokens: 12, completion_tokens: 30, total_tokens: 42 } }),
-    );
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    await (await gateway.post("/v1/chat/completions", { model: "primary", messages })).text();
-    await counted(gateway, 12, 30);
-    assert.equal(await gateway.metric(first), undefined);
-  });
-
-  it("are the engine's count at the end of a stream, or its events where it counts nothing", async () => {
+  it("are the engine's count of an answer or at the end of a stream, or its events where it counts nothing", async () => {
     await using engine = await scriptedEngine(sayHello);
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     await (await gateway.post("/v1/chat/completions", stream)).text();
     await counted(gateway, 0, 2);
     assert.equal(await gateway.metric(first), 1);
     assert.equal(await gateway.metric(between), 1);
-    engine.answer(streaming(...helloChunks.slice(0, -1), usageOf(5, 9), done));
+    const said = chunk({ content: '"usage": {"prompt_tokens": 1000000, "completion_tokens": 1000000}' });
+    engine.answer(streaming(...helloChunks.slice(0, -1), said, usageOf(5, 9), done));
     await (await gateway.post("/v1/chat/completions", stream)).text();
     await counted(gateway, 5, 11);
     const timings = JSON.parse(chunk({}, "stop").slice(6));
@@ -62,6 +53,10 @@ describe("tokens of a slot", () => {
     engine.answer(streaming(...helloChunks.slice(0, -2), `data: ${JSON.stringify(timings)}\n\n`, done));
     await (await gateway.post("/v1/chat/completions", stream)).text();
     await counted(gateway, 12, 19);
+    engine.answer((response) => json(response, { usage: { prompt_tokens: 12, completion_tokens: 30 } }));
+    await (await gateway.post("/v1/chat/completions", { model: "primary", messages })).text();
+    await counted(gateway, 24, 49);
+    assert.equal(await gateway.metric(first), 3, "an answer that is no stream has no first token");
   });
 
   it("count while a stream is under way, and its end adds what the engine has counted beyond them", async () => {
@@ -103,19 +98,17 @@ describe("tokens of a slot", () => {
 
   it("are not counted twice where a protocol repeats its text", async () => {
     const event = (type: string, rest: object): string =>
-      `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`;
+      `event: response.${type}\ndata: ${JSON.stringify({ type: `response.${type}`, ...rest })}\n\n`;
     const part = { type: "output_text", text: "hello" };
+    const usage = { input_tokens: 4, output_tokens: 2 };
     await using engine = await scriptedEngine(
       streaming(
-        event("response.created", { response: { output: [] } }),
-        event("response.output_text.delta", { delta: "hel" }),
-        event("response.output_text.delta", { delta: "lo" }),
-        event("response.output_text.done", { text: "hello" }),
-        event("response.content_part.done", { part }),
-        event("response.output_item.done", { item: { type: "message", content: [part] } }),
-        event("response.completed", {
-          response: { output: [{ content: [part] }], usage: { input_tokens: 4, output_tokens: 2 } },
-        }),
+        event("created", { response: { output: [] } }),
+        ...["hel", "lo"].map((delta) => event("output_text.delta", { delta })),
+        event("output_text.done", { text: "hello" }),
+        event("content_part.done", { part }),
+        event("output_item.done", { item: { type: "message", content: [part] } }),
+        event("completed", { response: { output: [{ content: [part] }], usage } }),
       ),
     );
     const status = { protocols: ["responses" as const] };
@@ -123,41 +116,27 @@ describe("tokens of a slot", () => {
     await (await gateway.post("/v1/responses", { model: "primary", input: "hi", stream: true })).text();
     await counted(gateway, 4, 2);
   });
-
-  it("are not read from the model's own text", async () => {
-    const said = chunk({ content: '"usage": {"prompt_tokens": 1000000, "completion_tokens": 1000000}' });
-    const begin = chunk({ role: "assistant", content: "" });
-    await using engine = await scriptedEngine(streaming(begin, said, chunk({}, "stop"), done));
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    await (await gateway.post("/v1/chat/completions", stream)).text();
-    await counted(gateway, 0, 1);
-  });
 });
 
-describe("a wait for a slot", () => {
-  it("counts as held while the slot was not loaded, and is in the access log", async () => {
-    await using engine = await scriptedEngine(sayHello);
-    await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
-    const streams = [gateway.post("/v1/chat/completions", stream), gateway.post("/v1/chat/completions", stream)];
-    await until("both are held", async () => (await gateway.metric('berth_requests_held{slot="primary"}')) === 2);
-    await gateway.publish("primary", { port: engine.port });
-    for (const answered of streams) await (await answered).text();
-    assert.equal(await gateway.metric('berth_request_hold_seconds_count{slot="primary"}'), 2);
-    assert.equal(await gateway.metric('berth_shared_stream_joins_total{slot="primary"}'), 1);
-    await until("both are logged", () => gateway.log().split('"heldMs"').length === 3);
-    const line =
-      gateway
-        .log()
-        .split("\n")
-        .find((each) => each.includes("heldMs")) ?? "";
-    const fields: unknown = JSON.parse(line);
-    assert.equal(
-      // A slow machine may let it wait a millisecond in the queue of the loaded slot, too.
-      Object.keys(Object(fields))
-        .slice(3)
-        .filter((field) => field !== "queuedMs")
-        .join(" "),
-      "requestId slot status asked stream resolved msg ms heldMs firstTokenMs engineMs tokensOut",
-    );
-  });
+it("a wait counts as held while the slot was not loaded, as a cold start of its first token, and is in the access log", async () => {
+  await using engine = await scriptedEngine(sayHello);
+  await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
+  const streams = [gateway.post("/v1/chat/completions", stream), gateway.post("/v1/chat/completions", stream)];
+  await until("both are held", async () => (await gateway.metric('berth_requests_held{slot="primary"}')) === 2);
+  await gateway.publish("primary", { port: engine.port });
+  for (const answered of streams) await (await answered).text();
+  await (await gateway.post("/v1/chat/completions", stream)).text();
+  await until("a warm one is counted", async () => (await gateway.metric(first)) === 1);
+  assert.equal(await gateway.metric(first.replace("warm", "cold")), 2);
+  assert.equal(await gateway.metric('berth_request_hold_seconds_count{slot="primary"}'), 2);
+  assert.equal(await gateway.metric('berth_shared_stream_joins_total{slot="primary"}'), 1);
+  await until("both are logged", () => gateway.log().split('"heldMs"').length === 3);
+  const lines = gateway.log().split("\n");
+  const fields: unknown = JSON.parse(lines.find((each) => each.includes("heldMs")) ?? "");
+  // A slow machine may let it wait a millisecond in the queue of the loaded slot, too.
+  const names = Object.keys(Object(fields)).filter((field) => field !== "queuedMs");
+  assert.equal(
+    names.slice(3).join(" "),
+    "requestId slot status asked stream resolved msg ms heldMs firstTokenMs engineMs tokensOut",
+  );
 });

@@ -66,7 +66,6 @@ describe("traceparent", () => {
       ["", undefined],
       ["a=1\r\nx: y", undefined],
       ["a=é", undefined],
-      [`a=1,${"b".repeat(506)}=2`, `a=1,${"b".repeat(506)}=2`],
       [`a=1,${"b".repeat(507)}=2`, "a=1"],
       ["b".repeat(600), undefined],
     ] as const)

@@ -13,12 +13,9 @@ describe("TraceSampler", () => {
   it("samples about the configured part", () => {
     let now = 0;
     // Each in a second of its own, so that the limit of a second plays no part.
-    const sampler = new TraceSampler(0.1, () => (now += 1000));
-    const count = chosen(sampler, 4000);
-    assert.ok(count > 250 && count < 600, `${count} of 4000`);
     for (const part of [0, 5e-324, 1e-17])
       assert.equal(chosen(new TraceSampler(part, () => (now += 1000)), 1000), 0, String(part));
-    for (const part of [0.5, 0.9]) {
+    for (const part of [0.1, 0.9]) {
       const found = chosen(new TraceSampler(part, () => (now += 1000)), 20_000) / 20_000;
       assert.ok(Math.abs(found - part) < 0.02, `${found} instead of ${part}`);
     }
