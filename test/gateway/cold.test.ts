@@ -15,11 +15,10 @@ const quick = { gateway: { holdTimes: { firstCommentMs: 50, everyMs: 50 } } };
 const capabilities = ["chat", "completions", "embeddings", "rerank", "speech", "transcription", "image"] as const;
 
 /** The body of a transcription. */
-function form(parts: Readonly<Record<string, string | Blob>>): FormData {
+function form(file?: Blob): FormData {
   const data = new FormData();
-  for (const [name, value] of Object.entries(parts))
-    if (typeof value === "string") data.append(name, value);
-    else data.append(name, value, "a.wav");
+  data.append("model", "cold");
+  if (file !== undefined) data.append("file", file, "a.wav");
   return data;
 }
 
@@ -50,6 +49,10 @@ describe("a request for a slot that is not loaded", () => {
     const text = (await begun?.text()) ?? "";
     assert.match(text.split("\n\n").at(-2) ?? "", /^data: \{"error":\{"code":"slot\.not_ready"/);
     assert.doesNotMatch(text, /\[DONE\]/);
+    const failed = 'berth_request_failures_total{slot="primary",error="slot.not_ready",answer="none",reason="other"}';
+    await until("both are counted by their error", async () => (await gateway.metric(failed)) === 2);
+    const answered = 'berth_requests_total{route="/v1/chat/completions",slot="primary",code="200"}';
+    assert.equal(await gateway.metric(answered), 1, "the HTTP status of a stream tells nothing");
     const waited = (await gateway.metric('berth_request_wait_seconds_sum{slot="primary"}')) ?? 0;
     assert.ok(waited >= 1.8, `${waited} s of two seconds that they waited`);
     await until("nothing is held", () => gateway.demand("primary")?.held === 0);
@@ -103,12 +106,7 @@ describe("a request for a slot that is not loaded", () => {
       ...["native", "counting"].map((model) => ["/v1/responses/input_tokens", model, "input", noInput] as const),
       ["/v1/images/generations", "img", "prompt", [{}, { prompt: "" }, { prompt: ["x"] }]],
       ["/v1/audio/speech", "tts", "input|voice", [{}, { input: "" }, { input: "hi" }, { input: ["hi"], voice: "x" }]],
-      [
-        "/v1/audio/transcriptions",
-        "cold",
-        "file",
-        [form({ model: "cold" }), form({ model: "cold", file: new Blob([]) })],
-      ],
+      ["/v1/audio/transcriptions", "cold", "file", [form(), form(new Blob([]))]],
     ];
     await Promise.all(
       cases.flatMap(([path, model, field, bodies]) =>

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { z } from "zod";
-import { startGateway, type TestGateway } from "./auth/gateway.ts";
-import { startPageEngine, type PageEngineDouble } from "../doubles/page-engine.ts";
+import { startGateway } from "./auth/gateway.ts";
+import { startPageEngine } from "../doubles/page-engine.ts";
 import { envelopeOf } from "../support/envelope.ts";
 import type { SlotSketch } from "../support/gateway.ts";
 import { freePorts } from "../support/ports.ts";
@@ -13,14 +13,8 @@ import { until } from "../support/until.ts";
 
 const bearer = "engine-secret";
 
-interface Site extends AsyncDisposable {
-  readonly gateway: TestGateway;
-  readonly engine: PageEngineDouble;
-  /** Of engines' pages. */
-  readonly url: string;
-}
-
-async function site(env: Readonly<Record<string, string>> = {}): Promise<Site> {
+/** A gateway with an engine that has a page; `url` is of engines' pages. */
+async function site(env: Readonly<Record<string, string>> = {}) {
   await using stack = new AsyncDisposableStack();
   const engine = stack.use(await startPageEngine());
   const { first } = await freePorts(1);
@@ -51,15 +45,8 @@ describe("an engine's own page", () => {
     assert.equal(it.engine.calls.at(-1)?.url, "/?a=b");
     const bare = await fetch(`${it.url}/upstream/primary`, { redirect: "manual" });
     assert.deepEqual([bare.status, bare.headers.get("location")], [308, "/upstream/primary/"]);
-    for (const path of [
-      "/",
-      "/api/slots",
-      "/v1/models",
-      "/ui",
-      "/upstream/",
-      "/upstream/other/",
-      "/upstream/%70rimary/",
-    ])
+    const others = ["/upstream/", "/upstream/other/", "/upstream/%70rimary/"];
+    for (const path of ["/", "/api/slots", "/v1/models", "/ui", ...others])
       assert.equal((await fetch(`${it.url}${path}`)).status, 404, path);
     assert.equal((await fetch(`${it.gateway.url}/upstream/other/`)).status, 404);
   });
@@ -81,11 +68,15 @@ describe("an engine's own page", () => {
         ({ status }) => status === 200,
         () => false,
       );
-    for (let count = 0; count < 300; count += 1) await open("GET /upstream/primary/ HTTP/1.1\r\nhost: 127");
-    await until("the page is served beside halves of requests", isServed);
-    assert.equal(timedOut, 0, "the page has not waited for the time-out of half a request, which is answered with 408");
-    for (let count = 0; count < 300; count += 1) await open("GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
-    await until("the page is served beside idle connections", isServed);
+    for (const [what, text] of [
+      ["halves of requests", "GET /upstream/primary/ HTTP/1.1\r\nhost: 127"],
+      ["idle connections", "GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"],
+    ] as const) {
+      for (let count = 0; count < 300; count += 1) await open(text);
+      await until(`the page is served beside ${what}`, isServed);
+      // Half a request is answered with 408 at its time-out.
+      if (what === "halves of requests") assert.equal(timedOut, 0, "the page has not waited for a time-out");
+    }
   });
 
   it("is off unless a slot is named", async () => {
@@ -132,13 +123,8 @@ describe("an engine's own page", () => {
       [`http://127.0.0.1:${it.engine.port}/a`, "/upstream/primary/a"],
     ] as const)
       assert.equal((await to(where)).headers.get("location"), location, where);
-    for (const where of [
-      "http://evil.example/",
-      "//evil.example/",
-      "javascript:alert(1)",
-      "http://[",
-      "/\\evil.example/",
-    ]) {
+    const elsewhere = ["http://evil.example/", "//evil.example/", "/\\evil.example/"];
+    for (const where of [...elsewhere, "javascript:alert(1)", "http://["]) {
       const refused = await to(where);
       assert.deepEqual([refused.status, refused.headers.get("location")], [502, null], where);
       assert.match((await envelopeOf(refused)).error.message, /leads to another server/);

@@ -27,19 +27,6 @@ const registry = { models: refs.map((ref) => modelRecord(ref)) };
 const completion = (name: string) => scriptedEngine((response) => json(response, { model: name, choices: [] }));
 
 describe("a request to a slot whose model requests choose", () => {
-  it("is answered at once by the loaded model, under its ref, the slot's name and both", async () => {
-    await using engine = await completion("engine-small");
-    await using gateway = await startGateway({
-      slots: { coder: choosing("small", "small", { port: engine.port }) },
-      registry,
-    });
-    for (const name of ["small", "coder", "coder:small"]) {
-      const response = await gateway.post("/v1/chat/completions", chat(name));
-      assert.deepEqual(await response.json(), { model: name, choices: [] });
-    }
-    assert.equal(engine.seen.length, 3);
-  });
-
   it("waits in its model's own queue while another model is loaded, and counts as demand for its model", async () => {
     await using small = await completion("engine-small");
     await using large = await completion("engine-large");

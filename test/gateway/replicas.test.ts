@@ -26,50 +26,32 @@ const slotOf = (processes: readonly Process[], concurrency: object = { max: 0 })
 });
 
 /** Engines that answer only when they are told to. */
-class Replicas implements AsyncDisposable {
-  readonly engines: ScriptedEngine[] = [];
-  readonly #open: [ServerResponse, Seen][][] = [];
-
-  static async start(count: number): Promise<Replicas> {
-    const replicas = new Replicas();
-    for (let ordinal = 0; ordinal < count; ordinal += 1) {
-      const open: [ServerResponse, Seen][] = [];
-      replicas.#open.push(open);
-      replicas.engines.push(await scriptedEngine((response, seen) => void open.push([response, seen])));
-    }
-    return replicas;
+async function startReplicas(count: number) {
+  await using stack = new AsyncDisposableStack();
+  const open: [ServerResponse, Seen][][] = [];
+  const engines: ScriptedEngine[] = [];
+  for (let ordinal = 0; ordinal < count; ordinal += 1) {
+    const requests: [ServerResponse, Seen][] = [];
+    open.push(requests);
+    engines.push(stack.use(await scriptedEngine((response, seen) => void requests.push([response, seen]))));
   }
-
-  get processes(): Process[] {
-    return this.engines.map(({ port }, ordinal) => replica(ordinal, port));
-  }
-
-  /** Requests that each works on. */
-  get counts(): number[] {
-    return this.#open.map(({ length }) => length);
-  }
-
-  get seen(): number[] {
-    return this.engines.map(({ seen }) => seen.length);
-  }
-
-  answer(ordinal: number): void {
-    const next = this.#open[ordinal]?.shift();
+  const answer = (ordinal: number): void => {
+    const next = open[ordinal]?.shift();
     if (next !== undefined) sayHello(...next);
-  }
-
-  answerAll(): void {
-    for (const [ordinal, open] of this.#open.entries()) while (open.length > 0) this.answer(ordinal);
-  }
-
-  /** Of what is under way: which replica has a request with that word. */
-  whoHas(word: string): number {
-    return this.#open.findIndex((open) => open.some(([, { body }]) => body.includes(word)));
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const engine of this.engines) await engine[Symbol.asyncDispose]();
-  }
+  };
+  const owned = stack.move();
+  return {
+    engines,
+    answer,
+    processes: engines.map(({ port }, ordinal) => replica(ordinal, port)),
+    /** Requests that each works on. */
+    counts: () => open.map(({ length }) => length),
+    seen: () => engines.map(({ seen }) => seen.length),
+    answerAll: () => open.forEach((requests, ordinal) => requests.slice().forEach(() => answer(ordinal))),
+    /** Of what is under way: which replica has a request with that word. */
+    whoHas: (word: string) => open.findIndex((requests) => requests.some(([, { body }]) => body.includes(word))),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
 }
 
 const user = (content: string): object => ({ role: "user", content });
@@ -81,16 +63,16 @@ const drainingSince = new Date().toISOString();
 
 describe("a slot with several replicas", () => {
   it("serves as many at once as its replicas together, each with its own bearer, and queues the rest", async () => {
-    await using replicas = await Replicas.start(2);
+    await using replicas = await startReplicas(2);
     const bearerList = ["zero", "one"].map((bearer, ordinal) => ({ role: "main" as const, ordinal, bearer }));
     const primary = { ...slotOf(replicas.processes, { max: 2, queue: 1 }), bearerList };
     await using gateway = await startGateway({ slots: { primary } });
     const answers = Array.from({ length: 5 }, (_, nth) => say(gateway, `word ${nth}`));
-    await until("both are full", () => replicas.counts.join() === "2,2");
+    await until("both are full", () => replicas.counts().join() === "2,2");
     await until("one waits", async () => (await gateway.metric('berth_requests_queued{slot="primary"}')) === 1);
     assert.equal((await say(gateway, "too many")).status, 429);
     replicas.answer(1);
-    await until("the place that was freed is taken", () => replicas.seen.join() === "2,3");
+    await until("the place that was freed is taken", () => replicas.seen().join() === "2,3");
     replicas.answerAll();
     for (const answer of answers) assert.equal((await answer).status, 200);
     const sent = replicas.engines.map(({ seen }) => seen[0]?.headers.authorization);
@@ -98,7 +80,7 @@ describe("a slot with several replicas", () => {
   });
 
   it("gives a conversation back to the replica that has it cached, in every protocol", async () => {
-    await using replicas = await Replicas.start(2);
+    await using replicas = await startReplicas(2);
     await using gateway = await startGateway({ slots: { primary: slotOf(replicas.processes) } });
     const words = ["red", "blue"];
     const places = async (path: string, bodyOf: (word: string) => object, order = words): Promise<number[]> => {
@@ -129,7 +111,7 @@ describe("a slot with several replicas", () => {
   });
 
   it("hides that one replica refuses connections, and sends it no more requests until a status says otherwise", async () => {
-    await using replicas = await Replicas.start(2);
+    await using replicas = await startReplicas(2);
     for (const engine of replicas.engines) engine.answer(sayHello);
     await using gateway = await startGateway({
       slots: { primary: slotOf(replicas.processes) },
@@ -138,20 +120,20 @@ describe("a slot with several replicas", () => {
     });
     await replicas.engines[0]?.stop();
     for (const word of ["one", "two", "three"]) assert.equal((await say(gateway, word)).status, 200);
-    assert.deepEqual(replicas.seen, [0, 3]);
+    assert.deepEqual(replicas.seen(), [0, 3]);
     await replicas.engines[0]?.restart();
     const [dead, alive] = replicas.processes;
     assert.ok(dead !== undefined && alive !== undefined);
     await gateway.publish("primary", slotOf([{ ...dead, pid: 200 }, alive]));
     for (const word of ["four", "five"]) assert.equal((await say(gateway, word)).status, 200);
-    assert.deepEqual(replicas.seen, [1, 4]);
+    assert.deepEqual(replicas.seen(), [1, 4]);
   });
 
   it("drains one replica: it gets no new request, completes its own, and the operator is notified", async () => {
-    await using replicas = await Replicas.start(2);
+    await using replicas = await startReplicas(2);
     await using gateway = await startGateway({ slots: { primary: slotOf(replicas.processes, { max: 1 }) } });
     const answers = ["one", "two"].map((word) => say(gateway, word));
-    await until("both are there", () => replicas.counts.join() === "1,1");
+    await until("both are there", () => replicas.counts().join() === "1,1");
     const [stays, goes] = replicas.processes;
     assert.ok(stays !== undefined && goes !== undefined);
     await gateway.publish("primary", slotOf([stays, { ...goes, drainingSince }], { max: 1 }));

@@ -45,47 +45,11 @@ describe("hostile requests", () => {
       "\r\n",
     );
 
-  it("cannot hide a second request behind the first", async () => {
-    const smuggled = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
-    const chunked = `${chat.length.toString(16)}\r\n${chat}\r\n0\r\n\r\n`;
-    const json = "Content-Type: application/json";
-    const rows: readonly (readonly [what: string, bytes: string])[] = [
-      ["two lengths that differ", head(json, "Content-Length: 5", `Content-Length: ${chat.length}`) + chat],
-      ["length and chunks", head(json, `Content-Length: ${chat.length}`, "Transfer-Encoding: chunked") + chunked],
-      ["chunks and length", head(json, "Transfer-Encoding: chunked", "Content-Length: 3") + chunked + smuggled],
-      ["an unknown coding", head(json, "Transfer-Encoding: chunked, identity") + chunked],
-      ["a coding spelt with a tab", head(json, "Transfer-Encoding:\tchunked\t,x") + chunked],
-      ["a space before the colon", head(json, `Content-Length : ${chat.length}`) + chat],
-      ["a folded header", head(json, "X-A: b\r\n Content-Length: 5", `Content-Length: ${chat.length}x`) + chat],
-      ["a bare newline between headers", head(`${json}\nX-Injected: 1`, `Content-Length: ${chat.length}`) + chat],
-      ["a signed length", head(json, "Content-Length: +5") + chat],
-      ["a hexadecimal length", head(json, "Content-Length: 0x5") + chat],
-      ["a chunk size with junk", head(json, "Transfer-Encoding: chunked") + `5;\nx\r\nhello\r\n0\r\n\r\n`],
-      ["a chunk size beyond counting", head(json, "Transfer-Encoding: chunked") + `FFFFFFFFFFFFFFFFF\r\n${chat}`],
-      ["a NUL in a header", head(json, "X-A: a\0b", `Content-Length: ${chat.length}`) + chat],
-    ];
-    for (const [what, bytes] of rows) {
-      const answer = await send(gateway.port, bytes);
-      assert.deepEqual(statuses(answer), [400], `${what}: ${answer.slice(0, 200)}`);
-      assert.match(answer, /"code":"dispatch\.invalid_request"/, what);
-      assert.equal(engine.seen.length, 0, `${what}: nothing reaches the engine`);
-    }
-  });
-
   it("need a token each, also on one connection", async () => {
     const first = head("Content-Type: application/json", `Content-Length: ${chat.length}`) + chat;
     const second = `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${chat.length}\r\nConnection: close\r\n\r\n${chat}`;
     assert.deepEqual(statuses(await send(gateway.port, first + second)), [200, 401]);
     assert.equal(engine.seen.length, 1);
-  });
-
-  it("add no header to the engine's request or to the answer", async () => {
-    const own = ["Cookie: canary", "X-Forwarded-Email: canary", "X-Request-Id: id\tcanary", "X-Canary: canary"];
-    const lines = ["Content-Type: application/json", `Content-Length: ${chat.length}`, ...own, "Connection: close"];
-    const answer = await send(gateway.port, head(...lines) + chat);
-    assert.deepEqual(statuses(answer), [200]);
-    const seen = JSON.stringify(engine.seen[0]?.headers);
-    for (const secret of ["canary", token]) assert.ok(!seen.includes(secret) && !answer.includes(secret), secret);
   });
 
   it("reach no file outside the directories by any path", async () => {

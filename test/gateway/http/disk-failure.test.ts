@@ -1,38 +1,23 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { it } from "node:test";
+import type { ApiError } from "../../../src/api/errors.ts";
 import { diskFailure, managementFailure } from "../../../src/gateway/http/disk-failure.ts";
 
-describe("diskFailure", () => {
+const failing = (code: string): Error => Object.assign(new Error("/srv/secret"), { code, path: "/srv/state/groups/a" });
+const told = ({ status, message, headers }: ApiError): unknown[] => [status, message, headers["retry-after"]];
+
+it("a full disk is a temporary failure, whose directory is named to administrators alone; no other failure is explained", () => {
   for (const code of ["ENOSPC", "EDQUOT"]) {
-    it(`reports a full disk (${code}) as a temporary error`, () => {
-      const failure = diskFailure(Object.assign(new Error("write"), { code }), "hold the upload");
-      assert.equal(failure.status, 503);
-      assert.equal(failure.code, "system.overloaded");
-      assert.equal(failure.message, "there is no disk space to hold the upload");
-      assert.deepEqual(failure.headers, { "retry-after": "30" });
-    });
+    const failure = diskFailure(failing(code), "hold the upload");
+    assert.deepEqual(told(failure), [503, "there is no disk space to hold the upload", "30"]);
+    assert.doesNotMatch(JSON.stringify(failure.envelope()), /srv/);
+    const named = managementFailure(failing(code), "do this");
+    const message = "there is no disk space to do this: make room on the disk of /srv/state/groups";
+    assert.deepEqual(told(named), [503, message, "30"]);
+    assert.deepEqual(named.details, { reason: "NoSpace", directory: "/srv/state/groups" });
   }
-
-  it("names the directory to administrators, and no other failure", () => {
-    const error = Object.assign(new Error("write"), { code: "ENOSPC", path: "/srv/state/groups/loan.gpu.json" });
-    const failure = managementFailure(error, "do this");
-    assert.deepEqual(
-      [failure.status, failure.message, failure.details, failure.headers],
-      [
-        503,
-        "there is no disk space to do this: make room on the disk of /srv/state/groups",
-        { reason: "NoSpace", directory: "/srv/state/groups" },
-        { "retry-after": "30" },
-      ],
-    );
-    assert.doesNotMatch(JSON.stringify(diskFailure(error, "hold the upload").envelope()), /srv/);
-    const other = managementFailure(Object.assign(error, { code: "EACCES" }), "do this");
+  for (const other of [diskFailure(failing("EACCES"), "do this"), managementFailure(failing("EACCES"), "do this")]) {
+    assert.equal(other.code, "system.internal");
     assert.doesNotMatch(JSON.stringify(other.envelope()), /srv/);
-  });
-
-  it("explains no other failures", () => {
-    const failure = diskFailure(Object.assign(new Error("EACCES: /secret"), { code: "EACCES" }), "hold the upload");
-    assert.equal(failure.code, "system.internal");
-    assert.doesNotMatch(JSON.stringify(failure.envelope()), /secret/);
-  });
+  }
 });

@@ -39,25 +39,6 @@ async function asked(port: number): Promise<string> {
 }
 
 describe("the listening sockets of a gateway", () => {
-  it("accept several new clients per turn of the event loop, where a single socket accepts one", async () => {
-    await using served = await serve(0);
-    let turn = 0;
-    let isCounting = true;
-    const count = (): void => {
-      turn += 1;
-      if (isCounting) setImmediate(count);
-    };
-    const turns: number[] = [];
-    served.server.on("connection", () => turns.push(turn));
-    count();
-    const clients = Array.from({ length: 64 }, () => connect(served.port, host).on("error", () => undefined));
-    await until("all are connected", () => turns.length === clients.length);
-    isCounting = false;
-    for (const client of clients) client.destroy();
-    const used = new Set(turns).size;
-    assert.ok(used <= clients.length / 2, `${clients.length} clients took ${used} turns`);
-  });
-
   it("are refused where another gateway listens already, with SO_REUSEPORT or without", async () => {
     const port = await freePort();
     await using first = await serve(port, "first");

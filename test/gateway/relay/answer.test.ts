@@ -4,9 +4,8 @@ import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { responsesErrors } from "../../../src/gateway/protocols/responses-errors.ts";
-import { Answer, HeldAnswer } from "../../../src/gateway/relay/answer.ts";
+import { Answer } from "../../../src/gateway/relay/answer.ts";
 import type { ErrorForm } from "../../../src/gateway/http/error-form.ts";
-import { envelopeIn } from "../../support/envelope.ts";
 import { rawExchange, type RawAnswer } from "../../support/raw-http.ts";
 import { listen } from "../../support/listen.ts";
 
@@ -65,26 +64,6 @@ describe("Answer", () => {
       responsesErrors,
     );
     assert.match(body, /event: error\ndata: .*"sequence_number":2,/);
-  });
-
-  it("reports a failure by status before it begins, by a last event within a stream, by a cut connection within bytes", async () => {
-    const before = await read((answer) => answer.refuse(failure));
-    assert.deepEqual([before.status, envelopeIn(before.body).error.code], [502, "dispatch.upstream_failed"]);
-    const within = await read((answer) => {
-      answer.begin(200, stream);
-      answer.write(Buffer.from("data: x\n\n"));
-      answer.refuse(failure);
-    });
-    assert.match(
-      within.body,
-      /data: x\n\n[^]*data: \{"error":\{"code":"dispatch\.upstream_failed"[^\n]*\}\n\n\r\n0\r\n\r\n$/,
-    );
-    const bytes = await read((answer, response) => {
-      answer.begin(200, { "content-type": "audio/wav" });
-      response.write("abc", () => answer.refuse(failure));
-    });
-    assert.equal(bytes.status, 200);
-    assert.ok(bytes.body.includes("abc") && !bytes.body.endsWith("0\r\n\r\n"), "it must not look whole");
   });
 
   it("is sent in chunks that end with it, also behind another answer on the same connection", async () => {
@@ -180,23 +159,6 @@ describe("Answer", () => {
     assert.deepEqual([status, first?.code], [503, "slot.disabled"]);
     assert.deepEqual(logged, ["id-1 slot.disabled", "id-1 dispatch.upstream_failed"]);
   });
-
-  it("holds a client with a stream's head and comments, and then takes nothing but a stream", async () => {
-    const { status, body } = await read((answer) => {
-      answer.comment("too early");
-      answer.hold();
-      answer.hold();
-      answer.comment("waiting");
-      assert.throws(() => answer.begin(200, { "content-type": "application/json" }), HeldAnswer);
-      answer.begin(200, stream);
-      answer.end(Buffer.from("data: x\n\n"));
-      answer.comment("too late");
-      answer.hold();
-    });
-    assert.equal(status, 200);
-    assert.match(body, /: waiting\n\n[^]*data: x\n\n/);
-    assert.doesNotMatch(body, /too/);
-  });
 });
 
 /** The kernel takes up to 10 MB for a client on this machine that does not read. */
@@ -248,14 +210,6 @@ describe("an Answer whose client does not read", { concurrency: true }, () => {
   };
   const acts: readonly (readonly [what: string, act: (answer: Answer) => void])[] = [
     ["within a stream", within],
-    [
-      "of a stream that has ended",
-      (answer) => {
-        answer.begin(200, stream);
-        answer.write(manyBytes);
-        answer.end();
-      },
-    ],
     [
       "of a stream that has failed",
       (answer) => {

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import OpenAI from "openai";
 import { clientError } from "../../../src/gateway/relay/client-error.ts";
-import { engineEventFailure, engineRefusal } from "../../../src/gateway/relay/engine-failure.ts";
-import { refusalFailure } from "../../../src/gateway/upstreams/provider-failure.ts";
+import { engineEventFailure, engineRefusal, exchangeFailure } from "../../../src/gateway/relay/engine-failure.ts";
+import { connectionFailure, refusalFailure } from "../../../src/gateway/upstreams/provider-failure.ts";
+import { ExchangeError } from "../../../src/lib/exchange.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { json, scriptedEngine } from "../../support/scripted-engine.ts";
 
@@ -14,19 +15,13 @@ describe("a prompt beyond the context", () => {
     "input (900 tokens) is too large to process. increase the physical batch size (current batch size: 512)";
   const limit = "This model's maximum context length is 512 tokens.";
   const tooLong = "prompt is too long: 900 tokens > 512 maximum";
+  const exceeded = "context_length_exceeded";
+  const counts = { n_prompt_tokens: 900, n_ctx: 512 };
   const said: readonly (readonly [engine: string, body: object, status?: number])[] = [
-    [
-      "llama-server",
-      { error: { type: "exceed_context_size_error", message: overflow, n_prompt_tokens: 900, n_ctx: 512 } },
-    ],
+    ["llama-server", { error: { type: "exceed_context_size_error", message: overflow, ...counts } }],
     ["llama-server that embeds", { error: { code: 500, message: inputTooLarge, type: "server_error" } }, 500],
     ["an embedded engine of before", { error: { message: "the prompt has 900 tokens, the context 512", code: 400 } }],
-    [
-      "OpenAI",
-      {
-        error: { message: `${limit} However, your messages resulted in 900 tokens.`, code: "context_length_exceeded" },
-      },
-    ],
+    ["OpenAI", { error: { message: `${limit} However, your messages resulted in 900 tokens.`, code: exceeded } }],
     ["vLLM", { object: "error", message: `${limit} However, your request has 900 input tokens.`, code: 400 }],
     ["SGLang", { message: "The input (900 tokens) is longer than the model's context length (512 tokens)." }],
     ["Anthropic", { type: "error", error: { message: tooLong } }],
@@ -36,14 +31,9 @@ describe("a prompt beyond the context", () => {
       const failure = clientError(status, body);
       const { details: _details, ...error } = failure?.envelope().error ?? { details: undefined };
       assert.equal(failure?.status, 400);
-      assert.deepEqual(error, {
-        code: "dispatch.rejected",
-        message: overflow,
-        type: "exceed_context_size_error",
-        openai_code: "context_length_exceeded",
-        n_prompt_tokens: 900,
-        n_ctx: 512,
-      });
+      const type = "exceed_context_size_error";
+      const told = { code: "dispatch.rejected", message: overflow, type, openai_code: exceeded, ...counts };
+      assert.deepEqual(error, told);
     });
 
   it("is reported without counts where the engine gives none", () => {
@@ -148,4 +138,14 @@ describe("a client's mistake that an engine reports as its own failure", () => {
     await assert.rejects(asked, { status: 400, code: "dispatch.rejected", message: /no projector/ });
     assert.equal(engine.seen.length, 1);
   });
+});
+
+it("a connection that this process cannot open is its own shortage, not a failure of the engine or provider", () => {
+  const shortage = new ExchangeError("shortage", "connect EMFILE");
+  const { failure, outcome } = connectionFailure("acme", shortage, false);
+  for (const { status, code, message } of [exchangeFailure(shortage), failure]) {
+    assert.deepEqual([status, code], [503, "system.overloaded"]);
+    assert.match(message, /^the gateway .*RLIMIT_NOFILE/);
+  }
+  assert.equal(outcome, "shortage");
 });

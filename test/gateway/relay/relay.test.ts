@@ -123,14 +123,6 @@ describe("Relay of JSON", () => {
     assert.deepEqual(log, ["first", "settled"]);
   });
 
-  it("reports a failure within it with its own status", () => {
-    const { relay, sink, head, data } = site();
-    head(json);
-    data('{"model"');
-    relay.onError(broken);
-    assert.deepEqual(sink.calls, ["refuse dispatch.upstream_failed"]);
-  });
-
   for (const text of ['{"choices":[{"mess', "<html>busy</html>", "", "{", "[1,2"])
     it(`takes ${JSON.stringify(text)} for the engine's failure`, () => {
       const { calls, failure } = answered({}, json, text).sink;
@@ -163,26 +155,9 @@ describe("Relay of JSON", () => {
     const odd = answered({ translation: { answer } }, json, '{"odd":1}');
     assert.deepEqual([odd.sink.calls, odd.log], [["refuse dispatch.upstream_failed"], ["first", "settled"]]);
   });
-
-  it("of another type than the requested stream is the engine's failure", () => {
-    const { sink, log } = answered({ isHeld: true }, json, "{}");
-    assert.deepEqual(sink.calls, ["refuse dispatch.upstream_failed"]);
-    assert.deepEqual(log, ["first", "abort", "settled"]);
-  });
 });
 
 describe("Relay of an event stream", () => {
-  it("passes bytes on as they arrive", () => {
-    const { relay, sink, head, data } = site();
-    head(events);
-    assert.deepEqual(sink.calls, ["begin"]);
-    data('data: {"model":"engine"}\n\nda');
-    assert.equal(sink.text, 'data: {"model":"asked"}\n\n');
-    data(`ta: {}\n\n${done}`);
-    relay.onEnd();
-    assert.deepEqual([sink.calls, sink.text], [["begin", "end"], `data: {"model":"asked"}\n\ndata: {}\n\n${done}`]);
-  });
-
   const ends = ({ relay }: Site): void => relay.onEnd();
   const breaks = ({ relay }: Site): void => relay.onError(broken);
   for (const [what, sent, end] of [
@@ -240,17 +215,6 @@ describe("Relay of an event stream", () => {
     }
   });
 
-  it("lets the engine wait for its reader, once, and then continues", () => {
-    const { sink, log, head, data } = site({ room: 10 });
-    head(events);
-    data("data: 0123456789\n\n");
-    assert.deepEqual([log.at(-1), sink.isWaiting], ["pause", true]);
-    sink.drain(5);
-    assert.equal(log.at(-1), "resume");
-    data("data: 0123456789\n\n");
-    assert.deepEqual(log, ["first", "pause", "resume", "pause"]);
-  });
-
   it("is translated as it arrives, with the translation's rest at the end", () => {
     const stream = {
       push: (bytes: Buffer) => (bytes.includes("skip") ? undefined : bytes),
@@ -272,21 +236,6 @@ describe("Relay of other answers", () => {
     assert.deepEqual(sink.headers, { "content-type": "audio/mpeg", "content-length": "4" });
   });
 
-  for (const [status, code, body] of [
-    [301, "dispatch.upstream_failed", ""],
-    [400, "dispatch.rejected", '{"error":{"message":"too long"}}'],
-    [404, "dispatch.rejected", "not found"],
-    [500, "dispatch.upstream_failed", '{"error":"/secret"}'],
-  ] as const)
-    it(`makes an envelope of ${status}`, () => {
-      const { relay, sink, head, data } = site();
-      head(json, status);
-      if (body !== "") data(body);
-      relay.onEnd();
-      assert.deepEqual(sink.calls, [`refuse ${code}`]);
-      assert.doesNotMatch(JSON.stringify(sink.failure?.envelope()), /secret/);
-    });
-
   it("reports an error without an end at its time limit", async () => {
     const { sink, log, head, data } = site({ errorTimeoutMs: 20 });
     head("text/plain", 400);
@@ -295,34 +244,6 @@ describe("Relay of other answers", () => {
     await until("it is reported", () => sink.calls.length > 0);
     assert.deepEqual([sink.calls, log], [["refuse dispatch.rejected"], ["first", "abort", "settled"]]);
     data("late");
-  });
-
-  it("keeps a bounded part of a refusal", () => {
-    const { relay, sink, head, data } = site();
-    head("text/plain", 400);
-    for (let count = 0; count < 100; count += 1) data("x".repeat(10_000));
-    relay.onEnd();
-    assert.ok(JSON.stringify(sink.failure?.envelope()).length < 10_000);
-  });
-
-  it("asks whether a request that never reached the engine goes once more", () => {
-    const refused = new ExchangeError("connect", "refused");
-    const again = site({ onFailed: () => true });
-    again.relay.onError(refused);
-    assert.deepEqual([again.sink.calls, again.log], [[], []]);
-    const never = site();
-    never.relay.onError(refused);
-    assert.deepEqual([never.sink.calls, never.log], [["refuse dispatch.upstream_unavailable"], ["settled"]]);
-  });
-
-  it("stops the engine when the exchange is aborted, once", () => {
-    const { relay, sink, log, head, data } = site();
-    head(events);
-    relay.abort();
-    relay.abort();
-    data(done);
-    relay.onEnd();
-    assert.deepEqual([sink.calls, log], [["begin"], ["first", "abort", "settled"]]);
   });
 });
 

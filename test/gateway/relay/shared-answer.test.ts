@@ -46,46 +46,35 @@ describe("SharedAnswer", () => {
     assert.deepEqual(at(sinks, 0).calls, []);
   });
 
-  it("cuts a reader that is too far behind, alone and with the reason", () => {
-    const { answer, sinks, budget } = shared([1, Infinity], { behind: 10 });
-    answer.begin(200, stream);
-    answer.write(Buffer.alloc(4));
-    answer.write(Buffer.alloc(10));
-    assert.equal(at(sinks, 0).isOver, false, "ten bytes behind is within the limit");
-    answer.write(Buffer.alloc(1));
-    assert.deepEqual([at(sinks, 0).calls, answer.readers], [["begin", "refuse system.overloaded"], 1]);
-    assert.equal(budget.usedBytes, 0);
-    at(sinks, 0).drain();
-    answer.end(Buffer.from("rest"));
-    assert.equal(at(sinks, 1).calls.at(-1), "end");
-    assert.match(at(sinks, 1).text, /rest$/);
-  });
-
-  it("cuts every reader that is behind when the budget is used up", () => {
-    const { answer, sinks, budget } = shared([1, Infinity], { behind: 1000, budget: 20 });
-    answer.begin(200, stream);
-    answer.write(Buffer.alloc(4));
-    answer.write(Buffer.alloc(16));
-    assert.equal(at(sinks, 0).isOver, false);
-    answer.write(Buffer.alloc(5));
-    assert.deepEqual(
-      [at(sinks, 0).calls.at(-1), at(sinks, 1).isOver, budget.usedBytes],
-      ["refuse system.overloaded", false, 0],
-    );
+  it("cuts a reader that is too far behind, or that the budget has no room for, alone and with the reason", () => {
+    for (const [limits, more] of [
+      [{ behind: 10 }, 10],
+      [{ behind: 1000, budget: 20 }, 16],
+    ] as const) {
+      const { answer, sinks, budget } = shared([1, Infinity], limits);
+      answer.begin(200, stream);
+      answer.write(Buffer.alloc(4));
+      answer.write(Buffer.alloc(more));
+      assert.equal(at(sinks, 0).isOver, false, "that is within the limit");
+      answer.write(Buffer.alloc(5));
+      assert.deepEqual([at(sinks, 0).calls, answer.readers], [["begin", "refuse system.overloaded"], 1]);
+      assert.equal(budget.usedBytes, 0);
+      at(sinks, 0).drain();
+      answer.end(Buffer.from("rest"));
+      assert.equal(at(sinks, 1).calls.at(-1), "end");
+      assert.match(at(sinks, 1).text, /rest$/);
+    }
   });
 
   type Step = { do: "write"; size: number } | { do: "drain"; nth: number; room: number } | { do: "leave"; nth: number };
+  const write = fc.record({ do: fc.constant("write" as const), size: fc.integer({ min: 1, max: 30 }) });
+  const room = fc.integer({ min: 1, max: 60 });
+  const drain = fc.record({ do: fc.constant("drain" as const), nth: fc.nat(4), room });
+  const leave = fc.record({ do: fc.constant("leave" as const), nth: fc.nat(4) });
   const step: fc.Arbitrary<Step> = fc.oneof(
-    { weight: 5, arbitrary: fc.record({ do: fc.constant("write" as const), size: fc.integer({ min: 1, max: 30 }) }) },
-    {
-      weight: 5,
-      arbitrary: fc.record({
-        do: fc.constant("drain" as const),
-        nth: fc.nat(4),
-        room: fc.integer({ min: 1, max: 60 }),
-      }),
-    },
-    { weight: 1, arbitrary: fc.record({ do: fc.constant("leave" as const), nth: fc.nat(4) }) },
+    { weight: 5, arbitrary: write },
+    { weight: 5, arbitrary: drain },
+    { weight: 1, arbitrary: leave },
   );
   const rooms = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 5 });
 

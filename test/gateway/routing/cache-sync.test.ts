@@ -9,7 +9,6 @@ import { CacheSync } from "../../../src/gateway/routing/cache-sync.ts";
 import { buildIndex } from "../../../src/gateway/routing/index.ts";
 import type { ModelRequest, Target } from "../../../src/gateway/routing/resolve.ts";
 import type { OperatorLiveness } from "../../../src/store/store.ts";
-import { envelopeOf } from "../../support/envelope.ts";
 import { modelRecord, publishedSlot, startGateway, type SlotSketch } from "../../support/gateway.ts";
 import { helloChunks, scriptedEngine } from "../../support/scripted-engine.ts";
 import { thrownBy } from "../../support/rejection.ts";
@@ -184,23 +183,5 @@ describe("a request that arrives before the operator has published all slots", (
     await until("both wait", async () => (await gateway.metric('berth_requests_held{slot="none"}')) === 2);
     await gateway.publish("coder", { port: engine.port });
     assert.deepEqual([(await answered).status, (await nonsense).status], [200, 404]);
-  });
-
-  it("is forgotten when its client leaves, and refused when the gateway stops", async () => {
-    await using gateway = await startGateway({ operator: "none" });
-    const leaving = new AbortController();
-    const left = gateway.post("/v1/chat/completions", ask("primary"), { signal: leaving.signal });
-    const waiting = [ask("primary"), { ...ask("other"), stream: true }];
-    const answers = waiting.map((body) => gateway.post("/v1/chat/completions", body));
-    const held = (): Promise<number | undefined> => gateway.metric('berth_requests_held{slot="none"}');
-    await until("all wait", async () => (await held()) === 3);
-    leaving.abort();
-    await assert.rejects(left);
-    const line = 'berth_requests_total{route="/v1/chat/completions",slot="none",code="499"}';
-    await until("it is counted", async () => (await gateway.metric(line)) === 1);
-    assert.equal(await held(), 2);
-    const closed = gateway.running.close({ drainSeconds: 60 });
-    for (const each of answers) assert.equal((await envelopeOf(await each)).error.code, "system.overloaded");
-    await closed;
   });
 });
