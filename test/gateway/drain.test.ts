@@ -22,6 +22,17 @@ const never: Script = (response, { body }) => {
   response.write(helloChunks[1]);
 };
 
+/** A stream of which the rest comes once it is told to end. */
+function untilTurn(): { script: Script; end: () => void } {
+  const turn = Promise.withResolvers<void>();
+  const script: Script = async (response, seen) => {
+    await never(response, seen);
+    await turn.promise;
+    response.end(helloChunks.slice(2).join(""));
+  };
+  return { script, end: turn.resolve };
+}
+
 async function assertTold(response: Response): Promise<void> {
   assert.equal(response.status, 503);
   assert.equal(response.headers.get("retry-after"), "2");
@@ -37,12 +48,8 @@ async function waiting(gateway: TestGateway, kind: "held" | "queued", slot: stri
 
 describe("a stop", () => {
   it("refuses new requests, lets a stream end, answers readyz with 503, and tells in its metrics how long it has", async () => {
-    const turn = Promise.withResolvers<void>();
-    await using engine = await scriptedEngine(async (response, seen) => {
-      await never(response, seen);
-      await turn.promise;
-      response.end(helloChunks.slice(2).join(""));
-    });
+    const script = untilTurn();
+    await using engine = await scriptedEngine(script.script);
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     const response = await gateway.post("/v1/chat/completions", stream);
     assert.equal(await gateway.metric("berth_gateway_drain_left_seconds"), undefined);
@@ -51,7 +58,7 @@ describe("a stop", () => {
     assert.ok(left > 300 && left <= 600, String(left));
     await assertTold(await gateway.post("/v1/chat/completions", chat));
     assert.equal((await fetch(`${gateway.url}/readyz`)).status, 503);
-    turn.resolve();
+    script.end();
     assert.match(await response.text(), /\[DONE\]/);
     await closed;
     await assert.rejects(fetch(`${gateway.url}/livez`));
@@ -86,18 +93,31 @@ describe("a stop", () => {
 });
 
 describe("a stop whose time is over", () => {
-  it("refuses held requests with 503, and ends a held stream that has begun with a last event", async () => {
+  it("refuses held requests with 503, and ends streams, held or not, with one last error event in the form of their protocol", async () => {
+    await using engine = await scriptedEngine(never);
     await using gateway = await startGateway({
-      slots: { primary: { state: "starting" } },
+      slots: { primary: { state: "starting" }, warm: { port: engine.port } },
       gateway: { holdTimes: { firstCommentMs: 1, everyMs: 10_000 } },
     });
     const asked = gateway.post("/v1/chat/completions", chat);
-    const begun = await gateway.post("/v1/chat/completions", stream);
+    const begun = [await gateway.post("/v1/chat/completions", stream)];
     await waiting(gateway, "held", "primary", 2);
+    const warm = { ...stream, model: "warm" };
+    begun.push(await gateway.post("/v1/chat/completions", warm));
+    const message = await gateway.post("/v1/messages", { ...warm, max_tokens: 9 });
+    await until("both stream", () => engine.seen.length === 2);
     await gateway.running.close({ drainSeconds: 0 });
     await assertTold(await asked);
-    const [event = ""] = withoutComments(await begun.text()).split("\n\n");
-    assert.equal(envelopeIn(event.replace("data: ", "")).error.code, "system.overloaded");
+    for (const each of begun) {
+      const event =
+        withoutComments(await each.text())
+          .trimEnd()
+          .split("\n\n")
+          .at(-1) ?? "";
+      assert.equal(envelopeIn(event.replace("data: ", "")).error.code, "system.overloaded");
+    }
+    const last = (await message.text()).trimEnd().split("\n\n").at(-1) ?? "";
+    assert.match(last, /^event: error\ndata: \{"type":"error","error":\{.*"type":"overloaded_error"/);
   });
 
   it("or is cut short, ends requests at the engine and in the queue, and sends the engine no more", async () => {
@@ -120,58 +140,35 @@ describe("a stop whose time is over", () => {
     assert.equal(engine.seen.length, 1);
     assert.match(gateway.log(), /3 requests did not end within the time to stop/);
   });
-
-  it("ends streams with one last error event in the form of their protocol", async () => {
-    await using engine = await scriptedEngine(never);
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    const open = await gateway.post("/v1/chat/completions", stream);
-    const messages = await gateway.post("/v1/messages", { ...stream, max_tokens: 9 });
-    await until("both stream", () => engine.seen.length === 2);
-    await gateway.running.close({ drainSeconds: 0 });
-    const events = (await open.text()).trimEnd().split("\n\n");
-    assert.equal(envelopeIn(events.at(-1)?.replace("data: ", "") ?? "").error.code, "system.overloaded");
-    assert.match(
-      (await messages.text()).trimEnd().split("\n\n").at(-1) ?? "",
-      /^event: error\ndata: \{"type":"error","error":\{.*"type":"overloaded_error"/,
-    );
-  });
 });
 
-describe("a request to the management API that waits at the time limit of a stop", () => {
-  it("is answered with the state that was reached, and event streams end whole", async () => {
-    await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
-    const load = gateway.post("/api/slots/primary/load?wait=ready", {});
-    const events = await fetch(`${gateway.url}/api/events`);
-    const logs = await fetch(`${gateway.url}/api/slots/primary/logs?follow=1`);
-    await until("the load is asked for", () => existsSync(join(gateway.stateDir, "requests/primary.load.json")));
-    await gateway.running.close({ drainSeconds: 0 });
-    const answer = await load;
-    assert.equal(answer.status, 202);
-    assert.match(await answer.text(), /"state":"starting"/);
-    assert.match(await events.text(), /^id: /);
-    await logs.text();
-  });
+it("a request to the management API that waits at the end of a stop is answered with the state that was reached, and event streams end whole", async () => {
+  await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
+  const load = gateway.post("/api/slots/primary/load?wait=ready", {});
+  const events = await fetch(`${gateway.url}/api/events`);
+  const logs = await fetch(`${gateway.url}/api/slots/primary/logs?follow=1`);
+  await until("the load is asked for", () => existsSync(join(gateway.stateDir, "requests/primary.load.json")));
+  await gateway.running.close({ drainSeconds: 0 });
+  const answer = await load;
+  assert.equal(answer.status, 202);
+  assert.match(await answer.text(), /"state":"starting"/);
+  assert.match(await events.text(), /^id: /);
+  await logs.text();
 });
 
-describe("a gateway that has closed its port", () => {
-  it("completes its requests, while another gateway takes new ones", async () => {
-    const turn = Promise.withResolvers<void>();
-    await using engine = await scriptedEngine(async (response, seen) => {
-      await never(response, seen);
-      await turn.promise;
-      response.end(helloChunks.slice(2).join(""));
-    });
-    const slots = { primary: { port: engine.port } };
-    await using gateway = await startGateway({ slots });
-    const open = await gateway.post("/v1/chat/completions", stream);
-    gateway.running.release();
-    const closed = gateway.running.close({ drainSeconds: 30 });
-    await using next = await startGateway({ slots, env: { SVC_PORT: String(gateway.running.port) } });
-    assert.equal(next.url, gateway.url);
-    assert.equal((await fetch(`${next.url}/readyz`, { headers: { connection: "close" } })).status, 200);
-    turn.resolve();
-    assert.match(await open.text(), /\[DONE\]/);
-    await closed;
-    assert.equal((await fetch(`${next.url}/readyz`)).status, 200);
-  });
+it("a gateway that has closed its port completes its requests, while another gateway takes new ones", async () => {
+  const script = untilTurn();
+  await using engine = await scriptedEngine(script.script);
+  const slots = { primary: { port: engine.port } };
+  await using gateway = await startGateway({ slots });
+  const open = await gateway.post("/v1/chat/completions", stream);
+  gateway.running.release();
+  const closed = gateway.running.close({ drainSeconds: 30 });
+  await using next = await startGateway({ slots, env: { SVC_PORT: String(gateway.running.port) } });
+  assert.equal(next.url, gateway.url);
+  assert.equal((await fetch(`${next.url}/readyz`, { headers: { connection: "close" } })).status, 200);
+  script.end();
+  assert.match(await open.text(), /\[DONE\]/);
+  await closed;
+  assert.equal((await fetch(`${next.url}/readyz`)).status, 200);
 });

@@ -78,7 +78,7 @@ describe("GET /v1/models", () => {
     const { is, message, details } = await at.refused("GET", "/v1/models/primray");
     assert.deepEqual([is, details], ["404 model.not_found", { suggestions: ["primary"] }]);
     assert.match(message, /^no slot, model or upstream is called "primray"; did you mean primary\? known are /);
-    const unknown = await at.refused("GET", `/v1/models/nothing`);
+    const unknown = await at.refused("GET", "/v1/models/nothing");
     assert.match(unknown.message, /^no slot, model .* "nothing"; known are primary, zeta, gpt-4o, qwen3:4b, /);
     assert.doesNotMatch(unknown.message, /\bcoder\b/, "a disabled slot answers nothing");
   });
@@ -119,7 +119,10 @@ it("/v1/models has files that are no models with ?all=1 alone, and /api/models s
   const cut = { ...modelRecord("cut"), state: "invalid", reason: "TruncatedModel" } as const;
   await using at = await site({ registry: { models: [modelRecord("m"), projector, cut] } });
   const ids = async (path: string): Promise<unknown[]> =>
-    (await idsOf(at, path)).filter((id) => ["m", "mmproj", "cut"].includes(String(id))).toSorted();
+    (await idsOf(at, path))
+      .map(String)
+      .filter((id) => ["m", "mmproj", "cut"].includes(id))
+      .toSorted();
   assert.deepEqual(await ids("/v1/models"), ["cut", "m"]);
   for (const path of ["/v1/models?all=1", "/api/models"]) assert.deepEqual(await ids(path), ["cut", "m", "mmproj"]);
   await at.got("/v1/models/mmproj");

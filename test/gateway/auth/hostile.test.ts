@@ -52,27 +52,6 @@ describe("hostile requests", () => {
     assert.equal(engine.seen.length, 1);
   });
 
-  it("reach no file outside the directories by any path", async () => {
-    const admin = { authorization: `Bearer ${await gateway.token("admin")}` };
-    const names = [
-      ["..", "../..", "....//", "..%2f..%2fetc%2fpasswd", "%2e%2e%2f%2e%2e%2f", "..%5c..", "..%c0%af"],
-      ["%00", "a%00.json", "/etc/passwd", "%2fetc%2fpasswd", "C:%5c"],
-    ].flat();
-    const paths = names.flatMap((name) => [
-      ...["", "/logs", "/plan"].map((end) => `/api/slots/${name}${end}`),
-      ...["", ".png"].map((end) => `/api/images/cache/${name}${end}`),
-      ...["/api/models", "/api/auth/tokens", "/v1/models"].map((base) => `${base}/${name}`),
-    ]);
-    for (const path of paths) {
-      for (const method of ["GET", "DELETE"]) {
-        const answer = await gateway.ask(method, path, admin);
-        assert.ok([400, 404, 405].includes(answer.status), `${method} ${path} gave ${answer.status}`);
-        assert.equal(/root:|"sha256"/.test(answer.body), false, path);
-      }
-    }
-    assert.ok((await gateway.tokens.list()).length > 0, "no token was deleted");
-  });
-
   it("are not unpacked below /api", async () => {
     const admin = { authorization: `Bearer ${await gateway.token("admin")}`, "content-type": "application/json" };
     const small = gzipSync('{"label":"a","scope":"all"}').toString("latin1");

@@ -74,8 +74,9 @@ describe("the models in the dialect of llama-server's router", () => {
   it("reports of each model whether it is loaded, loading, asleep, or failed and why", async () => {
     const failure = { ref: "large", reason: "Exited", message: "exited with code 3", failures: 1 };
     const stalled = { ...onRequest, failed: [{ ...failure, at: now, retryAt: now, isStalled: false }] };
-    const left = (message: string) =>
-      ({ transitions: [{ at: now, from: "ready", to: "unloading", reason: "ScaledToZero", message }] }) as const;
+    const left = (message: string): Partial<SlotStatus> => ({
+      transitions: [{ at: now, from: "ready", to: "unloading", reason: "ScaledToZero", message }],
+    });
     const byPerson = left("unloaded by request; the next request loads it");
     const previous = { startSeconds: 1, warmSeconds: 4 };
     const lastLoad = { startedAt: new Date(0).toISOString(), startSeconds: 1, previous };

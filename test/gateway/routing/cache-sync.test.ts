@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { rm } from "node:fs/promises";
+import { pbkdf2 } from "node:crypto";
+import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
@@ -8,12 +9,13 @@ import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
 import { CacheSync } from "../../../src/gateway/routing/cache-sync.ts";
 import { buildIndex } from "../../../src/gateway/routing/index.ts";
 import type { ModelRequest, Target } from "../../../src/gateway/routing/resolve.ts";
+import { writeJsonNow } from "../../../src/lib/atomic-file.ts";
 import type { OperatorLiveness } from "../../../src/store/store.ts";
-import { modelRecord, publishedSlot, startGateway, type SlotSketch } from "../../support/gateway.ts";
-import { helloChunks, scriptedEngine } from "../../support/scripted-engine.ts";
-import { thrownBy } from "../../support/rejection.ts";
-import { until } from "../../support/until.ts";
+import { modelRecord, publishedSlot, type SlotSketch, startGateway } from "../../support/gateway.ts";
 import { restOf, withoutComments } from "../../support/held-stream.ts";
+import { thrownBy } from "../../support/rejection.ts";
+import { helloChunks, scriptedEngine } from "../../support/scripted-engine.ts";
+import { until } from "../../support/until.ts";
 
 const messages = [{ role: "user", content: "hi" }];
 const ask = (model: string): object => ({ model, messages });
@@ -184,4 +186,34 @@ describe("a request that arrives before the operator has published all slots", (
     await gateway.publish("coder", { port: engine.port });
     assert.deepEqual([(await answered).status, (await nonsense).status], [200, 404]);
   });
+});
+
+/** Keeps Node's pool of threads busy, so that each step of others through it takes a while. */
+function busyPool(): Disposable {
+  let isOver = false;
+  const work = (): void => {
+    if (!isOver) pbkdf2("a", "b", 5000, 32, "sha256", work);
+  };
+  for (let index = 0; index < 4; index++) work();
+  return { [Symbol.dispose]: () => void (isOver = true) };
+}
+
+// An operator may publish at any moment while a gateway starts, and nothing more for hours.
+it("sees a change at every step of its start", async () => {
+  using _busy = busyPool();
+  for (let steps = 0; steps < 8; steps++) {
+    let publishing: Promise<void> | undefined;
+    await using gateway = await startGateway({
+      onStart: (stateDir) => {
+        publishing = (async () => {
+          for (let step = 0; step < steps; step++) await stat(stateDir);
+          const slot = publishedSlot("primary", { port: 9 }, 1000);
+          writeJsonNow(join(stateDir, "slots/primary.json"), JSON.stringify(slot));
+        })();
+      },
+    });
+    await publishing;
+    const isSeen = (): boolean => gateway.running.seenRevision("primary") === 1000;
+    await until(`the gateway sees what was published ${steps} steps into its start`, isSeen);
+  }
 });
