@@ -181,7 +181,7 @@ it("slotsInOrder: built-ins as the specification has them, then the others by na
   );
 });
 
-describe("the models that requests choose", () => {
+it("models that requests choose belong to their slot, unless another slot holds them; an unknown one names its list", () => {
   const since = "2026-01-01T00:00:00.000Z";
   const onRequest = { usual: "small", refs: ["small", "large", "lost"], chosen: "small", since, failed: [] };
   const choosing = indexOf({
@@ -191,26 +191,19 @@ describe("the models that requests choose", () => {
     },
     models: ["small", "large"],
   });
-
-  it("belong to their slot, unless another slot holds them", () => {
-    const found = ["coder", "small", "coder:small", "coder:large", "large"].map((value) => {
-      const target = resolve(choosing, value, () => 0);
-      return target.kind === "slot" ? [target.slot.name, target.ref] : [];
-    });
-    assert.deepEqual(found, [
-      ["coder", "small"],
-      ["coder", "small"],
-      ["coder", "small"],
-      ["coder", "large"],
-      ["other", undefined],
-    ]);
-  });
-
-  it("are not found where the list names a model that nobody knows, and the message names that list", () => {
-    const failure = thrownBy(() => resolve(choosing, "coder:lost", () => 0), ApiError);
-    assert.equal(failure.code, "model.not_found");
-    assert.match(failure.message, /slot coder lists lost in model.onRequest/);
-  });
+  for (const [value, slot, ref] of [
+    ["coder", "coder", "small"],
+    ["small", "coder", "small"],
+    ["coder:small", "coder", "small"],
+    ["coder:large", "coder", "large"],
+    ["large", "other", undefined],
+  ] as const) {
+    const target = resolve(choosing, value, () => 0);
+    assert.deepEqual(target.kind === "slot" && [target.slot.name, target.ref], [slot, ref], value);
+  }
+  const { code, message } = thrownBy(() => resolve(choosing, "coder:lost", () => 0), ApiError);
+  assert.equal(code, "model.not_found");
+  assert.match(message, /slot coder lists lost in model.onRequest/);
 });
 
 it("resolveWanted gives a route's own slot any model but a provider's that has the capability and no slot's name", () => {
@@ -243,35 +236,22 @@ it("resolveAgain finds the slot for which a request has waited, and asks to send
   assert.deepEqual(details, { slot: "coder", state: "offline", reason: "Changed" });
 });
 
-describe("the model of a slot's second process", () => {
-  const ranking = indexOf({
-    slots: { embed: holding("nomic", { port: 1, spec: { model: { default: "nomic", rerank: "ranker" } } }) },
-    models: ["nomic", "ranker"],
-  });
-
-  it("belongs to its slot, under its ref alone and under slot:ref", () => {
-    assert.equal(told(ranking, "ranker"), "embed");
-    assert.equal(told(ranking, "embed:ranker"), "embed");
-  });
-
-  it("is resolved by its ref, and not by the slot's name or the model of the main process", () => {
-    const slot = ranking.slots.get("embed");
-    assert.ok(slot);
-    const meant = ["ranker", "embed:ranker", "embed", "nomic", "embed:nomic"].filter((value) =>
-      meansReranker(slot, value),
-    );
-    assert.deepEqual(meant, ["ranker", "embed:ranker"]);
-  });
+it("the model of a slot's second process is meant by its ref, alone or behind the slot's name, and by neither name of the slot", () => {
+  const holder = holding("nomic", { port: 1, spec: { model: { default: "nomic", rerank: "ranker" } } });
+  const ranking = indexOf({ slots: { embed: holder }, models: ["nomic", "ranker"] });
+  const slot = ranking.slots.get("embed");
+  assert.ok(slot);
+  for (const [value, isMeant] of Object.entries({ ranker: true, "embed:ranker": true, embed: false, nomic: false })) {
+    assert.equal(told(ranking, value), "embed");
+    assert.equal(meansReranker(slot, value), isMeant, value);
+  }
 });
 
-describe("the holders of a model", () => {
+it("the holders of a model are the enabled slots that need one of its files, in the order of the slots", () => {
+  const files = { same: "big-1", eyes: "eyes", ranker: "ranker", next: "next", free: "free" };
   const registry = [
     { ...modelRecord("big"), files: ["/m/big-1.gguf", "/m/big-2.gguf"], projectorPath: "/m/eyes.gguf" },
-    { ...modelRecord("same"), files: ["/m/big-1.gguf"] },
-    { ...modelRecord("eyes"), files: ["/m/eyes.gguf"] },
-    { ...modelRecord("ranker"), files: ["/m/ranker.gguf"] },
-    { ...modelRecord("next"), files: ["/m/next.gguf"] },
-    { ...modelRecord("free"), files: ["/m/free.gguf"] },
+    ...Object.entries(files).map(([ref, file]) => ({ ...modelRecord(ref), files: [`/m/${file}.gguf`] })),
   ];
   const slots = {
     zeta: holding("big"),
@@ -279,23 +259,18 @@ describe("the holders of a model", () => {
     off: { spec: { engine: "llama", enabled: false, model: { default: "free" } } },
     seeing: { spec: { engine: "llama", model: { default: "gone", projector: "/m/free.gguf" } } },
   } satisfies Readonly<Record<string, SlotSketch>>;
+  const published = Object.entries(slots).map(([name, sketch]) => publishedSlot(name, sketch, 1));
   const known = buildIndex(
-    {
-      slots: () => Object.entries(slots).map(([name, sketch]) => publishedSlot(name, sketch, 1)),
-      registry: () => ({ schema: 1, models: registry, upstreams: [] }),
-    },
+    { slots: () => published, registry: () => ({ schema: 1, models: registry, upstreams: [] }) },
     new Map(),
   );
-
-  it("are the enabled slots that need one of its files, in the order of the slots", () => {
-    const names = registry.map((model) => [model.ref, holdersOf(known, model).map(({ name }) => name)]);
-    assert.deepEqual(Object.fromEntries(names), {
-      big: ["zeta", "alpha"],
-      same: ["zeta", "alpha"],
-      eyes: ["zeta"],
-      ranker: ["alpha"],
-      next: ["alpha"],
-      free: ["seeing"],
-    });
+  const names = registry.map((model) => [model.ref, holdersOf(known, model).map(({ name }) => name)]);
+  assert.deepEqual(Object.fromEntries(names), {
+    big: ["zeta", "alpha"],
+    same: ["zeta", "alpha"],
+    eyes: ["zeta"],
+    ranker: ["alpha"],
+    next: ["alpha"],
+    free: ["seeing"],
   });
 });
