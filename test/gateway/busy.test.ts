@@ -67,6 +67,22 @@ describe("a slot that is busy", () => {
     const order = engine.seen.map(({ body }) => /one|two|three/.exec(body)?.[0]);
     assert.deepEqual(order, ["one", "two", "three"]);
   });
+
+  it("serves by its second process while the first is not loaded, and the other way round", async () => {
+    const rank = { model: "primary", query: "q", documents: ["d"] };
+    const answer = { results: [{ index: 0, relevance_score: 1 }] };
+    await using engine = await scriptedEngine((response) => json(response, answer));
+    await using gateway = await startGateway({
+      slots: { primary: { state: "ready", rerankPort: engine.port } },
+      env: { SVC_HOLD_SECONDS: "0" },
+    });
+    assert.equal((await gateway.post("/v1/rerank", rank)).status, 200);
+    const embedded = await gateway.post("/v1/embeddings", { model: "primary", input: "x" });
+    assert.equal((await envelopeOf(embedded)).error.code, "slot.not_ready");
+    await gateway.publish("primary", { port: engine.port, spec: { model: { default: "a", rerank: "b" } } });
+    const { error } = await envelopeOf(await gateway.post("/v1/rerank", rank));
+    assert.deepEqual([error.code, error.details?.["role"]], ["slot.not_ready", "rerank"]);
+  });
 });
 
 type Headers = Readonly<Record<string, string>>;

@@ -129,6 +129,9 @@ describe("requests of real clients", () => {
     const names = Object.keys(headers).toSorted();
     assert.deepEqual(names, ["accept", "content-length", "content-type", "host", "x-request-id"]);
     assert.equal(headers["x-request-id"], "mine-1");
+    const odd = { "content-type": "application/json", "x-request-id": "id\tcanary", "x-canary": "canary" };
+    const answer = await gateway.post("/v1/chat/completions", chat, { headers: odd });
+    assert.doesNotMatch(JSON.stringify([engine.seen.at(-1)?.headers, ...answer.headers]), /canary/);
   });
 });
 

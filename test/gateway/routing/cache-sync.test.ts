@@ -11,6 +11,7 @@ import { buildIndex } from "../../../src/gateway/routing/index.ts";
 import type { ModelRequest, Target } from "../../../src/gateway/routing/resolve.ts";
 import { writeJsonNow } from "../../../src/lib/atomic-file.ts";
 import type { OperatorLiveness } from "../../../src/store/store.ts";
+import { envelopeOf } from "../../support/envelope.ts";
 import { modelRecord, publishedSlot, type SlotSketch, startGateway } from "../../support/gateway.ts";
 import { restOf, withoutComments } from "../../support/held-stream.ts";
 import { thrownBy } from "../../support/rejection.ts";
@@ -168,6 +169,24 @@ describe("a request that arrives before the operator has published all slots", (
     await until("it waits", async () => (await gateway.metric('berth_requests_held{slot="none"}')) === 1);
     listed.resolve();
     assert.equal((await answered).status, 200);
+  });
+
+  it("is forgotten when its client leaves, and refused when the gateway stops", async () => {
+    await using gateway = await startGateway({ operator: "none" });
+    const leaving = new AbortController();
+    const left = gateway.post("/v1/chat/completions", ask("primary"), { signal: leaving.signal });
+    const waiting = [ask("primary"), { ...ask("other"), stream: true }];
+    const answers = waiting.map((body) => gateway.post("/v1/chat/completions", body));
+    const held = (): Promise<number | undefined> => gateway.metric('berth_requests_held{slot="none"}');
+    await until("all wait", async () => (await held()) === 3);
+    leaving.abort();
+    await assert.rejects(left);
+    const line = 'berth_requests_total{route="/v1/chat/completions",slot="none",code="499"}';
+    await until("it is counted", async () => (await gateway.metric(line)) === 1);
+    assert.equal(await held(), 2);
+    const closed = gateway.running.close({ drainSeconds: 60 });
+    for (const each of answers) assert.equal((await envelopeOf(await each)).error.code, "system.overloaded");
+    await closed;
   });
 
   it("waits while the file of a published slot is missing, under any name that could be the slot's", async () => {
