@@ -205,6 +205,9 @@ describe("/api/slots", () => {
     const told = (path: string, name: string) => ["403 auth.forbidden", { path: [path], file: `slots/${name}.toml` }];
     assert.deepEqual(await forbidden("PUT", "/exec", { ...same, args: ["--x"] }), told("args", "exec"));
     assert.deepEqual(await forbidden("POST", "", { name: "other", model, args: ["--x"] }), told("args", "other"));
+    assert.deepEqual(await forbidden("PUT", "/exec", { model }), told("command", "exec"));
+    await at.declare("slots/own.toml", 'program = "embedded"\nargs = ["--x"]\n[model]\ndefault = "m"\n');
+    assert.deepEqual(await forbidden("PUT", "/own", { args: ["--x"], model }), told("runtime", "own"));
     assert.equal((await at.send("PUT", "/api/slots/exec", { ...same, args: [] })).status, 202);
     // The operator still publishes it.
     assert.equal((await at.send("DELETE", "/api/slots/exec")).status, 202);

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { responsesErrors } from "../../../src/gateway/protocols/responses-errors.ts";
-import { Answer } from "../../../src/gateway/relay/answer.ts";
+import { Answer, HeldAnswer } from "../../../src/gateway/relay/answer.ts";
 import type { ErrorForm } from "../../../src/gateway/http/error-form.ts";
 import { rawExchange, type RawAnswer } from "../../support/raw-http.ts";
 import { listen } from "../../support/listen.ts";
@@ -158,6 +158,23 @@ describe("Answer", () => {
     }, logged);
     assert.deepEqual([status, first?.code], [503, "slot.disabled"]);
     assert.deepEqual(logged, ["id-1 slot.disabled", "id-1 dispatch.upstream_failed"]);
+  });
+
+  it("holds a client with a stream's head and comments, and then takes nothing but a stream", async () => {
+    const { status, body } = await read((answer) => {
+      answer.comment("too early");
+      answer.hold();
+      answer.hold();
+      answer.comment("waiting");
+      assert.throws(() => answer.begin(200, { "content-type": "application/json" }), HeldAnswer);
+      answer.begin(200, stream);
+      answer.end(Buffer.from("data: x\n\n"));
+      answer.comment("too late");
+      answer.hold();
+    });
+    assert.equal(status, 200);
+    assert.match(body, /: waiting\n\n[^]*data: x\n\n/);
+    assert.doesNotMatch(body, /too/);
   });
 });
 
