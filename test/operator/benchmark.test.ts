@@ -51,36 +51,6 @@ test("a result is kept in status over restarts, its request is settled, and no e
   assert.deepEqual([site.slot("a").status.lastBenchmark?.levels, site.requests.list("a")], [levels, []]);
 });
 
-test("a paused operator keeps the request for later", async () => {
-  await using site = await new Site().run({ a: custom() });
-  await site.start({ isPaused: true });
-  await site.request("a", "benchmark", { benchmark: result });
-  await site.settle();
-  assert.equal(site.slot("a").status.lastBenchmark, undefined);
-  await site.start();
-  assert.deepEqual(site.slot("a").status.lastBenchmark?.levels, result.levels);
-});
-
-test("a result is void while its slot has another model's file or other settings, also over an unload", async () => {
-  await using site = await measured();
-  site.setModel("m", { fingerprint: "2:2" });
-  await site.advance(1);
-  assert.equal(changedOf(site), "the model's file has changed");
-  await site.request("a", "unload");
-  await site.advance(5);
-  assert.deepEqual([site.state("a"), changedOf(site)], ["offline", "the model's file has changed"]);
-  site.setModel("m", { fingerprint: "1:1" });
-  await site.request("a", "load");
-  await site.advance(5);
-  assert.deepEqual([site.state("a"), changedOf(site)], ["ready", undefined]);
-  site.source.save("a", custom({ args: ["--more"] }));
-  await site.advance(10);
-  assert.equal(changedOf(site), "the slot's settings have changed");
-  await site.request("a", "unload");
-  await site.advance(5);
-  assert.equal(changedOf(site), "the slot's settings have changed", "an unloaded slot forgets no change");
-});
-
 test("a result of an engine that has loaded an earlier file is void at once", () => {
   const request = { schema: 1, slot: "a", kind: "benchmark", token: "t", specHash: "", requestedAt: "" } as const;
   const requests = [{ ...request, benchmark: result }];
@@ -95,6 +65,8 @@ describe("a result is void", () => {
     "never while all is as it was": ["m", whole, undefined],
     "while the slot holds another model": ["tiny", whole, "the slot holds tiny now"],
     "once the engine has changed": ["m", { ...whole, engine: "f" }, "the engine has changed"],
+    "once the file has changed": ["m", { ...whole, modelFile: "2:2" }, "the model's file has changed"],
+    "once the settings have changed": ["m", { ...whole, settings: "t" }, "the slot's settings have changed"],
     "on another machine": ["m", { ...whole, hardware: "i" }, "the machine's hardware or drivers have changed"],
   };
   for (const [name, [ref, basis, expected]] of Object.entries(table))

@@ -97,39 +97,4 @@ describe("a slot whose manifest has a model and nothing else", () => {
       MODEL_PATH: "/models/l8.gguf",
     });
   });
-
-  it("gets these settings beside another slot on the processor, with a hybrid processor and a limited control group", async () => {
-    const hybrid = { "/sys/devices/cpu_core/cpus": "0-7\n", "/sys/devices/cpu_atom/cpus": "8-15\n" };
-    const limited = { "/sys/fs/cgroup/user.slice/cpu.max": "500000 100000\n" };
-    for (const [tree, threads, cores] of [
-      [{}, 7, "16 cores"],
-      [hybrid, 3, "8 of 16 cores, the fastest that may be used"],
-      [{ ...hybrid, ...limited }, 2, "5 of 16 cores, as affinity or control group allow"],
-    ] as const) {
-      await using site = await startOn(
-        { ...pc, ...sixteen, ...tree },
-        { primary: l8, second: { ...l8, backend: "cpu" } },
-      );
-      assert.equal(
-        commandOf(site, "second"),
-        `/opt/llama-server --host 127.0.0.1 --port 8082 --threads ${threads} --metrics --no-webui --ctx-size 32768 --model /models/l8.gguf --alias l8 --parallel 1 --jinja`,
-      );
-      const { gpuLayers, threads: why } = decided(site, "second");
-      const shared = `${threads}: ${cores}, less one, shared by 2 processes of llama.cpp`;
-      assert.deepEqual([gpuLayers, why], ["0: the backend is cpu", shared]);
-    }
-  });
-
-  it("gets no decision where the manifest or a variable of the engine sets the value; with spill the engine chooses layers", async () => {
-    const model = { default: "l8", gpuLayers: 20, parallel: 2, contextSize: 4096, promptCacheBytes: 0, threads: 3 };
-    const args = ["-fa", "off", "-ctk", "q8_0", "-ctv", "q8_0"];
-    const variable = { ...l8, env: { LLAMA_ARG_CACHE_TYPE_V: "q8_0" } };
-    const spilling: SlotSpecInput = { model: { default: "l8", spill: "allow" } };
-    await using site = await startOn({ ...recorded, ...sixteen }, { primary: { model, args }, variable, spilling });
-    const { runtime: _runtime, backend: _backend, modelFingerprint: _print, ...own } = decided(site, "primary");
-    assert.deepEqual(own, { promptCacheBytes: "0: the spec", threads: "3: the spec" });
-    assert.equal(decided(site, "variable")["cacheTypes"], undefined);
-    const layers = "auto: the backend is cuda, and the engine leaves on the host what does not fit: model.spill";
-    assert.equal(decided(site, "spilling")["gpuLayers"], layers);
-  });
 });

@@ -24,20 +24,6 @@ test("a start waits for the engine's estimate, and is refused by it; nothing is 
   assert.deepEqual(steps, []);
 });
 
-test("facts that change as fast as they are learned are an error that is tried again, and start nothing", async () => {
-  const site = new Site();
-  let count = 0;
-  site.fit = { ...site.fit, estimate: async () => ({ unlearned: [estimate(String(count++))] }) };
-  await site.start();
-  count = 0;
-  site.source.save("a", custom());
-  await site.advance(3);
-  await site.end();
-  assert.ok(count < 40, `asked ${count} times in 3 s`);
-  assert.deepEqual(site.deeds("a"), []);
-  assert.match(site.problems().join("\n"), /a: what its start depends on changes as fast as it is learned/);
-});
-
 test("a paused operator learns nothing, and its plan says what it would learn", async () => {
   await using site = await new Site().run({ a: custom(), cold: custom({ load: "onDemand" }) });
   site.learned.length = 0;

@@ -69,32 +69,6 @@ describe("a slot whose model requests choose", () => {
     await site.holds("big ready, big chosen", 600);
   });
 
-  it("waits for requests in flight without a limit, and takes no new ones meanwhile", async () => {
-    await using site = await new Choosing().load();
-    site.clients({ m: { inFlight: 1 }, big: { held: 1 } });
-    await site.holds("m ready, m chosen", 29);
-    await site.holds("m unloading, big chosen", 2);
-    site.clients({ m: { inFlight: 1, held: 3 }, big: { held: 1 } });
-    // Far beyond the time in which a stopping engine is waited for otherwise.
-    await site.holds("m unloading, big chosen", 120);
-    assert.deepEqual(site.deeds(slot), ["start main"]);
-    site.clients({ m: { held: 3 }, big: { held: 1 } });
-    await site.holds("big ready, big chosen", 2);
-  });
-
-  it("stops a loading model only where no request waits for it", async () => {
-    await using site = await new Choosing().load();
-    site.runtime.manner(slot).loadMs = 300_000;
-    site.clients({ big: { held: 1 } });
-    await site.holds("big warming, big chosen", 20);
-    site.clients({ big: { held: 1 }, tiny: { held: 1 } });
-    await site.holds("big warming, big chosen", 60);
-    // Its client gives up.
-    site.clients({ tiny: { held: 1 } });
-    site.runtime.manner(slot).loadMs = 100;
-    await site.holds("tiny ready, tiny chosen", 10);
-  });
-
   it("keeps no other request waiting for a model that cannot be loaded, and tries that model again later", async () => {
     await using site = await new Choosing().load();
     site.clients({ big: { held: 1 }, m: { held: 0 } });
@@ -124,16 +98,6 @@ describe("a slot whose model requests choose", () => {
     site.setModel("nobody");
     await site.settle();
     assert.equal(site.condition(slot, "ModelUnknown"), undefined);
-  });
-
-  it("is loaded on demand with the requested model, not with the last model", async () => {
-    await using site = await new Choosing().load();
-    site.source.save(slot, { ...choosing, load: "onDemand", idleSeconds: 10 });
-    site.clients({});
-    await site.holds("m offline, m chosen", 60);
-    site.clients({ tiny: { held: 1 } });
-    await site.holds("tiny ready, tiny chosen");
-    assert.deepEqual(site.deeds(slot), swapped);
   });
 
   it("carries out a person's requests at once: a swap, a load of one model, a restart, an edit", async () => {

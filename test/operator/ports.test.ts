@@ -27,23 +27,6 @@ describe("an automatic port", () => {
     assert.deepEqual([site.state("embed"), ...site.ports.leased], ["ready", "8081 embed/main", "8085 embed/rerank"]);
   });
 
-  test("is never a port on which another slot's engine is published, even without a lease", async () => {
-    await using site = await new Site().run({ a: custom() });
-    // As after a restart while the runtime could not be asked what it runs.
-    site.ports.release("a");
-    site.source.save("b", custom());
-    await site.advance(5);
-    assert.deepEqual([site.slot("b").status.port, site.state("a")], [8082, "ready"]);
-  });
-
-  test("is another where a stranger has taken the port of an engine that closed its socket", async () => {
-    await using site = await new Site().run({ a: custom() });
-    site.runtime.strangers.add(site.runtime.portOf("a") ?? 0);
-    site.runtime.deafen("a");
-    await site.advance(5);
-    assert.deepEqual([site.state("a"), site.runtime.portOf("a")], ["ready", 8082]);
-  });
-
   test("that no slot has left is waited for, and the status says so", async () => {
     const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     await using site = await new Site().run(Object.fromEntries(names.map((name) => [name, custom()])));

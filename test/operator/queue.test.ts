@@ -24,22 +24,6 @@ function queueOf(work: (key: string, queue: WorkQueue) => Promise<Done> | Done =
   return { queue, seen, clock };
 }
 
-test("a key added twice before it runs is worked on once", async () => {
-  const { queue, seen } = queueOf(undefined, { concurrency: 1 });
-  for (const key of ["a", "b", "b"]) queue.add(key);
-  await queue.settled();
-  assert.deepEqual(seen, ["a", "b"]);
-});
-
-test("a key added while it runs is worked on once more", async () => {
-  const gate = Promise.withResolvers<Done>();
-  const { queue, seen } = queueOf(() => (seen.length === 1 ? gate.promise : {}));
-  for (const key of ["a", "a", "a"]) queue.add(key);
-  gate.resolve({});
-  await queue.settled();
-  assert.deepEqual(seen, ["a", "a"]);
-});
-
 test("a requeue waits its time, and an event comes before it", async () => {
   const { queue, seen, clock } = queueOf(() => (seen.length === 1 ? { requeueMs: 1000 } : {}));
   const runsAfter = async (ms: number): Promise<number> => {
@@ -71,16 +55,6 @@ test("a reconcile that throws is retried with growing delays until it succeeds",
     await queue.settled();
   }
   assert.deepEqual([retries, seen.length], [[1000, 2000, 4000], 4]);
-});
-
-test("stop waits for running work and starts no more", async () => {
-  const gate = Promise.withResolvers<Done>();
-  const { queue, seen } = queueOf(() => gate.promise, { concurrency: 1 });
-  for (const key of ["a", "b"]) queue.add(key);
-  const stopped = queue.stop();
-  gate.resolve({ requeueMs: 0 });
-  await stopped;
-  assert.deepEqual(seen, ["a"]);
 });
 
 test("the first keys are reconciled although the queue is never empty", { timeout: 180_000 }, async () => {

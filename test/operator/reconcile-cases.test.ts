@@ -17,40 +17,6 @@ describe("on demand", () => {
     await site.after(3, "cold", "offline", unloaded);
   });
 
-  test("an obstacle to loading is shown before any request, and is gone once it is mended", async () => {
-    await using site = await new Site().run({ first: custom({ port: 8085 }) });
-    site.source.save("second", { ...cold, port: 8085 });
-    site.source.save("third", { load: "onDemand", model: { default: "absent" } });
-    await site.advance(1);
-    const shown = (slot: string): unknown[] => [site.state(slot), site.condition(slot, "Stalled")];
-    assert.deepEqual(shown("second"), ["error", "True/PortConflict"]);
-    assert.deepEqual(shown("third"), ["error", "True/ModelNotFound"]);
-    // Asking says the same.
-    site.ask("third", { held: 1 });
-    await site.advance(1);
-    assert.deepEqual(shown("third"), ["error", "True/ModelNotFound"]);
-    site.demand.forget("third");
-    site.source.save("first", custom({ port: 8086 }));
-    site.setModel("absent");
-    await site.advance(1);
-    assert.deepEqual([...shown("second"), site.condition("third", "Stalled")], ["offline", undefined, undefined]);
-    assert.deepEqual([site.condition("second", "Ready"), site.deeds("second")], ["True/ScaledToZero", []]);
-  });
-
-  test("demand does not outlive its slot", async () => {
-    await using site = await new Site().run({ cold });
-    site.ask("cold");
-    await site.after(2, "cold", "ready");
-    site.source.delete("cold");
-    await site.advance(2);
-    assert.equal(site.publisher.slots.has("cold"), false);
-    // The gateway, and its memory of the request, go on.
-    site.source.save("cold", cold);
-    await site.after(2, "cold", "offline", unloaded);
-    site.ask("cold");
-    await site.after(2, "cold", "ready");
-  });
-
   test("the slot stays loaded for its idle time when its gateway ends, with a successor or without", async () => {
     await using site = await new Site().run({ cold });
     site.ask("cold", { inFlight: 1 });
@@ -68,16 +34,6 @@ describe("on demand", () => {
     assert.equal(site.slot("cold").status.idleSince, undefined);
   });
 
-  test("an unload counts against earlier demand; the next request loads the slot again", async () => {
-    await using site = await new Site().run({ cold });
-    site.ask("cold");
-    await site.advance(5);
-    await site.request("cold", "unload");
-    await site.after(5, "cold", "offline");
-    site.ask("cold", { held: 1 });
-    await site.after(2, "cold", "ready");
-  });
-
   test("an unload ends one engine, and not the next engine, which held requests get", async () => {
     await using site = await new Site().run({ cold });
     site.ask("cold", { held: 1 });
@@ -89,28 +45,6 @@ describe("on demand", () => {
     site.demand.set("cold", { inFlight: 0 });
     await site.after(15, "cold", "ready");
     await site.after(20, "cold", "offline");
-  });
-
-  test("a load request counts as use: a slot that loads longer than its idle time is idle from then on", async () => {
-    await using site = new Site();
-    site.runtime.manner("cold").startMs = 50_000;
-    await site.run({ cold });
-    await site.request("cold", "load");
-    await site.after(45, "cold", "starting");
-    await site.after(20, "cold", "ready");
-    await site.advance(30);
-    assert.deepEqual([...seen(site), ...site.requests.list("cold")], ["offline", ...unloaded]);
-  });
-
-  test("a slot that failed and is unloaded is tried again by the next request", async () => {
-    await using site = new Site();
-    site.runtime.manner("cold").crashAfterMs = 10;
-    await site.run({ cold });
-    site.ask("cold");
-    await site.after(120, "cold", "offline");
-    site.runtime.manner("cold").crashAfterMs = undefined;
-    site.ask("cold", { held: 1 });
-    await site.after(2, "cold", "ready");
   });
 });
 
@@ -171,42 +105,6 @@ describe("two processes", () => {
     assert.deepEqual([site.state("embed"), ...site.deeds("embed").slice(4)], ["ready", "clear main", "start main"]);
   });
 
-  test("a second process that crashes repeatedly backs off beside a steady main process", async () => {
-    await using site = await new Site().run({ embed }, 100);
-    for (let at = 0; at < 120; at++) {
-      site.runtime.kill("embed", "rerank");
-      await site.advance(0.5);
-    }
-    assert.deepEqual([site.state("embed"), site.condition("embed", "Available")], ["ready", "True/Loaded"]);
-    const deeds = site.deeds("embed").slice(started.length);
-    const starts = deeds.filter((deed) => deed === "start rerank").length;
-    assert.ok(starts <= 8, `started ${starts} times in a minute`);
-    assert.ok(!deeds.includes("stop main"));
-  });
-
-  test("a change of the second process's model leaves the first process serving", async () => {
-    await using site = await new Site().run({ embed });
-    site.demand.set("embed", { inFlight: 1 });
-    site.source.save("embed", { model: { default: "tiny", rerank: "big" } });
-    await site.settle();
-    assert.deepEqual([site.state("embed"), ...ready(site)], ["ready", "main true", "rerank false"]);
-    assert.equal(site.condition("embed", "Reconciling"), "True/Changed");
-    site.demand.set("embed", { inFlight: 0 });
-    await site.advance(5);
-    assert.deepEqual(site.deeds("embed"), [...started, "stop rerank", "start rerank"]);
-    assert.deepEqual([site.condition("embed", "Ready"), ...ready(site)], ["True/Loaded", "main true", "rerank true"]);
-  });
-
-  test("a second process that starts late has its own time for its first answer", async () => {
-    await using site = await new Site().run({ embed: { ...embed, probe: { startupSeconds: 60 } } }, 200);
-    site.runtime.kill("embed", "rerank");
-    await site.advance(5);
-    assert.equal(site.condition("embed", "Ready"), "True/Loaded");
-    const port = site.runtime.portOf("embed", "rerank");
-    const last = site.runtime.warmUps.findLast((warmUp) => warmUp.port === port);
-    assert.ok(last !== undefined && last.timeoutMs > 50_000, JSON.stringify(last));
-  });
-
   for (const [isGone, seconds] of [
     [false, 5],
     [true, 0.5],
@@ -233,35 +131,6 @@ describe("an operator's successor", () => {
     await site.advance(20);
     assert.deepEqual([revisions(), site.deeds("a"), site.deeds("primary")], [before, ["start main"], ["start main"]]);
   });
-
-  test("asks an engine that does not answer to prove itself again", async () => {
-    await using site = await new Site().run({ a: custom() });
-    site.runtime.manner("a").probe = "failing";
-    await site.start();
-    assert.equal(site.state("a"), "warming");
-    site.runtime.manner("a").probe = "healthy";
-    await site.after(2, "a", "ready", ["start main"]);
-  });
-
-  test("stops an engine that nothing declares", async () => {
-    await using site = await new Site().run({ a: custom() });
-    await site.end();
-    site.source.delete("a");
-    site.publisher.slots.delete("a");
-    await site.start();
-    await site.advance(40);
-    assert.deepEqual([...site.runtime.running("a"), site.publisher.slots.has("a")], [false]);
-  });
-
-  test("starts a slot that was published as pulling", async () => {
-    await using site = new Site();
-    site.source.save("a", custom());
-    await site.start({ isPaused: true });
-    const slot = site.slot("a");
-    site.publisher.slots.set("a", { ...slot, status: { ...slot.status, state: "pulling" } });
-    await site.start();
-    await site.after(5, "a", "ready");
-  });
 });
 
 describe("an engine's bearer", () => {
@@ -274,16 +143,6 @@ describe("an engine's bearer", () => {
     assert.deepEqual(bearerList, [{ role: "main", ordinal: 0, bearer: bearers?.main }]);
     assert.doesNotMatch(JSON.stringify(shown), /bearer-/);
   });
-
-  test("is not required while a gateway serves that would not send it", async () => {
-    await using site = new Site();
-    site.demand.sendsBearers = false;
-    await site.run({ a: keyed });
-    assert.deepEqual([site.state("a"), site.slot("a").bearers], ["ready", undefined]);
-    site.demand.sendsBearers = true;
-    await site.advance(70);
-    assert.deepEqual([site.deeds("a"), site.slot("a").bearers], [["start main"], undefined]);
-  });
 });
 
 describe("an engine that was ready and closes its listening socket", () => {
@@ -295,14 +154,6 @@ describe("an engine that was ready and closes its listening socket", () => {
     await site.after(5, "a", "ready", ["start main", "stop main", "start main"]);
     const { failures, lastError } = site.slot("a").status;
     assert.deepEqual([failures, lastError?.reason], [1, "NotListening"]);
-  });
-
-  test("is restarted alone where it is a second process beside a main process that serves", async () => {
-    await using site = await new Site().run({ embed: { model: { default: "tiny", rerank: "ranker" } } }, 70);
-    site.runtime.deafen("embed", "rerank");
-    await site.advance(5);
-    assert.deepEqual(site.deeds("embed"), ["start main", "start rerank", "stop rerank", "start rerank"]);
-    assert.deepEqual(site.states("embed"), ["starting", "warming", "ready"]);
   });
 });
 

@@ -22,50 +22,6 @@ describe("a slot that loads", () => {
     assert.deepEqual(model, { ref: "m", origin: "spec", served: "m" });
     assert.ok((lastLoad?.startSeconds ?? 0) > 0 && (lastLoad?.warmSeconds ?? 0) > 0, JSON.stringify(lastLoad));
   });
-
-  test("publishes the times of the load before, of the same model", async () => {
-    await using site = new Site();
-    site.runtime.manner("a").loadMs = 300;
-    await site.run({ a: custom() }, 2);
-    const { startSeconds = 0, warmSeconds = 0 } = site.slot("a").status.lastLoad ?? {};
-    await site.request("a", "restart");
-    await site.advance(2);
-    assert.deepEqual(site.slot("a").status.lastLoad?.previous, { startSeconds, warmSeconds });
-    await site.request("a", "swap-model", { model: "tiny", specModel: "m" });
-    await site.advance(2);
-    assert.deepEqual([site.slot("a").status.model.ref, site.slot("a").status.lastLoad?.previous], ["tiny", undefined]);
-  });
-
-  test("answers a warm-up request before it is ready, and stays warming while that fails", async () => {
-    await using site = new Site();
-    site.runtime.manner("primary").probe = "warm-up-fails";
-    await site.run({ primary });
-    const { message } = site.slot("primary").plan;
-    assert.match(message, /a first request proves .* the last try failed: .* answered 500/);
-    // It is tried again more and more rarely, and status is as still meanwhile.
-    const [{ writes }, told] = [site.publisher, site.log.length];
-    await site.advance(60);
-    assert.deepEqual([site.state("primary"), site.slot("primary").plan.message], ["warming", message]);
-    assert.deepEqual(site.states("primary"), ["starting", "warming"]);
-    const written = site.publisher.writes - writes;
-    assert.ok(written >= 12 && written <= 40, `${written} writes`);
-    assert.equal(site.log.length, told);
-    site.runtime.manner("primary").probe = "healthy";
-    await site.after(6, "primary", "ready");
-  });
-
-  test("stalls at once where its engine refuses the warm-up request, until an edit or a restart", async () => {
-    await using site = new Site();
-    site.runtime.manner("primary").probe = "warm-up-refused";
-    await site.run({ primary }, 60);
-    const { state, lastError, nextRetryAt } = site.slot("primary").status;
-    assert.deepEqual([state, site.condition("primary", "Stalled")], ["error", "True/WarmUpRefused"]);
-    assert.equal(lastError?.message, "/v1/chat/completions answered 400: no such role");
-    assert.deepEqual([nextRetryAt, site.deeds("primary")], [undefined, ["start main", "stop main"]]);
-    site.runtime.manner("primary").probe = "healthy";
-    await site.request("primary", "restart");
-    await site.after(6, "primary", "ready");
-  });
 });
 
 describe("an edit", () => {
@@ -104,15 +60,6 @@ describe("an edit", () => {
     await site.advance(2);
     assert.deepEqual(site.deeds("a"), loadedAgain);
     assert.deepEqual(site.states("a"), [...wholeLoad, "unloading", ...wholeLoad]);
-  });
-
-  test("of the launch line restarts the engine at once where no gateway has requests to wait for", async () => {
-    await using site = new Site();
-    site.demand.isGone = true;
-    await site.run({ a: custom({ stopSeconds: 3600 }) });
-    site.source.save("a", custom({ stopSeconds: 3600, args: ["--more"] }));
-    await site.advance(0.5);
-    assert.deepEqual(site.deeds("a"), loadedAgain);
   });
 
   test("during the start of an operator is seen at once, and counts for names", async () => {
@@ -195,34 +142,6 @@ describe("an engine that fails", () => {
     assert.deepEqual([failures, lastError], [0, undefined]);
     assert.ok(transitions.some(({ reason }) => reason === "Signalled"));
   });
-
-  test("is started again once the cause of its failure has ended", async () => {
-    await using site = new Site();
-    site.runtime.manner("primary").crashAfterMs = 10;
-    await site.run({ primary }, 8);
-    assert.ok(site.slot("primary").status.failures > 2);
-    site.runtime.manner("primary").crashAfterMs = undefined;
-    site.setModel("tiny", { state: "missing", reason: "ModelFileMissing", message: "tiny.gguf is gone" });
-    await site.advance(30);
-    assert.deepEqual([site.state("primary"), site.condition("primary", "Stalled")], ["error", "True/ModelFileMissing"]);
-    assert.equal(site.slot("primary").status.lastError?.reason, "ModelFileMissing");
-    site.setModel("tiny");
-    await site.after(2, "primary", "ready");
-  });
-
-  test("its probes is restarted, and `ready` is gone before it is stopped", async () => {
-    await using site = await new Site().run({ a: custom() });
-    site.runtime.manner("a").probe = "hanging";
-    await site.advance(9);
-    const { revision } = site.slot("a");
-    assert.equal(site.state("a"), "ready");
-    await site.advance(7);
-    assert.equal(site.slot("a").status.lastError?.reason, "Unhealthy");
-    assert.ok(site.slot("a").revision > revision);
-    assert.deepEqual(site.deeds("a").slice(0, 2), ["start main", "stop main"]);
-    site.runtime.manner("a").probe = "healthy";
-    await site.after(10, "a", "ready");
-  });
 });
 
 describe("a slot whose manifest is deleted", () => {
@@ -243,31 +162,6 @@ describe("a slot whose manifest is deleted", () => {
     assert.deepEqual([...site.runtime.running("coder"), ...site.requests.list("coder")], []);
     assert.ok(!site.log.some((line) => line.includes("InvalidSpec")));
   });
-
-  test("is left where it is a built-in: not configured, without the obstacle that it had", async () => {
-    await using site = await new Site().run({ primary: { model: { default: "nowhere" } }, embed: primary });
-    assert.equal(site.slot("primary").status.lastError?.reason, "ModelNotFound");
-    for (const name of ["primary", "embed"]) site.source.delete(name);
-    await site.advance(5);
-    for (const name of ["primary", "embed"]) {
-      assert.deepEqual([site.state(name), site.condition(name, "Ready")], ["offline", "True/NotConfigured"]);
-      assert.equal(site.slot(name).status.lastError, undefined);
-    }
-  });
-
-  test("within its reconcile starts no engine", async () => {
-    await using site = new Site();
-    const { prepared } = site.contexts;
-    site.contexts = {
-      ...site.contexts,
-      prepared: async (workload, ref) => {
-        site.source.delete(workload.slot);
-        return await prepared(workload, ref);
-      },
-    };
-    await site.run({ a: custom() });
-    assert.deepEqual([site.deeds("a"), site.publisher.slots.has("a")], [[], false]);
-  });
 });
 
 describe("a Model", () => {
@@ -285,34 +179,9 @@ describe("a Model", () => {
     assert.equal(site.slot("primary").status.lastError?.reason, "ModelNotFound");
   });
 
-  test("is waited for anew by a slot of the same name and spec that was made anew", async () => {
-    await using site = await new Site().run({});
-    for (const _time of ["first", "again"]) {
-      site.source.save("mine", { load: "onDemand", model: { default: "tiny", onRequest: ["nowhere"] } });
-      await site.advance(0.4);
-      assert.ok(!site.publisher.slots.has("mine"));
-      await site.advance(0.2);
-      assert.match(JSON.stringify(site.slot("mine").status.conditions), /nowhere/);
-      site.source.delete("mine");
-      await site.settle();
-      assert.ok(!site.publisher.slots.has("mine"));
-    }
-  });
-
   test("that is missing when the operator starts is told of at once", async () => {
     await using site = await new Site().run({ mine: { model: { default: "nowhere" } } }, 0);
     assert.equal(site.slot("mine").status.lastError?.reason, "ModelNotFound");
-  });
-
-  test("that has not come yet holds up no other slot of its group", async () => {
-    await using site = new Site();
-    site.source.group("gpu", { budget: { memoryBytes: 2 ** 30 } });
-    await site.start();
-    site.source.save("early", { model: { default: "late" }, group: "gpu" });
-    await site.settle();
-    site.source.save("other", custom({ group: "gpu" }));
-    await site.advance(0.3);
-    assert.deepEqual([site.deeds("other"), site.publisher.slots.has("early")], [["start main"], false]);
   });
 
   test("whose file was replaced in place is reported, and loaded on restart only", async () => {
@@ -355,15 +224,6 @@ describe("a broken manifest", () => {
   });
 
   for (const kind of ["Model", "Upstream"] as const) {
-    test(`of kind ${kind} is reported once with its place, and once when it is gone`, async () => {
-      await using site = await new Site().run({});
-      site.source.breakOther(kind, "x");
-      await site.advance(200);
-      assert.deepEqual(told(site, "x.toml:2:1: unknown key"), [1, 0]);
-      site.source.deleteOther(kind, "x");
-      await site.advance(1);
-      assert.deepEqual(told(site, "x.toml:2:1: unknown key"), [1, 1]);
-    });
   }
 });
 

@@ -95,18 +95,6 @@ describe("a slot of several replicas", () => {
     assert.equal(site.slot("a").status.processFailures, undefined, "what was got over is history");
   });
 
-  test("reports a common obstacle of several replicas once", async () => {
-    await using site = await siteWith(of(3));
-    for (const name of ["main", "main-1", "main-2"]) {
-      site.runtime.kill("a", name);
-      await site.advance(0.3);
-    }
-    assert.match(site.log.join(""), /wait/);
-    assert.doesNotMatch(site.log.join(""), /wait, wait/);
-    const waits = site.slot("a").plan.steps.flatMap((step) => (step.do === "wait" ? step.reason : []));
-    assert.deepEqual(waits, [...new Set(waits)]);
-  });
-
   for (const [what, act] of [
     ["an edit", async (site: Site) => site.source.save("a", edited(3))],
     ["a restart request", async (site: Site) => site.request("a", "restart")],
@@ -121,31 +109,6 @@ describe("a slot of several replicas", () => {
       assert.deepEqual(site.states("a"), ["starting", "warming", "ready"]);
     });
   }
-
-  test("replaces replicas that still load at once", async () => {
-    await using site = await siteWith(of(2));
-    site.runtime.manner("a").loadMs = 60_000;
-    site.runtime.kill("a", "main", false);
-    site.runtime.kill("a", "main-1");
-    await site.advance(5);
-    assert.deepEqual([site.state("a"), site.runtime.running("a")], ["warming", ["main", "main-1"]]);
-    const before = site.deeds("a").length;
-    site.source.save("a", edited(2));
-    await site.advance(1);
-    const replaced = ["start main", "start main-1", "stop main", "stop main-1"];
-    assert.deepEqual(site.deeds("a").slice(before).toSorted(), replaced);
-  });
-
-  test("continues where an effect on one of them fails, whichever it is, and the others stay in service", async () => {
-    for (let effect = 0; effect < 4; effect++) {
-      await using site = await siteWith(of(2));
-      site.failAt(effect, false);
-      site.runtime.kill("a", "main-1");
-      await site.advance(30);
-      assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", both], `effect ${effect}`);
-      assert.deepEqual(site.states("a"), ["starting", "warming", "ready"], `effect ${effect}`);
-    }
-  });
 
   test("stops a replica once its own requests have ended, as gateways tell of each", async () => {
     await using site = await siteWith(of(2));
@@ -164,17 +127,6 @@ describe("a slot of several replicas", () => {
     await site.advance(30);
     assert.deepEqual(site.deeds("a").slice(4), ["stop main", "start main"], "the other's request ends with its time");
     assert.equal(site.condition("a", "Ready"), "True/Loaded");
-  });
-
-  test("waits for every gateway to let go of a replica before that is stopped", async () => {
-    await using site = await siteWith(of(2));
-    site.demand.isSlow = true;
-    site.demand.set("a", { seenRevision: 1 });
-    site.source.save("a", edited(2));
-    await site.advance(15);
-    assert.equal(site.deeds("a").length, 2, "no gateway has seen it yet");
-    await site.advance(10);
-    assert.deepEqual(site.deeds("a").slice(2), oneReplaced, "its time is over");
   });
 
   test("keeps the old replica where the new one does not start", async () => {
@@ -207,13 +159,6 @@ describe("a slot of several replicas", () => {
     assert.deepEqual([site.ports.holder(8082), site.ports.holder(8083)], [undefined, undefined]);
   });
 
-  test("replaces the remaining replica while surplus replicas still answer", async () => {
-    await using site = await siteWith(of(2));
-    site.source.save("a", edited(1));
-    assert.equal(await fewestReady(site), 1);
-    assert.deepEqual(site.deeds("a").slice(2), ["stop main", "start main", "stop main-1"]);
-  });
-
   test("continues to drain under the next operator, and restarts no other replica", async () => {
     await using site = await siteWith(of(2));
     busy(site);
@@ -229,71 +174,6 @@ describe("a slot of several replicas", () => {
     assert.equal(site.deeds("a").length, 6);
   });
 
-  test("keeps a replica that fails its probes while the others answer, and ends it when its request has ended", async () => {
-    await using site = await siteWith(of(2));
-    busy(site, { lastByteAt: site.clock.now().toISOString() });
-    site.runtime.failing.add(site.runtime.portOf("a", "main-1") ?? 0);
-    await site.advance(20);
-    assert.deepEqual([site.state("a"), ready(site), site.deeds("a").length], ["ready", ["0 true", "1 false"], 2]);
-    site.demand.set("a", nobody);
-    site.runtime.failing.clear();
-    await site.advance(10);
-    assert.deepEqual(ready(site), both);
-  });
-
-  test("ends a replica that hangs while it drains, also where no other replica answers any more", async () => {
-    await using site = await siteWith(of(2));
-    busy(site, { lastByteAt: site.clock.now().toISOString() });
-    site.source.save("a", edited(2));
-    await site.advance(1);
-    site.runtime.failing.add(site.runtime.portOf("a", "main-1") ?? 0);
-    site.runtime.manner("a").crashAfterMs = 5;
-    site.runtime.kill("a", "main");
-    await site.advance(60);
-    assert.deepEqual(site.states("a"), ["starting", "warming", "ready"], "its request may still be answered");
-    assert.equal(site.deeds("a").includes("stop main-1"), false);
-    site.demand.set("a", nobody);
-    await site.advance(10);
-    assert.ok(site.deeds("a").includes("stop main-1"), "nobody waits for it any more");
-    site.runtime.manner("a").crashAfterMs = undefined;
-    site.runtime.failing.clear();
-    await site.advance(300);
-    assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", both]);
-  });
-
-  test("does not fail where a replica that an earlier operator was replacing ends after that operator", async () => {
-    await using site = await siteWith(of(2));
-    site.runtime.beforeRemoval = new Promise(() => undefined);
-    site.source.save("a", edited(2));
-    await site.turn();
-    await site.turn();
-    assert.notEqual(site.slot("a").status.processes[1]?.drainingSince, undefined);
-    await site.end();
-    site.runtime.kill("a", "main-1");
-    site.runtime.beforeRemoval = undefined;
-    await site.start();
-    assert.equal(await fewestReady(site), 1);
-    const { restarts, failures, lastError, processFailures } = site.slot("a").status;
-    assert.deepEqual([restarts, failures, lastError, processFailures], [0, 0, undefined, undefined]);
-  });
-
-  test("does not fail where a replica cannot be stopped after its operator has ended", async () => {
-    await using site = await siteWith(of(2));
-    const removal = Promise.withResolvers<void>();
-    site.runtime.beforeRemoval = removal.promise;
-    site.source.save("a", of(2, { enabled: false }));
-    for (let turn = 0; turn < 5; turn++) {
-      await site.turn();
-      site.clock.step(site.clock.now().getTime() + 1000);
-    }
-    await site.turn();
-    await site.end();
-    removal.reject(new Error("the daemon is gone"));
-    // An unhandled rejection would end the operator's program, and fails this test.
-    await new Promise((resolve) => setImmediate(resolve));
-    site.runtime.beforeRemoval = undefined;
-  });
-
   test("runs as many replicas as there are ports, and publishes that", async () => {
     await using site = new Site();
     for (let port = 8083; port <= 8088; port++) site.runtime.strangers.add(port);
@@ -302,15 +182,5 @@ describe("a slot of several replicas", () => {
     site.runtime.strangers.clear();
     await site.advance(10);
     assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", [...both, "2 true"]]);
-  });
-
-  test("is unloaded and loaded as a whole", async () => {
-    await using site = await siteWith(of(2));
-    await site.request("a", "unload");
-    await site.advance(5);
-    assert.deepEqual([site.state("a"), site.deeds("a").slice(2).toSorted()], ["offline", ["stop main", "stop main-1"]]);
-    await site.request("a", "load");
-    await site.advance(5);
-    assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", both]);
   });
 });

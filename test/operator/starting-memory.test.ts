@@ -69,25 +69,4 @@ describe("slots without a group that are loaded onto one GPU", () => {
     await site.advance(60);
     assert.equal(site.state(second), "ready");
   });
-
-  it("are started together where all have room", async () => {
-    await using place = await tempDir();
-    await using site = await crowded(place.path, { a: 3, b: 3, c: 2 });
-    await site.start();
-    await site.advance(10);
-    assert.equal(starts(site), "a b c");
-  });
-
-  it("leave the memory of an engine that an earlier operator has begun to load", async () => {
-    await using place = await tempDir();
-    const needs: Record<string, number> = { a: 5 };
-    await using site = await crowded(place.path, needs);
-    await site.start();
-    await site.after(5, "a", "warming");
-    needs["b"] = 5;
-    declare(site, "b", needs);
-    await site.start();
-    await site.advance(5);
-    assert.deepEqual([starts(site), site.condition("b", "Ready")], ["a", "Unknown/MemoryHeld"]);
-  });
 });

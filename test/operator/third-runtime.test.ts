@@ -34,35 +34,6 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([site.state("a"), site.pods.running("a")], ["offline", []]);
   });
 
-  it("counts no restart while an engine's image does not come, and the first one after it has", async () => {
-    await using site = new PodsSite();
-    Object.assign(site.pods.manner("a"), { cannotStart: true, refusedFor: "PullFailed" });
-    await site.run({ a: pod }, 30);
-    const counts = (): readonly unknown[] => [site.state("a"), site.slot("a").status.restarts];
-    assert.ok(site.slot("a").status.failures > 2);
-    assert.deepEqual(counts(), ["error", 0]);
-    site.pods.manner("a").cannotStart = false;
-    await site.advance(60);
-    assert.deepEqual(counts(), ["ready", 0]);
-    site.pods.kill("a");
-    await site.advance(60);
-    assert.deepEqual(counts(), ["ready", 1]);
-  });
-
-  it("keeps its slot in service while it is unreachable, and starts nothing elsewhere meanwhile", async () => {
-    await using site = await new PodsSite().run({ a: pod });
-    site.isUp = false;
-    await site.advance(5);
-    assert.deepEqual(
-      [site.state("a"), site.condition("a", "Ready"), site.condition("a", "Available")],
-      ["ready", "False/RuntimeUnavailable", "True/Loaded"],
-    );
-    assert.equal(site.slot("a").plan.steps[0]?.reason, "the cluster does not answer; it must answer first");
-    site.isUp = true;
-    await site.advance(5);
-    assert.deepEqual([site.condition("a", "Ready"), site.runtime.deeds], ["True/Loaded", []]);
-  });
-
   it("keeps the place of an engine that it cannot stop now: the slot does not start elsewhere beside it", async () => {
     await using site = await new PodsSite().run({ a: pod });
     const remove = site.pods.remove.bind(site.pods);
@@ -77,29 +48,6 @@ describe("a runtime that only the registry knows", () => {
     site.isUp = true;
     await site.advance(20);
     assert.deepEqual([site.pods.running("a"), site.runtime.running("a"), site.state("a")], [[], ["main"], "ready"]);
-  });
-
-  it("publishes the digest that its engine's machine tells of an image without one", async () => {
-    await using site = new PodsSite();
-    const imageDigest = `sha256:${"ab".repeat(32)}`;
-    const observe = site.pods.observe.bind(site.pods);
-    site.pods.observe = async (slot) => (await observe(slot)).map((seen) => ({ ...seen, imageDigest }));
-    await site.run({ a: pod });
-    assert.deepEqual([site.slot("a").status.image, site.slot("a").status.imageDigest], ["x:1", imageDigest]);
-    assert.deepEqual([site.pods.deeds.length, site.lock], [1, {}], "nothing is restarted or pinned for it");
-  });
-
-  it("starts a slot by itself once its image has come", async () => {
-    await using site = new PodsSite();
-    Object.assign(site.pods.manner("a"), { cannotStart: true, refusedFor: "ImageNotFound" });
-    await site.run({ a: pod }, 60);
-    assert.deepEqual(
-      ["Ready", "Stalled", "Reconciling"].map((type) => site.condition("a", type)),
-      ["False/ImageNotFound", undefined, "True/ProgressingWithRetry"],
-    );
-    await site.start();
-    site.pods.manner("a").cannotStart = false;
-    await site.after(60, "a", "ready");
   });
 
   it("counts no idle time before its program has begun, however long that is waited for", async () => {

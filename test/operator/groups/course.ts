@@ -15,7 +15,7 @@ export function sized(size: number, more: SlotSpecInput = {}): SlotSpecInput {
 }
 
 /** What a model adds to the size of its slot, GiB. */
-const modelSizes: Readonly<Record<string, number>> = { big: 6, tiny: -2 };
+const modelSizes: Readonly<Record<string, number>> = { big: 6 };
 
 /** An operator over a simulated machine, with the slots of a group. */
 export class Course implements AsyncDisposable {

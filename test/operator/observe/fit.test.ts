@@ -132,12 +132,6 @@ describe("the memory that a slot needs", () => {
     );
   });
 
-  it("is known also while the engine's program is gone: its start tells that", async () => {
-    await using place = await site();
-    const { fit } = await place.read({ backend: "cpu", server: "/gone/llama-server" });
-    assert.equal(fit?.stage, "header");
-  });
-
   it("refuses a start that no GPU here can hold, and says what would fit", async () => {
     await using place = await site();
     const { refusal, fit } = await place.estimate(contextOf(1_048_576));

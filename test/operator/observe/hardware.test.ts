@@ -78,14 +78,6 @@ describe("the operator's probe of the hardware", () => {
     assert.deepEqual([begun(), at.store.found(), at.store.pending()?.token], [0, earlier, "a"]);
   });
 
-  it("answers a request from before its start", async () => {
-    await using at = await scene();
-    await at.store.requestProbe(request);
-    await at.start(async () => pcFacts);
-    await until("it is answered", () => at.store.pending() === undefined);
-    assert.equal(at.store.found()?.answers, "a");
-  });
-
   it("is repeated on request; a request during a probe gets a probe of its own", async () => {
     await using at = await scene();
     const { look, begun, end } = slowLook();
@@ -120,23 +112,6 @@ describe("the operator's probe of the hardware", () => {
       more.map((ms) => Math.round(Math.log2(ms / first))),
       [1, 2, 3],
     );
-  });
-
-  it("that ends after the operator's own end is not published", async () => {
-    await using at = await scene();
-    const { look, end } = slowLook();
-    let asking: AbortSignal | undefined;
-    const known = await at.start((signal) => {
-      asking = signal ?? asking;
-      return look(signal);
-    });
-    const closed = known[Symbol.asyncDispose]();
-    assert.equal(asking?.aborted, true);
-    end(withCard);
-    await closed;
-    assert.equal(at.store.found(), undefined);
-    await at.store.requestProbe(request);
-    assert.deepEqual(at.store.pending(), request);
   });
 
   it("changes the automatic backend of slots at rest, not of running slots", async () => {

@@ -214,21 +214,3 @@ it("no request starves, and no loading model is stopped for the next request, un
     }),
   );
 });
-
-it("under endless demand for every model each has its turn, which is more than one request", () => {
-  fc.assert(
-    fc.property(fc.integer({ min: 2, max: 4 }), fc.integer({ min: 1000, max: 20_000 }), (count, loadMs) => {
-      const refs = ["a", "b", "c", "d"].slice(0, count);
-      const simulation = new Simulation(refs, loadMs, { maxWaitMs: 10_000, minResidencyMs: 5000 });
-      for (const ref of refs) for (let client = 0; client < 40; client++) simulation.arrive(ref);
-      for (let step = 0; step < 1000; step++) {
-        simulation.step(500);
-        if (step % 4 === 0) simulation.arrive(refs[(step / 4) % count] ?? "a");
-      }
-      assert.deepEqual(new Set(simulation.loads), new Set(refs));
-      const perLoad = simulation.served / simulation.loads.length;
-      assert.ok(perLoad > 2, `${simulation.served} requests with ${simulation.loads.length} loads`);
-    }),
-    { numRuns: runs(20) },
-  );
-});

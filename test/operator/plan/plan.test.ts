@@ -294,6 +294,35 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
     "coming: warming progressing Warming: a first request proves that the model answers",
     "warm main (the probe passed); again in 0.1 s",
   ],
+  "the message names why the last warm-up request failed": [
+    input({
+      now: later(1),
+      ...coming("warming"),
+      health: { main: { ...cold, isHealthy: true, message: "it answered 500" } },
+    }),
+    "coming: warming progressing Warming: a first request proves that the model answers; the last try failed: it answered 500",
+    "warm main (the last try failed: it answered 500); again in 0.1 s",
+  ],
+  "one that refuses the warm-up request waits for a person": [
+    input({ ...coming("warming"), health: { main: { ...cold, isRefused: true, message: "no such role" } } }),
+    "startupFailed: error stalled WarmUpRefused: no such role",
+    "stop main; fails for good; again in 0 s",
+  ],
+  "a slot that a client has requested and left is loaded to the end": [
+    input({ spec: { ...onDemand, idleSeconds: 1 }, ...coming("warming"), demand: demand({ lastRequestAt: later(1) }) }),
+    "coming: warming progressing Warming: the engine loads its model",
+    "wait; again in 0.2 s",
+  ],
+  "a slot that was requested to load is idle from when it is ready": [
+    input({
+      spec: { ...onDemand, idleSeconds: 8 },
+      ...serving,
+      before: published({ readySince: later(95).toISOString() }),
+      requests: [request("load", 1)],
+    }),
+    "loaded: ready loaded Loaded: tiny is loaded",
+    "again in 3 s",
+  ],
   "a warm one is ready": [
     input({ ...coming("warming"), health: { main: warm } }),
     "loaded: ready loaded Loaded: tiny is loaded",

@@ -25,14 +25,3 @@ test("specChange shows no value that may be a secret, and no long values", () =>
   const many = Object.fromEntries(["a", "b", "c", "d", "e", "f"].map((key) => [key, 1]));
   assert.match(specChange({}, many, undefined) ?? "", /^a unset → 1, .* and 2 more$/);
 });
-
-test("an edit that restarts an engine is reported with its field, from the plan to the last transition", async () => {
-  await using site = await new Site().run({ a: custom() });
-  site.source.save("a", custom({ port: 8090 }));
-  await site.advance(5);
-  const messages = site.slot("a").status.transitions.map(({ to, message }) => `${to}: ${message}`);
-  assert.ok(
-    messages.some((each) => /^unloading: port unset → 8090$/.test(each)),
-    messages.join("\n"),
-  );
-});

@@ -123,9 +123,3 @@ it("an on-demand slot that is loaded counts at the next load of another slot, wh
   await site.advance(60);
   assert.deepEqual(seen("a"), ["ready", "1"]);
 });
-
-it("the replicas of a slot share its cores, and its second process has none", async () => {
-  await using site = await new Site().run({ embed: { model: { default: "tiny", rerank: "ranker" }, replicas: 2 } });
-  assert.deepEqual(site.deeds("embed"), ["start main", "start main-1", "start rerank"]);
-  assert.equal(site.slot("embed").status.decisions["threads"]?.value, "1", "three cores among three processes");
-});

@@ -88,30 +88,6 @@ it("answers a scan, also with the problem of the directory", async () => {
   assert.equal(failed.error, `${nowhere} cannot be scanned: it is not there`);
 });
 
-it("answers equal scans that wait with one scan", async () => {
-  await using at = await site();
-  const scanned: string[][] = [];
-  const begun = Promise.withResolvers<void>();
-  const first = Promise.withResolvers<void>();
-  const scan = {
-    find: async (directories: readonly string[]) => {
-      scanned.push([...directories]);
-      begun.resolve();
-      if (scanned.length === 1) await first.promise;
-      return [];
-    },
-  };
-  await using _operator = await at.start({ scan });
-  const slow = await at.put({ kind: "scan", directories: ["/slow"] });
-  await begun.promise;
-  const ids = await Promise.all(Array.from({ length: 20 }, () => at.put({ kind: "scan", directories: ["/a"] })));
-  await until("they wait", () => at.tasks().length === 21);
-  first.resolve();
-  await Promise.all([slow, ...ids].map((id) => at.answer(id)));
-  // The operator's own view of the directory may be behind for some of them.
-  assert.ok(scanned.length < 10, `${scanned.length} scans`);
-});
-
 it("collects unused files, and changes nothing with --paused", async () => {
   await using at = await site();
   const lost = at.store.blobPath("f".repeat(64));

@@ -66,14 +66,6 @@ it("a pull that a person has paused and then cancels goes on for the slot that w
   assert.deepEqual([left.state, left.slots], ["running", ["p"]]);
 });
 
-it("a pull that is listed just before it begins is fetched all the same", async () => {
-  await using at = await pullSite();
-  const joining = at.pulls.join(model, slot);
-  assert.deepEqual(at.pulls.list(), []);
-  await joining;
-  await until("it is fetched", () => at.refs().join() === "a");
-});
-
 it("pulls that have ended keep their order under the next operator: the last one first", async () => {
   await using at = await pullSite();
   for (const ref of ["a", "b"]) {
@@ -124,39 +116,6 @@ it("a state of pulls that cannot be published is logged once, not at each attemp
   at.requests.publish = publish;
   await until("it is published", () => at.lines.find((line) => line.includes("is published again")));
   assert.equal(at.lines.filter((line) => line.includes("no space left")).length, 1);
-});
-
-it("a state of pulls that could not be published is left to the next operator once this one ends", async () => {
-  await using at = await pullSite();
-  const begun = Promise.withResolvers<void>();
-  const failure = Promise.withResolvers<void>();
-  at.requests.publish = async () => {
-    begun.resolve();
-    await failure.promise;
-  };
-  await at.put("person", "pause");
-  await begun.promise;
-  const closed = at.handled[Symbol.asyncDispose]();
-  failure.reject(new Error("no space left"));
-  await closed;
-  let publications = 0;
-  at.requests.publish = async () => void (publications += 1);
-  await using next = new PullRequests(at.options);
-  using _watching = next.watch(
-    () => undefined,
-    () => undefined,
-  );
-  // A second attempt of the first operator would be due earlier.
-  await until("the next operator has published", () => publications > 0);
-  assert.equal(publications, 1);
-});
-
-it("a pull that is paused when its model is there already has completed", async () => {
-  await using at = await pullSite();
-  at.pulls.isThere = async () => true;
-  await at.put("person", "pause");
-  await at.status("it has completed", ({ id, state }) => id === "person" && state === "completed");
-  await until("its request is gone", () => at.requests.request("person") === undefined);
 });
 
 it("a pull has completed once its model is published, and has all its bytes until then", async () => {

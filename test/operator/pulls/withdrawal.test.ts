@@ -67,16 +67,3 @@ it("a pull that another slot wants goes on when one of them leaves", async () =>
   const [left] = at.pulls.list().filter(({ model }) => model.ref === "a");
   assert.deepEqual(left?.requesters, ["q"]);
 });
-
-it("a model that requests may choose again is fetched to its end", async () => {
-  await using operator = await fetching();
-  const { site, at, fetched } = operator;
-  site.source.save("p", { model: { default: "b", onRequest: ["a"] } });
-  await fetched("a", "b");
-  site.source.save("p", { model: { default: "c", onRequest: ["b"] } });
-  await fetched("b", "c");
-  assert.deepEqual(
-    at.pulls.list().map(({ model }) => model.ref),
-    ["b", "c"],
-  );
-});

@@ -124,13 +124,3 @@ test("the page is as Prometheus' linter wants it", async () => {
   assert.match(told, /^nodejs_active_resources\{/m);
   assert.deepEqual(metricProblems(told), []);
 });
-
-test("buckets of reconciles and of loads stay as dashboards expect them", async () => {
-  const metrics = new OperatorMetrics(quiet);
-  metrics.reconciled("Slot", "success", 40);
-  const bucket = /^berth_reconcile_duration_seconds_bucket\{le="([^"]+)",kind="Slot"\} \d+$/gm;
-  assert.equal(
-    [...(await text(metrics)).matchAll(bucket)].map(([, bound]) => bound).join(),
-    "0.001,0.0025,0.005,0.01,0.025,0.05,0.1,0.25,0.5,1,2.5,5,10,30,+Inf",
-  );
-});
