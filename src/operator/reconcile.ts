@@ -15,6 +15,7 @@ import { pausedDecision } from "./plan/paused.ts";
 import { withoutFailures } from "./plan/compose.ts";
 import { plan } from "./plan/plan.ts";
 import { publish, type PublishOptions } from "./report/publish.ts";
+import { isServed } from "./report/summarise.ts";
 import type { Done } from "./queue.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import type { Outcome } from "./report/outcome.ts";
@@ -147,10 +148,14 @@ async function carryOut(
         { slot: input.name, err: acted.failure.error },
         `${input.name}: ${acted.failure.step.do} failed`,
       );
-      decision = actFailed(decided, acted.failure);
     } else if (decided.steps.some((step) => step.do === "repair")) options.onRepaired?.(decided.reason);
   }
-  await publish(dependencies, input, decision, await outcomeOf(dependencies, gathered, acted, decided.steps), options);
+  const outcome = await outcomeOf(dependencies, gathered, acted, decided.steps);
+  // The last process that answered may have ended meanwhile: that is decided here, and acted on by the next reconcile.
+  const isOutdated = decided.state === "ready" && !isServed(outcome);
+  if (isOutdated) decision = { ...decidedAgain(input, outcome), requeueMs: 0 };
+  if (acted.failure !== undefined) decision = actFailed(isOutdated ? decision : decided, acted.failure);
+  await publish(dependencies, input, decision, outcome, options);
   // A model or an image that the slot needs no more must not be fetched for nobody.
   await dependencies.pulls.keepOnly(input.name, modelsToFetch(dependencies, input));
   const images = imagesToFetch(input);
@@ -166,6 +171,12 @@ async function carryOut(
   if (isAnnouncing) return { requeueMs: 0 };
   if (acted.failure === undefined && decided.state === "unloading" && !isDraining) return { requeueMs: 0 };
   return decision.requeueMs === undefined ? {} : { requeueMs: decision.requeueMs };
+}
+
+/** The decision about what is observed after acting, without its failures: the next reconcile counts them. */
+function decidedAgain(input: SlotInput, { observed }: Outcome): Decision {
+  const { check: _check, ...decision } = plan({ ...input, observed });
+  return withoutFailures(decision);
 }
 
 /** The memory of a start. Undefined: another slot was faster, and the decision must be taken again. */

@@ -95,6 +95,14 @@ describe("a slot of several replicas", () => {
     assert.equal(site.slot("a").status.processFailures, undefined, "what was got over is history");
   });
 
+  test("is not ready where its last replicas end at the same time, the second one while the first is cleared", async () => {
+    await using site = await siteWith(of(2));
+    for (const name of ["main", "main-1"]) site.runtime.kill("a", name);
+    await site.advance(10);
+    assert.deepEqual(site.states("a").slice(2), ["ready", "error", "starting", "warming", "ready"]);
+    assert.deepEqual([site.slot("a").status.restarts, ready(site)], [2, both]);
+  });
+
   for (const [what, act] of [
     ["an edit", async (site: Site) => site.source.save("a", edited(3))],
     ["a restart request", async (site: Site) => site.request("a", "restart")],

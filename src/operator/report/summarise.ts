@@ -156,6 +156,13 @@ function isReady(process: Observed, state: SlotStatus["state"], outcome: Outcome
   return isOpen && healthOf(outcome, process)?.isWarm === true && !outcome.stopping.includes(processName(process));
 }
 
+/** Whether a main process is there that gateways may send to. */
+export function isServed(outcome: Outcome): boolean {
+  return outcome.observed.some(
+    (process) => process.phase === "running" && process.role === "main" && isReady(process, "ready", outcome),
+  );
+}
+
 /** Since when a process drains while the slot stays ready: set once, until the process has ended. */
 function drainingOf(
   process: Observed,
