@@ -6,7 +6,7 @@ import type { Workload } from "../../src/api/workload.ts";
 import { devicesOf } from "../../src/engines/placement.ts";
 import { coresOf } from "../../src/operator/observe/hardware.ts";
 import { recorded, smi } from "../hardware/h100-machine.ts";
-import { pc, probed, type Tree } from "../hardware/tree.ts";
+import { probed, type Tree } from "../hardware/tree.ts";
 import { perToken } from "../support/context-cost.ts";
 import { Site } from "./site.ts";
 

@@ -4,7 +4,6 @@ import { custom, Site } from "./site.ts";
 
 describe("on demand", () => {
   const cold = custom({ load: "onDemand", idleSeconds: 30 });
-  const seen = (site: Site): string[] => [site.state("cold"), ...site.deeds("cold")];
   const [once, unloaded] = [["start main"], ["start main", "stop main"]];
 
   test("a held request loads the slot; stale demand unloads it when its idle time is over", async () => {

@@ -222,9 +222,6 @@ describe("a broken manifest", () => {
     await site.advance(200);
     assert.deepEqual(told(site, "its manifest is gone"), [0, 1]);
   });
-
-  for (const kind of ["Model", "Upstream"] as const) {
-  }
 });
 
 describe("a restart request", () => {

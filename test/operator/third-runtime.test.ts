@@ -3,8 +3,10 @@ import { readFileSync } from "node:fs";
 import { glob } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { describe, it } from "node:test";
+import { outlivesBoot } from "../../src/api/engine-identity.ts";
 import { runtimeKinds } from "../../src/api/names.ts";
 import { RuntimeSet } from "../../src/runtimes/set.ts";
+import { traitsOfKind } from "../doubles/runtime-kinds.ts";
 import { PodsSite } from "./pods-site.ts";
 import { custom } from "./site.ts";
 
@@ -103,4 +105,11 @@ it("no file of the operator names a kind of runtime, or asks for what one kind h
       if (names.test(line)) found.push(`${file}:${index + 1}: ${line.trim()}`);
   }
   assert.deepEqual(found, []);
+});
+
+it("a gateway, which knows no runtime, knows of each engine whether it outlives a boot: a Pod does", () => {
+  const names = { pid: { pid: 1 }, containerId: { containerId: "c" }, podName: { podName: "p" } } as const;
+  for (const { kind, identity } of Object.values(traitsOfKind))
+    assert.equal(outlivesBoot(names[identity]), kind === "kubernetes", kind);
+  assert.equal(outlivesBoot({}), false, "an engine that was published without a name");
 });

@@ -2,12 +2,11 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import type { Demand, PublishedOperator, SlotRequest } from "../../src/api/status.ts";
+import type { Demand, PublishedOperator } from "../../src/api/status.ts";
 import { bootId } from "../../src/lib/boot-id.ts";
 import { openDemandStore, openDemandWriter } from "../../src/store/state/demand.ts";
 import { openPublished } from "../../src/store/state/published.ts";
 import { openPublisher } from "../../src/store/state/publisher.ts";
-import { openRequestStore } from "../../src/store/state/requests.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { published } from "./published-slot.ts";
@@ -28,23 +27,6 @@ const operator: PublishedOperator = {
 };
 
 describe("published state", { concurrency: true }, () => {
-  it("reaches a reader that opened first, with the names of changed slots and no others", async () => {
-    await using dir = await tempDir();
-    const state = join(dir.path, "state");
-    await using store = await openPublished(state);
-    assert.deepEqual([store.slots(), store.registry().models, store.operator()], [[], [], undefined]);
-    const told: string[] = [];
-    using _watch = store.watch(({ slots, operator: hasBeat }) => told.push(...slots, ...(hasBeat ? ["operator"] : [])));
-    const publisher = await openPublisher(state);
-    await publisher.writeSlot(published("a"));
-    await until("the slot", () => store.slot("a"));
-    await publisher.writeOperator(operator);
-    await until("the operator", () => store.operator());
-    await publisher.deleteSlot("a");
-    await until("its end", () => store.slot("a") === undefined);
-    assert.deepEqual(told, ["a", "operator", "a"]);
-  });
-
   it("calls an operator settled once each slot that it published is read", async () => {
     await using dir = await tempDir();
     await using store = await openPublished(dir.path, { sweepMs: 3_600_000 });
@@ -138,37 +120,12 @@ describe("demand", { concurrency: true }, () => {
     assert.deepEqual(told.slice(3).toSorted(), ["a", "b"]);
   });
 
-  it("does not come back after the writer is disposed", async () => {
-    await using dir = await tempDir();
-    const writer = await openDemandWriter(dir.path, "g");
-    const writes = [1, 2, 3].map((held) => writer.write(demand("g", { a: { ...one, held } })));
-    await writer[Symbol.asyncDispose]();
-    await writer.write(demand("g", { a: one }));
-    await Promise.all(writes);
-    assert.deepEqual(await readdir(join(dir.path, "demand")), []);
-  });
-
   it("is not written where its directory is none, and the gateway hears of it", async () => {
     await using dir = await tempDir();
     const writer = await openDemandWriter(dir.path, "g");
     await rm(join(dir.path, "demand"), { recursive: true });
     await writeFile(join(dir.path, "demand"), "");
     await assert.rejects(writer.write(demand("g", { a: one })), { code: "ENOTDIR" });
-  });
-
-  it("of a gateway without a heartbeat ends by itself", async () => {
-    await using dir = await tempDir();
-    const writer = await openDemandWriter(dir.path, "g");
-    const beat = new Date();
-    await writer.write(demand("g", { a: one }, beat));
-    let silentMs = 4000;
-    await using store = await openDemandStore(dir.path, { now: () => new Date(beat.getTime() + silentMs) });
-    assert.equal(store.list().length, 1);
-    const told: string[] = [];
-    using _watch = store.watch((slots) => told.push(...slots));
-    silentMs = 6000;
-    await until("its end", () => told.length > 0);
-    assert.deepEqual([told, store.list()], [["a"], []]);
   });
 
   it("of a gateway that was killed long ago is cleared away by the next operator", async () => {
@@ -178,45 +135,5 @@ describe("demand", { concurrency: true }, () => {
     await utimes(join(dir.path, "demand/killed.json"), 1, 1);
     await openPublisher(dir.path);
     assert.deepEqual(await readdir(join(dir.path, "demand")), ["alive.json"]);
-  });
-
-  it("of another boot, or far from the future, is void", async () => {
-    await using dir = await tempDir();
-    const [reborn, ahead] = [await openDemandWriter(dir.path, "g"), await openDemandWriter(dir.path, "h")];
-    await reborn.write(demand("g", { a: one }, new Date(), "before"));
-    await ahead.write(demand("h", { a: one }, new Date(Date.now() + 60_000)));
-    await using store = await openDemandStore(dir.path);
-    assert.deepEqual(store.list(), []);
-  });
-});
-
-describe("requests", { concurrency: true }, () => {
-  const request: SlotRequest = {
-    schema: 1,
-    slot: "a",
-    kind: "swap-model",
-    token: "t",
-    model: "m",
-    specHash: "h",
-    requestedAt: new Date(0).toISOString(),
-  };
-
-  it("of each kind are there once they are put, for others soon; files that are none are passed over", async () => {
-    await using dir = await tempDir();
-    await mkdir(join(dir.path, "requests"));
-    await writeFile(join(dir.path, "requests/a.load.json"), "{");
-    await writeFile(join(dir.path, "requests/a.unload.json"), "{}");
-    await using store = await openRequestStore(dir.path);
-    await using other = await openRequestStore(dir.path);
-    const told: string[] = [];
-    using _watch = other.watch((slot) => told.push(slot));
-    await Promise.all([store.put(request), store.put({ ...request, kind: "restart", token: "u" })]);
-    assert.deepEqual(new Set(store.list("a").map(({ kind }) => kind)), new Set(["restart", "swap-model"]));
-    assert.deepEqual(store.list("b"), []);
-    await until("the other store", () => other.list("a").length === 2);
-    assert.deepEqual(new Set(told), new Set(["a"]));
-    await store.remove("a", "restart");
-    assert.deepEqual(store.list("a"), [request]);
-    await store.remove("a", "restart");
   });
 });

@@ -6,7 +6,7 @@ import {
   type ModelDemand,
   type Residence,
 } from "../../../src/operator/plan/choose-model.ts";
-import { fc, runs } from "../../support/fast-check.ts";
+import { fc } from "../../support/fast-check.ts";
 
 const waits = (waitedMs: number, held = 1): ModelDemand => ({ held, inFlight: 0, waitedMs });
 const works: ModelDemand = { held: 0, inFlight: 1, waitedMs: 0 };

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { specChange } from "../../../src/operator/plan/spec-change.ts";
-import { custom, Site } from "../site.ts";
 
 test("specChange names fields as the manifest spells them, with both values", () => {
   const before = { engine: "llama", model: { default: "m", contextSize: 4096 }, stopSeconds: 30 };

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { ListedPull } from "../../../src/models/fetch/model-pulls.ts";
-import { WatchedProgress } from "../../../src/models/fetch/progress.ts";
 import { Site } from "../site.ts";
 
 it("the state of a SlotGroup that was deleted and made again while nobody looked is published again", async () => {

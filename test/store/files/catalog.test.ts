@@ -17,19 +17,6 @@ describe("the catalogue that is shipped", async () => {
     assert.deepEqual(images, ["sdxl-turbo", "sd-1.5-pruned-emaonly", "flux-schnell"]);
   });
 
-  it("names size, minimum and licence of the image models as the specification does", () => {
-    const facts = entries.flatMap(({ metadata, spec, catalog }) =>
-      catalog.engine === "image"
-        ? [[metadata.name, catalog.aboutBytes / 1e9, (spec.minVramBytes ?? 0) / 1e9, catalog.mustAccept]]
-        : [],
-    );
-    assert.deepEqual(facts, [
-      ["sdxl-turbo", 6.5, 8, true],
-      ["sd-1.5-pruned-emaonly", 4.3, 4, false],
-      ["flux-schnell", 23.8, 24, false],
-    ]);
-  });
-
   it("has no unchecked checksum and no unchecked exact size, and says which fields are unchecked", () => {
     for (const { metadata, spec, catalog } of entries) {
       assert.equal(spec.sha256, undefined, metadata.name);
@@ -40,12 +27,6 @@ describe("the catalogue that is shipped", async () => {
       const [owner, repository] = (spec.source ?? "").replace("hf://", "").split("/");
       if (isListed) assert.ok(catalog.checked?.page.startsWith(`https://huggingface.co/${owner}/${repository}/`));
     }
-  });
-
-  it("says of no field that it is both checked and not", () => {
-    for (const { metadata, catalog } of entries)
-      for (const field of catalog.checked?.fields ?? [])
-        assert.ok(!catalog.unverified.includes(field), `${metadata.name}: ${field}`);
   });
 
   it("has to be accepted where its licence forbids commercial use", () => {

@@ -79,23 +79,6 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.deepEqual(heard.keys, ["Slot/a"]);
   });
 
-  it("follows a swapped ..data link", async () => {
-    const yaml = (model: string): string => `model: {default: ${model}}\n`;
-    await using env = await site(
-      { "slots/..v1/a.yaml": yaml("one"), "slots/..v2/a.yaml": yaml("two") },
-      {
-        ...noSweep,
-        prepare: async (dir) => {
-          await symlink("..v1", join(dir, "slots/..data"));
-          await symlink("..data/a.yaml", join(dir, "slots/a.yaml"));
-        },
-      },
-    );
-    assert.equal(env.model("a"), "one");
-    await swap("..v2", env.at("slots/..data"));
-    await env.has("a", "two");
-  });
-
   it("follows a swapped link to the whole directory, deleting what the new one lacks", async () => {
     await using env = await site(
       { "v1/a.toml": toml("v1"), "v1/b.toml": toml("b"), "v2/a.toml": toml("v2") },
@@ -172,14 +155,6 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.deepEqual(["a", "b", "c"].map(env.model), ["seeded", "edited", "seeded"], "a removal waits");
     await env.pass(2000);
     assert.deepEqual(env.names(), ["a", "b"]);
-  });
-
-  it("reads a manifest whole that an operator without a field published in part, under the same hash", async () => {
-    const whole = { "slots/a.toml": `replicas = 2\n${toml("seeded")}` };
-    await using first = await site(whole);
-    const specHash = first.source.get("Slot", "a")?.specHash ?? assert.fail();
-    await using env = await site(whole, { seed: [{ ...seeded("a"), specHash }] });
-    assert.equal(env.source.get("Slot", "a")?.spec?.replicas, 2);
   });
 
   it("deletes nothing that was published when the directory is empty at start", async () => {
@@ -283,26 +258,6 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.deepEqual(env.names(), ["a"]);
   });
 
-  it("never shows the moment between truncating and writing", async () => {
-    await using env = await site({ "slots/a.toml": toml("m0") });
-    let [broken, savedAt, slowestMs] = [0, 0, 0];
-    using stack = new DisposableStack();
-    stack.use(
-      env.source.watch(() => {
-        // Where the machine stands still between the two for a quarter of a second, it is told as it is.
-        slowestMs = Math.max(slowestMs, Date.now() - savedAt);
-        if (slowestMs < 200) broken += env.source.get("Slot", "a")?.diagnostics.length ?? 0;
-      }),
-    );
-    for (let save = 1; save <= 50; save++) {
-      savedAt = Date.now();
-      await writeFile(env.at("slots/a.toml"), toml(`m${save}`));
-      slowestMs = Math.max(slowestMs, Date.now() - savedAt);
-    }
-    await env.has("a", "m50");
-    assert.equal(broken, 0);
-  });
-
   it("treats a file as broken only once it stays empty, whatever its time says, and keeps its last spec", async () => {
     await using env = await site(one, { isStopped: true });
     using heard = listen(env.source);
@@ -394,36 +349,5 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.equal(env.model("b"), "one");
     await env.source.resync();
     assert.equal(env.model("b"), "two");
-  });
-
-  it("lists everything when a known file becomes a link, is removed, or appears again", async () => {
-    await using env = await site({ ...one, target: toml("linked") }, noSweep);
-    await symlink(env.at("target"), env.at("slots/link"));
-    await rename(env.at("slots/link"), env.at("slots/a.toml"));
-    await env.has("a", "linked");
-    await writeFile(env.at("target"), toml("edited"));
-    await env.has("a", "edited");
-    await rename(env.at("slots/a.toml"), env.at("slots/aside"));
-    await env.source.resync();
-    await rename(env.at("slots/aside"), env.at("slots/a.toml"));
-    await writeFile(env.at("target"), toml("again"));
-    await env.has("a", "again");
-  });
-
-  it("takes hundreds of files that appear together, and learns of each save among them by its event alone", async () => {
-    await using env = await site({}, noSweep);
-    const numbers = Array.from({ length: 200 }, (_, index) => index);
-    await Promise.all(numbers.map((index) => writeFile(env.at(`slots/s${index}.toml`), toml("m"))));
-    await until("all of them", () => env.names().length === 200);
-    await env.source.resync();
-    for (let save = 0; save < 20; save++) {
-      const name = `s${(save * 37) % 200}`;
-      const heard = new Set<string>();
-      using stack = new DisposableStack();
-      stack.use(env.source.watch((_kind, key) => void heard.add(key)));
-      await writeFile(env.at(`slots/${name}.toml`), toml(`m${save}`));
-      await until(`the save of ${name} is heard`, () => heard.has(name) && env.model(name) === `m${save}`);
-      assert.deepEqual([...heard], [name], "and nothing else");
-    }
   });
 });

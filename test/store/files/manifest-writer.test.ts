@@ -189,12 +189,6 @@ team = "x"
     assert.equal(await at.read("slots/b.yaml"), shared);
   });
 
-  it("mends an invalid spec", async () => {
-    await using at = await scene({ "slots/a.yaml": "# ours\nmodle: {default: m}\nenabled: false\n" });
-    assert.equal(await at.writer.replace("Slot", "a", { spec: { enabled: false } }), "changed");
-    assert.equal(await at.read("slots/a.yaml"), "# ours\nenabled: false\n");
-  });
-
   for (const [reason, files, isReadOnly] of [
     ["read_only is set", {}, true],
     [".berth-read-only is there", { ".berth-read-only": "" }, false],

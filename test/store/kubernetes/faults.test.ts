@@ -5,9 +5,7 @@ import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import { parseJson } from "../../../src/lib/json.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { openDemandLease, openDemandLeases } from "../../../src/store/kubernetes/demand.ts";
-import { openOtherLeases } from "../../../src/store/kubernetes/other-leases.ts";
 import { objectWriter } from "../../../src/store/kubernetes/writer.ts";
-import type { DemandReport } from "../../../src/store/store.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";
 import { published } from "../published-slot.ts";
@@ -58,23 +56,6 @@ describe("the demand of a gateway", () => {
       await writer.write({ sendsBearers: true, slots: {} });
     }
     assert.deepEqual(writtenAt, [0, 1996, 3999, 6000]);
-  });
-});
-
-describe("the demand of other gateways", () => {
-  it("is shown while they renew their Leases, whatever this gateway's own says", async () => {
-    using api = new ApiDouble();
-    const report = (inFlight: number): DemandReport => ({ slots: { a: { held: 0, inFlight, seenRevision: 1 } } });
-    await using own = openDemandLease(api, "own");
-    await own.write(report(1));
-    await using others = await openOtherLeases(api, "own", (error) => assert.fail(String(error)));
-    const told = (): readonly unknown[] => others.list().map(({ gateway, slots }) => [gateway, slots["a"]?.inFlight]);
-    assert.deepEqual(told(), []);
-    await using other = openDemandLease(api, "other");
-    await other.write(report(2));
-    await until("the other one is told", () => JSON.stringify(told()) === '[["other",2]]');
-    await other[Symbol.asyncDispose]();
-    await until("it has ended", () => told().length === 0);
   });
 });
 

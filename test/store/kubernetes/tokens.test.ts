@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { tokenOwner } from "../../../src/api/token.ts";
-import { openOwnTokens, openTokenSecret, SecretTokens } from "../../../src/store/kubernetes/tokens.ts";
+import { openTokenSecret, SecretTokens } from "../../../src/store/kubernetes/tokens.ts";
 import { ConversationStore } from "../../../src/store/state/conversations.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -21,23 +21,6 @@ const conversation = {
 };
 
 describe("the copy of tokens in a cluster", () => {
-  it("leaves no connection open where it cannot be made", async () => {
-    await using dir = await tempDir();
-    await writeFile(join(dir.path, "auth"), "no directory");
-    let isEnded = false;
-    const api = new ApiDouble();
-    const end = api[Symbol.dispose].bind(api);
-    api[Symbol.dispose] = () => {
-      isEnded = true;
-      end();
-    };
-    await assert.rejects(
-      openOwnTokens(dir.path, () => Promise.resolve(api)),
-      { code: "EEXIST" },
-    );
-    assert.equal(isEnded, true);
-  });
-
   it("says so where it cannot follow, and replaces a file that is not as the Secret has it", async () => {
     await using dir = await tempDir();
     using api = new ApiDouble();
@@ -59,20 +42,6 @@ describe("the copy of tokens in a cluster", () => {
     await rm(tokens.path);
     await mkdir(tokens.path);
     assert.deepEqual(await tokens.list(), []);
-  });
-
-  it("refuses every revoked token, also where a holder's conversations cannot be deleted", async () => {
-    await using directory = await tempDir();
-    using api = new ApiDouble();
-    await using secret = await openTokenSecret(api, nothing);
-    const errors: unknown[] = [];
-    await using tokens = await SecretTokens.open(directory.path, secret, (error) => void errors.push(error));
-    for (let count = 0; count < 3; count += 1) await tokens.create(anyToken);
-    await writeFile(join(directory.path, "conversations"), "no directory");
-    const path = "/api/v1/namespaces/berth/secrets/berth-tokens";
-    api.put(path, { ...api.get(path), data: {} });
-    await until("the failure is told", () => errors.length > 0);
-    assert.deepEqual(await readdir(tokens.path), []);
   });
 
   it("goes with its holder's conversations where another gateway revokes it, and without them where the Secret goes", async () => {

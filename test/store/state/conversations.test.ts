@@ -61,17 +61,6 @@ it("writes at the same time pass neither bound of an owner: bytes, and the numbe
   for (const each of late) assert.match(String(each), /you have 1000 conversations/);
 });
 
-it("writes of several gateways at the same time do not pass the bound together", async () => {
-  await using at = await site();
-  const stores = Array.from({ length: 4 }, () => at.open(3000));
-  for (let round = 0; round < 5; round += 1) {
-    await Promise.allSettled(stores.map((store, nth) => store.write("a", conversation(`aaaaaaa${nth}`, long))));
-    const kept = await at.open().list("a");
-    assert.ok(kept.length <= 1, `${kept.length} conversations were kept`);
-    for (const { id } of kept) await at.open().remove("a", id);
-  }
-});
-
 it("the text of a deleted conversation goes before its place in the list", async () => {
   await using at = await site();
   const store = at.open();

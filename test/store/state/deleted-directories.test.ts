@@ -5,10 +5,8 @@ import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { documentsInFiles } from "../../../src/store/documents.ts";
 import { openDemandWriter } from "../../../src/store/state/demand.ts";
-import { DiscoveredStore } from "../../../src/store/state/discovered.ts";
 import { openGroupStore } from "../../../src/store/state/groups.ts";
 import { clearLeftovers } from "../../../src/store/state/leftovers.ts";
-import { openPullStore } from "../../../src/store/state/pulls.ts";
 import { openRequestStore } from "../../../src/store/state/requests.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
@@ -43,28 +41,6 @@ describe("a directory of the state that somebody deletes while it is in use", { 
     await rm(dirname(status), removal);
     await gateway.lend({ schema: 1, group: "gpu", until: requestedAt, requestedAt });
     assert.equal(gateway.loan("gpu")?.until, requestedAt);
-  });
-
-  it("is not made again by a store that is closed", async () => {
-    await using state = await tempDir();
-    const operator = await openPullStore(documentsInFiles(state.path));
-    await operator.publish([]);
-    await operator[Symbol.asyncDispose]();
-    await using reader = await openPullStore(documentsInFiles(state.path));
-    await rm(join(state.path, "pulls/status.json"));
-    await using other = await openPullStore(documentsInFiles(state.path));
-    assert.deepEqual([reader.published(), other.published()], [[], []]);
-    assert.deepEqual(await readdir(join(state.path, "pulls")), []);
-  });
-
-  it("is made again for the lists of providers", async () => {
-    await using state = await tempDir();
-    const failures: unknown[] = [];
-    const store = await DiscoveredStore.open(state.path, { onError: (error) => failures.push(error) });
-    await rm(join(state.path, "discovered"), { recursive: true });
-    store.keep("u", "https://u.example.com", ["m"]);
-    await store[Symbol.asyncDispose]();
-    assert.deepEqual([failures, (await readdir(join(state.path, "discovered"))).length], [[], 1]);
   });
 });
 

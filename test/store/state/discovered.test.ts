@@ -81,28 +81,6 @@ describe("what providers listed", () => {
     assert.deepEqual(await known(at), []);
   });
 
-  it("is written again when it changes, and once a day when it does not", async () => {
-    await using at = await site();
-    await keep(at, "m1");
-    const [first] = await at.texts();
-    at.now += dayMs - 1;
-    await keep(at, "m1");
-    assert.deepEqual(await at.texts(), [first]);
-    at.now += 1;
-    await keep(at, "m1");
-    assert.match((await at.texts())[0] ?? "", /2026-11-22/);
-    await keep(at, "m2");
-    assert.deepEqual(await known(at), ["m2"]);
-    await keep(at);
-    assert.deepEqual(await known(at), []);
-  });
-
-  it("keeps no name that is part of no ref", async () => {
-    await using at = await site();
-    await keep(at, "x".repeat(202), "y".repeat(201));
-    assert.deepEqual(await known(at), ["y".repeat(201)]);
-  });
-
   it("sets torn, foreign and special files aside, and continues without them", async () => {
     await using at = await site();
     await keep(at, "m1");

@@ -22,17 +22,6 @@ describe("the name of an installation whose state directory is being deleted", (
     assert.equal(pauses, 13 + 8);
   });
 
-  it("is given up after ten seconds of checks, so that the operator ends", async () => {
-    await using directory = await tempDir();
-    const stateDir = join(directory.path, "state");
-    let pauses = 0;
-    await restoreInstanceToStay(stateDir, "the-name", async () => {
-      pauses += 1;
-      await rm(stateDir, { recursive: true, force: true });
-    });
-    assert.equal(pauses, 39);
-  });
-
   it("does not replace the name that another operator has written", async () => {
     await using directory = await tempDir();
     const other = await openInstance(directory.path);

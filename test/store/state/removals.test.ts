@@ -65,15 +65,6 @@ describe("a resource that was removed over the API", { concurrency: true }, () =
     assert.deepEqual(await at.recorded(), []);
   });
 
-  it("is deleted where no operator ran meanwhile", async () => {
-    await using at = await scene(both);
-    for (const name of ["a", "b"]) await at.remove("Slot", name);
-    const source = await at.open("a", "b");
-    assert.deepEqual(source.names(), ["a", "b"]);
-    await pass(source, 2000);
-    assert.deepEqual([source.names(), source.reasons()], [[], []]);
-  });
-
   it("leaves other resources of an emptied directory in force", async () => {
     await using at = await scene(both);
     const source = await at.open();
@@ -89,33 +80,6 @@ describe("a resource that was removed over the API", { concurrency: true }, () =
     await pass(source, 2000);
     assert.deepEqual([source.names(), source.reasons()], [[], []]);
     assert.deepEqual(await at.recorded(), []);
-  });
-
-  it("may be a Model whose file vanished with all others", async () => {
-    const files = { "models/m.toml": 'source = "file:///m.gguf"\n', "models/n.toml": 'source = "file:///n.gguf"\n' };
-    await using at = await scene(files);
-    const source = await at.open();
-    for (const name of ["m", "n"]) await unlink(at.at(`models/${name}.toml`));
-    await pass(source, 60_000);
-    assert.deepEqual(source.reasons(), ["SourceEmpty"]);
-    await at.remove("Model", "m");
-    await pass(source, 2000);
-    assert.deepEqual(
-      source.source.list("Model").map(({ name }) => name),
-      ["n"],
-    );
-  });
-
-  it("is checked on its own where its file vanished long before", async () => {
-    await using at = await scene(a);
-    const source = await at.open("a");
-    await rm(at.at("slots"), { recursive: true });
-    await pass(source, 60_000);
-    assert.deepEqual(source.reasons(), ["SourceEmpty"]);
-    await at.remove("Slot", "a");
-    await until("the removal is seen", () => source.reasons().length === 0);
-    await pass(source, 2000);
-    assert.deepEqual(source.names(), []);
   });
 
   it("stays where its file returns, and its record is void once it is declared again", async () => {

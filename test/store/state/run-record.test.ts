@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { rm, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { RunRecord } from "../../../src/store/state/run-record.ts";
@@ -64,23 +64,6 @@ describe("the record of an operator's run", () => {
     assert.throws(() => third.read(path, "2"), { message });
     third.read(path, "3")[Symbol.dispose]();
     assert.deepEqual(third.problems(), [], "another file is there now, or it was touched");
-  });
-
-  it("forgets a file that was read to its end the second time, and shows none that was deleted", async () => {
-    await using at = await site();
-    const first = await at.next();
-    first.begin();
-    first.read(at.path, "2");
-    const second = await at.next();
-    at.clock.ms += 30_000;
-    second.read(at.path, "2")[Symbol.dispose]();
-    assert.deepEqual((await at.next()).problems(), []);
-    second.begin();
-    second.read(at.path, "2");
-    const third = await at.next();
-    assert.equal(third.problems().length, 1);
-    await rm(at.path);
-    assert.deepEqual(third.problems(), []);
   });
 
   it("blames no file and no operator for a reboot, and an unreadable record is empty", async () => {
