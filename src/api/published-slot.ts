@@ -34,13 +34,12 @@ function instead(path: readonly PropertyKey[], whole: unknown): unknown {
   return field === "spec.engine" ? "custom" : undefined;
 }
 
-/** The bearer token of a process, as an operator of this or an earlier version has published it; without one, none. */
+/** The bearer token of a process, where it has one. */
 export function bearerFor(
-  slot: Pick<PublishedSlot, "bearers" | "bearerList"> | undefined,
+  slot: Pick<PublishedSlot, "bearerList"> | undefined,
   process: ProcessRef,
 ): { readonly bearer?: string } {
-  const listed = slot?.bearerList?.find((each) => isSameProcess(each, process))?.bearer;
-  const bearer = listed ?? (process.ordinal === 0 ? slot?.bearers?.[process.role] : undefined);
+  const bearer = slot?.bearerList?.find((each) => isSameProcess(each, process))?.bearer;
   return bearer === undefined ? {} : { bearer };
 }
 

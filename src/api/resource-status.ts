@@ -3,9 +3,6 @@ import { conditionSchema } from "./conditions.ts";
 import { modelSpecSchema } from "./model.ts";
 import { slotGroupSpecSchema } from "./slot-group.ts";
 
-/** A spec that an earlier version took: one with any address of a licence must stay readable. */
-const earlierModelSchema = modelSpecSchema.extend({ licenseUrl: z.string().optional() });
-
 /**
  * The status of a declared Model, Upstream or SlotGroup, as the operator publishes it with the registry. A resource whose manifest
  * was never valid has a status, too: its conditions name the file and the place.
@@ -17,7 +14,7 @@ export const resourceStatusSchema = z.strictObject({
   generation: z.int().min(1),
   specHash: z.string(),
   /** The spec of a Model in force, for the next operator: by then the manifest may be broken. */
-  model: earlierModelSchema.optional(),
+  model: modelSpecSchema.optional(),
   /** The same of a SlotGroup. */
   group: slotGroupSpecSchema.optional(),
   conditions: z.array(conditionSchema),

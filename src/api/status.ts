@@ -12,7 +12,7 @@ import { resourceStatusSchema } from "./resource-status.ts";
 import { slotSpecSchema } from "./slot.ts";
 import { slotStates } from "./states.ts";
 import { upstreamSpecSchema } from "./upstream.ts";
-import { bearerSchema, processBearerSchema, processDemandSchema, processStatusSchema } from "./workload.ts";
+import { processBearerSchema, processDemandSchema, processStatusSchema } from "./workload.ts";
 
 const time = z.iso.datetime();
 
@@ -160,10 +160,8 @@ export const publishedSlotSchema = z.strictObject({
   plan: planSchema,
   /**
    * The bearer token that each running process requires of its clients: for gateways alone, never shown to a person.
-   * `bearers` has the tokens of ordinal 0, for gateways that know no other ordinal.
+   * Absent: no process has one.
    */
-  bearers: z.partialRecord(z.enum(processRoles), bearerSchema).optional(),
-  /** The bearers of all processes; absent: an operator that knows of ordinal 0 alone, or no process has one. */
   bearerList: z.array(processBearerSchema).optional(),
 });
 export type PublishedSlot = z.infer<typeof publishedSlotSchema>;
@@ -223,11 +221,6 @@ export const demandSchema = z.strictObject({
   bootId: z.string(),
   heartbeat: time,
   ...incarnationFields,
-  /**
-   * The gateway sends engines their bearers. Gateways of earlier versions do not, and engines started for these require
-   * none.
-   */
-  sendsBearers: z.boolean().optional(),
   slots: z.record(
     z.string(),
     z.strictObject({

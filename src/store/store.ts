@@ -121,7 +121,7 @@ export interface Publisher {
 }
 
 export type OperatorReport = Omit<PublishedOperator, "heartbeat" | "incarnation" | "beat">;
-export type DemandReport = Pick<Demand, "sendsBearers" | "slots">;
+export type DemandReport = Pick<Demand, "slots">;
 
 export interface DemandStore extends AsyncDisposable {
   /** Every live gateway's demand, without void ones. */

@@ -216,8 +216,6 @@ export class DemandDouble implements DemandStore {
   readonly slots: Demand["slots"] = {};
   /** Makes the gateway report that it has seen no published revision. */
   isSlow = false;
-  /** Its gateway is of a version that knows of bearers. */
-  sendsBearers = true;
   /** No gateway lives. */
   isGone = false;
   readonly #publisher: PublisherDouble;
@@ -263,11 +261,8 @@ export class DemandDouble implements DemandStore {
       slots[name] = { ...base, seenRevision: this.isSlow ? 0 : revision };
     }
     for (const [name, demand] of Object.entries(this.slots)) slots[name] ??= demand;
-    const { sendsBearers } = this;
     const heartbeat = "2026-01-01T00:00:00.000Z";
-    return [
-      { schema: 1, gateway: "g1", pid: 1, bootId: "boot", heartbeat, slots, ...(sendsBearers ? { sendsBearers } : {}) },
-    ];
+    return [{ schema: 1, gateway: "g1", pid: 1, bootId: "boot", heartbeat, slots }];
   }
 
   watch(onSlots: (slots: readonly string[]) => void): Disposable {

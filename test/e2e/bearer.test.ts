@@ -45,7 +45,7 @@ it("an engine's bearer is required on its own port, known to the gateway alone, 
     assert.match(bearer, /^[\w-]{43}$/);
     assert.deepEqual([await direct(slot), await direct(slot, "guessed")], [401, 401]);
     assert.deepEqual([(await chat(berth, name))[0], (await chat(berth, name, "a client's own"))[0]], [200, 200]);
-    assert.equal((await readPublished(berth.stateDir, name))?.bearers?.main, bearer);
+    assert.equal((await readPublished(berth.stateDir, name))?.bearerList?.[0]?.bearer, bearer);
     assert.equal((await stat(join(berth.stateDir, "slots", `${name}.json`))).mode & 0o007, 0);
     assert.equal((await stat(join(berth.stateDir, "processes", `${name}.main.json`))).mode & 0o777, 0o600);
     assert.ok((await readFile(`/proc/${pid}/environ`, "utf8")).includes(`=${bearer}\0`));
@@ -60,10 +60,10 @@ it("an engine's bearer is required on its own port, known to the gateway alone, 
   assert.notEqual(first, (await recordOf(berth, "own")).bearer);
   // The manifest's own value where it has one, and none where that value is empty.
   await berth.state("fixed", "ready", "idle");
-  assert.equal((await readPublished(berth.stateDir, "fixed"))?.bearers?.main, "chosen-by-a-person");
+  assert.equal((await readPublished(berth.stateDir, "fixed"))?.bearerList?.[0]?.bearer, "chosen-by-a-person");
   const open = await berth.state("open", "ready", "idle");
   assert.deepEqual([(await chat(berth, "open"))[0], await direct(open)], [200, 200]);
-  assert.equal((await readPublished(berth.stateDir, "open"))?.bearers, undefined);
+  assert.equal((await readPublished(berth.stateDir, "open"))?.bearerList, undefined);
 
   const pid = await pidOf(berth, "coder");
   const operator = operatorPid(berth);

@@ -95,9 +95,9 @@ it("the operator uses each of its rights, and needs no other", async () => {
     const leader = await store.forLeader(lease, quiet);
     await using inputs = await leader.inputs();
     const { publisher } = leader;
-    const bearers = { main: "b3arer" };
-    await publisher.writeSlot({ ...movedTo("a", 1, "it ended"), bearers });
-    await publisher.writeSlot({ ...movedTo("a", 2, "it ended"), bearers });
+    const bearerList = [{ role: "main" as const, ordinal: 0, bearer: "b3arer" }];
+    await publisher.writeSlot({ ...movedTo("a", 1, "it ended"), bearerList });
+    await publisher.writeSlot({ ...movedTo("a", 2, "it ended"), bearerList });
     await publisher.writeSlot(published("b"));
     const condition = {
       observedGeneration: 1,

@@ -47,7 +47,7 @@ export async function keyOf(
   slot: string,
   role: "main" | "rerank" = "main",
 ): Promise<Record<string, string>> {
-  const bearer = (await readPublished(berth.stateDir, slot))?.bearers?.[role];
+  const bearer = (await readPublished(berth.stateDir, slot))?.bearerList?.find((each) => each.role === role)?.bearer;
   assert.ok(bearer !== undefined, `the ${role} engine of ${slot} asks for no bearer`);
   return { authorization: `Bearer ${bearer}` };
 }

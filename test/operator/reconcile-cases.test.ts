@@ -132,18 +132,6 @@ describe("an operator's successor", () => {
   });
 });
 
-describe("an engine's bearer", () => {
-  const keyed = custom({ env: { ENGINE_KEY: "$(BEARER)" } });
-
-  test("is published for gateways, and neither in the status nor in the plan", async () => {
-    await using site = await new Site().run({ a: keyed });
-    const { bearers, bearerList, ...shown } = site.slot("a");
-    assert.match(bearers?.main ?? "", /^bearer-\d+$/);
-    assert.deepEqual(bearerList, [{ role: "main", ordinal: 0, bearer: bearers?.main }]);
-    assert.doesNotMatch(JSON.stringify(shown), /bearer-/);
-  });
-});
-
 describe("an engine that was ready and closes its listening socket", () => {
   test("is restarted, also by the operator that finds it so", async () => {
     await using site = await new Site().run({ a: custom() }, 70);

@@ -41,7 +41,7 @@ describe("a slot of several replicas", () => {
     await using site = await siteWith(of(3, { env: { KEY: "$(BEARER)" } }));
     assert.deepEqual([site.state("a"), site.condition("a", "Ready")], ["ready", "True/Loaded"]);
     assert.deepEqual(site.deeds("a"), ["start main", "start main-1", "start main-2"]);
-    const { status, bearers, bearerList = [] } = site.slot("a");
+    const { status, bearerList = [], ...shown } = site.slot("a");
     assert.deepEqual(
       status.processes.map(({ role, ordinal, endpoint }) => `${role} ${ordinal} ${endpoint}`),
       [0, 1, 2].map((ordinal) => `main ${ordinal} http://127.0.0.1:${8081 + ordinal}`),
@@ -51,7 +51,7 @@ describe("a slot of several replicas", () => {
       bearerList.map(({ ordinal }) => ordinal),
       [0, 1, 2],
     );
-    assert.deepEqual(bearers, { main: bearerList[0]?.bearer }, "for gateways that know of one");
+    assert.doesNotMatch(JSON.stringify([status, shown]), /bearer-/);
     assert.equal(status.port, 8081);
   });
 

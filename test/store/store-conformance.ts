@@ -192,12 +192,12 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
       await using leader = await lead(under);
       await using reader = await gateway(under, "g");
       const bearer = "b".repeat(40);
-      const processes = { bearers: { main: bearer }, bearerList: [{ role: "main", ordinal: 0, bearer } as const] };
-      await leader.store.publisher.writeSlot({ ...published("a", 1), ...processes });
-      await until("its bearer is read", () => reader.published.slot("a")?.bearers?.main === bearer);
+      const bearers = { bearerList: [{ role: "main", ordinal: 0, bearer } as const] };
+      await leader.store.publisher.writeSlot({ ...published("a", 1), ...bearers });
+      await until("its bearer is read", () => reader.published.slot("a")?.bearerList?.[0]?.bearer === bearer);
       await leader.store.publisher.writeSlot(published("a", 2));
       await until("its end is read", () => reader.published.slot("a")?.revision === 2, 30_000);
-      assert.equal(reader.published.slot("a")?.bearers, undefined);
+      assert.equal(reader.published.slot("a")?.bearerList, undefined);
     });
 
     it("bears the incarnation of its operator and a count, by which readers know that the operator lives", async () => {

@@ -88,7 +88,7 @@ export class DemandPublisher implements AsyncDisposable {
         ...(lastByteAt === 0 ? {} : { lastByteAt: wallTimeOf(lastByteAt).toISOString() }),
       };
     }
-    return { sendsBearers: true, slots };
+    return { slots };
   }
 }
 

@@ -58,9 +58,8 @@ export async function act(
           // then.
           if (workload === undefined || leaving.some((each) => processIn(each) === name)) break;
           const prepared = await dependencies.contexts.prepared(workload, input.held.ref);
-          const given = sendBearers(dependencies) ? prepared : withoutBearer(prepared);
           if (isWithdrawn(dependencies, input)) break;
-          await ensured(dependencies, given, ownerOf(dependencies, input));
+          await ensured(dependencies, prepared, ownerOf(dependencies, input));
           started.push(processOf(step));
           hasChanged = true;
           break;
@@ -217,15 +216,6 @@ export async function probe(
     return [dependencies.health.probe(process, target, { timeoutMs, now, isAdopted: due.isAdopted })];
   });
   if (which === "awaited") await Promise.all(probes);
-}
-
-/** An engine with a bearer would refuse a gateway of an earlier version that serves now. */
-function sendBearers(dependencies: Dependencies): boolean {
-  return dependencies.demand.list().every(({ sendsBearers }) => sendsBearers === true);
-}
-
-function withoutBearer({ bearer: _none, ...workload }: Workload): Workload {
-  return workload;
 }
 
 async function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {

@@ -114,13 +114,11 @@ function urlOf({ host, port }: Pick<Observed, "host" | "port">): string {
 }
 
 /** For gateways: outside the status, which people see. */
-function bearersOf(running: SlotInput["observed"]): Pick<PublishedSlot, "bearers" | "bearerList"> {
+function bearersOf(running: SlotInput["observed"]): Pick<PublishedSlot, "bearerList"> {
   const bearerList = running.flatMap(({ role, ordinal, bearer }) =>
     bearer === undefined ? [] : [{ role, ordinal, bearer }],
   );
-  if (bearerList.length === 0) return {};
-  const first = bearerList.filter(({ ordinal }) => ordinal === 0);
-  return { bearers: Object.fromEntries(first.map(({ role, bearer }) => [role, bearer])), bearerList };
+  return bearerList.length === 0 ? {} : { bearerList };
 }
 
 function generationOf(input: SlotInput): number {

@@ -201,9 +201,9 @@ function slotsOf({ slots }: DemandReport): Demand["slots"] {
 }
 
 /** The part on which the operator acts: times of last use and the size of caches wait for the next heartbeat. */
-function newsOf({ slots, sendsBearers }: DemandReport): string {
+function newsOf({ slots }: DemandReport): string {
   const counts = Object.entries(slots).map(
     ([slot, { lastRequestAt: _request, lastByteAt: _byte, context: _context, ...rest }]) => [slot, rest],
   );
-  return JSON.stringify([sendsBearers, counts]);
+  return JSON.stringify(counts);
 }

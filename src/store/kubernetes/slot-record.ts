@@ -7,7 +7,7 @@ import type { KubeObject } from "../../lib/kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 
 /** What processes require of gateways: secrets, and so in a Secret and not in a status that every reader is shown. */
-export type Bearers = Pick<PublishedSlot, "bearers" | "bearerList">;
+export type Bearers = Pick<PublishedSlot, "bearerList">;
 
 /**
  * A published slot as the status of its object: the slot's own status, and beside it the record of everything else, as
@@ -15,8 +15,8 @@ export type Bearers = Pick<PublishedSlot, "bearers" | "bearerList">;
  * replaced that of the object. `bearersHash` ties it to the version of its bearers, which come by another watch.
  */
 export function statusOf(slot: PublishedSlot): Readonly<Record<string, unknown>> {
-  const { name: _name, status, bearers, bearerList, ...record } = slot;
-  return { ...status, record: JSON.stringify({ ...record, ...bearersHash({ bearers, bearerList }) }) };
+  const { name: _name, status, bearerList, ...record } = slot;
+  return { ...status, record: JSON.stringify({ ...record, ...bearersHash({ bearerList }) }) };
 }
 
 export function hasRecord({ value: { status } }: KubeObject): boolean {
@@ -97,22 +97,17 @@ function readSlot(object: KubeObject, bearers: Bearers, onUnknown: OnUnknown): P
   return readPublishedSlot({ ...known, name: object.meta.name, status: rest, ...given }, onUnknown);
 }
 
-const bearersSchema = publishedSlotSchema.pick({ bearers: true, bearerList: true });
+const bearersSchema = publishedSlotSchema.pick({ bearerList: true });
 
 /** Undefined: another version's, which this version cannot read. */
 export function readBearers(value: unknown): Bearers | undefined {
   return bearersSchema.safeParse(value).data;
 }
 
-export function bearersOf({ bearers, bearerList }: Bearers = {}): Bearers {
-  return {
-    ...(bearers === undefined ? {} : { bearers }),
-    ...(bearerList === undefined ? {} : { bearerList }),
-  };
+export function bearersOf({ bearerList }: Bearers = {}): Bearers {
+  return bearerList === undefined ? {} : { bearerList };
 }
 
-function bearersHash(given: Bearers): { readonly bearersHash?: string } {
-  const { bearers, bearerList } = given;
-  if (bearers === undefined && bearerList === undefined) return {};
-  return { bearersHash: sha256(canonicalJson(bearersOf(given))).slice(0, 16) };
+function bearersHash({ bearerList }: Bearers): { readonly bearersHash?: string } {
+  return bearerList === undefined ? {} : { bearersHash: sha256(canonicalJson({ bearerList })).slice(0, 16) };
 }

@@ -95,7 +95,7 @@ describe("a client of an API server that is asked too much", { concurrency: true
     await using lease = await acquireLease(candidate, { onLost: () => undefined });
     await lease.renew();
     await using demand = openDemandLease(api, "g");
-    await demand.write({ sendsBearers: true, slots: {} });
+    await demand.write({ slots: {} });
     assert.deepEqual(calls, [
       ["GET", true],
       ["POST", true],

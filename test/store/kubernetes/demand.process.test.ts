@@ -33,7 +33,9 @@ it("the demand of a gateway stays in force while the operator cannot hear it, an
     }
     opened += 1;
     link = new AbortController();
-    return await lines(path, { signal: AbortSignal.any([link.signal, ...(call?.signal === undefined ? [] : [call.signal])]) });
+    return await lines(path, {
+      signal: AbortSignal.any([link.signal, ...(call?.signal === undefined ? [] : [call.signal])]),
+    });
   };
   await using demand = await openDemandLeases(api, () => undefined);
   const isLive = (): boolean => demand.list().length === 1;

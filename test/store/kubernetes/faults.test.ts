@@ -53,7 +53,7 @@ describe("the demand of a gateway", () => {
     };
     for (const atMs of [0, 1000, 1996, 2998, 3999, 5001, 6000]) {
       nowMs = atMs;
-      await writer.write({ sendsBearers: true, slots: {} });
+      await writer.write({ slots: {} });
     }
     assert.deepEqual(writtenAt, [0, 1996, 3999, 6000]);
   });
@@ -68,11 +68,11 @@ describe("the Lease of a gateway", { concurrency: true }, () => {
     await using killed = openDemandLease(api, "killed");
     await using living = openDemandLease(api, "living", () => (nowMs += 2000));
     let nowMs = 0;
-    await killed.write({ sendsBearers: true, slots: {} });
-    await living.write({ sendsBearers: true, slots: {} });
+    await killed.write({ slots: {} });
+    await living.write({ slots: {} });
     await using _demand = await openDemandLeases(api, (error) => void errors.push(error), 2000);
     await until("it is deleted", async () => {
-      await living.write({ sendsBearers: true, slots: {} });
+      await living.write({ slots: {} });
       return api.get(`${leases}/berth-gateway-killed`) === undefined;
     });
     assert.ok(api.get(`${leases}/berth-gateway-living`) !== undefined);
@@ -84,13 +84,13 @@ describe("the Lease of a gateway", { concurrency: true }, () => {
     const errors: unknown[] = [];
     let nowMs = 0;
     await using late = openDemandLease(api, "late", () => (nowMs += 2000));
-    await late.write({ sendsBearers: true, slots: {} });
+    await late.write({ slots: {} });
     const path = `${leases}/berth-gateway-late`;
     let attempts = 0;
     api.before = async (method) => {
       if (method !== "DELETE") return;
       attempts += 1;
-      await late.write({ sendsBearers: true, slots: {} });
+      await late.write({ slots: {} });
     };
     {
       await using _demand = await openDemandLeases(api, (error) => void errors.push(error), 400);
@@ -112,7 +112,7 @@ describe("the Lease of a gateway", { concurrency: true }, () => {
     const atWork = { ...idle, ordinal: 1, inFlight: 1 } as const;
     const busy = { ...used, inFlight: 1, endpoints: [idle, atWork] };
     const slots = { ...Object.fromEntries(names.map((name) => [name, { ...used, endpoints: [idle] }])), busy };
-    await writer.write({ sendsBearers: true, slots });
+    await writer.write({ slots });
     const { metadata } = api.get(`${leases}/berth-gateway-g`) ?? {};
     const annotations = isRecord(metadata) && isRecord(metadata["annotations"]) ? metadata["annotations"] : {};
     const text = String(annotations["berth.dev/demand"]);
@@ -167,6 +167,21 @@ describe("the operator's writer of states", () => {
     assert.deepEqual(publisher.missingSlots(["a"]), []);
     api.put(`${slots}/a`, { ...api.get(`${slots}/a`), status: undefined });
     await until("it is seen to be missing", () => publisher.missingSlots(["a"]).length === 1);
+  });
+
+  it("misses a Secret of bearers that somebody deletes, and writes it again at once", async () => {
+    using api = withSlot();
+    await using operator = await openOperator(api);
+    const { publisher } = operator;
+    const slot = { ...published("a"), bearerList: [{ role: "main" as const, ordinal: 0, bearer: "x".repeat(40) }] };
+    const secret = "/api/v1/namespaces/berth/secrets/berth-bearers";
+    await publisher.writeSlot(slot);
+    assert.deepEqual(publisher.missingSlots(["a"]), []);
+    api.put(secret, undefined);
+    await until("it is missed", () => publisher.missingSlots(["a"]).length === 1);
+    await publisher.writeSlot(slot);
+    assert.notEqual(api.get(secret), undefined);
+    assert.deepEqual(publisher.missingSlots(["a"]), []);
   });
 
   it("ends one write of a slot before the next begins: a delayed write does not win over a later write", async () => {
