@@ -18,8 +18,7 @@ export function credentialsFile(env: NodeJS.ProcessEnv): string | undefined {
 /** The token for a server, or undefined. Throws CommandError where other users may read the file. */
 export async function savedToken(env: NodeJS.ProcessEnv, server: string): Promise<string | undefined> {
   const file = credentialsFile(env);
-  if (file === undefined) return undefined;
-  return (await readTokens(file))[serverKey(server)];
+  return file === undefined ? undefined : (await readTokens(file))[serverKey(server)];
 }
 
 /** Keeps a token for a server in a file that no other user may read. Undefined removes it. Returns the file. */

@@ -68,7 +68,7 @@ export const stateParts: readonly string[] = [
 ];
 export const dataParts: readonly string[] = ["auth", "backups", "conversations", "engines.lock.yaml"];
 export const modelsPart = "models";
-const configParts = ["slots", "models", "upstreams", "groups", "berth.toml", ".backup", "credentials.json"];
+const configParts = ["slots", "models", "upstreams", "groups", "berth.toml"];
 const cloneParts = ["node_modules", "engines/node_modules", ".cache"];
 
 /**
