@@ -44,25 +44,3 @@ it("the fetch of an image goes on when the client has left that it was begun for
   await site.advance(600);
   assert.equal(site.runtime.fetched.length, 1);
 });
-
-it("a model whose header says that it cannot fit is refused before anything of it is fetched", async () => {
-  await using site = new Site();
-  const source = "hf://owner/repo/far.gguf";
-  site.setModel("far", { source, files: [], state: "missing", reason: "NotFetched", fetch: { files: [{ source }] } });
-  const fetched: string[] = [];
-  site.pulls = { ...site.pulls, join: async ({ ref }) => (fetched.push(ref), "there") };
-  const message = "needs 90 GiB on host, which has 8.0 GiB; far was not fetched";
-  let isTooLarge = true;
-  site.fit = {
-    ...site.fit,
-    beforeFetch: (_input, unprepared) => (isTooLarge ? { reason: "DoesNotFit", message } : unprepared),
-  };
-  await site.run({ primary: { model: { default: "far" } } });
-  assert.deepEqual([site.state("primary"), site.condition("primary", "Stalled")], ["error", "True/DoesNotFit"]);
-  assert.deepEqual([site.slot("primary").plan.message, fetched], [message, []]);
-  // An edit with which it fits has it fetched.
-  isTooLarge = false;
-  site.source.save("primary", { model: { default: "far", contextSize: 4096 } });
-  await site.advance(10);
-  assert.ok(fetched.length > 0);
-});

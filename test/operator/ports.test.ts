@@ -26,30 +26,4 @@ describe("an automatic port", () => {
     await site.advance(10);
     assert.deepEqual([site.state("embed"), ...site.ports.leased], ["ready", "8081 embed/main", "8085 embed/rerank"]);
   });
-
-  test("that no slot has left is waited for, and the status says so", async () => {
-    const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    await using site = await new Site().run(Object.fromEntries(names.map((name) => [name, custom()])));
-    site.source.save("late", custom());
-    await site.advance(1);
-    assert.deepEqual([site.state("late"), site.slot("late").status.lastError?.reason], ["error", "NoFreePort"]);
-    assert.equal(site.condition("late", "Reconciling"), "True/ProgressingWithRetry");
-    site.source.delete("c");
-    await site.after(10, "late", "ready");
-  });
-
-  test("avoids the ports that manifests fix, of which each belongs to one slot", async () => {
-    await using site = await new Site().run({ a: custom(), b: custom({ port: 8081 }) }, 2);
-    assert.deepEqual([site.runtime.portOf("a"), site.runtime.portOf("b")], [8082, 8081]);
-    site.source.save("c", custom({ port: 8082 }));
-    await site.advance(2);
-    const { state, lastError } = site.slot("c").status;
-    assert.deepEqual([state, lastError?.message], ["error", "port 8082 is in use by slot a until that one is stopped"]);
-    site.source.save("d", custom({ port: 8081 }));
-    await site.settle();
-    assert.equal(site.condition("d", "Stalled"), "True/PortConflict");
-    await site.request("a", "restart");
-    await site.advance(10);
-    assert.deepEqual([site.state("a"), site.state("c")], ["ready", "ready"]);
-  });
 });

@@ -119,8 +119,8 @@ export class Site implements AsyncDisposable {
     return this.#controller;
   }
 
-  /** Starts an operator, as the one after whatever ran before. `published`: what it takes over from that. */
-  async start(options: { isPaused?: boolean; published?: Map<string, PublishedSlot> } = {}): Promise<void> {
+  /** Starts an operator, as the one after whatever ran before. */
+  async start({ isPaused = false } = {}): Promise<void> {
     await this.#controller?.[Symbol.asyncDispose]();
     this.#isDead = false;
     this.#fault = undefined;
@@ -129,8 +129,7 @@ export class Site implements AsyncDisposable {
     for (const slot of await this.runtime.list()) {
       for (const process of await this.runtime.observe(slot)) ports.reserve(process, process.port);
     }
-    const published =
-      options.published ?? new Map([...this.publisher.slots].map(([name, slot]) => [name, structuredClone(slot)]));
+    const published = new Map([...this.publisher.slots].map(([name, slot]) => [name, structuredClone(slot)]));
     const records: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
     const publisher = this.#guarded(this.publisher, ["writeSlot", "deleteSlot", "hideSlot"]);
     const log = pino({ level: "info" }, { write: (line) => void this.log.push(line) });
@@ -218,7 +217,7 @@ export class Site implements AsyncDisposable {
       },
       log,
       metrics: (queue) => new OperatorMetrics(queue),
-      isPaused: options.isPaused ?? false,
+      isPaused,
     });
     await this.#controller.start();
     await this.settle();

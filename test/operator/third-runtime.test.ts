@@ -5,7 +5,6 @@ import { fileURLToPath } from "node:url";
 import { describe, it } from "node:test";
 import { outlivesBoot } from "../../src/api/engine-identity.ts";
 import { runtimeKinds } from "../../src/api/names.ts";
-import { RuntimeSet } from "../../src/runtimes/set.ts";
 import { traitsOfKind } from "../doubles/runtime-kinds.ts";
 import { PodsSite } from "./pods-site.ts";
 import { custom } from "./site.ts";
@@ -66,31 +65,6 @@ describe("a runtime that only the registry knows", () => {
     site.pods.manner("a").pending = undefined;
     await site.after(50, "a", "ready");
     await site.after(60, "a", "offline");
-  });
-
-  it("is never chosen by auto where only manifests name it, also while it runs another slot", async () => {
-    await using site = await new PodsSite().run({ named: pod });
-    assert.deepEqual([site.state("named"), site.pods.deeds.length], ["ready", 1]);
-    site.source.save("a", { ...image, command: ["engine"] });
-    site.source.save("b", image);
-    await site.advance(5);
-    const { runtime } = site.slot("a").status.decisions;
-    assert.deepEqual(runtime, { value: "process", reason: "no container engine answers" });
-    assert.deepEqual([site.state("a"), site.condition("b", "Stalled")], ["ready", "True/NoRuntime"]);
-    assert.deepEqual([site.pods.running("a"), site.pods.running("b"), site.pods.deeds.length], [[], [], 1]);
-  });
-
-  it("is chosen by auto once it answers and there is an image, where the store is in the cluster", async () => {
-    await using site = await new PodsSite({ isNamedOnly: false }).run({ a: { ...image, load: "onDemand" } }, 2);
-    const chosen = (): unknown => site.slot("a").status.decisions["runtime"];
-    assert.deepEqual([chosen(), site.condition("a", "Stalled")], [undefined, "True/NoRuntime"]);
-    assert.ok(site.runtimes instanceof RuntimeSet);
-    await site.runtimes.need("kubernetes");
-    await site.controller.resync();
-    await site.advance(2);
-    await site.request("a", "load");
-    await site.advance(5);
-    assert.deepEqual(chosen(), { value: "kubernetes", reason: "a cluster answers and there is an image" });
   });
 });
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { Demand, PublishedOperator } from "../../src/api/status.ts";
 import { bootId } from "../../src/lib/boot-id.ts";
-import { openDemandStore, openDemandWriter } from "../../src/store/state/demand.ts";
+import { openDemandWriter } from "../../src/store/state/demand.ts";
 import { openPublished } from "../../src/store/state/published.ts";
 import { openPublisher } from "../../src/store/state/publisher.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -101,25 +101,6 @@ function demand(gateway: string, slots: Demand["slots"], heartbeat = new Date(),
 const one = { held: 1, inFlight: 0, seenRevision: 0 };
 
 describe("demand", { concurrency: true }, () => {
-  it("is reported at a change, not at every heartbeat", async () => {
-    await using dir = await tempDir();
-    const start = new Date();
-    await using store = await openDemandStore(dir.path, { now: () => start, elapsedMs: () => 0 });
-    const told: string[] = [];
-    using _watch = store.watch((slots) => told.push(...slots));
-    const writer = await openDemandWriter(dir.path, "g");
-    await writer.write(demand("g", { a: one, b: one }, start));
-    await until("both", () => told.length === 2);
-    const later = new Date(start.getTime() + 500);
-    await writer.write(demand("g", { a: one, b: { ...one, held: 2 } }, later));
-    await until("the second", () => told.length === 3);
-    assert.deepEqual(told, ["a", "b", "b"]);
-    assert.equal(store.list()[0]?.heartbeat, later.toISOString());
-    await writer[Symbol.asyncDispose]();
-    await until("the end", () => store.list().length === 0);
-    assert.deepEqual(told.slice(3).toSorted(), ["a", "b"]);
-  });
-
   it("is not written where its directory is none, and the gateway hears of it", async () => {
     await using dir = await tempDir();
     const writer = await openDemandWriter(dir.path, "g");

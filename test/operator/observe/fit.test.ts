@@ -198,29 +198,6 @@ describe("the memory that a slot needs", () => {
     assert.equal((await place.estimate()).refusal?.reason, "NoMemory");
   });
 
-  it("is read from what is known: no program runs and nothing is recorded before a step says so", async () => {
-    await using place = await site(printed);
-    const seen = ({ fit, unlearned = [] }: FitResult): unknown[] => [fit?.stage, ...unlearned.map((each) => each.do)];
-    assert.deepEqual(seen(await place.read()), ["header", "measure"]);
-    assert.deepEqual(seen(await place.read({ backend: "cpu" })), ["header", "estimate"]);
-    const ready = (hostBytes: number): Change => {
-      const measured = { memory: { hostBytes, devices: [] }, at: now };
-      return { backend: "cpu", isDue: false, readySince, measured };
-    };
-    assert.deepEqual(seen(await place.read(ready(500 * mebibyte))), ["header", "record"]);
-    assert.deepEqual([place.asked.length, place.probes], [0, 0]);
-    assert.deepEqual(seen(await place.estimate(ready(500 * mebibyte))), ["measured"]);
-    const grown = await place.estimate(ready(900 * mebibyte));
-    const recorded = grown.fit?.needBytes ?? 0;
-    assert.ok(
-      recorded > 700 * mebibyte,
-      `the most that it held, less mapped weights that are not read again: ${recorded}`,
-    );
-    for (const bytes of [600 * mebibyte, 930 * mebibyte]) await place.estimate(ready(bytes));
-    const { fit } = await place.read(ready(500 * mebibyte));
-    assert.equal(fit?.needBytes, recorded, "no less, and no small change");
-  });
-
   it("is not guessed where it is unknown", async () => {
     await using place = await site();
     assert.deepEqual(await place.estimate(drafting), {});

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { processTraits } from "../../../src/runtimes/process/traits.ts";
 import { MemoryRecords } from "../../../src/operator/observe/memory.ts";
-import { OperatorMetrics } from "../../../src/operator/report/metrics.ts";
 import { published } from "../fixture.ts";
 import { custom, Site } from "../site.ts";
 
@@ -48,23 +47,4 @@ test("only visible changes are published again", async () => {
   bytes += gibibyte;
   await book.measure();
   assert.deepEqual([told.length, book.of("primary")?.devices[0]?.bytes], [2, bytes]);
-});
-
-test("metrics have memory per slot and device, without removed slots", async () => {
-  const metrics = new OperatorMetrics(() => ({ depth: 0, oldestAgeMs: 0 }));
-  const lines = async (): Promise<string[]> =>
-    String((await metrics.page.render()).body)
-      .split("\n")
-      .filter((line) => line.startsWith("berth_slot_memory_bytes"));
-  const before = published({ memory: { hostBytes: 711, devices: [{ id: device, bytes: 9208 }] } });
-  metrics.published(before, undefined);
-  assert.deepEqual(await lines(), [
-    'berth_slot_memory_bytes{slot="primary",device="host"} 711',
-    `berth_slot_memory_bytes{slot="primary",device="${device}"} 9208`,
-  ]);
-  const after = published({ memory: { hostBytes: 700, devices: [] } });
-  metrics.published(after, before);
-  assert.deepEqual(await lines(), ['berth_slot_memory_bytes{slot="primary",device="host"} 700']);
-  metrics.deleted("primary", after);
-  assert.deepEqual(await lines(), []);
 });

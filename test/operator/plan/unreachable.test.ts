@@ -49,10 +49,3 @@ test("an engine that failed before the runtime became unreachable starts as soon
   site.runtime.prepared = undefined;
   await site.after(5, "a", "ready");
 });
-
-test("an image that will be tried again says when", async () => {
-  const retryAt = later(1000);
-  const failed = { state: "failed", reason: "PullFailed", message: "no route", isTerminal: false, retryAt } as const;
-  await using site = await containerSite(async () => failed);
-  assert.deepEqual([site.state("a"), next(site)], ["error", retryAt.toISOString()]);
-});

@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
-import type { PullStatus } from "../../../src/api/pull.ts";
-import { PullRequests } from "../../../src/operator/pulls/pull-requests.ts";
 import { until } from "../../support/until.ts";
 import { pullSite } from "./site.ts";
 
@@ -64,58 +62,6 @@ it("a pull that a person has paused and then cancels goes on for the slot that w
   await until("the pull goes on", () => at.running.size === 1);
   const left = await at.status("it is that of the slot", ({ isForSlot }) => isForSlot === true);
   assert.deepEqual([left.state, left.slots], ["running", ["p"]]);
-});
-
-it("pulls that have ended keep their order under the next operator: the last one first", async () => {
-  await using at = await pullSite();
-  for (const ref of ["a", "b"]) {
-    await at.put(`check-${ref}`, "verify", { ref });
-    (await until(`the files of ${ref} are being read`, () => at.checks.get(ref))).end();
-    await at.status(`the check of ${ref} has ended`, ({ id, state }) => id === `check-${ref}` && state === "completed");
-  }
-  await at.handled[Symbol.asyncDispose]();
-  const { promise, resolve } = Promise.withResolvers<readonly PullStatus[]>();
-  at.requests.publish = async (pulls) => resolve(pulls);
-  await using next = new PullRequests(at.options);
-  using _watching = next.watch(
-    () => undefined,
-    () => undefined,
-  );
-  assert.deepEqual(
-    (await promise).map(({ id }) => id),
-    ["check-b", "check-a"],
-  );
-});
-
-it("a check that has ended stays completed where its request cannot be deleted, and the next operator deletes it", async () => {
-  await using at = await pullSite();
-  const remove = at.requests.remove.bind(at.requests);
-  at.requests.remove = async () => await Promise.reject(new Error("read-only file system"));
-  await at.put("check", "verify");
-  (await until("the files are being read", () => at.checks.get("a"))).end();
-  await until("its end is logged", () => at.lines.find((line) => line.includes("read-only file system")));
-  const ended = at.requests.published().map(({ id, state }) => [id, state]);
-  assert.deepEqual(ended, [["check", "completed"]]);
-  await at.handled[Symbol.asyncDispose]();
-  at.requests.remove = remove;
-  await using next = new PullRequests(at.options);
-  await next.sync("Pull/check", () => at.models.publish());
-  assert.deepEqual([at.requests.request("check"), at.checks.size], [undefined, 0]);
-});
-
-it("a state of pulls that cannot be published is logged once, not at each attempt", async () => {
-  await using at = await pullSite();
-  let attempts = 0;
-  const publish = at.requests.publish.bind(at.requests);
-  at.requests.publish = async () => {
-    attempts += 1;
-    throw new Error("no space left");
-  };
-  await at.put("person", "pause");
-  await until("it is tried again", () => attempts >= 2);
-  at.requests.publish = publish;
-  await until("it is published", () => at.lines.find((line) => line.includes("is published again")));
-  assert.equal(at.lines.filter((line) => line.includes("no space left")).length, 1);
 });
 
 it("a pull has completed once its model is published, and has all its bytes until then", async () => {

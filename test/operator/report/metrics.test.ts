@@ -30,6 +30,7 @@ test("the page holds every family, and the values of two published statuses", as
     state: "warming",
     lastLoad,
     lastError,
+    memory: { hostBytes: 711, devices: [{ id: "0000:00:06.0", bytes: 9208 }] },
     counters: { transitions: { starting: 4 }, restarts: 2 },
   });
   metrics.published(before, undefined);
@@ -37,6 +38,7 @@ test("the page holds every family, and the values of two published statuses", as
   metrics.published(
     published({
       lastLoad: { ...lastLoad, warmSeconds: 3 },
+      memory: { hostBytes: 700, devices: [] },
       counters: { transitions: { starting: 4, ready: 1 }, restarts: 3 },
     }),
     before,
@@ -78,6 +80,7 @@ test("the page holds every family, and the values of two published statuses", as
     ),
     'berth_slot_replicas{slot="primary",state="wanted"} 1',
     'berth_slot_replicas{slot="primary",state="ready"} 1',
+    'berth_slot_memory_bytes{slot="primary",device="host"} 700',
     "berth_reconcile_queue_depth 3",
     "berth_reconcile_queue_oldest_seconds 1.5",
   ]);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mkdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
-import { link, mkdir, open as openFile, rename, rm, symlink, unlink, utimes, writeFile } from "node:fs/promises";
+import { mkdir, open as openFile, rename, rm, symlink, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiVersion, type Kind } from "../../../src/api/names.ts";
@@ -246,18 +246,6 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.deepEqual(env.reasons(), []);
   });
 
-  it("keeps a document that a half-written file lacks for two seconds", async () => {
-    const files = { "slots/all.yaml": manifest("a", "m") + manifest("b", "m") };
-    await using env = await site(files, { isStopped: true });
-    assert.deepEqual(env.names(), ["a", "b"]);
-    await writeFile(env.at("slots/all.yaml"), manifest("a", "m"));
-    await env.pass(0);
-    await env.pass(1999);
-    assert.equal(env.model("b"), "m");
-    await env.pass(1);
-    assert.deepEqual(env.names(), ["a"]);
-  });
-
   it("treats a file as broken only once it stays empty, whatever its time says, and keeps its last spec", async () => {
     await using env = await site(one, { isStopped: true });
     using heard = listen(env.source);
@@ -324,30 +312,5 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     await unlink(env.at("slots/loop.toml"));
     await env.source.resync();
     assert.deepEqual(env.reasons(), []);
-  });
-
-  it("reads only the file that was saved, and finds changes of other files at the next full listing", async () => {
-    await using elsewhere = await tempDir();
-    const otherName = (name: string): string => join(elsewhere.path, `${name}.toml`);
-    const files = { ...one, "slots/b.toml": toml("one"), "slots/c.toml": toml("one") };
-    await using env = await site(files, {
-      ...noSweep,
-      prepare: async (dir) => {
-        for (const name of ["a", "b", "c"]) {
-          await utimes(join(dir, `slots/${name}.toml`), 1, 1);
-          await link(join(dir, `slots/${name}.toml`), otherName(name));
-        }
-      },
-    });
-    // A write through another name of the file gives no event in its directory here.
-    writeFileSync(otherName("c"), toml("two"));
-    // The full listing that follows new watches.
-    await env.has("c", "two");
-    await writeFile(otherName("b"), toml("two"));
-    await writeFile(env.at("slots/a.toml"), toml("two"));
-    await env.has("a", "two");
-    assert.equal(env.model("b"), "one");
-    await env.source.resync();
-    assert.equal(env.model("b"), "two");
   });
 });

@@ -158,30 +158,6 @@ describe("a manifest file", () => {
     }
   });
 
-  it("reads several documents, each by its own name", () => {
-    const found = readManifests(
-      "/c/slots/all.yaml",
-      lines(
-        "apiVersion: berth.dev/v1alpha1",
-        "kind: Slot",
-        "metadata: {name: a, labels: {x: y}}",
-        "spec: {model: {default: m}}",
-        "---",
-        "apiVersion: berth.dev/v1alpha1",
-        "kind: Model",
-        "metadata: {name: m}",
-        "spec: {source: 'file:///m.gguf'}",
-      ),
-    );
-    assert.deepEqual(
-      found.map(({ kind, name, labels, diagnostics }) => ({ kind, name, labels, diagnostics })),
-      [
-        { kind: "Slot", name: "a", labels: { x: "y" }, diagnostics: [] },
-        { kind: "Model", name: "m", labels: {}, diagnostics: [] },
-      ],
-    );
-  });
-
   it("refuses a name that no slot may have, and says what to do about a text in UTF-16", () => {
     assert.match(String(told("/c/slots/Not_A_Slot.toml", model)), /not a slot name/);
     const text = Buffer.from("\uFEFFenabled = true\n", "utf16le").toString("utf8");

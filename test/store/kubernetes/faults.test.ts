@@ -148,27 +148,6 @@ describe("the writer of custom resources", () => {
 });
 
 describe("the operator's writer of states", () => {
-  it("reads an earlier operator's states, then keeps none in memory, and still sees where they were emptied", async () => {
-    using api = withSlot();
-    {
-      await using earlier = await openOperator(api);
-      await earlier.publisher.writeSlot(published("a", 7));
-    }
-    await using operator = await openOperator(api);
-    const { source, publisher } = operator;
-    assert.deepEqual(
-      (await publisher.readSlots()).map(({ name, revision }) => [name, revision]),
-      [["a", 7]],
-    );
-    source.forgetStates();
-    const kept = (): unknown => source.object("Slot", "a")?.value["status"];
-    assert.deepEqual(Object.keys(kept() ?? {}), ["record"]);
-    await publisher.writeSlot(published("a", 8));
-    assert.deepEqual(publisher.missingSlots(["a"]), []);
-    api.put(`${slots}/a`, { ...api.get(`${slots}/a`), status: undefined });
-    await until("it is seen to be missing", () => publisher.missingSlots(["a"]).length === 1);
-  });
-
   it("misses a Secret of bearers that somebody deletes, and writes it again at once", async () => {
     using api = withSlot();
     await using operator = await openOperator(api);

@@ -95,20 +95,3 @@ it("a document is compressed only where the object has no room for it beside the
   await documents.put("registry", long, { isLasting: true });
   assert.deepEqual(Object.keys(entriesOf(api)).toSorted(), ["other.json", "registry.json"]);
 });
-
-it("reads of many callers at once are one, and a caller who comes during it shares the next one", async () => {
-  const api = new ApiDouble();
-  const { maps, documents } = await open(api);
-  await documents.put("registry", modelsOf(1), { isLasting: true });
-  const reads = (): number => api.seen.filter((each) => each === `GET ${map}`).length;
-  await Promise.all(Array.from({ length: 20 }, () => documents.refresh()));
-  assert.equal(reads(), 1);
-  const later: Promise<void>[] = [];
-  api.before = (method, path) => {
-    if (method === "GET" && path === map && later.length === 0) later.push(documents.refresh(), documents.refresh());
-  };
-  await documents.refresh();
-  await Promise.all(later);
-  assert.deepEqual([later.length, reads()], [2, 3]);
-  await maps[Symbol.asyncDispose]();
-});
