@@ -4,6 +4,7 @@ import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { KeptContext } from "../../src/api/kept-context.ts";
 import { errorMessage } from "../../src/lib/error-code.ts";
 import { NoContextPlace } from "../../src/runtimes/start-failure.ts";
+import { epoch } from "./fixture.ts";
 import { Site } from "./site.ts";
 
 const keeping: SlotSpecInput = { model: { default: "m", keepContext: {} } };
@@ -67,4 +68,18 @@ test("an engine starts without its place for contexts where the container engine
   assert.deepEqual(started, ["/bin/engine --place", "/bin/engine"]);
   assert.equal(site.order[0], "refused: no such directory");
   assert.equal(site.slot("primary").status.restarts, 0);
+});
+
+test("saved contexts are deleted with the setting, and with the manifest of a built-in slot", async () => {
+  await using site = new Keeping();
+  await site.run({ primary: keeping }, 2);
+  site.latestContext = { at: epoch.toISOString(), result: "saved", message: "500 tokens", tokens: 500, bytes: 5 };
+  await site.request("primary", "unload");
+  await site.advance(2);
+  assert.deepEqual(site.slot("primary").status.context, site.latestContext);
+  assert.ok(!site.order.includes("forget primary"));
+  site.source.delete("primary");
+  await site.advance(5);
+  assert.ok(site.order.includes("forget primary"), site.order.join());
+  assert.equal(site.slot("primary").status.context, undefined);
 });

@@ -52,6 +52,9 @@ describe("an operator that is paused", () => {
       ["absent", "runs", "new", "cold", "loads"].map((slot) => stepsOf(site, slot)),
       ["fetch", "drain stop start", "lease start", "lease start", "warm"],
     );
+    site.source.delete("new");
+    await site.settle();
+    assert.equal(site.publisher.slots.has("new"), false, "it is gone, and runs nothing");
   });
 
   test("publishes its plan; its successor acts", async () => {

@@ -152,18 +152,6 @@ test("a key of an event does not wait for resyncs, and resyncs do not wait for t
   assert.deepEqual(seen, ["gate", "due-1", "new-1", "new-2", "new-3", "due-2", "look-1", "look-2"]);
 });
 
-test("resyncs are not delayed by events that never end", { timeout: 180_000 }, async () => {
-  const again = (key: string, own: WorkQueue): Done => {
-    if (key === "busy" && new Set(seen).size < 4) own.add(key);
-    return {};
-  };
-  const { queue, seen } = queueOf(again, { concurrency: 1, clock: systemClock });
-  queue.add("busy");
-  for (const key of ["a", "b", "c"]) queue.addResync(key);
-  await queue.settled();
-  assert.deepEqual([...new Set(seen)].toSorted(), ["a", "b", "busy", "c"]);
-});
-
 test("the system clock does not fire at once for a time that is longer than a timer can count", async () => {
   // Node would wait one millisecond: the later timer is due after that.
   using _task = systemClock.after(3_000_000_000, () => assert.fail("it has fired"));

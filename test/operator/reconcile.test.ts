@@ -7,6 +7,19 @@ const loadedAgain = ["start main", "stop main", "start main"];
 const wholeLoad = ["starting", "warming", "ready"];
 
 describe("a slot that loads", () => {
+  test("publishes the times of the load before, of the same model", async () => {
+    await using site = new Site();
+    site.runtime.manner("a").loadMs = 300;
+    await site.run({ a: custom() }, 2);
+    const { startSeconds = 0, warmSeconds = 0 } = site.slot("a").status.lastLoad ?? {};
+    await site.request("a", "restart");
+    await site.advance(2);
+    assert.deepEqual(site.slot("a").status.lastLoad?.previous, { startSeconds, warmSeconds });
+    await site.request("a", "swap-model", { model: "tiny", specModel: "m" });
+    await site.advance(2);
+    assert.deepEqual([site.slot("a").status.model.ref, site.slot("a").status.lastLoad?.previous], ["tiny", undefined]);
+  });
+
   test("goes from offline to ready, each state with its conditions", async () => {
     await using site = new Site();
     site.runtime.manner("a").loadMs = 300;
@@ -145,6 +158,20 @@ describe("an engine that fails", () => {
 });
 
 describe("a slot whose manifest is deleted", () => {
+  test("within its reconcile starts no engine", async () => {
+    await using site = new Site();
+    const { prepared } = site.contexts;
+    site.contexts = {
+      ...site.contexts,
+      prepared: async (workload, ref) => {
+        site.source.delete(workload.slot);
+        return await prepared(workload, ref);
+      },
+    };
+    await site.run({ a: custom() });
+    assert.deepEqual([site.deeds("a"), site.publisher.slots.has("a")], [[], false]);
+  });
+
   test("is drained, stopped and forgotten, never called invalid", async () => {
     await using site = await new Site().run({ coder: custom({ stopSeconds: 5 }) });
     await site.request("coder", "swap-model", { model: "big", specModel: "m" });
@@ -182,6 +209,17 @@ describe("a Model", () => {
   test("that is missing when the operator starts is told of at once", async () => {
     await using site = await new Site().run({ mine: { model: { default: "nowhere" } } }, 0);
     assert.equal(site.slot("mine").status.lastError?.reason, "ModelNotFound");
+  });
+
+  test("that has not come yet holds up no other slot of its group", async () => {
+    await using site = new Site();
+    site.source.group("gpu", { budget: { memoryBytes: 2 ** 30 } });
+    await site.start();
+    site.source.save("early", { model: { default: "late" }, group: "gpu" });
+    await site.settle();
+    site.source.save("other", custom({ group: "gpu" }));
+    await site.advance(0.3);
+    assert.deepEqual([site.deeds("other"), site.publisher.slots.has("early")], [["start main"], false]);
   });
 
   test("whose file was replaced in place is reported, and loaded on restart only", async () => {

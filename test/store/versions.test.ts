@@ -105,39 +105,26 @@ function withMoreValues(value: unknown): unknown {
   };
 }
 
-async function write(stateDir: string, change: (value: unknown) => unknown = (value) => value): Promise<void> {
+async function write(stateDir: string, isLater: boolean): Promise<void> {
   const files = { operator, registry, "slots/primary": slot, "demand/g": demand };
   for (const directory of ["slots", "demand"]) await mkdir(join(stateDir, directory), { recursive: true });
   for (const [name, value] of Object.entries(files))
-    await writeFile(join(stateDir, `${name}.json`), JSON.stringify(change(value)));
-}
-
-async function read(stateDir: string): Promise<unknown> {
-  await using published = await openPublished(stateDir);
-  // No time goes by since the heartbeat, however busy the machine is.
-  const clocks = { now: () => new Date(demand.heartbeat), elapsedMs: () => 0 };
-  await using demands = await openDemandStore(stateDir, clocks);
-  const written = await (await openPublisher(stateDir)).readSlots();
-  return [published.operator(), published.registry(), published.slots(), written, demands.list()];
+    await writeFile(
+      join(stateDir, `${name}.json`),
+      JSON.stringify(isLater ? withMoreFields(withMoreValues(value)) : value),
+    );
 }
 
 describe("state of a later version", () => {
-  it("is read as far as it is known", async () => {
+  it("is read without unknown fields and values, of which the latter are reported once, and keeps its history for the next operator", async () => {
     await using dir = await tempDir();
-    await write(dir.path);
-    const known = await read(dir.path);
-    const found = JSON.stringify(known);
-    for (const part of ['"pid":7', '"ref":"far"', '"file:///m.gguf"', '"port":8081', '"inFlight":1'])
-      assert.ok(found.includes(part), part);
-    await write(dir.path, withMoreFields);
-    assert.deepEqual(await read(dir.path), known);
-  });
-
-  it("is read without unknown values, which are reported once, and keeps its history for the next operator", async () => {
-    await using dir = await tempDir();
-    await write(dir.path, withMoreValues);
+    await write(dir.path, true);
     const told: string[] = [];
     await using published = await openPublished(dir.path, { sweepMs: 10, onUnknown: (what) => told.push(what) });
+    // No time goes by since the heartbeat, however busy the machine is.
+    const clocks = { now: () => new Date(demand.heartbeat), elapsedMs: () => 0 };
+    await using demands = await openDemandStore(dir.path, clocks);
+    assert.deepEqual([published.operator()?.pid, demands.list()[0]?.slots], [operator.pid, demand.slots]);
     const found = published.slot("primary");
     // Its main process answers.
     assert.deepEqual(found?.status, { ...slotStatusSchema.parse(slot.status), state: "ready" });
@@ -173,7 +160,7 @@ describe("state of a later version", () => {
 
   it("tells a gateway that a slot is unloading, and the engine's endpoint, although no other field can be read", async () => {
     await using dir = await tempDir();
-    await write(dir.path);
+    await write(dir.path, false);
     const told: string[] = [];
     await using published = await openPublished(dir.path, { sweepMs: 10, onUnknown: (what) => told.push(what) });
     const publish = async (revision: number, state: string, isReady = true) => {

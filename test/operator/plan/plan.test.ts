@@ -64,6 +64,9 @@ const ownPort = { port: { port: 8081, holder: "other" }, aliases: [] };
 const busy = demand({ inFlight: 2, lastRequestAt: later(90), lastByteAt: later(95) });
 const slow = demand({ inFlight: 1, lastRequestAt: epoch });
 const always = "notRunning: starting progressing Starting: it is always loaded";
+const waits =
+  "wait until 104 s (failure 3 in a row; `berth slot restart primary` or an edit starts it at once; next try); " +
+  "again in 4 s";
 const unloading = "notWanted: unloading unloading Disabled: enabled is false";
 
 const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, done?: string]>> = {
@@ -197,8 +200,15 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   "a crash loop waits for its next try and says when": [
     input({ before: failed(3, "Exited", "exited with code 1", epoch, later(104)) }),
     "backingOff: error retrying Exited: exited with code 1",
-    "wait until 104 s (failure 3 in a row; `berth slot restart primary` or an edit starts it at once; next try); " +
-      "again in 4 s",
+    waits,
+  ],
+  "what several replicas wait for is said once": [
+    input({
+      workloads: [workload(), workload({ ordinal: 1, port: 8082 })],
+      before: failed(3, "Exited", "exited with code 1", epoch, later(104)),
+    }),
+    "backingOff: error retrying Exited: exited with code 1",
+    waits,
   ],
   "a failure from before the clock was set back delays no start": [
     input({ before: failed(3, "Exited", "exited with code 1", later(3600), later(3604)) }),

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { rmSync } from "node:fs";
 import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -104,30 +103,6 @@ describe("token store", { concurrency: true }, () => {
     assert.equal(there.verify(presented(token)), undefined);
     assert.equal(await there.revoke(id), false);
     assert.deepEqual(await here.list(), []);
-  });
-
-  it("reads the token's file once for the requests of one turn of the event loop, and no longer", async () => {
-    await using at = await site();
-    const { tokens } = at;
-    const { token, id } = await tokens.create(ci);
-    const file = at.file(id);
-    const text = await readFile(file);
-    await nextTurn();
-    assert.ok(tokens.verify(presented(token)));
-    rmSync(file);
-    assert.equal(tokens.verify({ id, secret: wrong }), undefined, "a wrong secret shares nothing");
-    assert.equal(tokens.verify(presented(token)), undefined, "and its look counts for all");
-    await writeFile(file, text);
-    assert.ok(tokens.verify(presented(token)));
-    rmSync(file);
-    assert.ok(tokens.verify(presented(token)), "read in the same turn as what was let in");
-    await nextTurn();
-    assert.equal(tokens.verify(presented(token)), undefined);
-    await writeFile(file, text);
-    assert.ok(tokens.verify(presented(token)));
-    rmSync(file);
-    const answers = Array.from({ length: 100 }, () => tokens.verify(presented(token)) !== undefined);
-    assert.equal(answers.at(-1), false, "a turn with many requests looks again");
   });
 
   it("lists the oldest first, without secrets or hashes, and leaves out torn and foreign files", async () => {

@@ -40,17 +40,6 @@ function manifest(name: string, model: string): string {
 const one = { "slots/a.toml": toml("one") };
 
 describe("files of a configuration directory", { concurrency: true }, () => {
-  it("makes no slot of another program's document, and says that it is there", async () => {
-    const foreign = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n";
-    await using env = await site({ ...one, "slots/kustomization.yaml": foreign });
-    assert.deepEqual(env.names(), ["a"]);
-    // A file that was written just now is read again first.
-    const problem = await until("it is reported", () => env.source.problems()[0]);
-    assert.deepEqual([problem.reason, problem.file], ["ForeignDocument", env.at("slots/kustomization.yaml")]);
-    await rm(env.at("slots/kustomization.yaml"));
-    await until("it is gone", () => env.reasons().length === 0);
-  });
-
   it("reports changes at once in a directory that was made anew, also with the old directory's inode", async () => {
     await using env = await site({ ...one, "slots/b.toml": toml("one") }, noSweep);
     const slots = env.at("slots");
@@ -68,35 +57,6 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     await until("a later event is seen", () => env.source.get("Model", "m"));
     await writeFile(env.at("slots/a.toml"), toml("two"));
     await env.has("a", "two");
-  });
-
-  it("takes an atomic rename over a file at once, and never loses the slot on the way", async () => {
-    await using env = await site(one);
-    using heard = listen(env.source);
-    await writeFile(env.at("slots/.a.toml.swp"), toml("two"));
-    await rename(env.at("slots/.a.toml.swp"), env.at("slots/a.toml"));
-    await env.has("a", "two");
-    assert.deepEqual(heard.keys, ["Slot/a"]);
-  });
-
-  it("follows a swapped link to the whole directory, deleting what the new one lacks", async () => {
-    await using env = await site(
-      { "v1/a.toml": toml("v1"), "v1/b.toml": toml("b"), "v2/a.toml": toml("v2") },
-      {
-        ...noSweep,
-        isStopped: true,
-        prepare: async (dir) => {
-          await rm(join(dir, "slots"), { recursive: true });
-          await symlink("v1", join(dir, "slots"));
-        },
-      },
-    );
-    assert.equal(env.model("b"), "b");
-    await swap("v2", env.at("slots"));
-    await env.has("a", "v2");
-    assert.equal(env.model("b"), "b", "a removal waits");
-    await env.pass(2000);
-    await until("the end of b", () => env.source.get("Slot", "b") === undefined);
   });
 
   it("sees at once a link swapped further up, and an edit behind a file's link", async () => {
