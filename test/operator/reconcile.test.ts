@@ -260,6 +260,18 @@ describe("a broken manifest", () => {
     await site.advance(200);
     assert.deepEqual(told(site, "its manifest is gone"), [0, 1]);
   });
+
+  for (const kind of ["Model", "Upstream"] as const) {
+    test(`of kind ${kind} is reported once with its place, and once when it is gone`, async () => {
+      await using site = await new Site().run({});
+      site.source.breakOther(kind, "x");
+      await site.advance(200);
+      assert.deepEqual(told(site, "x.toml:2:1: unknown key"), [1, 0]);
+      site.source.deleteOther(kind, "x");
+      await site.advance(1);
+      assert.deepEqual(told(site, "x.toml:2:1: unknown key"), [1, 1]);
+    });
+  }
 });
 
 describe("a restart request", () => {

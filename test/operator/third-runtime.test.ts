@@ -51,6 +51,16 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([site.pods.running("a"), site.runtime.running("a"), site.state("a")], [[], ["main"], "ready"]);
   });
 
+  it("publishes the digest that its engine's machine tells of an image without one", async () => {
+    await using site = new PodsSite();
+    const imageDigest = `sha256:${"ab".repeat(32)}`;
+    const observe = site.pods.observe.bind(site.pods);
+    site.pods.observe = async (slot) => (await observe(slot)).map((seen) => ({ ...seen, imageDigest }));
+    await site.run({ a: pod });
+    assert.deepEqual([site.slot("a").status.image, site.slot("a").status.imageDigest], ["x:1", imageDigest]);
+    assert.deepEqual([site.pods.deeds.length, site.lock], [1, {}], "nothing is restarted or pinned for it");
+  });
+
   it("counts no idle time before its program has begun, however long that is waited for", async () => {
     await using site = new PodsSite();
     site.pods.manner("a").pending = { reason: "Unschedulable", message: "no node takes its Pod", isStuck: true };

@@ -74,6 +74,27 @@ describe("the status of a group", () => {
     ]);
   });
 
+  it("is written once at a time: an older one never replaces a newer one", async () => {
+    await using course = await Course.of({}, { a: custom({ group: "gpu" }), b: custom({ group: "npu" }) });
+    const { groupStore, source } = course.site;
+    source.group("npu");
+    const publish = groupStore.publish.bind(groupStore);
+    let [now, most] = [0, 0];
+    groupStore.publish = async (groups) => {
+      now += 1;
+      most = Math.max(most, now);
+      await new Promise((resolve) => setImmediate(resolve));
+      await publish(groups);
+      now -= 1;
+    };
+    await course.after(5);
+    assert.equal(most, 1);
+    assert.deepEqual(
+      groupStore.published().map(({ members }) => members.map(({ state }) => state)),
+      [["loaded"], ["loaded"]],
+    );
+  });
+
   it("is logged once where no file declares the group, with the files that name it and what to do", async () => {
     await using course = await Course.of(undefined, two);
     for (const slot of ["a", "b", "a"]) await course.load(slot);

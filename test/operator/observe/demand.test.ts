@@ -25,3 +25,10 @@ test("there is no demand for a slot called like something that every object has"
   const { held, inFlight } = demandOf([gateway({})], "constructor", epoch, undefined);
   assert.deepEqual({ held, inFlight }, { held: 0, inFlight: 0 });
 });
+
+test("a request from before the slot of that name, or from ahead of the clock, is no demand for it", () => {
+  const lastRequestAt = later(5).toISOString();
+  const requestedAt = (now: number, since: number): Date | undefined =>
+    demandOf([gateway({ coder: { ...slot, lastRequestAt } })], "coder", later(now), later(since)).lastRequestAt;
+  assert.deepEqual([requestedAt(10, 4), requestedAt(10, 6), requestedAt(-3600, 4)], [later(5), undefined, undefined]);
+});
