@@ -54,3 +54,16 @@ test("a paused operator learns nothing, and its plan says what it would learn", 
   await site.advance(1);
   assert.equal(site.groupStore.loan("gpu"), undefined);
 });
+
+test("the header of a model is read before the model is fetched", async () => {
+  await using site = new Site();
+  const source = "hf://owner/repo/far.gguf";
+  site.setModel("far", { source, files: [], state: "missing", reason: "NotFetched", fetch: { files: [{ source }] } });
+  site.fit = {
+    ...site.fit,
+    beforeFetch: (_input, unprepared) =>
+      site.learned.length > 0 ? unprepared : { ...unprepared, isHeaderUnread: true },
+  };
+  await site.run({ primary: { model: { default: "far" } } });
+  assert.deepEqual(site.learned, ["read far"]);
+});

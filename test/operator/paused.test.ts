@@ -79,6 +79,22 @@ describe("an operator that is paused", () => {
     await site.after(5, "a", "ready");
   });
 
+  test("fetches no image; its successor fetches, notes and starts it", async () => {
+    const record = fetching();
+    await using site = record.site;
+    site.source.save("a", image);
+    await site.start({ isPaused: true });
+    await site.advance(5);
+    assert.deepEqual([site.slot("a").plan.message, site.runtime.fetched], ["paused: x:1 is not here", []]);
+    await site.start();
+    await site.advance(5);
+    assert.deepEqual([site.runtime.fetched.length, site.state("a")], [1, "pulling"]);
+    record.isFetched = true;
+    await site.advance(10);
+    const { state, imageDigest } = site.slot("a").status;
+    assert.deepEqual([site.lock, state, imageDigest], [{ "x:1": digest }, "ready", digest]);
+  });
+
   test("probes on: engines stay in service under an edit, a failure is published, and a crash counts once", async () => {
     await using site = await new Site().run({ a: custom(), ill: custom() });
     await site.start({ isPaused: true });

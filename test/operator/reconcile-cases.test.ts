@@ -16,6 +16,26 @@ describe("on demand", () => {
     await site.after(3, "cold", "offline", unloaded);
   });
 
+  test("an obstacle to loading is shown before any request, and is gone once it is mended", async () => {
+    await using site = await new Site().run({ first: custom({ port: 8085 }) });
+    site.source.save("second", { ...cold, port: 8085 });
+    site.source.save("third", { load: "onDemand", model: { default: "absent" } });
+    await site.advance(1);
+    const shown = (slot: string): unknown[] => [site.state(slot), site.condition(slot, "Stalled")];
+    assert.deepEqual(shown("second"), ["error", "True/PortConflict"]);
+    assert.deepEqual(shown("third"), ["error", "True/ModelNotFound"]);
+    // Asking says the same.
+    site.ask("third", { held: 1 });
+    await site.advance(1);
+    assert.deepEqual(shown("third"), ["error", "True/ModelNotFound"]);
+    site.demand.forget("third");
+    site.source.save("first", custom({ port: 8086 }));
+    site.setModel("absent");
+    await site.advance(1);
+    assert.deepEqual([...shown("second"), site.condition("third", "Stalled")], ["offline", undefined, undefined]);
+    assert.deepEqual([site.condition("second", "Ready"), site.deeds("second")], ["True/ScaledToZero", []]);
+  });
+
   test("the slot stays loaded for its idle time when its gateway ends, with a successor or without", async () => {
     await using site = await new Site().run({ cold });
     site.ask("cold", { inFlight: 1 });

@@ -182,6 +182,63 @@ describe("a slot of several replicas", () => {
     assert.equal(site.deeds("a").length, 6);
   });
 
+  test("keeps a replica that fails its probes while the others answer, and ends it when its request has ended", async () => {
+    await using site = await siteWith(of(2));
+    busy(site, { lastByteAt: site.clock.now().toISOString() });
+    site.runtime.failing.add(site.runtime.portOf("a", "main-1") ?? 0);
+    await site.advance(20);
+    assert.deepEqual([site.state("a"), ready(site), site.deeds("a").length], ["ready", ["0 true", "1 false"], 2]);
+    site.demand.set("a", nobody);
+    site.runtime.failing.clear();
+    await site.advance(10);
+    assert.deepEqual(ready(site), both);
+  });
+
+  test("ends a replica that hangs while it drains, also where no other replica answers any more", async () => {
+    await using site = await siteWith(of(2));
+    busy(site, { lastByteAt: site.clock.now().toISOString() });
+    site.source.save("a", edited(2));
+    await site.advance(1);
+    site.runtime.failing.add(site.runtime.portOf("a", "main-1") ?? 0);
+    site.runtime.manner("a").crashAfterMs = 5;
+    site.runtime.kill("a", "main");
+    await site.advance(60);
+    assert.deepEqual(site.states("a"), ["starting", "warming", "ready"], "its request may still be answered");
+    assert.equal(site.deeds("a").includes("stop main-1"), false);
+    site.demand.set("a", nobody);
+    await site.advance(10);
+    assert.ok(site.deeds("a").includes("stop main-1"), "nobody waits for it any more");
+    site.runtime.manner("a").crashAfterMs = undefined;
+    site.runtime.failing.clear();
+    await site.advance(300);
+    assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", both]);
+  });
+
+  test("continues where an effect on one of them fails, whichever it is, and the others stay in service", async () => {
+    for (let effect = 0; effect < 4; effect++) {
+      await using site = await siteWith(of(2));
+      site.failAt(effect, false);
+      site.runtime.kill("a", "main-1");
+      await site.advance(30);
+      assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", both], `effect ${effect}`);
+      assert.deepEqual(site.states("a"), ["starting", "warming", "ready"], `effect ${effect}`);
+    }
+  });
+
+  test("replaces replicas that still load at once", async () => {
+    await using site = await siteWith(of(2));
+    site.runtime.manner("a").loadMs = 60_000;
+    site.runtime.kill("a", "main", false);
+    site.runtime.kill("a", "main-1");
+    await site.advance(5);
+    assert.deepEqual([site.state("a"), site.runtime.running("a")], ["warming", ["main", "main-1"]]);
+    const before = site.deeds("a").length;
+    site.source.save("a", edited(2));
+    await site.advance(1);
+    const replaced = ["start main", "start main-1", "stop main", "stop main-1"];
+    assert.deepEqual(site.deeds("a").slice(before).toSorted(), replaced);
+  });
+
   test("runs as many replicas as there are ports, and publishes that", async () => {
     await using site = new Site();
     for (let port = 8083; port <= 8088; port++) site.runtime.strangers.add(port);

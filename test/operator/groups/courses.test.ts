@@ -57,6 +57,24 @@ describe("a group with room for one slot", () => {
     assert.deepEqual([...site.deeds("a"), ...site.deeds("b")], ["start main", "stop main", "start main"]);
   });
 
+  it("does not wait longer for an engine that hangs than it would without another slot", async () => {
+    await using course = await grouped(20);
+    const { site } = course;
+    course.ask("a");
+    await course.after(5);
+    course.ask("a", { inFlight: 1, lastByteAt: site.clock.now().toISOString() });
+    course.ask("b");
+    await course.after(25, "a unloading");
+    site.runtime.failing.add(site.runtime.portOf("a") ?? 0);
+    // It may still answer.
+    await course.after(200, "a unloading");
+    await course.after(100, "a offline");
+    // b has the same port.
+    site.runtime.failing.clear();
+    await course.after(5, "b ready");
+    assert.equal(course.peak().engines, 1);
+  });
+
   it("lasts as long as its SlotGroup, and a new one makes the idle slots leave", async () => {
     await using course = await grouped();
     const { site } = course;
@@ -93,6 +111,16 @@ describe("a slot that has its room and lacks free memory", () => {
     assert.deepEqual(site.states("b"), ["starting", "warming", "ready"]);
   });
 
+  it("fails without any other leaving where the device is too small", async () => {
+    await using course = await Course.of({ minResidencySeconds: 0 }, two);
+    const { site } = course;
+    course.refusal = (slot) => (slot === "b" ? { reason: "DoesNotFit", message: "it needs 120 GiB" } : undefined);
+    await course.load("a");
+    course.ask("b");
+    await course.after(30, "a ready, b error");
+    assert.deepEqual([site.deeds("a"), site.condition("b", "Stalled")], [["start main"], "True/DoesNotFit"]);
+  });
+
   it("fails where the memory does not become free, and does not cost the others their room each time", async () => {
     await using course = await Course.of({ minResidencySeconds: 0 }, two);
     const { site } = course;
@@ -113,9 +141,9 @@ describe("a slot that has its room and lacks free memory", () => {
 });
 
 /** A group with a budget of 20 GiB, whose slots of 10 and 8 GiB are loaded and idle. */
-async function loaded(): Promise<Course> {
+async function loaded(a = sized(10)): Promise<Course> {
   const rules = { budget: { memoryBytes: 20 * gibibyte }, minResidencySeconds: 0, maxWaitSeconds: 30 };
-  const course = await Course.of(rules, { a: sized(10), b: sized(8) });
+  const course = await Course.of(rules, { a, b: sized(8) });
   await course.load("a", "b");
   return course;
 }
@@ -125,12 +153,17 @@ describe("a slot of a group that is edited to a larger model", () => {
     await using course = await loaded();
     const { site } = course;
     course.use("a");
+    site.demand.set("b", { held: 0, context: { tokens: 1000, tokensPerSecond: 1000 } });
+    await course.after(1);
     site.source.save("a", sized(16));
     // b is idle, and its gateway takes its time to let go of it.
     site.demand.isSlow = true;
     await course.after(5, "a ready, b unloading");
     assert.deepEqual([course.sizeOf("a"), site.deeds("a")], [10, ["start main"]]);
-    assert.match(course.leave("b") ?? "", /^slot a waits for its place in group gpu/);
+    assert.match(
+      course.leave("b") ?? "",
+      /^slot a waits for its place in group gpu; to come back takes about \d+ s: .* 1 s to read 1000 tokens of its cache again$/,
+    );
     const message = "group gpu is full: it needs 16.0 GiB, and of 20.0 GiB of memory b holds 8.0 GiB (leaves)";
     assert.deepEqual(site.slot("a").plan, { reason: "GroupFull", message, steps: [{ do: "wait", reason: message }] });
     assert.equal(site.groupStore.published()[0]?.members.find(({ slot }) => slot === "a")?.message, message);
@@ -163,6 +196,25 @@ describe("a slot of a group that is edited to a larger model", () => {
 });
 
 describe("a slot of a group that is swapped to a larger model", () => {
+  it("by a request that names it: a busy slot leaves once that request has waited its bound", async () => {
+    const choosing = sized(10, { model: { default: "m", onRequest: ["big"], minResidencySeconds: 0 } });
+    await using course = await loaded(choosing);
+    const { site } = course;
+    course.use("b");
+    const waitingSince = site.clock.now().toISOString();
+    const refs = [
+      { ref: "m", held: 0, inFlight: 0 },
+      { ref: "big", held: 1, inFlight: 0, waitingSince },
+    ];
+    course.ask("a", { held: 1, refs });
+    await course.after(25, "b ready");
+    assert.deepEqual(site.deeds("a"), ["start main"], "its present engine is loaded as long as the other slot is");
+    await course.after(10, "b unloading");
+    course.rest("b");
+    await course.after(10, "a ready, b offline");
+    assert.deepEqual([site.slot("a").status.model.ref, course.sizeOf("a"), course.peak().gib], ["big", 16, 18]);
+  });
+
   it("by a person: serves meanwhile, says what it waits for, and keeps its turn over a restart of the operator", async () => {
     await using course = await loaded();
     const { site } = course;

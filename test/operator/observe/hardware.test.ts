@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { HardwareFacts } from "../../../src/api/hardware.ts";
 import { withSuggestions } from "../../../src/engines/suggestion.ts";
-import { followHardware, type ProbeHardware } from "../../../src/operator/observe/hardware.ts";
+import { coresOf, followHardware, type ProbeHardware } from "../../../src/operator/observe/hardware.ts";
 import { documentsInFiles } from "../../../src/store/documents.ts";
 import { openHardwareStore, type HardwareStore } from "../../../src/store/state/hardware.ts";
 import { device } from "../../hardware/parts.ts";
@@ -93,6 +93,23 @@ describe("the operator's probe of the hardware", () => {
     assert.equal(begun(), 2);
   });
 
+  it("that ends after the operator's own end is not published", async () => {
+    await using at = await scene();
+    const { look, end } = slowLook();
+    let asking: AbortSignal | undefined;
+    const known = await at.start((signal) => {
+      asking = signal ?? asking;
+      return look(signal);
+    });
+    const closed = known[Symbol.asyncDispose]();
+    assert.equal(asking?.aborted, true);
+    end(withCard);
+    await closed;
+    assert.equal(at.store.found(), undefined);
+    await at.store.requestProbe(request);
+    assert.deepEqual(at.store.pending(), request);
+  });
+
   it("changes the automatic backend of slots at rest, not of running slots", async () => {
     await using at = await scene();
     const { look, begun, end } = slowLook();
@@ -119,4 +136,17 @@ describe("the operator's probe of the hardware", () => {
     assert.equal(known.devicesFor("primary", true).hasNvidia, false);
     assert.equal(known.devicesFor("primary", false).hasNvidia, true);
   });
+});
+
+it("engines compute on the fastest cores, and on no more than affinity or a control group allow", () => {
+  const cpu = { ...pcFacts.cpu, cores: 16, usable: null };
+  const said = [{}, { engine_cores: 8 }, { engine_cores: 8, usable: 5.5 }].map((more) => coresOf({ ...cpu, ...more }));
+  assert.deepEqual(
+    said.map((each) => `${each?.count} of ${each?.what}`),
+    [
+      "16 of 16 cores",
+      "8 of 8 of 16 cores, the fastest that may be used",
+      "5 of 5 of 16 cores, as affinity or control group allow",
+    ],
+  );
 });

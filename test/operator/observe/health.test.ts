@@ -95,3 +95,13 @@ it("an engine whose socket is open again is as healthy as before; a paused conta
   const paused = observed({ isListening: false, drift: { reason: "Paused", message: "" } });
   assert.equal(health.stateOf(paused, specOf(), undefined, epoch).lostAt, undefined);
 });
+
+it("an engine that refuses its warm-up request is known to refuse it", async () => {
+  using health = new HealthRecords(async ({ body }) =>
+    body === undefined ? { outcome: "healthy" } : { outcome: "failed", message: "no such role", isRefused: true },
+  );
+  await look(health, warming, epoch);
+  health.warm(observed(), warming, 1000);
+  await turn();
+  assert.equal((await look(health, warming, later(1))).isRefused, true);
+});

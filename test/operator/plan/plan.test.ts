@@ -313,6 +313,15 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
     "coming: warming progressing Warming: a first request proves that the model answers; the last try failed: it answered 500",
     "warm main (the last try failed: it answered 500); again in 0.1 s",
   ],
+  "the next warm-up request waits its time": [
+    input({
+      now: later(1),
+      ...coming("warming"),
+      health: { main: { ...cold, isHealthy: true, message: "it answered 500", warmUpAt: later(3) } },
+    }),
+    "coming: warming progressing Warming: a first request proves that the model answers; the last try failed: it answered 500",
+    "wait until 3 s (the last try failed: it answered 500; next try); again in 2 s",
+  ],
   "one that refuses the warm-up request waits for a person": [
     input({ ...coming("warming"), health: { main: { ...cold, isRefused: true, message: "no such role" } } }),
     "startupFailed: error stalled WarmUpRefused: no such role",

@@ -64,6 +64,14 @@ it("a pull that a person has paused and then cancels goes on for the slot that w
   assert.deepEqual([left.state, left.slots], ["running", ["p"]]);
 });
 
+it("a pull that is paused when its model is there already has completed", async () => {
+  await using at = await pullSite();
+  at.pulls.isThere = async () => true;
+  await at.put("person", "pause");
+  await at.status("it has completed", ({ id, state }) => id === "person" && state === "completed");
+  await until("its request is gone", () => at.requests.request("person") === undefined);
+});
+
 it("a pull has completed once its model is published, and has all its bytes until then", async () => {
   await using at = await pullSite();
   let [attempts, isPublishable] = [0, false];

@@ -5,7 +5,9 @@ import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import { parseJson } from "../../../src/lib/json.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { openDemandLease, openDemandLeases } from "../../../src/store/kubernetes/demand.ts";
+import { openOtherLeases } from "../../../src/store/kubernetes/other-leases.ts";
 import { objectWriter } from "../../../src/store/kubernetes/writer.ts";
+import type { DemandReport } from "../../../src/store/store.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";
 import { published } from "../published-slot.ts";
@@ -60,6 +62,23 @@ describe("the demand of a gateway", () => {
 });
 
 const longest = 256 * 1024;
+
+describe("the demand of other gateways", () => {
+  it("is shown while they renew their Leases, whatever this gateway's own says", async () => {
+    using api = new ApiDouble();
+    const report = (inFlight: number): DemandReport => ({ slots: { a: { held: 0, inFlight, seenRevision: 1 } } });
+    await using own = openDemandLease(api, "own");
+    await own.write(report(1));
+    await using others = await openOtherLeases(api, "own", (error) => assert.fail(String(error)));
+    const told = (): readonly unknown[] => others.list().map(({ gateway, slots }) => [gateway, slots["a"]?.inFlight]);
+    assert.deepEqual(told(), []);
+    await using other = openDemandLease(api, "other");
+    await other.write(report(2));
+    await until("the other one is told", () => JSON.stringify(told()) === '[["other",2]]');
+    await other[Symbol.asyncDispose]();
+    await until("it has ended", () => told().length === 0);
+  });
+});
 
 describe("the Lease of a gateway", { concurrency: true }, () => {
   it("is deleted once the gateway was gone for long, and stays while the gateway renews it", async () => {
@@ -148,9 +167,10 @@ describe("the writer of custom resources", () => {
 });
 
 describe("the operator's writer of states", () => {
-  it("misses a Secret of bearers that somebody deletes, and writes it again at once", async () => {
+  it("misses a Secret of bearers that somebody deletes, and writes it again at once; gateways see that", async () => {
     using api = withSlot();
     await using operator = await openOperator(api);
+    await using reader = await openView(api, (error) => assert.fail(String(error)));
     const { publisher } = operator;
     const slot = { ...published("a"), bearerList: [{ role: "main" as const, ordinal: 0, bearer: "x".repeat(40) }] };
     const secret = "/api/v1/namespaces/berth/secrets/berth-bearers";
@@ -160,6 +180,7 @@ describe("the operator's writer of states", () => {
     await until("it is missed", () => publisher.missingSlots(["a"]).length === 1);
     await publisher.writeSlot(slot);
     assert.notEqual(api.get(secret), undefined);
+    await until("its bearer is seen", () => reader.view.slot("a")?.bearerList !== undefined);
     assert.deepEqual(publisher.missingSlots(["a"]), []);
   });
 

@@ -132,6 +132,41 @@ describe("the finalizer of a Slot", { concurrency: true }, () => {
     await isFreed(api);
   });
 
+  it("stays where a status was written while its removal was on its way", async () => {
+    await using leading = await leader();
+    const { api } = leading;
+    let attempts = 0;
+    const checks = checksOf(api, (method, path) => {
+      if (method !== "PATCH" || path !== slotPath) return;
+      attempts += 1;
+      api.put(path, { ...api.get(path), status: { record: "{}" } });
+    });
+    api.put(slotPath, { apiVersion, kind: "Slot", metadata: ending, spec });
+    await until("its removal was tried", () => attempts > 0 && checks() > 1);
+    assert.equal(attempts, 1);
+    isKept(api);
+  });
+
+  it("stays where a new operator can only hide what its predecessor published of a Slot in deletion", async () => {
+    const api = withSlot();
+    {
+      await using earlier = await leader(api);
+      await earlier.store.publisher.writeSlot(ready);
+    }
+    beginDeletion(api);
+    await using leading = await leader(api);
+    const checks = checksOf(api, (_method, path) => {
+      if (path.endsWith("/secrets/berth-bearers")) throw new ApiError(403, "Forbidden", "secrets is forbidden");
+    });
+    const bearer = "b".repeat(40);
+    const bearers = { bearerList: [{ role: "main", ordinal: 0, bearer } as const] };
+    await assert.rejects(leading.store.publisher.writeSlot({ ...published("a", 2), ...bearers }), /forbidden/);
+    await leading.store.publisher.hideSlot("a");
+    const before = checks();
+    await until("two checks have passed", () => checks() >= before + 2);
+    isKept(api);
+  });
+
   it("stays where the deletion began while its first status is on its way", async () => {
     const api = withSlot();
     await using leading = await leader(api);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { apiVersion } from "../../../src/api/names.ts";
 import type { RequestKind } from "../../../src/api/status.ts";
+import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { Subscribers } from "../../../src/lib/subscribers.ts";
 import { openCluster } from "../../../src/store/kubernetes/cluster.ts";
@@ -141,6 +142,29 @@ it("a request of the API takes the place of a person's", async () => {
   assert.deepEqual(models(), ["third"]);
   await until("nothing is left of the person's", () => !JSON.stringify(api.get(path)).includes("berth.dev/accepted"));
   assert.deepEqual(models(), ["third"]);
+});
+
+it("a bad text is said once, also where the API server refuses a write of the same pass", async () => {
+  using api = new ApiDouble();
+  await using site = await operator(api);
+  const failures = (): number => site.errors.filter((each) => each.includes("etcd is away")).length;
+  const fail = (method: string): void => {
+    if (method === "PATCH") throw new ApiError(500, "InternalError", "etcd is away");
+  };
+  api.before = fail;
+  annotate(api, { "berth.dev/retsart": "1", "berth.dev/swap-model": "no model!", "berth.dev/load": "1" });
+  await until("the write is refused", () => failures() === 1);
+  assert.deepEqual(site.kinds(), []);
+  api.before = nothing;
+  await until("it is accepted", () => site.kinds().length === 1);
+  api.before = fail;
+  annotate(api, { "berth.dev/restart": "1" });
+  await until("the next write is refused", () => failures() === 2);
+  api.before = nothing;
+  await until("it is accepted too", () => site.kinds().length === 2);
+  annotate(api, { "berth.dev/unload": "1" });
+  await until("another pass is over", () => site.kinds().includes("unload"));
+  assert.equal(site.errors.length - failures(), 2, site.errors.join("\n"));
 });
 
 it("a text that names no model, and an annotation that names no request, are said once, with their place", async () => {

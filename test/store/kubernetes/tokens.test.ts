@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { tokenOwner } from "../../../src/api/token.ts";
@@ -42,6 +42,20 @@ describe("the copy of tokens in a cluster", () => {
     await rm(tokens.path);
     await mkdir(tokens.path);
     assert.deepEqual(await tokens.list(), []);
+  });
+
+  it("refuses every revoked token, also where a holder's conversations cannot be deleted", async () => {
+    await using directory = await tempDir();
+    using api = new ApiDouble();
+    await using secret = await openTokenSecret(api, nothing);
+    const errors: unknown[] = [];
+    await using tokens = await SecretTokens.open(directory.path, secret, (error) => void errors.push(error));
+    for (let count = 0; count < 3; count += 1) await tokens.create(anyToken);
+    await writeFile(join(directory.path, "conversations"), "no directory");
+    const path = "/api/v1/namespaces/berth/secrets/berth-tokens";
+    api.put(path, { ...api.get(path), data: {} });
+    await until("the failure is told", () => errors.length > 0);
+    assert.deepEqual(await readdir(tokens.path), []);
   });
 
   it("goes with its holder's conversations where another gateway revokes it, and without them where the Secret goes", async () => {
