@@ -10,10 +10,10 @@ export class PodsSite extends Site {
   /** Whether the cluster answers. */
   isUp = true;
 
-  constructor() {
+  constructor({ isNamedOnly = true } = {}) {
     super();
     const { pods } = this;
-    this.runtimes = new RuntimeSet(this.runtime, [{ traits: kubernetesTraits, isNamedOnly: true, open: async () => pods }]);
+    this.runtimes = new RuntimeSet(this.runtime, [{ traits: kubernetesTraits, isNamedOnly, open: async () => pods }]);
     this.probes = (probe) => (probe.host === "127.0.0.1" ? this.runtime.probe(probe) : pods.probe(probe));
     const [observe, remove] = [pods.observe.bind(pods), pods.remove.bind(pods)];
     pods.observe = async (slot) => (this.#ask(), await observe(slot));

@@ -16,6 +16,21 @@ describe("an automatic port", () => {
     for (const slot of ["a", "b"]) assert.deepEqual(site.states(slot), ["starting", "warming", "ready"]);
   });
 
+  test("avoids the ports that manifests fix, of which each belongs to one slot", async () => {
+    await using site = await new Site().run({ a: custom(), b: custom({ port: 8081 }) }, 2);
+    assert.deepEqual([site.runtime.portOf("a"), site.runtime.portOf("b")], [8082, 8081]);
+    site.source.save("c", custom({ port: 8082 }));
+    await site.advance(2);
+    const { state, lastError } = site.slot("c").status;
+    assert.deepEqual([state, lastError?.message], ["error", "port 8082 is in use by slot a until that one is stopped"]);
+    site.source.save("d", custom({ port: 8081 }));
+    await site.settle();
+    assert.equal(site.condition("d", "Stalled"), "True/PortConflict");
+    await site.request("a", "restart");
+    await site.advance(10);
+    assert.deepEqual([site.state("a"), site.state("c")], ["ready", "ready"]);
+  });
+
   test("is leased for both processes of a slot or for none", async () => {
     await using site = new Site();
     for (let port = 8082; port <= 8088; port++) site.runtime.strangers.add(port);

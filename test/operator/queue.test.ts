@@ -78,6 +78,17 @@ test("the first keys are reconciled although the queue is never empty", { timeou
   await queue.passed();
 });
 
+test("age and depth describe the waiting keys", async () => {
+  const gate = Promise.withResolvers<Done>();
+  const { queue, clock } = queueOf(() => gate.promise, { concurrency: 1 });
+  for (const key of ["a", "b"]) queue.add(key);
+  clock.advance(250);
+  assert.deepEqual([queue.depth, queue.oldestAgeMs], [1, 250]);
+  gate.resolve({});
+  await queue.settled();
+  assert.deepEqual([queue.depth, queue.oldestAgeMs], [0, 0]);
+});
+
 test("backoff grows from the first delay, within ten percent, and never beyond the limit", () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 60 }), fc.double({ min: 0, max: 0.999, noNaN: true }), (failures, random) => {

@@ -3,11 +3,12 @@ import { readFileSync } from "node:fs";
 import { glob } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { describe, it } from "node:test";
-import { outlivesBoot } from "../../src/api/engine-identity.ts";
 import { runtimeKinds } from "../../src/api/names.ts";
-import { traitsOfKind } from "../doubles/runtime-kinds.ts";
+import { RuntimeSet } from "../../src/runtimes/set.ts";
 import { PodsSite } from "./pods-site.ts";
 import { custom } from "./site.ts";
+import { outlivesBoot } from "../../src/api/engine-identity.ts";
+import { traitsOfKind } from "../doubles/runtime-kinds.ts";
 
 const image = { engine: "custom", image: "x:1", model: { default: "m" } } as const;
 const pod = { ...image, runtime: "kubernetes" } as const;
@@ -59,6 +60,31 @@ describe("a runtime that only the registry knows", () => {
     await site.run({ a: pod });
     assert.deepEqual([site.slot("a").status.image, site.slot("a").status.imageDigest], ["x:1", imageDigest]);
     assert.deepEqual([site.pods.deeds.length, site.lock], [1, {}], "nothing is restarted or pinned for it");
+  });
+
+  it("is never chosen by auto where only manifests name it, also while it runs another slot", async () => {
+    await using site = await new PodsSite().run({ named: pod });
+    assert.deepEqual([site.state("named"), site.pods.deeds.length], ["ready", 1]);
+    site.source.save("a", { ...image, command: ["engine"] });
+    site.source.save("b", image);
+    await site.advance(5);
+    const { runtime } = site.slot("a").status.decisions;
+    assert.deepEqual(runtime, { value: "process", reason: "no container engine answers" });
+    assert.deepEqual([site.state("a"), site.condition("b", "Stalled")], ["ready", "True/NoRuntime"]);
+    assert.deepEqual([site.pods.running("a"), site.pods.running("b"), site.pods.deeds.length], [[], [], 1]);
+  });
+
+  it("is chosen by auto once it answers and there is an image, where the store is in the cluster", async () => {
+    await using site = await new PodsSite({ isNamedOnly: false }).run({ a: { ...image, load: "onDemand" } }, 2);
+    const chosen = (): unknown => site.slot("a").status.decisions["runtime"];
+    assert.deepEqual([chosen(), site.condition("a", "Stalled")], [undefined, "True/NoRuntime"]);
+    assert.ok(site.runtimes instanceof RuntimeSet);
+    await site.runtimes.need("kubernetes");
+    await site.controller.resync();
+    await site.advance(2);
+    await site.request("a", "load");
+    await site.advance(5);
+    assert.deepEqual(chosen(), { value: "kubernetes", reason: "a cluster answers and there is an image" });
   });
 
   it("counts no idle time before its program has begun, however long that is waited for", async () => {

@@ -172,6 +172,18 @@ describe("the context that an engine saves before it is stopped", () => {
     assert.deepEqual([await desk.modes("precious"), (await stat(target)).size], [["644"], 100]);
   });
 
+  it("keeps the places that were whole when a later one fails", async () => {
+    await using desk = await Desk.open();
+    const { engine, process } = await desk.start([500, 400]);
+    engine.saveFault = async (response, file) => {
+      engine.saveFault = (later) => void later.destroy();
+      await writeFile(file, "x".repeat(100));
+      response.writeHead(200).end('{"n_saved":500,"n_written":100}');
+    };
+    await desk.contexts.save(process, keeping(), 10_000);
+    assert.deepEqual([(await desk.files()).length, desk.latest?.tokens], [1, 500]);
+  });
+
   it("is deleted when the operator is killed while the engine writes: without a record a file is rubbish", async () => {
     await using desk = await Desk.open();
     const { process } = await desk.start([500]);

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { admit } from "../../../src/operator/groups/admit.ts";
+import { groupStatus } from "../../../src/operator/groups/status.ts";
 import { custom } from "../site.ts";
 import { Course, member } from "./course.ts";
+import { gib, gibibyte, members } from "./members.ts";
 
 const two = { a: member(), b: member() };
 
@@ -26,6 +29,28 @@ describe("the status of a group", () => {
         problems: [],
       },
     ]);
+  });
+
+  it("counts the memory of a slot's next engine from the moment at which it is granted", () => {
+    const group = members("a needs=4 next=10 ready, b needs=6 ready");
+    const capacity = gib(20);
+    const rules = { group: "gpu", capacity, maxWaitMs: 0, minResidencyMs: 0 };
+    const { entries, grants, nextGrants } = admit(group, rules, new Map(), 0);
+    const status = groupStatus(
+      {
+        name: "gpu",
+        isDeclared: true,
+        capacity,
+        members: group,
+        entries,
+        grants: (slot) => grants.get(slot) ?? { state: "granted" },
+        nextGrants: (slot) => nextGrants.get(slot)?.grant,
+        problems: [],
+      },
+      undefined,
+      new Date(0),
+    );
+    assert.deepEqual(status.budget, [{ resource: "memory", total: 20 * gibibyte, used: 16 * gibibyte }]);
   });
 
   it("has a condition while the slots that never leave need more than the budget", async () => {

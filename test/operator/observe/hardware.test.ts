@@ -110,6 +110,27 @@ describe("the operator's probe of the hardware", () => {
     assert.deepEqual(at.store.pending(), request);
   });
 
+  it("that cannot be published is logged, and tried again less and less often until it is published", async () => {
+    await using at = await scene();
+    const publish = at.store.publish.bind(at.store);
+    at.store.publish = async (found) => {
+      if (at.errors.length < 4) throw new Error("no space left");
+      await publish(found);
+    };
+    const waits: number[] = [];
+    const after = (ms: number, task: () => void): NodeJS.Timeout => {
+      waits.push(ms);
+      return setTimeout(task, 0);
+    };
+    await at.start(async () => pcFacts, { after });
+    await until("it is published", () => at.store.found());
+    const [first = 0, ...more] = waits;
+    assert.deepEqual(
+      more.map((ms) => Math.round(Math.log2(ms / first))),
+      [1, 2, 3],
+    );
+  });
+
   it("changes the automatic backend of slots at rest, not of running slots", async () => {
     await using at = await scene();
     const { look, begun, end } = slowLook();

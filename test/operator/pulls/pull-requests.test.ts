@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
+import type { PullStatus } from "../../../src/api/pull.ts";
+import { PullRequests } from "../../../src/operator/pulls/pull-requests.ts";
 import { until } from "../../support/until.ts";
 import { pullSite } from "./site.ts";
 
@@ -62,6 +64,43 @@ it("a pull that a person has paused and then cancels goes on for the slot that w
   await until("the pull goes on", () => at.running.size === 1);
   const left = await at.status("it is that of the slot", ({ isForSlot }) => isForSlot === true);
   assert.deepEqual([left.state, left.slots], ["running", ["p"]]);
+});
+
+it("a check that has ended stays completed where its request cannot be deleted, and the next operator deletes it", async () => {
+  await using at = await pullSite();
+  const remove = at.requests.remove.bind(at.requests);
+  at.requests.remove = async () => await Promise.reject(new Error("read-only file system"));
+  await at.put("check", "verify");
+  (await until("the files are being read", () => at.checks.get("a"))).end();
+  await until("its end is logged", () => at.lines.find((line) => line.includes("read-only file system")));
+  const ended = at.requests.published().map(({ id, state }) => [id, state]);
+  assert.deepEqual(ended, [["check", "completed"]]);
+  await at.handled[Symbol.asyncDispose]();
+  at.requests.remove = remove;
+  await using next = new PullRequests(at.options);
+  await next.sync("Pull/check", () => at.models.publish());
+  assert.deepEqual([at.requests.request("check"), at.checks.size], [undefined, 0]);
+});
+
+it("pulls that have ended keep their order under the next operator: the last one first", async () => {
+  await using at = await pullSite();
+  for (const ref of ["a", "b"]) {
+    await at.put(`check-${ref}`, "verify", { ref });
+    (await until(`the files of ${ref} are being read`, () => at.checks.get(ref))).end();
+    await at.status(`the check of ${ref} has ended`, ({ id, state }) => id === `check-${ref}` && state === "completed");
+  }
+  await at.handled[Symbol.asyncDispose]();
+  const { promise, resolve } = Promise.withResolvers<readonly PullStatus[]>();
+  at.requests.publish = async (pulls) => resolve(pulls);
+  await using next = new PullRequests(at.options);
+  using _watching = next.watch(
+    () => undefined,
+    () => undefined,
+  );
+  assert.deepEqual(
+    (await promise).map(({ id }) => id),
+    ["check-b", "check-a"],
+  );
 });
 
 it("a pull that is paused when its model is there already has completed", async () => {

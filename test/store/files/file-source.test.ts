@@ -40,6 +40,17 @@ function manifest(name: string, model: string): string {
 const one = { "slots/a.toml": toml("one") };
 
 describe("files of a configuration directory", { concurrency: true }, () => {
+  it("makes no slot of another program's document, and says that it is there", async () => {
+    const foreign = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n";
+    await using env = await site({ ...one, "slots/kustomization.yaml": foreign });
+    assert.deepEqual(env.names(), ["a"]);
+    // A file that was written just now is read again first.
+    const problem = await until("it is reported", () => env.source.problems()[0]);
+    assert.deepEqual([problem.reason, problem.file], ["ForeignDocument", env.at("slots/kustomization.yaml")]);
+    await rm(env.at("slots/kustomization.yaml"));
+    await until("it is gone", () => env.reasons().length === 0);
+  });
+
   it("reports changes at once in a directory that was made anew, also with the old directory's inode", async () => {
     await using env = await site({ ...one, "slots/b.toml": toml("one") }, noSweep);
     const slots = env.at("slots");

@@ -184,6 +184,27 @@ describe("the operator's writer of states", () => {
     assert.deepEqual(publisher.missingSlots(["a"]), []);
   });
 
+  it("reads an earlier operator's states, then keeps none in memory, and still sees where they were emptied", async () => {
+    using api = withSlot();
+    {
+      await using earlier = await openOperator(api);
+      await earlier.publisher.writeSlot(published("a", 7));
+    }
+    await using operator = await openOperator(api);
+    const { source, publisher } = operator;
+    assert.deepEqual(
+      (await publisher.readSlots()).map(({ name, revision }) => [name, revision]),
+      [["a", 7]],
+    );
+    source.forgetStates();
+    const kept = (): unknown => source.object("Slot", "a")?.value["status"];
+    assert.deepEqual(Object.keys(kept() ?? {}), ["record"]);
+    await publisher.writeSlot(published("a", 8));
+    assert.deepEqual(publisher.missingSlots(["a"]), []);
+    api.put(`${slots}/a`, { ...api.get(`${slots}/a`), status: undefined });
+    await until("it is seen to be missing", () => publisher.missingSlots(["a"]).length === 1);
+  });
+
   it("ends one write of a slot before the next begins: a delayed write does not win over a later write", async () => {
     using api = withSlot();
     await using operator = await openOperator(api);
