@@ -1,14 +1,19 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { parseToken, type PresentedToken } from "../../../src/api/token.ts";
 import { lastAuthMode, noteAuthMode } from "../../../src/store/auth/token-confirmations.ts";
 import { TokenStore } from "../../../src/store/auth/tokens.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
+
+const store = fileURLToPath(new URL("../../../src/store/auth/tokens.ts", import.meta.url));
 
 function presented(token: string): PresentedToken {
   const parts = parseToken(token);
@@ -129,6 +134,16 @@ describe("token store", { concurrency: true }, () => {
     assert.equal(tokens.verify({ id: "torn1234", secret }), undefined);
   });
 
+  it("follows a scope that a person edited in the file", async () => {
+    await using at = await site();
+    const { tokens } = at;
+    const { token, id } = await tokens.create({ label: "ci", scope: "admin" });
+    assert.equal(tokens.verify(presented(token))?.scope, "admin");
+    const file = at.file(id);
+    await writeFile(file, (await readFile(file, "utf8")).replace('"admin"', '"read-only"'));
+    assert.equal(tokens.verify(presented(token))?.scope, "read-only");
+  });
+
   it("refuses every token where it cannot be read", async () => {
     await using at = await site();
     const { tokens } = at;
@@ -145,6 +160,30 @@ describe("token store", { concurrency: true }, () => {
     for (const path of [`../tokens/${id}`, `..%2f${id}`, id.toUpperCase(), `${id}.json`, "", "a".repeat(33)])
       assert.equal(await at.tokens.revoke(path), false, path);
     assert.equal((await at.tokens.list()).length, 1);
+  });
+
+  it("loses nothing when several processes create and revoke at once", async () => {
+    await using at = await site();
+    const script = `
+      const { TokenStore } = await import(${JSON.stringify(store)});
+      const tokens = new TokenStore(${JSON.stringify(at.dir)});
+      for (let turn = 0; turn < 5; turn++) {
+        const kept = await tokens.create({ label: "kept", scope: "all" });
+        const gone = await tokens.create({ label: "gone", scope: "all" });
+        await tokens.revoke(gone.id);
+        console.log(kept.token + " " + gone.token);
+      }`;
+    const run = promisify(execFile);
+    const outputs = await Promise.all(
+      [1, 2].map(async () => await run(process.execPath, ["--input-type=module", "-e", script])),
+    );
+    const pairs = outputs.flatMap(({ stdout }) => stdout.trim().split("\n")).map((line) => line.split(" "));
+    assert.equal(pairs.length, 10);
+    for (const [kept = "", gone = ""] of pairs) {
+      assert.ok(at.tokens.verify(presented(kept)));
+      assert.equal(at.tokens.verify(presented(gone)), undefined);
+    }
+    assert.equal((await at.tokens.list()).length, 10);
   });
 });
 
@@ -191,5 +230,18 @@ describe("time of use", { concurrency: true }, () => {
       await at.tokens.revoke(gone);
     }
     assert.deepEqual(await readdir(at.used()), []);
+  });
+
+  it("never goes back", async () => {
+    await using at = await site();
+    const { token, id } = await at.tokens.create(ci);
+    const later = new Date(Date.now() + 60_000).toISOString();
+    await mkdir(at.used());
+    await writeFile(at.used(id), later);
+    {
+      await using used = new TokenStore(at.dir);
+      used.verify(presented(token));
+    }
+    assert.equal(await lastUse(at.tokens), later);
   });
 });

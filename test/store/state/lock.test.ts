@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { copyFile, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
@@ -103,6 +104,36 @@ describe("a lock", { concurrency: true }, () => {
     const taken = acquireLock(at.path, { beatMs: 20, staleAfterMs: 60_000 });
     await assert.rejects(taken, (error) => error instanceof LockHeld && error.pid === 1);
     assert.equal(await readFile(at.path, "utf8"), foreign);
+  });
+
+  it("outlives its holder's crash, a zombie's too, and goes to exactly one process", async () => {
+    await using at = await site();
+    const code = `
+      const { acquireLock } = await import(${module});
+      try { await acquireLock(${JSON.stringify(at.path)}); process.stdout.write("won"); setInterval(() => {}, 1000); }
+      catch (error) { process.stdout.write(error.name); }`;
+    await using stack = new AsyncDisposableStack();
+    const start = (): { readonly said: () => string; readonly end: () => Promise<void> } => {
+      const stdio = ["ignore", "pipe", "inherit"] as const;
+      const child = spawn(process.execPath, ["--input-type=module", "-e", code], { stdio: [...stdio] });
+      const closed = once(child, "close");
+      let said = "";
+      child.stdout?.on("data", (chunk: Buffer) => (said += chunk.toString()));
+      const end = async (): Promise<void> => {
+        child.kill("SIGKILL");
+        await closed;
+      };
+      stack.defer(end);
+      return { said: () => said, end };
+    };
+    const first = start();
+    await until("the first holds it", () => first.said() === "won");
+    await assert.rejects(acquireLock(at.path), LockHeld);
+    await first.end();
+    assert.match(await readFile(at.path, "utf8"), /pid/, "a killed process cleans up nothing");
+    const racers = [start(), start()];
+    await until("all have an answer", () => racers.every((racer) => racer.said() !== ""));
+    assert.deepEqual(racers.map((racer) => racer.said()).toSorted(), ["LockHeld", "won"]);
   });
 
   it("is checked by its holder before the holder acts, although the next beat is far away", async () => {
