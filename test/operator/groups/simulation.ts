@@ -15,7 +15,7 @@ export interface SimulatedSlot {
   readonly failedLoads?: number;
 }
 
-interface SimulatedRequest {
+export interface SimulatedRequest {
   readonly at: number;
   readonly slot: number;
   /** Its client leaves if it has waited for this long. */
