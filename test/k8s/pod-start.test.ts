@@ -72,11 +72,15 @@ async function scene(run: (scene: Scene) => Promise<void>): Promise<void> {
 }
 
 it("a new Pod takes one request, and its Secret another one", async () => {
-  await scene(async ({ runtime, asked, kubectl }) => {
-    await runtime.ensure(workload, { ownerUid: "5f0a" });
+  await scene(async ({ runtime, asked, kubectl, make }) => {
+    const kind = { apiVersion: "berth.dev/v1alpha1", kind: "Slot" };
+    // A real one: the controllers of the cluster delete a Pod whose owner is not there.
+    await make({ ...kind, metadata: { name: "chat" }, spec: { model: { default: "any" } } });
+    const uid = await kubectl("get", "slot", "chat", "-o", "jsonpath={.metadata.uid}");
+    await runtime.ensure(workload, { ownerUid: uid });
     assert.deepEqual(asked(), ["POST pods"]);
     const owner = await kubectl("get", "pod", name, "-o", "jsonpath={.metadata.ownerReferences[0]}");
-    const slot = { apiVersion: "berth.dev/v1alpha1", kind: "Slot", name: "chat", uid: "5f0a" };
+    const slot = { ...kind, name: "chat", uid };
     assert.deepEqual(JSON.parse(owner), { ...slot, controller: true, blockOwnerDeletion: false });
     await runtime.ensure({ ...withBearer, slot: "other" });
     assert.deepEqual(asked(), ["POST secrets", "POST pods", "PATCH secrets/berth-other-main-0"]);
