@@ -16,7 +16,6 @@ const slots = {
   big: manifest("cuda", "part"),
   small: manifest("cuda", "whole"),
   calm: manifest("cpu", "whole"),
-  heavy: manifest("cuda", "too-large"),
 } as const;
 
 /** A condition as status/reason; undefined where there is none. */
@@ -54,6 +53,8 @@ it("slots on a GPU report by the words of a llama-server, as an H100's were, whe
   assert.deepEqual(calm["compute"], { devices: [], layers_offloaded: 0, layers_total: 33, buffers: [] });
   assert.deepEqual([calm["backend"], condition(calm, "Degraded")], ["cpu", undefined]);
 
+  // Once the others are loaded: a slot that becomes ready may have freed memory, for which this one is loaded again.
+  await writeFile(join(berth.configDir, "slots/heavy.toml"), manifest("cuda", "too-large"));
   const heavy = await berth.state("heavy", "error");
   const { message } = record(heavy["last_error"]);
   assert.match(String(message), /allocating 81920\.00 MiB on device 0: cudaMalloc failed: out of memory/);
