@@ -151,10 +151,9 @@ async function carryOut(
     } else if (decided.steps.some((step) => step.do === "repair")) options.onRepaired?.(decided.reason);
   }
   const outcome = await outcomeOf(dependencies, gathered, acted, decided.steps);
-  // The last process that answered may have ended meanwhile: that is decided here, and acted on by the next reconcile.
-  const isOutdated = decided.state === "ready" && !isServed(outcome);
-  if (isOutdated) decision = { ...decidedAgain(input, outcome), requeueMs: 0 };
-  if (acted.failure !== undefined) decision = actFailed(isOutdated ? decision : decided, acted.failure);
+  // The last process that answered has ended meanwhile: the next reconcile decides about that, as after a crash here.
+  if (acted.hasChanged && decided.state === "ready" && !isServed(outcome)) return { requeueMs: 0 };
+  if (acted.failure !== undefined) decision = actFailed(decided, acted.failure);
   await publish(dependencies, input, decision, outcome, options);
   // A model or an image that the slot needs no more must not be fetched for nobody.
   await dependencies.pulls.keepOnly(input.name, modelsToFetch(dependencies, input));
@@ -171,12 +170,6 @@ async function carryOut(
   if (isAnnouncing) return { requeueMs: 0 };
   if (acted.failure === undefined && decided.state === "unloading" && !isDraining) return { requeueMs: 0 };
   return decision.requeueMs === undefined ? {} : { requeueMs: decision.requeueMs };
-}
-
-/** The decision about what is observed after acting, without its failures: the next reconcile counts them. */
-function decidedAgain(input: SlotInput, { observed }: Outcome): Decision {
-  const { check: _check, ...decision } = plan({ ...input, observed });
-  return withoutFailures(decision);
 }
 
 /** The memory of a start. Undefined: another slot was faster, and the decision must be taken again. */

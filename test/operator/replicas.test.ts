@@ -95,12 +95,33 @@ describe("a slot of several replicas", () => {
     assert.equal(site.slot("a").status.processFailures, undefined, "what was got over is history");
   });
 
-  test("is not ready where its last replicas end at the same time, the second one while the first is cleared", async () => {
-    await using site = await siteWith(of(2));
-    for (const name of ["main", "main-1"]) site.runtime.kill("a", name);
-    await site.advance(10);
+  test("starts all at once that end together, and is not ready meanwhile", async () => {
+    await using site = await siteWith(of(3));
+    await site.advance(60);
+    for (const name of ["main", "main-1", "main-2"]) site.runtime.kill("a", name);
+    await site.advance(0.5);
     assert.deepEqual(site.states("a").slice(2), ["ready", "error", "starting", "warming", "ready"]);
-    assert.deepEqual([site.slot("a").status.restarts, ready(site)], [2, both]);
+    assert.deepEqual([site.slot("a").status.restarts, ready(site)], [3, [...both, "2 true"]]);
+  });
+
+  test("is not ready where all have lost their sockets and end their requests, and decides once a second", async () => {
+    await using site = await siteWith(of(2));
+    const endpoints = [0, 1].map((ordinal) => ({ role: "main" as const, ordinal, inFlight: 1 }));
+    site.demand.set("a", { inFlight: 2, endpoints });
+    let decisions = 0;
+    const { runtime } = site;
+    const observe = runtime.observe.bind(runtime);
+    runtime.observe = async (...slot) => {
+      decisions += 1;
+      return await observe(...slot);
+    };
+    for (const name of ["main", "main-1"]) runtime.deafen("a", name);
+    await site.advance(10);
+    assert.deepEqual([site.state("a"), ready(site), site.deeds("a").length], ["error", ["0 false", "1 false"], 2]);
+    assert.ok(decisions < 20, `${decisions} decisions`);
+    site.demand.set("a", nobody);
+    await site.advance(10);
+    assert.deepEqual(ready(site), both);
   });
 
   for (const [what, act] of [

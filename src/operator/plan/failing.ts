@@ -250,10 +250,11 @@ function spared(
   { reason, message, deadline }: { readonly reason: string; readonly message: string; readonly deadline: Date },
 ): Decision {
   const { inFlight } = input.demand;
+  const isServing = isServedByOthers(input);
   const drain = `${inFlight} requests in flight may still be answered`;
   return {
-    state: isMainServing(input.slot) ? "ready" : "error",
-    conditionSet: isMainServing(input.slot) ? "loadedRetrying" : "retrying",
+    state: isServing ? "ready" : "error",
+    conditionSet: isServing ? "loadedRetrying" : "retrying",
     reason,
     message,
     steps: [{ do: "drain", ...stepProcess(input.process), reason: drain, deadline: deadline.toISOString() }],
