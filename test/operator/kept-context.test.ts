@@ -70,6 +70,34 @@ test("an engine starts without its place for contexts where the container engine
   assert.equal(site.slot("primary").status.restarts, 0);
 });
 
+test("an engine that ended by itself is asked for its reasons before the next one starts", async () => {
+  await using site = new Keeping();
+  site.contexts = {
+    ...site.contexts,
+    prepared: async (workload) => (site.order.push("prepared"), workload),
+    ended: async ({ phase }) => void site.order.push(`ended: ${phase}`),
+  };
+  site.runtime.manner("primary").crashAfterMs = 1;
+  await site.run({ primary: keeping }, 20);
+  assert.deepEqual(site.order.slice(0, 3), ["prepared", "ended: exited", "prepared"]);
+});
+
+test("nothing is saved of a slot that is deleted, that keeps no context, or whose engine is not well", async () => {
+  await using site = new Keeping();
+  await site.run({ gone: keeping, plain: { model: { default: "m" } }, ill: keeping }, 2);
+  site.order.length = 0;
+  site.source.delete("gone");
+  await site.request("plain", "unload");
+  site.runtime.manner("ill").probe = "failing";
+  await site.advance(30);
+  assert.equal(site.publisher.slots.get("gone"), undefined);
+  assert.deepEqual(
+    site.order.filter((done) => done.startsWith("save")),
+    [],
+  );
+  assert.ok(site.order.includes("forget gone"));
+});
+
 test("saved contexts are deleted with the setting, and with the manifest of a built-in slot", async () => {
   await using site = new Keeping();
   await site.run({ primary: keeping }, 2);

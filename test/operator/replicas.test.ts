@@ -188,6 +188,13 @@ describe("a slot of several replicas", () => {
     assert.deepEqual([site.ports.holder(8082), site.ports.holder(8083)], [undefined, undefined]);
   });
 
+  test("replaces the remaining replica while surplus replicas still answer", async () => {
+    await using site = await siteWith(of(2));
+    site.source.save("a", edited(1));
+    assert.equal(await fewestReady(site), 1);
+    assert.deepEqual(site.deeds("a").slice(2), ["stop main", "start main", "stop main-1"]);
+  });
+
   test("continues to drain under the next operator, and restarts no other replica", async () => {
     await using site = await siteWith(of(2));
     busy(site);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { Demand, PublishedOperator } from "../../src/api/status.ts";
 import { bootId } from "../../src/lib/boot-id.ts";
-import { openDemandWriter } from "../../src/store/state/demand.ts";
+import { openDemandStore, openDemandWriter } from "../../src/store/state/demand.ts";
 import { openPublished } from "../../src/store/state/published.ts";
 import { openPublisher } from "../../src/store/state/publisher.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -107,6 +107,33 @@ describe("demand", { concurrency: true }, () => {
     await rm(join(dir.path, "demand"), { recursive: true });
     await writeFile(join(dir.path, "demand"), "");
     await assert.rejects(writer.write(demand("g", { a: one })), { code: "ENOTDIR" });
+  });
+
+  it("is reported at a change and not at every heartbeat, and ends by itself without one", async () => {
+    await using dir = await tempDir();
+    let elapsedMs = 0;
+    await using store = await openDemandStore(dir.path, { elapsedMs: () => elapsedMs });
+    const told: string[] = [];
+    using _watch = store.watch((slots) => told.push(...slots));
+    const writer = await openDemandWriter(dir.path, "g");
+    await writer.write(demand("g", { a: one, b: one }));
+    await until("both", () => told.length === 2);
+    await writer.write(demand("g", { a: one, b: { ...one, held: 2 } }));
+    await until("the second", () => told.length === 3);
+    assert.deepEqual(told, ["a", "b", "b"]);
+    elapsedMs = 60_000;
+    await until("its end", () => told.length === 5);
+    assert.deepEqual([told.slice(3).toSorted(), store.list()], [["a", "b"], []]);
+  });
+
+  it("does not come back after the writer is disposed", async () => {
+    await using dir = await tempDir();
+    const writer = await openDemandWriter(dir.path, "g");
+    const writes = [1, 2, 3].map((held) => writer.write(demand("g", { a: { ...one, held } })));
+    await writer[Symbol.asyncDispose]();
+    await writer.write(demand("g", { a: one }));
+    await Promise.all(writes);
+    assert.deepEqual(await readdir(join(dir.path, "demand")), []);
   });
 
   it("of a gateway that was killed long ago is cleared away by the next operator", async () => {
