@@ -24,7 +24,7 @@ export interface Manner {
   refusedFor?: Exclude<Observed["exit"], Exit | undefined>["reason"];
   /** Its program has not begun, for this reason. */
   pending?: Pending | undefined;
-  probe: "healthy" | "failing" | "warm-up-fails" | "warm-up-refused" | "hanging";
+  probe: "healthy" | "failing" | "warm-up-fails" | "hanging";
 }
 
 export const wellBehaved: Manner = {
@@ -278,8 +278,6 @@ export class RuntimeDouble implements Runtime, Runtimes {
       return { outcome: "failed", message: `${path} answered 500: broken` };
     if (probe === "hanging") return { outcome: "failed", message: `${path} did not answer within 3000 ms` };
     if (probe === "warm-up-fails" && body !== undefined) return { outcome: "failed", message: `${path} answered 500` };
-    if (probe === "warm-up-refused" && body !== undefined)
-      return { outcome: "failed", message: `${path} answered 400: no such role`, status: 400, isRefused: true };
     return { outcome: "healthy" };
   };
 

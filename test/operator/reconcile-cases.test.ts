@@ -150,6 +150,16 @@ describe("an operator's successor", () => {
     await site.advance(20);
     assert.deepEqual([revisions(), site.deeds("a"), site.deeds("primary")], [before, ["start main"], ["start main"]]);
   });
+
+  test("stops an engine that nothing declares", async () => {
+    await using site = await new Site().run({ a: custom() });
+    await site.end();
+    site.source.delete("a");
+    site.publisher.slots.delete("a");
+    await site.start();
+    await site.advance(40);
+    assert.deepEqual([...site.runtime.running("a"), site.publisher.slots.has("a")], [false]);
+  });
 });
 
 describe("an engine that was ready and closes its listening socket", () => {
