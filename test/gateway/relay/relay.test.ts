@@ -223,6 +223,17 @@ describe("Relay of an event stream", () => {
     const { sink } = answered({ translation: { answer: (body) => body, stream } }, events, "data: skip\n\n", done);
     assert.equal(sink.text, `${done}event: stop\n\n`);
   });
+
+  it("lets the engine wait for its reader, once, and then continues", () => {
+    const { sink, log, head, data } = site({ room: 10 });
+    head(events);
+    data("data: 0123456789\n\n");
+    assert.deepEqual([log.at(-1), sink.isWaiting], ["pause", true]);
+    sink.drain(5);
+    assert.equal(log.at(-1), "resume");
+    data("data: 0123456789\n\n");
+    assert.deepEqual(log, ["first", "pause", "resume", "pause"]);
+  });
 });
 
 describe("Relay of other answers", () => {
