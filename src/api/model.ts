@@ -125,8 +125,6 @@ export const modelRecordSchema = z.strictObject({
   architecture: z.string().optional(),
   contextLength: z.int().min(1).optional(),
   parameters: z.int().min(0).optional(),
-  /** Written by earlier versions, and used by none: of layers that all keep the whole context. */
-  contextBytesPerToken: z.int().min(1).optional(),
   /** The sizes of its context; absent: not known. */
   contextCost: contextCostSchema.optional(),
   quantization: z.string().optional(),

@@ -31,8 +31,6 @@ interface Overflow {
 const overflowMessages: readonly RegExp[] = [
   // llama.cpp, for embeddings and ranking.
   /input \((?<requested>\d+) tokens\) is too large to process.*batch size: (?<size>\d+)/,
-  // Embedded engines of earlier versions.
-  /^(?:the (?:prompt|input) has|query and document have) (?<requested>\d+) tokens, the context (?<size>\d+)$/,
   // OpenAI, vLLM.
   /maximum context length is (?<size>\d+) tokens\b.{0,200}?\b(?:resulted in|requested|request has|contains at least) (?<requested>\d+)\b/s,
   // SGLang.

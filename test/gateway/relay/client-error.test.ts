@@ -20,7 +20,6 @@ describe("a prompt beyond the context", () => {
   const said: readonly (readonly [engine: string, body: object, status?: number])[] = [
     ["llama-server", { error: { type: "exceed_context_size_error", message: overflow, ...counts } }],
     ["llama-server that embeds", { error: { code: 500, message: inputTooLarge, type: "server_error" } }, 500],
-    ["an embedded engine of before", { error: { message: "the prompt has 900 tokens, the context 512", code: 400 } }],
     ["OpenAI", { error: { message: `${limit} However, your messages resulted in 900 tokens.`, code: exceeded } }],
     ["vLLM", { object: "error", message: `${limit} However, your request has 900 input tokens.`, code: 400 }],
     ["SGLang", { message: "The input (900 tokens) is longer than the model's context length (512 tokens)." }],
