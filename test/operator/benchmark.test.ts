@@ -51,6 +51,26 @@ test("a result is kept in status over restarts, its request is settled, and no e
   assert.deepEqual([site.slot("a").status.lastBenchmark?.levels, site.requests.list("a")], [levels, []]);
 });
 
+test("a result is void while its slot has another model's file or other settings, also over an unload", async () => {
+  await using site = await measured();
+  site.setModel("m", { fingerprint: "2:2" });
+  await site.advance(1);
+  assert.equal(changedOf(site), "the model's file has changed");
+  await site.request("a", "unload");
+  await site.advance(5);
+  assert.deepEqual([site.state("a"), changedOf(site)], ["offline", "the model's file has changed"]);
+  site.setModel("m", { fingerprint: "1:1" });
+  await site.request("a", "load");
+  await site.advance(5);
+  assert.deepEqual([site.state("a"), changedOf(site)], ["ready", undefined]);
+  site.source.save("a", custom({ args: ["--more"] }));
+  await site.advance(10);
+  assert.equal(changedOf(site), "the slot's settings have changed");
+  await site.request("a", "unload");
+  await site.advance(5);
+  assert.equal(changedOf(site), "the slot's settings have changed", "an unloaded slot forgets no change");
+});
+
 test("a result of an engine that has loaded an earlier file is void at once", () => {
   const request = { schema: 1, slot: "a", kind: "benchmark", token: "t", specHash: "", requestedAt: "" } as const;
   const requests = [{ ...request, benchmark: result }];

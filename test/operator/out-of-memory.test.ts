@@ -42,6 +42,14 @@ for (const [what, change] of [
   });
 }
 
+test("two slots that both lack memory do not wake each other", async () => {
+  await using site = await crowded();
+  Object.assign(site.runtime.manner("third"), { crashAfterMs: 100, loadMs: 5000, lastOutput: words });
+  site.source.save("third", custom());
+  await site.advance(60);
+  assert.deepEqual([starts(site), site.condition("third", "Stalled")], [1, "True/OutOfMemory"]);
+});
+
 test("a clock that is set back loads a slot that lacked memory once more, not again and again", async () => {
   await using site = await crowded();
   await site.request("other", "unload");

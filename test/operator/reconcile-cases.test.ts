@@ -139,6 +139,16 @@ describe("two processes", () => {
       assert.deepEqual(site.states("embed"), ["starting", "warming", "ready"]);
     });
   }
+
+  test("a second process that starts late has its own time for its first answer", async () => {
+    await using site = await new Site().run({ embed: { ...embed, probe: { startupSeconds: 60 } } }, 200);
+    site.runtime.kill("embed", "rerank");
+    await site.advance(5);
+    assert.equal(site.condition("embed", "Ready"), "True/Loaded");
+    const port = site.runtime.portOf("embed", "rerank");
+    const last = site.runtime.warmUps.findLast((warmUp) => warmUp.port === port);
+    assert.ok(last !== undefined && last.timeoutMs > 50_000, JSON.stringify(last));
+  });
 });
 
 describe("an operator's successor", () => {

@@ -36,6 +36,21 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([site.state("a"), site.pods.running("a")], ["offline", []]);
   });
 
+  it("counts no restart while an engine's image does not come, and the first one after it has", async () => {
+    await using site = new PodsSite();
+    Object.assign(site.pods.manner("a"), { cannotStart: true, refusedFor: "PullFailed" });
+    await site.run({ a: pod }, 30);
+    const counts = (): readonly unknown[] => [site.state("a"), site.slot("a").status.restarts];
+    assert.ok(site.slot("a").status.failures > 2);
+    assert.deepEqual(counts(), ["error", 0]);
+    site.pods.manner("a").cannotStart = false;
+    await site.advance(60);
+    assert.deepEqual(counts(), ["ready", 0]);
+    site.pods.kill("a");
+    await site.advance(60);
+    assert.deepEqual(counts(), ["ready", 1]);
+  });
+
   it("keeps the place of an engine that it cannot stop now: the slot does not start elsewhere beside it", async () => {
     await using site = await new PodsSite().run({ a: pod });
     const remove = site.pods.remove.bind(site.pods);

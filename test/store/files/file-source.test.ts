@@ -70,15 +70,15 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     await env.has("a", "two");
   });
 
-  it("sees at once a link swapped further up, and an edit behind it and behind a file's link", async () => {
+  it("sees at once a link swapped further up, and an edit behind a file's link", async () => {
     await using outside = await tempDir();
     for (const version of ["v1", "v2"]) {
       await mkdir(join(outside.path, version, "slots"), { recursive: true });
       await writeFile(join(outside.path, version, "slots/a.toml"), toml(version));
-      await symlink("../../far/b.toml", join(outside.path, version, "slots/b.toml"));
     }
     await mkdir(join(outside.path, "far"));
     await writeFile(join(outside.path, "far/b.toml"), toml("one"));
+    await symlink("../../far/b.toml", join(outside.path, "v2/slots/b.toml"));
     await symlink("v1", join(outside.path, "current"));
     await using env = await site({}, { ...noSweep, configDir: join(outside.path, "current") });
     assert.equal(env.model("a"), "v1");
@@ -87,8 +87,6 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.equal(env.model("b"), "one");
     await writeFile(join(outside.path, "far/b.toml"), toml("two"));
     await env.has("b", "two");
-    await writeFile(join(outside.path, "v2/slots/a.toml"), toml("edited"));
-    await env.has("a", "edited");
   });
 
   it("keeps what an earlier operator published until the files say otherwise", async () => {

@@ -66,6 +66,15 @@ describe("what providers listed", () => {
     assert.equal((await stat(join(at.path, "discovered", file))).mode & 0o777, 0o640);
   });
 
+  it("does not expire while the provider goes on to list the same", async () => {
+    await using at = await site();
+    await keep(at, "m1");
+    at.now += dayMs;
+    await keep(at, "m1");
+    at.now += 7 * dayMs;
+    assert.deepEqual(await known(at), ["m1"]);
+  });
+
   it("is not known for more than a week, nor from the future, and goes then", async () => {
     await using at = await site();
     await keep(at, "m1");
