@@ -51,6 +51,16 @@ test("a result is kept in status over restarts, its request is settled, and no e
   assert.deepEqual([site.slot("a").status.lastBenchmark?.levels, site.requests.list("a")], [levels, []]);
 });
 
+test("a paused operator keeps the request for later", async () => {
+  await using site = await new Site().run({ a: custom() });
+  await site.start({ isPaused: true });
+  await site.request("a", "benchmark", { benchmark: result });
+  await site.settle();
+  assert.equal(site.slot("a").status.lastBenchmark, undefined);
+  await site.start();
+  assert.deepEqual(site.slot("a").status.lastBenchmark?.levels, result.levels);
+});
+
 test("a result is void while its slot has another model's file or other settings, also over an unload", async () => {
   await using site = await measured();
   site.setModel("m", { fingerprint: "2:2" });
