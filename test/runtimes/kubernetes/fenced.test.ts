@@ -123,3 +123,17 @@ it("the runtime of an operator asks whether it leads right before a Pod is made"
   await runtime.ensure({ ...plain, slot: "other", env: { KEY: { file: KUBECONFIG } } });
   assert.deepEqual(writes(), []);
 });
+
+it("a Pod is waited for as long as admission webhooks may take", async () => {
+  const api = new ApiDouble();
+  const limits: (number | undefined)[] = [];
+  const request = api.request.bind(api);
+  api.request = async (method, path, call) => {
+    if (method === "POST" && path.endsWith("/pods")) limits.push(call?.timeoutMs);
+    return await request(method, path, call);
+  };
+  await using pods = await podsOn(api, { client: fencedClient(api, () => undefined) });
+  await pods.runtime.ensure(plain);
+  const [limitMs = 0] = limits;
+  assert.ok(limitMs > 30_000, `${limitMs} ms`);
+});
