@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { startBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
+import { until } from "../support/until.ts";
 import { chat, manifest, writeSlot } from "./fixture.ts";
 
 it("each token opens what its scope has, from the request after it was made until it is revoked", async () => {
@@ -27,6 +28,8 @@ it("each token opens what its scope has, from the request after it was made unti
     return response.status;
   };
   assert.deepEqual(await chat(berth, "coder"), [401, "auth.required"]);
+  const early = await token("admin");
+  await until("the slot is published", async () => (await get("/api/slots/coder", early)) === 200);
   const table = [
     { scope: "admin", loads: 202, reads: 200, chats: 200 },
     { scope: "all", loads: 403, reads: 200, chats: 200 },
