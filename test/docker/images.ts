@@ -29,7 +29,7 @@ export async function importEngineImage(socketPath: string): Promise<void> {
 }
 
 /**
- * The real llama-server, which `make test-docker` names, in an image of its own. `changes`: instructions of a Dockerfile.
+ * Builds an image of the real llama-server that `make test-docker` names. `changes`: further instructions of its Dockerfile.
  * Resolves with the image's name.
  */
 export async function importLlamaServer(

@@ -34,7 +34,7 @@ import type {
 
 /** A DOUBLE for the configuration directory: manifests as values. */
 export class SourceDouble implements DesiredSource {
-  /** By `Kind/name`. */
+  /** Resources by their kind and name, as in `Slot/chat`. */
   readonly #all = new Map<string, Desired<Kind>>();
   readonly #listeners = new Subscribers<[kind: Kind, name: string]>();
   readonly #now: () => Date;

@@ -69,7 +69,7 @@ it("an engine's bearer is required on its own port, known to the gateway alone, 
   const operator = operatorPid(berth);
   process.kill(operator, "SIGKILL");
   await until("another operator runs", () => operatorPid(berth) !== operator);
-  // It has adopted the engine once it acts.
+  // The new operator has adopted the engine once it acts on an edit.
   await writeSlot(berth, "coder", `aliases = ["gpt"]\n${manifests.coder}`);
   await until("it acts", async () => JSON.stringify((await berth.slot("coder"))["aliases"]).includes("gpt"));
   assert.deepEqual([await pidOf(berth, "coder"), (await recordOf(berth, "coder")).bearer], [pid, first]);

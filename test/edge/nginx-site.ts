@@ -44,7 +44,7 @@ export async function startNginx(edge: Edge, files: readonly string[]): Promise<
   };
 }
 
-/** A real nginx with everything of its own in that directory; `content` is that of `http {}`. */
+/** Starts a real nginx whose files are all in `directory`. `content`: the text within its `http {}`. */
 export async function runNginx(
   directory: string,
   content: string,

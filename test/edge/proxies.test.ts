@@ -35,7 +35,7 @@ const passwordOf = (pair: string): Record<string, string> => ({
   authorization: `Basic ${Buffer.from(pair).toString("base64")}`,
 });
 
-/** What the specification's section on authentication asks of a proxy: the file that Berth writes, and the manifest. */
+/** Both proxies do as the specification's section on authentication asks: Caddy by the file that Berth writes, nginx by the manifest. */
 for (const name of ["Caddy", "nginx"])
   describe(`behind ${name}`, () => {
     const ports = (): { readonly httpPort: number; readonly httpsPort: number } => (name === "Caddy" ? edge : nginx);
@@ -189,7 +189,7 @@ describe("the file that `berth proxy render` writes", () => {
     assert.match(await readFile(admin, "utf8"), /"bcrypt":"\$2b\$12\$/);
   });
 
-  it("makes the user an admin, on pages of its own origin", async () => {
+  it("gives its user the rights of an admin, to pages of its own origin alone", async () => {
     const body = JSON.stringify({ label: "from the browser", scope: "v1-only" });
     const own = { ...basic, ...json, origin: `https://svc.local:${edge.httpsPort}`, "sec-fetch-site": "same-origin" };
     assert.equal((await edge.ask("/api/auth/tokens", own, { method: "POST", body })).status, 201);
@@ -197,7 +197,7 @@ describe("the file that `berth proxy render` writes", () => {
     assert.equal(codeOf(await edge.ask("/api/auth/tokens", foreign, { method: "POST", body })), "auth.forbidden");
   });
 
-  it("leads /chat to /chat/, and has a certificate of its own authority, which others do not trust", async () => {
+  it("redirects /chat to /chat/, and shows a certificate that only its own authority vouches for", async () => {
     const { status, headers } = await edge.ask("/chat", basic);
     assert.deepEqual([status, headers["location"]], [308, "/chat/"]);
     await assert.rejects(askSecurely(edge.httpsPort, undefined, "/v1/models", {}, {}), {

@@ -31,6 +31,7 @@ interface EngineAddress {
 interface EnginePoolOptions {
   readonly onShortage?: () => void;
   readonly onClosed?: (pool: EnginePool) => void;
+  /** A request on a connection that ends later than this is not sent again; absent: 1000. */
   readonly resendLimitMs?: number;
 }
 

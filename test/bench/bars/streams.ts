@@ -121,7 +121,7 @@ function ofNginx(what: string, rounds: Rounds, measure: Measure, key: "p50" | "p
   return atMost(`${what}: ${words[measure]} ${key}, of nginx's`, median(found), limit, "×", range(found));
 }
 
-/** By pairs of neighbouring runs. */
+/** Divides each run of Berth by the run of the other side that came right after it. */
 function ratios(rounds: Rounds, other: Side, measure: Measure, key: keyof Spread): number[] {
   return rounds.berth.map((ours, index) => ours[measure][key] / (rounds[other][index]?.[measure][key] ?? Number.NaN));
 }

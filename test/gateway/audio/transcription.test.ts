@@ -130,7 +130,7 @@ describe("a transcription", () => {
     ["with a file elsewhere", form(model, { ...file, name: "audio" }), "audio"],
     ["with an unknown format", form(model, format("xml"), file), "response_format"],
     ["with OpenAI's format of speakers, at the end", form(model, file, format("diarized_json")), "response_format"],
-    ["with a language that is none", form(model, field("language", "zz"), file), "language"],
+    ["with a language that does not exist", form(model, field("language", "zz"), file), "language"],
     ["with a temperature that is none", form(model, field("temperature", "hot"), file), "temperature"],
     ["with a temperature of nothing", form(field("temperature", " "), model, file), "temperature"],
     ["with a huge field", form(field("prompt", "x".repeat(70_000)), model, file), "prompt"],

@@ -44,7 +44,7 @@ function gets(answer: (nth: number, ...asked: Parameters<Behaviour>) => unknown)
 
 interface Outcome {
   readonly change?: Change;
-  /** What is on the disk; absent: the body of the site. */
+  /** The bytes that the download leaves on the disk; absent: those that the site serves. */
   readonly body?: Buffer;
   /** The ranges that were requested. */
   readonly ranges?: readonly string[];

@@ -66,7 +66,7 @@ describe("a group with room for one slot", () => {
     course.ask("b");
     await course.after(25, "a unloading");
     site.runtime.failing.add(site.runtime.portOf("a") ?? 0);
-    // It may still answer.
+    // The engine of a may still answer its request.
     await course.after(200, "a unloading");
     await course.after(100, "a offline");
     // b has the same port.

@@ -30,7 +30,7 @@ export const operatorRights: readonly Rule[] = [
   { apiGroups: [""], resources: ["events"], verbs: ["create", "patch"] },
 ];
 
-/** Those that it needs to run engines as Pods. */
+/** The rights that an operator needs to run engines as Pods. */
 export const podRights: readonly Rule[] = [
   { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch", "create", "delete"] },
   { apiGroups: [""], resources: ["pods/log"], verbs: ["get"] },
