@@ -68,7 +68,7 @@ export function App(): JSX.Element {
               </button>
             )}
             {/* Not `/`: on the chat's own port that is this page. */}
-            <a href="../ui/slots" target="_self">
+            <a href="../ui" target="_self">
               Dashboard
             </a>
           </span>

@@ -5,22 +5,20 @@ import { Boundary } from "../shared/boundary.tsx";
 import { TokenDialog } from "../shared/token-dialog.tsx";
 import { TokenForm } from "../shared/token-form.tsx";
 import { focusHeading } from "./focus.ts";
-import { connection, follow, lostBecause, problems } from "./live.ts";
+import { connection, follow, problems } from "./live.ts";
 import { Announcer } from "./parts/announcer.tsx";
 import { AskDialog } from "./parts/ask.tsx";
-import { GroupsPage } from "./pages/groups.tsx";
-import { HardwarePage } from "./pages/hardware.tsx";
+import { MachinePage } from "./pages/machine.tsx";
 import { ModelsPage } from "./pages/models.tsx";
 import { ProvidersPage } from "./pages/providers.tsx";
 import { RequestsPage } from "./pages/requests.tsx";
 import { SettingsPage } from "./pages/settings.tsx";
 import { SlotPage } from "./pages/slot.tsx";
 import { SlotsPage } from "./pages/slots.tsx";
-import { TokensPage } from "./pages/tokens.tsx";
 import { PlaygroundPage } from "./playground/page.tsx";
 import { path, segments } from "./router.ts";
-import { pages, titleOf } from "./segments.ts";
-import { share } from "./windows.ts";
+import { titleOf } from "./segments.ts";
+import { Shell } from "./shell.tsx";
 
 /** Not by the address: relative to `<base>`, that is another page's. */
 function skipToMain(event: Event): void {
@@ -48,24 +46,10 @@ export function App(): JSX.Element {
       <a class="unseen skip" href="#main" onClick={skipToMain}>
         Skip to the content
       </a>
-      <header>
-        <strong>Berth</strong>
-        <nav aria-label="Pages">
-          {pages.map(([name, label]) => (
-            <a key={name} href={`ui/${name}`} aria-current={page === name ? "page" : undefined}>
-              {label}
-            </a>
-          ))}
-          <a href="chat/" target="_self">
-            Chat
-          </a>
-        </nav>
-        <Connection />
-      </header>
-      <main id="main" tabIndex={-1}>
+      <Shell page={page}>
         <Problems />
         <Boundary key={path.value}>{pageOf(segments.value ?? ["none"])}</Boundary>
-      </main>
+      </Shell>
       {page === "slots" && <Announcer key={part} slot={part} />}
       <AskDialog />
       {needsToken.value && <TokenDialog onDone={begin} />}
@@ -89,46 +73,26 @@ function pageOf([page = "slots", name]: readonly string[]): ComponentChildren {
       return name === undefined ? <SlotsPage /> : <SlotPage key={name} name={name} />;
     case "models":
       return <ModelsPage />;
-    case "groups":
-      return <GroupsPage />;
-    case "hardware":
-      return <HardwarePage />;
-    case "upstreams":
+    case "machine":
+      return <MachinePage />;
+    case "providers":
       return <ProvidersPage />;
-    case "tokens":
-      return <TokensPage />;
     case "requests":
       return <RequestsPage />;
     case "playground":
       return <PlaygroundPage part={name} />;
     case "settings":
-      return <SettingsPage />;
+      return <SettingsPage part={name} />;
     default:
       return (
         <>
           <h1>No such page</h1>
           <p>
-            Nothing is at the address <code>{path.value.slice(0, 200)}</code>. <a href="ui/slots">All slots</a>
+            Nothing is at the address <code>{path.value.slice(0, 200)}</code>. <a href="./">Overview</a>
           </p>
         </>
       );
   }
-}
-
-function Connection(): JSX.Element {
-  if (!share.value.events)
-    return <span role="status">paused: more windows than this browser has connections; click into this one</span>;
-  const texts = {
-    connecting: "connecting …",
-    live: "live",
-    lost: `not connected; trying again. ${lostBecause.value}`,
-    refused: "not allowed",
-  } as const;
-  return (
-    <span role="status" class={["lost", "refused"].includes(connection.value) ? "bad" : "quiet"}>
-      {texts[connection.value]}
-    </span>
-  );
 }
 
 function Problems(): JSX.Element | null {

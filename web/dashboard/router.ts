@@ -2,9 +2,9 @@ import { computed, signal } from "@preact/signals";
 import { base } from "../shared/api.ts";
 import { unsavedFiles } from "./drafts.ts";
 import { mayLeave } from "./leaving.ts";
-import { segmentsOf } from "./segments.ts";
+import { presentPath, segmentsOf } from "./segments.ts";
 
-/** Path of the page below the address of Berth, e.g. `/ui/slots/primary`; `/` is the list of slots. */
+/** Path of the page below the address of Berth, e.g. `/ui/slots/primary`; `/` is the overview. */
 export const path = signal(pathOf(location));
 /** The segments after `/ui`; undefined: the address cannot be read. */
 export const segments = computed(() => segmentsOf(path.value));
@@ -15,7 +15,8 @@ let place = 0;
 /** Follows links within the page, and Back and Forward, without loading it anew. */
 export function followLinks(): void {
   place = placeOf(history.state) ?? 0;
-  history.replaceState({ place }, "");
+  // An address of an earlier version becomes that of today.
+  history.replaceState({ place }, "", addressOf(path.value));
   addEventListener("popstate", ({ state }) => void followHistory(placeOf(state)));
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -61,7 +62,7 @@ export function slotPath(name: string): string {
 }
 
 function pathOf({ pathname }: { readonly pathname: string }): string {
-  return pathname.startsWith(base.pathname) ? pathname.slice(base.pathname.length - 1) : pathname;
+  return presentPath(pathname.startsWith(base.pathname) ? pathname.slice(base.pathname.length - 1) : pathname);
 }
 
 function addressOf(path: string): string {

@@ -1,7 +1,4 @@
-/**
- * The parts of a page's address after `/ui`, decoded; none is the list of slots. Undefined: the address has a broken escape,
- * so that nothing can be at it.
- */
+/** The segments of an address of the page after `/ui`, decoded. Undefined: it has a broken escape, so that nothing can be at it. */
 export function segmentsOf(path: string): readonly string[] | undefined {
   try {
     return path
@@ -14,25 +11,39 @@ export function segmentsOf(path: string): readonly string[] | undefined {
   }
 }
 
-const names: Readonly<Record<string, string>> = {
-  slots: "Slots",
-  models: "Models",
-  groups: "Groups",
-  hardware: "Hardware",
-  upstreams: "Providers",
-  tokens: "Tokens",
-  requests: "Requests",
-  playground: "Playground",
-  settings: "Settings",
+/** The address of today for one that a page had before; every other one as it is. */
+export function presentPath(path: string): string {
+  return path.replace(/^\/ui\/(upstreams|groups|hardware|tokens)(?=\/|$)/, (_, name: string) => moved[name] ?? _);
+}
+
+const moved: Readonly<Record<string, string>> = {
+  upstreams: "/ui/providers",
+  groups: "/ui/machine",
+  hardware: "/ui/machine",
+  tokens: "/ui/settings/tokens",
 };
 
-/** The links to the pages, in their order: the first segment of each, and its name. */
-export const pages: readonly (readonly [string, string])[] = Object.entries(names);
+/** The pages of the rail, in their order: the first segment of each, and its name. */
+export const pageNames = {
+  slots: "Overview",
+  models: "Models",
+  requests: "Requests",
+  playground: "Playground",
+  machine: "Machine",
+  providers: "Providers",
+  settings: "Settings",
+} as const;
 
-/** What the tab of a page is called: of a slot's page its slot first, since tabs cut the end off. */
+export type PageName = keyof typeof pageNames;
+
+export function isPage(name: string): name is PageName {
+  return Object.hasOwn(pageNames, name);
+}
+
+/** The title of the tab: of a slot's page its slot first, since tabs cut the end off. */
 export function titleOf(parts: readonly string[] | undefined): string {
   const [page = "slots", part] = parts ?? ["none"];
-  const name = Object.hasOwn(names, page) ? names[page] : undefined;
-  if (name === undefined) return "No such page · Berth";
-  return `${part === undefined ? "" : `${part} · `}${name} · Berth`;
+  if (!isPage(page)) return "No such page · Berth";
+  if (page === "slots" && part !== undefined) return `${part} · Berth`;
+  return `${pageNames[page]} · Berth`;
 }

@@ -12,6 +12,7 @@ const pagePolicy = [
   "style-src 'self'",
   "img-src 'self' data: blob:",
   "media-src 'self' blob:",
+  "font-src 'self'",
   "connect-src 'self'",
   "base-uri 'self'",
   "form-action 'none'",
@@ -21,6 +22,7 @@ const pagePolicy = [
 const types: Readonly<Record<string, string>> = {
   js: "text/javascript; charset=utf-8",
   css: "text/css; charset=utf-8",
+  woff2: "font/woff2",
 };
 /** A file's name has the hash of its content. */
 const forEver = "public, max-age=31536000, immutable";
@@ -110,8 +112,9 @@ class Page {
     const { file } = request.params;
     const type = types[file.slice(file.lastIndexOf(".") + 1)];
     // Only what the build has written: no name can lead elsewhere.
-    if (type === undefined || !(await this.#known()).has(file)) throw nothingAt(request.url);
-    const isPacked = isAccepted("gzip", request.headers["accept-encoding"]);
+    const known = await this.#known();
+    if (type === undefined || !known.has(file)) throw nothingAt(request.url);
+    const isPacked = known.has(`${file}.gz`) && isAccepted("gzip", request.headers["accept-encoding"]);
     void reply.type(type).header("cache-control", forEver).header("vary", "accept-encoding");
     if (isPacked) void reply.header("content-encoding", "gzip");
     return await reply.send(createReadStream(join(this.#directory, "assets", isPacked ? `${file}.gz` : file)));

@@ -52,7 +52,7 @@ function Beginning(): JSX.Element {
         Models
       </a>{" "}
       of the dashboard has some that fit this machine, and the page{" "}
-      <a href="../ui/slots" target="_self">
+      <a href="../ui" target="_self">
         Slots
       </a>{" "}
       says why a slot is not ready.

@@ -10,13 +10,14 @@ import { slotPath } from "../router.ts";
 
 const hours = [0.5, 1, 2, 4, 8] as const;
 
-export function GroupsPage(): JSX.Element {
+/** Slots that share memory: who holds it, who waits, and lending it. */
+export function Groups(): JSX.Element {
   // Members change state when their slots do.
   const states = [...slots.value.values()].map(({ name, state, held }) => `${name} ${state} ${held}`).join();
   const [groups, again] = useLoaded(() => list<GroupView>("/api/groups"), [states, groupChanges.value]);
   return (
     <>
-      <h1>Groups</h1>
+      <h2>Groups</h2>
       <p class="quiet">Slots of one group share a budget: who holds it, and who waits for it.</p>
       <Show of={groups}>
         {(all) =>
@@ -41,14 +42,14 @@ export function GroupsPage(): JSX.Element {
 function Group({ group, onChange }: { readonly group: GroupView; readonly onChange: () => void }): JSX.Element {
   return (
     <section aria-label={`Group ${group.name}`}>
-      <h2>{group.name}</h2>
+      <h3>{group.name}</h3>
       {!group.declared && <p class="quiet">No file declares it: its slots share the memory of their devices.</p>}
       {group.problems.map(({ reason, message }) => (
         <p key={reason} role="alert">
           {message}
         </p>
       ))}
-      <dl>
+      <dl class="facts">
         {group.budget.map(({ resource, total, used }) => (
           <>
             <dt>{resource}</dt>

@@ -11,6 +11,7 @@ import { benchmarkText } from "../parts/benchmark.ts";
 import { capabilityWords } from "../parts/capability-words.ts";
 import { Catalogue } from "../parts/catalogue.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { PullButton } from "../parts/pull-button.tsx";
 import { slotPath } from "../router.ts";
 
@@ -23,7 +24,7 @@ export function ModelsPage(): JSX.Element {
   const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"), [ended], 3 * restMs);
   return (
     <>
-      <h1>Models</h1>
+      <PageHead title="Models" context="What is on this machine, and what fits it." />
       <Pulls />
       <h2>On this machine</h2>
       <Show of={models}>{(all) => <Models all={all} onChange={again} />}</Show>

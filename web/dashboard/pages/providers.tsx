@@ -5,6 +5,7 @@ import { call, list } from "../../shared/api.ts";
 import { resources } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 
 interface Check {
   readonly ok: boolean;
@@ -20,8 +21,7 @@ export function ProvidersPage(): JSX.Element {
   const [providers, again] = useLoaded(() => list<UpstreamRow>("/api/upstreams"), [resources.value], restMs);
   return (
     <>
-      <h1>Providers</h1>
-      <p class="quiet">Models of other services, served beside those of this machine.</p>
+      <PageHead title="Providers" context="Models of other services, served beside those of this machine." />
       <Show of={providers}>
         {(all) =>
           all.length === 0 ? (

@@ -3,6 +3,7 @@ import type { RequestView } from "../../../src/api/management/request-routes.ts"
 import { list } from "../../shared/api.ts";
 import { duration, time } from "../../shared/format.ts";
 import { Show, useLoaded } from "../parts/load.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 
 /** Milliseconds between two readings. */
 const restMs = 3000;
@@ -11,8 +12,7 @@ export function RequestsPage(): JSX.Element {
   const [requests] = useLoaded(() => list<RequestView>("/api/requests?limit=200"), [], restMs);
   return (
     <>
-      <h1>Requests</h1>
-      <p class="quiet">The last requests that this gateway has answered, the newest first.</p>
+      <PageHead title="Requests" context="The last requests that this gateway has answered, the newest first." />
       <Show of={requests}>{(all) => <Requests all={all} />}</Show>
     </>
   );

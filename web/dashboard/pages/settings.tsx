@@ -3,6 +3,9 @@ import type { configViewSchema } from "../../../src/api/management/views.ts";
 import type { z } from "zod";
 import { call, token, useToken } from "../../shared/api.ts";
 import { Show, useLoaded } from "../parts/load.tsx";
+import { PageHead } from "../parts/page-head.tsx";
+import { Tabs } from "../parts/tabs.tsx";
+import { Tokens } from "./tokens.tsx";
 
 type Config = z.output<typeof configViewSchema>;
 interface Me {
@@ -17,12 +20,26 @@ function forgetToken(): void {
   location.reload();
 }
 
-export function SettingsPage(): JSX.Element {
+const parts = [
+  { name: "General", href: "ui/settings" },
+  { name: "Tokens", href: "ui/settings/tokens" },
+];
+
+export function SettingsPage({ part }: { readonly part: string | undefined }): JSX.Element {
+  return (
+    <>
+      <PageHead title="Settings" />
+      <Tabs label="Parts of the settings" parts={parts} current={part === "tokens" ? "Tokens" : "General"} />
+      {part === "tokens" ? <Tokens /> : <General />}
+    </>
+  );
+}
+
+function General(): JSX.Element {
   const [config] = useLoaded(() => call<Config>("/api/config"));
   const [me] = useLoaded(() => call<Me>("/api/auth/me"));
   return (
     <>
-      <h1>Settings</h1>
       <Show of={me}>
         {({ identity, scope, source }) => (
           <p>

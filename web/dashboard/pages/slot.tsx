@@ -28,8 +28,8 @@ export function SlotPage({ name }: { readonly name: string }): JSX.Element {
   const current = live ?? loaded;
   return (
     <>
-      <p>
-        <a href="./">All slots</a>
+      <p class="crumbs">
+        <a href="./">Overview</a> / {name}
       </p>
       <h1>{name}</h1>
       {current !== undefined && <Summary slot={current} at={at} />}
@@ -115,7 +115,7 @@ function Facts({ slot }: { readonly slot: SlotView }): JSX.Element {
   return (
     <>
       <h2>Facts</h2>
-      <dl>
+      <dl class="facts">
         {facts.map(([name, value]) => (
           <>
             <dt>{name}</dt>

@@ -7,6 +7,7 @@ import { connection, lostBecause, slots } from "../live.ts";
 import { memoryOf } from "../memory.ts";
 import { Action } from "../parts/action.tsx";
 import { Figures } from "../parts/figures.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { firstConcern, State } from "../parts/state.tsx";
 import { Spark } from "../parts/spark.tsx";
 import { slotPath } from "../router.ts";
@@ -30,7 +31,7 @@ export function SlotsPage(): JSX.Element {
   );
   return (
     <>
-      <h1>Slots</h1>
+      <PageHead title="Overview" />
       <FirstRun />
       {all.length > 0 && <Figures traffic={traffic} />}
       {all.length > 10 && (

@@ -9,12 +9,13 @@ import { focusHeading } from "../focus.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 
-export function TokensPage(): JSX.Element {
+/** Tokens for programs and people: makes one, and revokes one. */
+export function Tokens(): JSX.Element {
   const [tokens, again] = useLoaded(() => list<TokenView>("/api/auth/tokens"));
   const [created, setCreated] = useState<CreatedToken>();
   return (
     <>
-      <h1>Tokens</h1>
+      <h2>Tokens</h2>
       <NewToken
         onCreated={(token) => {
           setCreated(token);

@@ -1,30 +1,27 @@
 import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
-import { bytes, percent } from "../../shared/format.ts";
+import { stateWords, type StateWords } from "../../../src/api/state-words.ts";
+import { Pill } from "../../shared/pill.tsx";
 
-const tones = {
-  offline: "quiet",
-  pulling: "busy",
-  starting: "busy",
-  warming: "busy",
-  ready: "good",
-  serving: "good",
-  idle: "good",
-  unloading: "busy",
-  error: "bad",
-} as const satisfies Record<SlotView["state"], string>;
+type Described = Pick<SlotView, "state" | "in_flight" | "progress" | "conditions">;
 
-/** A state in its own word and tone; never by colour alone. */
-export function State({ slot }: { readonly slot: Pick<SlotView, "state" | "progress"> }): JSX.Element {
-  const { progress } = slot;
-  const done =
-    progress === null || progress === undefined ? undefined : percent(progress.bytes_done, progress.bytes_total);
+/** A slot's state in words that need no list of states, and never by its colour alone. */
+export function State({ slot }: { readonly slot: Described }): JSX.Element {
+  const words = stateWords(slot);
   return (
-    <span class={`whole ${tones[slot.state] ?? ""}`}>
-      {slot.state}
-      {progress !== null && progress !== undefined && <span class="quiet"> {done ?? bytes(progress.bytes_done)}</span>}
+    <span class="state">
+      <Pill tone={words.tone} form={formOf(words, slot)}>
+        {words.text}
+      </Pill>
+      {words.aside !== undefined && <span class="quiet"> {words.aside}</span>}
     </span>
   );
+}
+
+function formOf({ tone, text }: StateWords, { state }: Described): "pulses" | "hollow" | "dashed" | undefined {
+  if (text === "Not set up") return "dashed";
+  if (tone === "off") return "hollow";
+  return state === "serving" ? "pulses" : undefined;
 }
 
 type Condition = SlotView["conditions"][number];

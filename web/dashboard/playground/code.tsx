@@ -11,7 +11,7 @@ export function Code({ example }: { readonly example: Example }): JSX.Element {
       <h2>The same from a program</h2>
       <p class="quiet">
         Each reads the token from the environment: <code>export BERTH_TOKEN=svc_…</code> first, where authentication is
-        on. The page <a href="ui/tokens">Tokens</a> makes one; its scope <code>v1-only</code> is enough for{" "}
+        on. The page <a href="ui/settings/tokens">Tokens</a> makes one; its scope <code>v1-only</code> is enough for{" "}
         <code>/v1</code>.
       </p>
       {snippetsOf(example, base.href.replace(/\/$/, "")).map(({ language, needs, text }) => (

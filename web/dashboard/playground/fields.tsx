@@ -55,7 +55,7 @@ export function ModelField({ capability, value, onChange }: ModelProps): JSX.Ele
           <p role="status">
             Nothing here can do this: no slot and no provider has the capability <code>{capability}</code>. Fetch a
             model for it on the page <a href="ui/models">Models</a>, or name a provider on the page{" "}
-            <a href="ui/upstreams">Providers</a>.
+            <a href="ui/providers">Providers</a>.
           </p>
         ) : (
           <label>

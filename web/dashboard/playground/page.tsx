@@ -1,4 +1,6 @@
 import type { JSX } from "preact";
+import { PageHead } from "../parts/page-head.tsx";
+import { Tabs } from "../parts/tabs.tsx";
 import { Images, Speech, Transcription } from "./media.tsx";
 import { Raw } from "./raw.tsx";
 import { Embeddings, Rerank } from "./texts.tsx";
@@ -18,14 +20,12 @@ export function PlaygroundPage({ part = "embeddings" }: { readonly part?: string
   const Part = shown?.[1][1];
   return (
     <>
-      <h1>Playground</h1>
-      <nav class="parts" aria-label="Kinds of request">
-        {Object.entries(parts).map(([name, [label]]) => (
-          <a key={name} href={`ui/playground/${name}`} aria-current={name === part ? "page" : undefined}>
-            {label}
-          </a>
-        ))}
-      </nav>
+      <PageHead title="Playground" context="Each kind of request, by hand." />
+      <Tabs
+        label="Kinds of request"
+        parts={Object.entries(parts).map(([each, [label]]) => ({ name: label, href: `ui/playground/${each}` }))}
+        current={shown?.[1][0] ?? ""}
+      />
       {Part === undefined ? <p>There is no such kind of request.</p> : <Part key={part} />}
     </>
   );

@@ -6,19 +6,21 @@ import { slots } from "../live.ts";
 import { heldOn } from "../memory.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { slotPath } from "../router.ts";
+import { Groups } from "./groups.tsx";
 
-export function HardwarePage(): JSX.Element {
+export function MachinePage(): JSX.Element {
   const [hardware, again] = useLoaded(() => call<HardwareView>("/api/hardware"));
   return (
     <>
-      <h1>Hardware</h1>
-      <Show of={hardware}>{(machine) => <Machine machine={machine} />}</Show>
-      <p>
+      <PageHead title="Machine" context="What it has, which slot holds what of it, and who shares it.">
         <Action onClick={() => call("/api/hardware/probe?wait=settled", { method: "POST" })} onDone={again}>
           Look again
         </Action>
-      </p>
+      </PageHead>
+      <Show of={hardware}>{(machine) => <Machine machine={machine} />}</Show>
+      <Groups />
     </>
   );
 }
@@ -28,7 +30,7 @@ function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
   return (
     <>
       <h2>Processor and memory</h2>
-      <dl>
+      <dl class="facts">
         <dt>Processor</dt>
         <dd>
           {cpu.model ?? cpu.architecture}, {cpu.cores ?? "?"} cores, {cpu.threads ?? "?"} threads
@@ -46,7 +48,7 @@ function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
           <h2>
             {gpu.name ?? `${gpu.vendor} GPU`} <span class="quiet">{gpu.id}</span>
           </h2>
-          <dl>
+          <dl class="facts">
             <dt>Memory</dt>
             <dd>
               {bytes(gpu.memory_bytes)}
@@ -64,7 +66,7 @@ function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
       ))}
       {machine.gpus.length === 0 && <p class="quiet">No GPU was found: models run on the processor.</p>}
       <h2>Disks</h2>
-      <dl>
+      <dl class="facts">
         {machine.disks.map((disk) => (
           <>
             <dt>{disk.use}</dt>

@@ -1,0 +1,73 @@
+import type { SlotState } from "./states.ts";
+
+/** What the state words follow from: fields of a slot as the API shows it. */
+export interface DescribedSlot {
+  readonly state: SlotState;
+  readonly in_flight: number;
+  readonly progress: { readonly bytes_done: number; readonly bytes_total: number | null } | null;
+  readonly conditions: readonly { readonly type: string; readonly reason: string }[];
+}
+
+/** `off`: nothing is loaded, and nothing is wrong. */
+export type Tone = "good" | "info" | "busy" | "bad" | "lent" | "off";
+
+export interface StateWords {
+  readonly text: string;
+  readonly tone: Tone;
+  /** What is added where there is room, e.g. `idle`. */
+  readonly aside?: string;
+}
+
+/** A slot's state for a person who has not read the list of the nine states: the same words on the pages and in the terminal. */
+export function stateWords(slot: DescribedSlot): StateWords {
+  const { state, in_flight: inFlight, progress } = slot;
+  const ready = slot.conditions.find(({ type }) => type === "Ready");
+  switch (state) {
+    case "serving":
+      return { text: `Answering ${Math.max(1, inFlight)}`, tone: "info" };
+    case "ready":
+      return { text: "Ready", tone: "good" };
+    case "idle":
+      return { text: "Ready", tone: "good", aside: "idle" };
+    case "pulling":
+      return { text: `Pulling${share(progress)}`, tone: "busy" };
+    case "starting":
+    case "warming":
+      return { text: `Loading${share(progress)}`, tone: "busy" };
+    case "unloading":
+      return { text: "Unloading", tone: "busy" };
+    case "error":
+      return { text: "Failed", tone: "bad" };
+    case "offline":
+      return offlineWords(ready?.reason);
+    default:
+      // A newer server may know other states.
+      return { text: state satisfies never, tone: "off" };
+  }
+}
+
+function offlineWords(reason: string | undefined): StateWords {
+  switch (reason) {
+    case "ScaledToZero":
+      return { text: "On demand", tone: "off", aside: "loads with the first request" };
+    case "Unloaded":
+      return { text: "Unloaded by hand", tone: "off", aside: "loads once somebody loads it" };
+    case "NotConfigured":
+      return { text: "Not set up", tone: "off" };
+    case "Disabled":
+      return { text: "Disabled", tone: "off", aside: "by its manifest" };
+    case "Lent":
+      return { text: "Lent", tone: "lent", aside: "its group's memory is lent" };
+    case "GroupFull":
+    case "GroupPending":
+    case "MemoryHeld":
+      return { text: "Waiting for memory", tone: "busy" };
+    default:
+      return { text: "Offline", tone: "off" };
+  }
+}
+
+function share(progress: DescribedSlot["progress"]): string {
+  const total = progress?.bytes_total ?? 0;
+  return progress === null || total <= 0 ? "" : ` ${Math.floor((100 * progress.bytes_done) / total)} %`;
+}

@@ -1,0 +1,21 @@
+import type { JSX } from "preact";
+
+interface TabsProps {
+  /** What the parts belong to, for a reader of the screen. */
+  readonly label: string;
+  readonly parts: readonly { readonly name: string; readonly href: string }[];
+  readonly current: string;
+}
+
+/** Links to the parts of a page, each with an address of its own. */
+export function Tabs({ label, parts, current }: TabsProps): JSX.Element {
+  return (
+    <nav class="tabs" aria-label={label}>
+      {parts.map(({ name, href }) => (
+        <a key={name} href={href} aria-current={name === current ? "page" : undefined}>
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}

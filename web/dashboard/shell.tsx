@@ -1,0 +1,169 @@
+import {
+  Boxes,
+  Cpu,
+  Ellipsis,
+  LayoutDashboard,
+  ListOrdered,
+  MessageSquare,
+  Network,
+  Play,
+  Settings,
+  type IconNode,
+} from "lucide";
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { call } from "../shared/api.ts";
+import { Icon } from "../shared/icon.tsx";
+import { Mark, showInTab } from "../shared/mark.tsx";
+import { ThemeButton } from "../shared/theme.tsx";
+import { troubles } from "./health.ts";
+import { connection, lostBecause } from "./live.ts";
+import { useLoaded } from "./parts/load.tsx";
+import { path } from "./router.ts";
+import { isPage, pageNames, type PageName } from "./segments.ts";
+import { share } from "./windows.ts";
+
+const icons = {
+  slots: LayoutDashboard,
+  models: Boxes,
+  requests: ListOrdered,
+  playground: Play,
+  machine: Cpu,
+  providers: Network,
+  settings: Settings,
+} as const satisfies Record<PageName, IconNode>;
+
+/** On a phone these stand below the page; the others are under More. */
+const onPhone = new Set<PageName>(["slots", "models", "requests"]);
+
+/** What is around each page: the rail at the left, or on a phone one line above and the tabs below. */
+export function Shell({ page, children }: { readonly page: string; readonly children: ComponentChildren }): JSX.Element {
+  const count = troubles.value.length;
+  useEffect(() => showInTab(count > 0 ? "#c2452d" : "#2457d6"), [count > 0]);
+  const names = Object.keys(pageNames).filter(isPage);
+  return (
+    <div class="shell">
+      <header class="rail">
+        <a class="brand" href="./">
+          <Mark />
+          <span>Berth</span>
+        </a>
+        <nav aria-label="Pages">
+          <a class="button main" href="chat/" target="_self">
+            <Icon of={MessageSquare} />
+            <span>Chat</span>
+          </a>
+          {names.map((name) => (
+            <PageLink key={name} name={name} isCurrent={page === name} />
+          ))}
+        </nav>
+        <Foot />
+      </header>
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+      <nav class="tabs-below" aria-label="Main pages">
+        <PageLink name="slots" isCurrent={page === "slots"} />
+        <a href="chat/" target="_self">
+          <Icon of={MessageSquare} />
+          <span>Chat</span>
+        </a>
+        <PageLink name="models" isCurrent={page === "models"} />
+        <PageLink name="requests" isCurrent={page === "requests"} />
+        <More names={names.filter((name) => !onPhone.has(name))} page={page} />
+      </nav>
+    </div>
+  );
+}
+
+function PageLink({ name, isCurrent }: { readonly name: PageName; readonly isCurrent: boolean }): JSX.Element {
+  return (
+    <a href={name === "slots" ? "./" : `ui/${name}`} aria-current={isCurrent ? "page" : undefined} title={pageNames[name]}>
+      <Icon of={icons[name]} />
+      <span>{pageNames[name]}</span>
+    </a>
+  );
+}
+
+/** The pages of a phone that have no tab of their own, in a sheet. */
+function More({ names, page }: { readonly names: readonly PageName[]; readonly page: string }): JSX.Element {
+  const box = useRef<HTMLDialogElement>(null);
+  useEffect(() => box.current?.close(), [path.value]);
+  return (
+    <>
+      <button
+        type="button"
+        class="ghost"
+        aria-haspopup="dialog"
+        aria-current={names.some((name) => name === page) ? "page" : undefined}
+        onClick={() => box.current?.showModal()}
+      >
+        <Icon of={Ellipsis} />
+        <span>More</span>
+      </button>
+      <dialog
+        ref={box}
+        class="more"
+        aria-label="More pages"
+        onClick={({ target, currentTarget }) => target === currentTarget && currentTarget.close()}
+      >
+        {names.map((name) => (
+          <PageLink key={name} name={name} isCurrent={page === name} />
+        ))}
+        <Foot />
+      </dialog>
+    </>
+  );
+}
+
+/** Health, version, colours; and the connection, where it is not as it should be. */
+function Foot(): JSX.Element {
+  const [status] = useLoaded(() => call<{ readonly version: string }>("/api/status"));
+  return (
+    <div class="foot">
+      <Health />
+      <Connection />
+      <div class="row">
+        <span class="quiet version">{status.state === "here" && status.value.version}</span>
+        <ThemeButton />
+      </div>
+    </div>
+  );
+}
+
+function Health(): JSX.Element {
+  const all = troubles.value;
+  if (connection.value === "connecting") return <span class="pill">Connecting</span>;
+  if (all.length === 0) return <span class="pill good">Healthy</span>;
+  return (
+    <details class="troubles">
+      <summary>
+        <span class="pill bad">{all.length === 1 ? "1 problem" : `${all.length} problems`}</span>
+      </summary>
+      <ul>
+        {all.slice(0, 20).map(({ what, message, href }) => (
+          <li key={what + message}>
+            {href === undefined ? <strong>{what}</strong> : <a href={href}>{what}</a>}: {message}
+          </li>
+        ))}
+        {all.length > 20 && <li>and {all.length - 20} more: berth status</li>}
+      </ul>
+    </details>
+  );
+}
+
+function Connection(): JSX.Element {
+  if (!share.value.events)
+    return <span role="status">paused: more windows than this browser has connections; click into this one</span>;
+  const texts = {
+    connecting: "connecting …",
+    live: "",
+    lost: `not connected; trying again. ${lostBecause.value}`,
+    refused: "not allowed",
+  } as const;
+  return (
+    <span role="status" class={["lost", "refused"].includes(connection.value) ? "bad" : "quiet"}>
+      {texts[connection.value]}
+    </span>
+  );
+}
