@@ -40,6 +40,7 @@ import { GatewayMetrics } from "./telemetry/metrics.ts";
 import { defaultHoldTimes, type HoldTimes } from "./dispatch/stream-hold.ts";
 import { openTraces } from "./telemetry/open-traces.ts";
 import { RecentRequests } from "./telemetry/recent-requests.ts";
+import { TrafficHistory } from "./telemetry/traffic-history.ts";
 import { ResourceIndex } from "./management/resource-index.ts";
 import { Traffic } from "./dispatch/traffic.ts";
 import { openEnginePages } from "./open-engine-pages.ts";
@@ -189,6 +190,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const cors = new Cors(config.corsOrigins);
   const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts], cors), authenticator);
   const recent = new RecentRequests({ keepsBodies: config.requestBodies });
+  const history = stack.use(new TrafficHistory({ metrics, traffic, admission, recent }));
   const accessLog = new AccessLog(log, options.accessLine, config.accessLogPart);
   const dispatcher = new Dispatcher({
     index,
@@ -207,10 +209,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     isDraining: () => drainEndsAt !== undefined,
     admit: (request) => gate.principalOf(request),
   });
-  metrics.onGateway(dispatcher, {
-    drainEndsAt: () => drainEndsAt,
-    isOperatorLive: () => !isOperatorLost(),
-  });
+  metrics.onGateway(dispatcher, { drainEndsAt: () => drainEndsAt, isOperatorLive: () => !isOperatorLost() });
   const images = new ImageCache(join(config.stateDir, "images"));
   const drawings = new Drawings((slot) => admission.acquireUnqueued(slot, ""));
   const kept = stack.use(new KeptItems({ budget, ...keptItems(config.bufferLimit) }));
@@ -239,6 +238,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       admission,
       metrics,
       recent,
+      history,
       images,
       drawings,
       upstreams,

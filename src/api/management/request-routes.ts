@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { RouteShape } from "./shape.ts";
+import { trafficViewSchema } from "./traffic-view.ts";
 
 const ms = z.int().min(0);
 
@@ -35,5 +36,14 @@ export const requestRoutes = {
     summary: "The last requests of this gateway with their times, the newest first; bodies only where they are kept",
     query: z.strictObject({ limit: z.coerce.number().int().min(1).max(500).default(100) }),
     answers: { 200: z.strictObject({ object: z.literal("list"), data: z.array(requestViewSchema) }) },
+  },
+  traffic: {
+    method: "GET",
+    path: "/api/traffic",
+    scope: "read",
+    tag: "system",
+    summary: "Requests, tokens and first tokens of this gateway's last minutes, per slot and provider",
+    query: z.strictObject({ minutes: z.coerce.number().int().min(1).max(15).default(15) }),
+    answers: { 200: trafficViewSchema },
   },
 } as const satisfies Record<string, RouteShape>;

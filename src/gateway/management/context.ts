@@ -24,6 +24,7 @@ import type { Drawings } from "../images/drawings.ts";
 import type { ImageCache } from "../images/cache.ts";
 import type { KnownSlot, ResolutionIndex } from "../routing/index.ts";
 import type { RecentRequests } from "../telemetry/recent-requests.ts";
+import type { TrafficHistory } from "../telemetry/traffic-history.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { ResourceIndex } from "./resource-index.ts";
 import type { Traffic } from "../dispatch/traffic.ts";
@@ -41,6 +42,7 @@ export interface ManagementContext {
   readonly admission: Admission;
   readonly metrics: GatewayMetrics;
   readonly recent: RecentRequests;
+  readonly history: TrafficHistory;
   readonly images: ImageCache;
   readonly drawings: Pick<Drawings, "of">;
   readonly upstreams: Upstreams;

@@ -3,9 +3,10 @@ import type { RecentRequest } from "../telemetry/recent-requests.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 
-/** Handler of the list of requests. */
-export function requestHandlers({ recent }: ManagementContext): Pick<Handlers, "requests"> {
+/** Handlers of the list of requests, and of what was asked lately. */
+export function requestHandlers({ recent, history }: ManagementContext): Pick<Handlers, "requests" | "traffic"> {
   return {
+    traffic: ({ query: { minutes } }) => history.view(minutes),
     requests: ({ query: { limit } }) => ({ object: "list", data: recent.list(limit).map(viewOfRequest) }),
   };
 }

@@ -9,6 +9,7 @@ import type { HistogramFamily, HistogramSeries } from "../../lib/metrics/histogr
 import { MetricPage } from "../../lib/metrics/page.ts";
 import type { EngineCaches } from "./engine-cache.ts";
 import { exportSlots, noSlot, type SlotReaders } from "./slot-metrics.ts";
+import type { SlotTotals } from "./traffic-history.ts";
 
 /** `cold`: the stream's request waited for its slot to load. */
 type StreamStart = "cold" | "warm";
@@ -155,6 +156,26 @@ export class GatewayMetrics {
     this.#failures.series({ slot, error: "slot.overloaded", answer: "none", reason });
     for (const error of ["dispatch.upstream_failed", "dispatch.upstream_timeout"] satisfies ErrorCode[])
       this.#failures.series({ slot, error, answer: "begun", reason });
+  }
+
+  /** What was counted of each slot and provider. */
+  totals(): Map<string, SlotTotals> {
+    const totals = new Map<string, SlotTotals>();
+    const of = (slot: string): SlotTotals => {
+      let own = totals.get(slot);
+      if (own === undefined) totals.set(slot, (own = { requests: 0, errors: 0, tokensIn: 0, tokensOut: 0 }));
+      return own;
+    };
+    for (const slots of this.#routes.values())
+      for (const [slot, { codes }] of slots)
+        for (const [code, { value }] of codes) {
+          const own = of(slot);
+          own.requests += value;
+          if (code >= 400 && code !== 499) own.errors += value;
+        }
+    for (const [slot, { tokensIn, tokensOut }] of this.#slots)
+      Object.assign(of(slot), { tokensIn: tokensIn.value, tokensOut: tokensOut.value });
+    return totals;
   }
 
   joined(slot: string): void {
