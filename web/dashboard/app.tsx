@@ -2,6 +2,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { needsToken } from "../shared/api.ts";
 import { Boundary } from "../shared/boundary.tsx";
+import { Toasts } from "../shared/toast.tsx";
 import { TokenDialog } from "../shared/token-dialog.tsx";
 import { TokenForm } from "../shared/token-form.tsx";
 import { focusHeading } from "./focus.ts";
@@ -10,11 +11,11 @@ import { Announcer } from "./parts/announcer.tsx";
 import { AskDialog } from "./parts/ask.tsx";
 import { MachinePage } from "./pages/machine.tsx";
 import { ModelsPage } from "./pages/models.tsx";
+import { OverviewPage } from "./pages/overview.tsx";
 import { ProvidersPage } from "./pages/providers.tsx";
 import { RequestsPage } from "./pages/requests.tsx";
 import { SettingsPage } from "./pages/settings.tsx";
 import { SlotPage } from "./pages/slot.tsx";
-import { SlotsPage } from "./pages/slots.tsx";
 import { PlaygroundPage } from "./playground/page.tsx";
 import { path, segments } from "./router.ts";
 import { titleOf } from "./segments.ts";
@@ -48,10 +49,11 @@ export function App(): JSX.Element {
       </a>
       <Shell page={page}>
         <Problems />
-        <Boundary key={path.value}>{pageOf(segments.value ?? ["none"])}</Boundary>
+        <Boundary key={(segments.value ?? ["none"]).slice(0, 2).join("/")}>{pageOf(segments.value ?? ["none"])}</Boundary>
       </Shell>
       {page === "slots" && <Announcer key={part} slot={part} />}
       <AskDialog />
+      <Toasts />
       {needsToken.value && <TokenDialog onDone={begin} />}
     </>
   );
@@ -67,10 +69,10 @@ function useNewPage(): void {
   }, [path.value]);
 }
 
-function pageOf([page = "slots", name]: readonly string[]): ComponentChildren {
+function pageOf([page = "slots", name, part]: readonly string[]): ComponentChildren {
   switch (page) {
     case "slots":
-      return name === undefined ? <SlotsPage /> : <SlotPage key={name} name={name} />;
+      return name === undefined ? <OverviewPage /> : <SlotPage key={name} name={name} part={part} />;
     case "models":
       return <ModelsPage />;
     case "machine":

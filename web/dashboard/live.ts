@@ -4,6 +4,7 @@ import type { SlotView } from "../../src/api/management/views.ts";
 import type { ResourceStatus } from "../../src/api/resource-status.ts";
 import { ApiFailure, messageOf, request } from "../shared/api.ts";
 import { events, type ServerEvent } from "../shared/sse.ts";
+import { addStep, readHistory } from "./history.ts";
 import { keepReading } from "./keep-reading.ts";
 import { withEvent } from "./memory.ts";
 import { withDefaults } from "./slot-defaults.ts";
@@ -60,6 +61,8 @@ async function readEvents(signal: AbortSignal, opened: () => void): Promise<void
     if (response.body === null) throw new Error("the stream of events is empty");
     isOpen = true;
     opened();
+    // Without it the charts stay empty, and the rest of the page works.
+    void readHistory(signal).catch(() => undefined);
     for await (const event of events(response.body)) {
       clearTimeout(timer);
       timer = setTimeout(() => watchdog.abort(), silenceMs);
@@ -126,6 +129,9 @@ function apply(): void {
       }
       case "group":
         nextGroups += 1;
+        break;
+      case "traffic":
+        addStep(JSON.parse(data));
         break;
       case "config": {
         const config: { problems?: Problem[] } = JSON.parse(data);

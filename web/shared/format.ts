@@ -26,3 +26,18 @@ export function time(at: string | null | undefined): string {
   const isToday = date.toDateString() === new Date().toDateString();
   return isToday ? date.toLocaleTimeString() : date.toLocaleString();
 }
+
+/** A time that may be very short, e.g. `41 ms` or `1.2 s`. */
+export function shortTime(ms: number): string {
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** How long ago an instant was, e.g. `3 min ago`; its date where that is more than a day. */
+export function ago(at: string, now = Date.now()): string {
+  const seconds = Math.max(0, Math.round((now - Date.parse(at)) / 1000));
+  if (seconds < 10) return "now";
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return new Date(at).toLocaleDateString();
+}

@@ -46,6 +46,16 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       if (!now.has(key)) feed.forget(event, key, { ...id, removed: true });
     known.set(event, now);
   };
+  let [toldStep, wasQuiet] = [context.history.count, true];
+  /** The last step of the traffic; of several quiet ones the first alone, which ends what is drawn. */
+  const publishTraffic = (): void => {
+    if (context.history.count === toldStep) return;
+    toldStep = context.history.count;
+    const last = context.history.last();
+    const isQuiet = last.series.length === 0;
+    if (!(isQuiet && wasQuiet)) feed.publish("traffic", ":traffic", last);
+    wasQuiet = isQuiet;
+  };
   let polledAtMs = -Infinity;
   const poll = (): void => {
     polledAtMs = steadyNow();
@@ -70,6 +80,7 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       groupViews(context).map((data) => ({ id: { name: data.name }, data })),
     );
     feed.publish("config", ":config", { problems: problems() });
+    publishTraffic();
   };
   const watching = context.watch(() => {
     if (feed.readers > 0) poll();

@@ -84,8 +84,22 @@ export class TrafficHistory implements Disposable {
     }
   }
 
+  /** The number of ended steps. */
+  get count(): number {
+    return this.#count;
+  }
+
   view(minutes: number): TrafficView {
-    const steps = Math.min(this.#count, keptSteps, Math.ceil((minutes * 60) / stepSeconds));
+    return this.#view(Math.ceil((minutes * 60) / stepSeconds));
+  }
+
+  /** The last step alone. */
+  last(): TrafficView {
+    return this.#view(1);
+  }
+
+  #view(most: number): TrafficView {
+    const steps = Math.min(this.#count, keptSteps, most);
     const first = this.#count - steps;
     const series = [...this.#slots].flatMap(([slot, known]) => {
       const all = Array.from({ length: steps }, (_, at) => known.get(first + at) ?? empty);

@@ -1,17 +1,14 @@
 import type { JSX } from "preact";
 
-/** A line of figures without axes; its last figure stands beside it as text. */
-export function Spark({ values, label }: { readonly values: readonly number[]; readonly label: string }): JSX.Element {
-  const top = Math.max(1, ...values);
-  const points = values
-    .map(
-      (value, at) =>
-        `${((at * 90) / Math.max(1, values.length - 1)).toFixed(1)},${(21 - (20 * value) / top).toFixed(1)}`,
-    )
-    .join(" ");
+/** A line without axes or numbers, which a reader of the screen skips: its figure stands beside it. */
+export function Spark({ values }: { readonly values: readonly number[] }): JSX.Element {
+  const top = Math.max(1e-9, ...values);
+  const last = Math.max(1, values.length - 1);
+  const points = values.map((value, at) => `${((at * 100) / last).toFixed(1)},${(23 - (22 * value) / top).toFixed(1)}`);
   return (
-    <svg class="spark" viewBox="0 0 90 22" role="img" aria-label={label}>
-      <polyline points={points} />
+    <svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">
+      <polygon points={`0,24 ${points.join(" ")} 100,24`} />
+      <polyline points={points.join(" ")} />
     </svg>
   );
 }

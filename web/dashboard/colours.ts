@@ -1,0 +1,13 @@
+/** So many slots have a colour of their own on maps and charts. */
+const colours = 8;
+
+/** The name of a slot's colour, by its place in the order of the names. */
+export function slotColour(nth: number | undefined): string {
+  if (nth === undefined) return "chart";
+  return nth < colours ? `slot-${nth}` : "slot-other";
+}
+
+/** The place of each slot in the order of the names: it stays the same while slots come to life and go. */
+export function placesOf(names: Iterable<string>): ReadonlyMap<string, number> {
+  return new Map([...names].toSorted((one, other) => one.localeCompare(other, "en")).map((name, nth) => [name, nth]));
+}

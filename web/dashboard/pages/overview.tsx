@@ -1,0 +1,63 @@
+import type { JSX } from "preact";
+import type { HardwareView } from "../../../src/api/management/views.ts";
+import { call } from "../../shared/api.ts";
+import { connection, lostBecause, slots } from "../live.ts";
+import { useLoaded } from "../parts/load.tsx";
+import { MemoryMap } from "../parts/memory-map.tsx";
+import { Metrics } from "../parts/metrics.tsx";
+import { PageHead } from "../parts/page-head.tsx";
+import { SlotList } from "../parts/slot-list.tsx";
+import { TrafficChart } from "../parts/traffic-chart.tsx";
+import { FirstRun } from "./first-run.tsx";
+
+/** Milliseconds between two readings of what the machine has: devices change seldom. */
+const restMs = 60_000;
+
+/** All slots, what is asked of them, and who holds the memory: in ten seconds. */
+export function OverviewPage(): JSX.Element {
+  const [hardware] = useLoaded(() => call<Partial<HardwareView>>("/api/hardware"), [], restMs);
+  const machine = hardware.state === "loading" ? undefined : hardware.value;
+  const all = [...slots.value.values()];
+  return (
+    <>
+      <PageHead title="Overview" />
+      <FirstRun />
+      {all.length === 0 ? (
+        <NoSlots />
+      ) : (
+        <>
+          <Metrics />
+          <div class="two-to-one">
+            <section class="card" aria-label="Traffic">
+              <TrafficChart />
+            </section>
+            <section class="card" aria-label="Memory">
+              <h2>Memory</h2>
+              {machine !== undefined && <MemoryMap machine={machine} slots={all} />}
+            </section>
+          </div>
+          <SlotList all={all} />
+        </>
+      )}
+    </>
+  );
+}
+
+function NoSlots(): JSX.Element {
+  switch (connection.value) {
+    case "live":
+      return (
+        <p role="status">
+          No slot is declared. <code>berth slot create --help</code> shows how one is made.
+        </p>
+      );
+    case "refused":
+      return <p role="alert">{lostBecause.value}</p>;
+    case "lost":
+      return <p role="status">The slots are shown once Berth answers.</p>;
+    case "connecting":
+      return <p class="skeleton" role="status" aria-label="Loading" />;
+    default:
+      return connection.value satisfies never;
+  }
+}

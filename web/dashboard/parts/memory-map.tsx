@@ -1,0 +1,106 @@
+import type { JSX } from "preact";
+import type { HardwareView, SlotView } from "../../../src/api/management/views.ts";
+import { bytes } from "../../shared/format.ts";
+import { placesOf, slotColour } from "../colours.ts";
+import { heldOn } from "../memory.ts";
+import { slotPath } from "../router.ts";
+
+interface Segment {
+  /** Undefined: of no slot. */
+  readonly slot?: string;
+  readonly kind: "held" | "coming" | "free";
+  readonly bytes: number;
+}
+
+export interface DeviceMap {
+  readonly id: string;
+  readonly name: string;
+  readonly total: number;
+  readonly segments: readonly Segment[];
+}
+
+/** The memory of each device: what each slot holds, what a slot that loads will need, and what is left. */
+export function deviceMaps(machine: Partial<HardwareView>, slots: readonly SlotView[]): readonly DeviceMap[] {
+  const gpus = (machine.gpus ?? []).flatMap(({ id, name, memory_usable_bytes: usable, memory_bytes: all }) => {
+    const total = usable ?? all;
+    return total === null || total === undefined ? [] : [{ id, name: name ?? id, total }];
+  });
+  const host = machine.memory?.usable_bytes;
+  const devices = [...gpus, ...(host === null || host === undefined ? [] : [{ id: "host", name: "Host", total: host }])];
+  return devices.map(({ id, name, total }) => {
+    const held = slots.flatMap((slot): Segment[] => {
+      const size = heldOn(slot, id);
+      return size === 0 ? [] : [{ slot: slot.name, kind: "held", bytes: size }];
+    });
+    const coming = slots.flatMap((slot): Segment[] => {
+      if (slot.state !== "starting" && slot.state !== "warming") return [];
+      const need = slot.fit?.devices.find((device) => device.id === id)?.need_bytes ?? 0;
+      const more = need - heldOn(slot, id);
+      return more <= 0 ? [] : [{ slot: slot.name, kind: "coming", bytes: more }];
+    });
+    const taken = [...held, ...coming];
+    const free = total - taken.reduce((sum, segment) => sum + segment.bytes, 0);
+    return { id, name, total, segments: free <= 0 ? taken : [...taken, { kind: "free", bytes: free }] };
+  });
+}
+
+/** Who holds the memory of each device, as one bar each. */
+export function MemoryMap(props: {
+  readonly machine: Partial<HardwareView>;
+  readonly slots: readonly SlotView[];
+}): JSX.Element {
+  const maps = deviceMaps(props.machine, props.slots);
+  const places = placesOf(props.slots.map(({ name }) => name));
+  if (maps.length === 0) return <p class="quiet">The memory of this machine is not known.</p>;
+  return (
+    <div class="memory-map">
+      {maps.map((map) => (
+        <section key={map.id} aria-label={`Memory of ${map.name}`}>
+          <p class="row">
+            <span>{map.name}</span>
+            <span class="quiet number">{spoken(map)}</span>
+          </p>
+          <Bar map={map} places={places} />
+          <ul class="legend">
+            {map.segments.map(({ slot, kind, bytes: size }) =>
+              slot === undefined ? null : (
+                <li key={slot + kind}>
+                  <span class={`swatch ${kind} ${slotColour(places.get(slot))}`} />
+                  <a href={slotPath(slot)}>{slot}</a>
+                  <span class="quiet number">
+                    {kind === "coming" ? "+ " : ""}
+                    {bytes(size)}
+                  </span>
+                </li>
+              ),
+            )}
+          </ul>
+        </section>
+      ))}
+    </div>
+  );
+}
+
+function spoken({ segments, total }: DeviceMap): string {
+  const free = segments.find(({ kind }) => kind === "free")?.bytes ?? 0;
+  return `${bytes(free)} of ${bytes(total)} held by no slot`;
+}
+
+function Bar({ map, places }: { readonly map: DeviceMap; readonly places: ReadonlyMap<string, number> }): JSX.Element {
+  let at = 0;
+  const whole = Math.max(
+    map.total,
+    map.segments.reduce((sum, segment) => sum + segment.bytes, 0),
+  );
+  return (
+    <svg class="bar" viewBox="0 0 1000 24" preserveAspectRatio="none" aria-hidden="true">
+      {map.segments.map(({ slot, kind, bytes: size }) => {
+        const x = (1000 * at) / whole;
+        at += size;
+        const width = Math.max(1, (1000 * size) / whole - 2);
+        const colour = slot === undefined ? "" : slotColour(places.get(slot));
+        return <rect key={`${slot}${kind}`} x={x} y={0} width={width} height={24} class={`${kind} ${colour}`} />;
+      })}
+    </svg>
+  );
+}

@@ -1,0 +1,56 @@
+import type { JSX } from "preact";
+import type { SlotView } from "../../../src/api/management/views.ts";
+import { call } from "../../shared/api.ts";
+import { copy } from "../../shared/copy.ts";
+import { Menu } from "../../shared/menu.tsx";
+import { acting, toast } from "../../shared/toast.tsx";
+import { slotPath } from "../router.ts";
+import { Action } from "./action.tsx";
+
+/** Does something with a slot on the server. */
+export function act(slot: string, what: "load" | "unload" | "restart"): Promise<unknown> {
+  return call(`/api/slots/${encodeURIComponent(slot)}/${what}`, { method: "POST" });
+}
+
+/** Talk to it, load or unload it, and the rest behind the dots. */
+export function SlotActions({ slot }: { readonly slot: SlotView }): JSX.Element {
+  const { name, enabled, capabilities } = slot;
+  const canChat = capabilities.some((each) => each === "chat");
+  return (
+    <div class="row actions">
+      {canChat && enabled && (
+        <a class="button" href={`chat/?model=${encodeURIComponent(name)}`} target="_self" aria-label={`Chat with ${name}`}>
+          Chat
+        </a>
+      )}
+      {enabled && <LoadButton slot={slot} />}
+      <Menu
+        label={`More for ${name}`}
+        items={[
+          { name: "Restart", act: () => void acting(() => act(name, "restart"), `${name} restarts.`) },
+          { name: "Edit the manifest", act: `${slotPath(name)}/manifest` },
+          { name: "Show the log", act: `${slotPath(name)}/log` },
+          { name: "Copy the name", act: () => void copy(name).then(toast) },
+        ]}
+      />
+    </div>
+  );
+}
+
+/** Loads a slot that is not loaded, and unloads one that is; the second can be taken back. */
+export function LoadButton({ slot }: { readonly slot: Pick<SlotView, "name" | "processes"> }): JSX.Element {
+  const { name } = slot;
+  const isLoaded = slot.processes.length > 0;
+  const word = isLoaded ? "Unload" : "Load";
+  return (
+    <Action
+      label={`${word} ${name}`}
+      onClick={() => act(name, isLoaded ? "unload" : "load")}
+      onDone={() => {
+        if (isLoaded) toast(`${name} unloads.`, () => void acting(() => act(name, "load"), `${name} loads again.`));
+      }}
+    >
+      {word}
+    </Action>
+  );
+}

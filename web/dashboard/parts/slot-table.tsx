@@ -1,0 +1,70 @@
+import type { JSX } from "preact";
+import type { SlotView } from "../../../src/api/management/views.ts";
+import { bytes } from "../../shared/format.ts";
+import { figureOf, history } from "../history.ts";
+import { memoryOf } from "../memory.ts";
+import { slotPath } from "../router.ts";
+import { SlotActions } from "./slot-actions.tsx";
+import { Spark } from "./spark.tsx";
+import { firstConcern, State } from "./state.tsx";
+
+/** Many slots, a line each. */
+export function SlotTable({ slots }: { readonly slots: readonly SlotView[] }): JSX.Element {
+  return (
+    <div class="wide">
+      <table aria-label="Slots">
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">State</th>
+            <th scope="col">Model</th>
+            <th scope="col" class="figure">
+              Requests
+            </th>
+            <th scope="col">Tokens</th>
+            <th scope="col" class="figure">
+              Memory
+            </th>
+            <th scope="col">Says</th>
+            <th scope="col">
+              <span class="unseen">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {slots.map((slot) => (
+            <Row key={slot.name} slot={slot} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({ slot }: { readonly slot: SlotView }): JSX.Element {
+  const concern = slot.state === "offline" ? undefined : firstConcern(slot.conditions);
+  const waiting = slot.queued + slot.held;
+  return (
+    <tr>
+      <td>
+        <a href={slotPath(slot.name)}>{slot.name}</a>
+      </td>
+      <td>
+        <State slot={slot} />
+      </td>
+      <td>{slot.model ?? "–"}</td>
+      <td class="figure">
+        {slot.in_flight}
+        {waiting > 0 && <span class="busy"> + {waiting} waiting</span>}
+      </td>
+      <td>
+        <Spark values={figureOf(history.value, "tokens_out", slot.name)} />
+      </td>
+      <td class="figure">{bytes(memoryOf(slot))}</td>
+      <td>{concern?.message ?? ""}</td>
+      <td>
+        <SlotActions slot={slot} />
+      </td>
+    </tr>
+  );
+}

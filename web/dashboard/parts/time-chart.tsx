@@ -1,0 +1,119 @@
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type uPlot from "uplot";
+import { slotColour } from "../colours.ts";
+
+export interface ChartSeries {
+  readonly name: string;
+  /** The oldest first, one for each time. */
+  readonly values: readonly (number | null)[];
+  /** Of the slots' colours; undefined: the accent. */
+  readonly colour?: number;
+}
+
+interface TimeChartProps {
+  /** The chart in a sentence, for a reader of the screen. */
+  readonly summary: string;
+  /** Seconds since the epoch. */
+  readonly times: readonly number[];
+  readonly series: readonly ChartSeries[];
+  /** The areas stand on one another. */
+  readonly isStacked?: boolean;
+  readonly textOf: (value: number) => string;
+}
+
+/** Lines or stacked areas over time, with the values under the pointer. The library of the chart comes once one is shown. */
+export function TimeChart({ summary, times, series, isStacked = false, textOf }: TimeChartProps): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const chart = useRef<{ readonly plot: uPlot; readonly names: string } | undefined>(undefined);
+  const names = series.map(({ name }) => name).join("\n");
+  useEffect(() => {
+    let isGone = false;
+    void import("uplot").then(({ default: Plot }) => {
+      const at = box.current;
+      if (isGone || at === null) return;
+      const data = dataOf(times, series, isStacked);
+      if (chart.current?.names === names) {
+        chart.current.plot.setData(data);
+        return;
+      }
+      chart.current?.plot.destroy();
+      chart.current = { plot: new Plot(optionsOf(at, series, isStacked, textOf, Plot), data, at), names };
+    });
+    return () => void (isGone = true);
+  });
+  useEffect(() => {
+    const at = box.current;
+    if (at === null) return undefined;
+    const resized = new ResizeObserver(() => chart.current?.plot.setSize({ width: at.clientWidth, height: at.clientHeight }));
+    resized.observe(at);
+    return () => {
+      resized.disconnect();
+      chart.current?.plot.destroy();
+      chart.current = undefined;
+    };
+  }, []);
+  return (
+    <>
+      <div class="chart" role="img" aria-label={summary} ref={box} />
+      {series.length > 1 && (
+        <ul class="legend" aria-hidden="true">
+          {series.map(({ name, colour }) => (
+            <li key={name}>
+              <span class={`swatch ${slotColour(colour)}`} /> {name}
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}
+
+/** The columns of the chart: of stacked areas the highest first, since each covers the ones below it. */
+function dataOf(times: readonly number[], series: readonly ChartSeries[], isStacked: boolean): uPlot.AlignedData {
+  if (!isStacked) return [[...times], ...series.map(({ values }) => [...values])];
+  const sums: number[][] = [];
+  for (const { values } of series) {
+    const below = sums.at(-1);
+    sums.push(values.map((value, at) => (value ?? 0) + (below?.[at] ?? 0)));
+  }
+  return [[...times], ...sums.toReversed()];
+}
+
+function optionsOf(
+  at: HTMLElement,
+  series: readonly ChartSeries[],
+  isStacked: boolean,
+  textOf: (value: number) => string,
+  Plot: typeof uPlot,
+): uPlot.Options {
+  const style = getComputedStyle(at);
+  const stroke = (): string => getComputedStyle(at).color;
+  const grid = { stroke: () => getComputedStyle(at).borderTopColor, width: 1 };
+  const colourOf = (colour: number | undefined): string =>
+    style.getPropertyValue(colour === undefined ? "--chart" : `--${slotColour(colour)}`).trim();
+  const drawn = isStacked ? series.toReversed() : series;
+  const font = "11px Inter, system-ui, sans-serif";
+  return {
+    width: at.clientWidth,
+    height: at.clientHeight,
+    legend: { show: false },
+    cursor: { y: false, points: { size: 6 } },
+    scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, high * 1.1)] } },
+    axes: [
+      { stroke, font, grid: { show: false }, ticks: { show: false }, space: 80, values: "{HH}:{mm}" },
+      { stroke, font, grid, ticks: { show: false }, size: 44, values: (_plot, all) => all.map(textOf) },
+    ],
+    series: [
+      {},
+      ...drawn.map(({ name, colour }) => ({
+        label: name,
+        stroke: colourOf(colour),
+        width: 1.5,
+        points: { show: false },
+        paths: Plot.paths.stepped?.({ align: -1 }),
+        ...(isStacked ? { fill: colourOf(colour) } : {}),
+      })),
+    ].map((each) => Object.fromEntries(Object.entries(each).filter(([, value]) => value !== undefined))),
+  };
+}

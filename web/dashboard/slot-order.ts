@@ -1,0 +1,17 @@
+import type { SlotView } from "../../src/api/management/views.ts";
+import { stateWords } from "../../src/api/state-words.ts";
+
+/** Whether a manifest gives the slot something to do: built-in slots are there without one. */
+export function isSetUp({ conditions }: Pick<SlotView, "conditions">): boolean {
+  return !conditions.some(({ reason }) => reason === "NotConfigured");
+}
+
+const ranks = { bad: 0, busy: 1, info: 2, good: 3, lent: 4, off: 5 } as const;
+
+/** What needs a person first, then what loads, answers and is ready, and what is not loaded last; by name within each. */
+export function inOrder(slots: readonly SlotView[]): readonly SlotView[] {
+  return slots.toSorted(
+    (one, other) =>
+      ranks[stateWords(one).tone] - ranks[stateWords(other).tone] || one.name.localeCompare(other.name, "en"),
+  );
+}

@@ -1,0 +1,72 @@
+import { Ellipsis } from "lucide";
+import type { JSX } from "preact";
+import { useId, useRef } from "preact/hooks";
+import { Icon } from "./icon.tsx";
+
+export interface MenuItem {
+  readonly name: string;
+  /** A link, or what a click does. */
+  readonly act: string | (() => void);
+  readonly isDanger?: boolean;
+}
+
+/** The actions that have no button of their own, behind three dots. */
+export function Menu({ label, items }: { readonly label: string; readonly items: readonly MenuItem[] }): JSX.Element {
+  const id = useId();
+  const button = useRef<HTMLButtonElement>(null);
+  const list = useRef<HTMLDivElement>(null);
+  const place = (event: { readonly newState: string }): void => {
+    const [from, menu] = [button.current?.getBoundingClientRect(), list.current];
+    if (event.newState !== "open" || from === undefined || menu === null) return;
+    const { width, height } = menu.getBoundingClientRect();
+    const below = from.bottom + 4 + height < innerHeight;
+    menu.style.left = `${Math.max(8, Math.min(from.right - width, innerWidth - width - 8))}px`;
+    menu.style.top = `${below ? from.bottom + 4 : from.top - height - 4}px`;
+    menu.querySelector<HTMLElement>("[role=menuitem]")?.focus();
+  };
+  const move = (event: KeyboardEvent): void => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined || list.current === null) return;
+    event.preventDefault();
+    const all = [...list.current.querySelectorAll<HTMLElement>("[role=menuitem]")];
+    const at = all.findIndex((each) => each === document.activeElement);
+    all.at((at + step) % all.length)?.focus();
+  };
+  const close = (): void => list.current?.hidePopover();
+  return (
+    <>
+      <button
+        ref={button}
+        type="button"
+        class="ghost icon"
+        aria-label={label}
+        aria-haspopup="menu"
+        popovertarget={id}
+      >
+        <Icon of={Ellipsis} />
+      </button>
+      <div ref={list} id={id} class="menu" popover="auto" role="menu" aria-label={label} onToggle={place} onKeyDown={move}>
+        {items.map(({ name, act, isDanger }) =>
+          typeof act === "string" ? (
+            <a key={name} role="menuitem" href={act} onClick={close}>
+              {name}
+            </a>
+          ) : (
+            <button
+              key={name}
+              type="button"
+              role="menuitem"
+              class={isDanger === true ? "ghost danger" : "ghost"}
+              onClick={() => {
+                close();
+                act();
+              }}
+            >
+              {name}
+            </button>
+          ),
+        )}
+      </div>
+    </>
+  );
+}
