@@ -1,70 +1,150 @@
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import type { RequestView } from "../../../src/api/management/request-routes.ts";
 import { list } from "../../shared/api.ts";
-import { duration, time } from "../../shared/format.ts";
+import { shortTime } from "../../shared/format.ts";
+import { Pill } from "../../shared/pill.tsx";
+import { When } from "../../shared/when.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
+import { RequestDrawer } from "../parts/request-drawer.tsx";
+import { Waterfall } from "../parts/waterfall.tsx";
+import { outcomeOf } from "../request-words.ts";
 
-/** Milliseconds between two readings. */
+/** Milliseconds between two readings while the list is followed. */
 const restMs = 3000;
+const shown = 200;
+const all = "all";
 
+/** The last requests: how each ended, and where its time went. */
 export function RequestsPage(): JSX.Element {
-  const [requests] = useLoaded(() => list<RequestView>("/api/requests?limit=200"), [], restMs);
+  const [isPaused, setPaused] = useState(false);
+  const [requests] = useLoaded(() => list<RequestView>("/api/requests?limit=500"), [isPaused], isPaused ? undefined : restMs);
   return (
     <>
-      <PageHead title="Requests" context="The last requests that this gateway has answered, the newest first." />
-      <Show of={requests}>{(all) => <Requests all={all} />}</Show>
+      <PageHead title="Requests" context="The last requests that this gateway has answered, the newest first.">
+        <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
+          {isPaused ? "Follow" : "Pause"}
+        </button>
+      </PageHead>
+      <Show of={requests}>{(known) => <Requests known={known} />}</Show>
     </>
   );
 }
 
-function Requests({ all }: { readonly all: readonly RequestView[] }): JSX.Element {
-  if (all.length === 0) return <p>None yet.</p>;
+function Requests({ known }: { readonly known: readonly RequestView[] }): JSX.Element {
+  const [slot, setSlot] = useState(all);
+  const [outcome, setOutcome] = useState(all);
+  const [text, setText] = useState("");
+  const [open, setOpen] = useState<RequestView>();
+  if (known.length === 0) return <p class="empty">No request yet. Chat with a slot, or copy a client's lines from its page.</p>;
+  const found = known.filter(
+    (request) =>
+      (slot === all || request.slot === slot) &&
+      (outcome === all || outcomeOf(request).tone === outcome) &&
+      `${request.id} ${request.model} ${request.route} ${request.error ?? ""}`.toLowerCase().includes(text.toLowerCase()),
+  );
+  const slowest = Math.max(1, ...found.slice(0, shown).map(({ ms }) => ms));
   return (
-    <div class="wide">
-      <table aria-label="Requests">
-        <thead>
-          <tr>
-            <th scope="col">Ended</th>
-            <th scope="col">Route</th>
-            <th scope="col">Model</th>
-            <th scope="col">Slot</th>
-            <th scope="col">Outcome</th>
-            <th scope="col">Took</th>
-            <th scope="col">Waited</th>
-            <th scope="col">First token</th>
-            <th scope="col">Tokens</th>
-          </tr>
-        </thead>
-        <tbody>
-          {all.map((request) => (
-            <tr key={request.id}>
-              <td class="figure">{time(request.ended_at)}</td>
-              <td>{request.route}</td>
-              <td>
-                {request.model}
-                {request.body !== undefined && (
-                  <details>
-                    <summary>Body</summary>
-                    <pre>{request.body}</pre>
-                  </details>
-                )}
-              </td>
-              <td>{request.slot}</td>
-              <td class={request.status < 400 && request.error === null ? "good" : "bad"}>
-                {request.status}
-                {request.error !== null && ` ${request.error}`}
-              </td>
-              <td class="figure">{duration(request.ms / 1000)}</td>
-              <td class="figure">{duration((request.held_ms + request.queued_ms) / 1000)}</td>
-              <td class="figure">{request.first_token_ms === null ? "–" : duration(request.first_token_ms / 1000)}</td>
-              <td class="figure">
-                {request.tokens_in ?? "–"} in, {request.tokens_out ?? "–"} out
-              </td>
+    <>
+      <div class="row filters">
+        <Choice label="Slot" value={slot} values={[...new Set(known.map((request) => request.slot))].toSorted()} onChange={setSlot} />
+        <Choice label="Outcome" value={outcome} values={["good", "bad", "off"]} words={outcomes} onChange={setOutcome} />
+        <label>
+          <span class="unseen">Search</span>
+          <input
+            type="search"
+            placeholder="Model, route, error, id"
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        </label>
+        <span role="status">
+          {found.length} of {known.length}
+        </span>
+      </div>
+      <div class="wide">
+        <table aria-label="Requests" class="requests">
+          <thead>
+            <tr>
+              <th scope="col">When</th>
+              <th scope="col">Request</th>
+              <th scope="col">Outcome</th>
+              <th scope="col">Time</th>
+              <th scope="col" class="figure">
+                Tokens
+              </th>
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+          </thead>
+          <tbody>
+            {found.slice(0, shown).map((request) => (
+              <Row key={request.id} request={request} slowest={slowest} onOpen={() => setOpen(request)} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {open !== undefined && <RequestDrawer request={open} onClose={() => setOpen(undefined)} />}
+    </>
+  );
+}
+
+const outcomes = { good: "answered", bad: "failed", off: "client left" } as const;
+
+interface RowProps {
+  readonly request: RequestView;
+  readonly slowest: number;
+  readonly onOpen: () => void;
+}
+
+function Row({ request, slowest, onOpen }: RowProps): JSX.Element {
+  const { tone, text } = outcomeOf(request);
+  const { tokens_in: tokensIn, tokens_out: tokensOut } = request;
+  return (
+    <tr>
+      <td>
+        <When at={request.ended_at} />
+      </td>
+      <td>
+        <button type="button" class="link" onClick={onOpen}>
+          {request.model === "" ? request.route : request.model}
+        </button>
+        {request.slot !== request.model && <span class="quiet"> → {request.slot}</span>}
+        <div class="quiet">{request.route}</div>
+      </td>
+      <td>
+        <Pill tone={tone}>{text}</Pill>
+      </td>
+      <td>
+        <Waterfall request={request} slowest={slowest} />
+        <span class="quiet number">{shortTime(request.ms)}</span>
+      </td>
+      <td class="figure">
+        {tokensIn === null && tokensOut === null ? "–" : `${tokensIn ?? "–"} → ${tokensOut ?? "–"}`}
+      </td>
+    </tr>
+  );
+}
+
+interface ChoiceProps {
+  readonly label: string;
+  readonly value: string;
+  readonly values: readonly string[];
+  readonly words?: Readonly<Record<string, string>>;
+  readonly onChange: (value: string) => void;
+}
+
+function Choice({ label, value, values, words = {}, onChange }: ChoiceProps): JSX.Element {
+  return (
+    <label>
+      {label}{" "}
+      <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+        <option value={all}>all</option>
+        {values.map((each) => (
+          <option key={each} value={each}>
+            {words[each] ?? each}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }

@@ -1,7 +1,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import type { SlotDetail, SlotView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
-import { bytes, duration, time } from "../../shared/format.ts";
+import { bytes, duration, shortTime, time } from "../../shared/format.ts";
 import { figureOf, firstTokens, history } from "../history.ts";
 import { connection, slots } from "../live.ts";
 import { memoryOf } from "../memory.ts";
@@ -58,7 +58,7 @@ export function SlotPage({ name, part = "overview" }: SlotPageProps): JSX.Elemen
               }))}
               current={parts[shown]}
             />
-            {partOf(shown, { ...slot, ...live }, at, again)}
+            {partOf(shown, { ...slot, ...live, transitions: slot.transitions }, at, again)}
           </>
         )}
       </Show>
@@ -126,7 +126,7 @@ function Strip({ slot }: { readonly slot: SlotView }): JSX.Element {
   const waiting = slot.queued + slot.held;
   const figures: readonly (readonly [string, string])[] = [
     ["Tokens/s", (tokens.reduce((sum, each) => sum + each, 0) / 15).toFixed(0)],
-    ["First token", first === undefined || first === null ? "–" : duration(first / 1000)],
+    ["First token", first === undefined || first === null ? "–" : shortTime(first)],
     ["In flight", `${slot.in_flight}${waiting > 0 ? ` + ${waiting} waiting` : ""}`],
     ["Memory", bytes(memoryOf(slot))],
     ["Up", slot.uptime_seconds === null ? "–" : duration(slot.uptime_seconds)],

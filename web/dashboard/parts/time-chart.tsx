@@ -101,7 +101,7 @@ function optionsOf(
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, high * 1.1)] } },
     axes: [
-      { stroke, font, grid: { show: false }, ticks: { show: false }, space: 80, values: "{HH}:{mm}" },
+      { stroke, font, grid: { show: false }, ticks: { show: false }, space: 80, size: 28, values: "{HH}:{mm}" },
       { stroke, font, grid, ticks: { show: false }, size: 44, values: (_plot, all) => all.map(textOf) },
     ],
     series: [

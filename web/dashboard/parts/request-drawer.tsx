@@ -1,0 +1,67 @@
+import type { JSX } from "preact";
+import type { RequestView } from "../../../src/api/management/request-routes.ts";
+import { base } from "../../shared/api.ts";
+import { CopyButton } from "../../shared/copy-button.tsx";
+import { Drawer } from "../../shared/drawer.tsx";
+import { shortTime } from "../../shared/format.ts";
+import { Pill } from "../../shared/pill.tsx";
+import { slots } from "../live.ts";
+import { outcomeOf } from "../request-words.ts";
+import { slotPath } from "../router.ts";
+import { Waterfall } from "./waterfall.tsx";
+
+/** All that is known of one request. */
+export function RequestDrawer({ request, onClose }: { readonly request: RequestView; readonly onClose: () => void }): JSX.Element {
+  const { tone, text } = outcomeOf(request);
+  const perSecond = rateOf(request);
+  const facts: readonly (readonly [string, string])[] = [
+    ["Ended", new Date(request.ended_at).toLocaleString()],
+    ["Route", request.route],
+    ["Model", request.model],
+    ["Slot", request.slot],
+    ["The engine's model", request.resolved ?? "–"],
+    ["Whole time", shortTime(request.ms)],
+    ["Held", shortTime(request.held_ms)],
+    ["Queued", shortTime(request.queued_ms)],
+    ["First token", request.first_token_ms === null ? "–" : shortTime(request.first_token_ms)],
+    ["Engine", request.engine_ms === null ? "–" : shortTime(request.engine_ms)],
+    ["Tokens", `${request.tokens_in ?? "–"} in, ${request.tokens_out ?? "–"} out${perSecond}`],
+    ["Stream", request.stream ? "yes" : "no"],
+    ["Id", request.id],
+  ];
+  return (
+    <Drawer title="Request" onClose={onClose}>
+      <p class="row">
+        <Pill tone={tone}>{text}</Pill>
+        {tone === "bad" && slots.value.has(request.slot) && <a href={`${slotPath(request.slot)}/log`}>Log of {request.slot}</a>}
+      </p>
+      <Waterfall request={request} slowest={request.ms} />
+      <dl class="facts">
+        {facts.map(([name, value]) => (
+          <>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </>
+        ))}
+      </dl>
+      {request.body !== undefined && (
+        <>
+          <div class="chart-head">
+            <h3>Body</h3>
+            <CopyButton text={curlOf(request, request.body)} label="Copy as curl" />
+          </div>
+          <pre>{request.body}</pre>
+        </>
+      )}
+    </Drawer>
+  );
+}
+
+function rateOf({ tokens_out: count, first_token_ms: first, ms }: RequestView): string {
+  return count === null || first === null || ms <= first ? "" : `, ${((1000 * count) / (ms - first)).toFixed(1)} a second`;
+}
+
+function curlOf({ route }: RequestView, body: string): string {
+  const quoted = body.replaceAll("'", String.raw`'\''`);
+  return `curl ${new URL(route.replace(/^\//, ""), base).href} -H 'content-type: application/json' -d '${quoted}'`;
+}
