@@ -1,0 +1,34 @@
+/** What models are for, in the words of the page. */
+export const kindWords = [
+  ["chat", "Chat"],
+  ["embed", "Embeddings"],
+  ["rerank", "Rerank"],
+  ["audio", "Speech"],
+  ["image", "Images"],
+] as const;
+export type Kind = (typeof kindWords)[number][0];
+
+const kinds: Readonly<Record<string, Kind>> = {
+  chat: "chat",
+  completion: "chat",
+  embed: "embed",
+  embeddings: "embed",
+  rerank: "rerank",
+  stt: "audio",
+  tts: "audio",
+  transcription: "audio",
+  speech: "audio",
+  image: "image",
+  images: "image",
+};
+
+/** What a model is for, by the first capability that is known here; undefined: none is. */
+export function kindOf(capabilities: readonly string[]): Kind | undefined {
+  for (const each of capabilities) if (Object.hasOwn(kinds, each)) return kinds[each];
+  return undefined;
+}
+
+/** A number of parameters as people say it, e.g. `4.0B` or `270M`. */
+export function parametersText(count: number): string {
+  return count >= 1e9 ? `${(count / 1e9).toFixed(1)}B` : `${Math.round(count / 1e6)}M`;
+}

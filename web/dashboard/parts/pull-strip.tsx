@@ -1,0 +1,81 @@
+import type { JSX } from "preact";
+import type { PullView } from "../../../src/api/management/pull-views.ts";
+import { call } from "../../shared/api.ts";
+import { bytes, duration, percent } from "../../shared/format.ts";
+import { pulls } from "../live.ts";
+import { Action } from "./action.tsx";
+
+/** Pulls that go on, wait or have failed, on top of the page. */
+export function PullStrip(): JSX.Element | null {
+  const all = [...pulls.value.values()];
+  if (all.length === 0) return null;
+  return (
+    <ul class="pulls" aria-label="Pulls">
+      {all.map((pull) => (
+        <Pull key={pull.id} pull={pull} />
+      ))}
+    </ul>
+  );
+}
+
+const words = {
+  queued: "waits for another pull",
+  running: "is pulled",
+  paused: "is paused",
+  completed: "is here",
+  failed: "could not be pulled",
+  cancelled: "was cancelled",
+} as const;
+
+function Pull({ pull }: { readonly pull: PullView }): JSX.Element {
+  const { model, state } = pull;
+  const at = `/api/pulls/${pull.id}`;
+  const isOpen = state === "queued" || state === "running";
+  const left = isOpen && pull.eta_seconds !== null ? `, ${duration(pull.eta_seconds)} left` : "";
+  const rate = isOpen && pull.bytes_per_second !== null ? `, ${bytes(pull.bytes_per_second)}/s` : "";
+  return (
+    <li class="card" aria-label={model}>
+      <div class="row">
+        <strong>{model}</strong>
+        <span class={state === "failed" ? "bad" : "quiet"}>{Object.hasOwn(words, state) ? words[state] : state}</span>
+      </div>
+      {state !== "completed" && (
+        <p class="row">
+          <progress
+            aria-label={`Progress of ${model}`}
+            value={pull.bytes_done}
+            max={Math.max(1, pull.bytes_total ?? pull.bytes_done)}
+          />
+          <span class="quiet number">
+            {percent(pull.bytes_done, pull.bytes_total) ?? ""} {bytes(pull.bytes_done)} of {bytes(pull.bytes_total)}
+            {rate}
+            {left}
+          </span>
+        </p>
+      )}
+      {pull.error !== null && (
+        <div role="alert">
+          {pull.error.message}
+          {pull.retry_at !== null && ` Tries again at ${new Date(pull.retry_at).toLocaleTimeString()}.`}
+        </div>
+      )}
+      <div class="row">
+        {isOpen && (
+          <Action label={`Pause ${model}`} onClick={() => call(`${at}/pause`, { method: "POST" })}>
+            Pause
+          </Action>
+        )}
+        {(state === "paused" || state === "failed") && (
+          <Action label={`Resume ${model}`} onClick={() => call(`${at}/resume`, { method: "POST" })}>
+            {state === "failed" ? "Retry now" : "Resume"}
+          </Action>
+        )}
+        {(isOpen || state === "paused") && !pull.for_slot && (
+          <Action label={`Cancel ${model}`} onClick={() => call(at, { method: "DELETE" })}>
+            Cancel
+          </Action>
+        )}
+      </div>
+    </li>
+  );
+}
