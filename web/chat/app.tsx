@@ -1,7 +1,12 @@
+import { LayoutDashboard, LogOut, PanelLeft, SquarePen } from "lucide";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { needsToken, token, useToken } from "../shared/api.ts";
 import { Boundary } from "../shared/boundary.tsx";
+import { Icon } from "../shared/icon.tsx";
+import { Mark, showInTab } from "../shared/mark.tsx";
+import { ThemeButton } from "../shared/theme.tsx";
+import { Toasts } from "../shared/toast.tsx";
 import { TokenDialog } from "../shared/token-dialog.tsx";
 import { focusMessage } from "./focus.ts";
 import { newConversation } from "./model.ts";
@@ -9,15 +14,18 @@ import { Composer } from "./parts/composer.tsx";
 import { ConversationList } from "./parts/conversation-list.tsx";
 import { Messages, Progress } from "./parts/messages.tsx";
 import { Notices } from "./parts/notices.tsx";
-import { ParameterForm } from "./parts/parameters.tsx";
+import { ParameterButton } from "./parts/parameters.tsx";
+import { Picker } from "./parts/picker.tsx";
 import { attached, draft, forgetPage, keepPage, restorePage } from "./session.ts";
-import { canChat, current, isAnswering, rereadConversations, lost, models, refresh, show, unkept } from "./store.ts";
+import { current, isAnswering, refresh, rereadConversations, show, unkept } from "./store.ts";
 
 /** The states of slots change; the picker shows them. */
 const refreshEveryMs = 5000;
 
 export function App(): JSX.Element {
   const [session, setSession] = useState(0);
+  // On a narrow page the conversations lie over it, until one is chosen.
+  const [isOpen, setOpen] = useState(false);
   useEffect(() => {
     void refresh(true).then(restorePage);
     const timer = setInterval(() => {
@@ -27,6 +35,7 @@ export function App(): JSX.Element {
     return () => clearInterval(timer);
   }, [session]);
   useEffect(() => {
+    showInTab("#2457d6");
     const reread = (): void => void rereadConversations();
     addEventListener("beforeunload", warn);
     addEventListener("pagehide", keepPage);
@@ -39,47 +48,80 @@ export function App(): JSX.Element {
       document.removeEventListener("visibilitychange", reread);
     };
   }, []);
-  const { title, model } = current.value;
+  const { id, title, messages } = current.value;
   useEffect(() => {
     document.title = `${title || "New chat"} · Berth chat`;
   }, [title]);
+  useEffect(() => setOpen(false), [id]);
   return (
-    <div class="chat">
+    <div class={`chat ${isOpen ? "shows-list" : ""} ${messages.length === 0 ? "is-new" : ""}`}>
       {needsToken.value && <TokenDialog onDone={() => setSession(session + 1)} />}
-      <ConversationList />
+      <aside>
+        <div class="brand">
+          <Mark />
+          <span>Berth</span>
+        </div>
+        <NewChatButton />
+        <ConversationList />
+        <Foot />
+      </aside>
+      <button type="button" class="veil" aria-label="Close the conversations" onClick={() => setOpen(false)} />
       <main>
         <h1 class="unseen">{title || "New chat"}</h1>
-        <div class="bar row">
-          <Picker />
+        <div class="bar">
           <button
             type="button"
-            onClick={() => {
-              show(newConversation(model));
-              focusMessage();
-            }}
+            class="ghost icon narrow"
+            aria-label="Conversations"
+            aria-expanded={isOpen}
+            onClick={() => setOpen(!isOpen)}
           >
-            New chat
+            <Icon of={PanelLeft} />
           </button>
-          <ParameterForm />
-          <span class="row end">
-            {token.value !== undefined && (
-              <button type="button" onClick={forgetToken}>
-                Forget the token
-              </button>
-            )}
-            {/* Not `/`: on the chat's own port that is this page. */}
-            <a href="../ui" target="_self">
-              Dashboard
-            </a>
-          </span>
+          <Picker />
+          <ParameterButton />
         </div>
         <Notices />
-        <Boundary key={current.value.id}>
+        <Boundary key={id}>
           <Messages />
         </Boundary>
         <Progress />
         <Composer />
       </main>
+      <Toasts />
+    </div>
+  );
+}
+
+function NewChatButton(): JSX.Element {
+  return (
+    <button
+      type="button"
+      onClick={() => {
+        show(newConversation(current.value.model));
+        focusMessage();
+      }}
+    >
+      <Icon of={SquarePen} />
+      New chat
+    </button>
+  );
+}
+
+function Foot(): JSX.Element {
+  return (
+    <div class="foot">
+      {/* Not `/`: on the chat's own port that is this page. */}
+      <a class="button ghost" href="../ui" target="_self">
+        <Icon of={LayoutDashboard} />
+        Dashboard
+      </a>
+      {token.value !== undefined && (
+        <button type="button" class="ghost icon" aria-label="Forget the token" title="Forget the token" onClick={forgetToken}>
+          <Icon of={LogOut} />
+        </button>
+      )}
+      <ThemeButton />
     </div>
   );
 }
@@ -95,26 +137,4 @@ function forgetToken(): void {
   useToken(undefined);
   forgetPage();
   location.reload();
-}
-
-function Picker(): JSX.Element {
-  const known = models.value.filter(canChat);
-  const { model } = current.value;
-  return (
-    <label>
-      Model{" "}
-      <select
-        aria-label="Model"
-        value={model}
-        onChange={(event) => (current.value = { ...current.value, model: event.currentTarget.value })}
-      >
-        {!known.some(({ id }) => id === model) && <option value={model}>{model === "" ? "none yet" : model}</option>}
-        {known.map(({ id, berth }) => (
-          <option key={id} value={id}>
-            {berth.state === "" || lost.value !== "" ? id : `${id} · ${berth.state}`}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
 }

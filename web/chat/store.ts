@@ -122,7 +122,8 @@ const readModels = oneAtATime(async () => {
   models.value = found.map(withDefaults);
   hasModels.value = models.value.some(canChat);
   if (current.value.model !== "") return;
-  const chat = models.value.filter(canChat);
+  // A model that talks comes before one that only draws.
+  const chat = models.value.filter(canChat).toSorted((one, other) => Number(draws(one)) - Number(draws(other)));
   const ready = chat.find(({ berth: { state } }) => ["ready", "serving", "idle"].includes(state));
   current.value = { ...current.value, model: (ready ?? chat[0])?.id ?? "" };
 });
@@ -132,6 +133,9 @@ function withDefaults(model: V1Model): V1Model {
   const berth = { kind: "model", state: "", slot: null, capabilities: ["chat"] } as const;
   return { ...model, berth: { ...berth, ...model.berth } };
 }
+
+/** It makes pictures, and does not talk. */
+export const draws = ({ berth }: V1Model): boolean => !berth.capabilities.includes("chat");
 
 export const canChat = ({ berth }: V1Model): boolean =>
   berth.capabilities.includes("chat") || berth.capabilities.includes("image");
@@ -227,6 +231,13 @@ export async function keepNow(): Promise<void> {
 /** Has the server keep a conversation again that was deleted elsewhere. */
 export async function keepAgain(id: string): Promise<void> {
   await keeper.keepAgain(id);
+}
+
+/** Gives a conversation another title. */
+export async function rename(id: string, title: string): Promise<void> {
+  const whole = current.value.id === id ? current.value : await wholeOf(id);
+  if (current.value.id === id) current.value = { ...current.value, title };
+  await keep({ ...whole, title });
 }
 
 export async function forget(id: string): Promise<void> {

@@ -1,5 +1,7 @@
+import { ArrowUp, Paperclip, Square } from "lucide";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { Icon } from "../../shared/icon.tsx";
 import { send, stopAnswer } from "../conversation.ts";
 import { focusMessage, messageBox } from "../focus.ts";
 import { pictureOf } from "../pictures.ts";
@@ -43,6 +45,12 @@ export function Composer(): JSX.Element {
         event.preventDefault();
         void attach([...(event.dataTransfer?.files ?? [])]);
       }}
+      onPaste={(event) => {
+        const files = [...(event.clipboardData?.files ?? [])];
+        if (files.length === 0) return;
+        event.preventDefault();
+        void attach(files);
+      }}
     >
       {pictures.length > 0 && (
         <div class="row">
@@ -50,7 +58,7 @@ export function Composer(): JSX.Element {
             <button
               key={at}
               type="button"
-              class="plain"
+              class="ghost"
               aria-label={`Remove picture ${at + 1}`}
               onClick={() => (attached.value = pictures.filter((_, other) => other !== at))}
             >
@@ -62,8 +70,9 @@ export function Composer(): JSX.Element {
       <textarea
         ref={messageBox}
         aria-label="Message"
-        rows={3}
-        placeholder="Enter sends, Shift+Enter begins a new line"
+        rows={1}
+        placeholder="Ask something"
+        title="Enter sends, Shift+Enter begins a new line"
         value={text}
         onInput={(event) => (draft.value = event.currentTarget.value)}
         onKeyDown={(event) => {
@@ -73,26 +82,9 @@ export function Composer(): JSX.Element {
         }}
       />
       <div class="row">
-        {/* Two elements, by their keys: as one, Stop would become Send within its own click, and send the draft. */}
-        {isAnswering.value ? (
-          <button
-            key="stop"
-            type="button"
-            class="main"
-            onClick={() => {
-              stopAnswer();
-              focusMessage();
-            }}
-          >
-            Stop
-          </button>
-        ) : (
-          <button key="send" type="submit" class="main" disabled={!canSend}>
-            Send
-          </button>
-        )}
-        <label class="attach">
-          <span>Attach a picture</span>
+        <label class="attach" title="Attach a picture">
+          <Icon of={Paperclip} />
+          <span class="unseen">Attach a picture</span>
           <input
             type="file"
             accept="image/*"
@@ -105,8 +97,28 @@ export function Composer(): JSX.Element {
             }}
           />
         </label>
-        <span role="status">{reading > 0 && "reading pictures …"}</span>
         <RecordButton onText={(said) => (draft.value = draft.value === "" ? said : `${draft.value} ${said}`)} />
+        <span role="status">{reading > 0 && "reading pictures …"}</span>
+        {/* Two elements, by their keys: as one, Stop would become Send within its own click, and send the draft. */}
+        {isAnswering.value ? (
+          <button
+            key="stop"
+            type="button"
+            class="main send"
+            aria-label="Stop"
+            title="Stop"
+            onClick={() => {
+              stopAnswer();
+              focusMessage();
+            }}
+          >
+            <Icon of={Square} />
+          </button>
+        ) : (
+          <button key="send" type="submit" class="main send" aria-label="Send" title="Send" disabled={!canSend}>
+            <Icon of={ArrowUp} />
+          </button>
+        )}
       </div>
     </form>
   );

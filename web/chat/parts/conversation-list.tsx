@@ -1,53 +1,123 @@
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { Menu } from "../../shared/menu.tsx";
+import { toast } from "../../shared/toast.tsx";
 import { stopAnswer } from "../conversation.ts";
 import { exportText } from "../export-text.ts";
 import { focusMessage } from "../focus.ts";
-import { answering, conversations, current, forget, open, shown, unkept, wholeOf } from "../store.ts";
+import { byAge } from "../ages.ts";
+import { answering, conversations, current, forget, keep, open, rename, shown, unkept, wholeOf, type Summary } from "../store.ts";
+
+/** Fewer conversations are seen without a search. */
+const searchedFrom = 8;
 
 export function ConversationList(): JSX.Element {
-  const refused = unkept.value.filter(({ error }) => error !== undefined);
-  const failing = new Set(refused.map(({ conversation }) => conversation.id));
+  const [search, setSearch] = useState("");
+  const all = conversations.value;
+  const found = all.filter(({ title }) => title.toLowerCase().includes(search.toLowerCase()));
   return (
     <nav aria-label="Conversations">
-      {conversations.value.length === 0 && <p class="quiet">No conversation yet.</p>}
-      <ul>
-        {conversations.value.map(({ id, title }) => (
-          <li key={id}>
-            <button
-              type="button"
-              class="plain"
-              aria-current={current.value.id === id}
-              onClick={() => void shown(() => open(id))}
-            >
-              {title}
-              {failing.has(id) && <span class="quiet"> (not kept yet)</span>}
-            </button>
-            <button
-              type="button"
-              class="plain"
-              aria-label={`Export ${title}`}
-              onClick={() => void shown(() => save(id))}
-            >
-              Export
-            </button>
-            <button
-              type="button"
-              class="plain"
-              aria-label={`Delete ${title}`}
-              onClick={() => {
-                if (!confirm(`Delete “${title}”?`)) return;
-                if (answering.value?.id === id) stopAnswer();
-                void shown(() => forget(id));
-                focusMessage();
-              }}
-            >
-              Delete
-            </button>
-          </li>
-        ))}
-      </ul>
+      {all.length >= searchedFrom && (
+        <input
+          type="search"
+          aria-label="Search conversations"
+          placeholder="Search"
+          value={search}
+          onInput={(event) => setSearch(event.currentTarget.value)}
+        />
+      )}
+      {all.length === 0 && <p class="quiet">No conversation yet.</p>}
+      {byAge(found).map(([age, some]) => (
+        <section key={age} aria-label={age}>
+          <h2>{age}</h2>
+          <ul>
+            {some.map((conversation) => (
+              <Line key={conversation.id} conversation={conversation} />
+            ))}
+          </ul>
+        </section>
+      ))}
     </nav>
   );
+}
+
+function Line({ conversation: { id, title } }: { readonly conversation: Summary }): JSX.Element {
+  const [isRenaming, setRenaming] = useState(false);
+  const isRefused = unkept.value.some(({ conversation, error }) => conversation.id === id && error !== undefined);
+  if (isRenaming)
+    return (
+      <li>
+        <Rename
+          title={title}
+          onDone={(next) => {
+            setRenaming(false);
+            if (next !== undefined) void shown(() => rename(id, next));
+          }}
+        />
+      </li>
+    );
+  return (
+    <li>
+      <button
+        type="button"
+        class="ghost"
+        aria-current={current.value.id === id}
+        title={title}
+        onClick={() => void shown(() => open(id))}
+      >
+        <span>
+          {title}
+          {isRefused && <span class="quiet"> (not kept yet)</span>}
+        </span>
+      </button>
+      <Menu
+        label={`More for ${title}`}
+        items={[
+          { name: "Rename", act: () => setRenaming(true) },
+          { name: "Export", act: () => void shown(() => save(id)) },
+          { name: "Delete", isDanger: true, act: () => void shown(() => remove(id)) },
+        ]}
+      />
+    </li>
+  );
+}
+
+interface RenameProps {
+  readonly title: string;
+  /** Undefined: it keeps its title. */
+  readonly onDone: (title: string | undefined) => void;
+}
+
+function Rename({ title, onDone }: RenameProps): JSX.Element {
+  const [text, setText] = useState(title);
+  const end = (): void => onDone(text.trim() === "" || text.trim() === title ? undefined : text.trim());
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        end();
+      }}
+    >
+      <input
+        aria-label="Title"
+        autofocus
+        maxLength={200}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onBlur={end}
+        onKeyDown={({ key }) => key === "Escape" && onDone(undefined)}
+      />
+    </form>
+  );
+}
+
+/** Deletes it at once, and says how to have it again. */
+async function remove(id: string): Promise<void> {
+  const whole = await wholeOf(id);
+  if (answering.value?.id === id) stopAnswer();
+  await forget(id);
+  focusMessage();
+  toast(`“${whole.title}” is deleted.`, () => void shown(() => keep(whole)));
 }
 
 /** As a file of Markdown, which people and other programs read. */

@@ -1,9 +1,13 @@
+import { ArrowDown, RotateCcw } from "lucide";
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Icon } from "../../shared/icon.tsx";
+import { Mark } from "../../shared/mark.tsx";
 import { CopyButton } from "../../shared/copy-button.tsx";
 import type { Message } from "../model.ts";
 import { answeredAt, partial, retry, waiting } from "../conversation.ts";
 import { focusMessage } from "../focus.ts";
+import { draft } from "../session.ts";
 import { answering, current, hasModels, isAnswering } from "../store.ts";
 import { Markdown } from "./markdown.tsx";
 import { SpeakButton } from "./speech.tsx";
@@ -11,6 +15,7 @@ import { SpeakButton } from "./speech.tsx";
 export function Messages(): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
+  const [isBehind, setBehind] = useState(false);
   const { id, ...present } = current.value;
   const isHere = answering.value?.id === id;
   const open = isHere ? partial.value : undefined;
@@ -31,6 +36,7 @@ export function Messages(): JSX.Element {
       ref={box}
       onScroll={({ currentTarget: view }) => {
         follows.current = view.scrollHeight - view.scrollTop - view.clientHeight < 60;
+        setBehind(!follows.current);
       }}
     >
       {messages.length === 0 && open === undefined && <Beginning />}
@@ -38,26 +44,59 @@ export function Messages(): JSX.Element {
         <MessageView key={`${id}${at}`} message={message} isLast={at === messages.length - 1} />
       ))}
       {open !== undefined && <MessageView message={open} isLast={false} />}
+      {isBehind && (
+        <button type="button" class="to-end" onClick={() => box.current?.scrollTo({ top: box.current.scrollHeight })}>
+          <Icon of={ArrowDown} />
+          {isHere ? "New answer" : "To the end"}
+        </button>
+      )}
     </div>
   );
 }
 
 /** What a person does first: there may be nobody to talk to yet. */
 function Beginning(): JSX.Element {
-  if (hasModels.value !== false) return <p class="quiet">Write the first message below.</p>;
+  const { model } = current.value;
+  if (hasModels.value !== false)
+    return (
+      <div class="beginning">
+        <Mark />
+        <p class="greeting">{model === "" ? "Ask a model" : `Ask ${model}`}</p>
+        <div class="row">
+          {starters.map((text) => (
+            <button key={text} type="button" onClick={() => begin(text)}>
+              {text}
+            </button>
+          ))}
+        </div>
+      </div>
+    );
   return (
-    <p>
+    <p class="beginning">
       No model can chat here yet: the page{" "}
       <a href="../ui/models" target="_self">
         Models
       </a>{" "}
       of the dashboard has some that fit this machine, and the page{" "}
       <a href="../ui" target="_self">
-        Slots
+        Overview
       </a>{" "}
       says why a slot is not ready.
     </p>
   );
+}
+
+const starters = [
+  "What can you do?",
+  "Explain an idea simply",
+  "Help me write an e-mail",
+  "Write a small program",
+] as const;
+
+/** Puts the beginning of a question into the box, for the person to go on with. */
+function begin(text: string): void {
+  draft.value = text;
+  focusMessage();
 }
 
 /** What the answer waits for. Not in the log, of which nothing is read out while it is busy; and there before it says anything. */
@@ -77,7 +116,7 @@ function MessageView({ message, isLast }: { readonly message: Message; readonly 
     <article class={role} aria-label={isAnswer ? (model ?? "Answer") : "You"}>
       <div class="quiet who">{isAnswer ? (model ?? "Answer") : "You"}</div>
       {thoughts !== undefined && (
-        <details>
+        <details class="thoughts">
           <summary>Thoughts</summary>
           <Markdown text={thoughts} />
         </details>
@@ -96,7 +135,7 @@ function MessageView({ message, isLast }: { readonly message: Message; readonly 
       ))}
       {failure !== undefined && <div role="alert">{failure}</div>}
       {isAnswer && (content !== "" || failure !== undefined) && (
-        <div class="row quiet">
+        <div class="row quiet under">
           {tokens > 0 && (
             <span>
               {tokens} {tokens === 1 ? "token" : "tokens"}
@@ -111,7 +150,7 @@ function MessageView({ message, isLast }: { readonly message: Message; readonly 
       )}
       {/* Its answer was lost, with the page perhaps. */}
       {!isAnswer && isLast && (
-        <div class="row quiet">
+        <div class="row quiet under">
           <RetryButton />
         </div>
       )}
@@ -142,7 +181,8 @@ function RetryButton(): JSX.Element | null {
     focusMessage();
   };
   return (
-    <button type="button" onClick={again}>
+    <button type="button" class="ghost" onClick={again}>
+      <Icon of={RotateCcw} />
       Retry
     </button>
   );

@@ -1,18 +1,46 @@
+import { SlidersHorizontal } from "lucide";
 import type { JSX } from "preact";
-import type { Parameters } from "../model.ts";
+import { useState } from "preact/hooks";
+import { Drawer } from "../../shared/drawer.tsx";
+import { Icon } from "../../shared/icon.tsx";
+import { noParameters, type Parameters } from "../model.ts";
 import { current } from "../store.ts";
 
-export function ParameterForm(): JSX.Element {
+/** Opens the parameters of the conversation, and says that they are not the engine's own. */
+export function ParameterButton(): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const { parameters } = current.value;
+  const isChanged = Object.entries(noParameters).some(([name, none]) => parameters[keyOf(name)] !== none);
+  return (
+    <span class="row">
+      {isChanged && <span class="chip">changed</span>}
+      <button type="button" class="ghost" onClick={() => setOpen(true)}>
+        <Icon of={SlidersHorizontal} />
+        <span class="wide-only">Parameters</span>
+      </button>
+      {isOpen && (
+        <Drawer title="Parameters" onClose={() => setOpen(false)}>
+          <Form />
+        </Drawer>
+      )}
+    </span>
+  );
+}
+
+function keyOf(name: string): keyof Parameters {
+  return name === "system" || name === "temperature" ? name : "maxTokens";
+}
+
+function Form(): JSX.Element {
   const { parameters } = current.value;
   const set = (change: Partial<Parameters>): void => {
     current.value = { ...current.value, parameters: { ...parameters, ...change } };
   };
   return (
-    <details class="parameters">
-      <summary>Parameters</summary>
+    <div class="parameters">
       <label>
         System prompt
-        <textarea rows={3} value={parameters.system} onInput={(event) => set({ system: event.currentTarget.value })} />
+        <textarea rows={6} value={parameters.system} onInput={(event) => set({ system: event.currentTarget.value })} />
       </label>
       <label>
         Temperature{" "}
@@ -36,6 +64,9 @@ export function ParameterForm(): JSX.Element {
           onInput={(event) => set({ maxTokens: event.currentTarget.value })}
         />
       </label>
-    </details>
+      <button type="button" onClick={() => set(noParameters)}>
+        As the engine has them
+      </button>
+    </div>
   );
 }
