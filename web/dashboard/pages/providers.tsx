@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { UpstreamRow } from "../../../src/api/management/views.ts";
 import { call, list } from "../../shared/api.ts";
+import { Pill } from "../../shared/pill.tsx";
 import { resources } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
@@ -25,33 +26,15 @@ export function ProvidersPage(): JSX.Element {
       <Show of={providers}>
         {(all) =>
           all.length === 0 ? (
-            <p>
-              None is declared. A manifest such as <code>upstreams/acme.yaml</code> in the configuration directory
-              declares one: docs/upstreams.md has an example.
+            <p class="empty">
+              None is declared. A manifest such as upstreams/acme.yaml in the configuration directory declares one.
             </p>
           ) : (
-            <div class="wide">
-              <table aria-label="Providers">
-                <thead>
-                  <tr>
-                    <th scope="col">Name</th>
-                    <th scope="col">Address</th>
-                    <th scope="col">Circuit</th>
-                    <th scope="col">Requests</th>
-                    <th scope="col">Models</th>
-                    <th scope="col">Says</th>
-                    <th scope="col">
-                      <span class="unseen">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {all.map((each) => (
-                    <Row key={each.name} provider={each} onChange={again} />
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <ul class="cards" aria-label="Providers">
+              {all.map((each) => (
+                <ProviderCard key={each.name} provider={each} onChange={again} />
+              ))}
+            </ul>
           )
         }
       </Show>
@@ -59,43 +42,67 @@ export function ProvidersPage(): JSX.Element {
   );
 }
 
-function Row({ provider, onChange }: { readonly provider: UpstreamRow; readonly onChange: () => void }): JSX.Element {
+const circuits = {
+  closed: ["good", "Reachable"],
+  open: ["bad", "Not asked: it has failed"],
+  halfOpen: ["busy", "Tried again"],
+} as const satisfies Record<UpstreamRow["circuit"], readonly ["good" | "bad" | "busy", string]>;
+
+interface ProviderCardProps {
+  readonly provider: UpstreamRow;
+  readonly onChange: () => void;
+}
+
+function ProviderCard({ provider, onChange }: ProviderCardProps): JSX.Element {
   const [check, setCheck] = useState<Check>();
-  const at = `/api/upstreams/${encodeURIComponent(provider.name)}`;
+  const { name, spec } = provider;
+  const [tone, word] = circuits[provider.circuit];
   return (
-    <tr>
-      <td>{provider.name}</td>
-      <td>{provider.spec?.baseUrl ?? "–"}</td>
-      {/* Without a valid manifest nothing is asked of it, so that its circuit says nothing. */}
-      {provider.spec === null ? (
-        <td>–</td>
-      ) : (
-        <td class={provider.circuit === "closed" ? "good" : "bad"}>{provider.circuit}</td>
+    <li class="card slot-card" aria-label={name}>
+      <div class="slot-head">
+        <h3>{name}</h3>
+        {/* Without a valid manifest nothing is asked of it, so that its circuit says nothing. */}
+        {spec === null ? <Pill tone="bad">Invalid manifest</Pill> : <Pill tone={tone}>{word}</Pill>}
+      </div>
+      <p class="quiet">{spec?.baseUrl ?? provider.file}</p>
+      <p class="quiet number facts-line">
+        <span>{provider.models === 1 ? "1 model" : `${provider.models} models`}</span>
+        <span>
+          {provider.in_flight} in flight, {provider.queued} queued
+        </span>
+      </p>
+      {spec !== null && spec.models.length > 0 && (
+        <p>
+          {spec.models.slice(0, 12).map(({ ref }) => (
+            <>
+              <code key={ref} class="chip">
+                {ref}
+              </code>{" "}
+            </>
+          ))}
+          {spec.models.length > 12 && `and ${spec.models.length - 12} more`}
+        </p>
       )}
-      <td class="figure">
-        {provider.in_flight} in flight, {provider.queued} queued
-      </td>
-      <td class="figure">{provider.models}</td>
-      <td>
-        {provider.problem}
-        {check !== undefined && (
-          <div role="status" class={check.ok ? "good" : "bad"}>
-            {check.ok
-              ? `answers in ${check.milliseconds} ms${check.models === null ? "" : `, ${check.models} models`}`
-              : check.problem}
-          </div>
-        )}
-      </td>
-      <td>
+      {provider.problem !== null && <p class="concern bad">{provider.problem}</p>}
+      {check !== undefined && (
+        <p role="status" class={check.ok ? "good" : "bad"}>
+          {check.ok
+            ? `answers in ${check.milliseconds} ms${check.models === null ? "" : `, ${check.models} models`}`
+            : check.problem}
+        </p>
+      )}
+      <div class="row">
         <Action
-          label={`Check ${provider.name}`}
-          disabled={provider.spec === null}
-          onClick={async () => setCheck(await call<Check>(`${at}/check`, { method: "POST" }))}
+          label={`Check ${name}`}
+          disabled={spec === null}
+          onClick={async () =>
+            setCheck(await call<Check>(`/api/upstreams/${encodeURIComponent(name)}/check`, { method: "POST" }))
+          }
           onDone={onChange}
         >
           Check
         </Action>
-      </td>
-    </tr>
+      </div>
+    </li>
   );
 }

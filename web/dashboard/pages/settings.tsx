@@ -1,10 +1,12 @@
 import type { JSX } from "preact";
-import type { configViewSchema } from "../../../src/api/management/views.ts";
+import { useState } from "preact/hooks";
 import type { z } from "zod";
+import type { configViewSchema } from "../../../src/api/management/views.ts";
 import { call, token, useToken } from "../../shared/api.ts";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { Tabs } from "../parts/tabs.tsx";
+import { groupNames, groupOf, settingText } from "../setting-groups.ts";
 import { Tokens } from "./tokens.tsx";
 
 type Config = z.output<typeof configViewSchema>;
@@ -12,12 +14,6 @@ interface Me {
   readonly identity: string;
   readonly scope: string;
   readonly source: string;
-}
-
-function forgetToken(): void {
-  useToken(undefined);
-  // Streams that were opened with it end, and the page asks for another one.
-  location.reload();
 }
 
 const parts = [
@@ -53,17 +49,59 @@ function General(): JSX.Element {
           </p>
         )}
       </Show>
-      <Show of={config}>
-        {({ config_dir: directory, read_only: isReadOnly, settings }) => (
-          <>
-            <p>
-              Manifests are in <code>{directory}</code>
-              {isReadOnly && ", which Berth only reads: Git or the cluster owns it"}. These settings are changed there
-              in <code>berth.toml</code>, or by the variable beside each.
-            </p>
+      <Show of={config}>{(value) => <Settings config={value} />}</Show>
+    </>
+  );
+}
+
+function forgetToken(): void {
+  useToken(undefined);
+  // Streams that were opened with it end, and the page asks for another one.
+  location.reload();
+}
+
+function Settings({ config }: { readonly config: Config }): JSX.Element {
+  const [text, setText] = useState("");
+  const [showsAll, setShowsAll] = useState(false);
+  const all = Object.entries(config.settings);
+  const found = all.filter(
+    ([name, { origin, environment }]) =>
+      (showsAll || text !== "" || origin !== "default") && `${name} ${environment}`.toLowerCase().includes(text.toLowerCase()),
+  );
+  return (
+    <>
+      <p>
+        Manifests are in <code>{config.config_dir}</code>
+        {config.read_only && ", which Berth only reads: Git or the cluster owns it"}. These settings are changed there in{" "}
+        <code>berth.toml</code>, or by the variable beside each.
+      </p>
+      <div class="row filters">
+        <label>
+          <span class="unseen">Search</span>
+          <input
+            type="search"
+            placeholder="Search settings"
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        </label>
+        <label>
+          <input type="checkbox" checked={showsAll} onChange={(event) => setShowsAll(event.currentTarget.checked)} /> Show
+          defaults
+        </label>
+        <span role="status">
+          {found.length} of {all.length}
+        </span>
+      </div>
+      {found.length === 0 && <p class="empty">Nothing differs from the defaults.</p>}
+      {groupNames.map((group) => {
+        const some = found.filter(([name]) => groupOf(name) === group);
+        return some.length === 0 ? null : (
+          <section key={group} aria-label={group}>
+            <h2>{group}</h2>
             <div class="wide">
-              <table aria-label="Settings">
-                <thead>
+              <table aria-label={`Settings: ${group}`}>
+                <thead class="unseen">
                   <tr>
                     <th scope="col">Setting</th>
                     <th scope="col">Value</th>
@@ -72,11 +110,11 @@ function General(): JSX.Element {
                   </tr>
                 </thead>
                 <tbody>
-                  {Object.entries(settings).map(([name, { value, origin, environment }]) => (
+                  {some.map(([name, { value, origin, environment }]) => (
                     <tr key={name}>
                       <td>{name}</td>
-                      <td>{typeof value === "string" ? value : JSON.stringify(value)}</td>
-                      <td>{origin}</td>
+                      <td title={JSON.stringify(value)}>{settingText(name, value)}</td>
+                      <td class="quiet">{origin}</td>
                       <td>
                         <code>{environment}</code>
                       </td>
@@ -85,9 +123,9 @@ function General(): JSX.Element {
                 </tbody>
               </table>
             </div>
-          </>
-        )}
-      </Show>
+          </section>
+        );
+      })}
     </>
   );
 }

@@ -11,11 +11,19 @@ import { Show, useLoaded } from "../parts/load.tsx";
 
 /** Tokens for programs and people: makes one, and revokes one. */
 export function Tokens(): JSX.Element {
+  const [me] = useLoaded(() => call<{ readonly source: string }>("/api/auth/me"));
+  const isOff = me.state === "here" && me.value.source === "none";
   const [tokens, again] = useLoaded(() => list<TokenView>("/api/auth/tokens"));
   const [created, setCreated] = useState<CreatedToken>();
   return (
     <>
       <h2>Tokens</h2>
+      {isOff && (
+        <div class="banner care">
+          Authentication is off: nobody needs a token here. <code>SVC_AUTH_ENABLED=1</code> switches it on; a token that is
+          made before then has to be confirmed on this machine.
+        </div>
+      )}
       <NewToken
         onCreated={(token) => {
           setCreated(token);
