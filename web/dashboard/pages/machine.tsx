@@ -3,11 +3,10 @@ import type { HardwareView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
 import { bytes, time } from "../../shared/format.ts";
 import { slots } from "../live.ts";
-import { heldOn } from "../memory.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
+import { MemoryMap } from "../parts/memory-map.tsx";
 import { PageHead } from "../parts/page-head.tsx";
-import { slotPath } from "../router.ts";
 import { Groups } from "./groups.tsx";
 
 export function MachinePage(): JSX.Element {
@@ -28,88 +27,104 @@ export function MachinePage(): JSX.Element {
 function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
   const { cpu, memory } = machine;
   return (
-    <>
-      <h2>Processor and memory</h2>
-      <dl class="facts">
-        <dt>Processor</dt>
-        <dd>
-          {cpu.model ?? cpu.architecture}, {cpu.cores ?? "?"} cores, {cpu.threads ?? "?"} threads
-          {cpu.usable !== null && `, ${cpu.usable} of them for Berth`}
-        </dd>
-        <dt>Memory</dt>
-        <dd>
-          {bytes(memory.available_bytes)} available of {bytes(memory.usable_bytes)}
-          {memory.limit_bytes !== null && ` (limited to ${bytes(memory.limit_bytes)})`}
-        </dd>
-      </dl>
-      <Holders device="host" total={memory.usable_bytes} />
-      {machine.gpus.map((gpu) => (
-        <section key={gpu.id}>
-          <h2>
-            {gpu.name ?? `${gpu.vendor} GPU`} <span class="quiet">{gpu.id}</span>
-          </h2>
+    <div class="stack">
+      <section class="card" aria-label="Memory">
+        <h2>Memory</h2>
+        <MemoryMap machine={machine} slots={[...slots.value.values()]} />
+      </section>
+      <ul class="cards">
+        {machine.gpus.map((gpu) => (
+          <GpuCard key={gpu.id} gpu={gpu} />
+        ))}
+        <li class="card" aria-label="Processor">
+          <h2>{cpu.model ?? cpu.architecture}</h2>
           <dl class="facts">
+            <dt>Cores</dt>
+            <dd>
+              {cpu.cores ?? "?"}, {cpu.threads ?? "?"} threads
+              {cpu.usable !== null && `, ${cpu.usable} of them for Berth`}
+            </dd>
             <dt>Memory</dt>
             <dd>
-              {bytes(gpu.memory_bytes)}
-              {gpu.memory_free_bytes !== null &&
-                gpu.memory_free_bytes !== undefined &&
-                `, ${bytes(gpu.memory_free_bytes)} free when it was looked at`}
+              {bytes(memory.usable_bytes)}
+              {memory.limit_bytes !== null && ` (limited to ${bytes(memory.limit_bytes)})`}, {bytes(memory.available_bytes)}{" "}
+              free when it was looked at
             </dd>
-            <dt>Backends</dt>
-            <dd>{gpu.backends.join(", ") || "none"}</dd>
-            <dt>Driver</dt>
-            <dd>{gpu.driver ?? "–"}</dd>
+            <dt>Instructions</dt>
+            <dd>{cpu.features.join(", ") || "–"}</dd>
           </dl>
-          <Holders device={gpu.id} total={gpu.memory_bytes} />
-        </section>
-      ))}
+        </li>
+        <li class="card" aria-label="Disks">
+          <h2>Disks</h2>
+          {machine.disks.map((disk) => (
+            <DiskBar key={disk.use} disk={disk} />
+          ))}
+        </li>
+      </ul>
       {machine.gpus.length === 0 && <p class="quiet">No GPU was found: models run on the processor.</p>}
-      <h2>Disks</h2>
-      <dl class="facts">
-        {machine.disks.map((disk) => (
-          <>
-            <dt>{disk.use}</dt>
-            <dd>
-              {bytes(disk.free_bytes)} free of {bytes(disk.total_bytes)} <span class="quiet">{disk.path}</span>
-            </dd>
-          </>
-        ))}
-      </dl>
+      <details>
+        <summary>Which backend each engine gets, and why</summary>
+        <dl class="facts">
+          {Object.entries(machine.suggested).map(([engine, { backend, reason, obstacles }]) => (
+            <>
+              <dt>{engine}</dt>
+              <dd>
+                {backend}: {reason}
+                {obstacles.map((obstacle) => (
+                  <div key={obstacle} class="busy">
+                    {obstacle}
+                  </div>
+                ))}
+              </dd>
+            </>
+          ))}
+        </dl>
+      </details>
       <p class="quiet">Looked at {time(machine.probed_at)}.</p>
-    </>
+    </div>
   );
 }
 
-/** What each slot holds of one device's memory, largest first. */
-function Holders({ device, total }: { readonly device: string; readonly total: number | null }): JSX.Element | null {
-  const held = [...slots.value.values()]
-    .map((slot) => [slot, heldOn(slot, device)] as const)
-    .filter(([, size]) => size > 0)
-    .toSorted(([, one], [, other]) => other - one);
-  if (held.length === 0) return null;
+function GpuCard({ gpu }: { readonly gpu: HardwareView["gpus"][number] }): JSX.Element {
+  const free = gpu.memory_free_bytes;
   return (
-    <div class="wide">
-      <table aria-label={`Memory of ${device} by slot`}>
-        <thead>
-          <tr>
-            <th scope="col">Slot</th>
-            <th scope="col">Holds</th>
-          </tr>
-        </thead>
-        <tbody>
-          {held.map(([slot, size]) => (
-            <tr key={slot.name}>
-              <td>
-                <a href={slotPath(slot.name)}>{slot.name}</a>
-              </td>
-              <td>
-                <meter min={0} max={total ?? size} value={size} aria-label={`${slot.name} holds`} /> {bytes(size)}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <li class="card" aria-label={gpu.name ?? gpu.id}>
+      <h2>{gpu.name ?? `${gpu.vendor} GPU`}</h2>
+      <dl class="facts">
+        <dt>Memory</dt>
+        <dd>
+          {bytes(gpu.memory_bytes)}
+          {free !== null && free !== undefined && `, ${bytes(free)} free when it was looked at`}
+        </dd>
+        <dt>Backends</dt>
+        <dd>{gpu.backends.join(", ") || "none"}</dd>
+        <dt>Driver</dt>
+        <dd>{gpu.driver ?? "–"}</dd>
+        <dt>Address</dt>
+        <dd>{gpu.id}</dd>
+      </dl>
+    </li>
+  );
+}
+
+const uses = { models: "Models", state: "State" } as const;
+
+function DiskBar({ disk }: { readonly disk: HardwareView["disks"][number] }): JSX.Element {
+  const { total_bytes: total, free_bytes: free } = disk;
+  const share = total === null || free === null || total === 0 ? undefined : 1 - free / total;
+  return (
+    <div class="fit">
+      <span>
+        {uses[disk.use] ?? disk.use} <span class="quiet">{disk.path}</span>
+      </span>
+      {share !== undefined && (
+        <svg class="bar thin" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true">
+          <rect class={share > 0.95 ? "bad" : share > 0.85 ? "busy" : "good"} x={0} y={0} width={1000 * share} height={8} />
+        </svg>
+      )}
+      <span class="quiet number">
+        {bytes(free)} free of {bytes(total)}
+      </span>
     </div>
   );
 }

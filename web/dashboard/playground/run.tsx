@@ -45,7 +45,7 @@ export function useRun<T>(task: (signal: AbortSignal) => Promise<T>): Run<T> {
 function nextStep({ status }: ApiFailure): string | undefined {
   switch (status) {
     case 404:
-      return "Choose another model; the page Slots shows what runs.";
+      return "Choose another model; the page Overview shows what runs.";
     case 413:
       return "Send less at once.";
     case 502:
@@ -74,8 +74,8 @@ export function RunForm<T>({ run, action, disabled = false, children, show }: Fo
     if (!isBusy && !disabled) start();
   };
   return (
-    <>
-      <form class="fields" onSubmit={submit}>
+    <div class="panes">
+      <form class="fields card" onSubmit={submit}>
         {children}
         <div class="row">
           <Button isMain isSubmit isOff={isBusy || disabled} isBusy={isBusy}>
@@ -88,14 +88,17 @@ export function RunForm<T>({ run, action, disabled = false, children, show }: Fo
           )}
         </div>
       </form>
-      {isBusy && <p role="status">Waiting for the answer; a cold slot loads its model first …</p>}
-      {state.is === "failed" && <p role="alert">{state.message}</p>}
-      {state.is === "done" && (
-        <section aria-label="Answer">
-          <h2>Answer</h2>
-          {show(state.value)}
-        </section>
-      )}
-    </>
+      <div class="card">
+        {state.is === "resting" && <p class="empty">The answer comes here.</p>}
+        {isBusy && <p role="status">Waiting for the answer; a cold slot loads its model first …</p>}
+        {state.is === "failed" && <p role="alert">{state.message}</p>}
+        {state.is === "done" && (
+          <section aria-label="Answer">
+            <h2>Answer</h2>
+            {show(state.value)}
+          </section>
+        )}
+      </div>
+    </div>
   );
 }
