@@ -8,6 +8,7 @@ import { TokenForm } from "../shared/token-form.tsx";
 import { focusHeading } from "./focus.ts";
 import { connection, follow, problems } from "./live.ts";
 import { Announcer } from "./parts/announcer.tsx";
+import { Palette } from "./parts/palette.tsx";
 import { AskDialog } from "./parts/ask.tsx";
 import { MachinePage } from "./pages/machine.tsx";
 import { ModelsPage } from "./pages/models.tsx";
@@ -53,6 +54,7 @@ export function App(): JSX.Element {
       </Shell>
       {page === "slots" && <Announcer key={part} slot={part} />}
       <AskDialog />
+      <Palette />
       <Toasts />
       {needsToken.value && <TokenDialog onDone={begin} />}
     </>

@@ -1,9 +1,13 @@
+import { Plus } from "lucide";
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import type { HardwareView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
+import { Icon } from "../../shared/icon.tsx";
 import { connection, lostBecause, slots } from "../live.ts";
 import { useLoaded } from "../parts/load.tsx";
 import { MemoryMap } from "../parts/memory-map.tsx";
+import { NewSlotDialog } from "../parts/new-slot-dialog.tsx";
 import { Metrics } from "../parts/metrics.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { SlotList } from "../parts/slot-list.tsx";
@@ -18,9 +22,16 @@ export function OverviewPage(): JSX.Element {
   const [hardware] = useLoaded(() => call<Partial<HardwareView>>("/api/hardware"), [], restMs);
   const machine = hardware.state === "loading" ? undefined : hardware.value;
   const all = [...slots.value.values()];
+  const [isCreating, setCreating] = useState(false);
   return (
     <>
-      <PageHead title="Overview" />
+      <PageHead title="Overview">
+        <button type="button" class="main" onClick={() => setCreating(true)}>
+          <Icon of={Plus} />
+          New slot
+        </button>
+      </PageHead>
+      {isCreating && <NewSlotDialog onClose={() => setCreating(false)} />}
       <FirstRun />
       {all.length === 0 ? (
         <NoSlots />
@@ -48,7 +59,7 @@ function NoSlots(): JSX.Element {
     case "live":
       return (
         <p role="status">
-          No slot is declared. <code>berth slot create --help</code> shows how one is made.
+          No slot is declared yet: make one with “New slot”.
         </p>
       );
     case "refused":

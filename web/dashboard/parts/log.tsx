@@ -1,10 +1,13 @@
+import { ArrowDown } from "lucide";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiFailure, messageOf, request, token } from "../../shared/api.ts";
+import { Icon } from "../../shared/icon.tsx";
 import { events } from "../../shared/sse.ts";
 import { keepReading } from "../keep-reading.ts";
 import { screenOf, share, showsLog } from "../windows.ts";
 import { keptLines, LogText } from "./log-text.ts";
+import { LogTools } from "./log-tools.tsx";
 
 /** Of a log that is opened. Opened again it is read as far back as it was kept: its lines have no numbers to go on after. */
 const firstLines = 300;
@@ -19,6 +22,8 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
   const box = useRef<HTMLPreElement>(null);
   const [failure, setFailure] = useState("");
   const [attempt, setAttempt] = useState(0);
+  const [isWrapped, setWrapped] = useState(true);
+  const [isBehind, setBehind] = useState(false);
   useEffect(() => {
     showsLog(true);
     return () => showsLog(false);
@@ -72,7 +77,26 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
   }, [at, attempt, token.value]);
   return (
     <>
-      <pre class="log" role="log" aria-live="off" aria-label="Log of the engine" tabIndex={0} ref={box} />
+      <LogTools view={box} name={at} isWrapped={isWrapped} onWrap={setWrapped} />
+      <pre
+        class={isWrapped ? "log" : "log unwrapped"}
+        role="log"
+        aria-live="off"
+        aria-label="Log of the engine"
+        tabIndex={0}
+        ref={box}
+        onScroll={({ currentTarget: view }) => {
+          setBehind(view.scrollHeight - view.scrollTop - view.clientHeight > 80);
+        }}
+      />
+      {isBehind && (
+        <p>
+          <button type="button" onClick={() => box.current?.scrollTo({ top: box.current.scrollHeight })}>
+            <Icon of={ArrowDown} />
+            To the newest lines
+          </button>
+        </p>
+      )}
       {!share.value.log && (
         <p role="status">
           Other windows follow Berth, too, and this browser has six connections for all of them: this log stands still

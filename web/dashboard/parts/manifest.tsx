@@ -7,6 +7,7 @@ import { Button } from "../../shared/button.tsx";
 import { lineDifferences } from "../../shared/line-diff.ts";
 import { useOnce } from "../../shared/once.ts";
 import { keepDraft, drafts } from "../drafts.ts";
+import { CodeEditor } from "./code-editor.tsx";
 import { KeptDraft } from "./kept-draft.tsx";
 import { Show, useLoaded } from "./load.tsx";
 import { SetUp } from "./set-up.tsx";
@@ -55,6 +56,8 @@ function Source({ at, onSaved }: { readonly at: string; readonly onSaved: () => 
 interface Said {
   readonly tone: "alert" | "status";
   readonly lines: readonly string[];
+  /** Lines of the text that something is wrong with, from 1. */
+  readonly badLines?: readonly number[];
   /** The text that it was said of: of another one nothing is known. Problems stay, since they are being corrected. */
   readonly of: string;
 }
@@ -90,7 +93,12 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
       const place = line === undefined ? file : `${file}:${line}`;
       return [place, ...(path.length === 0 ? [] : [path.join(".")]), message].join(": ");
     });
-    setSays(answer.valid ? { tone: "status", lines: ["It is valid."], of: text } : { tone: "alert", lines, of: text });
+    const badLines = answer.diagnostics.flatMap(({ line }) => line ?? []);
+    setSays(
+      answer.valid
+        ? { tone: "status", lines: ["It is valid."], of: text }
+        : { tone: "alert", lines, badLines, of: text },
+    );
     return answer.valid;
   };
   const save = async (): Promise<void> => {
@@ -118,18 +126,16 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
         {base.file}
         {isReadOnly && <> · read-only here: {source.read_only}. Change it where it comes from.</>}
       </p>
-      <label>
-        <span class="unseen">Manifest</span>
-        <textarea
-          class="editor"
-          spellcheck={false}
-          readOnly={isReadOnly}
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
-      </label>
+      <CodeEditor
+        label="Manifest"
+        language={/\.ya?ml$/.test(base.file) ? "yaml" : "toml"}
+        isReadOnly={isReadOnly}
+        value={text}
+        badLines={says?.of === text ? (says.badLines ?? []) : []}
+        onInput={setText}
+      />
       {!isReadOnly && (
-        <div class="row">
+        <div class="row sticky">
           <Button isOff={isBusy} onClick={() => act(validate)}>
             Validate
           </Button>

@@ -1,0 +1,68 @@
+import type { JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { PrismEditor } from "prism-code-editor";
+
+interface CodeEditorProps {
+  readonly label: string;
+  readonly value: string;
+  readonly language: "toml" | "yaml";
+  readonly isReadOnly: boolean;
+  /** Lines that something is wrong with, from 1. */
+  readonly badLines: readonly number[];
+  readonly onInput: (value: string) => void;
+}
+
+/**
+ * A text with line numbers and colours. It is a plain text field until the editor's own code has come, which a slow network or
+ * a broken one may hold back.
+ */
+export function CodeEditor({ label, value, language, isReadOnly, badLines, onInput }: CodeEditorProps): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const plain = useRef<HTMLTextAreaElement>(null);
+  const editor = useRef<PrismEditor | undefined>(undefined);
+  const latest = useRef({ value, onInput });
+  latest.current = { value, onInput };
+  useEffect(() => {
+    let isGone = false;
+    void import("../code-editor.ts").then(({ openEditor }) => {
+      const [at, field] = [box.current, plain.current];
+      if (isGone || at === null) return;
+      const hadFocus = field !== null && document.activeElement === field;
+      const opened = openEditor(at, {
+        language,
+        isReadOnly,
+        label,
+        value: latest.current.value,
+        onInput: (text) => latest.current.onInput(text),
+      });
+      editor.current = opened;
+      field?.remove();
+      if (hadFocus) opened.textarea.focus();
+    });
+    return () => {
+      isGone = true;
+      editor.current?.remove();
+      editor.current = undefined;
+    };
+  }, [language, isReadOnly]);
+  useEffect(() => {
+    if (editor.current !== undefined && editor.current.value !== value) editor.current.setOptions({ value });
+  }, [value]);
+  useEffect(() => {
+    // The first element holds what is drawn over the text.
+    for (const [at, line] of [...(editor.current?.lines ?? [])].entries())
+      if (at > 0) line.classList.toggle("bad-line", badLines.includes(at));
+  });
+  return (
+    <div class="editor" ref={box}>
+      <textarea
+        ref={plain}
+        aria-label={label}
+        spellcheck={false}
+        readOnly={isReadOnly}
+        value={value}
+        onInput={(event) => onInput(event.currentTarget.value)}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,95 @@
+import { ChevronDown, ChevronUp, Download } from "lucide";
+import type { JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { Icon } from "../../shared/icon.tsx";
+import { placeOf } from "../text-search.ts";
+
+interface LogToolsProps {
+  /** The element that has the log's lines. */
+  readonly view: { readonly current: HTMLElement | null };
+  readonly name: string;
+  readonly isWrapped: boolean;
+  readonly onWrap: (isWrapped: boolean) => void;
+}
+
+/** Searches the lines that are shown, breaks long ones or not, and keeps them as a file. */
+export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.Element {
+  const [text, setText] = useState("");
+  const [isFound, setFound] = useState(true);
+  const from = useRef(0);
+  const find = (step: 1 | -1): void => {
+    const log = view.current;
+    if (log === null || text === "") return;
+    const place = placeOf(log.textContent ?? "", text, from.current, step);
+    setFound(place !== undefined);
+    if (place === undefined) return;
+    from.current = place;
+    select(log, place, text.length);
+  };
+  return (
+    <form
+      class="row filters"
+      onSubmit={(event) => {
+        event.preventDefault();
+        find(1);
+      }}
+    >
+      <label>
+        <span class="unseen">Search the log</span>
+        <input
+          type="search"
+          placeholder="Search the log"
+          value={text}
+          onInput={(event) => {
+            setText(event.currentTarget.value);
+            setFound(true);
+            from.current = 0;
+          }}
+        />
+      </label>
+      <button type="submit" class="icon" aria-label="Next match">
+        <Icon of={ChevronDown} />
+      </button>
+      <button type="button" class="icon" aria-label="Match before" onClick={() => find(-1)}>
+        <Icon of={ChevronUp} />
+      </button>
+      {!isFound && <span role="status">not in the lines that are shown</span>}
+      <label>
+        <input type="checkbox" checked={isWrapped} onChange={(event) => onWrap(event.currentTarget.checked)} /> Break long
+        lines
+      </label>
+      <button type="button" onClick={() => keep(view.current?.textContent ?? "", name)}>
+        <Icon of={Download} />
+        Download
+      </button>
+    </form>
+  );
+}
+
+/** Selects a part of an element's text, and shows it. */
+function select(log: HTMLElement, from: number, length: number): void {
+  const range = document.createRange();
+  let at = 0;
+  const walker = document.createTreeWalker(log, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+    const size = node.textContent?.length ?? 0;
+    if (from >= at && from < at + size) range.setStart(node, from - at);
+    if (from + length > at && from + length <= at + size) {
+      range.setEnd(node, from + length - at);
+      break;
+    }
+    at += size;
+  }
+  const selection = getSelection();
+  selection?.removeAllRanges();
+  selection?.addRange(range);
+  range.startContainer.parentElement?.scrollIntoView({ block: "center" });
+}
+
+function keep(text: string, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+  link.download = `${name.split("/").at(-2) ?? "slot"}.log`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
