@@ -24,7 +24,13 @@ let isForgotten = false;
 
 /** Brings back what stood on the page before it was loaded anew; where the server is not reached, the next call does. */
 export async function restorePage(): Promise<void> {
-  if (before === undefined || !isUntouched() || needsToken.value || lost.value !== "") return;
+  if (needsToken.value || lost.value !== "") return;
+  // A link that names a model begins a new conversation with it; a reload then finds that one.
+  if (location.search !== "") {
+    before = undefined;
+    history.replaceState(history.state, "", location.pathname);
+  }
+  if (before === undefined || !isUntouched()) return;
   const { id, model, parameters } = before;
   try {
     if (id !== undefined) await openAgain(id);

@@ -124,8 +124,11 @@ const readModels = oneAtATime(async () => {
   if (current.value.model !== "") return;
   // A model that talks comes before one that only draws.
   const chat = models.value.filter(canChat).toSorted((one, other) => Number(draws(one)) - Number(draws(other)));
+  // A link from the dashboard names one.
+  const named = new URLSearchParams(location.search).get("model");
+  const asked = models.value.find(({ id }) => id === named);
   const ready = chat.find(({ berth: { state } }) => ["ready", "serving", "idle"].includes(state));
-  current.value = { ...current.value, model: (ready ?? chat[0])?.id ?? "" };
+  current.value = { ...current.value, model: (asked ?? ready ?? chat[0])?.id ?? "" };
 });
 
 /** A model as the server sent it; of one that does not say what it can, a chat is tried. */
