@@ -7,6 +7,8 @@ import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { groupNames, groupOf, settingText } from "../setting-groups.ts";
+import { About } from "./about.tsx";
+import { Clients } from "./clients.tsx";
 import { Tokens } from "./tokens.tsx";
 
 type Config = z.output<typeof configViewSchema>;
@@ -16,17 +18,24 @@ interface Me {
   readonly source: string;
 }
 
-const parts = [
-  { name: "General", href: "ui/settings" },
-  { name: "Tokens", href: "ui/settings/tokens" },
-];
+const parts = {
+  general: ["General", General],
+  tokens: ["Tokens", Tokens],
+  clients: ["Clients", Clients],
+  about: ["About", About],
+} as const;
 
-export function SettingsPage({ part }: { readonly part: string | undefined }): JSX.Element {
+export function SettingsPage({ part = "general" }: { readonly part: string | undefined }): JSX.Element {
+  const [name, Part] = Object.entries(parts).find(([each]) => each === part)?.[1] ?? parts.general;
   return (
     <>
       <PageHead title="Settings" />
-      <Tabs label="Parts of the settings" parts={parts} current={part === "tokens" ? "Tokens" : "General"} />
-      {part === "tokens" ? <Tokens /> : <General />}
+      <Tabs
+        label="Parts of the settings"
+        parts={Object.entries(parts).map(([each, [word]]) => ({ name: word, href: `ui/settings/${each}` }))}
+        current={name}
+      />
+      <Part />
     </>
   );
 }

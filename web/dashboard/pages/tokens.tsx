@@ -2,8 +2,9 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { tokenScopes, type TokenScope } from "../../../src/api/scopes.ts";
 import type { CreatedToken, TokenView } from "../../../src/api/token.ts";
-import { call, list } from "../../shared/api.ts";
+import { base, call, list } from "../../shared/api.ts";
 import { CopyButton } from "../../shared/copy-button.tsx";
+import { Drawer } from "../../shared/drawer.tsx";
 import { time } from "../../shared/format.ts";
 import { focusHeading } from "../focus.ts";
 import { Action } from "../parts/action.tsx";
@@ -14,41 +15,29 @@ export function Tokens(): JSX.Element {
   const [me] = useLoaded(() => call<{ readonly source: string }>("/api/auth/me"));
   const isOff = me.state === "here" && me.value.source === "none";
   const [tokens, again] = useLoaded(() => list<TokenView>("/api/auth/tokens"));
-  const [created, setCreated] = useState<CreatedToken>();
+  const [isMaking, setMaking] = useState(false);
   return (
     <>
-      <h2>Tokens</h2>
+      <div class="chart-head">
+        <h2>Tokens</h2>
+        <button type="button" class="main" onClick={() => setMaking(true)}>
+          New token
+        </button>
+      </div>
+      {isMaking && (
+        <NewToken
+          onCreated={again}
+          onClose={() => {
+            setMaking(false);
+            focusHeading();
+          }}
+        />
+      )}
       {isOff && (
         <div class="banner care">
           Authentication is off: nobody needs a token here. <code>SVC_AUTH_ENABLED=1</code> switches it on; a token that is
           made before then has to be confirmed on this machine.
         </div>
-      )}
-      <NewToken
-        onCreated={(token) => {
-          setCreated(token);
-          again();
-        }}
-      />
-      {created !== undefined && (
-        <section class="next" aria-label="New token" aria-live="polite">
-          <p>
-            The token of <strong>{created.label}</strong>, shown this once: {created.warning}
-          </p>
-          <p class="row">
-            <code class="secret">{created.token}</code>
-            <CopyButton text={created.token} label="Copy the token" />
-            <button
-              type="button"
-              onClick={() => {
-                setCreated(undefined);
-                focusHeading();
-              }}
-            >
-              I have it
-            </button>
-          </p>
-        </section>
       )}
       <Show of={tokens}>
         {(all) =>
@@ -123,32 +112,61 @@ function lossText({ conversations }: TokenView): string {
   }
 }
 
-function NewToken({ onCreated }: { readonly onCreated: (token: CreatedToken) => void }): JSX.Element {
+interface NewTokenProps {
+  readonly onCreated: () => void;
+  readonly onClose: () => void;
+}
+
+/** Makes a token, and shows it this once. */
+function NewToken({ onCreated, onClose }: NewTokenProps): JSX.Element {
   const [label, setLabel] = useState("");
   const [scope, setScope] = useState<string>("v1-only");
+  const [created, setCreated] = useState<CreatedToken>();
   const create = async (): Promise<void> => {
     const body = { label: label.trim(), scope };
-    onCreated(await call<CreatedToken>("/api/auth/tokens", { method: "POST", body }));
-    setLabel("");
+    setCreated(await call<CreatedToken>("/api/auth/tokens", { method: "POST", body }));
+    onCreated();
   };
+  if (created !== undefined)
+    return (
+      <Drawer title="New token" isDialog onClose={onClose}>
+        <section aria-label="New token" aria-live="polite">
+          <p>
+            The token of <strong>{created.label}</strong>, shown this once: {created.warning}
+          </p>
+          <p class="row">
+            <code class="secret">{created.token}</code>
+            <CopyButton text={created.token} label="Copy the token" />
+          </p>
+          <p class="quiet">A client sends it as its API key. curl:</p>
+          <pre>{`curl -H 'authorization: Bearer ${created.token}' ${new URL("v1/models", base).href}`}</pre>
+          <button type="button" class="main" onClick={onClose}>
+            I have it
+          </button>
+        </section>
+      </Drawer>
+    );
   return (
-    <form class="row" onSubmit={(event) => event.preventDefault()}>
-      <label>
-        Label <input value={label} maxLength={100} onInput={(event) => setLabel(event.currentTarget.value)} />
-      </label>
-      <label>
-        Scope{" "}
-        <select value={scope} onChange={(event) => setScope(event.currentTarget.value)}>
-          {tokenScopes.map((each) => (
-            <option key={each} value={each}>
-              {`${each}: ${rights[each]}`}
-            </option>
-          ))}
-        </select>
-      </label>
-      <Action isMain disabled={label.trim() === ""} onClick={create}>
-        Create token
-      </Action>
-    </form>
+    <Drawer title="New token" isDialog onClose={onClose}>
+      <form class="fields" onSubmit={(event) => event.preventDefault()}>
+        <label>
+          Label
+          <input value={label} maxLength={100} onInput={(event) => setLabel(event.currentTarget.value)} />
+        </label>
+        <label>
+          Scope
+          <select value={scope} onChange={(event) => setScope(event.currentTarget.value)}>
+            {tokenScopes.map((each) => (
+              <option key={each} value={each}>
+                {`${each}: ${rights[each]}`}
+              </option>
+            ))}
+          </select>
+        </label>
+        <Action isMain disabled={label.trim() === ""} onClick={create}>
+          Create token
+        </Action>
+      </form>
+    </Drawer>
   );
 }

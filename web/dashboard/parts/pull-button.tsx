@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { PullBody } from "../../../src/api/management/pull-views.ts";
 import { ApiFailure, call } from "../../shared/api.ts";
+import { Drawer } from "../../shared/drawer.tsx";
 import { Action } from "./action.tsx";
 import { OutsideLink } from "./outside-link.tsx";
 
@@ -23,42 +24,49 @@ interface PullButtonProps {
   readonly onDone?: () => void;
 }
 
-/** Asks the server to fetch a model; asks the person first where the licence must be accepted. */
+/** Asks the server to pull a model, and the person first where a licence must be accepted. */
 export function PullButton({ body, of, label, isMain, disabled, license, onDone }: PullButtonProps): JSX.Element {
   const [asked, setAsked] = useState<License>();
-  const [accepts, setAccepts] = useState(false);
-  const restricting = license ?? asked;
-  const pull = async (): Promise<void> => {
-    const accepted = restricting === undefined ? {} : { accept_license: accepts };
-    try {
-      await call("/api/models/pull", { method: "POST", body: { ...body, ...accepted } });
-    } catch (error) {
-      const found = licenseIn(error);
-      if (found === undefined || restricting !== undefined) throw error;
-      setAsked(found);
+  const pull = async (accepted: object): Promise<void> => {
+    await call("/api/models/pull", { method: "POST", body: { ...body, ...accepted } });
+    onDone?.();
+  };
+  const press = async (): Promise<void> => {
+    if (license !== undefined) {
+      setAsked(license);
       return;
     }
-    onDone?.();
+    try {
+      await pull({});
+    } catch (error) {
+      const found = licenseIn(error);
+      if (found === undefined) throw error;
+      setAsked(found);
+    }
   };
   return (
     <>
-      {restricting !== undefined && (
-        <div role={asked === undefined ? undefined : "status"}>
-          <label>
-            <input type="checkbox" checked={accepts} onChange={(event) => setAccepts(event.currentTarget.checked)} /> I
-            accept the licence of {of}
-          </label>{" "}
-          <OutsideLink href={restricting.url}>{restricting.name}</OutsideLink>
-        </div>
-      )}
       <Action
         {...(label === undefined ? {} : { label })}
         {...(isMain === undefined ? {} : { isMain })}
-        disabled={disabled === true || (restricting !== undefined && !accepts)}
-        onClick={pull}
+        {...(disabled === undefined ? {} : { disabled })}
+        onClick={press}
       >
         Pull
       </Action>
+      {asked !== undefined && (
+        <Drawer title={`The licence of ${of}`} isDialog onClose={() => setAsked(undefined)}>
+          <p>
+            {of} comes under <OutsideLink href={asked.url}>{asked.name}</OutsideLink>, which forbids some use. Read it
+            before you accept it.
+          </p>
+          <div class="row">
+            <Action isMain onClick={() => pull({ accept_license: true })} onDone={() => setAsked(undefined)}>
+              Accept and pull
+            </Action>
+          </div>
+        </Drawer>
+      )}
     </>
   );
 }
