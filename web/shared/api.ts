@@ -138,9 +138,12 @@ function nextStep({ status, code, details, retryAfterSeconds }: ApiFailure): str
     return token.value === undefined
       ? "An administrator of this Berth may do it."
       : "Use a token with more rights: “Forget the token” on the page Settings.";
-  if (code === "slot.not_found") return "It may have been removed: see the page Slots.";
+  if (code === "slot.not_found") return "It may have been removed: see the page Overview.";
   if (code === "config.read_only") return "Change it where it comes from.";
-  if (code === "unknown" || code === "no_json" || status >= 500)
+  if (code === "unknown" || code === "no_json")
     return "Reload the page; if that does not help, the log of Berth says more: berth doctor.";
+  // An engine has failed, or nobody expected it: the log of either says more.
+  if (code.startsWith("dispatch.")) return "The log of the slot says more.";
+  if (status >= 500) return "The log of Berth says more: berth doctor.";
   return undefined;
 }
