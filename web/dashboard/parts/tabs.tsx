@@ -3,7 +3,12 @@ import type { JSX } from "preact";
 interface TabsProps {
   /** What the parts belong to, for a reader of the screen. */
   readonly label: string;
-  readonly parts: readonly { readonly name: string; readonly href: string }[];
+  readonly parts: readonly {
+    readonly name: string;
+    readonly href: string;
+    /** It leads to an explanation of why there is nothing. */
+    readonly isMuted?: boolean;
+  }[];
   readonly current: string;
 }
 
@@ -11,8 +16,8 @@ interface TabsProps {
 export function Tabs({ label, parts, current }: TabsProps): JSX.Element {
   return (
     <nav class="tabs" aria-label={label}>
-      {parts.map(({ name, href }) => (
-        <a key={name} href={href} aria-current={name === current ? "page" : undefined}>
+      {parts.map(({ name, href, isMuted = false }) => (
+        <a key={name} href={href} class={isMuted ? "muted" : undefined} aria-current={name === current ? "page" : undefined}>
           {name}
         </a>
       ))}

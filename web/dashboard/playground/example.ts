@@ -1,5 +1,13 @@
 /** A request of the playground, from which the page's own request and the snippets are made. */
 export type Example =
+  /** Empty texts are left out. */
+  | {
+      readonly kind: "chat";
+      readonly model: string;
+      readonly system: string;
+      readonly question: string;
+      readonly temperature: string;
+    }
   | { readonly kind: "embeddings"; readonly model: string; readonly input: readonly string[] }
   | { readonly kind: "rerank"; readonly model: string; readonly query: string; readonly documents: readonly string[] }
   | { readonly kind: "images"; readonly model: string; readonly prompt: string; readonly size: string }
@@ -11,6 +19,7 @@ export type Example =
 export type JsonExample = Exclude<Example, { readonly kind: "raw" | "transcription" }>;
 
 export const paths = {
+  chat: "/v1/chat/completions",
   embeddings: "/v1/embeddings",
   rerank: "/v1/rerank",
   images: "/v1/images/generations",
@@ -19,7 +28,18 @@ export const paths = {
 } as const;
 
 /** The body of a request, as OpenAI's API has it. */
-export function bodyOf(example: JsonExample): Readonly<Record<string, string | readonly string[]>> {
+export function bodyOf(example: JsonExample): Readonly<Record<string, unknown>> {
+  if (example.kind === "chat") {
+    const { model, system, question, temperature } = example;
+    return {
+      model,
+      messages: [
+        ...(system.trim() === "" ? [] : [{ role: "system", content: system }]),
+        { role: "user", content: question },
+      ],
+      ...(temperature === "" ? {} : { temperature: Number(temperature) }),
+    };
+  }
   const { kind, ...fields } = example;
   if (kind === "images") return { ...fields, response_format: "b64_json" };
   if (kind === "speech") return { ...fields, response_format: "mp3" };

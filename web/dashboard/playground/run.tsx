@@ -63,10 +63,12 @@ interface FormProps<T> {
   readonly disabled?: boolean;
   readonly children: ComponentChildren;
   readonly show: (value: T) => JSX.Element;
+  /** What has come of an answer that is not over; undefined: nothing. */
+  readonly soFar?: JSX.Element | undefined;
 }
 
 /** Fields, a button that sends them, and below what came back. */
-export function RunForm<T>({ run, action, disabled = false, children, show }: FormProps<T>): JSX.Element {
+export function RunForm<T>({ run, action, disabled = false, children, show, soFar }: FormProps<T>): JSX.Element {
   const { state, start, stop } = run;
   const isBusy = state.is === "busy";
   const submit = (event: Event): void => {
@@ -90,7 +92,7 @@ export function RunForm<T>({ run, action, disabled = false, children, show }: Fo
       </form>
       <div class="card">
         {state.is === "resting" && <p class="empty">The answer comes here.</p>}
-        {isBusy && <p role="status">Waiting for the answer; a cold slot loads its model first …</p>}
+        {isBusy && (soFar ?? <p role="status">Waiting for the answer; a cold slot loads its model first …</p>)}
         {state.is === "failed" && <p role="alert">{state.message}</p>}
         {state.is === "done" && (
           <section aria-label="Answer">

@@ -86,6 +86,10 @@ client = OpenAI(base_url=${literal(`${origin}/v1`)}, api_key=os.environ.get("BER
 `;
   const fields = fieldsOf(example, "=");
   switch (example.kind) {
+    case "chat":
+      return `${head}answer = client.chat.completions.create(${fields})
+print(answer.choices[0].message.content)
+`;
     case "embeddings":
       return `${head}answer = client.embeddings.create(${fields})
 for item in answer.data:
@@ -137,6 +141,7 @@ print(answer.read().decode(errors="replace"))
 
 function typeScriptSdk(example: WithSdk, origin: string): string {
   const files = {
+    chat: "",
     embeddings: "",
     images: 'import { writeFile } from "node:fs/promises";\n',
     speech: 'import { writeFile } from "node:fs/promises";\n',
@@ -148,6 +153,10 @@ const client = new OpenAI({ baseURL: ${literal(`${origin}/v1`)}, apiKey: process
 `;
   const fields = fieldsOf(example, ": ");
   switch (example.kind) {
+    case "chat":
+      return `${head}const answer = await client.chat.completions.create({ ${fields} });
+console.log(answer.choices[0]?.message.content);
+`;
     case "embeddings":
       return `${head}const answer = await client.embeddings.create({ ${fields} });
 for (const { index, embedding } of answer.data) console.log(index, embedding.length, embedding.slice(0, 4));

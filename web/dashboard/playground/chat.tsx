@@ -1,0 +1,95 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { request } from "../../shared/api.ts";
+import { shortTime } from "../../shared/format.ts";
+import { events } from "../../shared/sse.ts";
+import { Code } from "./code.tsx";
+import { bodyOf, paths, type Example } from "./example.ts";
+import { ModelField, TextField } from "./fields.tsx";
+import { RunForm, useRun } from "./run.tsx";
+
+interface Answer {
+  readonly text: string;
+  readonly tokens: number;
+  readonly firstMs: number;
+  readonly ms: number;
+}
+
+/** One question and its answer, as a program asks it. */
+export function Chat(): JSX.Element {
+  const [model, setModel] = useState("");
+  const [system, setSystem] = useState("");
+  const [question, setQuestion] = useState("Write one sentence about a harbour.");
+  const [temperature, setTemperature] = useState("");
+  const example = { kind: "chat", model, system, question, temperature } as const satisfies Example;
+  const [soFar, setSoFar] = useState<Answer>();
+  const run = useRun(async (signal): Promise<Answer> => {
+    setSoFar(undefined);
+    const began = performance.now();
+    const body = { ...bodyOf(example), stream: true };
+    const response = await request(paths.chat, { method: "POST", body, signal });
+    let answer: Answer = { text: "", tokens: 0, firstMs: 0, ms: 0 };
+    if (response.body === null) return answer;
+    for await (const { data } of events(response.body)) {
+      if (data === "" || data === "[DONE]") continue;
+      const part: Part = JSON.parse(data);
+      if (part.error !== undefined) throw new Error(part.error.message);
+      const text = part.choices?.[0]?.delta?.content ?? "";
+      if (text === "") continue;
+      const ms = performance.now() - began;
+      const firstMs = answer.tokens === 0 ? ms : answer.firstMs;
+      answer = { text: answer.text + text, tokens: answer.tokens + 1, firstMs, ms };
+      if (!signal.aborted) setSoFar(answer);
+    }
+    return answer;
+  });
+  return (
+    <>
+      <RunForm
+        run={run}
+        action="Ask"
+        disabled={model === "" || question.trim() === ""}
+        show={(answer) => <Shown answer={answer} />}
+        soFar={soFar === undefined ? undefined : <Shown answer={soFar} />}
+      >
+        <ModelField capability="chat" value={model} onChange={setModel} />
+        <TextField label="Question" rows={5} value={question} onInput={setQuestion} />
+        <label>
+          System prompt
+          <textarea rows={2} value={system} onInput={(event) => setSystem(event.currentTarget.value)} />
+        </label>
+        <label>
+          Temperature
+          <input
+            type="number"
+            min={0}
+            max={2}
+            step={0.1}
+            placeholder="the engine's"
+            value={temperature}
+            onInput={(event) => setTemperature(event.currentTarget.value)}
+          />
+        </label>
+      </RunForm>
+      <Code example={example} />
+    </>
+  );
+}
+
+/** A chunk of a chat's stream, as far as it is read here. */
+interface Part {
+  readonly choices?: readonly { readonly delta?: { readonly content?: string } }[];
+  readonly error?: { readonly message: string };
+}
+
+function Shown({ answer: { text, tokens, firstMs, ms } }: { readonly answer: Answer }): JSX.Element {
+  const rate = ms > firstMs ? `, ${((1000 * (tokens - 1)) / (ms - firstMs)).toFixed(1)} a second` : "";
+  return (
+    <>
+      <p class="said">{text}</p>
+      <p class="quiet number">
+        {tokens} tokens{rate}, the first after {shortTime(firstMs)}
+      </p>
+    </>
+  );
+}
