@@ -20,7 +20,7 @@ help: ## list the targets
 setup: ## install Node 24, the packages and the embedded engine; quick when done
 	@hack/setup.sh
 
-run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a real one
+run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf, MODEL=qwen3-4b or an address for a real one
 	@$(KEPT) exec $(RUN) hack/run.ts
 
 test: setup ## every main path and rule, by Node alone, in four minutes on two cores: PROCESSES=2 for fewer at once

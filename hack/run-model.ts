@@ -1,22 +1,32 @@
 import { lstat, open, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { failure, type Client } from "../src/cli/client.ts";
+import { cell, isRecord } from "../src/cli/output.ts";
+import { presentJob, pullBody } from "../src/cli/pulls.ts";
+import { StatusLine, type Screen } from "../src/cli/terminal.ts";
 import { errorMessage } from "../src/lib/error-code.ts";
 import { readGguf } from "../src/models/gguf.ts";
 import { exists, Stop } from "./run-stop.ts";
 
-/** The path of MODEL. An address gets an error of its own, before a file of that name is looked up. */
-export function modelPath(given: string): string {
-  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(given))
-    throw new Stop(
-      `MODEL=${given} is an address; give the path of a GGUF file, or run make run without MODEL and, in another terminal, ` +
-        `bin/berth model pull ${given}`,
-    );
-  return resolve(given);
+/** What MODEL names: a file of this machine, or a name or an address that the running Berth knows how to fetch. */
+export type Given = { readonly path: string } | { readonly name: string };
+
+/** A path that exists, begins like a path or ends in `.gguf` is a file; everything else is a name or an address. */
+export async function givenModel(given: string): Promise<Given> {
+  if (/^file:\/\//i.test(given)) return { path: fileURLToPath(given) };
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(given)) return { name: given };
+  const path = resolve(given);
+  return (await exists(path)) || /^[./~]|\.gguf$/i.test(given) ? { path } : { name: given };
 }
 
 /** Throws Stop for a path that is no GGUF file. */
 export async function checkModel(path: string): Promise<void> {
-  if (!(await exists(path))) throw new Stop(`MODEL=${path} is not there; give the path of a GGUF file`);
+  if (!(await exists(path)))
+    throw new Stop(
+      `MODEL=${path} is not there; give the path of a GGUF file, a name of \`bin/berth model catalog\`, or an address`,
+    );
   if ((await stat(path)).isDirectory()) throw new Stop(`MODEL=${path} is a directory; give the path of a GGUF file`);
   try {
     await readGguf(path);
@@ -25,6 +35,17 @@ export async function checkModel(path: string): Promise<void> {
   }
 }
 
+/** Whether a model is there that this version wrote, or a person; not the one of noise that earlier versions wrote. */
+export async function hasModel(path: string): Promise<boolean> {
+  const known = await lstat(path).catch(() => undefined);
+  if (known?.isFile() !== true || known.size > 1024 ** 2) return known !== undefined;
+  return await readGguf(path).then(
+    ({ name }) => name !== "tiny",
+    () => true,
+  );
+}
+
+const pollMs = 500;
 const pieceBytes = 4 * 1024 ** 2;
 
 /** Whether two files have the same bytes. */
@@ -41,8 +62,11 @@ async function isSameFile(one: string, other: string): Promise<boolean> {
   return true;
 }
 
-/** Puts the given file where the example slot of `runDir` expects it: under the name in its manifest. */
-export async function useModel(path: string, runDir: string): Promise<void> {
+/**
+ * Puts the given file where the example slot of `runDir` expects it: under the name in its manifest. Returns the line for
+ * a person where it has changed the manifest.
+ */
+export async function useModel(path: string, runDir: string): Promise<string | undefined> {
   const { ref, files } = linksFor(path);
   for (const [name, file] of files) {
     const target = join(runDir, "models", name);
@@ -61,7 +85,49 @@ export async function useModel(path: string, runDir: string): Promise<void> {
   if (!line.test(text))
     throw new Stop(`${manifest} has no line \`default = "..."\` under [model]; add one for MODEL to set`);
   const next = text.replace(line, () => `default = ${JSON.stringify(ref)}`);
-  if (next !== text) await writeFile(manifest, next);
+  if (next === text) return undefined;
+  await writeFile(manifest, next);
+  return changedLine(manifest, ref);
+}
+
+function changedLine(manifest: string, ref: string): string {
+  return `${manifest}: its model is now ${ref}, as MODEL says; the rest of it stays`;
+}
+
+/**
+ * Has a running Berth serve the model of that name or address in its slot primary, and writes it into the slot's
+ * manifest; a model that is not here is fetched, with its progress on `screen`. Throws CommandError.
+ */
+export async function serveNamed(
+  client: Client,
+  name: string,
+  { runDir, screen, signal }: { readonly runDir: string; readonly screen: Screen; readonly signal: AbortSignal },
+): Promise<{ readonly ref: string; readonly changed: string | undefined }> {
+  const ref = (await isHere(client, name)) ? name : await fetched(client, name, screen, signal);
+  const slot = await client.one("/api/slots/primary", "name");
+  if (slot["model"] === ref) return { ref, changed: undefined };
+  await client.send("POST", "/api/slots/primary/swap", { model: ref, write: true });
+  return { ref, changed: changedLine(join(runDir, "config/slots/primary.toml"), ref) };
+}
+
+async function isHere(client: Client, name: string): Promise<boolean> {
+  const models = await client.list("/api/models");
+  return models.some(({ id, state }) => id === name && (state === "available" || state === "assigned"));
+}
+
+/** The ref of the pulled model. */
+async function fetched(client: Client, name: string, screen: Screen, signal: AbortSignal): Promise<string> {
+  let job = await client.send("POST", "/api/models/pull", pullBody(name, false));
+  using line = new StatusLine(screen);
+  while (isRecord(job) && ["queued", "running", "paused"].includes(cell(job["state"]))) {
+    const { fact, detail } = presentJob(job);
+    line.show(fact, detail);
+    await delay(pollMs, undefined, { signal });
+    job = await client.get(`/api/pulls/${encodeURIComponent(cell(job["id"]))}`);
+  }
+  if (isRecord(job) && job["state"] === "completed") return cell(job["model"]);
+  const error = isRecord(job) && isRecord(job["error"]) ? job["error"] : {};
+  throw await failure(cell(error["code"] ?? "model.pull_failed"), cell(error["message"] ?? "the pull was cancelled"));
 }
 
 /** A valid name for the model in a manifest, and the links to its file or all of its parts. */

@@ -7,7 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Client, CommandError } from "../src/cli/client.ts";
 import { chat } from "../src/cli/chat.ts";
-import { isRecord } from "../src/cli/output.ts";
+import { cell, isRecord } from "../src/cli/output.ts";
 import { localUrl } from "../src/lib/listen-address.ts";
 import { watchOutput } from "../src/program/lost-output.ts";
 import type { RunningUp } from "../src/main/supervisor.ts";
@@ -15,11 +15,14 @@ import { startUp } from "../src/main/up.ts";
 import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
 import { distrust } from "../src/lib/trusted-path.ts";
 import { errorCode, errorMessage } from "../src/lib/error-code.ts";
-import { checkModel, modelPath, useModel } from "./run-model.ts";
-import { checkSettings, exportLine } from "./run-settings.ts";
+import { checkModel, givenModel, hasModel, serveNamed, useModel, type Given } from "./run-model.ts";
+import { greeting, lockedGreeting } from "./run-greeting.ts";
+import { checkSettings } from "./run-settings.ts";
 import { exists, Stop } from "./run-stop.ts";
 import { watchTerminal } from "./run-terminal.ts";
 import { writeTinyModel } from "./tiny-model.ts";
+import { StatusLine } from "../src/cli/terminal.ts";
+import { writeFirstModel } from "./first-model.ts";
 
 /** `make run`: a model behind the gateway in one command, on embedded defaults, offline after set-up. */
 
@@ -33,6 +36,8 @@ const operatorPort = Number(process.env["SVC_OPERATOR_PORT"] || "8079");
 const model = process.env["MODEL"] || undefined;
 const tinyModel = "tiny";
 const readySeconds = model === undefined ? 60 : 600;
+/** More than the first model's answer has. */
+const answerTokens = 80;
 const pollMs = 50;
 const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** `SVC_RUNTIME=docker make run`: the embedded engine in a container, its image made from this clone. */
@@ -43,18 +48,27 @@ process.exit(await run());
 
 async function run(): Promise<number> {
   let image: string | undefined;
+  let given: Given | undefined;
   // No other user may write the files that it makes.
   process.umask(process.umask() | 0o022);
   try {
-    await prepare();
+    given = model === undefined ? undefined : await givenModel(model);
+    await prepare(given);
     if (isDocker) image = await containerImage();
   } catch (error) {
     const isKnown = error instanceof Stop || (error instanceof Error && "code" in error);
     complain(isKnown && error instanceof Error ? error.message : String(error));
     return 1;
   }
+  process.stdout.write(`starting the operator and the gateway; their files are in ${runDir}\n`);
   // In this process: a Ctrl-C on a terminal reaches every process of its group, and two signals would mean "kill at
   // once".
+  const line = new StatusLine(process.stdout);
+  const sinceMs = performance.now();
+  const counting = setInterval(
+    () => line.show("starting", ` ${Math.round((performance.now() - sinceMs) / 1000)} s`),
+    1000,
+  );
   const starting = startUp({
     env: {
       ...process.env,
@@ -72,10 +86,12 @@ async function run(): Promise<number> {
   for (const signal of stopSignals) process.on(signal, () => stopping.abort());
   using _terminal = watchTerminal();
   try {
-    const running = await starting;
-    void greet(running, stopping.signal).catch((error: unknown) => {
-      if (!stopping.signal.aborted)
-        complain(error instanceof CommandError ? `${error.code}: ${error.message}` : errorMessage(error));
+    const running = await starting.finally(() => {
+      clearInterval(counting);
+      line[Symbol.dispose]();
+    });
+    void greet(running, given, stopping.signal).catch((error: unknown) => {
+      if (!stopping.signal.aborted) complain(textOf(error));
     });
     return await running.ended;
   } catch (error) {
@@ -84,6 +100,11 @@ async function run(): Promise<number> {
   } finally {
     stopping.abort();
   }
+}
+
+function textOf(error: unknown): string {
+  if (!(error instanceof CommandError)) return errorMessage(error);
+  return `${error.code}: ${error.message}${error.next === undefined ? "" : `; ${error.next}`}`;
 }
 
 function complain(message: string): void {
@@ -109,7 +130,7 @@ async function refuseForeign(directory: string): Promise<void> {
   throw new Stop(`${directory} is not safe: ${found.reason}; ${found.next}`);
 }
 
-async function prepare(): Promise<void> {
+async function prepare(given: Given | undefined): Promise<void> {
   checkSettings(process.env);
   if (port === operatorPort)
     throw new Stop(`port ${port} is the operator's (SVC_OPERATOR_PORT); choose another: SVC_PORT=8090 make run`);
@@ -135,14 +156,11 @@ async function prepare(): Promise<void> {
       throw new Stop(`${directory} cannot be written; choose another place: BERTH_RUN_DIR="$HOME/berth" make run`);
     }
   }
-  if (model !== undefined) await checkModel(modelPath(model));
-  for (const [name, embedding] of [
-    [tinyModel, false],
-    [`${tinyModel}-embed`, true],
-  ] as const) {
-    const path = join(modelsDir, `${name}.gguf`);
-    if (!(await exists(path))) await writeTinyModel(path, { embedding });
-  }
+  const file = given !== undefined && "path" in given ? given.path : undefined;
+  if (file !== undefined) await checkModel(file);
+  const [first, embedding] = [tinyModel, `${tinyModel}-embed`].map((name) => join(modelsDir, `${name}.gguf`));
+  if (first !== undefined && !(await hasModel(first))) await writeFirstModel(first);
+  if (embedding !== undefined && !(await exists(embedding))) await writeTinyModel(embedding, { embedding: true });
   for (const name of ["primary.toml", "embed.toml"]) {
     const path = join(configDir, "slots", name);
     // A person's edits stay: only missing files are written.
@@ -150,7 +168,8 @@ async function prepare(): Promise<void> {
   }
   // The manifests name their editor schemas by `../../schemas`.
   await cp(join(root, "manifests/schemas"), join(runDir, "schemas"), { recursive: true });
-  if (model !== undefined) await useModel(modelPath(model), runDir);
+  const changed = file === undefined ? undefined : await useModel(file, runDir);
+  if (changed !== undefined) process.stdout.write(`${changed}\n`);
 }
 
 async function containerImage(): Promise<string> {
@@ -189,15 +208,17 @@ async function listenFailure(wanted: number, address: string): Promise<string | 
   });
 }
 
-async function greet(running: RunningUp, stopping: AbortSignal): Promise<void> {
+async function greet(running: RunningUp, given: Given | undefined, stopping: AbortSignal): Promise<void> {
   const url = localUrl(host, port);
   const client = new Client({ server: url, token: process.env["SVC_TOKEN"] });
   let slot: Record<string, unknown> | undefined;
   try {
-    slot = await untilReady(client, stopping);
+    await untilSlot(client, stopping, ({ enabled }) => enabled === true);
+    if (given !== undefined && "name" in given) await serveGiven(client, given.name, stopping);
+    slot = await untilSlot(client, stopping, ({ state }) => ["ready", "serving", "idle"].includes(cell(state)));
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
-    process.stdout.write(lockedGreeting(url));
+    process.stdout.write(lockedGreeting({ url, port, operatorPort, configDir }));
     return;
   }
   if (slot === undefined) return;
@@ -212,66 +233,42 @@ async function greet(running: RunningUp, stopping: AbortSignal): Promise<void> {
   stack.defer(() => stopping.removeEventListener("abort", onStop));
   process.stdout.write("\nprimary is ready. One streamed chat:\n\n  you:     Tell me something\n  primary: ");
   const messages = [{ role: "user", content: "Tell me something" }] as const;
-  for await (const piece of chat(client, { model: "primary", messages, maxTokens: 24 })) process.stdout.write(piece);
+  for await (const piece of chat(client, { model: "primary", messages, maxTokens: answerTokens }))
+    process.stdout.write(piece);
   if (stopping.aborted) return;
-  const noise =
-    slot["model"] === tinyModel
-      ? "\n(The tiny model's weights are noise, so are its words. make run MODEL=/path/to/real.gguf serves a real one.)\n"
-      : "";
-  process.stdout.write(`
-${noise}
-${places(url)}
-${inAnotherTerminal()}
-  ${command(url)} status
-  ${command(url)} chat primary "hello" --max-tokens 40
-  curl ${url}/v1/chat/completions -H 'content-type: application/json' -d '{"model":"primary","messages":[{"role":"user","content":"hi"}],"max_tokens":40}'
-
-Ctrl-C stops everything.
-
-`);
+  process.stdout.write(greeting({ url, port, operatorPort, configDir, isFirstModel: slot["model"] === tinyModel }));
 }
 
-function places(url: string): string {
-  return `  API        ${url}/v1
-  dashboard  ${url}/
-  chat       ${url}/chat/
-  config     ${configDir} (edit slots/primary.toml, or add a file, and watch)
-`;
+/** A failure is said, and the slot keeps the model of its manifest. Throws CommandError without a valid token. */
+async function serveGiven(client: Client, name: string, signal: AbortSignal): Promise<void> {
+  try {
+    const { changed } = await serveNamed(client, name, { runDir, screen: process.stdout, signal });
+    if (changed !== undefined) process.stdout.write(`${changed}\n`);
+  } catch (error) {
+    if (error instanceof CommandError && error.code.startsWith("auth.")) throw error;
+    if (!signal.aborted) complain(`MODEL=${name} is not served, and primary keeps its model: ${textOf(error)}`);
+  }
 }
 
-function inAnotherTerminal(): string {
-  const exported = exportLine({ port, operatorPort });
-  return `Try in another terminal:${exported === undefined ? "" : `\n  ${exported}`}`;
-}
-
-function command(url: string): string {
-  return `bin/berth${url === localUrl("127.0.0.1", port) ? "" : ` --server ${url}`}`;
-}
-
-/** Tokens are required, and this command has none, or a wrong one: no demonstration. */
-function lockedGreeting(url: string): string {
-  return `
-Berth runs, and requires tokens (SVC_AUTH_ENABLED=1).
-
-${places(url)}
-${inAnotherTerminal()}
-  export SVC_TOKEN=$(bin/berth token create --label me --scope all)
-  ${command(url)} status
-  ${command(url)} chat primary "hello" --max-tokens 40
-
-Ctrl-C stops everything.
-
-`;
-}
-
-/** The slot once it is loaded; undefined when everything stops first. Throws Stop after the time limit. */
-async function untilReady(client: Client, stopping: AbortSignal): Promise<Record<string, unknown> | undefined> {
+/**
+ * The slot primary once it is as wanted, with its states on the terminal meanwhile; undefined when everything stops first.
+ * Throws Stop after the time limit, and CommandError without a valid token.
+ */
+async function untilSlot(
+  client: Client,
+  stopping: AbortSignal,
+  isWanted: (slot: Record<string, unknown>) => boolean,
+): Promise<Record<string, unknown> | undefined> {
   const deadline = Date.now() + readySeconds * 1000;
+  using line = new StatusLine(process.stdout);
   while (!stopping.aborted) {
     const slot = await client.get("/api/slots/primary").catch((error: unknown) => {
       if (error instanceof CommandError && error.code.startsWith("auth.")) throw error;
     });
-    if (isRecord(slot) && ["ready", "serving", "idle"].includes(String(slot["state"]))) return slot;
+    if (isRecord(slot)) {
+      if (isWanted(slot)) return slot;
+      line.show(`primary: ${cell(slot["state"])}`);
+    }
     if (Date.now() > deadline)
       throw new Stop(`primary is not ready after ${readySeconds} s; bin/berth slot show primary tells why`);
     await delay(pollMs);

@@ -27,6 +27,7 @@ major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null) || fail "node
 [ "$major" -ge 20 ] || fail "node is $(node --version), which is too old for the packages; install $newer"
 [ -w . ] || fail "$(pwd) cannot be written; clone into a directory of your own"
 
+echo "looking for the package registry"
 # Without a network npm would try for minutes; what its cache holds is then all there is.
 offline=
 if npm ping --fetch-retries=0 --fetch-timeout=20000 2>&1 |
@@ -35,27 +36,48 @@ if npm ping --fetch-retries=0 --fetch-timeout=20000 2>&1 |
   offline=--offline
 fi
 
-echo "installing packages (about 500 MB, Node 24 among them)"
-rm -f "$stamp"
-# Where npm draws no progress of its own, lines show that something happens.
-reporter=
-if [ ! -t 2 ]; then
+# The packages that stand in DIR/node_modules, counted while npm works: about so many of those in its lockfile that this
+# machine needs. On a terminal one line is written again and again; elsewhere a line follows now and then.
+count() {
   (
-    seconds=0
-    while sleep 5 </dev/null >/dev/null 2>&1; do
-      seconds=$((seconds + 5))
-      echo "  $seconds s: $(du -sm node_modules 2>/dev/null | cut -f1 | grep . || echo 0) MB in node_modules"
+    all=$(grep '^    "node_modules/' "$1/package-lock.json" | grep -cv '.node_modules/.*/node_modules/')
+    all=$((all - $(grep -c '"cpu": \[' "$1/package-lock.json")))
+    seconds=0 before=
+    while sleep 1 </dev/null >/dev/null 2>&1; do
+      seconds=$((seconds + 1))
+      here=$(ls -d "$1"/node_modules/*/package.json "$1"/node_modules/@*/*/package.json 2>/dev/null | wc -l)
+      line="  $((here)) of about $all packages, $seconds s"
+      if [ -t 2 ]; then
+        # What is printed next begins at the start of this line.
+        printf '%s\r' "$line" >&2
+      elif [ "$here" != "$before" ] || [ $((seconds % 10)) -eq 0 ]; then
+        echo "$line"
+        before=$here
+      fi
     done
   ) &
-  reporter=$!
-  trap 'kill "$reporter" 2>/dev/null || true' EXIT INT TERM
-fi
+  counter=$!
+}
+counted() {
+  [ -n "$counter" ] || return 0
+  kill "$counter" 2>/dev/null || true
+  wait "$counter" 2>/dev/null || true
+  counter=
+  [ ! -t 2 ] || printf '%60s\r' '' >&2
+}
+counter=
+trap counted EXIT
+trap 'exit 130' INT TERM
+
+echo "installing packages (about 500 MB, Node 24 among them): a minute or two, once"
+rm -f "$stamp"
+count .
 # `install` and not `ci`: some registries lack platform packages that only other machines need, and `ci` insists.
 # No package's install script runs (.npmrc): what is unpacked is what the lockfile's hashes name, and nothing is compiled
 # by the system's Node that Node 24 would load.
-npm install --no-save --no-fund --no-audit --loglevel=error $offline ||
+npm install --no-save --no-fund --no-audit --no-progress --loglevel=error $offline ||
   fail "npm could not install the packages: is the package registry in reach? run make setup again"
-[ -n "$reporter" ] && kill "$reporter" 2>/dev/null || true
+counted
 # Node 24 comes as a package for Linux on x64 and arm64; elsewhere the system's own has to be new enough.
 # npm 9 makes no link in .bin for a package of one platform.
 for own in node_modules/node-linux-*/bin/node "$(command -v node)"; do
@@ -70,8 +92,11 @@ done
 
 # Its npm is not ours to give a flag. It only wants directories that a clone does not use.
 [ -z "$offline" ] || export npm_config_offline=true
+count engines
 SVC_STATE_DIR=/nonexistent SVC_CONFIG_DIR=/nonexistent bin/berth engine install embedded ||
   fail "the embedded engine could not be installed; run make setup again"
+counted
+echo "building the pages"
 pages
 echo "$locks" >"$stamp"
 echo "set up; next: make run"

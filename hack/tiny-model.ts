@@ -1,6 +1,5 @@
 import { mkdir, rename, truncate, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { argv } from "node:process";
 
 /**
  * Writes a random-weights GGUF of half a megabyte: two layers, 64 wide, a few hundred tokens. Its weights are noise, so
@@ -106,7 +105,8 @@ export interface TinyOptions {
   readonly embedding?: boolean;
   readonly name?: string;
   /**
-   * Pieces of text, each once, that the model prints in this order after a prompt that ends in a colon or a new line.
+   * Pieces of text, each once, that the model prints in this order, whatever the prompt is. A prompt that ends in a piece
+   * gets the pieces after it.
    */
   readonly says?: readonly string[];
   /** Null: none, as in base weights. */
@@ -123,6 +123,7 @@ export interface TinyOptions {
 function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly sizeBytes: number } {
   const next = random(42);
   const says = options.says ?? [];
+  const spoken = says.map((piece) => piece.replaceAll(" ", "▁"));
   const feedForward = options.hollow ?? 128;
   const isRanker = options.ranker === true;
   const architecture = isRanker ? "qwen3" : "llama";
@@ -132,10 +133,11 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     "<s>",
     "</s>",
     ...Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
-    ...words.map((word) => `▁${word}`),
+    // A script has pieces of its own for such words, and llama.cpp wants each text once.
+    ...words.map((word) => `▁${word}`).filter((word) => !spoken.includes(word)),
     // A script is parsed for its marks, so that text and tokens must agree about blanks.
     ...(says.length > 0 ? ["▁"] : []),
-    ...says.map((piece) => piece.replaceAll(" ", "▁")),
+    ...spoken,
   ];
   const types = tokens.map((_, index) => (index === 0 ? 2 : index < 3 ? 3 : index < 259 ? 6 : 1));
   const scores = tokens.map((_, index) => (index < 259 ? 0 : -index));
@@ -236,7 +238,8 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
 
 /**
  * Makes the next token of the script each token's most likely successor: with layers that add nothing, the next token
- * follows from the last one alone, and its output row is the embedding of the one before it.
+ * follows from the last one alone, and its output row is the embedding of the one before it. The tokens outside of the
+ * script share their first coordinate, which the script begins after.
  */
 function script(
   tokens: number,
@@ -245,17 +248,17 @@ function script(
   output: Float32Array,
   next: () => number,
 ): void {
-  for (let index = 0; index < embedding.length; index++) embedding[index] = next() - 0.5;
-  output.fill(0);
   const begin = tokens - pieces;
-  const follow = (before: number, after: number): void => {
-    const row = embedding.subarray(before * width, (before + 1) * width);
+  for (let index = 0; index < embedding.length; index++) embedding[index] = next() - 0.5;
+  for (let token = 0; token < tokens; token++) embedding[token * width] = token < begin ? 4 : 0;
+  output.fill(0);
+  output[begin * width] = 5;
+  for (let token = begin; token < tokens; token++) {
+    const after = token + 1 < tokens ? token + 1 : endToken;
+    const row = embedding.subarray(token * width, (token + 1) * width);
     const scale = 5 / Math.hypot(...row);
-    for (let column = 0; column < width; column++)
-      output[after * width + column] = (output[after * width + column] ?? 0) + (row[column] ?? 0) * scale;
-  };
-  for (const before of [":", "\n"]) follow(3 + before.charCodeAt(0), begin);
-  for (let token = begin; token < tokens; token++) follow(token, token + 1 < tokens ? token + 1 : endToken);
+    for (let column = 0; column < width; column++) output[after * width + column] = (row[column] ?? 0) * scale;
+  }
 }
 
 /** Writes the model to its path, whole or not at all. */
@@ -266,13 +269,4 @@ export async function writeTinyModel(path: string, options: TinyOptions = {}): P
   await writeFile(draft, bytes);
   await truncate(draft, sizeBytes);
   await rename(draft, path);
-}
-
-if (import.meta.main) {
-  const [path] = argv.slice(2);
-  if (path === undefined) {
-    process.stderr.write("usage: node hack/tiny-model.ts FILE.gguf [--embedding]\n");
-    process.exit(2);
-  }
-  await writeTinyModel(path, { embedding: argv.includes("--embedding") });
 }

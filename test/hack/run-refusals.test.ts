@@ -3,7 +3,7 @@ import { chmod, chown, mkdir, readdir, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { checkModel, modelPath } from "../../hack/run-model.ts";
+import { checkModel } from "../../hack/run-model.ts";
 import { checkSettings } from "../../hack/run-settings.ts";
 import { Stop } from "../../hack/run-stop.ts";
 import { listen } from "../support/listen.ts";
@@ -23,22 +23,18 @@ describe("make run, where it cannot run,", { concurrency: 2 }, () => {
     });
 
   for (const [model, line] of [
-    ["/nowhere/m.gguf", /^MODEL=\/nowhere\/m\.gguf is not there; give the path of a GGUF file$/],
+    [
+      "/nowhere/m.gguf",
+      /^MODEL=\/nowhere\/m\.gguf is not there; give the path of a GGUF file, a name of `bin\/berth model catalog`, or an address$/,
+    ],
     ["/", /^MODEL=\/ is a directory; give the path of a GGUF file$/],
     ["PAGE", /^MODEL=\S+page\.gguf is no GGUF file: it does not begin with GGUF; give the path of a GGUF file$/],
-    [
-      "hf://owner/repo/model.gguf",
-      /^MODEL=hf:\/\/owner\/repo\/model\.gguf is an address; give the path of a GGUF file, or .* bin\/berth model pull hf:\/\/owner\/repo\/model\.gguf$/,
-    ],
   ] as const)
     it(`refuses the model ${model}`, async () => {
       await using directory = await tempDir();
       const page = join(directory.path, "page.gguf");
       await writeFile(page, "<!doctype html><title>not found</title>");
-      const { message } = await rejectionOf(
-        (async () => await checkModel(modelPath(model === "PAGE" ? page : model)))(),
-        Stop,
-      );
+      const { message } = await rejectionOf(checkModel(model === "PAGE" ? page : model), Stop);
       assert.match(message, line);
     });
 

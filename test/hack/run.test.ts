@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { firstAnswer } from "../../hack/first-model.ts";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { startHub } from "../doubles/hub.ts";
 import { endOf } from "../support/command.ts";
 import { greeting, makeRun, type Run } from "../support/make-run.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -14,8 +16,9 @@ describe("make run", () => {
     await using run = await greeted(directory.path);
     const text = run.text();
     const said = /primary is ready\. One streamed chat:\n\n {2}you: {5}Tell me something\n {2}primary: (.*)/.exec(text);
-    assert.ok((said?.[1] ?? "").trim().length > 0, text);
-    assert.match(text, /The tiny model's weights are noise, so are its words\. make run MODEL=/);
+    assert.equal(said?.[1], firstAnswer);
+    assert.match(text, /\(This answer is all that the first model can say\./);
+    assert.match(text, /^starting the operator and the gateway; their files are in \S+\/run$/m);
     assert.ok(text.includes(`  API        ${run.url}/v1\n  dashboard  ${run.url}/\n`), text);
     // Both addresses open on a page of this clone.
     for (const [name, title] of [
@@ -64,12 +67,37 @@ describe("make run", () => {
     const before = `# Ours.\n${await readFile(manifest, "utf8")}`;
     await writeFile(manifest, before);
     await using run = await greeted(directory.path, { MODEL: model });
-    assert.ok(!run.text().includes("weights are noise"), run.text());
+    assert.ok(!run.text().includes("first model can say"), run.text());
+    assert.ok(run.text().includes(`${manifest}: its model is now mine-gr-er, as MODEL says; the rest of it stays\n`));
     const after = await readFile(manifest, "utf8");
     assert.equal(after, before.replace(/^default = .*$/m, 'default = "mine-gr-er"'));
     assert.notEqual(after, before);
     const slot = await (await fetch(`${run.url}/api/slots/primary`)).text();
     assert.match(slot, /"model":"mine-gr-er"/);
+  });
+
+  it("fetches the model of an address, serves it, and says what it wrote; keeps serving it where the next name is unknown", async () => {
+    await using directory = await tempDir();
+    const file = join(directory.path, "other.gguf");
+    await writeTinyModel(file, { name: "other" });
+    await using hub = await startHub({ "other.gguf": await readFile(file) });
+    const env = { HF_ENDPOINT: hub.server.url, SVC_DISK_RESERVE: "0" };
+    const manifest = join(directory.path, "run/config/slots/primary.toml");
+    {
+      await using run = await greeted(directory.path, { ...env, MODEL: "hf://owner/repo/other.gguf" });
+      assert.match(run.text(), /^other: queued/m);
+      assert.ok(run.text().includes(`${manifest}: its model is now other, as MODEL says; the rest of it stays\n`));
+      assert.match(await readFile(manifest, "utf8"), /^default = "other"$/m);
+      assert.match(await (await fetch(`${run.url}/api/slots/primary`)).text(), /"model":"other"/);
+    }
+    const before = await readFile(manifest, "utf8");
+    await using run = await greeted(directory.path, { ...env, MODEL: "nothing-such" });
+    assert.match(
+      run.errors(),
+      /^make run: MODEL=nothing-such is not served, and primary keeps its model: model\.not_found: no model is called "nothing-such"/,
+    );
+    assert.equal(await readFile(manifest, "utf8"), before);
+    assert.match(await (await fetch(`${run.url}/api/slots/primary`)).text(), /"model":"other"/);
   });
 });
 

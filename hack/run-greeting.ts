@@ -1,0 +1,61 @@
+import { localUrl } from "../src/lib/listen-address.ts";
+import { exportLine } from "./run-settings.ts";
+
+interface Place {
+  readonly url: string;
+  readonly port: number;
+  readonly operatorPort: number;
+  readonly configDir: string;
+}
+
+/** The places and the commands to try, once a first chat was shown. */
+export function greeting(place: Place & { readonly isFirstModel: boolean }): string {
+  const { url, isFirstModel } = place;
+  const berth = command(place);
+  const only = "\n(This answer is all that the first model can say. A real model answers what you ask.)\n";
+  return `
+${isFirstModel ? only : ""}
+${places(place)}
+${inAnotherTerminal(place)}
+  ${berth} status
+  ${berth} chat primary "hello"
+  curl ${url}/v1/chat/completions -H 'content-type: application/json' -d '{"model":"primary","messages":[{"role":"user","content":"hi"}],"max_tokens":80}'
+
+Ctrl-C stops everything.
+
+`;
+}
+
+/** Tokens are required, and this command has none, or a wrong one: no demonstration. */
+export function lockedGreeting(place: Place): string {
+  const berth = command(place);
+  return `
+Berth runs, and requires tokens (SVC_AUTH_ENABLED=1).
+
+${places(place)}
+${inAnotherTerminal(place)}
+  export SVC_TOKEN=$(bin/berth token create --label me --scope all)
+  ${berth} status
+  ${berth} chat primary "hello"
+
+Ctrl-C stops everything.
+
+`;
+}
+
+function places({ url, configDir }: Place): string {
+  return `  API        ${url}/v1
+  dashboard  ${url}/
+  chat       ${url}/chat/
+  config     ${configDir} (edit slots/primary.toml, or add a file, and watch)
+`;
+}
+
+function inAnotherTerminal(place: Place): string {
+  const exported = exportLine(place);
+  return `Try in another terminal:${exported === undefined ? "" : `\n  ${exported}`}`;
+}
+
+function command({ url, port }: Place): string {
+  return `bin/berth${url === localUrl("127.0.0.1", port) ? "" : ` --server ${url}`}`;
+}
