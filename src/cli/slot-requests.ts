@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { CommandError, notBerth, type Client } from "./client.ts";
 import { bytes, cell, isRecord } from "./output.ts";
-import { conditionOf } from "./slots.ts";
+import { conditionOf } from "./slot-words.ts";
 import { bar, StatusLine, type Screen } from "./terminal.ts";
 
 type Slot = Readonly<Record<string, unknown>>;

@@ -13,21 +13,9 @@ import {
   type Column,
   type Format,
 } from "./output.ts";
+import { byHand, foldedSlots, readyCell, stateLine } from "./slot-words.ts";
 
 type Row = Readonly<Record<string, unknown>>;
-
-/** A slot's condition of that type, or undefined. */
-export function conditionOf(row: Row, type: string): Record<string, unknown> | undefined {
-  return recordsIn(row["conditions"]).find((condition) => condition["type"] === type);
-}
-
-/** `True/Loaded`; of a slot that answers and is degraded, the reason of that. */
-function ready(row: Row): string {
-  const condition = conditionOf(row, "Ready");
-  const degraded = conditionOf(row, "Degraded");
-  const shown = condition?.["status"] === "True" && degraded?.["status"] === "True" ? degraded : condition;
-  return condition === undefined ? "-" : `${cell(condition["status"])}/${cell(shown?.["reason"])}`;
-}
 
 function lastError(row: Row): string {
   const error = row["last_error"];
@@ -45,7 +33,7 @@ function stateColour(state: string): "green" | "yellow" | "red" | undefined {
 export const slotColumns: readonly Column[] = [
   { title: "NAME", value: (row) => cell(row["name"]) },
   { title: "STATE", value: (row) => cell(row["state"]), colour: stateColour },
-  { title: "READY", value: ready },
+  { title: "READY", value: readyCell },
   { title: "MODEL", value: (row) => cell(row["model"]) },
   { title: "ENGINE", isWide: true, value: (row) => cell(row["engine"]) },
   { title: "RUNTIME", isWide: true, value: (row) => cell(row["runtime"]) },
@@ -59,7 +47,14 @@ export const slotColumns: readonly Column[] = [
 
 /** `berth slot list`. Throws CommandError. */
 export async function slotTable(client: Client, format: Format): Promise<string> {
-  return await render(await client.list("/api/slots"), slotColumns, format, "name");
+  return await slotText(await client.list("/api/slots"), format);
+}
+
+/** Slots in the wanted form; for a person, the built-in slots that nobody has configured are one line below the table. */
+export async function slotText(slots: readonly Row[], format: Format): Promise<string> {
+  if (format !== "table" && format !== "wide") return await render(slots, slotColumns, format, "name");
+  const { rows, others } = foldedSlots(slots);
+  return `${await render(rows, slotColumns, format, "name")}${others}`;
 }
 
 /** One slot for a person: its fields, its conditions, and its last transitions. */
@@ -89,7 +84,11 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
   const lines = fields
     // Processes have no image.
     .filter((field) => !field.startsWith("image") || typeof slot[field] === "string")
-    .map((field) => `${`${field.replaceAll("_", " ")}:`.padEnd(20)}${cell(slot[field])}`);
+    .map((field) => {
+      const value = field === "state" ? stateLine(slot) : cell(slot[field]);
+      return `${`${field.replaceAll("_", " ")}:`.padEnd(20)}${value}`;
+    });
+  lines.push(...byHand(slot).map(({ title, text }) => `${`${title}:`.padEnd(20)}${text}`));
   lines.push(...choiceLines(slot["on_request"]));
   const memory = slot["memory_bytes"];
   if (typeof memory === "number") lines.push(`${"memory:".padEnd(20)}${bytes(memory)}`);

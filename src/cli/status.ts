@@ -1,6 +1,7 @@
 import { CommandError, type Client } from "./client.ts";
-import { age, cell, isRecord, recordsIn, render, renderOne, type Format } from "./output.ts";
-import { slotColumns } from "./slots.ts";
+import { age, cell, isRecord, recordsIn, renderOne, type Format } from "./output.ts";
+import { byHand } from "./slot-words.ts";
+import { slotText } from "./slots.ts";
 
 /** An overview of the service and its slots. */
 export async function statusText(client: Client, format: Format): Promise<string> {
@@ -11,7 +12,7 @@ export async function statusText(client: Client, format: Format): Promise<string
   ]);
   if (format === "json" || format === "yaml")
     return await renderOne({ status, health, slots: { object: "list", data: slots } }, format);
-  const table = await render(slots, slotColumns, format, "name");
+  const table = await slotText(slots, format);
   if (format === "name") return table;
   const lines = [`berth ${cell(status["version"])}, up ${age(status["uptime_seconds"])}, ${cell(health["status"])}`];
   const checks = isRecord(health["checks"]) ? health["checks"] : {};
@@ -25,6 +26,7 @@ export async function statusText(client: Client, format: Format): Promise<string
     lines.push(`  ${name.replaceAll("_", " ")}: ${cell(check["status"])} ${describe(check)}`);
     if (Array.isArray(check["reasons"])) lines.push(...(await problems(client)));
   }
+  for (const slot of slots) lines.push(...byHand(slot).map(({ text }) => `  ${cell(slot["name"])}: ${text}`));
   return `${lines.join("\n")}\n\n${table}`;
 }
 

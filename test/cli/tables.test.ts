@@ -5,14 +5,19 @@ import { apiDouble } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
 import { coder, done, failed, listOf, model, primary, refused, slots, told, type Answers } from "./fixture.ts";
 
-const slotTable = `NAME     STATE  READY            MODEL     PORT  RESTARTS  UP
-primary  ready  True/Loaded      tiny      8081  1         1h2m
-coder    error  False/CrashLoop  qwen3:4b  -     4         -
+const slotTable = `NAME     STATE  READY               MODEL     PORT  RESTARTS  UP
+primary  ready  Ready               tiny      8081  1         1h2m
+coder    error  Failed (CrashLoop)  qwen3:4b  -     4         -
 `;
-const wideTable = `NAME     STATE  READY            MODEL     ENGINE  RUNTIME  PORT  RESTARTS  IN-FLIGHT  UP    BENCH TOK/S  LAST ERROR
-primary  ready  True/Loaded      tiny      llama   process  8081  1         2          1h2m  -            -
-coder    error  False/CrashLoop  qwen3:4b  llama   process  -     4         0          -     -            exited with code 1: failed to load model; failed to load mo…
+const wideTable = `NAME     STATE  READY               MODEL     ENGINE  RUNTIME  PORT  RESTARTS  IN-FLIGHT  UP    BENCH TOK/S  LAST ERROR
+primary  ready  Ready               tiny      llama   process  8081  1         2          1h2m  -            -
+coder    error  Failed (CrashLoop)  qwen3:4b  llama   process  -     4         0          -     -            exited with code 1: failed to load model; failed to load mo…
 `;
+
+const byHand = {
+  state: "offline",
+  conditions: [{ type: "Ready", status: "True", reason: "Unloaded", message: "unloaded by request at T" }],
+};
 
 describe("berth slot list", () => {
   for (const [line, answer, stdout] of [
@@ -31,7 +36,23 @@ describe("berth slot list", () => {
     const degraded = { ...primary.conditions[0], type: "Degraded", reason: "NoChatTemplate" };
     const slot = { ...primary, conditions: [...primary.conditions, degraded] };
     const { stdout } = await told({ "/api/slots": listOf(slot) }, "slot list");
-    assert.match(stdout, /^primary  ready  True\/NoChatTemplate  /m);
+    assert.match(stdout, /^primary  ready  Ready \(NoChatTemplate\)  /m);
+  });
+
+  it("folds the built-in slots that nobody has configured into a line, for a person alone", async () => {
+    const unset = ["stt", "tts"].map((name) => ({
+      ...primary,
+      name,
+      state: "offline",
+      conditions: [
+        { type: "Ready", status: "True", reason: "NotConfigured", message: "no manifest configures this slot" },
+      ],
+    }));
+    const answers = { "/api/slots": listOf(primary, coder, ...unset) };
+    const line = "\nNot set up: stt, tts (`berth slot create stt --model REF` sets stt up)\n";
+    assert.equal((await told(answers, "slot list")).stdout, `${slotTable}${line}`);
+    assert.equal((await told(answers, "slot list -o wide")).stdout, `${wideTable}${line}`);
+    assert.equal((await told(answers, "slot list -o name")).stdout, "primary\ncoder\nstt\ntts\n");
   });
 
   it("prints YAML that reads back as the answer", async () => {
@@ -56,7 +77,7 @@ describe("berth slot show", () => {
     assert.equal(
       await show({ ...coder, last_error: { ...coder.last_error, message: "exited with code 1" }, transitions }),
       `name:               coder
-state:              error
+state:              error (Failed)
 model:              qwen3:4b
 engine:             llama
 backend:            cpu
@@ -110,6 +131,16 @@ transitions:
       { image: "ghcr.io/a/b", image_digest: "sha256:abc" },
       /^image: +ghcr\.io\/a\/b\nimage digest: +sha256:abc$/m,
     ],
+    [
+      "a model that was swapped in, and how to go back",
+      { model_origin: "swap" },
+      /^swapped by hand: {4}tiny is in place of the manifest's model; `berth slot swap primary --reset` goes back$/m,
+    ],
+    [
+      "when it was unloaded by hand, and how to load it",
+      byHand,
+      /^state: {14}offline \(Unloaded by hand: loads once somebody loads it\)$[^]*^unloaded by hand: {3}unloaded by request at T; `berth slot load primary` loads it again$/m,
+    ],
     ["its containers", { processes: containers }, /^container: +0123456789ab\ncontainer \(rerank\): ffffffffffff$/m],
     [
       "its replicas with where each answers",
@@ -155,6 +186,17 @@ describe("berth status", () => {
   it("prints the service in a line and the slots below, or their names alone", async () => {
     assert.equal(await status({}), `berth 0.1.0, up 1m15s, ok\n\n${slotTable}`);
     assert.equal(await status({}, {}, "status -o name"), "primary\ncoder\n");
+  });
+
+  it("says what was changed by hand, and how to undo it", async () => {
+    const changed = { ...primary, ...byHand, model_origin: "swap" };
+    assert.match(
+      await status({}, { "/api/slots": listOf(changed) }),
+      new RegExp(
+        "^berth 0\\.1\\.0, up 1m15s, ok\n {2}primary: unloaded by request at T; `berth slot load primary` loads it again\n" +
+          " {2}primary: tiny is in place of the manifest's model; `berth slot swap primary --reset` goes back\n\nNAME",
+      ),
+    );
   });
 
   it("names degraded checks with their reasons", async () => {

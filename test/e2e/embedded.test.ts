@@ -63,7 +63,8 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
   await t.test("the command line shows the slot and its plan", async () => {
     const said = async (...words: readonly string[]): Promise<string> =>
       (await runBerth(words, { ...berth.env, SVC_URL: berth.url })).stdout;
-    const row = /^NAME +STATE +READY +MODEL +PORT +RESTARTS +UP\nprimary +(ready|idle|serving) +True\/Loaded +tiny /;
+    const row =
+      /^NAME +STATE +READY +MODEL +PORT +RESTARTS +UP\nprimary +(ready|idle|serving) +(?:Ready|Answering 1) +tiny /;
     assert.match(await said("slot", "list"), row);
     assert.equal(await said("slot", "plan", "primary"), "primary: Loaded: tiny is loaded\n  nothing to do\n");
     assert.match(await said("slot", "show", "primary"), /^memory: +\d+(\.\d)? MiB$/m);
