@@ -27,13 +27,38 @@ export interface Piece {
 /** The time that a service has to end a stream after its last event. */
 const endMs = 2000;
 
-/** The pieces of one answer without its thoughts. Else as `pieces`. */
+/** About as many tokens as a long answer has: a model that never ends would print for hours. */
+const answerLimit = 4096;
+
+/** The end of an answer that was stopped at the limit. */
+export const cutMessage = `stopped after about ${answerLimit} tokens; --max-tokens sets another limit`;
+
+/**
+ * The pieces of one answer without its thoughts; else as `pieces`. Without `maxTokens` the answer is stopped after some
+ * thousand pieces, thoughts among them, and `onCut` is called. They are counted here: some providers refuse `max_tokens`.
+ */
 export async function* chat(
   client: Client,
   request: ChatRequest,
-  onWaiting?: (text: string) => void,
+  { onWaiting, onCut = () => undefined }: ChatOptions = {},
 ): AsyncIterable<string> {
-  for await (const { text, isThought } of pieces(client, request, onWaiting)) if (!isThought) yield text;
+  const stop = new AbortController();
+  const signal = request.signal === undefined ? stop.signal : AbortSignal.any([stop.signal, request.signal]);
+  let left = request.maxTokens === undefined ? answerLimit : Infinity;
+  for await (const { text, isThought } of pieces(client, { ...request, signal }, onWaiting)) {
+    if (!isThought) yield text;
+    left -= 1;
+    if (left > 0) continue;
+    stop.abort();
+    onCut();
+    return;
+  }
+}
+
+interface ChatOptions {
+  /** Gets the slot's state while it is not ready. */
+  readonly onWaiting?: (text: string) => void;
+  readonly onCut?: () => void;
 }
 
 /**

@@ -28,10 +28,12 @@ export function addApiCommands(program: Command, context: CommandContext): void 
   );
   const chat = program
     .command("chat")
-    .description("send a message and print the answer as it comes; without one, on a terminal, talk")
+    .description(
+      "send a message and print the answer as it comes; Ctrl-C stops it; without a message, on a terminal, talk",
+    )
     .argument("<slot>", "slot or model")
     .argument("[message]", "what to say; absent: what is piped in, or a conversation on a terminal")
-    .option("--max-tokens <count>", "longest answer, in tokens", whole)
+    .option("--max-tokens <count>", "longest answer, in tokens; absent: it is stopped after about 4096", whole)
     .action(async (slot: string, message: string | undefined, { maxTokens }: { maxTokens?: number }) => {
       const client = await context.client();
       if (message === undefined && context.input().isTTY === true) {
@@ -41,17 +43,21 @@ export function addApiCommands(program: Command, context: CommandContext): void 
         return;
       }
       if (message?.trim() === "") chat.error("error: argument 'message' is empty");
-      const { chat: pieces, pipedIn } = await import("./chat.ts");
+      const { chat: pieces, cutMessage, pipedIn } = await import("./chat.ts");
       const { StatusLine } = await import("./terminal.ts");
       using line = new StatusLine(context.screen);
       const content =
         message ?? (await pipedIn(context.input(), "pipe a message in, or name it: berth chat SLOT MESSAGE"));
       const request = { model: slot, messages: [{ role: "user", content }], maxTokens } as const;
-      for await (const piece of pieces(client, request, (text) => line.show(text))) {
+      let isCut = false;
+      if (context.screen.isTTY === true) line.show(`${slot}: waits for the first token; Ctrl-C stops it`);
+      const onWaiting = (text: string): void => line.show(text, "; Ctrl-C stops it");
+      for await (const piece of pieces(client, request, { onWaiting, onCut: () => (isCut = true) })) {
         line[Symbol.dispose]();
         context.write(piece);
       }
       context.write("\n");
+      if (isCut) context.note(`${cutMessage}\n`);
     });
   withExamples(
     chat,

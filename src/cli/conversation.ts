@@ -1,5 +1,5 @@
 import { createInterface, type Interface } from "node:readline";
-import { chat, type Said } from "./chat.ts";
+import { chat, cutMessage, type Said } from "./chat.ts";
 import { CommandError, type Client } from "./client.ts";
 import { cell } from "./output.ts";
 import { StatusLine, type Screen } from "./terminal.ts";
@@ -29,7 +29,7 @@ export async function converse(options: ConversationOptions): Promise<void> {
   const lines = createInterface({ input, output, terminal: true });
   const conversation = new Conversation(options);
   const write = (text: string): void => void output.write(text);
-  write(`talking to ${options.model}; /help lists the commands\n`);
+  write(`talking to ${options.model}; Ctrl-C stops an answer, /help lists the commands\n`);
   const typed = new TypedLines(lines);
   lines.once("close", () => conversation.stop());
   lines.on("SIGINT", () => {
@@ -139,10 +139,12 @@ class Conversation {
     this.#answering = new AbortController();
     const { signal } = this.#answering;
     let answer = "";
+    let isCut = false;
     using line = new StatusLine(screen);
     try {
       const request = { model: this.model, messages, maxTokens, signal };
-      for await (const piece of chat(client, request, (text) => line.show(text))) {
+      const onWaiting = (text: string): void => line.show(text);
+      for await (const piece of chat(client, request, { onWaiting, onCut: () => (isCut = true) })) {
         line[Symbol.dispose]();
         answer += piece;
         write(piece);
@@ -152,6 +154,7 @@ class Conversation {
     } finally {
       this.#answering = undefined;
       if (answer !== "") write("\n");
+      if (isCut) write(`(${cutMessage})\n`);
     }
     // The part of a stopped answer belongs to the conversation too.
     if (answer !== "") this.#said = [...messages, { role: "assistant", content: answer }];

@@ -1,3 +1,4 @@
+import { nearest } from "../api/nearest.ts";
 import { benchmarkCell, benchmarkLines } from "./benchmark.ts";
 import { CommandError, type Client } from "./client.ts";
 import { bytes, cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
@@ -58,24 +59,31 @@ export function modelPath(ref: string): string {
   return `/api/models/${ref.split("/").map(encodeURIComponent).join("/")}`;
 }
 
-/** The entry of the catalogue; undefined where it has none, or the service does not say. */
-async function catalogEntry(client: Client, ref: string): Promise<Record<string, unknown> | undefined> {
-  const entries = await client.list("/api/models/catalog").catch(() => []);
-  const found = entries.find(({ id }) => id === ref);
-  const state = `in the catalogue, and not here: \`berth model pull ${ref}\` fetches it`;
-  return found === undefined ? undefined : { ...found, state, fit: verdictText(found["fit"]) };
-}
-
-/** The model, or the entry of the catalogue of that name. Throws CommandError. */
+/** The model, or the entry of the catalogue of that name. Throws CommandError, with the nearest entry of the catalogue. */
 async function modelOrEntry(client: Client, ref: string): Promise<Readonly<Record<string, unknown>>> {
   try {
     return await client.one(modelPath(ref), "id");
   } catch (error) {
-    const isUnknown = error instanceof CommandError && error.code === "model.not_found";
-    const entry = isUnknown ? await catalogEntry(client, ref) : undefined;
-    if (entry === undefined) throw error;
-    return entry;
+    if (!(error instanceof CommandError) || error.code !== "model.not_found") throw error;
+    // A service that does not say has an empty catalogue.
+    const entries = await client.list("/api/models/catalog").catch(() => []);
+    const found = entries.find(({ id }) => id === ref);
+    const near =
+      found === undefined
+        ? nearest(
+            ref,
+            entries.map(({ id }) => cell(id)),
+          )
+        : undefined;
+    if (found === undefined)
+      throw near === undefined ? error : new CommandError(error.code, error.message, entryStep(near));
+    const state = `in the catalogue, and not here: \`berth model pull ${ref}\` fetches it`;
+    return { ...found, state, fit: verdictText(found["fit"]) };
   }
+}
+
+function entryStep(ref: string): string {
+  return `the catalogue has ${ref}: \`berth model show ${ref}\`, or \`berth model pull ${ref}\` to fetch it`;
 }
 
 /** `berth model show`: each field on a line of its own. Throws CommandError. */

@@ -14,7 +14,7 @@ const nextSteps: Readonly<Record<ErrorCode, string>> = {
   "slot.illegal_transition": "declare it anew with `berth slot create NAME`, or wait until it is gone",
   "slot.already_exists": "see `berth slot list`",
   "slot.builtin": "set `enabled = false` in its manifest instead",
-  "model.not_found": "see `berth model list`",
+  "model.not_found": "see `berth model list`, and `berth model catalog` for those that can be fetched",
   "model.not_loaded": "see `berth model show REF`",
   "model.in_use": "give it another model first, or use --force",
   "model.insufficient_disk": "make room, or set SVC_MODELS_DIR to another disk",

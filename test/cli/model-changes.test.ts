@@ -277,10 +277,15 @@ describe("berth model", () => {
       }),
       "/api/models/qwen3-4b": unknown,
       "/api/models/gone": unknown,
+      "/api/models/qwen3%3A4b": unknown,
     };
     const { stdout } = await told(answers, "model show qwen3-4b");
     assert.match(stdout, /^id: +qwen3-4b\nlicense: +Apache-2\.0\nfit: +fits\nstate: +in the catalogue, and not here: /);
     assert.match(stdout, /`berth model pull qwen3-4b` fetches it\n$/);
-    assert.match((await told(answers, "model show gone")).stderr, /^model\.not_found: .*; known are tiny\n/);
+    const gone = /^model\.not_found: .*; known are tiny\nsee `berth model list`, and `berth model catalog` for those/;
+    assert.match((await told(answers, "model show gone")).stderr, gone);
+    const near =
+      /; known are tiny\nthe catalogue has qwen3-4b: `berth model show qwen3-4b`, or `berth model pull qwen3-4b` /;
+    assert.match((await told(answers, "model show qwen3:4b")).stderr, near);
   });
 });

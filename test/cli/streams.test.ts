@@ -48,6 +48,11 @@ describe("berth chat", () => {
       done("Hey\n"),
     ],
     [
+      "stops an answer that does not end, and says so",
+      sent(`data: ${delta("x")}\n\n`.repeat(5000), () => undefined),
+      done(`${"x".repeat(4096)}\n`, "stopped after about 4096 tokens; --max-tokens sets another limit\n"),
+    ],
+    [
       "fails when the stream ends in an error",
       stream(delta("He"), JSON.stringify(failure("dispatch.upstream_failed", "the engine went away"))),
       failed("dispatch.upstream_failed: the engine went away\nsee `berth slot logs primary`\n", "He"),

@@ -1,5 +1,5 @@
 import { ApiError } from "../../api/errors.ts";
-import { didYouMean, nearest } from "../../api/nearest.ts";
+import { knownNames, nearest } from "../../api/nearest.ts";
 import { modelRefSchema } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import { wrongWork } from "../../api/slot-work.ts";
@@ -34,6 +34,6 @@ export function checkSwap(
     throw new ApiError("config.invalid", { message: wrong, details: { path: ["model"], message: wrong } });
   if (index.models.has(model) || isFree || slot.spec.model.default === model) return;
   throw new ApiError("model.not_found", {
-    message: `no model is called "${model.slice(0, 200)}"${didYouMean(nearest(model, index.models.keys()))}`,
+    message: `no model is called "${model.slice(0, 200)}"${knownNames(nearest(model, index.models.keys()), index.models.keys())}`,
   });
 }

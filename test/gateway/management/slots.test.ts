@@ -107,6 +107,7 @@ describe("/api/slots", () => {
     ] as const) {
       const refused = await at.refused("POST", `/api/${path}`, body);
       assert.deepEqual([refused.is, refused.details], [is, details], path);
+      if (is === "404 model.not_found") assert.match(refused.message, /; known are other$/);
       if (path === "slots/stt/load") assert.match(refused.message, /no manifest configures it$/);
     }
     for (const slot of ["llama", "own", "disabled", "broken"]) assert.deepEqual(await at.requests(slot), []);
