@@ -50,7 +50,7 @@ export function addApiCommands(program: Command, context: CommandContext): void 
         message ?? (await pipedIn(context.input(), "pipe a message in, or name it: berth chat SLOT MESSAGE"));
       const request = { model: slot, messages: [{ role: "user", content }], maxTokens } as const;
       let isCut = false;
-      if (context.screen.isTTY === true) line.show(`${slot}: waits for the first token; Ctrl-C stops it`);
+      if (context.screen.isTTY === true) line.show(`${slot}: waiting; Ctrl-C stops it`);
       const onWaiting = (text: string): void => line.show(text, "; Ctrl-C stops it");
       for await (const piece of pieces(client, request, { onWaiting, onCut: () => (isCut = true) })) {
         line[Symbol.dispose]();

@@ -37,8 +37,9 @@ export function readyCell(row: Row): string {
 export function stateLine(row: Row): string {
   const state = cell(row["state"]);
   const words = wordsOf(row);
-  if (words === undefined || (words.text.toLowerCase() === state && words.aside === undefined)) return state;
-  return `${state} (${words.text}${words.aside === undefined ? "" : `: ${words.aside}`})`;
+  if (words === undefined) return state;
+  const aside = words.aside === undefined || words.aside === state ? "" : `: ${words.aside}`;
+  return words.text.toLowerCase() === state && aside === "" ? state : `${state} (${words.text}${aside})`;
 }
 
 /** Whether somebody has configured the slot: a built-in slot without a manifest does nothing. */

@@ -72,8 +72,8 @@ it("colours states where colours are wanted, and never where NO_COLOR is set", a
   const shown = async (env: NodeJS.ProcessEnv): Promise<string> =>
     (await berthProcess(["slot", "list"], { SVC_URL: api.url, ...env })).stdout;
   const coloured = await shown({ FORCE_COLOR: "1" });
-  assert.ok(coloured.includes("primary  \u001B[32mready\u001B[39m  True/Loaded "), coloured);
-  assert.ok(coloured.includes("coder    \u001B[31merror\u001B[39m  False/CrashLoop "), coloured);
+  assert.ok(coloured.includes("primary  \u001B[32mready\u001B[39m  Ready "), coloured);
+  assert.ok(coloured.includes("coder    \u001B[31merror\u001B[39m  Failed (CrashLoop) "), coloured);
   assert.ok(!(await shown({ NO_COLOR: "1" })).includes("\u001B"));
 });
 

@@ -8,7 +8,7 @@ const half = { progress: { bytes_done: 41, bytes_total: 100 } };
 describe("a slot's state in words", () => {
   for (const [slot, cell, line] of [
     [{ state: "ready" }, "Ready", "ready"],
-    [{ state: "idle" }, "Ready", "idle (Ready: idle)"],
+    [{ state: "idle" }, "Ready", "idle (Ready)"],
     [{ state: "serving", in_flight: 3 }, "Answering 3", "serving (Answering 3)"],
     [{ state: "pulling", ...half }, "Pulling 41 %", "pulling (Pulling 41 %)"],
     [{ state: "starting", progress: { bytes_done: 41, bytes_total: null } }, "Loading", "starting (Loading)"],
