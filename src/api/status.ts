@@ -265,6 +265,8 @@ export const slotRequestSchema = z.strictObject({
   /** Of `benchmark`. */
   benchmark: benchmarkSchema.optional(),
   requestedAt: time,
+  /** The label of the caller's token, or a proxy's user; absent where nobody needs a token. */
+  requestedBy: z.string().optional(),
 });
 export type SlotRequest = z.infer<typeof slotRequestSchema>;
 

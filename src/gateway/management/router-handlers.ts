@@ -60,7 +60,7 @@ export function routerHandlers(context: ManagementContext): RouterHandlers {
       if (value === "loaded" || value === "loading" || value === "downloading")
         throw new ApiError("dispatch.invalid_request", { message: `model ${item.id} is already running: ${value}` });
       const model = slot.status?.onRequest === undefined ? undefined : ref;
-      await changeSlot(context, slot.name, { kind: "load", model }, atOnce, request.raw);
+      await changeSlot(context, slot.name, { kind: "load", model }, atOnce, request);
       return { success: true };
     },
     async routerUnload({ body, request }) {
@@ -68,7 +68,7 @@ export function routerHandlers(context: ManagementContext): RouterHandlers {
       const { slot, item } = routed;
       if (item.status.value === "unloaded" && !isAskedToLoad(context, routed))
         throw new ApiError("dispatch.invalid_request", { message: `model ${item.id} is not running` });
-      await changeSlot(context, slot.name, { kind: "unload" }, atOnce, request.raw);
+      await changeSlot(context, slot.name, { kind: "unload" }, atOnce, request);
       return { success: true };
     },
     async routerEvents({ reply }) {

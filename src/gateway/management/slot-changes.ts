@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import type { FastifyReply } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../api/errors.ts";
 import type { SlotDetail } from "../../api/management/views.ts";
 import { isBuiltin } from "../../api/names.ts";
@@ -43,7 +43,7 @@ export async function changeSlot(
   name: string,
   { kind, model, reset, write }: WantedChange,
   query: WaitQuery,
-  client: IncomingMessage,
+  { raw: client, identity }: Pick<FastifyRequest, "raw" | "identity">,
 ): Promise<SlotDetail> {
   const slot = slotNamed(context, name);
   if (model !== undefined) await refreshIfAbsent(context, model);
@@ -78,6 +78,7 @@ export async function changeSlot(
     token,
     specHash: slot.published?.specHash ?? "",
     requestedAt: new Date().toISOString(),
+    ...(identity === undefined || identity.source === "none" ? {} : { requestedBy: identity.identity }),
     ...((kind === "swap-model" || kind === "load") && reset !== true && model !== undefined ? { model } : {}),
     ...(slot.spec.model.default === undefined ? {} : { specModel: slot.spec.model.default }),
   });

@@ -53,16 +53,16 @@ export function slotHandlers(context: ManagementContext): SlotHandlers {
       await putSlotText(context, name, body, query, request.raw),
     deleteSlot: async ({ params: { name = "" } }) => await deleteSlot(context, name),
     loadSlot: async ({ params: { name = "" }, query, request }) =>
-      await changeSlot(context, name, { kind: "load" }, query, request.raw),
+      await changeSlot(context, name, { kind: "load" }, query, request),
     unloadSlot: async ({ params: { name = "" }, query, request }) =>
-      await changeSlot(context, name, { kind: "unload" }, query, request.raw),
+      await changeSlot(context, name, { kind: "unload" }, query, request),
     restartSlot: async ({ params: { name = "" }, query, request }) =>
-      await changeSlot(context, name, { kind: "restart" }, query, request.raw),
+      await changeSlot(context, name, { kind: "restart" }, query, request),
     swapSlot: async ({ params: { name = "" }, body, query, request }) =>
-      await changeSlot(context, name, { kind: "swap-model", ...body }, query, request.raw),
+      await changeSlot(context, name, { kind: "swap-model", ...body }, query, request),
     keepBenchmark: async ({ params: { name = "" }, body }) => await keepBenchmark(context, name, body),
     assignModel: async ({ params: { ref = "" }, body, query, request }) =>
-      await changeSlot(context, body.slot, { kind: "swap-model", model: ref }, query, request.raw),
+      await changeSlot(context, body.slot, { kind: "swap-model", model: ref }, query, request),
     slotLogs: async ({ params: { name = "" }, query, reply }) =>
       await sendLogs(reply, context, slotNamed(context, name), query),
   };

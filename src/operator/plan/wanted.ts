@@ -1,4 +1,5 @@
 import { unloadedMessage } from "../../api/plan.ts";
+import type { SlotRequest } from "../../api/status.ts";
 import { at, isFromAhead, requestOf, type SlotInput, type Wanted } from "./input.ts";
 import { lentReason, preemptedAt } from "./group.ts";
 
@@ -30,7 +31,7 @@ export function wanted(input: WantedInput): Wanted {
   if (spec.load === "always") {
     const isEdited = unload !== undefined && unload.specHash !== input.specHash;
     if (unload !== undefined && !isEdited && unloadAt >= loadAt) {
-      return { load: false, reason: "Unloaded", message: `unloaded by request at ${unload.requestedAt}` };
+      return { load: false, reason: "Unloaded", message: unloadedBy(unload) };
     }
     return { load: true, reason: "it is always loaded" };
   }
@@ -63,6 +64,10 @@ export function wanted(input: WantedInput): Wanted {
     return { load: true, reason: "it was used within its idle time" };
   }
   return { load: false, reason: "ScaledToZero", message: "no request needs it" };
+}
+
+function unloadedBy({ requestedAt, requestedBy }: SlotRequest): string {
+  return `unloaded by request${requestedBy === undefined ? "" : ` of ${requestedBy}`} at ${requestedAt}`;
 }
 
 function leftReason({ before }: WantedInput): string {

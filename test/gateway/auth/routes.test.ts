@@ -8,6 +8,7 @@ import {
   meSchema,
   tokenListSchema,
 } from "../../../src/api/token.ts";
+import { openRequestStore } from "../../../src/store/state/requests.ts";
 import { codeOf, startGateway } from "./gateway.ts";
 
 const json = { "content-type": "application/json" };
@@ -99,4 +100,16 @@ describe("/api/auth", { concurrency: true }, () => {
     await rename(`${gateway.tokens.path}.aside`, gateway.tokens.path);
     assert.equal((await gateway.ask("GET", "/api/slots", own)).status, 200);
   });
+});
+
+it("a request to unload a slot names its caller, for the reason that the operator gives", async () => {
+  const ready = { primary: { state: "ready", port: 1 } } as const;
+  await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" }, ready);
+  const admin = { authorization: `Bearer ${await gateway.token("admin")}` };
+  assert.equal((await gateway.ask("POST", "/api/slots/primary/unload", admin)).status, 202);
+  await using store = await openRequestStore(gateway.stateDir);
+  assert.deepEqual(
+    store.list("primary").map(({ kind, requestedBy }) => [kind, requestedBy]),
+    [["unload", "a admin"]],
+  );
 });

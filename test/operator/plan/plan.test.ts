@@ -398,6 +398,10 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
     input({ requests: [request("unload", 50)] }),
     "notWanted: offline offline Unloaded: unloaded by request at 2026-01-01T00:00:50.000Z",
   ],
+  "the reason of an unloaded slot names the caller, where callers are known": [
+    input({ requests: [request("unload", 50, { requestedBy: "laptop" })] }),
+    "notWanted: offline offline Unloaded: unloaded by request of laptop at 2026-01-01T00:00:50.000Z",
+  ],
   "an edit after the unload request loads it again": [
     input({ requests: [request("unload", 50, { specHash: "older" })] }),
     always,
