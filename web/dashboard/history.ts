@@ -1,13 +1,7 @@
 import { signal } from "@preact/signals";
 import type { TrafficView } from "../../src/api/management/traffic-view.ts";
 import { call } from "../shared/api.ts";
-
-type Series = TrafficView["series"][number];
-type Figure = Exclude<keyof Series, "slot" | "first_token_ms">;
-
-/** Steps of the charts: fifteen minutes of five seconds. */
-export const shownSteps = 180;
-const stepMs = 5000;
+import { joined } from "./traffic-steps.ts";
 
 /** What was asked in the last fifteen minutes; undefined until it was read. */
 export const history = signal<TrafficView | undefined>(undefined);
@@ -20,60 +14,4 @@ export async function readHistory(signal: AbortSignal): Promise<void> {
 /** Adds a step that an event brings. */
 export function addStep(step: TrafficView): void {
   if (history.value !== undefined) history.value = joined(history.value, step);
-}
-
-/** A history with a later step; the quiet steps between the two have no event. */
-export function joined(before: TrafficView, step: TrafficView): TrafficView {
-  const later = Math.round((Date.parse(step.ended_at) - Date.parse(before.ended_at)) / stepMs);
-  if (later <= 0) return before;
-  const names = new Set([...before.series, ...step.series].map(({ slot }) => slot));
-  const steps = Math.min(shownSteps, before.steps + later);
-  const series = [...names].map((slot): Series => {
-    const [old, now] = [before, step].map((view) => view.series.find((each) => each.slot === slot));
-    const list = <T>(pick: (series: Series) => readonly T[], none: T): T[] =>
-      [
-        ...(old === undefined ? filled(before.steps, none) : pick(old)),
-        ...filled(later - 1, none),
-        (now === undefined ? undefined : pick(now).at(-1)) ?? none,
-      ].slice(-steps);
-    return {
-      slot,
-      requests: list((each) => each.requests, 0),
-      errors: list((each) => each.errors, 0),
-      tokens_in: list((each) => each.tokens_in, 0),
-      tokens_out: list((each) => each.tokens_out, 0),
-      in_flight: list((each) => each.in_flight, 0),
-      waiting: list((each) => each.waiting, 0),
-      first_token_ms: list((each) => each.first_token_ms, null),
-    };
-  });
-  return { ...step, steps, series };
-}
-
-/** One figure of one slot, or the sum of all, for every step until now: the newest last. */
-export function figureOf(view: TrafficView | undefined, figure: Figure, slot?: string): number[] {
-  const sum = filled(shownSteps, 0);
-  for (const series of view?.series ?? []) {
-    if (slot !== undefined && series.slot !== slot) continue;
-    const values = series[figure];
-    for (let back = 1; back <= values.length; back += 1) {
-      const at = shownSteps - back;
-      sum[at] = (sum[at] ?? 0) + (values.at(-back) ?? 0);
-    }
-  }
-  return sum;
-}
-
-/** Milliseconds until the first token: the median, or the 95th of a hundred, of each step; null: no stream ended in it. */
-export function firstTokens(view: TrafficView | undefined, share: "p50" | "p95", slot?: string): (number | null)[] {
-  return Array.from({ length: shownSteps }, (_, at) => {
-    const known = (view?.series ?? [])
-      .filter((series) => slot === undefined || series.slot === slot)
-      .flatMap((series) => series.first_token_ms.at(at - shownSteps)?.[share] ?? []);
-    return known.length === 0 ? null : Math.max(...known);
-  });
-}
-
-function filled<T>(length: number, value: T): T[] {
-  return Array.from({ length: Math.max(0, length) }, () => value);
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { segmentsOf, titleOf } from "../../../web/dashboard/segments.ts";
+import { presentPath, segmentsOf, titleOf } from "../../../web/dashboard/segments.ts";
 
 it("an address is decoded part by part, and one with a broken escape is none", () => {
   assert.deepEqual(segmentsOf("/"), []);
@@ -8,10 +8,22 @@ it("an address is decoded part by part, and one with a broken escape is none", (
   assert.equal(segmentsOf("/ui/slots/%E0%A4%A"), undefined);
 });
 
-it("a tab is called by its page, of a slot by the slot first", () => {
-  assert.equal(titleOf([]), "Slots · Berth");
-  assert.equal(titleOf(["slots", "coder"]), "coder · Slots · Berth");
-  assert.equal(titleOf(["upstreams"]), "Providers · Berth");
+it("a tab is called by its page, of a slot by the slot", () => {
+  assert.equal(titleOf([]), "Overview · Berth");
+  assert.equal(titleOf(["slots", "coder"]), "coder · Berth");
+  assert.equal(titleOf(["providers"]), "Providers · Berth");
   assert.equal(titleOf(["constructor"]), "No such page · Berth");
   assert.equal(titleOf(undefined), "No such page · Berth");
+});
+
+it("an address that a page had before leads to where it is now", () => {
+  for (const [before, now] of [
+    ["/ui/groups", "/ui/machine"],
+    ["/ui/hardware", "/ui/machine"],
+    ["/ui/upstreams", "/ui/providers"],
+    ["/ui/tokens", "/ui/settings/tokens"],
+    ["/ui/slots/groups", "/ui/slots/groups"],
+    ["/", "/"],
+  ] as const)
+    assert.equal(presentPath(before), now);
 });

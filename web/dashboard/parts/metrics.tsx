@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { shortTime } from "../../shared/format.ts";
-import { figureOf, firstTokens, history } from "../history.ts";
+import { history } from "../history.ts";
+import { figureOf, firstTokens } from "../traffic-steps.ts";
 import { slots } from "../live.ts";
 import { Spark } from "./spark.tsx";
 

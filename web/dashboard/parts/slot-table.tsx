@@ -1,7 +1,8 @@
 import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
-import { figureOf, history } from "../history.ts";
+import { history } from "../history.ts";
+import { figureOf } from "../traffic-steps.ts";
 import { memoryOf } from "../memory.ts";
 import { slotPath } from "../router.ts";
 import { SlotActions } from "./slot-actions.tsx";

@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { figureOf, firstTokens, history, shownSteps } from "../history.ts";
+import { history } from "../history.ts";
+import { figureOf, firstTokens, shownSteps } from "../traffic-steps.ts";
 import { placesOf } from "../colours.ts";
 import { slots } from "../live.ts";
 import { TimeChart, type ChartSeries } from "./time-chart.tsx";
