@@ -117,7 +117,13 @@ function Foot(): JSX.Element {
         Dashboard
       </a>
       {token.value !== undefined && (
-        <button type="button" class="ghost icon" aria-label="Forget the token" title="Forget the token" onClick={forgetToken}>
+        <button
+          type="button"
+          class="ghost icon"
+          aria-label="Forget the token"
+          title="Forget the token"
+          onClick={forgetToken}
+        >
           <Icon of={LogOut} />
         </button>
       )}

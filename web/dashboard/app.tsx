@@ -50,7 +50,9 @@ export function App(): JSX.Element {
       </a>
       <Shell page={page}>
         <Problems />
-        <Boundary key={(segments.value ?? ["none"]).slice(0, 2).join("/")}>{pageOf(segments.value ?? ["none"])}</Boundary>
+        <Boundary key={(segments.value ?? ["none"]).slice(0, 2).join("/")}>
+          {pageOf(segments.value ?? ["none"])}
+        </Boundary>
       </Shell>
       {page === "slots" && <Announcer key={part} slot={part} />}
       <AskDialog />

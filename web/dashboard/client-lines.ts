@@ -6,7 +6,10 @@ interface ClientLines {
 }
 
 /** What a person pastes into a client to reach a slot, by the address that this page has: for a slot that chats. */
-export function linesFor({ name, capabilities }: Pick<SlotView, "name" | "capabilities">, v1: string): readonly ClientLines[] {
+export function linesFor(
+  { name, capabilities }: Pick<SlotView, "name" | "capabilities">,
+  v1: string,
+): readonly ClientLines[] {
   if (!capabilities.some((each) => each === "chat")) return [{ name: "Address", text: `${v1}\nmodel: ${name}` }];
   return [
     {

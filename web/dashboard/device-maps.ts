@@ -24,7 +24,10 @@ export function deviceMaps(machine: Partial<HardwareView>, slots: readonly Mappe
     return total === null || total === undefined ? [] : [{ id, name: name ?? id, total }];
   });
   const host = machine.memory?.usable_bytes;
-  const devices = [...gpus, ...(host === null || host === undefined ? [] : [{ id: "host", name: "Host", total: host }])];
+  const devices = [
+    ...gpus,
+    ...(host === null || host === undefined ? [] : [{ id: "host", name: "Host", total: host }]),
+  ];
   return devices.map(({ id, name, total }) => {
     const held = slots.flatMap((slot): Segment[] => {
       const size = heldOn(slot, id);

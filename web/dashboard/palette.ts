@@ -17,7 +17,10 @@ export interface SlotActs {
 }
 
 /** Everything that a person may want from any page: pages, slots, and what can be done with them. */
-export function commandsOf(slots: readonly Pick<SlotView, "name" | "processes" | "enabled" | "model">[], acts: SlotActs): readonly Command[] {
+export function commandsOf(
+  slots: readonly Pick<SlotView, "name" | "processes" | "enabled" | "model">[],
+  acts: SlotActs,
+): readonly Command[] {
   const pages = Object.keys(pageNames).filter(isPage);
   return [
     ...pages.map((page) => ({ name: pageNames[page], act: page === "slots" ? "./" : `ui/${page}` })),

@@ -2,7 +2,10 @@ import type { RequestView } from "../../src/api/management/request-routes.ts";
 import type { Tone } from "../../src/api/state-words.ts";
 
 /** How a request has ended, for a person. */
-export function outcomeOf({ status, error }: Pick<RequestView, "status" | "error">): { readonly tone: Tone; readonly text: string } {
+export function outcomeOf({ status, error }: Pick<RequestView, "status" | "error">): {
+  readonly tone: Tone;
+  readonly text: string;
+} {
   if (status === 499) return { tone: "off", text: "Client left" };
   if (status < 400 && error === null) return { tone: "good", text: "Answered" };
   return { tone: "bad", text: error === null ? String(status) : `${status} ${words(error)}` };
@@ -20,7 +23,12 @@ export interface Stretch {
 }
 
 /** Where the time of a request went, in its order; parts that took none are left out. */
-export function stretchesOf({ ms, queued_ms: queued, held_ms: held, first_token_ms: first }: RequestView): readonly Stretch[] {
+export function stretchesOf({
+  ms,
+  queued_ms: queued,
+  held_ms: held,
+  first_token_ms: first,
+}: RequestView): readonly Stretch[] {
   const waited = queued + held;
   const prompt = first === null ? 0 : Math.max(0, first - waited);
   const all: readonly Stretch[] = [

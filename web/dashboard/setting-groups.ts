@@ -16,7 +16,16 @@ const groups: Readonly<Record<string, readonly string[]>> = {
     "base_path",
     "secrets_dir",
   ],
-  Ports: ["host", "port", "chat_port", "operator_host", "operator_port", "engine_pages", "engine_pages_port", "slot_ports"],
+  Ports: [
+    "host",
+    "port",
+    "chat_port",
+    "operator_host",
+    "operator_port",
+    "engine_pages",
+    "engine_pages_port",
+    "slot_ports",
+  ],
   Limits: ["hold_seconds", "body_limit", "buffer_limit", "spool_limit", "drain_seconds"],
   Models: ["models_dir", "state_dir", "pull_bandwidth", "disk_reserve", "llama_server", "llama_image"],
   Logs: ["log_level", "access_log_part", "request_bodies", "traces_endpoint", "traces_part"],
@@ -46,7 +55,8 @@ export function settingText(name: string, value: unknown): string {
   if (value === null || value === undefined || value === "") return "not set";
   if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(String).join(", ");
   if (typeof value === "boolean") return value ? "on" : "off";
-  if (typeof value === "number" && /limit|reserve|bandwidth/i.test(name)) return value === 0 ? "no limit" : bytes(value);
+  if (typeof value === "number" && /limit|reserve|bandwidth/i.test(name))
+    return value === 0 ? "no limit" : bytes(value);
   if (typeof value === "number" && /seconds$/i.test(name)) return duration(value);
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

@@ -37,7 +37,13 @@ const icons = {
 const onPhone = new Set<PageName>(["slots", "models", "requests"]);
 
 /** What is around each page: the rail at the left, or on a phone one line above and the tabs below. */
-export function Shell({ page, children }: { readonly page: string; readonly children: ComponentChildren }): JSX.Element {
+export function Shell({
+  page,
+  children,
+}: {
+  readonly page: string;
+  readonly children: ComponentChildren;
+}): JSX.Element {
   const count = troubles.value.length;
   useEffect(() => showInTab(count > 0 ? "#c2452d" : "#2457d6"), [count > 0]);
   const names = Object.keys(pageNames).filter(isPage);
@@ -78,7 +84,11 @@ export function Shell({ page, children }: { readonly page: string; readonly chil
 
 function PageLink({ name, isCurrent }: { readonly name: PageName; readonly isCurrent: boolean }): JSX.Element {
   return (
-    <a href={name === "slots" ? "./" : `ui/${name}`} aria-current={isCurrent ? "page" : undefined} title={pageNames[name]}>
+    <a
+      href={name === "slots" ? "./" : `ui/${name}`}
+      aria-current={isCurrent ? "page" : undefined}
+      title={pageNames[name]}
+    >
       <Icon of={icons[name]} />
       <span>{pageNames[name]}</span>
     </a>

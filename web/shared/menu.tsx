@@ -35,17 +35,19 @@ export function Menu({ label, items }: { readonly label: string; readonly items:
   const close = (): void => list.current?.hidePopover();
   return (
     <>
-      <button
-        ref={button}
-        type="button"
-        class="ghost icon"
-        aria-label={label}
-        aria-haspopup="menu"
-        popovertarget={id}
-      >
+      <button ref={button} type="button" class="ghost icon" aria-label={label} aria-haspopup="menu" popovertarget={id}>
         <Icon of={Ellipsis} />
       </button>
-      <div ref={list} id={id} class="menu" popover="auto" role="menu" aria-label={label} onToggle={place} onKeyDown={move}>
+      <div
+        ref={list}
+        id={id}
+        class="menu"
+        popover="auto"
+        role="menu"
+        aria-label={label}
+        onToggle={place}
+        onKeyDown={move}
+      >
         {items.map(({ name, act, isDanger }) =>
           typeof act === "string" ? (
             <a key={name} role="menuitem" href={act} onClick={close}>

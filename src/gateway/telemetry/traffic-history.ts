@@ -76,7 +76,8 @@ export class TrafficHistory implements Disposable {
       const { queued, held } = admission.counts(slot);
       const [inFlight, waiting] = [traffic.inFlight(slot), queued + held];
       const isQuiet = difference.requests + difference.tokensIn + difference.tokensOut + inFlight + waiting === 0;
-      if (!isQuiet) this.#put(slot, nth, { ...difference, inFlight, waiting, firstToken: percentiles(firstTokens.get(slot)) });
+      if (!isQuiet)
+        this.#put(slot, nth, { ...difference, inFlight, waiting, firstToken: percentiles(firstTokens.get(slot)) });
     }
     for (const [slot, steps] of this.#slots) {
       steps.delete(nth - keptSteps);

@@ -7,7 +7,11 @@ type Series = TrafficView["series"][number];
 
 const at = (seconds: number): string => new Date(Date.parse("2026-11-28T12:00:00Z") + seconds * 1000).toISOString();
 
-function series(slot: string, tokens: readonly number[], first: Series["first_token_ms"] = tokens.map(() => null)): Series {
+function series(
+  slot: string,
+  tokens: readonly number[],
+  first: Series["first_token_ms"] = tokens.map(() => null),
+): Series {
   const none = tokens.map(() => 0);
   return {
     slot,

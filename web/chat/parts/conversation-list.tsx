@@ -6,7 +6,19 @@ import { stopAnswer } from "../conversation.ts";
 import { exportText } from "../export-text.ts";
 import { focusMessage } from "../focus.ts";
 import { byAge } from "../ages.ts";
-import { answering, conversations, current, forget, keep, open, rename, shown, unkept, wholeOf, type Summary } from "../store.ts";
+import {
+  answering,
+  conversations,
+  current,
+  forget,
+  keep,
+  open,
+  rename,
+  shown,
+  unkept,
+  wholeOf,
+  type Summary,
+} from "../store.ts";
 
 /** Fewer conversations are seen without a search. */
 const searchedFrom = 8;

@@ -45,9 +45,7 @@ export function About(): JSX.Element {
           </dl>
         )}
       </Show>
-      <Show of={urls}>
-        {({ chat }) => (chat === null ? <></> : <p>The chat page alone, for a phone: {chat}</p>)}
-      </Show>
+      <Show of={urls}>{({ chat }) => (chat === null ? <></> : <p>The chat page alone, for a phone: {chat}</p>)}</Show>
       <p class="quiet">Shortcuts: Ctrl-K finds everything. On a Mac: ⌘K.</p>
     </>
   );

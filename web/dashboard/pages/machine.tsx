@@ -47,8 +47,8 @@ function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
             <dt>Memory</dt>
             <dd>
               {bytes(memory.usable_bytes)}
-              {memory.limit_bytes !== null && ` (limited to ${bytes(memory.limit_bytes)})`}, {bytes(memory.available_bytes)}{" "}
-              free when it was looked at
+              {memory.limit_bytes !== null && ` (limited to ${bytes(memory.limit_bytes)})`},{" "}
+              {bytes(memory.available_bytes)} free when it was looked at
             </dd>
             <dt>Instructions</dt>
             <dd>{cpu.features.join(", ") || "–"}</dd>
@@ -119,7 +119,13 @@ function DiskBar({ disk }: { readonly disk: HardwareView["disks"][number] }): JS
       </span>
       {share !== undefined && (
         <svg class="bar thin" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true">
-          <rect class={share > 0.95 ? "bad" : share > 0.85 ? "busy" : "good"} x={0} y={0} width={1000 * share} height={8} />
+          <rect
+            class={share > 0.95 ? "bad" : share > 0.85 ? "busy" : "good"}
+            x={0}
+            y={0}
+            width={1000 * share}
+            height={8}
+          />
         </svg>
       )}
       <span class="quiet number">

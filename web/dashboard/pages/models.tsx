@@ -51,15 +51,16 @@ export function ModelsPage(): JSX.Element {
           ))}
         </span>
         <label>
-          <input type="checkbox" checked={isFitting} onChange={(event) => setFitting(event.currentTarget.checked)} /> Only
-          what fits
+          <input type="checkbox" checked={isFitting} onChange={(event) => setFitting(event.currentTarget.checked)} />{" "}
+          Only what fits
         </label>
       </div>
       <h2>On this machine</h2>
       <Show of={models}>
         {(all) => {
           const found = all.filter(({ id, capabilities }) => matches(id, capabilities));
-          if (all.length === 0) return <p class="empty">There is none yet. Pull one below: those that fit come first.</p>;
+          if (all.length === 0)
+            return <p class="empty">There is none yet. Pull one below: those that fit come first.</p>;
           return (
             <>
               <ul class="cards" aria-label="Models on this machine">

@@ -57,11 +57,7 @@ export function OverviewPage(): JSX.Element {
 function NoSlots(): JSX.Element {
   switch (connection.value) {
     case "live":
-      return (
-        <p role="status">
-          No slot is declared yet: make one with “New slot”.
-        </p>
-      );
+      return <p role="status">No slot is declared yet: make one with “New slot”.</p>;
     case "refused":
       return <p role="alert">{lostBecause.value}</p>;
     case "lost":

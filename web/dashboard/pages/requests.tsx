@@ -19,7 +19,11 @@ const all = "all";
 /** The last requests: how each ended, and where its time went. */
 export function RequestsPage(): JSX.Element {
   const [isPaused, setPaused] = useState(false);
-  const [requests] = useLoaded(() => list<RequestView>("/api/requests?limit=500"), [isPaused], isPaused ? undefined : restMs);
+  const [requests] = useLoaded(
+    () => list<RequestView>("/api/requests?limit=500"),
+    [isPaused],
+    isPaused ? undefined : restMs,
+  );
   return (
     <>
       <PageHead title="Requests" context="The last requests that this gateway has answered, the newest first.">
@@ -37,19 +41,33 @@ function Requests({ known }: { readonly known: readonly RequestView[] }): JSX.El
   const [outcome, setOutcome] = useState(all);
   const [text, setText] = useState("");
   const [open, setOpen] = useState<RequestView>();
-  if (known.length === 0) return <p class="empty">No request yet. Chat with a slot, or copy a client's lines from its page.</p>;
+  if (known.length === 0)
+    return <p class="empty">No request yet. Chat with a slot, or copy a client's lines from its page.</p>;
   const found = known.filter(
     (request) =>
       (slot === all || request.slot === slot) &&
       (outcome === all || outcomeOf(request).tone === outcome) &&
-      `${request.id} ${request.model} ${request.route} ${request.error ?? ""}`.toLowerCase().includes(text.toLowerCase()),
+      `${request.id} ${request.model} ${request.route} ${request.error ?? ""}`
+        .toLowerCase()
+        .includes(text.toLowerCase()),
   );
   const slowest = Math.max(1, ...found.slice(0, shown).map(({ ms }) => ms));
   return (
     <>
       <div class="row filters">
-        <Choice label="Slot" value={slot} values={[...new Set(known.map((request) => request.slot))].toSorted()} onChange={setSlot} />
-        <Choice label="Outcome" value={outcome} values={["good", "bad", "off"]} words={outcomes} onChange={setOutcome} />
+        <Choice
+          label="Slot"
+          value={slot}
+          values={[...new Set(known.map((request) => request.slot))].toSorted()}
+          onChange={setSlot}
+        />
+        <Choice
+          label="Outcome"
+          value={outcome}
+          values={["good", "bad", "off"]}
+          words={outcomes}
+          onChange={setOutcome}
+        />
         <label>
           <span class="unseen">Search</span>
           <input

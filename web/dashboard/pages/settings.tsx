@@ -75,14 +75,15 @@ function Settings({ config }: { readonly config: Config }): JSX.Element {
   const all = Object.entries(config.settings);
   const found = all.filter(
     ([name, { origin, environment }]) =>
-      (showsAll || text !== "" || origin !== "default") && `${name} ${environment}`.toLowerCase().includes(text.toLowerCase()),
+      (showsAll || text !== "" || origin !== "default") &&
+      `${name} ${environment}`.toLowerCase().includes(text.toLowerCase()),
   );
   return (
     <>
       <p>
         Manifests are in <code>{config.config_dir}</code>
-        {config.read_only && ", which Berth only reads: Git or the cluster owns it"}. These settings are changed there in{" "}
-        <code>berth.toml</code>, or by the variable beside each.
+        {config.read_only && ", which Berth only reads: Git or the cluster owns it"}. These settings are changed there
+        in <code>berth.toml</code>, or by the variable beside each.
       </p>
       <div class="row filters">
         <label>
@@ -95,8 +96,8 @@ function Settings({ config }: { readonly config: Config }): JSX.Element {
           />
         </label>
         <label>
-          <input type="checkbox" checked={showsAll} onChange={(event) => setShowsAll(event.currentTarget.checked)} /> Show
-          defaults
+          <input type="checkbox" checked={showsAll} onChange={(event) => setShowsAll(event.currentTarget.checked)} />{" "}
+          Show defaults
         </label>
         <span role="status">
           {found.length} of {all.length}

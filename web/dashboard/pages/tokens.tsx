@@ -35,8 +35,8 @@ export function Tokens(): JSX.Element {
       )}
       {isOff && (
         <div class="banner care">
-          Authentication is off: nobody needs a token here. <code>SVC_AUTH_ENABLED=1</code> switches it on; a token that is
-          made before then has to be confirmed on this machine.
+          Authentication is off: nobody needs a token here. <code>SVC_AUTH_ENABLED=1</code> switches it on; a token that
+          is made before then has to be confirmed on this machine.
         </div>
       )}
       <Show of={tokens}>

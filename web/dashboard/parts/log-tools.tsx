@@ -55,8 +55,8 @@ export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.
       </button>
       {!isFound && <span role="status">not in the lines that are shown</span>}
       <label>
-        <input type="checkbox" checked={isWrapped} onChange={(event) => onWrap(event.currentTarget.checked)} /> Break long
-        lines
+        <input type="checkbox" checked={isWrapped} onChange={(event) => onWrap(event.currentTarget.checked)} /> Break
+        long lines
       </label>
       <button type="button" onClick={() => keep(view.current?.textContent ?? "", name)}>
         <Icon of={Download} />

@@ -20,7 +20,13 @@ const states = {
 } as const satisfies Record<ModelView["state"], readonly ["off" | "good" | "bad" | "busy", string]>;
 
 /** A model of this machine. */
-export function ModelCard({ model, onChange }: { readonly model: ModelView; readonly onChange: () => void }): JSX.Element {
+export function ModelCard({
+  model,
+  onChange,
+}: {
+  readonly model: ModelView;
+  readonly onChange: () => void;
+}): JSX.Element {
   const { id, parameters, quantization, context_length: context } = model;
   // A newer server may know other states: its own word then.
   const [tone, word] = Object.hasOwn(states, model.state) ? states[model.state] : (["off", model.state] as const);

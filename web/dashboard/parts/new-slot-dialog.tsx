@@ -12,7 +12,13 @@ import { Show, useLoaded } from "./load.tsx";
 const nothing: NewSlot = { name: "", model: "", load: "onDemand", aliases: "", context: "", group: "" };
 
 /** Asks for a new slot, and shows the manifest that is written for it. */
-export function NewSlotDialog({ model = "", onClose }: { readonly model?: string; readonly onClose: () => void }): JSX.Element {
+export function NewSlotDialog({
+  model = "",
+  onClose,
+}: {
+  readonly model?: string;
+  readonly onClose: () => void;
+}): JSX.Element {
   const [slot, setSlot] = useState<NewSlot>({ ...nothing, model });
   const set = (change: Partial<NewSlot>): void => setSlot({ ...slot, ...change });
   const create = async (): Promise<void> => {
@@ -65,7 +71,11 @@ export function NewSlotDialog({ model = "", onClose }: { readonly model?: string
           </label>
           <label>
             Group
-            <input value={slot.group} placeholder="none" onInput={(event) => set({ group: event.currentTarget.value.trim() })} />
+            <input
+              value={slot.group}
+              placeholder="none"
+              onInput={(event) => set({ group: event.currentTarget.value.trim() })}
+            />
           </label>
         </details>
         <h3>Its manifest</h3>

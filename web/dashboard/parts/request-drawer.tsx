@@ -11,7 +11,13 @@ import { slotPath } from "../router.ts";
 import { Waterfall } from "./waterfall.tsx";
 
 /** All that is known of one request. */
-export function RequestDrawer({ request, onClose }: { readonly request: RequestView; readonly onClose: () => void }): JSX.Element {
+export function RequestDrawer({
+  request,
+  onClose,
+}: {
+  readonly request: RequestView;
+  readonly onClose: () => void;
+}): JSX.Element {
   const { tone, text } = outcomeOf(request);
   const perSecond = rateOf(request);
   const facts: readonly (readonly [string, string])[] = [
@@ -33,7 +39,9 @@ export function RequestDrawer({ request, onClose }: { readonly request: RequestV
     <Drawer title="Request" onClose={onClose}>
       <p class="row">
         <Pill tone={tone}>{text}</Pill>
-        {tone === "bad" && slots.value.has(request.slot) && <a href={`${slotPath(request.slot)}/log`}>Log of {request.slot}</a>}
+        {tone === "bad" && slots.value.has(request.slot) && (
+          <a href={`${slotPath(request.slot)}/log`}>Log of {request.slot}</a>
+        )}
       </p>
       <Waterfall request={request} slowest={request.ms} />
       <dl class="facts">
@@ -58,7 +66,9 @@ export function RequestDrawer({ request, onClose }: { readonly request: RequestV
 }
 
 function rateOf({ tokens_out: count, first_token_ms: first, ms }: RequestView): string {
-  return count === null || first === null || ms <= first ? "" : `, ${((1000 * count) / (ms - first)).toFixed(1)} a second`;
+  return count === null || first === null || ms <= first
+    ? ""
+    : `, ${((1000 * count) / (ms - first)).toFixed(1)} a second`;
 }
 
 function curlOf({ route }: RequestView, body: string): string {

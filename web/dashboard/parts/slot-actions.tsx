@@ -19,7 +19,12 @@ export function SlotActions({ slot }: { readonly slot: SlotView }): JSX.Element 
   return (
     <div class="row actions">
       {canChat && enabled && (
-        <a class="button" href={`chat/?model=${encodeURIComponent(name)}`} target="_self" aria-label={`Chat with ${name}`}>
+        <a
+          class="button"
+          href={`chat/?model=${encodeURIComponent(name)}`}
+          target="_self"
+          aria-label={`Chat with ${name}`}
+        >
           Chat
         </a>
       )}

@@ -12,7 +12,13 @@ import { Spark } from "./spark.tsx";
 import { firstConcern, State } from "./state.tsx";
 
 /** One slot at a glance: how it is, what it holds, what it answers, and what a person should do. */
-export function SlotCard({ slot, colour }: { readonly slot: SlotView; readonly colour: number | undefined }): JSX.Element {
+export function SlotCard({
+  slot,
+  colour,
+}: {
+  readonly slot: SlotView;
+  readonly colour: number | undefined;
+}): JSX.Element {
   const { name, aliases, model, conditions, in_flight: inFlight } = slot;
   const waiting = slot.queued + slot.held;
   const concern = slot.state === "offline" ? undefined : firstConcern(conditions);

@@ -17,7 +17,12 @@ export function Tabs({ label, parts, current }: TabsProps): JSX.Element {
   return (
     <nav class="tabs" aria-label={label}>
       {parts.map(({ name, href, isMuted = false }) => (
-        <a key={name} href={href} class={isMuted ? "muted" : undefined} aria-current={name === current ? "page" : undefined}>
+        <a
+          key={name}
+          href={href}
+          class={isMuted ? "muted" : undefined}
+          aria-current={name === current ? "page" : undefined}
+        >
           {name}
         </a>
       ))}

@@ -45,7 +45,9 @@ export function TimeChart({ summary, times, series, isStacked = false, textOf }:
   useEffect(() => {
     const at = box.current;
     if (at === null) return undefined;
-    const resized = new ResizeObserver(() => chart.current?.plot.setSize({ width: at.clientWidth, height: at.clientHeight }));
+    const resized = new ResizeObserver(() =>
+      chart.current?.plot.setSize({ width: at.clientWidth, height: at.clientHeight }),
+    );
     resized.observe(at);
     return () => {
       resized.disconnect();

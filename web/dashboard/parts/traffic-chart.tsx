@@ -12,7 +12,10 @@ const noSlot = "none";
 
 const kinds = {
   tokens: { word: "Tokens/s", textOf: (value: number) => String(Math.round(value)) },
-  requests: { word: "Requests/s", textOf: (value: number) => (value < 10 ? value.toFixed(1) : String(Math.round(value))) },
+  requests: {
+    word: "Requests/s",
+    textOf: (value: number) => (value < 10 ? value.toFixed(1) : String(Math.round(value))),
+  },
   latency: { word: "First token", textOf: (value: number) => `${value.toFixed(1)} s` },
 } as const;
 type Kind = keyof typeof kinds;
@@ -23,7 +26,10 @@ export function TrafficChart({ slot }: { readonly slot?: string }): JSX.Element 
   const view = history.value;
   const endedAt = view === undefined ? Date.now() : Date.parse(view.ended_at);
   const times = Array.from({ length: shownSteps }, (_, at) => endedAt / 1000 - (shownSteps - 1 - at) * stepSeconds);
-  const names = slot === undefined ? (view?.series ?? []).flatMap((series) => (series.slot === noSlot ? [] : series.slot)).toSorted() : [slot];
+  const names =
+    slot === undefined
+      ? (view?.series ?? []).flatMap((series) => (series.slot === noSlot ? [] : series.slot)).toSorted()
+      : [slot];
   const places = placesOf(slots.value.keys());
   const series = names.map((name): ChartSeries => {
     const colour = places.get(name);

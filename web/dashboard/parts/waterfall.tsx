@@ -11,7 +11,13 @@ const words = {
 } as const;
 
 /** Where the time of a request went, as a bar: as long as its time against the slowest one's. */
-export function Waterfall({ request, slowest }: { readonly request: RequestView; readonly slowest: number }): JSX.Element {
+export function Waterfall({
+  request,
+  slowest,
+}: {
+  readonly request: RequestView;
+  readonly slowest: number;
+}): JSX.Element {
   const all = stretchesOf(request);
   const says = all.map(({ name, ms }) => `${shortTime(ms)} ${words[name]}`).join(", ");
   let at = 0;
