@@ -39,14 +39,14 @@ export function stateWords(slot: DescribedSlot): StateWords {
     case "error":
       return { text: "Failed", tone: "bad" };
     case "offline":
-      return offlineWords(ready?.reason);
+      return offlineWords(ready?.reason ?? "");
     default:
       // A newer server may know other states.
       return { text: state satisfies never, tone: "off" };
   }
 }
 
-function offlineWords(reason: string | undefined): StateWords {
+function offlineWords(reason: string): StateWords {
   switch (reason) {
     case "ScaledToZero":
       return { text: "On demand", tone: "off", aside: "loads with the first request" };

@@ -13,7 +13,7 @@ function colour(name: string): readonly [string, string] {
 
 /** https://www.w3.org/TR/WCAG22/#dfn-relative-luminance */
 function luminance(hex: string): number {
-  const digits = hex.length === 4 ? [...hex.slice(1)].map((digit) => digit + digit).join("") : hex.slice(1);
+  const digits = hex.length === 4 ? hex.slice(1).replaceAll(/./g, "$&$&") : hex.slice(1);
   const [red = 0, green = 0, blue = 0] = [0, 2, 4].map((at) => {
     const value = Number.parseInt(digits.slice(at, at + 2), 16) / 255;
     return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;

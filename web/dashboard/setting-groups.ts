@@ -58,5 +58,5 @@ export function settingText(name: string, value: unknown): string {
   if (typeof value === "number" && /limit|reserve|bandwidth/i.test(name))
     return value === 0 ? "no limit" : bytes(value);
   if (typeof value === "number" && /seconds$/i.test(name)) return duration(value);
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
