@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path";
 import { errorCode } from "../lib/error-code.ts";
 
 /** `name-00002-of-00005`: llama.cpp's names for the parts of one model. */
-const shard = /^(?<base>.+)-(?<index>\d{5})-of-(?<count>\d{5})$/;
+export const shard = /^(?<base>.+)-(?<index>\d{5})-of-(?<count>\d{5})$/;
 const depth = 2;
 
 /** The files of one model on disk. */
