@@ -19,6 +19,8 @@ export const modelTaskSchema = z.discriminatedUnion("kind", [
   }),
   z.strictObject({ ...common, kind: z.literal("collect"), isDryRun: z.boolean() }),
   z.strictObject({ ...common, kind: z.literal("scan"), directories: z.array(z.string()).max(100) }),
+  /** The models in a repository of the hub. */
+  z.strictObject({ ...common, kind: z.literal("hub"), owner: z.string(), repo: z.string(), revision: z.string() }),
 ]);
 export type ModelTask = z.output<typeof modelTaskSchema>;
 
@@ -57,6 +59,26 @@ export const foundModelSchema = modelRecordSchema
 /** A model that a scan has found. */
 export type FoundModel = z.output<typeof foundModelSchema>;
 
+export const hubModelSchema = z.strictObject({
+  /** Paths in the repository; the shards of a model in order. */
+  paths: z.array(z.string()).min(1),
+  /** By the name of the file. */
+  quantization: z.string().optional(),
+  sizeBytes: bytes,
+  /** Not a model, but what lets a model of that repository see pictures. */
+  isProjector: z.literal(true).optional(),
+});
+/** A model in a repository of the hub, by the names of its files. */
+export type HubModel = z.output<typeof hubModelSchema>;
+
+export const hubListingSchema = z.strictObject({
+  /** The smallest first, projectors last. */
+  models: z.array(hubModelSchema),
+  /** Further models, which are not listed. */
+  leftOut: z.int().min(0),
+});
+export type HubListing = z.output<typeof hubListingSchema>;
+
 /** The operator's answer: `<state>/model-tasks/<id>-answer.json`, until who asked has read it. */
 export const modelTaskAnswerSchema = z.strictObject({
   schema: z.literal(1),
@@ -64,9 +86,12 @@ export const modelTaskAnswerSchema = z.strictObject({
   answeredAt: z.iso.datetime(),
   /** The task failed, or only a part of it was done. */
   error: z.string().optional(),
+  /** The kind of that error, where it has one. */
+  reason: z.string().optional(),
   freedBytes: bytes.optional(),
   kept: z.array(keptFileSchema).optional(),
   leftovers: z.array(leftoverSchema).optional(),
   models: z.array(foundModelSchema).optional(),
+  hub: hubListingSchema.optional(),
 });
 export type ModelTaskAnswer = z.output<typeof modelTaskAnswerSchema>;

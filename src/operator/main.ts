@@ -250,7 +250,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   await Promise.race([controller.start(), aborted(options.signal)]);
   if (!options.signal.aborted) {
     // Not before the registry was read: files that other models have must not be deleted.
-    const { store: fetched, pulls, flm } = fetching;
+    const { store: fetched, pulls, flm, listHub } = fetching;
     const { modelsDir } = config;
     const records = (): ModelRecord[] => [...models.current.values()];
     const files = {
@@ -258,6 +258,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
       store: fetched,
       pulls,
       flm,
+      listHub,
       requests: pullStore,
       scan: new ModelScan(modelsDir, headers),
       records,

@@ -6,6 +6,7 @@ import type { Proxies } from "./proxies.ts";
 import { sizeOf, unwilling, validatorOf } from "./response-facts.ts";
 import type { Source } from "./source.ts";
 import { transfer, TransferError, type TransferHead } from "./transfer.ts";
+import { endpointHint } from "./unreachable.ts";
 
 /** The rules for the use of the network. */
 export interface Network {
@@ -118,7 +119,7 @@ async function headOf(
       if (error instanceof TransferError && error.cause instanceof InnerAddress) {
         throw new FetchError("SourceRefused", `${error.cause.message}, which is not fetched from`, { cause: error });
       }
-      throw error;
+      throw hintedOn(error, url, network.hub);
     }
     if (found === undefined) throw new TransferError("broken", `${url.host} has given no answer`);
     return found;
@@ -126,6 +127,12 @@ async function headOf(
   const head = await request("HEAD", {});
   if (!refusesHead.has(head.status) || head.headers.has("x-error-code")) return head;
   return await request("GET", { range: "bytes=0-0" });
+}
+
+/** The error, with a hint at `HF_ENDPOINT` where it is about a connection to the hub. */
+export function hintedOn(error: unknown, { origin }: URL, { endpoint }: HubOptions): unknown {
+  if (!(error instanceof TransferError) || error.phase !== "connect" || origin !== endpoint.origin) return error;
+  return new TransferError("connect", `${error.message}${endpointHint}`, { cause: error.cause });
 }
 
 /** Throws FetchError for an address that a redirect must not lead to. */

@@ -11,6 +11,8 @@ type HubSource = Extract<Source, { scheme: "hf" }>;
 export interface HubOptions {
   readonly endpoint: URL;
   urlOf(source: HubSource): URL;
+  /** The first page of the list of a repository's files. */
+  listOf(repository: Pick<HubSource, "owner" | "repo" | "revision">): URL;
   token(): Promise<string | undefined>;
 }
 
@@ -19,7 +21,7 @@ const defaultEndpoint = "https://huggingface.co";
 /**
  * The hub that `HF_ENDPOINT` names, with the token of `HF_TOKEN` or of the file that `HF_TOKEN_PATH` names. The file is
  * read at each use, so that a token can be replaced without a restart. Never throws: where the endpoint is no URL,
- * `urlOf` does.
+ * `urlOf` and `listOf` do.
  */
 export function hubFrom(env: NodeJS.ProcessEnv): HubOptions {
   const { HF_ENDPOINT: named, HF_TOKEN: token, HF_TOKEN_PATH: file } = env;
@@ -27,13 +29,18 @@ export function hubFrom(env: NodeJS.ProcessEnv): HubOptions {
   const isUrl = URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
   const endpoint = new URL(isUrl ? text : defaultEndpoint);
   const base = endpoint.href.replace(/\/+$/, "");
+  const below = (path: string): URL => {
+    if (!isUrl) throw new FetchError("SourceRefused", `HF_ENDPOINT is ${text}, which is no http:// or https:// URL`);
+    return new URL(`${base}/${path}`);
+  };
   return {
     endpoint,
     urlOf: ({ owner, repo, revision, path }) => {
-      if (!isUrl) throw new FetchError("SourceRefused", `HF_ENDPOINT is ${text}, which is no http:// or https:// URL`);
       const parts = path.split("/").map((part) => encodeURIComponent(part));
-      return new URL(`${base}/${owner}/${repo}/resolve/${encodeURIComponent(revision)}/${parts.join("/")}`);
+      return below(`${owner}/${repo}/resolve/${encodeURIComponent(revision)}/${parts.join("/")}`);
     },
+    listOf: ({ owner, repo, revision }) =>
+      below(`api/models/${owner}/${repo}/tree/${encodeURIComponent(revision)}?recursive=true`),
     token: async () => {
       if (token !== undefined && token.trim() !== "") return checkedToken(token, "HF_TOKEN");
       if (file === undefined || file === "") return undefined;

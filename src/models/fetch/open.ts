@@ -1,8 +1,10 @@
+import type { HubListing } from "../../api/model-task.ts";
 import { BlobStore } from "./blob-store.ts";
 import { HeaderFiles } from "../header-files.ts";
 import { FlmTool } from "./flm.ts";
 import { FileThread } from "./file-thread.ts";
 import { hubFrom } from "./hub.ts";
+import { listHub, type HubRepository } from "./hub-listing.ts";
 import { ModelFetch } from "./model-fetch.ts";
 import { ModelPulls, type ModelPullsOptions } from "./model-pulls.ts";
 import { proxiesFrom } from "./proxies.ts";
@@ -36,6 +38,8 @@ export interface OpenedPulls extends AsyncDisposable {
   readonly pulls: ModelPulls;
   readonly shapes: RemoteShapes;
   readonly flm: FlmTool;
+  /** The models in a repository of the hub. Rejects with FetchError, or as `signal` was aborted. */
+  listHub(repository: HubRepository, signal: AbortSignal): Promise<HubListing>;
 }
 
 /** Opens the store of fetched files, and the pulls that write to it. Only one process may do so. */
@@ -51,5 +55,8 @@ export async function openModelPulls(config: ModelPullsConfig): Promise<OpenedPu
   const pulls = stack.use(new ModelPulls({ store, fetch, fileThread, flm, requested, onError }));
   const shapes = stack.use(new RemoteShapes({ network, ...read }));
   const owned = stack.move();
-  return { store, pulls, shapes, flm, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  // The hub that HF_ENDPOINT names may be on this machine.
+  const listed: OpenedPulls["listHub"] = async (repository, signal) =>
+    await listHub(repository, { ...network, isOpen: false }, signal);
+  return { store, pulls, shapes, flm, listHub: listed, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

@@ -92,7 +92,8 @@ export class Retries {
     this.#failures += 1;
     if (this.#failures > mostFailures && this.#route.received === this.#received) {
       if (error instanceof FetchError) throw error;
-      throw new FetchError("FetchFailed", `${error.message}, ${this.#failures} times in a row`, { cause: error });
+      const count = error.phase === "connect" ? "" : `, ${this.#failures} times in a row`;
+      throw new FetchError("FetchFailed", `${error.message}${count}`, { cause: error });
     }
     this.#progress.trouble = error.message;
     // The first failure may concern this connection only: another connection is opened at once.

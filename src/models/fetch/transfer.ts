@@ -5,6 +5,7 @@ import { InnerAddress } from "../../lib/inner-addresses.ts";
 import { ProtocolError, ResponseParser } from "../../lib/http1/response-parser.ts";
 import type { Proxy } from "./proxies.ts";
 import { connectToProxy, openTunnel } from "./tunnel.ts";
+import { unansweredText, unreachableText } from "./unreachable.ts";
 
 /** One request over one connection of its own. */
 export interface TransferRequest {
@@ -104,7 +105,7 @@ class Transfer implements Flow {
       onEnd: () => this.end(),
     });
     const { url, connectMs } = request;
-    this.#timer = setTimeout(() => this.#fail(`no connection to ${url.host} within ${connectMs / 1000} s`), connectMs);
+    this.#timer = setTimeout(() => this.#fail(unansweredText(url.host, connectMs)), connectMs);
     this.#begin();
   }
 
@@ -152,7 +153,10 @@ class Transfer implements Flow {
   }
 
   #follow(socket: Socket, peer: string): Socket {
-    socket.on("error", (error) => this.#fail(`${peer}: ${errorMessage(error)}`, error));
+    socket.on("error", (error) => {
+      const text = this.#phase === "connect" ? unreachableText(peer, error) : undefined;
+      this.#fail(text ?? `${peer}: ${errorMessage(error)}`, error);
+    });
     socket.on("end", () => this.#closed());
     socket.on("close", () => this.#closed());
     return socket;

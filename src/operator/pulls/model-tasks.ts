@@ -1,12 +1,14 @@
 import type { Logger } from "pino";
 import type { ModelRecord } from "../../api/model.ts";
-import type { KeptFile, ModelTask, ModelTaskAnswer } from "../../api/model-task.ts";
+import type { HubListing, KeptFile, ModelTask, ModelTaskAnswer } from "../../api/model-task.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { Serial } from "../../lib/serial.ts";
 import type { BlobStore } from "../../models/fetch/blob-store.ts";
 import { collect, exclusiveBytes } from "../../models/fetch/collect.ts";
 import type { FlmTool } from "../../models/fetch/flm.ts";
 import type { ModelPulls } from "../../models/fetch/model-pulls.ts";
+import { FetchError } from "../../models/fetch/fetch-error.ts";
+import type { OpenedPulls } from "../../models/fetch/open.ts";
 import { removeFiles } from "../../models/remove-files.ts";
 import type { ModelScan } from "../../models/scan.ts";
 import type { ModelTaskStore } from "../../store/state/model-tasks.ts";
@@ -22,6 +24,7 @@ export interface ModelTasksOptions {
   readonly scan: Pick<ModelScan, "find">;
   /** FastFlowLM's own tool; absent: no model of its store is removed. */
   readonly flm?: Pick<FlmTool, "stored" | "remove">;
+  readonly listHub: OpenedPulls["listHub"];
   readonly records: () => readonly ModelRecord[];
   readonly log: Logger;
   /** Whether files stay as they are. */
@@ -30,15 +33,21 @@ export interface ModelTasksOptions {
   readonly keepMs?: number;
 }
 
-type Outcome = Pick<ModelTaskAnswer, "error" | "freedBytes" | "kept" | "leftovers" | "models">;
+type Outcome = Pick<ModelTaskAnswer, "error" | "reason" | "freedBytes" | "kept" | "leftovers" | "models" | "hub">;
 
 const defaultKeepMs = 600_000;
+/** A hub that has not answered by then is not waited for. Less than a gateway waits for the operator. */
+const listingMs = 25_000;
 
-/** Deletes files of models and scans for them as the API requests: one task after the other, each again after a crash. */
+/**
+ * Deletes files of models and scans for them as the API requests: one task after the other, each again after a crash. Lists
+ * repositories of the hub beside these: a network that does not answer holds no other task up.
+ */
 export class ModelTasks implements AsyncDisposable {
   readonly #options: ModelTasksOptions;
   readonly #serial = new Serial();
   readonly #begun = new Set<string>();
+  readonly #listings = new Set<Promise<void>>();
   readonly #closing = new AbortController();
   readonly #watching: Disposable;
   #sweeping: NodeJS.Timeout | undefined;
@@ -53,7 +62,7 @@ export class ModelTasks implements AsyncDisposable {
     this.#watching[Symbol.dispose]();
     clearTimeout(this.#sweeping);
     this.#closing.abort(new Error("closing"));
-    await this.#serial.settled();
+    await Promise.all([this.#serial.settled(), ...this.#listings]);
   }
 
   #check(): void {
@@ -66,7 +75,10 @@ export class ModelTasks implements AsyncDisposable {
     for (const task of tasks.tasks()) {
       if (this.#begun.has(task.id)) continue;
       this.#begun.add(task.id);
-      void this.#serial.run(async () => await this.#run(task));
+      if (task.kind === "hub") {
+        const listing = this.#run(task).finally(() => this.#listings.delete(listing));
+        this.#listings.add(listing);
+      } else void this.#serial.run(async () => await this.#run(task));
     }
   }
 
@@ -124,13 +136,16 @@ export class ModelTasks implements AsyncDisposable {
 
   async #outcome(task: ModelTask): Promise<Outcome> {
     const { log, isPaused } = this.#options;
-    if (isPaused) return { error: "this operator was started with --paused: it changes nothing" };
+    if (isPaused && task.kind !== "hub")
+      return { error: "this operator was started with --paused: it changes nothing" };
     try {
       return await this.#done(task);
     } catch (error) {
       this.#closing.signal.throwIfAborted();
-      log.warn(`the task ${task.kind} of models has failed: ${errorMessage(error)}`);
-      return { error: errorMessage(error) };
+      const reason = error instanceof FetchError ? { reason: error.reason } : {};
+      // A repository that a person has mistyped is no event of the service.
+      if (task.kind !== "hub") log.warn(`the task ${task.kind} of models has failed: ${errorMessage(error)}`);
+      return { error: errorMessage(error), ...reason };
     }
   }
 
@@ -163,8 +178,22 @@ export class ModelTasks implements AsyncDisposable {
       }
       case "scan":
         return { models: [...(await scan.find(task.directories, records(), this.#closing.signal))] };
+      case "hub":
+        return { hub: await this.#listed(task) };
       default:
         return task satisfies never;
+    }
+  }
+
+  async #listed({ owner, repo, revision }: Extract<ModelTask, { kind: "hub" }>): Promise<HubListing> {
+    const limit = AbortSignal.timeout(listingMs);
+    const signal = AbortSignal.any([this.#closing.signal, limit]);
+    try {
+      return await this.#options.listHub({ owner, repo, revision }, signal);
+    } catch (error) {
+      if (!limit.aborted) throw error;
+      const text = `the hub has not listed ${owner}/${repo} within ${listingMs / 1000} s; check the network and the proxy (HTTPS_PROXY)`;
+      throw new FetchError("FetchFailed", text);
     }
   }
 

@@ -3,11 +3,12 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { it } from "node:test";
+import { describe, it } from "node:test";
 import { pino } from "pino";
 import { modelRecordSchema, type ModelRecord } from "../../../src/api/model.ts";
 import type { ModelTask, ModelTaskAnswer } from "../../../src/api/model-task.ts";
 import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
+import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
 import { ModelScan } from "../../../src/models/scan.ts";
 import { ModelTasks, type ModelTasksOptions } from "../../../src/operator/pulls/model-tasks.ts";
 import { documentsInFiles } from "../../../src/store/documents.ts";
@@ -15,7 +16,7 @@ import { openModelTaskStore } from "../../../src/store/state/model-tasks.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
-type Started = Partial<Pick<ModelTasksOptions, "isPaused" | "keepMs" | "flm" | "records" | "scan">>;
+type Started = Partial<Pick<ModelTasksOptions, "isPaused" | "keepMs" | "flm" | "records" | "scan" | "listHub">>;
 
 async function site() {
   await using stack = new AsyncDisposableStack();
@@ -42,6 +43,7 @@ async function site() {
         pulls: { list: () => [], remove: async () => 7 },
         requests: { requests: () => [] },
         scan: new ModelScan(modelsDir),
+        listHub: async () => ({ models: [], leftOut: 0 }),
         records: () => [],
         log: pino({ level: "silent" }),
         isPaused: false,
@@ -139,4 +141,50 @@ it("removes a model of FastFlowLM's store by its tool, unless another model has 
   flm.stored = async () => await Promise.reject(new Error("there is no `flm` on the PATH of the operator"));
   const lost = await remove(false);
   assert.deepEqual(lost.kept, [{ path: "flm://qwen3:4b", reason: "there is no `flm` on the PATH of the operator" }]);
+});
+
+describe("a listing of a repository of the hub", () => {
+  const wanted = { kind: "hub", owner: "o", repo: "r", revision: "main" };
+
+  it("is answered beside a task that takes long, and says why there is none", async () => {
+    await using at = await site();
+    const { promise: scanned, resolve } = Promise.withResolvers<[]>();
+    const asked: string[] = [];
+    const models = [{ paths: ["a.gguf"], sizeBytes: 1 }];
+    const listHub: ModelTasksOptions["listHub"] = async ({ owner, repo, revision }) => {
+      asked.push(`${owner}/${repo}@${revision}`);
+      if (repo === "r") return { models, leftOut: 0 };
+      throw new FetchError("SourceNotFound", "there is no such repository");
+    };
+    await using _operator = await at.start({ scan: { find: async () => await scanned }, listHub });
+    const scan = await at.put({ kind: "scan", directories: [] });
+    const found = await at.answer(await at.put(wanted));
+    assert.deepEqual(found.hub, { models, leftOut: 0 });
+    const lost = await at.answer(await at.put({ ...wanted, repo: "lost" }));
+    assert.deepEqual([lost.reason, lost.error], ["SourceNotFound", "there is no such repository"]);
+    resolve([]);
+    await at.answer(scan);
+    assert.deepEqual(asked, ["o/r@main", "o/lost@main"]);
+  });
+
+  it("is answered by an operator that changes nothing", async () => {
+    await using at = await site();
+    await using _paused = await at.start({ isPaused: true });
+    assert.deepEqual((await at.answer(await at.put(wanted))).hub, { models: [], leftOut: 0 });
+  });
+
+  it("ends with the operator", async () => {
+    await using at = await site();
+    const { promise: begun, resolve } = Promise.withResolvers<AbortSignal>();
+    const listHub: ModelTasksOptions["listHub"] = async (_repository, signal) => {
+      resolve(signal);
+      return await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    };
+    const operator = await at.start({ listHub });
+    await at.put(wanted);
+    const signal = await begun;
+    await operator.disposeAsync();
+    assert.equal(signal.aborted, true);
+    assert.equal(at.tasks().length, 1, "the next operator does it");
+  });
 });
