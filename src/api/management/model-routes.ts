@@ -2,6 +2,7 @@ import { z } from "zod";
 import { modelRefSchema, slotNameSchema } from "../names.ts";
 import { flag, waitQuery } from "./parts.ts";
 import { collectionViewSchema, modelRemovalSchema, scanBodySchema, scanViewSchema } from "./model-file-views.ts";
+import { modelChoicesSchema, typedNameSchema } from "./model-choices-view.ts";
 import { pullBodySchema, pullViewSchema } from "./pull-views.ts";
 import type { RouteShape } from "./shape.ts";
 import { v1ModelSchema } from "./v1-model.ts";
@@ -24,6 +25,20 @@ export const modelRoutes = {
     tag: "models",
     summary: "Curated models and whether they fit this machine",
     answers: { 200: view.listOf(view.catalogViewSchema) },
+  },
+  modelChoices: {
+    method: "GET",
+    path: "/api/models/hub",
+    scope: "read",
+    tag: "models",
+    summary:
+      "The models that a name may stand for, as a person types it, with size and fit; of a repository, its files",
+    query: z.strictObject({
+      name: typedNameSchema.describe(
+        "A ref, qwen3:4b, owner/name, hf.co/owner/name:Q4_K_M, the address of a hub's page, hf://… or https://…",
+      ),
+    }),
+    answers: { 200: modelChoicesSchema },
   },
   assignModel: {
     method: "POST",

@@ -2,11 +2,14 @@ import { z } from "zod";
 import { modelSourceSchema, sha256Schema, wantedFileSchema } from "../model.ts";
 import { modelRefSchema } from "../names.ts";
 import { pullStates } from "../pull.ts";
+import { typedNameSchema } from "./model-choices-view.ts";
 
 /** A request to fetch a model, which is named by one of `model`, `source` and `files`. */
 export const pullBodySchema = z
   .strictObject({
-    model: modelRefSchema.optional().describe("A ref of the registry, or of the catalogue"),
+    model: typedNameSchema
+      .optional()
+      .describe("A ref of the registry or of the catalogue, or a name as `GET /api/models/hub` reads it"),
     source: modelSourceSchema.optional().describe("hf://owner/repo/file[@revision] or https://…"),
     files: z
       .array(wantedFileSchema.extend({ source: modelSourceSchema }))

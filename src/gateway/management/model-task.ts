@@ -41,7 +41,9 @@ export async function askOperator(
   await modelTasks.remove(id);
   if (found === undefined) throw noOperator();
   if (found.error === undefined) return found;
-  throw new ApiError("dispatch.invalid_request", { status: 409, message: found.error });
+  const { error: message, reason } = found;
+  if (reason === undefined) throw new ApiError("dispatch.invalid_request", { status: 409, message });
+  throw new ApiError(reason === "SourceNotFound" ? "model.not_found" : "model.pull_failed", { message });
 }
 
 function noOperator(): ApiError {

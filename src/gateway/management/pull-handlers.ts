@@ -3,44 +3,31 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { storeDirectory } from "../../models/fetch/blob-store.ts";
 import { ApiError } from "../../api/errors.ts";
-import type { PullBody, PullView } from "../../api/management/pull-views.ts";
-import type { ModelRecord, WantedFile } from "../../api/model.ts";
-import { modelRefSchema } from "../../api/names.ts";
-import { didYouMean, nearest } from "../../api/nearest.ts";
-import { invalidRequest } from "../../api/problems.ts";
+import type { PullView } from "../../api/management/pull-views.ts";
+import type { WantedFile } from "../../api/model.ts";
 import type { PullRequest, PullStatus } from "../../api/pull.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
-import { isInnerHost } from "../../lib/inner-addresses.ts";
 import { Serial } from "../../lib/serial.ts";
-import { FetchError } from "../../models/fetch/fetch-error.ts";
-import { parseSource } from "../../models/fetch/source.ts";
-import { licensesOf, licenseText } from "../../models/licenses.ts";
-import { filesOf } from "../../models/fetch/wanted-model.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { refreshIfAbsent, unknownModel } from "./model-handlers.ts";
+import { TypedModels } from "./model-choices.ts";
 import { pullView } from "./pull-view.ts";
+import { wantedBy, type Wanted } from "./wanted-pull.ts";
 
 type PullHandlers = Pick<
   Handlers,
-  "pullModel" | "listPulls" | "getPull" | "cancelPull" | "pausePull" | "verifyModel" | "resumePull"
+  "pullModel" | "modelChoices" | "listPulls" | "getPull" | "cancelPull" | "pausePull" | "verifyModel" | "resumePull"
 >;
 
 /** Of all callers together: each takes the operator's memory, and is tried again for as long as it fails. */
 const mostPulls = 100;
 
-interface Wanted {
-  readonly ref: string;
-  readonly files: readonly WantedFile[];
-  readonly sizeBytes?: number | undefined;
-  /** A manifest says where the files come from: it may name a server of this machine. */
-  readonly isDeclared?: boolean;
-}
-
 /** Handlers of pulls. The gateway only writes down what is wanted: the operator fetches. */
 export function pullHandlers(context: ManagementContext): PullHandlers {
   const { pulls, config } = context;
   const isTrusted = config.apiExec || config.authEnabled;
+  const typed = new TypedModels(context);
   /** Pulls begin one after the other, so that each counts the pulls before it. */
   const beginnings = new Serial();
   const put = async (wanted: Wanted, id: string, action: PullRequest["action"]): Promise<PullView> => {
@@ -96,8 +83,9 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
     return pullView(status);
   };
   return {
-    pullModel: async ({ body }) => {
-      const wanted = await wantedBy(context, body, isTrusted);
+    modelChoices: async ({ query: { name }, request }) => await typed.choices(name, request.raw),
+    pullModel: async ({ body, request }) => {
+      const wanted = await wantedBy(context, body, { typed, isTrusted, client: request.raw });
       return await beginnings.run(async () => {
         const running = statuses(context).find(
           ({ ref, files, endedAt }) =>
@@ -163,110 +151,4 @@ function queued({ id, ref, files, sizeBytes, requestedAt, action }: PullRequest)
   const size = sizeBytes === undefined ? {} : { sizeBytes };
   const state = action === "pause" ? "paused" : "queued";
   return { id, ref, files, ...size, requestedAt, state, bytesDone: 0, stalls: 0 };
-}
-
-/** The model that the body names. Throws ApiError. */
-async function wantedBy(context: ManagementContext, body: PullBody, isTrusted: boolean): Promise<Wanted> {
-  const { model, source, files, ref, sha256 } = body;
-  const isAccepted = body.accept_license === true;
-  const given = [model, source, files].filter((each) => each !== undefined).length;
-  if (given !== 1) throw invalidRequest([{ path: [], message: "needs one of model, source and files" }]);
-  if (model !== undefined)
-    return (await catalogued(context, model, isAccepted)) ?? (await declared(context, model, isAccepted));
-  const wanted = files ?? [{ source: source ?? "", ...(sha256 === undefined ? {} : { sha256 }) }];
-  const names = wanted.map((file, index) =>
-    checked(context, file, files === undefined ? ["source"] : ["files", String(index)], isTrusted),
-  );
-  await checkLicense(context, wanted, isAccepted);
-  const name = ref ?? refIn(names[0] ?? "");
-  if (!modelRefSchema.safeParse(name).success) throw unfit(["ref"], `"${name.slice(0, 100)}" is no ref: give one`);
-  const known = context.index().models.get(name);
-  const isOther = known !== undefined && canonicalJson(known.fetch?.files ?? []) !== canonicalJson(wanted);
-  if (known?.origin === "manifest" && isOther) {
-    const message = `a manifest declares ${name} with another source: pull {"model": "${name}"}, or give another ref`;
-    throw new ApiError("dispatch.invalid_request", { status: 409, message });
-  }
-  return { ref: name, files: wanted };
-}
-
-/** A model of the catalogue that nothing of this installation replaces. Throws ApiError where its licence is not accepted. */
-async function catalogued(context: ManagementContext, ref: string, isAccepted: boolean): Promise<Wanted | undefined> {
-  if (context.index().models.has(ref)) return undefined;
-  const entry = (await context.catalog()).find(({ spec, metadata }) => (spec.ref ?? metadata.name) === ref);
-  if (entry === undefined) return undefined;
-  const files = filesOf(entry.spec);
-  await checkLicense(context, files, isAccepted);
-  return { ref, files, ...(entry.spec.sizeBytes === undefined ? {} : { sizeBytes: entry.spec.sizeBytes }) };
-}
-
-/** Throws ApiError where the catalogue knows that the licence of one of these files must be accepted. */
-async function checkLicense(
-  context: ManagementContext,
-  files: readonly WantedFile[],
-  isAccepted: boolean,
-): Promise<void> {
-  if (isAccepted) return;
-  const restricted = licensesOf(await context.catalog())(files);
-  if (restricted === undefined) return;
-  const { license, licenseUrl } = restricted;
-  throw new ApiError("dispatch.invalid_request", {
-    status: 409,
-    message: `${licenseText(restricted)}; then pull it with accept_license (--accept-license)`,
-    details: { path: ["accept_license"], license, license_url: licenseUrl },
-  });
-}
-
-/** The files that the registry has for a ref. Throws ApiError `model.not_found`, or says why they are not fetched. */
-async function declared(context: ManagementContext, ref: string, isAccepted: boolean): Promise<Wanted> {
-  const { models } = context.index();
-  const record = models.get(ref);
-  if (record === undefined) {
-    const near = nearest(ref, models.keys());
-    throw new ApiError("model.not_found", {
-      message: `no model is called "${ref.slice(0, 200)}"${didYouMean(near)}: declare it in models/, pull its source, or see \`berth model catalog\``,
-    });
-  }
-  if (record.fetch !== undefined) {
-    // Its manifest may accept the licence.
-    if (record.reason === "LicenseNotAccepted") await checkLicense(context, record.fetch.files, isAccepted);
-    return { ref, ...record.fetch, isDeclared: record.origin === "manifest" };
-  }
-  throw new ApiError("dispatch.invalid_request", { status: 409, message: whyNot(record) });
-}
-
-function whyNot({ ref, state, message, source }: ModelRecord): string {
-  if (state === "available") return `${ref} is on this machine already`;
-  return `${ref} cannot be fetched: ${message ?? `its source is ${source}`}`;
-}
-
-/** A body of the right shape, with a text in it that names nothing to fetch. */
-function unfit(path: readonly string[], message: string): ApiError {
-  const details = { path: [...path], message };
-  return new ApiError("dispatch.invalid_request", { status: 422, message: `${path.join(".")}: ${message}`, details });
-}
-
-/** The file's name. Throws ApiError for a source that may not be fetched over this API. */
-function checked(context: ManagementContext, file: WantedFile, path: readonly string[], isTrusted: boolean): string {
-  try {
-    const source = parseSource(file.source);
-    if (source.scheme === "hf") return file.as ?? source.fileName;
-    if (source.scheme !== "https")
-      throw unfit(
-        path,
-        "is fetched from hf:// and https:// only: declare others in models/, files of this machine with `berth model scan --write`",
-      );
-    if (isTrusted || !isInnerHost(source.url.hostname)) return file.as ?? source.fileName;
-  } catch (error) {
-    if (error instanceof FetchError) throw unfit(path, error.message);
-    throw error;
-  }
-  throw new ApiError("auth.forbidden", {
-    message: `a source may not lead to this machine or to its metadata over the API while authentication is off: declare the model in ${context.config.configDir}/models, or start with SVC_API_EXEC=1`,
-    details: { path: [...path] },
-  });
-}
-
-/** `name-00001-of-00003.gguf` is `name`. */
-function refIn(fileName: string): string {
-  return fileName.replace(/\.gguf$/i, "").replace(/-\d{5}-of-\d{5}$/, "");
 }
