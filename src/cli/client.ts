@@ -13,12 +13,15 @@ export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly code: string;
   readonly next: string | undefined;
+  /** As the service sent them. */
+  readonly details: unknown;
 
   /** `next`: the remedy; undefined only where no remedy is known. */
-  constructor(code: string, message: string, next: string | undefined) {
+  constructor(code: string, message: string, next: string | undefined, details?: unknown) {
     super(message);
     this.code = code;
     this.next = next;
+    this.details = details;
   }
 }
 
@@ -277,6 +280,7 @@ export async function failure(code: string, message: string, details?: unknown, 
     printable(code),
     printable(message),
     nextStep(code, { slot, upstream, reason, path, request, scope: word("scope") }),
+    details,
   );
 }
 

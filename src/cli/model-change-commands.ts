@@ -19,16 +19,30 @@ export function addModelChangeCommands(model: Command, context: CommandContext):
     .description("fetch a model, and show how far it is; what has come stays when it breaks off")
     .argument(
       "<model>",
-      "a model of the catalogue or of a manifest, or a source: hf://owner/repo/file.gguf[@revision], https://…",
+      "a model of the catalogue or of a manifest (qwen3-4b, qwen3:4b), a repository of the hub (owner/name[:Q4_K_M]), the address of its page, or a source: hf://owner/name/file.gguf[@revision], https://…",
     )
     .option("--detach", "do not stay until it is there", false)
     .option("--accept-license", "take a licence that has to be accepted", false)
     .action(async (what: string, { detach, acceptLicense }: { detach: boolean; acceptLicense: boolean }) => {
-      const { pull: run, pullBody } = await import("./pulls.ts");
+      const { pull: run } = await import("./pulls.ts");
       const following = { isDetached: detach, screen: context.screen };
-      context.write(await run(await context.client(), pullBody(what, acceptLicense), following));
+      const body = { model: what, ...(acceptLicense ? { accept_license: true } : {}) };
+      try {
+        context.write(await run(await context.client(), body, following));
+      } catch (error) {
+        const { choicesText } = await import("./model-choices.ts");
+        const text = await choicesText(what, error);
+        if (text === undefined) throw error;
+        context.note(text);
+        context.exit(2);
+      }
     });
-  withExamples(pull, ["berth model pull hf://owner/repo/file.gguf", "a file of a repository, with its progress"]);
+  withExamples(
+    pull,
+    ["berth model pull qwen3:4b", "the model of that family and size in the catalogue, with its progress"],
+    ["berth model pull owner/name", "the only model of a repository, or a table of those that it has"],
+    ["berth model pull owner/name:Q4_K_M", "the model of that quantisation; or give the address of the file's page"],
+  );
   const verify = model
     .command("verify")
     .description("read the files of a model that was fetched, or whose sha256 its manifest names, and compare them")

@@ -11,12 +11,6 @@ const operatorGraceMs = 30_000;
 /** A plain line is printed after at least this progress of a download. */
 const stepPercent = 10;
 
-/** The body of a pull: a ref of the catalogue or the registry, or a source such as `hf://owner/repo/file.gguf`. */
-export function pullBody(what: string, acceptsLicense: boolean): Record<string, unknown> {
-  const wanted = /^[a-z][a-z0-9+.-]*:\/\//i.test(what) ? { source: what } : { model: what };
-  return acceptsLicense ? { ...wanted, accept_license: true } : wanted;
-}
-
 /** How a pull is followed. */
 interface Following {
   readonly screen: Screen;
@@ -101,7 +95,7 @@ function stepOf(job: Job): string {
 export function presentJob(job: Job): { fact: string; detail: string } {
   const { error } = job;
   // A failed attempt that is followed by another one.
-  const trouble = isRecord(error) && job["state"] === "queued" ? ` (${cell(error["message"])})` : "";
+  const trouble = isRecord(error) && job["state"] === "queued" ? ` (${cell(error["message"])}${nextTry(job)})` : "";
   const fact = `${cell(job["model"])}: ${cell(job["state"])}${trouble}`;
   const share = shareOf(job);
   const speed = job["bytes_per_second"];
@@ -109,6 +103,11 @@ export function presentJob(job: Job): { fact: string; detail: string } {
   const left = typeof job["eta_seconds"] === "number" ? `, ${age(Math.round(job["eta_seconds"]))} left` : "";
   if (share === undefined) return { fact, detail: ` ${bytes(job["bytes_done"])}${rate}` };
   return { fact, detail: ` ${bar(share)} ${Math.floor(share * 100)}% of ${bytes(job["bytes_total"])}${rate}${left}` };
+}
+
+/** By the clock of this machine: a plain line that counts down would be another line each second. */
+function nextTry({ retry_at: at }: Job): string {
+  return typeof at === "string" ? `; next try at ${new Date(at).toTimeString().slice(0, 8)}` : "";
 }
 
 function sourceText(sources: unknown): string {
