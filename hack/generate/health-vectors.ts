@@ -105,7 +105,7 @@ const far = {
   message: "tiny is not on this machine yet",
   fetch: { files: [{ source: "hf://owner/repo/tiny.gguf" }] },
 } as const satisfies ModelRecord;
-const progress = { ...newProgress(), speed: new Speed(), bytesDone: 2 ** 28, bytesTotal: 2 ** 30 };
+const progress = { ...newProgress(), speed: new Speed(), movedAt: 0, bytesDone: 2 ** 28, bytesTotal: 2 ** 30 };
 const gone = { reason: "SourceNotFound", message: "no such file", isTerminal: true } as const;
 
 /** As the operator publishes a Model with that record and pull. */

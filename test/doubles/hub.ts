@@ -9,13 +9,18 @@ export interface Hub extends AsyncDisposable {
   release(): void;
 }
 
-/** A hub whose files lie on a server of their own; `hold` stops each after half of what is asked for. */
+/**
+ * A DOUBLE of a hub, each repository of which has these files; they lie on a server of their own. `hold` stops each after
+ * half of what is asked for.
+ */
 export async function startHub(files: Readonly<Record<string, Buffer>>): Promise<Hub> {
   const held: ServerResponse[] = [];
   const state = { isHeld: false };
+  const listed = Object.entries(files).map(([path, { length: size }]) => ({ type: "file", path, size }));
   const server = await startFileServer();
   server.behave = (request, response) => {
     const name = new URL(request.url ?? "", "http://hub").pathname.split("/").at(-1) ?? "";
+    if (request.url?.startsWith("/api/models/") === true) return response.end(JSON.stringify(listed));
     const body = files[name];
     if (body === undefined) return serveFile(request, response, undefined);
     if (request.url?.includes("/resolve/") === true) return linkTo(response, `/signed/${name}`, body);

@@ -92,6 +92,28 @@ test("models are fetched, checked and removed by people's commands", async (t) =
     await until("the model is listed", async () => (await send("GET", "/api/models/other")).ok);
   });
 
+  await t.test("a name that people type is that of a repository's model, or a table to choose from", async () => {
+    const several = await runBerth(["model", "pull", "hf.co/acme/tiny"], env);
+    assert.deepEqual([several.code, several.stdout], [2, ""]);
+    const [head, ...rows] = several.stderr.split("\n");
+    assert.equal(head, "usage: hf.co/acme/tiny stands for several models:");
+    assert.match(
+      rows.join("\n"),
+      /^QUANT +SIZE +FIT +NAME\nQ4_K_M +\S+ \S+ +fits +acme\/tiny:Q4_K_M\n- .*other\.gguf\nchoose one/,
+    );
+    const lost = await runBerth(["model", "pull", "acme/tiny:Q8_0"], env);
+    assert.match(lost.stderr, /^usage: nothing is called acme\/tiny:Q8_0; there is:\n/);
+    for (const [typed, ref] of [
+      ["acme/tiny:other", "other"],
+      ["https://huggingface.co/acme/tiny/blob/main/other.gguf", "other"],
+      ["acme/tiny:q4_k_m", "gemma-3-4b-it-Q4_K_M"],
+    ] as const) {
+      const ended = await runBerth(["model", "pull", typed], env);
+      assert.equal(ended.code, 0, ended.stderr);
+      assert.match(ended.stdout, new RegExp(`^${ref}: pulled, `));
+    }
+  });
+
   await t.test("a pull is paused and resumed; another one is cancelled, and leaves nothing", async () => {
     hub.hold();
     const id = await begin("big");

@@ -19,7 +19,7 @@ export interface PullFailure extends FetchFailure {
   readonly message: string;
 }
 
-export type PullState = FetchState<PullProgress, PullFailure>;
+export type PullState = FetchState<PullProgress & Pick<WatchedProgress, "movedAt">, PullFailure>;
 
 export interface ModelPullsOptions {
   readonly store: BlobStore;

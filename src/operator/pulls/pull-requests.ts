@@ -5,12 +5,13 @@ import { FailureLog } from "../../lib/failure-log.ts";
 import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { FetchError } from "../../models/fetch/fetch-error.ts";
-import type { ListedPull, ModelPulls, PullState } from "../../models/fetch/model-pulls.ts";
+import type { ListedPull, ModelPulls } from "../../models/fetch/model-pulls.ts";
 import { newProgress, Speed } from "../../models/fetch/progress.ts";
 import { amountOf, type PullProgress } from "../../models/fetch/pull-amount.ts";
 import type { WantedModel } from "../../models/fetch/wanted-model.ts";
 import type { PullStore } from "../../store/state/pulls.ts";
 import type { Done } from "../queue.ts";
+import { countsOf, PullFailures, type Counts } from "./pull-failures.ts";
 
 export interface PullRequestsOptions {
   readonly store: PullStore;
@@ -22,6 +23,8 @@ export interface PullRequestsOptions {
   readonly isPaused: boolean;
   /** Milliseconds between two publications; absent: 500. */
   readonly publishMs?: number;
+  /** Milliseconds without a byte after which a requested pull ends; absent: an hour. */
+  readonly giveUpMs?: number;
 }
 
 /** The reading of a model's files. */
@@ -47,12 +50,14 @@ export class PullRequests implements AsyncDisposable {
   readonly #checks = new Map<string, Check>();
   readonly #closing = new AbortController();
   readonly #failureLog: FailureLog;
+  readonly #failures: PullFailures;
   #timer: NodeJS.Timeout | undefined;
   #publishing: Promise<void> = Promise.resolve();
 
   constructor(options: PullRequestsOptions) {
-    const { log, store } = options;
+    const { log, store, giveUpMs } = options;
     this.#options = options;
+    this.#failures = new PullFailures(log, giveUpMs);
     this.#failureLog = new FailureLog({
       onFailing: (error) => log.error({ err: error }, "the state of pulls cannot be published; trying again"),
       onEnd: () => log.info("the state of pulls is published again"),
@@ -139,11 +144,10 @@ export class PullRequests implements AsyncDisposable {
           return {};
         }
         if (job.state !== "failed") return {};
-        const { reason, message, isTerminal } = job.failure;
-        log.warn({ reason }, `model ${request.ref} cannot be fetched: ${message}`);
-        if (!isTerminal) return {};
+        const end = this.#failures.endOf(request, job);
+        if (end === undefined) return {};
         await pulls.leave(model, requester);
-        await this.#end(request, { ...countsOf(job), state: "failed", error: { reason, message } });
+        await this.#end(request, end);
         return {};
       }
       default:
@@ -208,6 +212,7 @@ export class PullRequests implements AsyncDisposable {
   async #end(request: PullRequest, counts: Counts): Promise<void> {
     const { id, ref, files, requestedAt } = request;
     this.#fetched.delete(id);
+    this.#failures.forget(id);
     this.#ended.set(id, { ...counts, id, ref, files, requestedAt, endedAt: new Date().toISOString() });
     for (const oldest of this.#ended.keys()) {
       if (this.#ended.size <= mostEnded) break;
@@ -287,14 +292,3 @@ function modelOf({ ref, files, sizeBytes, isOpen }: PullRequest): WantedModel {
 }
 
 type PublishModels = () => Promise<Done>;
-type Counts = Pick<PullStatus, "state" | "bytesDone" | "stalls"> &
-  Partial<Pick<PullStatus, "bytesTotal" | "bytesPerSecond" | "retryAt" | "error">>;
-
-function countsOf(job: PullState | undefined): Counts {
-  if (job === undefined) return { state: "queued", bytesDone: 0, stalls: 0 };
-  const counts = { ...amountOf(job.progress), stalls: job.progress.stalls };
-  if (job.state !== "failed") return { ...counts, state: job.state };
-  const { reason, message, isTerminal } = job.failure;
-  const retry = job.retryAt === undefined ? {} : { retryAt: job.retryAt.toISOString() };
-  return { ...counts, state: isTerminal ? "failed" : "queued", error: { reason, message }, ...retry };
-}

@@ -7,7 +7,7 @@ import { FileThread } from "../../../src/models/fetch/file-thread.ts";
 import { ModelPulls } from "../../../src/models/fetch/model-pulls.ts";
 import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
 import type { Done } from "../../../src/operator/queue.ts";
-import { PullRequests } from "../../../src/operator/pulls/pull-requests.ts";
+import { PullRequests, type PullRequestsOptions } from "../../../src/operator/pulls/pull-requests.ts";
 import { documentsInFiles } from "../../../src/store/documents.ts";
 import { openPullStore } from "../../../src/store/state/pulls.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -26,7 +26,7 @@ function begun(signal: AbortSignal): Work {
 }
 
 /** The pulls of an operator, whose fetches and checks read nothing, and end as they are told. */
-export async function pullSite() {
+export async function pullSite(more: Partial<PullRequestsOptions> = {}) {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await tempDir());
   const store = await BlobStore.open(join(directory.path, "models"), "this boot");
@@ -57,7 +57,7 @@ export async function pullSite() {
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => void lines.push(line) });
   const shapes = { watch: () => ({ [Symbol.dispose]: () => undefined }) };
-  const options = { store: requests, pulls, shapes, log, isPaused: false, publishMs: 5 };
+  const options = { store: requests, pulls, shapes, log, isPaused: false, publishMs: 5, ...more };
   const handled = stack.use(new PullRequests(options));
   let syncing: Promise<unknown> = Promise.resolve();
   /** Called when the models are published. */
