@@ -1,12 +1,12 @@
-import { z } from "zod";
 import type { HubListing, HubModel } from "../../api/model-task.ts";
 import { isInnerHost, outerLookup } from "../../lib/inner-addresses.ts";
+import { isRecord } from "../../lib/record.ts";
 import { isGgufName, isProjectorName, modelFiles } from "../model-files.ts";
 import { hintedOn, type Network } from "./address.ts";
 import { FetchError } from "./fetch-error.ts";
 import { hubRefusal } from "./hub.ts";
 import { parseSource, type Source } from "./source.ts";
-import { transfer, TransferError, type TransferHead } from "./transfer.ts";
+import { transfer, TransferError, type TransferHead, type TransferRequest } from "./transfer.ts";
 
 /** A revision of a repository of the hub. */
 export type HubRepository = Pick<Extract<Source, { scheme: "hf" }>, "owner" | "repo" | "revision">;
@@ -18,12 +18,6 @@ const pageLimitBytes = 4 * 1024 * 1024;
 const mostModels = 200;
 const mostPaths = 2000;
 
-const entrySchema = z.object({
-  type: z.string(),
-  path: z.string().max(1000),
-  size: z.int().min(0),
-});
-
 /**
  * The models in a repository, by the names and sizes that the hub tells. Nothing is fetched of the files. A connection that
  * breaks off is tried once more. Rejects with FetchError, or as `signal` was aborted.
@@ -34,9 +28,10 @@ export async function listHub(repository: HubRepository, network: Network, signa
   for (let pages = 0; url !== undefined && pages < mostPages; pages++) {
     const { entries, next }: Page = await pageAt(url, repository, network, signal);
     for (const entry of entries) {
-      const { success, data } = entrySchema.safeParse(entry);
-      if (success && data.type === "file" && isGgufName(data.path) && isFetchable(repository, data.path))
-        files.set(data.path, data.size);
+      const { type, path, size } = isRecord(entry) ? entry : {};
+      const isFile = type === "file" && typeof path === "string" && typeof size === "number";
+      if (isFile && Number.isSafeInteger(size) && size >= 0 && isGgufName(path) && isFetchable(repository, path))
+        files.set(path, size);
     }
     url = next;
   }
@@ -115,7 +110,7 @@ async function answerOf(
     const chunks: Buffer[] = [];
     let received = 0;
     let head: TransferHead | undefined;
-    const request = {
+    const request: TransferRequest = {
       method: "GET",
       url,
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
@@ -124,7 +119,7 @@ async function answerOf(
       connectMs,
       stallMs,
       signal,
-    } as const;
+    };
     await transfer(request, {
       onHead: (found) => {
         head = found;
