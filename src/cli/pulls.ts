@@ -94,8 +94,9 @@ function stepOf(job: Job): string {
 /** A pull for a person: its state, and the changing numbers. */
 export function presentJob(job: Job): { fact: string; detail: string } {
   const { error } = job;
-  // A failed attempt that is followed by another one.
-  const trouble = isRecord(error) && job["state"] === "queued" ? ` (${cell(error["message"])}${nextTry(job)})` : "";
+  // No byte comes, and it is tried again.
+  const isTried = job["state"] === "queued" || job["state"] === "running";
+  const trouble = isRecord(error) && isTried ? ` (${cell(error["message"])}${nextTry(job)})` : "";
   const fact = `${cell(job["model"])}: ${cell(job["state"])}${trouble}`;
   const share = shareOf(job);
   const speed = job["bytes_per_second"];

@@ -132,6 +132,7 @@ describe("berth model pull", () => {
       presentJob({ ...job, state: "queued", error, retry_at: retryAt }).fact,
       `qwen3-4b: queued (huggingface.co cannot be reached; next try at ${at})`,
     );
+    assert.equal(presentJob({ ...job, error }).fact, "qwen3-4b: running (huggingface.co cannot be reached)");
   });
 
   it("draws a bar on a terminal", () => {

@@ -41,6 +41,9 @@ export const pullViewSchema = z.strictObject({
   requested_at: z.string().nullable(),
   ended_at: z.string().nullable(),
   retry_at: z.string().nullable().describe("When a failed attempt is followed by another one"),
-  error: z.strictObject({ code: z.string(), reason: z.string(), message: z.string() }).nullable(),
+  error: z
+    .strictObject({ code: z.string(), reason: z.string(), message: z.string() })
+    .nullable()
+    .describe("Of a pull that runs or waits: why no byte comes, while it is tried again"),
 });
 export type PullView = z.output<typeof pullViewSchema>;

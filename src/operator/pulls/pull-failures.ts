@@ -10,7 +10,11 @@ export type Counts = Pick<PullStatus, "state" | "bytesDone" | "stalls"> &
 export function countsOf(job: PullState | undefined): Counts {
   if (job === undefined) return { state: "queued", bytesDone: 0, stalls: 0 };
   const counts = { ...amountOf(job.progress), stalls: job.progress.stalls };
-  if (job.state !== "failed") return { ...counts, state: job.state };
+  if (job.state !== "failed") {
+    const { trouble } = job.progress;
+    const isTried = job.state === "running" && trouble !== undefined;
+    return { ...counts, state: job.state, ...(isTried ? { error: { reason: "FetchFailed", message: trouble } } : {}) };
+  }
   const { reason, message, isTerminal } = job.failure;
   const retry = job.retryAt === undefined ? {} : { retryAt: job.retryAt.toISOString() };
   return { ...counts, state: isTerminal ? "failed" : "queued", error: { reason, message }, ...retry };

@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
 import type { PullFailure } from "../../../src/models/fetch/model-pulls.ts";
 import { WatchedProgress } from "../../../src/models/fetch/progress.ts";
-import { PullFailures } from "../../../src/operator/pulls/pull-failures.ts";
+import { countsOf, PullFailures } from "../../../src/operator/pulls/pull-failures.ts";
 import { until } from "../../support/until.ts";
 import { pullSite } from "./site.ts";
 
@@ -48,6 +48,15 @@ describe("a failed attempt of a pull", () => {
     assert.partialDeepStrictEqual(at.endAfter(0, away), { state: "failed", error: { reason, message } });
     assert.deepEqual(at.lines, ["model a cannot be fetched: there is no such file"]);
   });
+});
+
+it("a pull of which no byte comes says why while it runs", () => {
+  const progress = new WatchedProgress();
+  assert.deepEqual(countsOf({ state: "running", progress }).error, undefined);
+  progress.trouble = "the hub cannot be reached";
+  const error = { reason: "FetchFailed", message: "the hub cannot be reached" };
+  assert.partialDeepStrictEqual(countsOf({ state: "running", progress }), { state: "running", error });
+  assert.equal(countsOf({ state: "paused", progress }).error, undefined);
 });
 
 it("a requested pull that is given up ends as failed, and nothing fetches any more", async () => {
