@@ -190,4 +190,20 @@ test("models are fetched, checked and removed by people's commands", async (t) =
     assert.match(text, /^berth_pull_bytes_total [1-9]\d*$/m);
     assert.match(text, /^berth_pull_stalls_total 0$/m);
   });
+
+  await t.test("without a hub one line says what to check, and when a pull is tried again", async () => {
+    await hub[Symbol.asyncDispose]();
+    const { host } = new URL(hub.server.url);
+    const line = `${host} cannot be reached: it refuses the connection (ECONNREFUSED); check the network, DNS and the proxy (HTTPS_PROXY), and HF_ENDPOINT`;
+    const listed = await runBerth(["model", "pull", "acme/tiny"], env);
+    assert.deepEqual([listed.code, listed.stderr.split("\n")[0]], [1, `model.pull_failed: ${line}`]);
+    const id = await begin("large");
+    const waiting = await until("its first attempt has failed", async () => {
+      const job = await pulled(id);
+      return typeof job["retry_at"] === "string" ? job : undefined;
+    });
+    const { state, error } = waiting;
+    assert.deepEqual([state, isRecord(error) ? error["message"] : error], ["queued", line]);
+    assert.equal((await send("DELETE", `/api/pulls/${id}`)).status, 202);
+  });
 });
