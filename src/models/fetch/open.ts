@@ -39,7 +39,7 @@ export interface OpenedPulls extends AsyncDisposable {
   readonly shapes: RemoteShapes;
   readonly flm: FlmTool;
   /** The models in a repository of the hub. Rejects with FetchError, or as `signal` was aborted. */
-  listHub(repository: HubRepository, signal: AbortSignal): Promise<HubListing>;
+  readonly listHub: (repository: HubRepository, signal: AbortSignal) => Promise<HubListing>;
 }
 
 /** Opens the store of fetched files, and the pulls that write to it. Only one process may do so. */
