@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { failure, type Client } from "../src/cli/client.ts";
 import { cell, isRecord } from "../src/cli/output.ts";
-import { presentJob, pullBody } from "../src/cli/pulls.ts";
+import { presentJob } from "../src/cli/pulls.ts";
 import { StatusLine, type Screen } from "../src/cli/terminal.ts";
 import { errorMessage } from "../src/lib/error-code.ts";
 import { readGguf } from "../src/models/gguf.ts";
@@ -117,7 +117,7 @@ async function isHere(client: Client, name: string): Promise<boolean> {
 
 /** The ref of the pulled model. */
 async function fetched(client: Client, name: string, screen: Screen, signal: AbortSignal): Promise<string> {
-  let job = await client.send("POST", "/api/models/pull", pullBody(name, false));
+  let job = await client.send("POST", "/api/models/pull", { model: name });
   using line = new StatusLine(screen);
   while (isRecord(job) && ["queued", "running", "paused"].includes(cell(job["state"]))) {
     const { fact, detail } = presentJob(job);

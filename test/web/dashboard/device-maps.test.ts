@@ -7,7 +7,7 @@ const gpu = { id: "gpu0", name: "H100", memory_bytes: 100, memory_usable_bytes: 
 
 it("the memory of a device is what slots hold, what a slot that loads still needs, and what is left", () => {
   const fit = {
-    stage: "estimated" as const,
+    stage: "header" as const,
     device: "gpu0",
     need_bytes: 30,
     budget_bytes: 80,
