@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -65,6 +65,8 @@ async function buildPage(page: (typeof pages)[number]): Promise<string> {
     if (name.startsWith(`${page}-`)) html = html.replace(`{{${page}${contentTypes.exec(name)?.[0] ?? ""}}}`, name);
   }
   if (html.includes("{{")) throw new Error(`${page}/index.html names a file that the build does not write`);
+  // Its licence goes with the font.
+  await copyFile(join(root, "node_modules/@fontsource-variable/inter/LICENSE"), join(assets, "inter-license.txt"));
   await writeFile(join(out, page, "index.html"), html);
   return `${Math.round(packed / 1024)} KiB gzip`;
 }
