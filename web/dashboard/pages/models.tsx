@@ -77,7 +77,7 @@ export function ModelsPage(): JSX.Element {
           );
         }}
       </Show>
-      <h2>From an address</h2>
+      <h2>Find another one</h2>
       <PullForm />
       <h2>Catalogue</h2>
       <Show of={catalog}>

@@ -1,28 +1,84 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import type { ModelChoices } from "../../../src/api/management/model-choices-view.ts";
+import { call } from "../../shared/api.ts";
+import { bytes } from "../../shared/format.ts";
+import { Pill } from "../../shared/pill.tsx";
+import { Action } from "./action.tsx";
 import { PullButton } from "./pull-button.tsx";
 
-/** Pulls a model from an address that a person types or pastes. */
+/** Pulls a model that a person names as they like; where several are meant, one of them is chosen. */
 export function PullForm(): JSX.Element {
-  const [source, setSource] = useState("");
+  const [text, setText] = useState("");
+  const [choices, setChoices] = useState<ModelChoices>();
+  const look = async (): Promise<void> => {
+    setChoices(await call<ModelChoices>(`/api/models/hub?name=${encodeURIComponent(text.trim())}`));
+  };
   return (
-    <form class="row" onSubmit={(event) => event.preventDefault()}>
-      <label class="grow">
-        <span class="unseen">Address</span>
-        <input
-          placeholder="hf://owner/repository/file.gguf or https://…"
-          value={source}
-          onInput={(event) => setSource(event.currentTarget.value)}
-        />
-      </label>
-      <PullButton
-        key={source}
-        isMain
-        of={source.trim().split("/").at(-1) ?? ""}
-        disabled={source.trim() === ""}
-        body={{ source: source.trim() }}
-        onDone={() => setSource("")}
-      />
-    </form>
+    <>
+      <form class="row" onSubmit={(event) => event.preventDefault()}>
+        <label class="grow">
+          <span class="unseen">Model, repository or address</span>
+          <input
+            placeholder="qwen3:4b, owner/name, hf.co/owner/name:Q4_K_M, or the address of a page"
+            value={text}
+            onInput={(event) => {
+              setText(event.currentTarget.value);
+              setChoices(undefined);
+            }}
+          />
+        </label>
+        <Action isMain disabled={text.trim() === ""} onClick={look}>
+          Find
+        </Action>
+      </form>
+      {choices !== undefined && <Choices choices={choices} />}
+    </>
+  );
+}
+
+const verdicts = {
+  fits: ["good", "Fits"],
+  fits_with: ["busy", "Fits with limits"],
+  does_not_fit: ["bad", "Too large"],
+  unknown: ["off", "Not known"],
+} as const;
+
+function Choices({ choices }: { readonly choices: ModelChoices }): JSX.Element {
+  if (choices.data.length === 0) return <p role="status">There is nothing to pull under that name.</p>;
+  return (
+    <div class="wide">
+      <table aria-label="Models of that name">
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">Quantisation</th>
+            <th scope="col" class="figure">
+              Size
+            </th>
+            <th scope="col">Here</th>
+            <th scope="col">
+              <span class="unseen">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {choices.data.map(({ name, quantization, size_bytes: size, is_projector: isProjector, fit }) => {
+            const [tone, word] = verdicts[fit?.verdict ?? "unknown"];
+            return (
+              <tr key={name}>
+                <td>{name}</td>
+                <td>{isProjector ? "a projector, for pictures" : (quantization ?? "–")}</td>
+                <td class="figure">{bytes(size)}</td>
+                <td>{!isProjector && <Pill tone={tone}>{word}</Pill>}</td>
+                <td>
+                  <PullButton label={`Pull ${name}`} of={name} body={{ model: name }} />
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
   );
 }
