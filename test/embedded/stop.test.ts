@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { ask, choice, events, joined, post } from "../support/openai.ts";
 import { startEngine } from "./engine.ts";
 
-/** What the model says after a colon, word for word, and then ends. */
+/** What the model says, word for word, and then ends. */
 const says = ["un", " deux", " trois", " quatre", " cinq"];
 const completion = { prompt: "count:", max_tokens: 50, temperature: 0 };
 
@@ -56,10 +56,9 @@ test("the embedded engine stops at the requested place", async (t) => {
   await t.test("beside tools too, whole and streamed", async () => {
     const tools = [{ type: "function", function: { name: "clock" } }];
     const chat = { messages: [{ role: "user", content: "count" }], max_tokens: 50, temperature: 0, tools };
-    // Such a prompt does not end in a colon: the model begins in the middle.
     for (const [stop, text, end] of [
-      ["cinq", "quatre ", ["stop", "cinq"]],
-      ["never", "quatre cinq", ["stop", undefined]],
+      ["cinq", "un deux trois quatre ", ["stop", "cinq"]],
+      ["never", "un deux trois quatre cinq", ["stop", undefined]],
     ] as const) {
       const whole = choice(await ask(engine.url, "/v1/chat/completions", { ...chat, stop }));
       assert.deepEqual([whole["message"], ending(whole)], [{ role: "assistant", content: text }, end]);
