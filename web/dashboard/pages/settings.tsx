@@ -110,7 +110,7 @@ function Settings({ config }: { readonly config: Config }): JSX.Element {
           <section key={group} aria-label={group}>
             <h2>{group}</h2>
             <div class="wide">
-              <table aria-label={`Settings: ${group}`}>
+              <table class="settings" aria-label={`Settings: ${group}`}>
                 <thead class="unseen">
                   <tr>
                     <th scope="col">Setting</th>

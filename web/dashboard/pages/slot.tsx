@@ -112,7 +112,7 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
         <div class={slot.state === "error" ? "banner" : "banner care"}>
           <p>{concern.message}</p>
           {next !== undefined && <p>{next}</p>}
-          {slot.next_retry_at !== null && <p>Tried again at {time(slot.next_retry_at)}.</p>}
+          {slot.next_retry_at !== null && <p>The next try is at {time(slot.next_retry_at)}.</p>}
           <Remedy slot={slot} />
         </div>
       )}

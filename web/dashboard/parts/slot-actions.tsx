@@ -14,8 +14,8 @@ export function act(slot: string, what: "load" | "unload" | "restart"): Promise<
 
 /** Talk to it, load or unload it, and the rest behind the dots. */
 export function SlotActions({ slot }: { readonly slot: SlotView }): JSX.Element {
-  const { name, enabled, capabilities } = slot;
-  const canChat = capabilities.some((each) => each === "chat");
+  const { name, enabled, capabilities, state } = slot;
+  const canChat = capabilities.some((each) => each === "chat") && state !== "error";
   return (
     <div class="row actions">
       {canChat && enabled && (

@@ -42,9 +42,9 @@ export function nextStep(slot: SlotView): string | undefined {
     case undefined:
       return undefined;
     case "NotConfigured":
-      return "Nothing is wrong: this slot is built in, and does nothing until it is set up below.";
+      return "Nothing is wrong: this slot is built in, and does nothing until its manifest is written.";
     case "InvalidSpec":
-      return "Correct the manifest below at the place that the message names, and save it.";
+      return "Correct its manifest at the place that the message names, and save it.";
     case "ModelNotFound":
       return "Fetch the model on the page Models, or choose another one with Swap.";
     case "DoesNotFit":
@@ -52,12 +52,12 @@ export function nextStep(slot: SlotView): string | undefined {
     case "OutOfMemory":
       return "Lower the context or choose a smaller model; Restart tries again at once.";
     case "NotOnGpu":
-      return "Look at the page Hardware: it says what this machine allows, and why.";
+      return "Look at the page Machine: it says what this machine allows, and why.";
     case "NoChatTemplate":
       return "Choose a model that was made for chats with Swap; the manifest can say that this slot only completes texts.";
     case "LicenseNotAccepted":
       return "Read and accept the licence on the page Models.";
     default:
-      return slot.state === "error" ? "Read the log below; Restart tries again at once." : undefined;
+      return slot.state === "error" ? "Read its log; Restart tries again at once." : undefined;
   }
 }

@@ -20,10 +20,12 @@ interface TimeChartProps {
   /** The areas stand on one another. */
   readonly isStacked?: boolean;
   readonly textOf: (value: number) => string;
+  /** The axis reaches at least to it: a quiet chart is no noise. */
+  readonly least: number;
 }
 
 /** Lines or stacked areas over time, with the values under the pointer. The library of the chart comes once one is shown. */
-export function TimeChart({ summary, times, series, isStacked = false, textOf }: TimeChartProps): JSX.Element {
+export function TimeChart({ summary, times, series, isStacked = false, textOf, least }: TimeChartProps): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<{ readonly plot: uPlot; readonly names: string } | undefined>(undefined);
   const names = series.map(({ name }) => name).join("\n");
@@ -38,7 +40,7 @@ export function TimeChart({ summary, times, series, isStacked = false, textOf }:
         return;
       }
       chart.current?.plot.destroy();
-      chart.current = { plot: new Plot(optionsOf(at, series, isStacked, textOf, Plot), data, at), names };
+      chart.current = { plot: new Plot(optionsOf(at, { series, isStacked, textOf, least }, Plot), data, at), names };
     });
     return () => void (isGone = true);
   });
@@ -84,9 +86,7 @@ function dataOf(times: readonly number[], series: readonly ChartSeries[], isStac
 
 function optionsOf(
   at: HTMLElement,
-  series: readonly ChartSeries[],
-  isStacked: boolean,
-  textOf: (value: number) => string,
+  { series, isStacked = false, textOf, least }: Pick<TimeChartProps, "series" | "isStacked" | "textOf" | "least">,
   Plot: typeof uPlot,
 ): uPlot.Options {
   const style = getComputedStyle(at);
@@ -101,7 +101,7 @@ function optionsOf(
     height: at.clientHeight,
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
-    scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, high * 1.1)] } },
+    scales: { y: { range: (_plot, _low, high) => [0, Math.max(least, high * 1.1)] } },
     axes: [
       { stroke, font, grid: { show: false }, ticks: { show: false }, space: 80, size: 28, values: "{HH}:{mm}" },
       { stroke, font, grid, ticks: { show: false }, size: 44, values: (_plot, all) => all.map(textOf) },

@@ -11,12 +11,13 @@ const stepSeconds = 5;
 const noSlot = "none";
 
 const kinds = {
-  tokens: { word: "Tokens/s", textOf: (value: number) => String(Math.round(value)) },
+  tokens: { word: "Tokens/s", least: 10, textOf: (value: number) => String(Math.round(value)) },
   requests: {
     word: "Requests/s",
+    least: 1,
     textOf: (value: number) => (value < 10 ? value.toFixed(1) : String(Math.round(value))),
   },
-  latency: { word: "First token", textOf: (value: number) => `${value.toFixed(1)} s` },
+  latency: { word: "First token", least: 1, textOf: (value: number) => `${value.toFixed(1)} s` },
 } as const;
 type Kind = keyof typeof kinds;
 
@@ -62,6 +63,7 @@ export function TrafficChart({ slot }: { readonly slot?: string }): JSX.Element 
           series={series}
           isStacked={kind !== "latency"}
           textOf={kinds[kind].textOf}
+          least={kinds[kind].least}
         />
       )}
     </>

@@ -3,6 +3,7 @@ import { useEffect } from "preact/hooks";
 import type { V1Model } from "../../../src/api/management/v1-model.ts";
 import type { SlotCapability } from "../../../src/api/names.ts";
 import { list } from "../../shared/api.ts";
+import { modelStateText } from "../../shared/model-words.ts";
 import { Show, useLoaded } from "../parts/load.tsx";
 
 interface TextProps {
@@ -61,9 +62,10 @@ export function ModelField({ capability, value, onChange }: ModelProps): JSX.Ele
           <label>
             Model
             <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
-              {capable.map(({ id, berth }) => (
-                <option key={id} value={id}>
-                  {id} ({berth.state})
+              {capable.map((each) => (
+                <option key={each.id} value={each.id}>
+                  {each.id}
+                  {modelStateText(each)}
                 </option>
               ))}
             </select>
