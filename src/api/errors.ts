@@ -118,6 +118,8 @@ export class ApiError extends Error {
   readonly headers: Readonly<Record<string, string>>;
   readonly type: ErrorType;
   readonly familiar: FamiliarFields;
+  /** What the engine itself said, for administrators alone: no part of the envelope. */
+  engineText: string | undefined;
 
   constructor(code: ErrorCode, options: ApiErrorOptions = {}) {
     const { stackTraceLimit } = Error;

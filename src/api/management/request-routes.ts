@@ -15,6 +15,12 @@ export const requestViewSchema = z.strictObject({
   stream: z.boolean(),
   status: z.int(),
   error: z.string().nullable().describe("The error code of a request that was refused, failed or cut"),
+  engine_error: z
+    .string()
+    .nullable()
+    .describe(
+      "What the engine or the provider said of its failure, 2 KiB at most, without what looks like a secret: no client gets it",
+    ),
   ms: ms.describe("From the header to the end of the answer"),
   held_ms: ms,
   queued_ms: ms,

@@ -1,6 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { isRecord } from "../../lib/record.ts";
 import { withoutPaths } from "../../lib/without-paths.ts";
+import { engineWords } from "../relay/engine-failure.ts";
 import { jsonOf, type EngineAnswer } from "./engine-http.ts";
 
 /** An image that ComfyUI has made and offers at `/view`. */
@@ -15,9 +16,11 @@ export function readAccepted(answer: EngineAnswer): string {
   const parsed = jsonOf(answer);
   if (answer.status === 200 && isRecord(parsed) && typeof parsed["prompt_id"] === "string") return parsed["prompt_id"];
   if (answer.status === 400 && isRecord(parsed)) throw refusal(parsed);
-  throw failed(
+  const failure = failed(
     answer.status === 200 ? "the image engine answered with garbage" : `the image engine answered ${answer.status}`,
   );
+  failure.engineText = engineWords(answer.status, answer.body);
+  throw failure;
 }
 
 /**

@@ -23,6 +23,7 @@ function viewOfRequest(request: RecentRequest): RequestView {
     stream: request.isStream,
     status: request.code,
     error: request.error ?? null,
+    engine_error: request.engineText ?? null,
     ms: Math.round(request.ms),
     held_ms: Math.round(request.heldMs),
     queued_ms: Math.round(request.queuedMs),

@@ -1,10 +1,18 @@
 import { ApiError } from "../../api/errors.ts";
+import { maskedText } from "../../api/masked-text.ts";
 import type { ExchangeError } from "../../lib/exchange.ts";
 import { errorIn } from "../../engines/error-body.ts";
 import { isParseable, parseForeign } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import type { AnswerTranslation } from "./answer-format.ts";
 import { showable, clientError } from "./client-error.ts";
+
+/** The kept part of an engine's error, as UTF-8. */
+const keptBytes = 2048;
+/** Longer than what is kept: a secret that begins within the kept part is masked whole if it ends within this. */
+const readChars = 16_384;
+/** llama.cpp adds the whole conversation to some of its errors. */
+const quotedRequest = /; (?:messages|tools) = .*$/s;
 
 /** The client's error when the engine gave no complete answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
@@ -57,14 +65,31 @@ export function engineRefusal(status: number, body: Buffer, request: Buffer | un
   });
 }
 
+/**
+ * Returns the engine's own text about its error, for administrators alone: its sentence, else its body, without what looks
+ * like a secret. Undefined for an empty body, and for refused credentials: such an answer may repeat the key.
+ */
+export function engineWords(status: number, body: Buffer | string): string | undefined {
+  if (status === 401) return undefined;
+  const text = body.toString().slice(0, readChars);
+  const said = (errorIn(parseForeign(body)).message ?? text).slice(0, readChars).replace(quotedRequest, "");
+  const bytes = Buffer.from(maskedText(said).trim());
+  // A copy: a part of a text keeps the whole text alive. The last character may be cut.
+  return bytes.toString("utf8", 0, keptBytes).replace(/�+$/, "") || undefined;
+}
+
 /** An error event of an engine's stream, in our envelope. */
 export function engineEventFailure(json: string): ApiError {
   const event = parseForeign(json);
   const error = typeof event === "object" && event !== null && "error" in event ? event.error : undefined;
   const code = typeof error === "object" && error !== null && "code" in error ? Number(error.code) : 500;
   const refusal = code >= 400 ? engineRefusal(code, Buffer.from(json), undefined) : undefined;
-  if (refusal?.code === "dispatch.rejected") return refusal;
-  return new ApiError("dispatch.upstream_failed", { message: "the engine failed within its answer" });
+  const failure =
+    refusal?.code === "dispatch.rejected"
+      ? refusal
+      : new ApiError("dispatch.upstream_failed", { message: "the engine failed within its answer" });
+  failure.engineText = engineWords(code, json);
+  return failure;
 }
 
 /**

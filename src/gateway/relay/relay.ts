@@ -6,7 +6,7 @@ import { toApiError } from "../http/answer.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import { AnswerMeter } from "./answer-usage.ts";
 import { HeldAnswer, isEventStream, type AnswerSink } from "./answer.ts";
-import { engineEventFailure, engineRefusal, exchangeFailure, refuseFailure } from "./engine-failure.ts";
+import { engineEventFailure, engineRefusal, engineWords, exchangeFailure, refuseFailure } from "./engine-failure.ts";
 import { EventStream, unfitAnswer } from "./event-stream.ts";
 import { passiveType } from "./passive-type.ts";
 import type { RelayOptions, Sender } from "./relay-options.ts";
@@ -196,6 +196,7 @@ export class Relay implements ExchangeEvents {
     const body = this.#error?.take() ?? nothing;
     const refusal =
       this.#format.translation?.refusal?.(this.#status, body) ?? engineRefusal(this.#status, body, this.#body);
+    refusal.engineText ??= engineWords(this.#status, body);
     this.#sink.refuse(refusal);
   }
 

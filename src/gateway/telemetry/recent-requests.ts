@@ -13,6 +13,8 @@ export interface RecentRequest {
   readonly requestedModel: string;
   readonly code: number;
   readonly error: ErrorCode | undefined;
+  /** What the engine said of its failure; undefined: it did not fail, or said nothing. */
+  readonly engineText: string | undefined;
   readonly isStream: boolean;
   readonly ms: number;
   readonly heldMs: number;
@@ -50,6 +52,7 @@ export class RecentRequests {
     requestedModel: texts(""),
     resolvedModel: texts<string | undefined>(undefined),
     error: texts<ErrorCode | undefined>(undefined),
+    engineText: texts<string | undefined>(undefined),
   };
   /** NaN: unknown. */
   readonly #figures = {
@@ -100,6 +103,7 @@ export class RecentRequests {
     text.requestedModel[at] = record.requestedModel;
     text.resolvedModel[at] = engine?.model;
     text.error[at] = failure?.code;
+    text.engineText[at] = failure?.engineText;
     const figure = this.#figures;
     figure.endedAt[at] = endedAt;
     figure.code[at] = code;
@@ -134,6 +138,7 @@ export class RecentRequests {
       requestedModel: text.requestedModel[at] ?? "",
       code: figure.code[at] ?? 0,
       error: text.error[at],
+      engineText: text.engineText[at],
       isStream: figure.isStream[at] === 1,
       ms: figure.ms[at] ?? 0,
       heldMs: figure.heldMs[at] ?? 0,

@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import type { ExchangeError } from "../../lib/exchange.ts";
-import { engineRefusal, shortageFailure } from "../relay/engine-failure.ts";
+import { engineRefusal, engineWords, shortageFailure } from "../relay/engine-failure.ts";
 
 /** A provider's answer without success. The body is masked already. */
 export interface Refusal {
@@ -30,7 +30,13 @@ export function isRetried(status: number): boolean {
  * The client's error (CONTRACT "Errors" and "Model resolution"): the provider's own 4xx, except about our key, and a
  * 5xx for a client's mistake as a 400; any other is a failure of the backend, of which the client gets only the kind.
  */
-export function refusalFailure(upstream: string, { status, retryAfter, body }: Refusal): ApiError {
+export function refusalFailure(upstream: string, refusal: Refusal): ApiError {
+  const failure = failureOf(upstream, refusal);
+  failure.engineText = engineWords(refusal.status, refusal.body);
+  return failure;
+}
+
+function failureOf(upstream: string, { status, retryAfter, body }: Refusal): ApiError {
   const headers = retryAfter === undefined ? {} : { "retry-after": retryAfter };
   const details = { upstream };
   if (status === 401 || status === 403) {

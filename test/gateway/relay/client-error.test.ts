@@ -2,7 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import OpenAI from "openai";
 import { clientError } from "../../../src/gateway/relay/client-error.ts";
-import { engineEventFailure, engineRefusal, exchangeFailure } from "../../../src/gateway/relay/engine-failure.ts";
+import {
+  engineEventFailure,
+  engineRefusal,
+  engineWords,
+  exchangeFailure,
+} from "../../../src/gateway/relay/engine-failure.ts";
 import { connectionFailure, refusalFailure } from "../../../src/gateway/upstreams/provider-failure.ts";
 import { ExchangeError } from "../../../src/lib/exchange.ts";
 import { startGateway } from "../../support/gateway.ts";
@@ -147,4 +152,36 @@ it("a connection that this process cannot open is its own shortage, not a failur
     assert.match(message, /^the gateway .*RLIMIT_NOFILE/);
   }
   assert.equal(outcome, "shortage");
+});
+
+describe("the engine's own text, for administrators", () => {
+  const long = "é".repeat(3000);
+  const cases: readonly (readonly [what: string, status: number, body: string, text: string | undefined])[] = [
+    ["the sentence of an error", 500, '{"error":{"message":"CUDA error: out of memory"}}', "CUDA error: out of memory"],
+    ["a text that is no JSON", 502, "Bad Gateway\n", "Bad Gateway"],
+    ["JSON of another shape", 500, '{"trace":"at /srv/x"}', '{"trace":"at /srv/x"}'],
+    ["no conversation", 500, '{"error":{"message":"Failed; messages = [{\\"a\\":\\"my prompt\\"}]"}}', "Failed"],
+    [
+      "no value that FastAPI refuses",
+      422,
+      '{"detail":[{"msg":"too long","loc":["body","x"],"input":"p"}]}',
+      "x: too long",
+    ],
+    ["no secret", 500, "the key sk-abcdefghijklmnop is unknown", "the key *** is unknown"],
+    ["2 KiB at most, in whole characters", 500, `a${long}`, `a${"é".repeat(1023)}`],
+    ["nothing of refused credentials", 401, "wrong key my-own-key", undefined],
+    ["nothing of an empty body", 500, " ", undefined],
+  ];
+  for (const [what, status, body, text] of cases)
+    it(`has ${what}`, () => assert.equal(engineWords(status, Buffer.from(body)), text));
+
+  it("is no part of the answer", () => {
+    const event = engineEventFailure('{"error":{"code":500,"message":"ggml abort"}}');
+    assert.equal(event.engineText, "ggml abort");
+    assert.ok(!JSON.stringify(event.envelope()).includes("ggml"));
+    const body = Buffer.from('{"error":{"message":"upstream exploded"}}');
+    const refusal = refusalFailure("acme", { status: 500, retryAfter: undefined, body });
+    assert.equal(refusal.engineText, "upstream exploded");
+    assert.ok(!JSON.stringify(refusal.envelope()).includes("exploded"));
+  });
 });

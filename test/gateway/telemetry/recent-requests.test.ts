@@ -5,7 +5,8 @@ import { requestViewSchema, type RequestView } from "../../../src/api/management
 import { RecentRequests } from "../../../src/gateway/telemetry/recent-requests.ts";
 import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
-import { sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
+import { chunk, json, sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
+import { startGateway as startWithTokens } from "../auth/gateway.ts";
 import { until } from "../../support/until.ts";
 
 const listSchema = z.object({ data: z.array(requestViewSchema) });
@@ -47,6 +48,41 @@ describe("the list of requests", () => {
     assert.match(request?.body ?? "", /my key is \*\*\*, Authorization: Bearer \*\*\*/);
     assert.match(request?.body ?? "", /"api_key":"\*\*\*"/);
     assert.doesNotMatch(request?.body ?? "", /hunter2|abcdef/);
+  });
+
+  it("has the engine's own text for administrators alone, of a whole answer and of a stream", async () => {
+    const words = "CUDA error: out of memory at /srv/ggml.cu, key sk-abcdefghijklmnop";
+    await using engine = await scriptedEngine((response, { body }) => {
+      if (!body.includes('"stream":true')) return json(response, { error: { message: words } }, 500);
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.end(`${chunk({ content: "hel" })}data: ${JSON.stringify({ error: { message: words } })}\n\n`);
+    });
+    await using gateway = await startWithTokens({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } });
+    const ask = async (stream: boolean): Promise<string> => {
+      const headers = {
+        authorization: `Bearer ${await gateway.token("v1-only")}`,
+        "content-type": "application/json",
+      };
+      const body = { ...chat("my own prompt"), stream };
+      return await (await gateway.post("/v1/chat/completions", body, { headers })).text();
+    };
+    for (const answer of [await ask(false), await ask(true)]) {
+      assert.match(answer, /dispatch\.upstream_failed/);
+      assert.doesNotMatch(answer, /CUDA|ggml/);
+    }
+    const authorization = `Bearer ${await gateway.token("admin")}`;
+    const listed = async (): Promise<string> =>
+      await (await fetch(`${gateway.url}/api/requests`, { headers: { authorization } })).text();
+    await until("both have ended", async () => JSON.parse(await listed()).data.length === 2);
+    const said = "CUDA error: out of memory at /srv/ggml.cu, key ***";
+    const shown = listSchema.parse(JSON.parse(await listed())).data;
+    assert.deepEqual(
+      shown.map(({ stream, error, engine_error }) => [stream, error, engine_error]),
+      [true, false].map((stream) => [stream, "dispatch.upstream_failed", said]),
+    );
+    assert.ok(!(await listed()).includes("my own prompt"));
+    const reader = { authorization: `Bearer ${await gateway.token("read-only")}` };
+    assert.equal((await fetch(`${gateway.url}/api/requests`, { headers: reader })).status, 403);
   });
 
   it("stays within its bounds, and shows no body that was overwritten, whatever the sizes are", () => {

@@ -52,6 +52,15 @@ export function RequestDrawer({
           </>
         ))}
       </dl>
+      {request.engine_error !== null && (
+        <>
+          <div class="chart-head">
+            <h3>What the engine said</h3>
+            <CopyButton text={request.engine_error} />
+          </div>
+          <pre class="wrapped">{request.engine_error}</pre>
+        </>
+      )}
       {request.body !== undefined && (
         <>
           <div class="chart-head">
