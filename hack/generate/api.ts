@@ -27,7 +27,8 @@ manifest that breaks its schema is 422 \`config.invalid\` with \`file\`, \`line\
 \`/api/events\` begins with \`snapshot\` (\`slots\`, \`pulls\`, \`groups\`, \`conditions\`). Then come \`slot\`, \`pull\`, \`group\` and
 \`condition\`, each with the resource or with \`removed: true\`. Admins also get \`config\` and the conditions of providers;
 where the configuration has problems, \`config\` comes right after the snapshot, too. \`Last-Event-ID\` goes on where a reader
-left off; with an unknown id the reader gets a snapshot. A comment every 15 s keeps the connection open. A reader that is
+left off; with an unknown id the reader gets a snapshot. While somebody follows, \`traffic\` has the last step of
+\`GET /api/traffic\`, and \`machine\` how busy the machine is, each five seconds. A comment every 15 s keeps the connection open. A reader that is
 1 MiB behind gets \`resync\` and is cut. Readers that connect together get the same snapshot: its uptimes and memory are up
 to half a second old.
 `;

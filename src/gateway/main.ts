@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import type { CatalogEntry } from "../api/catalog.ts";
 import type { Config, ConfigOrigin } from "../api/config.ts";
+import type { MachineReading } from "../api/machine-reading.ts";
 import { openFileLimit } from "../lib/open-file-limit.ts";
 import { localUrl } from "../lib/listen-address.ts";
 import { secretPlaces } from "../lib/secret-file.ts";
@@ -41,6 +42,7 @@ import { defaultHoldTimes, type HoldTimes } from "./dispatch/stream-hold.ts";
 import { openTraces } from "./telemetry/open-traces.ts";
 import { RecentRequests } from "./telemetry/recent-requests.ts";
 import { TrafficHistory } from "./telemetry/traffic-history.ts";
+import { MachineReadings } from "./management/machine-readings.ts";
 import { ResourceIndex } from "./management/resource-index.ts";
 import { Traffic } from "./dispatch/traffic.ts";
 import { openEnginePages } from "./open-engine-pages.ts";
@@ -72,6 +74,8 @@ export interface GatewayOptions {
   readonly env?: NodeJS.ProcessEnv;
   /** The curated models, read when they are asked for; absent: none. */
   readonly catalog?: () => Promise<readonly CatalogEntry[]>;
+  /** Reads how busy the machine of the engines is; absent: this process cannot know. */
+  readonly readMachine?: () => Promise<MachineReading>;
   /** The directory of the built pages; absent: no page is served. */
   readonly pages?: string;
   /** In tests: an answer of `/api` that violates its schema is an error. */
@@ -245,6 +249,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       resources,
       requests: store.requests,
       hardware: store.hardware,
+      readings: options.readMachine && new MachineReadings(options.readMachine),
       groups: store.groups,
       pulls: store.pulls,
       modelTasks: store.modelTasks,

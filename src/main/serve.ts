@@ -3,6 +3,7 @@ import type { RunningGateway } from "../gateway/main.ts";
 import { explainStart } from "../program/failure.ts";
 import { openServiceLog } from "../program/log.ts";
 import { findCatalog } from "../program/shipped-catalog.ts";
+import { machineReader } from "../program/hardware.ts";
 import { followHolds } from "../program/log-hold.ts";
 import { readSettings } from "../program/settings.ts";
 import { notifyParent } from "../program/parent.ts";
@@ -35,7 +36,9 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
   });
   try {
     const options = { log, accessLine: write, version, configOrigins: origins, catalog: findCatalog, pages };
-    running = await runGateway(config, options);
+    // In a cluster the engines run on other machines than the gateway.
+    const here = config.store === "files" ? { readMachine: machineReader() } : {};
+    running = await runGateway(config, { ...options, ...here });
   } catch (error) {
     const line = explainStart(error, config, "SVC_PORT");
     if (line === undefined) throw error;

@@ -1,5 +1,7 @@
 import type { Config } from "../api/config.ts";
 import type { HardwareFacts } from "../api/hardware.ts";
+import type { MachineReading } from "../api/machine-reading.ts";
+import type { MachineReader } from "../hardware/machine-reader.ts";
 import type { GpuHoldings } from "../operator/observe/memory.ts";
 
 /** The probe of the machine that this process runs on. */
@@ -9,6 +11,17 @@ export async function hardwareProbe(
   const { systemMachine } = await import("../hardware/machine.ts");
   const { probeHardware } = await import("../hardware/probe.ts");
   return (asking) => probeHardware(systemMachine(), places, asking);
+}
+
+/** A reader of how busy that machine is. Its modules are loaded with the first reading. */
+export function machineReader(): () => Promise<MachineReading> {
+  const open = async (): Promise<MachineReader> => {
+    const { systemMachine } = await import("../hardware/machine.ts");
+    const { MachineReader } = await import("../hardware/machine-reader.ts");
+    return new MachineReader(systemMachine());
+  };
+  let reader: Promise<MachineReader> | undefined;
+  return async () => await (await (reader ??= open())).read();
 }
 
 /** The reader of GPU memory by process on that machine. */

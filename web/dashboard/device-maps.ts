@@ -1,10 +1,12 @@
 import type { HardwareView, SlotView } from "../../src/api/management/views.ts";
+import type { MachineReading } from "../../src/api/machine-reading.ts";
 import { heldOn } from "./memory.ts";
 
 export interface Segment {
   /** Undefined: of no slot. */
   readonly slot?: string;
-  readonly kind: "held" | "coming" | "free";
+  /** `other`: of programs that are no engine of Berth. */
+  readonly kind: "held" | "coming" | "other" | "free";
   readonly bytes: number;
 }
 
@@ -17,8 +19,20 @@ export interface DeviceMap {
 
 type MappedSlot = Pick<SlotView, "name" | "state" | "fit" | "memory" | "processes">;
 
-/** The memory of each device: what each slot holds, what a slot that loads will need, and what is left. */
-export function deviceMaps(machine: Partial<HardwareView>, slots: readonly MappedSlot[]): readonly DeviceMap[] {
+/**
+ * The memory of each device: what each slot holds, what a slot that loads will need, what other programs use by `now`, and
+ * what is left.
+ */
+export function deviceMaps(
+  machine: Partial<HardwareView>,
+  slots: readonly MappedSlot[],
+  now: MachineReading | null = null,
+): readonly DeviceMap[] {
+  const usedOn = (device: string): number => {
+    if (device !== "host") return now?.gpus.find(({ id }) => id === device)?.used_bytes ?? 0;
+    // Within a limit for Berth alone, what the whole machine uses says nothing.
+    return typeof machine.memory?.limit_bytes === "number" ? 0 : (now?.memory.used_bytes ?? 0);
+  };
   const gpus = (machine.gpus ?? []).flatMap(({ id, name, memory_usable_bytes: usable, memory_bytes: all }) => {
     const total = usable ?? all;
     return total === null || total === undefined ? [] : [{ id, name: name ?? id, total }];
@@ -39,7 +53,10 @@ export function deviceMaps(machine: Partial<HardwareView>, slots: readonly Mappe
       const more = need - heldOn(slot, id);
       return more <= 0 ? [] : [{ slot: slot.name, kind: "coming", bytes: more }];
     });
-    const taken = [...held, ...coming];
+    const ofSlots = [...held, ...coming];
+    // What a slot that loads has taken is measured later than what is used: it must not be shown as another program's.
+    const others = usedOn(id) - ofSlots.reduce((sum, segment) => sum + segment.bytes, 0);
+    const taken = others <= 0 ? ofSlots : [...ofSlots, { kind: "other" as const, bytes: others }];
     const free = total - taken.reduce((sum, segment) => sum + segment.bytes, 0);
     return { id, name, total, segments: free <= 0 ? taken : [...taken, { kind: "free", bytes: free }] };
   });

@@ -1,4 +1,5 @@
 import { batch, signal, type Signal } from "@preact/signals";
+import type { MachineReading } from "../../src/api/machine-reading.ts";
 import type { PullView } from "../../src/api/management/pull-views.ts";
 import type { SlotView } from "../../src/api/management/views.ts";
 import type { ResourceStatus } from "../../src/api/resource-status.ts";
@@ -25,6 +26,8 @@ export const resources = signal<ReadonlyMap<string, ResourceStatus>>(new Map());
 /** Grows with each event of a group, which the page of the groups reads anew then. */
 export const groupChanges = signal(0);
 export const problems = signal<readonly Problem[]>([]);
+/** How busy the machine is, read again each five seconds; null: it cannot be read, or not yet. */
+export const reading = signal<MachineReading | null>(null);
 /** `refused`: the server knows the token, and does not let it see the slots. */
 export const connection = signal<"connecting" | "live" | "lost" | "refused">("connecting");
 /** Why the connection is lost or refused, for a person. */
@@ -132,6 +135,9 @@ function apply(): void {
         break;
       case "traffic":
         addStep(JSON.parse(data));
+        break;
+      case "machine":
+        reading.value = JSON.parse(data);
         break;
       case "config": {
         const config: { problems?: Problem[] } = JSON.parse(data);

@@ -3,6 +3,7 @@ import { conditionSchema } from "../conditions.ts";
 import { fitStages } from "../fit.ts";
 import { hardwareSchema } from "../hardware.ts";
 import { keptContextSchema } from "../kept-context.ts";
+import { machineReadingSchema } from "../machine-reading.ts";
 import { modelRecordSchema } from "../model.ts";
 import { backends, engineKinds, runtimeKinds, slotCapabilities } from "../names.ts";
 import { planSchema } from "../plan.ts";
@@ -205,6 +206,11 @@ export type ModelView = z.output<typeof modelViewSchema>;
 
 export const hardwareViewSchema = hardwareSchema.extend({
   pending: z.boolean().describe("Another probe was requested and has not ended"),
+  now: machineReadingSchema
+    .nullable()
+    .describe(
+      "Read by this gateway within the last five seconds; the event `machine` has the same, each five seconds, while somebody follows `/api/events`. Null: in a cluster engines run on other machines",
+    ),
 });
 export type HardwareView = z.output<typeof hardwareViewSchema>;
 

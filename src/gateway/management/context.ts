@@ -26,6 +26,7 @@ import type { KnownSlot, ResolutionIndex } from "../routing/index.ts";
 import type { RecentRequests } from "../telemetry/recent-requests.ts";
 import type { TrafficHistory } from "../telemetry/traffic-history.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
+import type { MachineReadings } from "./machine-readings.ts";
 import type { ResourceIndex } from "./resource-index.ts";
 import type { Traffic } from "../dispatch/traffic.ts";
 import type { Upstreams } from "../upstreams/upstreams.ts";
@@ -53,6 +54,7 @@ export interface ManagementContext {
   readonly pulls: Pick<PullStore, "requests" | "request" | "put" | "published">;
   readonly modelTasks: Pick<ModelTaskStore, "put" | "answers" | "remove" | "watch">;
   readonly hardware: Pick<HardwareStore, "found" | "pending" | "requestProbe" | "watch">;
+  readonly readings: Pick<MachineReadings, "latest" | "now"> | undefined;
   readonly catalog: () => Promise<readonly CatalogEntry[]>;
   readonly writer: AsyncManifestWriter;
   /** Parses texts of clients, which may take long. */

@@ -81,6 +81,8 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
     );
     feed.publish("config", ":config", { problems: problems() });
     publishTraffic();
+    const reading = context.readings?.latest();
+    if (reading !== undefined) feed.publish("machine", ":machine", reading);
   };
   const watching = context.watch(() => {
     if (feed.readers > 0) poll();

@@ -11,7 +11,7 @@ import { waitUntil, watchOperator } from "./wait.ts";
 export function hardwareHandlers(context: ManagementContext): Pick<Handlers, "hardware" | "probeHardware"> {
   const { hardware } = context;
   return {
-    hardware: () => view(context),
+    hardware: async () => await view(context),
     probeHardware: async ({ query, request }) => {
       // Requests during a pending probe wait for the same result.
       if (hardware.pending() === undefined) {
@@ -21,19 +21,20 @@ export function hardwareHandlers(context: ManagementContext): Pick<Handlers, "ha
         });
       }
       if (query.wait !== undefined) await untilAnswered(context, query.timeout * 1000, request);
-      return view(context);
+      return await view(context);
     },
   };
 }
 
-function view({ hardware }: ManagementContext): HardwareView {
+async function view({ hardware, readings }: ManagementContext): Promise<HardwareView> {
   const found = hardware.found();
   if (found === undefined) {
     throw new ApiError("system.not_found", {
       message: "no operator of this version has probed this machine yet; the first to start does",
     });
   }
-  return { ...found.hardware, pending: hardware.pending() !== undefined };
+  const now = (await readings?.now()) ?? null;
+  return { ...found.hardware, pending: hardware.pending() !== undefined, now };
 }
 
 /** Without an operator, and with a paused one, nobody answers: that is reported at once. */

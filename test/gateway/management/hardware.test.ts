@@ -12,7 +12,7 @@ import { later } from "../../support/later.ts";
 import { until } from "../../support/until.ts";
 import { refusalOf, site } from "./fixture.ts";
 
-const known = { ...withSuggestions(pcFacts), pending: false };
+const known = { ...withSuggestions(pcFacts), pending: false, now: null };
 const pending = { ...known, pending: true };
 const newer: HardwareFacts = { ...pcFacts, kernel: "6.13.0" };
 
@@ -73,7 +73,7 @@ describe("the hardware", () => {
     // It is on its way: what is asked and answered after it finds it taken.
     for (let turn = 0; turn < 3; turn++) assert.equal((await at.got("/api/hardware"))["pending"], true);
     await at.publishFacts(newer, token);
-    const found = { ...withSuggestions(newer), pending: false };
+    const found = { ...withSuggestions(newer), pending: false, now: null };
     assert.deepEqual(await (await first).json(), found);
     const [response] = await answered;
     assert.ok(response !== undefined);

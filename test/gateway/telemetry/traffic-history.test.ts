@@ -14,6 +14,7 @@ function ended(slot: string, firstTokenMs: number, endedAt: number): RecentReque
     requestedModel: slot,
     code: 200,
     error: undefined,
+    engineText: undefined,
     isStream: true,
     ms: 10,
     heldMs: 0,

@@ -36,6 +36,36 @@ it("the memory of a device is what slots hold, what a slot that loads still need
   ]);
 });
 
+it("other programs have what is used beyond what slots hold or will need", () => {
+  const slot = { name: "a", state: "ready" as const, fit: null, processes: [process] };
+  const memory = { host_bytes: 5, devices: [{ id: "gpu0", bytes: 20 }] };
+  const othersOf = (gpuUsed: number | null, hostUsed: number | null, limit: number | null): unknown => {
+    const host = {
+      total_bytes: 100,
+      available_bytes: 1,
+      swap_bytes: 0,
+      limit_bytes: limit,
+      usable_bytes: 50,
+      evidence: [],
+    };
+    const now = {
+      read_at: "",
+      cpu_percent: null,
+      memory: { used_bytes: hostUsed, free_bytes: null },
+      gpus: [
+        { id: "gpu0", total_bytes: 80, used_bytes: gpuUsed, utilization_percent: null, temperature_celsius: null },
+      ],
+    };
+    const maps = deviceMaps({ gpus: [gpuOf(gpu)], memory: host }, [{ ...slot, memory }], now);
+    return maps.map(({ segments }) => segments.map(({ kind, bytes }) => `${kind} ${bytes}`).join(", "));
+  };
+  assert.deepEqual(othersOf(50, 25, null), ["held 20, other 30, free 30", "held 5, other 20, free 25"]);
+  // Pages of mapped weights are held by the slot, and can be freed: they do not count as used.
+  assert.deepEqual(othersOf(15, 3, null), ["held 20, free 60", "held 5, free 45"]);
+  assert.deepEqual(othersOf(null, null, null), ["held 20, free 60", "held 5, free 45"]);
+  assert.deepEqual(othersOf(90, 25, 50), ["held 20, other 70", "held 5, free 45"]);
+});
+
 it("a device whose memory is not known is left out", () => {
   assert.deepEqual(deviceMaps({ gpus: [gpuOf({ ...gpu, memory_bytes: null, memory_usable_bytes: null })] }, []), []);
   assert.deepEqual(deviceMaps({}, []), []);

@@ -28,6 +28,7 @@ const request = {
   stream: true,
   status: 200,
   error: null,
+  engine_error: null,
   ms: 1000,
   held_ms: 300,
   queued_ms: 100,

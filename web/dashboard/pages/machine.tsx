@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import type { HardwareView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
 import { bytes, time } from "../../shared/format.ts";
-import { slots } from "../live.ts";
+import { reading, slots } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { MemoryMap } from "../parts/memory-map.tsx";
@@ -26,6 +26,7 @@ export function MachinePage(): JSX.Element {
 
 function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
   const { cpu, memory } = machine;
+  const now = reading.value ?? machine.now;
   return (
     <div class="stack">
       <section class="card" aria-label="Memory">
@@ -34,11 +35,13 @@ function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
       </section>
       <ul class="cards">
         {machine.gpus.map((gpu) => (
-          <GpuCard key={gpu.id} gpu={gpu} />
+          <GpuCard key={gpu.id} gpu={gpu} now={now?.gpus.find(({ id }) => id === gpu.id)} />
         ))}
         <li class="card" aria-label="Processor">
           <h2>{cpu.model ?? cpu.architecture}</h2>
           <dl class="facts">
+            <dt>Busy</dt>
+            <dd>{percent(now?.cpu_percent)}</dd>
             <dt>Cores</dt>
             <dd>
               {cpu.cores ?? "?"}, {cpu.threads ?? "?"} threads
@@ -48,7 +51,9 @@ function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
             <dd>
               {bytes(memory.usable_bytes)}
               {memory.limit_bytes !== null && ` (limited to ${bytes(memory.limit_bytes)})`},{" "}
-              {bytes(memory.available_bytes)} free when it was looked at
+              {now === null
+                ? `${bytes(memory.available_bytes)} free when it was looked at`
+                : `${bytes(now.memory.free_bytes)} free`}
             </dd>
             <dt>Instructions</dt>
             <dd>{cpu.features.join(", ") || "–"}</dd>
@@ -85,8 +90,18 @@ function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
   );
 }
 
-function GpuCard({ gpu }: { readonly gpu: HardwareView["gpus"][number] }): JSX.Element {
+type GpuReading = NonNullable<HardwareView["now"]>["gpus"][number];
+
+function GpuCard({
+  gpu,
+  now,
+}: {
+  readonly gpu: HardwareView["gpus"][number];
+  readonly now: GpuReading | undefined;
+}): JSX.Element {
   const free = gpu.memory_free_bytes;
+  const used = now?.used_bytes ?? null;
+  const celsius = now?.temperature_celsius ?? null;
   return (
     <li class="card" aria-label={gpu.name ?? gpu.id}>
       <h2>{gpu.name ?? `${gpu.vendor} GPU`}</h2>
@@ -94,8 +109,13 @@ function GpuCard({ gpu }: { readonly gpu: HardwareView["gpus"][number] }): JSX.E
         <dt>Memory</dt>
         <dd>
           {bytes(gpu.memory_bytes)}
-          {free !== null && free !== undefined && `, ${bytes(free)} free when it was looked at`}
+          {used !== null && `, ${bytes(used)} used`}
+          {used === null && free !== null && free !== undefined && `, ${bytes(free)} free when it was looked at`}
         </dd>
+        <dt>Busy</dt>
+        <dd>{percent(now?.utilization_percent)}</dd>
+        <dt>Temperature</dt>
+        <dd>{celsius === null ? "–" : `${celsius} °C`}</dd>
         <dt>Backends</dt>
         <dd>{gpu.backends.join(", ") || "none"}</dd>
         <dt>Driver</dt>
@@ -105,6 +125,10 @@ function GpuCard({ gpu }: { readonly gpu: HardwareView["gpus"][number] }): JSX.E
       </dl>
     </li>
   );
+}
+
+function percent(share: number | null | undefined): string {
+  return share === null || share === undefined ? "–" : `${share} %`;
 }
 
 const uses = { models: "Models", state: "State" } as const;

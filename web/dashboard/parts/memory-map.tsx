@@ -1,8 +1,10 @@
 import type { JSX } from "preact";
+import { useId } from "preact/hooks";
 import type { HardwareView, SlotView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
 import { placesOf, slotColour } from "../colours.ts";
 import { deviceMaps, type DeviceMap } from "../device-maps.ts";
+import { reading } from "../live.ts";
 import { slotPath } from "../router.ts";
 
 /** Who holds the memory of each device, as one bar each. */
@@ -10,7 +12,8 @@ export function MemoryMap(props: {
   readonly machine: Partial<HardwareView>;
   readonly slots: readonly SlotView[];
 }): JSX.Element {
-  const maps = deviceMaps(props.machine, props.slots);
+  const now = reading.value ?? props.machine.now ?? null;
+  const maps = deviceMaps(props.machine, props.slots, now);
   const places = placesOf(props.slots.map(({ name }) => name));
   if (maps.length === 0) return <p class="quiet">The memory of this machine is not known.</p>;
   return (
@@ -24,7 +27,15 @@ export function MemoryMap(props: {
           <Bar map={map} places={places} />
           <ul class="legend">
             {map.segments.map(({ slot, kind, bytes: size }) =>
-              slot === undefined ? null : (
+              slot === undefined ? (
+                kind === "other" && (
+                  <li key={kind}>
+                    <span class="swatch other" />
+                    Other programs
+                    <span class="quiet number">{bytes(size)}</span>
+                  </li>
+                )
+              ) : (
                 <li key={slot + kind}>
                   <span class={`swatch ${kind} ${slotColour(places.get(slot))}`} />
                   <a href={slotPath(slot)}>{slot}</a>
@@ -44,10 +55,11 @@ export function MemoryMap(props: {
 
 function spoken({ segments, total }: DeviceMap): string {
   const free = segments.find(({ kind }) => kind === "free")?.bytes ?? 0;
-  return `${bytes(free)} of ${bytes(total)} held by no slot`;
+  return `${bytes(free)} of ${bytes(total)} free`;
 }
 
 function Bar({ map, places }: { readonly map: DeviceMap; readonly places: ReadonlyMap<string, number> }): JSX.Element {
+  const hatch = useId();
   let at = 0;
   const whole = Math.max(
     map.total,
@@ -55,12 +67,20 @@ function Bar({ map, places }: { readonly map: DeviceMap; readonly places: Readon
   );
   return (
     <svg class="bar" viewBox="0 0 1000 24" preserveAspectRatio="none" aria-hidden="true">
+      <defs>
+        <pattern id={hatch} width="9" height="24" patternUnits="userSpaceOnUse">
+          <path d="M1.5 0v24" class="hatch" />
+        </pattern>
+      </defs>
       {map.segments.map(({ slot, kind, bytes: size }) => {
         const x = (1000 * at) / whole;
         at += size;
         const width = Math.max(1, (1000 * size) / whole - 2);
         const colour = slot === undefined ? "" : slotColour(places.get(slot));
-        return <rect key={`${slot}${kind}`} x={x} y={0} width={width} height={24} class={`${kind} ${colour}`} />;
+        const fill = kind === "other" ? { fill: `url(#${hatch})` } : {};
+        return (
+          <rect key={`${slot}${kind}`} x={x} y={0} width={width} height={24} class={`${kind} ${colour}`} {...fill} />
+        );
       })}
     </svg>
   );
