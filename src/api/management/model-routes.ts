@@ -29,10 +29,12 @@ export const modelRoutes = {
   modelChoices: {
     method: "GET",
     path: "/api/models/hub",
-    scope: "read",
+    scope: "admin",
     tag: "models",
     summary:
       "The models that a name may stand for, as a person types it, with size and fit; of a repository, its files",
+    description:
+      "For admins, as the pull that follows: the operator asks the hub over this machine's network, with its HF_TOKEN, so the list may name private repositories and their files.",
     query: z.strictObject({
       name: typedNameSchema.describe(
         "A ref, qwen3:4b, owner/name, hf.co/owner/name:Q4_K_M, the address of a hub's page, hf://… or https://…",

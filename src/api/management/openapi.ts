@@ -63,6 +63,7 @@ function operation(operationId: string, shape: RouteShape, components: Component
   return {
     operationId,
     summary: shape.summary,
+    ...(shape.description === undefined ? {} : { description: shape.description }),
     tags: [shape.tag],
     "x-berth-scope": shape.scope,
     ...(isProtected ? { security: shape.scope === "public" ? [] : [{ token: [] }] } : {}),

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ModelTask, ModelTaskAnswer } from "../../../src/api/model-task.ts";
 import { findCatalog } from "../../../src/program/shipped-catalog.ts";
+import type { TokenScope } from "../../../src/api/scopes.ts";
+import { startGateway as startWithTokens } from "../auth/gateway.ts";
 import { modelRecord } from "../../support/gateway.ts";
 import { answerTasks, rowsOf, site, type Json } from "./fixture.ts";
 
@@ -111,6 +113,16 @@ describe("the models that a typed name may stand for", () => {
       assert.match(refused.message, message);
     });
   }
+
+  it("are told to admins alone: the list may name private repositories", async () => {
+    await using at = await startWithTokens({ SVC_AUTH_ENABLED: "1" });
+    await using operator = await answerTasks(at.stateDir, listed);
+    const askAs = async (scope: TokenScope): Promise<number> =>
+      (await at.ask("GET", `${away}o/r`, { authorization: `Bearer ${await at.token(scope)}` })).status;
+    for (const scope of ["all", "read-only", "v1-only"] as const) assert.equal(await askAs(scope), 403, scope);
+    assert.deepEqual(operator.seen, [], "the hub is not asked");
+    assert.equal(await askAs("admin"), 200);
+  });
 
   it("are listed for eight callers at once, and no more", async () => {
     await using at = await site({ gateway: { catalog: findCatalog } });
