@@ -2,9 +2,6 @@ import { z } from "zod";
 import { processRoles } from "./names.ts";
 import { processName, type ProcessRef } from "./process-ref.ts";
 
-/** The plan of an on-demand slot that a person has unloaded. */
-export const unloadedMessage = "unloaded by request; the next request loads it";
-
 /** Which process of the slot; `ordinal` absent: 0. */
 const processFields = { role: z.enum(processRoles), ordinal: z.int().min(0).optional() } as const;
 

@@ -1,11 +1,12 @@
 import type { SlotState } from "./states.ts";
+import { isUnloadedByHand } from "./unloaded.ts";
 
 /** What the state words follow from: fields of a slot as the API shows it. */
 export interface DescribedSlot {
   readonly state: SlotState;
   readonly in_flight: number;
   readonly progress: { readonly bytes_done: number; readonly bytes_total: number | null } | null;
-  readonly conditions: readonly { readonly type: string; readonly reason: string }[];
+  readonly conditions: readonly { readonly type: string; readonly reason: string; readonly message: string }[];
 }
 
 /** `off`: nothing is loaded, and nothing is wrong. */
@@ -39,16 +40,18 @@ export function stateWords(slot: DescribedSlot): StateWords {
     case "error":
       return { text: "Failed", tone: "bad" };
     case "offline":
-      return offlineWords(ready?.reason ?? "");
+      return offlineWords(ready ?? { reason: "", message: "" });
     default:
       // A newer server may know other states.
       return { text: state satisfies never, tone: "off" };
   }
 }
 
-function offlineWords(reason: string): StateWords {
-  switch (reason) {
+function offlineWords(ready: { readonly reason: string; readonly message: string }): StateWords {
+  switch (ready.reason) {
     case "ScaledToZero":
+      if (isUnloadedByHand(ready))
+        return { text: "Unloaded by hand", tone: "off", aside: "loads with the next request" };
       return { text: "On demand", tone: "off", aside: "loads with the first request" };
     case "Unloaded":
       return { text: "Unloaded by hand", tone: "off", aside: "loads once somebody loads it" };

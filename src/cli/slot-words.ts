@@ -1,4 +1,5 @@
 import { stateWords, type StateWords } from "../api/state-words.ts";
+import { isUnloadedByHand } from "../api/unloaded.ts";
 import { slotStates } from "../api/states.ts";
 import { cell, isRecord, recordsIn } from "./output.ts";
 
@@ -19,7 +20,11 @@ function wordsOf(row: Row): StateWords | undefined {
     state,
     in_flight: typeof inFlight === "number" ? inFlight : 0,
     progress: typeof done === "number" && typeof total === "number" ? { bytes_done: done, bytes_total: total } : null,
-    conditions: recordsIn(row["conditions"]).map(({ type, reason }) => ({ type: cell(type), reason: cell(reason) })),
+    conditions: recordsIn(row["conditions"]).map(({ type, reason, message }) => ({
+      type: cell(type),
+      reason: cell(reason),
+      message: cell(message),
+    })),
   });
 }
 
@@ -64,8 +69,15 @@ export function byHand(row: Row): { readonly title: string; readonly text: strin
   const name = cell(row["name"]);
   const ready = conditionOf(row, "Ready");
   const unloaded =
-    row["state"] === "offline" && ready?.["reason"] === "Unloaded"
-      ? [{ title: "unloaded by hand", text: `${cell(ready["message"])}; \`berth slot load ${name}\` loads it again` }]
+    row["state"] === "offline" &&
+    ready !== undefined &&
+    isUnloadedByHand({ reason: cell(ready["reason"]), message: cell(ready["message"]) })
+      ? [
+          {
+            title: "unloaded by hand",
+            text: `${cell(ready["message"])}; \`berth slot load ${name}\` loads it ${ready["reason"] === "Unloaded" ? "again" : "now"}`,
+          },
+        ]
       : [];
   const swapped =
     row["model_origin"] === "swap"

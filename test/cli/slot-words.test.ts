@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { readyCell, stateLine } from "../../src/cli/slot-words.ts";
 
-const because = (reason: string): object => ({ conditions: [{ type: "Ready", status: "True", reason }] });
+const because = (reason: string, message = ""): object => ({
+  conditions: [{ type: "Ready", status: "True", reason, message }],
+});
 const half = { progress: { bytes_done: 41, bytes_total: 100 } };
 
 describe("a slot's state in words", () => {
@@ -18,6 +20,11 @@ describe("a slot's state in words", () => {
       { state: "offline", ...because("ScaledToZero") },
       "On demand",
       "offline (On demand: loads with the first request)",
+    ],
+    [
+      { state: "offline", ...because("ScaledToZero", "unloaded by request of me at T; the next request loads it") },
+      "Unloaded by hand",
+      "offline (Unloaded by hand: loads with the next request)",
     ],
     [
       { state: "offline", ...because("Unloaded") },

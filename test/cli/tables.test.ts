@@ -18,6 +18,17 @@ const byHand = {
   state: "offline",
   conditions: [{ type: "Ready", status: "True", reason: "Unloaded", message: "unloaded by request at T" }],
 };
+const unloadedOnDemand = {
+  state: "offline",
+  conditions: [
+    {
+      type: "Ready",
+      status: "True",
+      reason: "ScaledToZero",
+      message: "unloaded by request of me at T; the next request loads it",
+    },
+  ],
+};
 
 describe("berth slot list", () => {
   for (const [line, answer, stdout] of [
@@ -140,6 +151,11 @@ transitions:
       "when it was unloaded by hand, and how to load it",
       byHand,
       /^state: {14}offline \(Unloaded by hand: loads once somebody loads it\)$[^]*^unloaded by hand: {3}unloaded by request at T; `berth slot load primary` loads it again$/m,
+    ],
+    [
+      "when an on-demand slot was unloaded by hand",
+      unloadedOnDemand,
+      /^state: {14}offline \(Unloaded by hand: loads with the next request\)$[^]*^unloaded by hand: {3}unloaded by request of me at T; the next request loads it; `berth slot load primary` loads it now$/m,
     ],
     ["its containers", { processes: containers }, /^container: +0123456789ab\ncontainer \(rerank\): ffffffffffff$/m],
     [

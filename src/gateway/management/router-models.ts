@@ -1,6 +1,6 @@
 import type { ModelRecord } from "../../api/model.ts";
 import type { RouterModel, RouterStatus } from "../../api/management/router-routes.ts";
-import { unloadedMessage } from "../../api/plan.ts";
+import { isUnloadedByHand } from "../../api/unloaded.ts";
 import { isAvailable } from "../../api/states.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
@@ -112,7 +112,7 @@ export function routerStatus({ spec, status }: KnownSlot, ref: string | undefine
 function isAsleep(load: "always" | "onDemand", { state, transitions }: SlotStatus): boolean {
   if (load !== "onDemand" || state !== "offline") return false;
   const left = transitions.findLast(({ to }) => to === "unloading");
-  return left?.reason === "ScaledToZero" && left.message !== unloadedMessage;
+  return left?.reason === "ScaledToZero" && !isUnloadedByHand(left);
 }
 
 function failed(error: { readonly reason: string; readonly message: string } | undefined): RouterStatus {

@@ -1,5 +1,4 @@
-import { unloadedMessage } from "../../api/plan.ts";
-import type { SlotRequest } from "../../api/status.ts";
+import { unloadedMessage } from "../../api/unloaded.ts";
 import { at, isFromAhead, requestOf, type SlotInput, type Wanted } from "./input.ts";
 import { lentReason, preemptedAt } from "./group.ts";
 
@@ -31,7 +30,7 @@ export function wanted(input: WantedInput): Wanted {
   if (spec.load === "always") {
     const isEdited = unload !== undefined && unload.specHash !== input.specHash;
     if (unload !== undefined && !isEdited && unloadAt >= loadAt) {
-      return { load: false, reason: "Unloaded", message: unloadedBy(unload) };
+      return { load: false, reason: "Unloaded", message: unloadedMessage(unload) };
     }
     return { load: true, reason: "it is always loaded" };
   }
@@ -51,7 +50,10 @@ export function wanted(input: WantedInput): Wanted {
     return {
       load: false,
       reason: "ScaledToZero",
-      message: unloadAt > at(unload?.requestedAt) ? leftReason(input) : unloadedMessage,
+      message:
+        unload === undefined || unloadAt > at(unload.requestedAt)
+          ? leftReason(input)
+          : `${unloadedMessage(unload)}; the next request loads it`,
     };
   }
   if (demand.held > 0) return { load: true, reason: counted(demand.held, "waits for it", "wait for it") };
@@ -64,10 +66,6 @@ export function wanted(input: WantedInput): Wanted {
     return { load: true, reason: "it was used within its idle time" };
   }
   return { load: false, reason: "ScaledToZero", message: "no request needs it" };
-}
-
-function unloadedBy({ requestedAt, requestedBy }: SlotRequest): string {
-  return `unloaded by request${requestedBy === undefined ? "" : ` of ${requestedBy}`} at ${requestedAt}`;
 }
 
 function leftReason({ before }: WantedInput): string {

@@ -402,6 +402,10 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
     input({ requests: [request("unload", 50, { requestedBy: "laptop" })] }),
     "notWanted: offline offline Unloaded: unloaded by request of laptop at 2026-01-01T00:00:50.000Z",
   ],
+  "the reason of an on-demand slot that was unloaded names the caller, and that a request loads it": [
+    input({ spec: onDemand, requests: [request("unload", 50, { requestedBy: "laptop" })] }),
+    "notWanted: offline offline ScaledToZero: unloaded by request of laptop at 2026-01-01T00:00:50.000Z; the next request loads it",
+  ],
   "an edit after the unload request loads it again": [
     input({ requests: [request("unload", 50, { specHash: "older" })] }),
     always,

@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
 import type { SlotDetail, SlotView } from "../../../src/api/management/views.ts";
+import { isUnloadedByHand } from "../../../src/api/unloaded.ts";
 import { call } from "../../shared/api.ts";
 import { bytes, duration, shortTime, time } from "../../shared/format.ts";
 import { history } from "../history.ts";
@@ -91,6 +92,8 @@ function partOf(part: Part, slot: SlotDetail, at: string, again: () => void): Co
 /** What the slot is and does, what a person can do with it, and what is wrong. */
 function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
   const concern = slot.state === "offline" ? undefined : firstConcern(slot.conditions);
+  const ready = slot.conditions.find(({ type }) => type === "Ready");
+  const unloaded = slot.state === "offline" && ready !== undefined && isUnloadedByHand(ready) ? ready : undefined;
   const next = nextStep(slot);
   const swapped = slot.model_origin === "swap" ? ", swapped in: the manifest names another one" : "";
   return (
@@ -108,6 +111,7 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
         </div>
         <SlotActions slot={slot} />
       </div>
+      {unloaded !== undefined && <p class="quiet">It was {unloaded.message}. “Load” loads it now.</p>}
       {concern !== undefined && (
         <div class={slot.state === "error" ? "banner" : "banner care"}>
           <p>{concern.message}</p>
