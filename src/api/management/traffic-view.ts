@@ -10,7 +10,9 @@ export const trafficViewSchema = z.strictObject({
   series: z
     .array(
       z.strictObject({
-        slot: z.string().describe("The slot, `upstream NAME`, or `none`"),
+        slot: z
+          .string()
+          .describe("The slot, `upstream NAME`, `none`, or `other slots`: the sum of all beyond a hundred"),
         requests: figures.describe("Ended in each step"),
         errors: figures.describe("Of these the ones with a status of 400 and above, without 499: the client left"),
         tokens_in: figures,

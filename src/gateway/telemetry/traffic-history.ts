@@ -22,6 +22,10 @@ interface TrafficReaders {
 const stepSeconds = 5;
 /** Fifteen minutes. */
 const keptSteps = 180;
+/** Slots and providers with steps of their own: about 30 KB each where every step has traffic. */
+const mostSeries = 100;
+/** The sum of any further slots. No slot can have that name. */
+const otherSlots = "other slots";
 /** More requests of one step are not asked for their first token. */
 const mostRecent = 500;
 
@@ -76,8 +80,10 @@ export class TrafficHistory implements Disposable {
       const { queued, held } = admission.counts(slot);
       const [inFlight, waiting] = [traffic.inFlight(slot), queued + held];
       const isQuiet = difference.requests + difference.tokensIn + difference.tokensOut + inFlight + waiting === 0;
-      if (!isQuiet)
-        this.#put(slot, nth, { ...difference, inFlight, waiting, firstToken: percentiles(firstTokens.get(slot)) });
+      if (isQuiet) continue;
+      const step = { ...difference, inFlight, waiting, firstToken: percentiles(firstTokens.get(slot)) };
+      if (this.#slots.has(slot) || this.#slots.size < mostSeries) this.#put(slot, nth, step);
+      else this.#put(otherSlots, nth, sumOf(this.#slots.get(otherSlots)?.get(nth) ?? empty, step));
     }
     for (const [slot, steps] of this.#slots) {
       steps.delete(nth - keptSteps);
@@ -138,6 +144,19 @@ export class TrafficHistory implements Disposable {
     }
     return times;
   }
+}
+
+/** Percentiles have no sum. */
+function sumOf(one: Step, other: Step): Step {
+  return {
+    requests: one.requests + other.requests,
+    errors: one.errors + other.errors,
+    tokensIn: one.tokensIn + other.tokensIn,
+    tokensOut: one.tokensOut + other.tokensOut,
+    inFlight: one.inFlight + other.inFlight,
+    waiting: one.waiting + other.waiting,
+    firstToken: null,
+  };
 }
 
 /** A counter that has become smaller belongs to a slot of that name that was made anew. */

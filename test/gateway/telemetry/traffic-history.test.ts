@@ -103,6 +103,24 @@ describe("the traffic of the last minutes", () => {
     assert.deepEqual([history.view(15).steps, history.view(15).series], [180, []]);
   });
 
+  it("is bounded: the slots beyond a hundred are summed up, and slots that come and go leave nothing", () => {
+    const own = historyWith();
+    using history = own.history;
+    const some = (from: number, count: number): Record<string, Partial<SlotTotals>> =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`s${from + at}`, { requests: 2, tokensOut: 5 }]));
+    own.step(some(0, 103), [ended("s102", 100, own.now + 1)]);
+    const { series } = history.view(15);
+    assert.equal(series.length, 101);
+    const { slot, requests, tokens_out, first_token_ms } = series.at(-1) ?? {};
+    assert.deepEqual([slot, requests, tokens_out, first_token_ms], ["other slots", [6], [15], [null]]);
+    for (let count = 0; count < 180; count += 1) own.step();
+    own.step(some(200, 50));
+    assert.deepEqual(
+      history.view(15).series.map((each) => each.slot),
+      Array.from({ length: 50 }, (_, at) => `s${200 + at}`),
+    );
+  });
+
   it("counts from nothing again for a slot that was removed and made anew", () => {
     const own = historyWith();
     using history = own.history;
