@@ -1,11 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { CommandError, failure, notBerth, type Client } from "./client.ts";
-import { age, bytes, cell, isRecord, render, type Column, type Format } from "./output.ts";
+import { age, bytes, cell, isRecord, printable, render, type Column, type Format } from "./output.ts";
 import { bar, StatusLine, type Screen } from "./terminal.ts";
 
 type Job = Readonly<Record<string, unknown>>;
 
-const pollMs = 500;
+const defaultPollMs = 500;
 /** As long as the service itself waits for an operator: a restart takes less. */
 const operatorGraceMs = 30_000;
 /** A plain line is printed after at least this progress of a download. */
@@ -16,6 +16,8 @@ interface Following {
   readonly screen: Screen;
   /** How long no operator may run meanwhile; less in tests. */
   readonly graceMs?: number;
+  /** Between two looks at the pull; less in tests. */
+  readonly pollMs?: number;
 }
 
 /**
@@ -43,15 +45,23 @@ async function seenThrough(
   client: Client,
   begun: Job,
   done: string,
-  { screen, graceMs = operatorGraceMs }: Following,
+  { screen, graceMs = operatorGraceMs, pollMs = defaultPollMs }: Following,
 ): Promise<string> {
   let job = begun;
   const id = cell(job["id"]);
   using line = new StatusLine(screen);
+  let told: string | undefined;
   let livedAtMs = performance.now();
   while (["queued", "running", "paused"].includes(cell(job["state"]))) {
-    const { fact, detail } = presentJob(job);
-    line.show(screen.isTTY === true ? fact : `${fact}${stepOf(job)}`, detail);
+    const { fact, detail, trouble } = presentJob(job);
+    // Once for each cause: it is tried again for an hour.
+    if (trouble !== undefined && trouble !== told && typeof job["retry_at"] === "string") {
+      line.say(`${cell(job["model"])}: ${trouble}${nextTry(job)}, then less and less often for an hour at most`);
+      told = trouble;
+    }
+    if (trouble === undefined) told = undefined;
+    if (screen.isTTY === true) line.show(fact, detail);
+    else if (told === undefined) line.show(`${fact}${stepOf(job)}`);
     await delay(pollMs);
     const before = JSON.stringify(job);
     job = jobOf(await client.get(`/api/pulls/${encodeURIComponent(id)}`));
@@ -91,13 +101,12 @@ function stepOf(job: Job): string {
   return share === undefined ? "" : ` ${Math.floor((share * 100) / stepPercent) * stepPercent}%`;
 }
 
-/** A pull for a person: its state, and the changing numbers. */
-export function presentJob(job: Job): { fact: string; detail: string } {
+/** A pull for a person: its state, the changing numbers, and why no byte comes while it is tried again. */
+export function presentJob(job: Job): { fact: string; detail: string; trouble?: string } {
   const { error } = job;
-  // No byte comes, and it is tried again.
+  const fact = `${cell(job["model"])}: ${cell(job["state"])}`;
   const isTried = job["state"] === "queued" || job["state"] === "running";
-  const trouble = isRecord(error) && isTried ? ` (${cell(error["message"])}${nextTry(job)})` : "";
-  const fact = `${cell(job["model"])}: ${cell(job["state"])}${trouble}`;
+  if (isRecord(error) && isTried) return { fact, detail: nextTry(job), trouble: cell(error["message"]) };
   const share = shareOf(job);
   const speed = job["bytes_per_second"];
   const rate = typeof speed === "number" ? `, ${bytes(speed)}/s` : "";
@@ -136,7 +145,14 @@ const columns: readonly Column[] = [
 
 /** `berth pull list`. Throws CommandError. */
 export async function pullTable(client: Client, format: Format): Promise<string> {
-  return await render(await client.list("/api/pulls"), columns, format, "id");
+  const pulls = await client.list("/api/pulls");
+  const text = await render(pulls, columns, format, "id");
+  if (format !== "table") return text;
+  const troubles = pulls.flatMap((job) => {
+    const { trouble } = presentJob(job);
+    return trouble === undefined ? [] : [`${cell(job["model"])}: ${printable(trouble)}${nextTry(job)}\n`];
+  });
+  return troubles.length === 0 ? text : `${text}\n${troubles.join("")}`;
 }
 
 /** Pauses, resumes or cancels the pull of that id, or the one of that model that is not over. Throws CommandError. */

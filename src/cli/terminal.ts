@@ -32,6 +32,12 @@ export class StatusLine implements Disposable {
     }
   }
 
+  /** Prints a line that stays. */
+  say(text: string): void {
+    this[Symbol.dispose]();
+    this.#screen.write(`${printable(text)}\n`);
+  }
+
   /** Clears a terminal's line for further output. */
   [Symbol.dispose](): void {
     if (this.#screen.isTTY === true && this.#last !== "") this.#screen.write("\r\u001B[K");

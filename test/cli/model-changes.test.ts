@@ -81,17 +81,6 @@ describe("berth model pull", () => {
     assert.deepEqual(bodies, [JSON.stringify({ model: source, accept_license: true })]);
   });
 
-  it("says when a failed attempt is followed by the next one", () => {
-    const retryAt = "2026-01-01T00:00:40.000Z";
-    const error = { message: "huggingface.co cannot be reached" };
-    const at = new Date(retryAt).toTimeString().slice(0, 8);
-    assert.equal(
-      presentJob({ ...job, state: "queued", error, retry_at: retryAt }).fact,
-      `qwen3-4b: queued (huggingface.co cannot be reached; next try at ${at})`,
-    );
-    assert.equal(presentJob({ ...job, error }).fact, "qwen3-4b: running (huggingface.co cannot be reached)");
-  });
-
   it("draws a bar on a terminal", () => {
     assert.deepEqual(presentJob(job), {
       fact: "qwen3-4b: running",
