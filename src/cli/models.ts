@@ -75,8 +75,8 @@ async function modelOrEntry(client: Client, ref: string): Promise<Readonly<Recor
             entries.map(({ id }) => cell(id)),
           )
         : undefined;
-    if (found === undefined)
-      throw near === undefined ? error : new CommandError(error.code, error.message, entryStep(near));
+    const step = near === undefined ? (ref.includes("/") ? hubStep(ref) : undefined) : entryStep(near);
+    if (found === undefined) throw step === undefined ? error : new CommandError(error.code, error.message, step);
     const state = `in the catalogue, and not here: \`berth model pull ${ref}\` fetches it`;
     return { ...found, state, fit: verdictText(found["fit"]) };
   }
@@ -84,6 +84,10 @@ async function modelOrEntry(client: Client, ref: string): Promise<Readonly<Recor
 
 function entryStep(ref: string): string {
   return `the catalogue has ${ref}: \`berth model show ${ref}\`, or \`berth model pull ${ref}\` to fetch it`;
+}
+
+function hubStep(ref: string): string {
+  return `\`berth model pull ${ref}\` lists what the hub has of that name, and fetches it`;
 }
 
 /** `berth model show`: each field on a line of its own. Throws CommandError. */

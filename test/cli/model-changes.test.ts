@@ -272,6 +272,7 @@ describe("berth model", () => {
       "/api/models/qwen3-4b": unknown,
       "/api/models/gone": unknown,
       "/api/models/qwen3%3A4b": unknown,
+      "/api/models/o/r": unknown,
     };
     const { stdout } = await told(answers, "model show qwen3-4b");
     assert.match(stdout, /^id: +qwen3-4b\nlicense: +Apache-2\.0\nfit: +fits\nstate: +in the catalogue, and not here: /);
@@ -281,5 +282,6 @@ describe("berth model", () => {
     const near =
       /; known are tiny\nthe catalogue has qwen3-4b: `berth model show qwen3-4b`, or `berth model pull qwen3-4b` /;
     assert.match((await told(answers, "model show qwen3:4b")).stderr, near);
+    assert.match((await told(answers, "model show o/r")).stderr, /\n`berth model pull o\/r` lists what the hub has/);
   });
 });

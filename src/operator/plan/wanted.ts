@@ -1,3 +1,4 @@
+import type { SlotRequest } from "../../api/status.ts";
 import { unloadedMessage } from "../../api/unloaded.ts";
 import { at, isFromAhead, requestOf, type SlotInput, type Wanted } from "./input.ts";
 import { lentReason, preemptedAt } from "./group.ts";
@@ -7,6 +8,7 @@ type WantedInput = Pick<
   "name" | "now" | "spec" | "specHash" | "isDeclared" | "requests" | "demand" | "observed" | "before"
 >;
 
+const unusedMessage = "no request needs it";
 const leftMessage = "it left for another slot of its group; the next request loads it";
 const wasLentMessage = "it left when its group was lent; the next request loads it";
 
@@ -47,14 +49,8 @@ export function wanted(input: WantedInput): Wanted {
     // Held requests stay in the queue: they load the slot again once it is unloaded.
     if (demand.held > 0 && running.length === 0)
       return { load: true, reason: counted(demand.held, "waits for it", "wait for it") };
-    return {
-      load: false,
-      reason: "ScaledToZero",
-      message:
-        unload === undefined || unloadAt > at(unload.requestedAt)
-          ? leftReason(input)
-          : `${unloadedMessage(unload)}; the next request loads it`,
-    };
+    const isByGroup = unload === undefined || unloadAt > at(unload.requestedAt);
+    return { load: false, reason: "ScaledToZero", message: isByGroup ? leftReason(input) : byHand(input, unload) };
   }
   if (demand.held > 0) return { load: true, reason: counted(demand.held, "waits for it", "wait for it") };
   if (demand.inFlight > 0) return { load: true, reason: counted(demand.inFlight, "is in flight", "are in flight") };
@@ -65,7 +61,14 @@ export function wanted(input: WantedInput): Wanted {
   if (usedAt > 0 && (idleMs === 0 || input.now.getTime() - idleFrom(input, usedAt) < idleMs)) {
     return { load: true, reason: "it was used within its idle time" };
   }
-  return { load: false, reason: "ScaledToZero", message: "no request needs it" };
+  return { load: false, reason: "ScaledToZero", message: unusedMessage };
+}
+
+/** The requests since may have gone with a gateway; the start that they caused is known. */
+function byHand({ before }: WantedInput, unload: SlotRequest): string {
+  const started = before?.status.transitions.findLast(({ to }) => to === "starting");
+  const isOver = at(started?.at) > at(unload.requestedAt);
+  return isOver ? unusedMessage : `${unloadedMessage(unload)}; the next request loads it`;
 }
 
 function leftReason({ before }: WantedInput): string {

@@ -38,6 +38,12 @@ function unloadingSince(seconds: number): typeof serving {
   return { ...serving, before: published({ state: "unloading", transitions }) };
 }
 
+/** A slot that was started once, and runs no more. */
+function startedAt(seconds: number): Pick<SlotInput, "before"> {
+  const start = { from: "offline", to: "starting", reason: "Starting", message: "1 request waits for it" } as const;
+  return { before: published({ state: "offline", transitions: [{ at: later(seconds).toISOString(), ...start }] }) };
+}
+
 /** A slot that has failed so many times in a row, and of which nothing runs. */
 function failed(failures: number, reason: string, message: string, at = epoch, next?: Date): PublishedSlot {
   const nextRetryAt = next === undefined ? {} : { nextRetryAt: next.toISOString() };
@@ -405,6 +411,10 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   "the reason of an on-demand slot that was unloaded names the caller, and that a request loads it": [
     input({ spec: onDemand, requests: [request("unload", 50, { requestedBy: "laptop" })] }),
     "notWanted: offline offline ScaledToZero: unloaded by request of laptop at 2026-01-01T00:00:50.000Z; the next request loads it",
+  ],
+  "an on-demand slot that was loaded since is not said to be unloaded by hand, also after its gateway has gone": [
+    input({ spec: onDemand, requests: [request("unload", 50)], ...startedAt(60) }),
+    "notWanted: offline offline ScaledToZero: no request needs it",
   ],
   "an edit after the unload request loads it again": [
     input({ requests: [request("unload", 50, { specHash: "older" })] }),
