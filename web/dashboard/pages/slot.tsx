@@ -111,7 +111,9 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
         </div>
         <SlotActions slot={slot} />
       </div>
-      {unloaded !== undefined && <p class="quiet">It was {unloaded.message}. “Load” loads it now.</p>}
+      {unloaded !== undefined && (
+        <p class="quiet">It was {unloaded.message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/, time)}. “Load” loads it now.</p>
+      )}
       {concern !== undefined && (
         <div class={slot.state === "error" ? "banner" : "banner care"}>
           <p>{concern.message}</p>

@@ -68,8 +68,9 @@ function Bar({ map, places }: { readonly map: DeviceMap; readonly places: Readon
   return (
     <svg class="bar" viewBox="0 0 1000 24" preserveAspectRatio="none" aria-hidden="true">
       <defs>
-        <pattern id={hatch} width="9" height="24" patternUnits="userSpaceOnUse">
-          <path d="M1.5 0v24" class="hatch" />
+        <pattern id={hatch} width="16" height="24" patternUnits="userSpaceOnUse">
+          <path d="M0 0h16v24H0z" class="hatched" />
+          <path d="M0 24 16 0" class="hatch" />
         </pattern>
       </defs>
       {map.segments.map(({ slot, kind, bytes: size }) => {
@@ -77,10 +78,8 @@ function Bar({ map, places }: { readonly map: DeviceMap; readonly places: Readon
         at += size;
         const width = Math.max(1, (1000 * size) / whole - 2);
         const colour = slot === undefined ? "" : slotColour(places.get(slot));
-        const fill = kind === "other" ? { fill: `url(#${hatch})` } : {};
-        return (
-          <rect key={`${slot}${kind}`} x={x} y={0} width={width} height={24} class={`${kind} ${colour}`} {...fill} />
-        );
+        if (kind === "other") return <path key={kind} d={`M${x} 0h${width}v24h-${width}z`} fill={`url(#${hatch})`} />;
+        return <rect key={`${slot}${kind}`} x={x} y={0} width={width} height={24} class={`${kind} ${colour}`} />;
       })}
     </svg>
   );

@@ -44,14 +44,6 @@ export function RequestDrawer({
         )}
       </p>
       <Waterfall request={request} slowest={request.ms} />
-      <dl class="facts">
-        {facts.map(([name, value]) => (
-          <>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </>
-        ))}
-      </dl>
       {request.engine_error !== null && (
         <>
           <div class="chart-head">
@@ -61,6 +53,14 @@ export function RequestDrawer({
           <pre class="wrapped">{request.engine_error}</pre>
         </>
       )}
+      <dl class="facts">
+        {facts.map(([name, value]) => (
+          <>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </>
+        ))}
+      </dl>
       {request.body !== undefined && (
         <>
           <div class="chart-head">
