@@ -3,7 +3,6 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import type { CatalogEntry } from "../api/catalog.ts";
 import type { Config, ConfigOrigin } from "../api/config.ts";
-import type { MachineReading } from "../api/machine-reading.ts";
 import { openFileLimit } from "../lib/open-file-limit.ts";
 import { localUrl } from "../lib/listen-address.ts";
 import { secretPlaces } from "../lib/secret-file.ts";
@@ -17,7 +16,7 @@ import { BufferBudget } from "./admission/budget.ts";
 import { buildApp } from "./app.ts";
 import { Authenticator } from "./auth/authenticator.ts";
 import { Gate } from "./auth/gate.ts";
-import { connectionLimits, ConnectionLimiter } from "./http/connection-limit.ts";
+import { connectionLimits, ConnectionLimiter, limitText } from "./http/connection-limit.ts";
 import type { GuardedRoute } from "./auth/hook.ts";
 import { refusalCounter } from "./auth/metrics.ts";
 import { reachLines } from "./auth/reach.ts";
@@ -42,7 +41,7 @@ import { defaultHoldTimes, type HoldTimes } from "./dispatch/stream-hold.ts";
 import { openTraces } from "./telemetry/open-traces.ts";
 import { RecentRequests } from "./telemetry/recent-requests.ts";
 import { TrafficHistory } from "./telemetry/traffic-history.ts";
-import { MachineReadings } from "./management/machine-readings.ts";
+import { MachineReadings, type ReadMachine } from "./management/machine-readings.ts";
 import { ResourceIndex } from "./management/resource-index.ts";
 import { Traffic } from "./dispatch/traffic.ts";
 import { openEnginePages } from "./open-engine-pages.ts";
@@ -75,7 +74,7 @@ export interface GatewayOptions {
   /** The curated models, read when they are asked for; absent: none. */
   readonly catalog?: () => Promise<readonly CatalogEntry[]>;
   /** Reads how busy the machine of the engines is; absent: this process cannot know. */
-  readonly readMachine?: () => Promise<MachineReading>;
+  readonly readMachine?: ReadMachine;
   /** The directory of the built pages; absent: no page is served. */
   readonly pages?: string;
   /** In tests: an answer of `/api` that violates its schema is an error. */
@@ -142,11 +141,10 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   );
   function onEdge(slot: string): void {
     const status = index().slots.get(slot)?.status;
-    // The operator waits for the confirmation of these; a ready slot can wait for the next heartbeat.
-    const isWarm = status?.state === "ready";
     // Whether the loaded model is idle decides when another one is loaded.
     const isContended = status?.onRequest !== undefined && admission.isWanted(slot);
-    if (!isWarm || isContended) demand.publish();
+    // The operator waits for the confirmation of these; a ready slot can wait for the next heartbeat.
+    if (status?.state !== "ready" || isContended) demand.publish();
   }
   stack.use(
     published.watch(({ slots, registry, operator }) => {
@@ -283,10 +281,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const port = portOf(app.server) ?? config.port;
   const url = localUrl(config.host, port);
   log.info(`gateway listens on ${url}`);
-  if (files !== undefined && limits !== undefined)
-    log[files < 1024 ? "warn" : "info"](
-      `${files} files and connections may be open at once (the hard limit of RLIMIT_NOFILE): ${limits.served} clients are served`,
-    );
+  if (files !== undefined && limits !== undefined) log[files < 1024 ? "warn" : "info"](limitText(files, limits));
   for (const { level, text } of reachLines(config, port, tokenCounts)) log[level](text);
   const owned = stack.move();
   return {

@@ -22,6 +22,11 @@ export function connectionLimits(files: number): ConnectionLimits {
   return { served, open: served + refusedLimit };
 }
 
+/** The line of the log about the limits. */
+export function limitText(files: number, { served }: ConnectionLimits): string {
+  return `${files} files and connections may be open at once (the hard limit of RLIMIT_NOFILE): ${served} clients are served`;
+}
+
 /** A client that has sent no whole header after this time may have to make room. */
 const silentMs = 500;
 

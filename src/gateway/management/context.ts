@@ -93,14 +93,16 @@ export function mayAdminister({ identity }: FastifyRequest): boolean {
 }
 
 /**
- * Throws ApiError `slot.not_found`, and `slot.not_ready` while an operator that has just started reads the manifests.
+ * Throws ApiError `slot.not_found`, and `slot.not_ready` before the first operator has published anything, and while one that
+ * has just started reads the manifests.
  */
 export function slotNamed(context: ManagementContext, name: string): KnownSlot {
   const slot = context.index().slots.get(name);
-  const isSyncing = context.operator()?.isSettled === false && context.operatorLiveness() === "live";
+  const operator = context.operator();
+  const isSyncing = operator === undefined || (!operator.isSettled && context.operatorLiveness() === "live");
   if (slot === undefined && isSyncing && slotNameSchema.safeParse(name).success) {
     throw new ApiError("slot.not_ready", {
-      message: "the operator has not published every slot yet",
+      message: `${operator === undefined ? "no operator has published its slots" : "the operator has not published every slot"} yet`,
       details: { slot: name, state: "offline", reason: "NotPublished" },
       headers: { "retry-after": "2" },
     });

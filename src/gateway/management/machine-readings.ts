@@ -4,19 +4,21 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 /** Milliseconds from one reading to the next, however many ask. */
 const intervalMs = 5000;
 
+export type ReadMachine = () => Promise<MachineReading>;
+
 /**
  * How busy this machine is, read while somebody asks: there is no timer here. One reading at a time serves all, so that
  * clients cannot start programs as fast as they ask.
  */
 export class MachineReadings {
-  readonly #read: () => Promise<MachineReading>;
+  readonly #read: ReadMachine;
   readonly #now: () => number;
   #beganAtMs = -Infinity;
   #reading: Promise<MachineReading | undefined> | undefined;
   #last: MachineReading | undefined;
   #lastAtMs = -Infinity;
 
-  constructor(read: () => Promise<MachineReading>, now: () => number = steadyNow) {
+  constructor(read: ReadMachine, now: () => number = steadyNow) {
     this.#read = read;
     this.#now = now;
   }

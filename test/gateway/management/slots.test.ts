@@ -216,24 +216,28 @@ describe("/api/slots", () => {
   });
 });
 
-it("requests get a retry time while the operator has not read every manifest yet", async () => {
-  await using at = await site({ slots: {}, operator: { isSettled: false } });
-  for (const [method, path] of [
-    ["POST", "/api/slots/coder/load"],
-    ["GET", "/api/slots/coder"],
-  ] as const) {
-    const response = await at.send(method, path);
-    assert.equal(response.headers.get("retry-after"), "2");
-    const { is, details } = await refusalOf(response);
-    assert.deepEqual(
-      [is, details],
-      ["503 slot.not_ready", { slot: "coder", state: "offline", reason: "NotPublished" }],
-    );
-  }
-  assert.equal((await at.refused("GET", "/api/slots/Not%20A%20Name")).is, "404 slot.not_found");
-  await at.publishOperator();
-  await until("it has looked", async () => (await at.send("GET", "/api/slots/coder")).status === 404);
-});
+for (const [when, operator, words] of [
+  ["before an operator has published anything", "none", "no operator has published its slots yet"],
+  ["while the operator reads the manifests", { isSettled: false }, "the operator has not published every slot yet"],
+] as const)
+  it(`requests get a retry time ${when}`, async () => {
+    await using at = await site({ slots: {}, operator });
+    for (const [method, path] of [
+      ["POST", "/api/slots/coder/load"],
+      ["GET", "/api/slots/coder"],
+    ] as const) {
+      const response = await at.send(method, path);
+      assert.equal(response.headers.get("retry-after"), "2");
+      const { is, message, details } = await refusalOf(response);
+      assert.deepEqual(
+        [is, message, details],
+        ["503 slot.not_ready", words, { slot: "coder", state: "offline", reason: "NotPublished" }],
+      );
+    }
+    assert.equal((await at.refused("GET", "/api/slots/Not%20A%20Name")).is, "404 slot.not_found");
+    await at.publishOperator();
+    await until("it has looked", async () => (await at.send("GET", "/api/slots/coder")).status === 404);
+  });
 
 it("a read-only configuration is not written", async () => {
   await using at = await site({ slots: { coder: { port: 1 } }, env: { SVC_READ_ONLY: "1" } });
