@@ -31,7 +31,7 @@ for (const [state, reason, more, expected] of [
   readonly string[],
 ])[])
   it(`a slot that is ${state} by ${reason} is said to be ${expected[1]}`, () => {
-    const { message = "", ...fields } = { message: "", ...more };
+    const { message, ...fields } = { message: "", ...more };
     const slot = { state, in_flight: 0, progress: null, conditions: [{ type: "Ready", reason, message }], ...fields };
     const { tone, text, aside } = stateWords(slot);
     assert.deepEqual([tone, text, ...(aside === undefined ? [] : [aside])], expected);
