@@ -1,3 +1,4 @@
+import type { Piece } from "../src/cli/chat.ts";
 import { localUrl } from "../src/lib/listen-address.ts";
 import { exportLine } from "./run-settings.ts";
 
@@ -24,6 +25,16 @@ ${inAnotherTerminal(place)}
 Ctrl-C stops everything.
 
 `;
+}
+
+/** The text of a first answer as it comes. A model that thinks first says so, since its thoughts are not shown and take time. */
+export async function* shownPieces(pieces: AsyncIterable<Piece>): AsyncIterable<string> {
+  let hasThought = false;
+  for await (const { text, isThought } of pieces) {
+    if (!isThought) yield text;
+    else if (!hasThought) yield "(thinks first) ";
+    hasThought ||= isThought;
+  }
 }
 
 /** Tokens are required, and this command has none, or a wrong one: no demonstration. */

@@ -6,7 +6,7 @@ import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Client, CommandError } from "../src/cli/client.ts";
-import { chat } from "../src/cli/chat.ts";
+import { pieces } from "../src/cli/chat.ts";
 import { cell, isRecord } from "../src/cli/output.ts";
 import { localUrl } from "../src/lib/listen-address.ts";
 import { watchOutput } from "../src/program/lost-output.ts";
@@ -16,7 +16,7 @@ import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
 import { distrust } from "../src/lib/trusted-path.ts";
 import { errorCode, errorMessage } from "../src/lib/error-code.ts";
 import { checkModel, givenModel, hasModel, serveNamed, useModel, type Given } from "./run-model.ts";
-import { greeting, lockedGreeting } from "./run-greeting.ts";
+import { greeting, lockedGreeting, shownPieces } from "./run-greeting.ts";
 import { checkSettings } from "./run-settings.ts";
 import { exists, Stop } from "./run-stop.ts";
 import { watchTerminal } from "./run-terminal.ts";
@@ -36,8 +36,8 @@ const operatorPort = Number(process.env["SVC_OPERATOR_PORT"] || "8079");
 const model = process.env["MODEL"] || undefined;
 const tinyModel = "tiny";
 const readySeconds = model === undefined ? 60 : 600;
-/** More than the first model's answer has. */
-const answerTokens = 80;
+/** More than the first model's answer has; of a real model its thoughts count, too. */
+const [firstAnswerTokens, answerTokens] = [80, 1000];
 const pollMs = 50;
 const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** `SVC_RUNTIME=docker make run`: the embedded engine in a container, its image made from this clone. */
@@ -233,10 +233,12 @@ async function greet(running: RunningUp, given: Given | undefined, stopping: Abo
   stack.defer(() => stopping.removeEventListener("abort", onStop));
   process.stdout.write("\nprimary is ready. One streamed chat:\n\n  you:     Tell me something\n  primary: ");
   const messages = [{ role: "user", content: "Tell me something" }] as const;
-  for await (const piece of chat(client, { model: "primary", messages, maxTokens: answerTokens }))
-    process.stdout.write(piece);
+  const isFirstModel = slot["model"] === tinyModel;
+  const maxTokens = isFirstModel ? firstAnswerTokens : answerTokens;
+  for await (const text of shownPieces(pieces(client, { model: "primary", messages, maxTokens })))
+    process.stdout.write(text);
   if (stopping.aborted) return;
-  process.stdout.write(greeting({ url, port, operatorPort, configDir, isFirstModel: slot["model"] === tinyModel }));
+  process.stdout.write(greeting({ url, port, operatorPort, configDir, isFirstModel }));
 }
 
 /** A failure is said, and the slot keeps the model of its manifest. Throws CommandError without a valid token. */
