@@ -21,7 +21,7 @@ const sizes = [
   ["", { width: 1440, height: 900 }],
   ["-phone", { width: 390, height: 844 }],
 ] as const;
-const inDocuments = new Set(["overview", "overview-phone", "slot", "models", "chat", "chat-phone"]);
+const inDocuments = new Set(["overview", "overview-phone", "slot", "chat", "chat-phone"]);
 
 /** Where each page is, and what it has once it shows what it knows. */
 const pages = [
