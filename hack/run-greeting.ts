@@ -1,4 +1,6 @@
 import type { Piece } from "../src/cli/chat.ts";
+import { cell } from "../src/cli/output.ts";
+import { conditionOf } from "../src/cli/slot-words.ts";
 import { localUrl } from "../src/lib/listen-address.ts";
 import { exportLine } from "./run-settings.ts";
 
@@ -9,13 +11,26 @@ interface Place {
   readonly configDir: string;
 }
 
+/** Returns a remark on a first answer for a person, or undefined if it needs none. */
+export function remarkOn(
+  answer: string,
+  slot: Readonly<Record<string, unknown>>,
+  isFirstModel: boolean,
+): string | undefined {
+  if (isFirstModel) return "This answer is all that the first model can say. A real model answers what you ask.";
+  const degraded = conditionOf(slot, "Degraded");
+  if (degraded?.["status"] === "True") return cell(degraded["message"]);
+  return answer.trim() === ""
+    ? "The model said nothing: `bin/berth slot logs primary` has its engine's log."
+    : undefined;
+}
+
 /** The places and the commands to try, once a first chat was shown. */
-export function greeting(place: Place & { readonly isFirstModel: boolean }): string {
-  const { url, isFirstModel } = place;
+export function greeting(place: Place & { readonly remark: string | undefined }): string {
+  const { url, remark } = place;
   const berth = command(place);
-  const only = "\n(This answer is all that the first model can say. A real model answers what you ask.)\n";
   return `
-${isFirstModel ? only : ""}
+${remark === undefined ? "" : `\n(${remark})\n`}
 ${places(place)}
 ${inAnotherTerminal(place)}
   ${berth} status

@@ -16,7 +16,7 @@ import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
 import { distrust } from "../src/lib/trusted-path.ts";
 import { errorCode, errorMessage } from "../src/lib/error-code.ts";
 import { checkModel, givenModel, hasModel, serveNamed, useModel, type Given } from "./run-model.ts";
-import { greeting, lockedGreeting, shownPieces } from "./run-greeting.ts";
+import { greeting, lockedGreeting, remarkOn, shownPieces } from "./run-greeting.ts";
 import { checkSettings } from "./run-settings.ts";
 import { exists, Stop } from "./run-stop.ts";
 import { watchTerminal } from "./run-terminal.ts";
@@ -235,10 +235,14 @@ async function greet(running: RunningUp, given: Given | undefined, stopping: Abo
   const messages = [{ role: "user", content: "Tell me something" }] as const;
   const isFirstModel = slot["model"] === tinyModel;
   const maxTokens = isFirstModel ? firstAnswerTokens : answerTokens;
-  for await (const text of shownPieces(pieces(client, { model: "primary", messages, maxTokens })))
+  let answer = "";
+  for await (const text of shownPieces(pieces(client, { model: "primary", messages, maxTokens }))) {
     process.stdout.write(text);
+    answer += text;
+  }
   if (stopping.aborted) return;
-  process.stdout.write(greeting({ url, port, operatorPort, configDir, isFirstModel }));
+  const remark = remarkOn(answer, await client.one("/api/slots/primary", "name"), isFirstModel);
+  process.stdout.write(greeting({ url, port, operatorPort, configDir, remark }));
 }
 
 /** A failure is said, and the slot keeps the model of its manifest. Throws CommandError without a valid token. */
