@@ -42,13 +42,28 @@ Ctrl-C stops everything.
 `;
 }
 
-/** The text of a first answer as it comes. A model that thinks first says so, since its thoughts are not shown and take time. */
+/** More than the first model's answer has. */
+const shownAtMost = 80;
+
+/**
+ * The text of a first answer as it comes, and its beginning alone where it is long. A model that thinks first says so, since
+ * its thoughts are not shown and take time.
+ */
 export async function* shownPieces(pieces: AsyncIterable<Piece>): AsyncIterable<string> {
   let hasThought = false;
+  let left = shownAtMost;
   for await (const { text, isThought } of pieces) {
-    if (!isThought) yield text;
-    else if (!hasThought) yield "(thinks first) ";
-    hasThought ||= isThought;
+    if (isThought) {
+      if (!hasThought) yield "(thinks first) ";
+      hasThought = true;
+      continue;
+    }
+    if (left === 0) {
+      yield " …";
+      return;
+    }
+    left -= 1;
+    yield text;
   }
 }
 

@@ -36,8 +36,8 @@ const operatorPort = Number(process.env["SVC_OPERATOR_PORT"] || "8079");
 const model = process.env["MODEL"] || undefined;
 const tinyModel = "tiny";
 const readySeconds = model === undefined ? 60 : 600;
-/** More than the first model's answer has; of a real model its thoughts count, too. */
-const [firstAnswerTokens, answerTokens] = [80, 1000];
+/** Tokens of an answer that is a demonstration, with the thoughts before it. */
+const answerTokens = 1000;
 const pollMs = 50;
 const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** `SVC_RUNTIME=docker make run`: the embedded engine in a container, its image made from this clone. */
@@ -234,12 +234,14 @@ async function greet(running: RunningUp, given: Given | undefined, stopping: Abo
   process.stdout.write("\nprimary is ready. One streamed chat:\n\n  you:     Tell me something\n  primary: ");
   const messages = [{ role: "user", content: "Tell me something" }] as const;
   const isFirstModel = slot["model"] === tinyModel;
-  const maxTokens = isFirstModel ? firstAnswerTokens : answerTokens;
+  const enough = new AbortController();
+  const asked = { model: "primary", messages, maxTokens: answerTokens, signal: enough.signal };
   let answer = "";
-  for await (const text of shownPieces(pieces(client, { model: "primary", messages, maxTokens }))) {
+  for await (const text of shownPieces(pieces(client, asked))) {
     process.stdout.write(text);
     answer += text;
   }
+  enough.abort();
   if (stopping.aborted) return;
   const remark = remarkOn(answer, await client.one("/api/slots/primary", "name"), isFirstModel);
   process.stdout.write(greeting({ url, port, operatorPort, configDir, remark }));

@@ -17,6 +17,7 @@ for (const [what, of, shown] of [
     [thought("The "), thought("user …"), said("A "), said("knot.")],
     ["(thinks first) ", "A ", "knot."],
   ],
+  ["is cut after 80 pieces", Array.from({ length: 90 }, () => said("a")), [...Array<string>(80).fill("a"), " …"]],
   ["that ends within its thoughts is not an empty line", [thought("Hm")], ["(thinks first) "]],
 ] as const)
   it(`the first answer of a model ${what}`, async () =>
