@@ -214,8 +214,13 @@ async function greet(running: RunningUp, given: Given | undefined, stopping: Abo
   let slot: Record<string, unknown> | undefined;
   try {
     await untilSlot(client, stopping, ({ enabled }) => enabled === true);
-    if (given !== undefined && "name" in given) await serveGiven(client, given.name, stopping);
-    slot = await untilSlot(client, stopping, ({ state }) => ["ready", "serving", "idle"].includes(cell(state)));
+    const served = given !== undefined && "name" in given ? await serveGiven(client, given.name, stopping) : undefined;
+    slot = await untilSlot(
+      client,
+      stopping,
+      ({ state, model: held }) =>
+        ["ready", "serving", "idle"].includes(cell(state)) && (served === undefined || held === served),
+    );
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     process.stdout.write(lockedGreeting({ url, port, operatorPort, configDir }));
@@ -247,14 +252,19 @@ async function greet(running: RunningUp, given: Given | undefined, stopping: Abo
   process.stdout.write(greeting({ url, port, operatorPort, configDir, remark }));
 }
 
-/** A failure is said, and the slot keeps the model of its manifest. Throws CommandError without a valid token. */
-async function serveGiven(client: Client, name: string, signal: AbortSignal): Promise<void> {
+/**
+ * The ref that the slot is to hold now; undefined after a failure, which is said: the slot keeps the model of its manifest.
+ * Throws CommandError without a valid token.
+ */
+async function serveGiven(client: Client, name: string, signal: AbortSignal): Promise<string | undefined> {
   try {
-    const { changed } = await serveNamed(client, name, { runDir, screen: process.stdout, signal });
+    const { ref, changed } = await serveNamed(client, name, { runDir, screen: process.stdout, signal });
     if (changed !== undefined) process.stdout.write(`${changed}\n`);
+    return ref;
   } catch (error) {
     if (error instanceof CommandError && error.code.startsWith("auth.")) throw error;
     if (!signal.aborted) complain(`MODEL=${name} is not served, and primary keeps its model: ${textOf(error)}`);
+    return undefined;
   }
 }
 
