@@ -79,6 +79,10 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       "group",
       groupViews(context).map((data) => ({ id: { name: data.name }, data })),
     );
+    publishAll(
+      "model",
+      [...view.index.models.values()].map(({ ref, state }) => ({ id: { ref }, data: { ref, state } })),
+    );
     feed.publish("config", ":config", { problems: problems() });
     publishTraffic();
     const reading = context.readings?.latest();

@@ -14,7 +14,7 @@ import { isRecord } from "../../../src/lib/record.ts";
 import { logFile } from "../../../src/runtimes/logs/logs.ts";
 import { openPublisher } from "../../../src/store/state/publisher.ts";
 import { published } from "../../store/published-slot.ts";
-import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { modelRecord, startGateway, type TestGateway } from "../../support/gateway.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { startGateway as startWithTokens } from "../auth/gateway.ts";
@@ -69,6 +69,18 @@ describe("events", () => {
     assert.deepEqual((await reader.find("pull", isOf("removed", true))).data, { id: pull["id"], removed: true });
     assert.equal(reader.events[0]?.event, "snapshot");
     assert.equal(new Set(reader.events.map((event) => event.id)).size, reader.events.length);
+  });
+
+  it("name each model that comes, changes or leaves", async () => {
+    using reader = await followEvents(gateway.url);
+    await reader.find("snapshot");
+    const tiny = modelRecord("tiny");
+    await gateway.publishRegistry({ models: [tiny] });
+    assert.deepEqual((await reader.find("model")).data, { ref: "tiny", state: "available" });
+    await gateway.publishRegistry({ models: [{ ...tiny, state: "missing" }] });
+    await reader.find("model", isOf("state", "missing"));
+    await gateway.publishRegistry({ models: [] });
+    assert.deepEqual((await reader.find("model", isOf("removed", true))).data, { ref: "tiny", removed: true });
   });
 
   it("report what this gateway alone knows: that a request waits for a slot", async () => {
