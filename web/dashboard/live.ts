@@ -23,8 +23,10 @@ type Removed = { readonly removed: true };
 export const slots = signal<ReadonlyMap<string, SlotView>>(new Map());
 export const pulls = signal<ReadonlyMap<string, PullView>>(new Map());
 export const resources = signal<ReadonlyMap<string, ResourceStatus>>(new Map());
-/** Grows with each event of a group, which the page of the groups reads anew then. */
+/** Each grows with the events of its kind: a page that shows more than the events say reads it anew then. */
 export const groupChanges = signal(0);
+export const modelChanges = signal(0);
+export const trafficChanges = signal(0);
 export const problems = signal<readonly Problem[]>([]);
 /** How busy the machine is, read again each five seconds; null: it cannot be read, or not yet. */
 export const reading = signal<MachineReading | null>(null);
@@ -98,7 +100,7 @@ function apply(): void {
   // Of what no event has named nothing is drawn or read anew.
   const [nextSlots, nextPulls, nextResources] = [new Changing(slots), new Changing(pulls), new Changing(resources)];
   let nextProblems = problems.value;
-  let nextGroups = groupChanges.value;
+  let [nextGroups, nextModels, nextTraffic] = [groupChanges.value, modelChanges.value, trafficChanges.value];
   for (const { event, data } of all) {
     switch (event) {
       case "snapshot": {
@@ -133,7 +135,11 @@ function apply(): void {
       case "group":
         nextGroups += 1;
         break;
+      case "model":
+        nextModels += 1;
+        break;
       case "traffic":
+        nextTraffic += 1;
         addStep(JSON.parse(data));
         break;
       case "machine":
@@ -153,6 +159,8 @@ function apply(): void {
     nextResources.publish();
     problems.value = nextProblems;
     groupChanges.value = nextGroups;
+    modelChanges.value = nextModels;
+    trafficChanges.value = nextTraffic;
     if (isOpen && all.some(({ event }) => event === "snapshot")) connection.value = "live";
   });
 }

@@ -11,7 +11,7 @@ import {
   type IconNode,
 } from "lucide";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../shared/api.ts";
 import { Icon } from "../shared/icon.tsx";
 import { Mark, showInTab } from "../shared/mark.tsx";
@@ -98,7 +98,9 @@ function PageLink({ name, isCurrent }: { readonly name: PageName; readonly isCur
 /** The pages of a phone that have no tab of their own, in a sheet. */
 function More({ names, page }: { readonly names: readonly PageName[]; readonly page: string }): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);
+  const [isOpen, setOpen] = useState(false);
   useEffect(() => box.current?.close(), [path.value]);
+  useEffect(() => void (isOpen && box.current?.showModal()), [isOpen]);
   return (
     <>
       <button
@@ -106,7 +108,7 @@ function More({ names, page }: { readonly names: readonly PageName[]; readonly p
         class="ghost"
         aria-haspopup="dialog"
         aria-current={names.some((name) => name === page) ? "page" : undefined}
-        onClick={() => box.current?.showModal()}
+        onClick={() => setOpen(true)}
       >
         <Icon of={Ellipsis} />
         <span>More</span>
@@ -115,12 +117,11 @@ function More({ names, page }: { readonly names: readonly PageName[]; readonly p
         ref={box}
         class="more"
         aria-label="More pages"
+        onClose={() => setOpen(false)}
         onClick={({ target, currentTarget }) => target === currentTarget && currentTarget.close()}
       >
-        {names.map((name) => (
-          <PageLink key={name} name={name} isCurrent={page === name} />
-        ))}
-        <Foot />
+        {isOpen && names.map((name) => <PageLink key={name} name={name} isCurrent={page === name} />)}
+        {isOpen && <Foot />}
       </dialog>
     </>
   );

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { call } from "../../shared/api.ts";
-import { slots } from "../live.ts";
+import { modelChanges, slots } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { useLoaded } from "../parts/load.tsx";
 
@@ -10,29 +10,13 @@ interface InstallState {
   readonly has_ready_slot: boolean;
 }
 
-/** Milliseconds between two readings while the first steps are shown: a model comes without an event. */
-const restMs = 3000;
-
-const readState = (): Promise<InstallState> => call<InstallState>("/api/install/state");
-
 /** What a new installation still lacks, in words, until a person ends it. */
 export function FirstRun(): JSX.Element | null {
   const ready = [...slots.value.values()].some(({ state }) => ["ready", "serving", "idle"].includes(state));
-  const [install, again] = useLoaded(readState, [ready]);
-  if (install.state !== "here" || !install.value.first_run) return null;
-  return <Steps known={install.value} isReady={ready} onEnd={again} />;
-}
-
-interface StepsProps {
-  readonly known: InstallState;
-  readonly isReady: boolean;
-  readonly onEnd: () => void;
-}
-
-function Steps({ known, isReady, onEnd }: StepsProps): JSX.Element {
-  const [latest] = useLoaded(readState, [isReady], restMs);
-  const { has_models: hasModels, has_ready_slot: hasReady } =
-    (latest.state === "loading" ? known : latest.value) ?? known;
+  const [install, again] = useLoaded(() => call<InstallState>("/api/install/state"), [ready, modelChanges.value]);
+  const known = install.state === "loading" ? undefined : install.value;
+  if (known?.first_run !== true) return null;
+  const { has_models: hasModels, has_ready_slot: hasReady } = known;
   const isHeld = [...slots.value.values()].some(({ model }) => model !== null);
   return (
     <section class="next" aria-label="First steps">
@@ -56,7 +40,7 @@ function Steps({ known, isReady, onEnd }: StepsProps): JSX.Element {
           A slot is ready: <a href="chat/">talk to it</a>.
         </>
       )}{" "}
-      <Action onClick={() => call("/api/install/complete", { method: "POST" })} onDone={onEnd}>
+      <Action onClick={() => call("/api/install/complete", { method: "POST" })} onDone={again}>
         Hide this
       </Action>
     </section>

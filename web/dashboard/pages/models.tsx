@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { CatalogView, ModelView } from "../../../src/api/management/views.ts";
 import { list } from "../../shared/api.ts";
-import { pulls } from "../live.ts";
+import { modelChanges, slots } from "../live.ts";
 import { CatalogueCard } from "../parts/catalogue-card.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { ModelCard } from "../parts/model-card.tsx";
@@ -11,16 +11,14 @@ import { PullForm } from "../parts/pull-form.tsx";
 import { PullStrip } from "../parts/pull-strip.tsx";
 import { kindOf, kindWords, type Kind } from "../model-kinds.ts";
 
-/** Milliseconds between two readings: a model comes and leaves a moment after the event, or the answer, that says so. */
-const restMs = 3000;
 /** More models than a person looks at. */
 const most = 200;
 
 /** What models are here, which ones fit this machine, and how they come here. */
 export function ModelsPage(): JSX.Element {
-  const ended = [...pulls.value.values()].filter(({ state }) => state === "completed").length;
-  const [models, again] = useLoaded(() => list<ModelView>("/api/models"), [ended], restMs);
-  const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"), [ended], 3 * restMs);
+  const used = [...slots.value.values()].map(({ name, model }) => `${name} ${model}`).join();
+  const [models, again] = useLoaded(() => list<ModelView>("/api/models"), [modelChanges.value, used]);
+  const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"), [modelChanges.value]);
   const [text, setText] = useState("");
   const [kind, setKind] = useState<Kind>();
   const [isFitting, setFitting] = useState(false);

@@ -5,7 +5,7 @@ import type { HardwareView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
 import { connection, lostBecause, slots } from "../live.ts";
-import { useLoaded } from "../parts/load.tsx";
+import { Loading, useLoaded } from "../parts/load.tsx";
 import { MemoryMap } from "../parts/memory-map.tsx";
 import { NewSlotDialog } from "../parts/new-slot-dialog.tsx";
 import { Metrics } from "../parts/metrics.tsx";
@@ -14,12 +14,9 @@ import { SlotList } from "../parts/slot-list.tsx";
 import { TrafficChart } from "../parts/traffic-chart.tsx";
 import { FirstRun } from "./first-run.tsx";
 
-/** Milliseconds between two readings of what the machine has: devices change seldom. */
-const restMs = 60_000;
-
 /** All slots, what is asked of them, and who holds the memory: in ten seconds. */
 export function OverviewPage(): JSX.Element {
-  const [hardware] = useLoaded(() => call<Partial<HardwareView>>("/api/hardware"), [], restMs);
+  const [hardware] = useLoaded(() => call<Partial<HardwareView>>("/api/hardware"));
   const machine = hardware.state === "loading" ? undefined : hardware.value;
   const all = [...slots.value.values()];
   const [isCreating, setCreating] = useState(false);
@@ -63,7 +60,7 @@ function NoSlots(): JSX.Element {
     case "lost":
       return <p role="status">The slots are shown once Berth answers.</p>;
     case "connecting":
-      return <p class="skeleton" role="status" aria-label="Loading" />;
+      return <Loading />;
     default:
       return connection.value satisfies never;
   }

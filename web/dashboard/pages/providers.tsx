@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { UpstreamRow } from "../../../src/api/management/views.ts";
 import { call, list } from "../../shared/api.ts";
 import { Pill } from "../../shared/pill.tsx";
-import { resources } from "../live.ts";
+import { resources, trafficChanges } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
@@ -15,11 +15,11 @@ interface Check {
   readonly problem: string | null;
 }
 
-/** Milliseconds between two readings: requests and circuits are no events. */
-const restMs = 3000;
-
 export function ProvidersPage(): JSX.Element {
-  const [providers, again] = useLoaded(() => list<UpstreamRow>("/api/upstreams"), [resources.value], restMs);
+  const [providers, again] = useLoaded(
+    () => list<UpstreamRow>("/api/upstreams"),
+    [resources.value, trafficChanges.value],
+  );
   return (
     <>
       <PageHead title="Providers" context="Models of other services, served beside those of this machine." />

@@ -5,14 +5,13 @@ import { list } from "../../shared/api.ts";
 import { shortTime } from "../../shared/format.ts";
 import { Pill } from "../../shared/pill.tsx";
 import { When } from "../../shared/when.tsx";
+import { trafficChanges } from "../live.ts";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { RequestDrawer } from "../parts/request-drawer.tsx";
 import { Waterfall } from "../parts/waterfall.tsx";
 import { outcomeOf } from "../request-words.ts";
 
-/** Milliseconds between two readings while the list is followed. */
-const restMs = 3000;
 const shown = 200;
 const all = "all";
 
@@ -21,8 +20,7 @@ export function RequestsPage(): JSX.Element {
   const [isPaused, setPaused] = useState(false);
   const [requests] = useLoaded(
     () => list<RequestView>("/api/requests?limit=500"),
-    [isPaused],
-    isPaused ? undefined : restMs,
+    [isPaused ? undefined : trafficChanges.value],
   );
   return (
     <>

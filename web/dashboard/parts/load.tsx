@@ -16,16 +16,11 @@ const mayPass = (error: unknown): boolean =>
   error instanceof ApiFailure && (error.status === 0 || error.status === 429 || error.status >= 500);
 
 /**
- * Reads something of the server, again whenever `keys` change, when the connection is back, and `restMs` milliseconds
- * after each reading as long as the page is shown and no token is asked for; without `restMs` where the server could not
- * answer. The last value stays shown while a later attempt fails. A reading that a quicker and later one has overtaken is
+ * Reads something of the server, again whenever `keys` change, when the connection is back, and where the server could not
+ * answer, as long as the page is shown and no token is asked for. A page at rest asks nothing: events change `keys`. The last value stays shown while a later attempt fails. A reading that a quicker and later one has overtaken is
  * dropped; one that is merely slow is not, so that slow networks show something.
  */
-export function useLoaded<T>(
-  read: () => Promise<T>,
-  keys: readonly unknown[] = [],
-  restMs?: number,
-): readonly [Loaded<T>, () => void] {
+export function useLoaded<T>(read: () => Promise<T>, keys: readonly unknown[] = []): readonly [Loaded<T>, () => void] {
   const [loaded, setLoaded] = useState<Loaded<T>>({ state: "loading" });
   const [again, setAgain] = useState(0);
   const readings = useRef({ begun: 0, shown: 0, isGone: false });
@@ -47,22 +42,22 @@ export function useLoaded<T>(
       now.shown = own;
       setLoaded(next);
     };
-    const rest = (ms: number | undefined): void => {
-      if (ms === undefined || !isLast) return;
-      timer = setTimeout(() => (document.hidden || needsToken.value ? rest(ms) : setAgain((count) => count + 1)), ms);
+    const retry = (): void => {
+      if (!isLast) return;
+      timer = setTimeout(
+        () => (document.hidden || needsToken.value ? retry() : setAgain((count) => count + 1)),
+        againMs,
+      );
     };
     read().then(
-      (value) => {
-        show(() => ({ state: "here", value }));
-        rest(restMs);
-      },
+      (value) => show(() => ({ state: "here", value })),
       (error: unknown) => {
         show((last) => ({
           state: "failed",
           message: messageOf(error),
           ...(last.state === "loading" ? {} : { value: last.value }),
         }));
-        rest(restMs ?? (mayPass(error) ? againMs : undefined));
+        if (mayPass(error)) retry();
       },
     );
     return () => {
@@ -73,6 +68,15 @@ export function useLoaded<T>(
   return [loaded, () => setAgain((count) => count + 1)];
 }
 
+/** Stands where something is read for the first time; it is not seen where that is quick. */
+export function Loading(): JSX.Element {
+  return (
+    <p class="skeleton" role="status">
+      <span class="unseen">Loading …</span>
+    </p>
+  );
+}
+
 /** Shows what was read, or says why it is not here. */
 export function Show<T>({
   of,
@@ -81,7 +85,7 @@ export function Show<T>({
   readonly of: Loaded<T>;
   readonly children: (value: T) => ComponentChildren;
 }): JSX.Element {
-  if (of.state === "loading") return <p role="status">Loading …</p>;
+  if (of.state === "loading") return <Loading />;
   return (
     <>
       {of.state === "failed" && <p role="alert">{of.message}</p>}
