@@ -57,6 +57,11 @@ export async function openPage(
   };
 }
 
+/** Waits until the dashboard follows its server: it says so only while it does not. */
+export async function live(page: Page): Promise<void> {
+  await page.locator("header [role=status]:empty").waitFor({ state: "attached" });
+}
+
 /** A slot on the engine DOUBLE. */
 export function slotManifest(...flags: readonly string[]): string {
   const command = [process.execPath, "--disable-warning=ExperimentalWarning", double, ...flags];

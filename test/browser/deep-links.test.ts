@@ -3,19 +3,19 @@ import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
-import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { berthWith, live, openBrowser, openPage, slotManifest } from "./browser.ts";
 
 /** Each page's address, heading, and the name of its tab. */
 const pages = [
-  ["/", "Slots", "Slots · Berth"],
-  ["/ui", "Slots", "Slots · Berth"],
-  ["/ui/slots", "Slots", "Slots · Berth"],
-  ["/ui/slots/coder", "coder", "coder · Slots · Berth"],
+  ["/", "Overview", "Overview · Berth"],
+  ["/ui", "Overview", "Overview · Berth"],
+  ["/ui/slots", "Overview", "Overview · Berth"],
+  ["/ui/slots/coder", "coder", "coder · Berth"],
+  ["/ui/slots/coder/manifest", "coder", "coder · Berth"],
+  ["/ui/slots/coder/log", "coder", "coder · Berth"],
+  ["/ui/slots/coder/events", "coder", "coder · Berth"],
+  ["/ui/slots/coder/details", "coder", "coder · Berth"],
   ["/ui/models", "Models", "Models · Berth"],
-  ["/ui/groups", "Groups", "Groups · Berth"],
-  ["/ui/hardware", "Hardware", "Hardware · Berth"],
-  ["/ui/upstreams", "Providers", "Providers · Berth"],
-  ["/ui/tokens", "Tokens", "Tokens · Berth"],
   ["/ui/requests", "Requests", "Requests · Berth"],
   ["/ui/playground", "Playground", "Playground · Berth"],
   ["/ui/playground/rerank", "Playground", "rerank · Playground · Berth"],
@@ -23,8 +23,21 @@ const pages = [
   ["/ui/playground/speech", "Playground", "speech · Playground · Berth"],
   ["/ui/playground/transcription", "Playground", "transcription · Playground · Berth"],
   ["/ui/playground/raw", "Playground", "raw · Playground · Berth"],
+  ["/ui/machine", "Machine", "Machine · Berth"],
+  ["/ui/providers", "Providers", "Providers · Berth"],
   ["/ui/settings", "Settings", "Settings · Berth"],
+  ["/ui/settings/tokens", "Settings", "tokens · Settings · Berth"],
+  ["/ui/settings/clients", "Settings", "clients · Settings · Berth"],
+  ["/ui/settings/about", "Settings", "about · Settings · Berth"],
   ["/ui/nowhere", "No such page", "No such page · Berth"],
+] as const;
+
+/** Addresses of earlier versions, with those of today. */
+const moved = [
+  ["/ui/groups", "/ui/machine", "Machine"],
+  ["/ui/hardware", "/ui/machine", "Machine"],
+  ["/ui/upstreams", "/ui/providers", "Providers"],
+  ["/ui/tokens", "/ui/settings/tokens", "Settings"],
 ] as const;
 
 describe("an address of the dashboard", () => {
@@ -56,6 +69,16 @@ describe("an address of the dashboard", () => {
     }
   });
 
+  it("of an earlier version leads to where its page is now", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    for (const [path, now, heading] of moved) {
+      await page.goto(`${berth.url}${path}`);
+      await page.getByRole("heading", { name: heading, level: 1, exact: true }).waitFor();
+      assert.equal(new URL(page.url()).pathname, now);
+    }
+  });
+
   it("that cannot be read, or names no slot, says so on a page", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/slots/%E0%A4%A`);
     const { page } = opened;
@@ -65,7 +88,7 @@ describe("an address of the dashboard", () => {
       await page.goto(`${berth.url}/ui/slots/${name}`);
       await page.getByRole("heading", { name, level: 1, exact: true }).waitFor();
       await page.getByRole("alert").getByText(/\w{3}/).waitFor();
-      await page.getByRole("link", { name: "All slots" }).waitFor();
+      await page.getByRole("main").getByRole("link", { name: "Overview" }).waitFor();
     }
   });
 
@@ -80,10 +103,10 @@ describe("an address of the dashboard", () => {
           ),
         ),
       );
-    await page.getByRole("link", { name: "coder" }).click();
+    await page.getByRole("listitem", { name: "coder" }).getByRole("link", { name: "coder", exact: true }).click();
     await isAt("coder");
-    await page.getByRole("link", { name: "Tokens" }).click();
-    await isAt("Tokens");
+    await page.getByRole("link", { name: "Settings" }).click();
+    await isAt("Settings");
     await page.goBack();
     await isAt("coder");
   });
@@ -91,14 +114,15 @@ describe("an address of the dashboard", () => {
   it("reads out that a slot has changed its state, once", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/slots/coder`);
     const { page } = opened;
-    await page.getByText("live", { exact: true }).waitFor();
+    await live(page);
     const changes = page.getByRole("status", { name: "Changes" });
     await changes.waitFor({ state: "attached" });
     assert.equal(await changes.textContent(), "");
-    await page.getByRole("button", { name: "Unload", exact: true }).click();
+    await page.getByRole("button", { name: "Unload coder" }).click();
     await changes.getByText("coder is offline.").waitFor();
-    await page.getByRole("button", { name: "Load", exact: true }).click();
+    await page.getByRole("button", { name: "Load coder" }).click();
     await changes.getByText("coder is ready.").waitFor();
+    await page.getByRole("link", { name: "Log", exact: true }).click();
     assert.equal(await page.getByRole("log").getAttribute("aria-live"), "off");
   });
 });

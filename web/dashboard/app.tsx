@@ -1,3 +1,4 @@
+import { computed } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { needsToken } from "../shared/api.ts";
@@ -50,9 +51,7 @@ export function App(): JSX.Element {
       </a>
       <Shell page={page}>
         <Problems />
-        <Boundary key={(segments.value ?? ["none"]).slice(0, 2).join("/")}>
-          {pageOf(segments.value ?? ["none"])}
-        </Boundary>
+        <Boundary key={pageKey.value}>{pageOf(segments.value ?? ["none"])}</Boundary>
       </Shell>
       {page === "slots" && <Announcer key={part} slot={part} />}
       <AskDialog />
@@ -63,14 +62,17 @@ export function App(): JSX.Element {
   );
 }
 
+/** The page that is shown; the tabs of one slot are the same page. */
+const pageKey = computed(() => (segments.value ?? ["none"]).slice(0, 2).join("/"));
+
 /** For a reader of the screen a page begins with its heading, wherever the link to it was. */
 function useNewPage(): void {
-  const shown = useRef(path.value);
+  const shown = useRef(pageKey.value);
   useEffect(() => {
-    if (shown.current === path.value) return;
-    shown.current = path.value;
+    if (shown.current === pageKey.value) return;
+    shown.current = pageKey.value;
     focusHeading();
-  }, [path.value]);
+  }, [pageKey.value]);
 }
 
 function pageOf([page = "slots", name, part]: readonly string[]): ComponentChildren {

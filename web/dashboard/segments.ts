@@ -40,10 +40,10 @@ export function isPage(name: string): name is PageName {
   return Object.hasOwn(pageNames, name);
 }
 
-/** The title of the tab: of a slot's page its slot first, since tabs cut the end off. */
+/** The title of the tab: its slot or its part of a page first, since tabs cut the end off. */
 export function titleOf(parts: readonly string[] | undefined): string {
   const [page = "slots", part] = parts ?? ["none"];
   if (!isPage(page)) return "No such page · Berth";
   if (page === "slots" && part !== undefined) return `${part} · Berth`;
-  return `${pageNames[page]} · Berth`;
+  return part === undefined ? `${pageNames[page]} · Berth` : `${part} · ${pageNames[page]} · Berth`;
 }

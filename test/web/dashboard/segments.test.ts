@@ -8,9 +8,10 @@ it("an address is decoded part by part, and one with a broken escape is none", (
   assert.equal(segmentsOf("/ui/slots/%E0%A4%A"), undefined);
 });
 
-it("a tab is called by its page, of a slot by the slot", () => {
+it("a tab is called by its page, of a slot or a part of a page by that first", () => {
   assert.equal(titleOf([]), "Overview · Berth");
   assert.equal(titleOf(["slots", "coder"]), "coder · Berth");
+  assert.equal(titleOf(["playground", "rerank"]), "rerank · Playground · Berth");
   assert.equal(titleOf(["providers"]), "Providers · Berth");
   assert.equal(titleOf(["constructor"]), "No such page · Berth");
   assert.equal(titleOf(undefined), "No such page · Berth");
