@@ -1,5 +1,5 @@
 import { createEditor, type PrismEditor } from "prism-code-editor";
-import { defaultCommands, editHistory } from "prism-code-editor/commands";
+import { defaultCommands, editHistory, setIgnoreTab } from "prism-code-editor/commands";
 import "prism-code-editor/prism/languages/toml";
 import "prism-code-editor/prism/languages/yaml";
 
@@ -10,6 +10,9 @@ interface OpenEditor {
   readonly value: string;
   readonly onInput: (value: string) => void;
 }
+
+// Tab leaves the editor, as it leaves every field: without this nobody leaves it by the keyboard.
+setIgnoreTab(true);
 
 /** Opens an editor within an element. A file of its own, which a page loads once a manifest is shown. */
 export function openEditor(at: HTMLElement, options: OpenEditor): PrismEditor {

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { PrismEditor } from "prism-code-editor";
 
 interface CodeEditorProps {
@@ -22,6 +22,8 @@ export function CodeEditor({ label, value, language, isReadOnly, badLines, onInp
   const editor = useRef<PrismEditor | undefined>(undefined);
   const latest = useRef({ value, onInput });
   latest.current = { value, onInput };
+  /** The text of the editor as it has told it. */
+  const told = useRef(value);
   useEffect(() => {
     let isGone = false;
     void import("../code-editor.ts").then(({ openEditor }) => {
@@ -33,8 +35,12 @@ export function CodeEditor({ label, value, language, isReadOnly, badLines, onInp
         isReadOnly,
         label,
         value: latest.current.value,
-        onInput: (text) => latest.current.onInput(text),
+        onInput: (text) => {
+          told.current = text;
+          latest.current.onInput(text);
+        },
       });
+      told.current = opened.value;
       editor.current = opened;
       field?.remove();
       if (hadFocus) opened.textarea.focus();
@@ -45,8 +51,11 @@ export function CodeEditor({ label, value, language, isReadOnly, badLines, onInp
       editor.current = undefined;
     };
   }, [language, isReadOnly]);
-  useEffect(() => {
-    if (editor.current !== undefined && editor.current.value !== value) editor.current.setOptions({ value });
+  // Before the next keystroke: an older text that were put back would be told as a new one, without an end.
+  useLayoutEffect(() => {
+    if (value === told.current) return;
+    told.current = value;
+    editor.current?.setOptions({ value });
   }, [value]);
   useEffect(() => {
     // The first element holds what is drawn over the text.
