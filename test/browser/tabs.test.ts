@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { Browser, BrowserContext, Locator, Page } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
 import { childOf } from "../support/child-of.ts";
 import { until } from "../support/until.ts";
-import { berthWith, openBrowser, slotManifest } from "./browser.ts";
+import { berthWith, live, openBrowser, slotManifest } from "./browser.ts";
 
 /** A browser without windows shows all tabs at once: which of them is hidden is the test's to say. */
 const turnable = `
@@ -37,6 +37,7 @@ describe("the tabs of one browser", () => {
     await page.goto(`${berth.url}${path}`);
     return page;
   };
+  const stateIn = (page: Page): Locator => page.locator(".page-head .state");
   const linesOf = async (page: Page): Promise<readonly string[]> =>
     (await page.getByRole("log").innerText()).split("\n").filter((line) => line !== "");
 
@@ -45,32 +46,26 @@ describe("the tabs of one browser", () => {
     for (let count = 0; count < 8; count += 1) {
       const before = tabs.at(-1);
       if (before !== undefined) await turn(before, "hidden");
-      const page = await open("/ui/slots/later");
-      await page.getByText("live", { exact: true }).waitFor();
-      await page.getByRole("heading", { name: "Log", level: 2 }).waitFor();
+      const page = await open("/ui/slots/later/log");
+      await live(page);
+      await page.getByRole("log").waitFor();
       tabs.push(page);
     }
     const [first, last] = [tabs[0], tabs.at(-1)];
     assert.ok(first !== undefined && last !== undefined);
-    await last.getByRole("button", { name: "Load", exact: true }).click();
-    await last
-      .locator("main strong")
-      .getByText(/ready|idle/)
-      .waitFor();
-    assert.doesNotMatch(await first.locator("main strong").innerText(), /ready|idle/);
+    await last.getByRole("button", { name: "Load later" }).click();
+    await stateIn(last).getByText("Ready", { exact: true }).waitFor();
+    assert.notEqual(await stateIn(first).innerText(), "Ready");
     await turn(last, "hidden");
     await turn(first, "shown");
-    await first
-      .locator("main strong")
-      .getByText(/ready|idle/)
-      .waitFor();
-    await first.getByText("live", { exact: true }).waitFor();
+    await stateIn(first).getByText("Ready", { exact: true }).waitFor();
+    await live(first);
     for (const each of tabs) await each.close();
   });
 
   it("leave a connection for a click, though three windows side by side show a slot and its log", async () => {
     const windows: Page[] = [];
-    for (let count = 0; count < 3; count += 1) windows.push(await open("/ui/slots/coder"));
+    for (let count = 0; count < 3; count += 1) windows.push(await open("/ui/slots/coder/log"));
     const still = (page: Page) => page.getByRole("status").getByText(/^Other windows follow Berth, too/);
     const standStill = async (): Promise<Page> =>
       await until("one log alone stands still", async () => {
@@ -78,11 +73,12 @@ describe("the tabs of one browser", () => {
         for (const page of windows) if ((await still(page).count()) === 1) found.push(page);
         return found.length === 1 && found[0];
       });
-    for (const page of windows) await page.getByText("live", { exact: true }).waitFor();
+    for (const page of windows) await live(page);
     await standStill();
     for (const each of windows) {
-      await each.getByRole("button", { name: "Validate" }).click();
-      await each.getByRole("status").getByText("It is valid.").waitFor();
+      await each.getByRole("button", { name: "More for coder" }).click();
+      await each.getByRole("menuitem", { name: "Restart" }).click();
+      await each.getByRole("status").getByText("coder restarts.").waitFor();
     }
     const later = await standStill();
     await later.getByRole("heading", { level: 1 }).click();
@@ -107,7 +103,7 @@ describe("the tabs of one browser", () => {
       // The last stream stays open.
       if (text !== undefined) await route.fulfill({ contentType: "text/event-stream", body: text });
     });
-    await page.goto(`${berth.url}/ui/slots/coder`);
+    await page.goto(`${berth.url}/ui/slots/coder/log`);
     const isFrom = async (first: number, last: number): Promise<boolean> => {
       const lines = await linesOf(page);
       return lines[0] === `line ${first}` && lines.at(-1) === `line ${last}`;
@@ -126,7 +122,7 @@ describe("the tabs of one browser", () => {
   });
 
   it("go on with a log where they were, after they were hidden and after the server was killed", async () => {
-    const page = await open("/ui/slots/coder");
+    const page = await open("/ui/slots/coder/log");
     const log = page.getByRole("log");
     await until("the log has lines", async () => (await linesOf(page)).length > 0);
     await log.evaluate((box: { dataset: Record<string, string> }) => (box.dataset["kept"] = "yes"));
@@ -154,7 +150,7 @@ describe("the tabs of one browser", () => {
     );
     await restart();
     await until("nobody has clicked, and it goes on", hasAll);
-    await page.getByText("live", { exact: true }).waitFor();
+    await live(page);
     assert.equal(await log.getAttribute("data-kept"), "yes");
     assert.equal(await page.getByRole("button", { name: "Follow again" }).count(), 0);
     await page.close();
