@@ -5,7 +5,7 @@ import { list, record } from "../support/openai.ts";
 import { childOf } from "../support/child-of.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
-import { berthWith, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
+import { berthWith, live, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
 
 const slots = {
   coder: slotManifest(),
@@ -26,7 +26,7 @@ async function openBoth(
   await using stack = new AsyncDisposableStack();
   const open = async (url: string): Promise<WatchedPage> => stack.use(await openPage(browser, url));
   const { page: dashboard } = await open(berth.url);
-  await dashboard.getByText("live", { exact: true }).waitFor();
+  await live(dashboard);
   const { page: chat } = await open(`${berth.url}/chat/`);
   await chat.getByRole("combobox", { name: "Model" }).selectOption("slow");
   await chat.getByRole("textbox", { name: "Message" }).fill("a long story");
@@ -47,7 +47,7 @@ async function isCutOff(chat: Page): Promise<string> {
 
 /** The chat page knows again what its server has, and has it keep what was cut off; a retry is answered. */
 async function isBack(chat: Page, berth: RunningBerth): Promise<void> {
-  await chat.getByRole("option", { name: /^slow · (?:ready|idle|serving)$/ }).waitFor({ state: "attached" });
+  await chat.getByRole("option", { name: /^slow · (?:ready|idle|serving|answering)/i }).waitFor({ state: "attached" });
   await until("the server keeps it", async () => {
     const [kept] = list(record(await berth.get("/api/conversations"))["data"]);
     return kept?.["title"] === "a long story";
@@ -59,14 +59,11 @@ async function isBack(chat: Page, berth: RunningBerth): Promise<void> {
     return text.length > 20 && !text.includes("was lost");
   });
   await chat.getByRole("button", { name: "Stop" }).click();
-  await chat.getByRole("alert").getByText("Stopped.").waitFor();
+  await chat.getByText("Stopped.").waitFor();
 }
 
-const readyRow = async (dashboard: Page): Promise<void> =>
-  await dashboard
-    .getByRole("row", { name: /^coder/ })
-    .getByText(/^(?:ready|idle)$/)
-    .waitFor();
+const readyCard = async (dashboard: Page): Promise<void> =>
+  await dashboard.getByRole("listitem", { name: "coder" }).getByText("Ready", { exact: true }).waitFor();
 
 describe("pages that are open", () => {
   let browser: Browser;
@@ -89,8 +86,8 @@ describe("pages that are open", () => {
       const said: readonly string[] = await dashboard.evaluate("[...window.said]");
       return said.some((text) => text.startsWith("not connected; trying again."));
     });
-    await dashboard.getByText("live", { exact: true }).waitFor();
-    await readyRow(dashboard);
+    await live(dashboard);
+    await readyCard(dashboard);
     await isBack(chat, own);
   });
 
@@ -102,21 +99,21 @@ describe("pages that are open", () => {
     // Stopped first: so it is not started again before the page can say anything.
     process.kill(operator, "SIGSTOP");
     await dashboard
-      .getByRole("row", { name: /^coder/ })
+      .getByRole("listitem", { name: "coder" })
       .getByText(/no heartbeat of the operator/)
       .waitFor();
-    await dashboard.getByText("live", { exact: true }).waitFor();
+    await live(dashboard);
     const answer = chat.getByRole("article", { name: "slow" });
     const before = ((await answer.textContent()) ?? "").length;
     process.kill(operator, "SIGKILL");
     await dashboard
-      .getByRole("row", { name: /^coder/ })
+      .getByRole("listitem", { name: "coder" })
       .getByText(/no heartbeat of the operator/)
       .waitFor({ state: "detached" });
-    await readyRow(dashboard);
+    await readyCard(dashboard);
     await until("the answer went on", async () => ((await answer.textContent()) ?? "").length > before);
     await chat.getByRole("button", { name: "Stop" }).click();
-    await chat.getByRole("alert").getByText("Stopped.").waitFor();
+    await chat.getByText("Stopped.").waitFor();
   });
 
   it("come back when the whole of berth up is killed, and started again", async () => {
@@ -133,18 +130,15 @@ describe("pages that are open", () => {
     assert.equal(await own.ended, null);
     await isCutOff(chat);
     await dashboard.getByText(/^not connected; trying again\./).waitFor();
-    await dashboard
-      .getByRole("row", { name: /^coder/ })
-      .getByRole("button", { name: "Unload" })
-      .click();
+    await dashboard.getByRole("listitem", { name: "coder" }).getByRole("button", { name: "Unload" }).click();
     await dashboard
       .getByRole("alert")
       .getByText(/does not answer|cannot be reached/)
       .waitFor();
     await chat.getByRole("textbox", { name: "Message" }).fill("kept while the server is gone");
     await using again = await startBerth({ env: own.env });
-    await dashboard.getByText("live", { exact: true }).waitFor();
-    await readyRow(dashboard);
+    await live(dashboard);
+    await readyCard(dashboard);
     await isBack(chat, again);
     assert.equal(await chat.getByRole("textbox", { name: "Message" }).inputValue(), "kept while the server is gone");
     // Nobody has loaded them again.
