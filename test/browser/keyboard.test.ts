@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { makeToken, openBrowser, openPage, slotManifest, tabTo } from "./browser.ts";
+import { live, makeToken, openBrowser, openPage, slotManifest, tabTo } from "./browser.ts";
 
 async function press(page: Page, name: RegExp, key = "Enter"): Promise<void> {
   await tabTo(page, name);
@@ -40,17 +40,21 @@ describe("with the keyboard alone", () => {
     await tabTo(page, /^Token$/);
     await page.keyboard.type(token);
     await page.keyboard.press("Enter");
-    await page.getByText("live", { exact: true }).waitFor();
+    await live(page);
     const to = async (name: string): Promise<void> => {
       await press(page, new RegExp(`^${name}$`));
       await page.getByRole("heading", { name, level: 1, exact: true }).waitFor();
     };
 
     await press(page, /^Load later$/);
-    const row = page.getByRole("row", { name: /^later/ });
-    await row.getByText(/^(?:ready|idle)$/).waitFor();
+    await page
+      .getByRole("listitem", { name: "later" })
+      .getByText(/^Ready/)
+      .waitFor();
 
     await to("later");
+    await press(page, /^Manifest$/);
+    await page.getByRole("textbox", { name: "Manifest" }).waitFor();
     await tabTo(page, /^Manifest$/);
     await page.keyboard.press("Control+End");
     await page.keyboard.type("idle_seconds = 55\n");
@@ -58,34 +62,36 @@ describe("with the keyboard alone", () => {
     await page.getByText("Saved.").waitFor();
 
     await to("Models");
-    await tabTo(page, /^Address$/);
+    await tabTo(page, /^Model, repository or address$/);
     await page.keyboard.type("ftp://acme/tiny");
-    await press(page, /^Pull$/);
+    await press(page, /^Find$/);
+    await page.getByRole("table", { name: "Models of that name" }).waitFor();
+    await press(page, /^Pull ftp:/);
     await page
       .getByRole("alert")
       .getByText(/hf:\/\//)
       .waitFor();
 
-    await to("Groups");
+    await to("Machine");
+    await page.getByText(/\d+ threads/).waitFor();
+    const probed = page.waitForResponse((response) => response.url().includes("/api/hardware/probe"));
+    await press(page, /^Look again$/);
+    assert.ok((await probed).ok());
     await page.getByRole("button", { name: "Lend gpu" }).waitFor();
     await press(page, /^Lend gpu$/);
     await page.getByText(/Lent until/).waitFor();
     await press(page, /^End the loan$/);
     await page.getByRole("button", { name: "Lend gpu" }).waitFor();
 
-    await to("Hardware");
-    await page.getByText(/cores, \d+ threads/).waitFor();
-    const probed = page.waitForResponse((response) => response.url().includes("/api/hardware/probe"));
-    await press(page, /^Look again$/);
-    assert.ok((await probed).ok());
-
     await to("Providers");
     await page.getByRole("button", { name: "Check gone" }).waitFor();
     await press(page, /^Check gone$/);
-    await page.getByRole("row", { name: /^gone/ }).getByRole("status").getByText(/\w+/).waitFor();
+    await page.getByRole("listitem", { name: "gone" }).getByRole("status").getByText(/\w+/).waitFor();
 
-    await to("Tokens");
+    await to("Settings");
+    await press(page, /^Tokens$/);
     await page.getByRole("row", { name: /^ada/ }).waitFor();
+    await press(page, /^New token$/);
     await tabTo(page, /^Label$/);
     await page.keyboard.type("phone");
     await press(page, /^Create token$/);
@@ -99,7 +105,7 @@ describe("with the keyboard alone", () => {
     await page.getByRole("row", { name: /^phone/ }).waitFor({ state: "detached" });
 
     await to("Requests");
-    await page.getByText("None yet.").waitFor();
+    await page.getByText(/^No request yet\./).waitFor();
 
     await to("Playground");
     await press(page, /^Raw request$/);
