@@ -52,9 +52,10 @@ describe("a person who sees the pages for the first time", () => {
   it("reads why a built-in slot does nothing", async () => {
     await using opened = await openPage(browser, empty.url);
     const { page } = opened;
-    await page.getByRole("row", { name: /^stt offline .* no manifest configures this slot/ }).waitFor();
-    await page.getByRole("link", { name: "stt" }).click();
-    await page.getByText(/^Next: Nothing is wrong: this slot is built in/).waitFor();
+    const rest = page.getByText(/^Not set up: .* A built-in slot does nothing until it is given a model/);
+    await rest.getByRole("link", { name: "stt" }).click();
+    await page.getByText(/no manifest configures this slot/).waitFor();
+    await page.getByText(/^Nothing is wrong: this slot is built in/).waitFor();
   });
 
   it("has a built-in slot hold a model that is here, without a terminal", async () => {
@@ -72,6 +73,7 @@ describe("a person who sees the pages for the first time", () => {
     });
     await first.getByText(/There is a model, and no slot holds it yet/).waitFor();
     await first.getByRole("link", { name: "primary" }).click();
+    await page.getByRole("link", { name: "Set up" }).click();
     const model = page.getByRole("combobox", { name: "Model to hold" });
     await model.waitFor();
     assert.deepEqual(await model.getByRole("option").allTextContents(), ["a model …", "tiny"]);
@@ -80,26 +82,25 @@ describe("a person who sees the pages for the first time", () => {
     const manifest = page.getByRole("textbox", { name: "Manifest" });
     await manifest.waitFor();
     assert.match(await manifest.inputValue(), /default = "tiny"/);
-    await page.goto(`${own.url}/ui/slots/stt`);
+    await page.goto(`${own.url}/ui/slots/stt/manifest`);
     await page.getByText(/^No model is here yet that this slot could hold/).waitFor();
   });
 
-  it("reads whole words in the tables of a phone, and sees which button cannot be pressed", async () => {
+  it("reads whole words on a phone, and sees which button cannot be pressed", async () => {
     const viewport = { width: 360, height: 640 };
     await using opened = await openPage(browser, `${empty.url}/ui/models`, { viewport });
     const { page } = opened;
-    const table = page.getByRole("table", { name: "Catalogue" });
-    await table.getByRole("cell", { name: "embeddings" }).first().waitFor();
-    for (const word of ["embeddings", "transcription", "rerank"]) {
-      const lines: number = await table.getByText(word, { exact: true }).first().evaluate(linesOf);
-      assert.equal(lines, 1, word);
-    }
+    const catalogue = page.getByRole("list", { name: "Catalogue" });
+    await catalogue.getByRole("listitem").first().waitFor();
+    const kinds = page.getByRole("group", { name: "Kind of model" }).getByRole("button");
+    for (const word of [...(await kinds.all()), ...(await catalogue.getByRole("button").all())])
+      assert.equal(await word.evaluate(linesOf), 1, (await word.textContent()) ?? "");
     const colour = async (name: string): Promise<string> =>
       await page.getByRole("button", { name, exact: true }).evaluate(colourOf);
-    const off = await colour("Pull");
-    await page.getByRole("textbox", { name: "Address" }).fill("https://127.0.0.1:9/model.gguf");
-    await until("the button looks as if it can be pressed", async () => (await colour("Pull")) !== off);
-    assert.equal(off, await colour("Pull qwen3-4b"));
+    const off = await colour("Find");
+    await page.getByRole("textbox", { name: "Model, repository or address" }).fill("qwen3:4b");
+    await until("the button looks as if it can be pressed", async () => (await colour("Find")) !== off);
+    assert.notEqual(off, await colour("Pull qwen3-4b"));
   });
 
   it("prints a whole conversation, in dark on light, without what can be pressed", async () => {
@@ -120,6 +121,6 @@ describe("a person who sees the pages for the first time", () => {
     assert.equal(await page.getByRole("button").count(), 0);
     assert.equal(await page.getByRole("textbox", { name: "Message" }).count(), 0);
     const ground: string = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor");
-    assert.equal(ground, "rgb(251, 251, 250)");
+    assert.equal(ground, "rgb(247, 248, 250)");
   });
 });

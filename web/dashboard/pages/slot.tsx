@@ -91,7 +91,9 @@ function partOf(part: Part, slot: SlotDetail, at: string, again: () => void): Co
 
 /** What the slot is and does, what a person can do with it, and what is wrong. */
 function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
-  const concern = slot.state === "offline" ? undefined : firstConcern(slot.conditions);
+  const first = firstConcern(slot.conditions);
+  const isNotSetUp = first?.reason === "NotConfigured";
+  const concern = slot.state === "offline" && !isNotSetUp ? undefined : first;
   const ready = slot.conditions.find(({ type }) => type === "Ready");
   const unloaded = slot.state === "offline" && ready !== undefined && isUnloadedByHand(ready) ? ready : undefined;
   const next = nextStep(slot);
@@ -115,7 +117,7 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
         <p class="quiet">It was {unloaded.message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/, time)}. “Load” loads it now.</p>
       )}
       {concern !== undefined && (
-        <div class={slot.state === "error" ? "banner" : "banner care"}>
+        <div class={isNotSetUp ? "banner note" : slot.state === "error" ? "banner" : "banner care"}>
           <p>{concern.message}</p>
           {next !== undefined && <p>{next}</p>}
           {slot.next_retry_at !== null && <p>The next try is at {time(slot.next_retry_at)}.</p>}

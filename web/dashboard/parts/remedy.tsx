@@ -16,6 +16,8 @@ export function Remedy({ slot }: { readonly slot: SlotView }): JSX.Element | nul
 function remedyOf({ name, state, conditions }: SlotView): { readonly word: string; readonly href: string } | undefined {
   const at = slotPath(name);
   switch (firstConcern(conditions)?.reason ?? "") {
+    case "NotConfigured":
+      return { word: "Set up", href: `${at}/manifest` };
     case "InvalidSpec":
       return { word: "Edit the manifest", href: `${at}/manifest` };
     case "ModelNotFound":

@@ -42,9 +42,9 @@ export function nextStep(slot: SlotView): string | undefined {
     case undefined:
       return undefined;
     case "NotConfigured":
-      return "Nothing is wrong: this slot is built in, and does nothing until its manifest is written.";
+      return "Nothing is wrong: this slot is built in, and does nothing until it is set up.";
     case "InvalidSpec":
-      return "Correct its manifest at the place that the message names, and save it.";
+      return "Correct the manifest at the place that the message names, and save it.";
     case "ModelNotFound":
       return "Fetch the model on the page Models, or choose another one with Swap.";
     case "DoesNotFit":
@@ -58,6 +58,6 @@ export function nextStep(slot: SlotView): string | undefined {
     case "LicenseNotAccepted":
       return "Read and accept the licence on the page Models.";
     default:
-      return slot.state === "error" ? "Read its log; Restart tries again at once." : undefined;
+      return slot.state === "error" ? "Read the log; Restart tries again at once." : undefined;
   }
 }
