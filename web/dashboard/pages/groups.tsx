@@ -77,9 +77,13 @@ function Group({ group, onChange }: { readonly group: GroupView; readonly onChan
                 <td>
                   <a href={slotPath(slot)}>{slot}</a>
                 </td>
-                <td>{state}</td>
-                <td class="figure">{time(since)}</td>
-                <td>{needs.map(({ resource, amount }) => `${amountText(resource, amount)} ${resource}`).join(", ")}</td>
+                <td data-label="State">{state}</td>
+                <td class="figure" data-label="Since">
+                  {time(since)}
+                </td>
+                <td data-label="Needs">
+                  {needs.map(({ resource, amount }) => `${amountText(resource, amount)} ${resource}`).join(", ")}
+                </td>
                 <td>{message}</td>
               </tr>
             ))}

@@ -60,7 +60,7 @@ function ProviderCard({ provider, onChange }: ProviderCardProps): JSX.Element {
   return (
     <li class="card slot-card" aria-label={name}>
       <div class="slot-head">
-        <h3>{name}</h3>
+        <h2>{name}</h2>
         {/* Without a valid manifest nothing is asked of it, so that its circuit says nothing. */}
         {spec === null ? <Pill tone="bad">Invalid manifest</Pill> : <Pill tone={tone}>{word}</Pill>}
       </div>

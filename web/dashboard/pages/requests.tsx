@@ -134,7 +134,7 @@ function Row({ request, slowest, onOpen }: RowProps): JSX.Element {
         <Waterfall request={request} slowest={slowest} />
         <span class="quiet number">{shortTime(request.ms)}</span>
       </td>
-      <td class="figure">
+      <td class="figure" data-label="Tokens">
         {tokensIn === null && tokensOut === null ? "–" : `${tokensIn ?? "–"} → ${tokensOut ?? "–"}`}
       </td>
     </tr>

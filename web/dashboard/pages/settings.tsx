@@ -123,9 +123,13 @@ function Settings({ config }: { readonly config: Config }): JSX.Element {
                   {some.map(([name, { value, origin, environment }]) => (
                     <tr key={name}>
                       <td>{name}</td>
-                      <td title={JSON.stringify(value)}>{settingText(name, value)}</td>
-                      <td class="quiet">{origin}</td>
-                      <td>
+                      <td data-label="Value" title={JSON.stringify(value)}>
+                        {settingText(name, value)}
+                      </td>
+                      <td class="quiet" data-label="From">
+                        {origin}
+                      </td>
+                      <td data-label="Variable">
                         <code>{environment}</code>
                       </td>
                     </tr>

@@ -63,9 +63,13 @@ export function Tokens(): JSX.Element {
                   {all.map((token) => (
                     <tr key={token.id}>
                       <td>{token.label}</td>
-                      <td>{token.scope}</td>
-                      <td class="figure">{time(token.created_at)}</td>
-                      <td class="figure">{token.last_used_at === null ? "never" : time(token.last_used_at)}</td>
+                      <td data-label="Scope">{token.scope}</td>
+                      <td class="figure" data-label="Created">
+                        {time(token.created_at)}
+                      </td>
+                      <td class="figure" data-label="Last used">
+                        {token.last_used_at === null ? "never" : time(token.last_used_at)}
+                      </td>
                       <td>
                         <Action
                           label={`Revoke ${token.label}`}

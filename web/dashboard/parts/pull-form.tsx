@@ -68,8 +68,10 @@ function Choices({ choices }: { readonly choices: ModelChoices }): JSX.Element {
             return (
               <tr key={name}>
                 <td>{name}</td>
-                <td>{isProjector ? "a projector, for pictures" : (quantization ?? "–")}</td>
-                <td class="figure">{bytes(size)}</td>
+                <td data-label="Quantisation">{isProjector ? "a projector, for pictures" : (quantization ?? "–")}</td>
+                <td class="figure" data-label="Size">
+                  {bytes(size)}
+                </td>
                 <td>{!isProjector && <Pill tone={tone}>{word}</Pill>}</td>
                 <td>
                   <PullButton label={`Pull ${name}`} of={name} body={{ model: name }} />

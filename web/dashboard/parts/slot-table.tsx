@@ -53,15 +53,17 @@ function Row({ slot }: { readonly slot: SlotView }): JSX.Element {
       <td>
         <State slot={slot} />
       </td>
-      <td>{slot.model ?? "–"}</td>
-      <td class="figure">
+      <td data-label="Model">{slot.model ?? "–"}</td>
+      <td class="figure" data-label="Requests">
         {slot.in_flight}
         {waiting > 0 && <span class="busy"> + {waiting} waiting</span>}
       </td>
       <td>
         <Spark values={figureOf(history.value, "tokens_out", slot.name)} />
       </td>
-      <td class="figure">{bytes(memoryOf(slot))}</td>
+      <td class="figure" data-label="Memory">
+        {bytes(memoryOf(slot))}
+      </td>
       <td>{concern?.message ?? ""}</td>
       <td>
         <SlotActions slot={slot} />
