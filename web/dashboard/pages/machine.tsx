@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import type { HardwareView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
+import { Boundary } from "../../shared/boundary.tsx";
 import { bytes, time } from "../../shared/format.ts";
 import { reading, slots } from "../live.ts";
 import { Action } from "../parts/action.tsx";
@@ -18,7 +19,9 @@ export function MachinePage(): JSX.Element {
           Look again
         </Action>
       </PageHead>
-      <Show of={hardware}>{(machine) => <Machine machine={machine} />}</Show>
+      <Boundary>
+        <Show of={hardware}>{(machine) => <Machine machine={machine} />}</Show>
+      </Boundary>
       <Groups />
     </>
   );

@@ -18,7 +18,7 @@ export function MemoryMap(props: {
   if (maps.length === 0) return <p class="quiet">The memory of this machine is not known.</p>;
   return (
     <div class="memory-map">
-      {maps.map((map) => (
+      {maps.map(inShort).map(({ more, ...map }) => (
         <section key={map.id} aria-label={`Memory of ${map.name}`}>
           <p class="row">
             <span>{map.name}</span>
@@ -47,10 +47,28 @@ export function MemoryMap(props: {
               ),
             )}
           </ul>
+          {more > 0 && <p class="quiet">and {more} slots with less</p>}
         </section>
       ))}
     </div>
   );
+}
+
+/** More slots than these of one device are one segment: nobody tells them apart. */
+const mostSlots = 12;
+
+/** The slots that hold most of a device, and how many others are one segment. */
+function inShort(map: DeviceMap): DeviceMap & { readonly more: number } {
+  const ofSlots = map.segments.filter(({ slot }) => slot !== undefined);
+  if (ofSlots.length <= mostSlots) return { ...map, more: 0 };
+  const rest = new Set(ofSlots.toSorted((one, other) => other.bytes - one.bytes).slice(mostSlots));
+  const size = [...rest].reduce((sum, segment) => sum + segment.bytes, 0);
+  const segments = [
+    ...ofSlots.filter((segment) => !rest.has(segment)),
+    { kind: "held", bytes: size } as const,
+    ...map.segments.filter(({ slot }) => slot === undefined),
+  ];
+  return { ...map, segments, more: rest.size };
 }
 
 function spoken({ segments, total }: DeviceMap): string {
