@@ -38,6 +38,11 @@ export const lostBecause = signal("");
 /** The server sends a comment every 15 s. */
 const silenceMs = 40_000;
 
+/** How often the page was live again after it was not: whatever it has read may have changed meanwhile. */
+export const comebacks = signal(0);
+/** The page has neither been live nor refused yet. */
+let isNew = true;
+
 let isOpen = false;
 
 /**
@@ -48,6 +53,7 @@ let isOpen = false;
 export async function follow(stop: AbortSignal): Promise<void> {
   connection.value = "connecting";
   const ended = (error: unknown): boolean => {
+    isNew = false;
     lostBecause.value = error instanceof ApiFailure ? messageOf(error) : "The connection to Berth is lost.";
     const status = error instanceof ApiFailure ? error.status : 0;
     // With another token it begins anew.
@@ -161,7 +167,10 @@ function apply(): void {
     groupChanges.value = nextGroups;
     modelChanges.value = nextModels;
     trafficChanges.value = nextTraffic;
-    if (isOpen && all.some(({ event }) => event === "snapshot")) connection.value = "live";
+    if (!isOpen || connection.value === "live" || !all.some(({ event }) => event === "snapshot")) return;
+    connection.value = "live";
+    if (!isNew) comebacks.value += 1;
+    isNew = false;
   });
 }
 

@@ -1,7 +1,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiFailure, messageOf, needsToken } from "../../shared/api.ts";
-import { connection } from "../live.ts";
+import { comebacks } from "../live.ts";
 
 export type Loaded<T> =
   | { readonly state: "loading" }
@@ -24,13 +24,12 @@ export function useLoaded<T>(read: () => Promise<T>, keys: readonly unknown[] = 
   const [loaded, setLoaded] = useState<Loaded<T>>({ state: "loading" });
   const [again, setAgain] = useState(0);
   const readings = useRef({ begun: 0, shown: 0, isGone: false });
-  const isLive = connection.value === "live";
   useEffect(() => {
     readings.current.isGone = false;
     return () => void (readings.current.isGone = true);
   }, []);
   useEffect(() => {
-    // A tab that is hidden is no longer live: it reads again once it is shown.
+    // A tab that was hidden reads again once it is live again.
     if (document.hidden && loaded.state === "here") return undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isLast = true;
@@ -64,7 +63,7 @@ export function useLoaded<T>(read: () => Promise<T>, keys: readonly unknown[] = 
       isLast = false;
       clearTimeout(timer);
     };
-  }, [...keys, again, isLive]);
+  }, [...keys, again, comebacks.value]);
   return [loaded, () => setAgain((count) => count + 1)];
 }
 

@@ -21,7 +21,7 @@ export function Metrics(): JSX.Element {
   const [requests, errors] = [figureOf(view, "requests"), figureOf(view, "errors")];
   const [asked, failed] = [sum(requests), sum(errors)];
   return (
-    <dl class="metrics">
+    <dl class="metrics" aria-label="Figures at a glance">
       <Metric
         name="Answering"
         value={String(answering)}
