@@ -5,19 +5,18 @@ import type { Browser, Page } from "playwright-core";
 import { isRecord } from "../../src/lib/record.ts";
 import type { RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
-import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { berthWith, live, openBrowser, openPage, slotManifest } from "./browser.ts";
 import { scriptedStream } from "./scripted-stream.ts";
 
 const everyPage = [
   "/",
   "/ui/slots/old",
   "/ui/models",
-  "/ui/groups",
-  "/ui/hardware",
-  "/ui/upstreams",
-  "/ui/tokens",
   "/ui/requests",
+  "/ui/machine",
+  "/ui/providers",
   "/ui/settings",
+  "/ui/settings/tokens",
 ] as const;
 
 /** Has the page go to an address of its own without loading anew, and says what its content is. */
@@ -64,13 +63,13 @@ describe("the pages, when the server is older, newer or not reachable,", () => {
     await page.reload();
     await until("it follows", () => stream.followers() > 0);
     stream.send("snapshot", { slots: [{ name: "old", state: "ready", model: "m" }] });
-    await show(page, "/", /old.*ready.*m/);
+    await show(page, "/", /old.*Ready.*m/);
     for (const path of everyPage) {
       const text = await show(page, path);
       assert.ok(text.length > 10, path);
     }
     await show(page, "/ui/models", /The server may be of another version than this page: reload the page/);
-    await show(page, "/ui/groups", /there is nothing here/);
+    await show(page, "/ui/machine", /there is nothing here/);
   });
 
   it("show the answers of a newer server: unknown states, conditions, events and fields", async () => {
@@ -99,8 +98,10 @@ describe("the pages, when the server is older, newer or not reachable,", () => {
     await until("it follows", () => stream.followers() > 0);
     stream.send("snapshot", { slots: [late], pulls: [], groups: [], conditions: [], moons: [] });
     stream.send("eclipse", { name: "old" });
-    await show(page, "/", /old.*hibernating/);
-    await page.evaluate('history.pushState(null, "", "/ui/slots/old"); dispatchEvent(new PopStateEvent("popstate"))');
+    await show(page, "/", /old.*hibernating/i);
+    await page.evaluate(
+      'history.pushState(null, "", "/ui/slots/old/details"); dispatchEvent(new PopStateEvent("popstate"))',
+    );
     await page.getByRole("table", { name: "Conditions" }).getByText("a spell holds it").waitFor();
   });
 
@@ -119,8 +120,8 @@ describe("the pages, when the server is older, newer or not reachable,", () => {
     await page.getByRole("alert").getByText("a file is wrong").waitFor();
     await page.getByText("connecting …").waitFor();
     stream.send("snapshot", { slots: [{ name: "old", state: "ready", model: "m" }] });
-    await page.getByRole("row", { name: /^old/ }).waitFor();
-    await page.getByText("live", { exact: true }).waitFor();
+    await page.getByRole("listitem", { name: "old" }).waitFor();
+    await live(page);
     const said: readonly string[] = await page.evaluate("[...window.said]");
     assert.ok(said.some((text) => text.includes("Loading …")));
     assert.ok(said.every((text) => !text.includes("No slot is declared")));
@@ -131,7 +132,7 @@ describe("the pages, when the server is older, newer or not reachable,", () => {
   it("say what to do while the server is down, and where a proxy answers in its place", async () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;
-    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    await page.getByRole("listitem", { name: "coder" }).waitFor();
     await page.route("**/api/**", (route) => route.abort());
     await page.reload();
     await page
@@ -143,11 +144,11 @@ describe("the pages, when the server is older, newer or not reachable,", () => {
     await page.route("**/api/**", (route) =>
       route.fulfill({ status: 502, contentType: "text/html", body: "<h1>Bad gateway</h1>" }),
     );
-    await show(page, "/ui/hardware", /the server answered 502\. Reload the page|Berth does not answer/);
+    await show(page, "/ui/machine", /the server answered 502\. Reload the page|Berth does not answer/);
     await page.unrouteAll({ behavior: "wait" });
     await show(page, "/");
-    await page.getByText("live", { exact: true }).waitFor();
-    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    await live(page);
+    await page.getByRole("listitem", { name: "coder" }).waitFor();
     // The chat page as well.
     await page.route("**/v1/**", (route) => route.abort());
     await page.goto(`${berth.url}/chat/`);
@@ -167,13 +168,13 @@ describe("the pages, when the server is older, newer or not reachable,", () => {
       const json = { error: { code: "system.overloaded", message: "the server is full" } };
       return isFull ? route.fulfill({ status: 503, json }) : route.continue();
     });
-    await page.goto(`${berth.url}/ui/hardware`);
-    await page.getByText("live", { exact: true }).waitFor();
+    await page.goto(`${berth.url}/ui/machine`);
+    await live(page);
     await page.getByRole("alert").getByText("the server is full. Try again.").waitFor();
     // At first, and once the page is live.
     await until("it is read twice", () => reads >= 2);
     isFull = false;
-    await page.getByText(/cores, \d+ threads/).waitFor();
+    await page.getByText(/\d+ threads/).waitFor();
     assert.equal(await page.getByRole("alert").count(), 0);
   });
 
@@ -184,7 +185,7 @@ describe("the pages, when the server is older, newer or not reachable,", () => {
     const slow = { offline: false, latency: 800, downloadThroughput: 50_000, uploadThroughput: 20_000 };
     await session.send("Network.emulateNetworkConditions", slow);
     await page.goto(berth.url);
-    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    await page.getByRole("listitem", { name: "coder" }).waitFor();
     for (const path of ["/ui/slots/coder", ...everyPage.slice(2)]) await show(page, path);
     assert.equal(await page.getByRole("alert").count(), 0);
     await page.goto(`${berth.url}/chat/`);
@@ -238,25 +239,26 @@ describe("the dashboard under load", () => {
     await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
     await page.goto(berth.url);
     await until("it follows", () => stream.followers() > 0);
+    const table = page.getByRole("table", { name: "Slots" });
     const began = performance.now();
     stream.send("snapshot", {
       slots: Array.from({ length: 1000 }, (_, index) => named(index)),
       pulls: [],
       conditions: [],
     });
-    await page.getByRole("link", { name: "slot-0099" }).waitFor();
+    await table.getByRole("link", { name: "slot-0099", exact: true }).waitFor();
     const drawnMs = performance.now() - began;
     await page.getByRole("searchbox").fill("0999");
-    await page.getByRole("link", { name: "slot-0999" }).waitFor();
+    await table.getByRole("link", { name: "slot-0999", exact: true }).waitFor();
     const usedMs = performance.now() - began;
     await page.getByText("1 of 1000").waitFor();
     await page.getByRole("searchbox").fill("");
-    await page.getByRole("link", { name: "slot-0099" }).waitFor();
+    await table.getByRole("link", { name: "slot-0099", exact: true }).waitFor();
     const longTasks: readonly number[] = await page.evaluate("window.long");
     t.diagnostic(
       `1000 slots: drawn after ${drawnMs.toFixed(0)} ms, searched after ${usedMs.toFixed(0)} ms, longest task ${Math.max(0, ...longTasks).toFixed(0)} ms`,
     );
-    const rows = page.getByRole("table", { name: "Slots" }).getByRole("row");
+    const rows = table.getByRole("row");
     assert.equal(await rows.count(), 101);
     const change = async (count: number, round: string): Promise<void> => {
       for (let index = 0; index < count; index += 1) {
