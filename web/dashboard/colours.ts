@@ -1,3 +1,5 @@
+import { byName } from "./slot-order.ts";
+
 /** So many slots have a colour of their own on maps and charts. */
 const colours = 8;
 
@@ -9,5 +11,5 @@ export function slotColour(nth: number | undefined): string {
 
 /** The place of each slot in the order of the names: it stays the same while slots come to life and go. */
 export function placesOf(names: Iterable<string>): ReadonlyMap<string, number> {
-  return new Map([...names].toSorted((one, other) => one.localeCompare(other, "en")).map((name, nth) => [name, nth]));
+  return new Map([...names].toSorted((one, other) => byName.compare(one, other)).map((name, nth) => [name, nth]));
 }

@@ -8,10 +8,13 @@ export function isSetUp({ conditions }: Pick<SlotView, "conditions">): boolean {
 
 const ranks = { bad: 0, busy: 1, info: 2, good: 3, lent: 4, off: 5 } as const;
 
+/** Compares names. Made once: a thousand slots are sorted with each burst of events. */
+export const byName = new Intl.Collator("en");
+
 /** What needs a person first, then what loads, answers and is ready, and what is not loaded last; by name within each. */
 export function inOrder(slots: readonly SlotView[]): readonly SlotView[] {
-  return slots.toSorted(
-    (one, other) =>
-      ranks[stateWords(one).tone] - ranks[stateWords(other).tone] || one.name.localeCompare(other.name, "en"),
-  );
+  return slots
+    .map((slot) => ({ slot, rank: ranks[stateWords(slot).tone] }))
+    .toSorted((one, other) => one.rank - other.rank || byName.compare(one.slot.name, other.slot.name))
+    .map(({ slot }) => slot);
 }

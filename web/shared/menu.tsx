@@ -1,6 +1,6 @@
 import { Ellipsis } from "lucide";
 import type { JSX } from "preact";
-import { useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "./icon.tsx";
 
 export interface MenuItem {
@@ -15,15 +15,17 @@ export function Menu({ label, items }: { readonly label: string; readonly items:
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLDivElement>(null);
-  const place = (event: { readonly newState: string }): void => {
+  // A table of a hundred slots has a hundred menus: each is filled while it is open.
+  const [isOpen, setOpen] = useState(false);
+  useLayoutEffect(() => {
     const [from, menu] = [button.current?.getBoundingClientRect(), list.current];
-    if (event.newState !== "open" || from === undefined || menu === null) return;
+    if (!isOpen || from === undefined || menu === null) return;
     const { width, height } = menu.getBoundingClientRect();
     const below = from.bottom + 4 + height < innerHeight;
     menu.style.left = `${Math.max(8, Math.min(from.right - width, innerWidth - width - 8))}px`;
     menu.style.top = `${below ? from.bottom + 4 : from.top - height - 4}px`;
     menu.querySelector<HTMLElement>("[role=menuitem]")?.focus();
-  };
+  }, [isOpen]);
   const move = (event: KeyboardEvent): void => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step === undefined || list.current === null) return;
@@ -45,10 +47,10 @@ export function Menu({ label, items }: { readonly label: string; readonly items:
         popover="auto"
         role="menu"
         aria-label={label}
-        onToggle={place}
+        onToggle={({ newState }) => setOpen(newState === "open")}
         onKeyDown={move}
       >
-        {items.map(({ name, act, isDanger }) =>
+        {(isOpen ? items : []).map(({ name, act, isDanger }) =>
           typeof act === "string" ? (
             <a key={name} role="menuitem" href={act} onClick={close}>
               {name}
