@@ -1,40 +1,25 @@
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
-import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import type { Browser } from "playwright-core";
+import type { Browser, Locator } from "playwright-core";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
-import { startHub, type Hub } from "../doubles/hub.ts";
 import { startProvider, type ProviderDouble } from "../doubles/provider.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
-import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
 
 describe("the pages", () => {
   let browser: Browser;
   let berth: RunningBerth;
-  let hub: Hub;
   let provider: ProviderDouble;
   before(async () => {
     browser = await openBrowser();
-    await using directory = await tempDir();
-    const path = join(directory.path, "tiny.gguf");
-    await writeTinyModel(path);
-    const tiny = await readFile(path);
-    const licensed = "gemma-3-4b-it-Q4_K_M.gguf";
-    hub = await startHub({ "tiny.gguf": tiny, "large.bin": randomBytes(8 * 1024 * 1024), [licensed]: tiny });
     provider = await startProvider({ models: ["m1", "m2"] });
     berth = await startBerth({
-      env: { HF_ENDPOINT: hub.server.url, SVC_DISK_RESERVE: "0" },
-      prepare: async ({ configDir }) => {
-        await mkdir(join(configDir, "models"));
+      prepare: async ({ configDir, modelsDir }) => {
+        await writeTinyModel(join(modelsDir, "tiny.gguf"));
         await mkdir(join(configDir, "upstreams"));
-        await writeFile(
-          join(configDir, "models/gem.toml"),
-          `source = "hf://ggml-org/gemma-3-4b-it-GGUF/${licensed}"\n`,
-        );
         await writeFile(join(configDir, "upstreams/acme.toml"), `baseUrl = "${provider.baseUrl}"\n[discover]\n`);
         await writeFile(join(configDir, "upstreams/gone.toml"), 'baseUrl = "http://127.0.0.1:9/v1"\n[discover]\n');
         await writeFile(join(configDir, "upstreams/wrong.toml"), 'baseUrl = "http://127.0.0.1:9/v1"\n');
@@ -47,130 +32,64 @@ describe("the pages", () => {
   after(async () => {
     await browser.close();
     await berth[Symbol.asyncDispose]();
-    await hub[Symbol.asyncDispose]();
     await provider[Symbol.asyncDispose]();
   });
 
-  it("Models: pulls with progress, cancels, and removes a model with its files", async () => {
-    await using opened = await openPage(browser, `${berth.url}/ui/models`);
-    const { page } = opened;
-    hub.hold();
-    const pulls = page.getByRole("table", { name: "Pulls" });
-    const address = page.getByRole("textbox", { name: "Address" });
-    await address.fill("hf://acme/tiny/large.bin");
-    await page.getByRole("button", { name: "Pull", exact: true }).click();
-    const large = pulls.getByRole("row", { name: /^large/ });
-    await large.getByText(/^50 % 4\.0 MiB of 8\.0 MiB|5\d % .* of 8\.0 MiB/).waitFor();
-    assert.ok(Number(await large.getByRole("progressbar").getAttribute("value")) >= 4 * 1024 * 1024);
-    await large.getByRole("button", { name: /^Cancel/ }).click();
-    await large.getByText("cancelled").waitFor();
-    assert.equal(await large.getByRole("button").count(), 0);
-    hub.release();
-    await address.fill("hf://acme/tiny/tiny.gguf");
-    await page.getByRole("button", { name: "Pull", exact: true }).click();
-    const here = page.getByRole("table", { name: "Models on this machine" }).getByRole("row", { name: /^tiny/ });
-    await here.getByText("available").waitFor();
-    const model = await berth.get("/api/models/tiny");
-    const path = typeof model === "object" && model !== null && "path" in model ? String(model.path) : "";
-    await stat(path);
-    await here.getByRole("button", { name: "Remove tiny" }).click();
-    await page
-      .getByRole("dialog", { name: "Remove tiny and its files?" })
-      .getByRole("button", { name: "Remove" })
-      .click();
-    await here.waitFor({ state: "detached" });
-    await until("its file is gone", () =>
-      stat(path).then(
-        () => false,
-        () => true,
-      ),
-    );
-    await address.fill("ftp://acme/tiny");
-    await page.getByRole("button", { name: "Pull", exact: true }).click();
-    await page
-      .getByRole("alert")
-      .getByText(/hf:\/\//)
-      .waitFor();
-  });
-
-  it("Models: the catalogue says what fits, and a licence is accepted before its model is fetched", async () => {
-    await using opened = await openPage(browser, `${berth.url}/ui/models`);
-    const { page } = opened;
-    hub.release();
-    const catalogue = page.getByRole("table", { name: "Catalogue" });
-    await catalogue.getByRole("row").nth(1).waitFor();
-    for (const row of (await catalogue.getByRole("row").all()).slice(1))
-      assert.match((await row.textContent()) ?? "", /^(?:fits|fits with other settings|does not fit|not known)/);
-    const gemma = catalogue.getByRole("row", { name: /gemma-3-4b-it/ });
-    assert.equal(await gemma.getByRole("button", { name: "Pull gemma-3-4b-it" }).isDisabled(), true);
-    assert.equal(
-      await gemma.getByRole("link", { name: "Gemma Terms of Use" }).first().getAttribute("href"),
-      "https://ai.google.dev/gemma/terms",
-    );
-    // The same licence, of a model that a manifest declares and of an address: the page asks when the server wants it.
-    const declared = page.getByRole("table", { name: "Models on this machine" }).getByRole("row", { name: /^gem / });
-    await declared.getByRole("button", { name: "Pull gem" }).click();
-    await declared.getByRole("checkbox", { name: "I accept the licence of gem" }).check();
-    await page
-      .getByRole("textbox", { name: "Address" })
-      .fill("hf://ggml-org/gemma-3-4b-it-GGUF/gemma-3-4b-it-Q4_K_M.gguf");
-    await page.getByRole("button", { name: "Pull", exact: true }).click();
-    await page.getByRole("checkbox", { name: "I accept the licence of gemma-3-4b-it-Q4_K_M.gguf" }).waitFor();
-    assert.equal(await page.getByRole("button", { name: "Pull", exact: true }).isDisabled(), true);
-    await gemma.getByRole("checkbox", { name: /I accept the licence/ }).check();
-    await gemma.getByRole("button", { name: "Pull gemma-3-4b-it" }).click();
-    await gemma.getByText("is here").waitFor();
-    await declared.getByRole("button", { name: "Pull gem" }).click();
-    await declared.getByText("available").waitFor();
-  });
-
-  it("Hardware: shows the machine's devices and what each slot holds of them, and probes again", async () => {
+  it("Machine: shows the machine's devices and what each slot holds of them, and probes again", async () => {
     await until("the memory of coder is measured", async () => (await berth.slot("coder"))["memory"] !== null);
-    await using opened = await openPage(browser, `${berth.url}/ui/hardware`);
+    await using opened = await openPage(browser, `${berth.url}/ui/machine`);
     const { page } = opened;
-    const held = page.getByRole("table", { name: "Memory of host by slot" });
-    await held.getByRole("row", { name: /^coder .*[1-9]\d*\.\d MiB/ }).waitFor();
-    await held.getByRole("meter", { name: "coder holds" }).waitFor();
-    await page.getByText(/cores, \d+ threads/).waitFor();
-    await page.getByText(/available of/).waitFor();
-    await page.getByRole("button", { name: "Look again" }).click();
-    await until("it has looked", async () => !(await page.getByRole("button", { name: "Look again" }).isDisabled()));
+    const held = page.getByRole("region", { name: "Memory of Host" });
+    await held
+      .getByRole("listitem")
+      .filter({ hasText: /^\s*coder\s*[1-9]\d*\.\d MiB/ })
+      .waitFor();
+    await held.getByText(/ of \d+\.\d [KMG]iB (?:free|held by no slot)$/).waitFor();
+    await page.getByText(/\d+ threads/).waitFor();
+    await page
+      .getByRole("listitem", { name: "Processor" })
+      .getByText(/\d+\.\d GiB, \d+\.\d [KMG]iB free/)
+      .waitFor();
+    const again = page.getByRole("button", { name: "Look again" });
+    await again.click();
+    await until("it has looked", async () => !(await again.isDisabled()));
     assert.equal(await page.getByRole("alert").filter({ hasNotText: "idle_secnds" }).count(), 0);
     await held.getByRole("link", { name: "coder" }).click();
     await page.getByRole("heading", { name: "coder", level: 1 }).waitFor();
   });
 
   it("Providers: lists the declared providers, and a check that reports their problems", async () => {
-    await using opened = await openPage(browser, `${berth.url}/ui/upstreams`);
+    await using opened = await openPage(browser, `${berth.url}/ui/providers`);
     const { page } = opened;
-    const providers = page.getByRole("table", { name: "Providers" });
-    await providers.getByRole("row", { name: /^acme/ }).getByText("closed").waitFor();
+    const card = (name: string): Locator => page.getByRole("listitem", { name, exact: true });
+    await card("acme").getByText("Reachable").waitFor();
     await page.getByRole("button", { name: "Check acme" }).click();
-    await providers
-      .getByRole("row", { name: /^acme/ })
+    await card("acme")
       .getByRole("status")
       .getByText(/answers in \d+ ms, 2 models/)
       .waitFor();
-    await providers
-      .getByRole("row", { name: /^wrong/ })
+    await card("wrong")
       .getByText(/models, discover, or both/)
       .waitFor();
     assert.equal(await page.getByRole("button", { name: "Check wrong" }).isDisabled(), true);
     await page.getByRole("button", { name: "Check gone" }).click();
-    await providers.getByRole("row", { name: /^gone/ }).getByRole("status").getByText(/\w+/).waitFor();
+    await card("gone").getByRole("status").getByText(/\w+/).waitFor();
   });
 
   it("Settings: each with its value, origin and variable", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/settings`);
     const { page } = opened;
-    const settings = page.getByRole("table", { name: "Settings" });
-    await settings
+    const ports = page.getByRole("table", { name: "Settings: Ports" });
+    await ports
       .getByRole("row", { name: /SVC_PORT/ })
       .getByText("environment")
       .waitFor();
-    await settings.getByRole("row", { name: /SVC_CHAT_PORT/ }).waitFor();
+    const chatPort = ports.getByRole("row", { name: /SVC_ENGINE_PAGES_PORT/ });
+    assert.equal(await chatPort.count(), 0);
+    await page.getByRole("checkbox", { name: "Show defaults" }).check();
+    await chatPort.getByText("default").waitFor();
     await page.getByText("You are anonymous").waitFor();
-    await page.getByText(berth.configDir).first().waitFor();
+    await page.getByText(berth.configDir, { exact: true }).first().waitFor();
   });
 
   it("First steps are shown until a person hides them, and every page reports a wrong manifest", async () => {
@@ -178,28 +97,30 @@ describe("the pages", () => {
     const { page } = opened;
     const steps = page.getByRole("region", { name: "First steps" });
     await steps.getByRole("link", { name: "talk to it" }).waitFor();
-    const broken = page.getByRole("row", { name: /^broken/ });
+    const broken = page.getByRole("listitem", { name: "broken" });
     await broken.getByText(/idle_secnds/).waitFor();
     await steps.getByRole("button", { name: "Hide this" }).click();
     await steps.waitFor({ state: "detached" });
     await page.reload();
-    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    await page.getByRole("listitem", { name: "coder" }).waitFor();
     assert.equal(await steps.count(), 0);
-    await page.getByRole("link", { name: "broken" }).click();
-    await page.getByText(/Next:/).waitFor();
-    await page.getByText(/Correct the manifest below/).waitFor();
+    await broken.getByRole("link", { name: "broken", exact: true }).click();
+    await page.getByText(/Correct the manifest/).waitFor();
+    await page.getByRole("link", { name: "Edit the manifest" }).click();
+    await page.getByRole("textbox", { name: "Manifest" }).waitFor();
   });
 
   it("A slot's page loads, unloads, restarts and swaps the slot, and shows its tokens a second", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/slots/coder`);
     const { page } = opened;
-    await page.getByRole("button", { name: "Unload", exact: true }).click();
+    await page.getByRole("button", { name: "Unload coder" }).click();
     await berth.state("coder", "offline");
-    await page.locator("main strong").getByText("offline").waitFor();
-    assert.equal(await page.getByRole("button", { name: "Unload", exact: true }).isDisabled(), true);
-    await page.getByRole("button", { name: "Load", exact: true }).click();
+    await page.locator(".page-head").getByText("Unloaded by hand").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Unload coder" }).count(), 0);
+    await page.getByRole("button", { name: "Load coder" }).click();
     const first = await berth.state("coder", "ready", "idle");
-    await page.getByRole("button", { name: "Restart" }).click();
+    await page.getByRole("button", { name: "More for coder" }).click();
+    await page.getByRole("menuitem", { name: "Restart" }).click();
     await until("it has restarted", async () => {
       const slot = await berth.slot("coder");
       return (
@@ -209,12 +130,12 @@ describe("the pages", () => {
     });
     await berth.state("coder", "ready", "idle");
     await page.goto(berth.url);
-    const row = page.getByRole("row", { name: /^coder/ });
+    const card = page.getByRole("listitem", { name: "coder" });
     const body = JSON.stringify({ model: "coder", stream: true, messages: [{ role: "user", content: "hi" }] });
-    await until("the line of tokens rises", async () => {
+    await until("its tokens are counted", async () => {
       const headers = { "content-type": "application/json" };
       await (await fetch(`${berth.url}/v1/chat/completions`, { method: "POST", headers, body })).text();
-      return (await row.getByRole("img", { name: /tokens a second: [1-9]/ }).count()) > 0;
+      return (await card.getByText(/^[1-9]\d* tok\/s$/).count()) > 0;
     });
   });
 
@@ -226,11 +147,11 @@ describe("the pages", () => {
     await until("it holds one", async () => (await berth.slot("swapper"))["model"] === "one");
     await using opened = await openPage(browser, `${berth.url}/ui/slots/swapper`);
     const { page } = opened;
-    const swap = page.getByRole("button", { name: "Swap" });
+    const swap = page.getByRole("button", { name: "Swap", exact: true });
     assert.equal(await swap.isDisabled(), true);
     await page.getByRole("combobox", { name: "Model to swap in" }).selectOption("two");
     await swap.click();
-    await page.getByText("two (swapped in; the manifest names another one)").waitFor();
+    await page.getByText("two, swapped in: the manifest names another one").waitFor();
     await page.getByRole("button", { name: "Back to the manifest's model" }).click();
     await until("it holds one again", async () => (await berth.slot("swapper"))["model"] === "one");
     await page.getByRole("button", { name: "Back to the manifest's model" }).waitFor({ state: "detached" });
@@ -239,10 +160,14 @@ describe("the pages", () => {
   it("A configuration that Git owns is shown and not written, and the page says why", async () => {
     await using own = await berthWith({ coder: slotManifest() }, { SVC_READ_ONLY: "1" });
     await own.state("coder", "ready", "idle");
-    await using opened = await openPage(browser, `${own.url}/ui/slots/coder`);
+    await using opened = await openPage(browser, `${own.url}/ui/slots/coder/manifest`);
     const { page } = opened;
     await page.getByText(/read-only here: read_only is set\. Change it where it comes from\./).waitFor();
-    assert.equal(await page.getByRole("textbox", { name: "Manifest" }).getAttribute("readonly"), "");
+    const manifest = page.getByRole("textbox", { name: "Manifest" });
+    const text = await manifest.inputValue();
+    await manifest.focus();
+    await page.keyboard.type("x");
+    assert.equal(await manifest.inputValue(), text);
     for (const name of ["Save", "Validate"]) assert.equal(await page.getByRole("button", { name }).count(), 0, name);
     await page.getByRole("link", { name: "Settings" }).click();
     await page.getByText(/which Berth only reads: Git or the cluster owns it/).waitFor();
@@ -272,12 +197,11 @@ describe("the pages", () => {
     for (const path of [
       "/ui/slots/coder",
       "/ui/models",
-      "/ui/groups",
-      "/ui/hardware",
-      "/ui/upstreams",
-      "/ui/tokens",
       "/ui/requests",
+      "/ui/machine",
+      "/ui/providers",
       "/ui/settings",
+      "/ui/settings/tokens",
     ]) {
       await page.goto(`${own.url}${path}`);
       await page.getByRole("heading", { level: 1 }).waitFor();
@@ -295,7 +219,8 @@ describe("the pages", () => {
       .waitFor();
     await forget();
     await give(admin);
-    await page.goto(`${own.url}/ui/tokens`);
+    await page.goto(`${own.url}/ui/settings/tokens`);
+    await page.getByRole("button", { name: "New token" }).click();
     await page.getByRole("textbox", { name: "Label" }).fill("phone");
     await page.getByRole("combobox", { name: "Scope" }).selectOption("read-only");
     await page.getByRole("button", { name: "Create token" }).click();
