@@ -1,6 +1,8 @@
 import { createEditor, type PrismEditor } from "prism-code-editor";
 import { defaultCommands, editHistory, setIgnoreTab } from "prism-code-editor/commands";
+// oxlint-disable-next-line import/no-unassigned-import -- a language registers itself
 import "prism-code-editor/prism/languages/toml";
+// oxlint-disable-next-line import/no-unassigned-import -- a language registers itself
 import "prism-code-editor/prism/languages/yaml";
 
 interface OpenEditor {
