@@ -41,7 +41,7 @@ describe("the controls of the dashboard", () => {
       await held.promise;
       await route.continue();
     });
-    const load = page.getByRole("button", { name: "Load", exact: true });
+    const load = page.getByRole("button", { name: /^(?:Load|Unload) later$/ });
     await load.press("Enter");
     await asked.promise;
     await page.locator("button[aria-busy=true]").waitFor();
@@ -50,6 +50,7 @@ describe("the controls of the dashboard", () => {
     held.resolve(undefined);
     await page.locator("button[aria-busy=true]").waitFor({ state: "detached" });
     assert.equal(await hasFocus(load), true);
+    await page.getByRole("link", { name: "Manifest", exact: true }).click();
     const manifest = page.getByRole("textbox", { name: "Manifest" });
     await manifest.fill(`${await manifest.inputValue()}idle_seconds = 55\n`);
     const save = page.getByRole("button", { name: "Save", exact: true });
@@ -58,17 +59,18 @@ describe("the controls of the dashboard", () => {
     await until("nothing is left to save", async () => await save.isDisabled());
     assert.equal(await hasFocus(save), true);
 
-    await page.getByRole("link", { name: "Tokens" }).click();
+    await page.getByRole("link", { name: "Settings", exact: true }).click();
+    await page.getByRole("link", { name: "Tokens", exact: true }).click();
+    await page.getByRole("button", { name: "New token" }).press("Enter");
     await page.getByRole("textbox", { name: "Label" }).fill("brief");
     // Enter in the field is what the button is for.
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "I have it" }).press("Enter");
-    const heading = page.getByRole("heading", { name: "Tokens", level: 1 });
-    await until("the heading has the focus", () => hasFocus(heading));
+    await until("the button has the focus again", () => hasFocus(page.getByRole("button", { name: "New token" })));
     await page.getByRole("button", { name: "Revoke brief" }).press("Enter");
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).press("Enter");
     await page.getByRole("row", { name: /^brief/ }).waitFor({ state: "detached" });
-    assert.equal(await hasFocus(heading), true);
+    assert.equal(await hasFocus(page.getByRole("heading", { name: "Settings", level: 1 })), true);
   });
 
   it("stay the same ones when the stream of events begins after they were pressed", async () => {
@@ -78,18 +80,21 @@ describe("the controls of the dashboard", () => {
         await events.promise;
         await route.continue();
       });
-      await page.route("**/api/slots/later/load", async (route) => {
+      await page.route("**/api/slots/later/*load", async (route) => {
         await pressed.promise;
         await route.continue();
       });
     });
     const { page } = opened;
     // Drawn by the answer about the slot alone.
-    const load = page.getByRole("button", { name: "Load", exact: true });
+    const load = page.getByRole("button", { name: /^(?:Load|Unload) later$/ });
     await load.press("Enter");
     await page.locator("button[aria-busy=true]").waitFor();
     events.resolve(undefined);
-    await page.getByText("live", { exact: true }).waitFor();
+    await page
+      .getByRole("banner")
+      .getByText(/Healthy|problem/)
+      .waitFor();
     assert.equal(await load.getAttribute("aria-busy"), "true");
     assert.equal(await hasFocus(load), true);
     pressed.resolve(undefined);
@@ -97,11 +102,12 @@ describe("the controls of the dashboard", () => {
   });
 
   it("say that a text is copied, valid or saved of that text alone", async () => {
-    await using opened = await openAs("/ui/tokens");
+    await using opened = await openAs("/ui/settings/tokens");
     const { page } = opened;
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     const shown = page.getByRole("region", { name: "New token" });
     for (const label of ["one", "two"]) {
+      await page.getByRole("button", { name: "New token" }).click();
       await page.getByRole("textbox", { name: "Label" }).fill(label);
       await page.getByRole("button", { name: "Create token" }).click();
       await shown.getByText(`The token of ${label}, shown this once`).waitFor();
@@ -109,8 +115,9 @@ describe("the controls of the dashboard", () => {
       await shown.getByRole("button", { name: "Copied" }).waitFor();
       const copied: string = await page.evaluate("navigator.clipboard.readText()");
       assert.equal(await shown.locator("code").textContent(), copied);
+      await shown.getByRole("button", { name: "I have it" }).click();
     }
-    await page.goto(`${berth.url}/ui/slots/later`);
+    await page.goto(`${berth.url}/ui/slots/later/manifest`);
     const manifest = page.getByRole("textbox", { name: "Manifest" });
     await page.getByRole("button", { name: "Validate" }).click();
     await page.getByText("It is valid.").waitFor();
@@ -155,7 +162,7 @@ describe("the controls of the dashboard", () => {
       const provider = { name: "far", spec: null, circuit: "closed", in_flight: inFlight, queued: 0, models: 0 };
       return route.fulfill({ json: { object: "list", data: [{ ...provider, problem: null }] } });
     });
-    await page.goto(`${berth.url}/ui/upstreams`);
+    await page.goto(`${berth.url}/ui/providers`);
     // The page reads once more when it is live: that is none of these.
     for (const count of [1, 7, 3]) {
       inFlight = count;

@@ -1,6 +1,6 @@
 import { X } from "lucide";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { Icon } from "./icon.tsx";
 
 interface DrawerProps {
@@ -14,7 +14,12 @@ interface DrawerProps {
 /** Something of the page in detail, over it; the focus returns to where it was. */
 export function Drawer({ title, children, onClose, isDialog = false }: DrawerProps): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);
-  useEffect(() => box.current?.showModal(), []);
+  useLayoutEffect(() => {
+    const dialog = box.current;
+    dialog?.showModal();
+    // Closed before it leaves the page: so the browser returns the focus to where it was.
+    return () => dialog?.close();
+  }, []);
   const close = (): void => box.current?.close();
   return (
     <dialog

@@ -24,15 +24,7 @@ export function Tokens(): JSX.Element {
           New token
         </button>
       </div>
-      {isMaking && (
-        <NewToken
-          onCreated={again}
-          onClose={() => {
-            setMaking(false);
-            focusHeading();
-          }}
-        />
-      )}
+      {isMaking && <NewToken onCreated={again} onClose={() => setMaking(false)} />}
       {isOff && (
         <div class="banner care">
           Authentication is off: nobody needs a token here. <code>SVC_AUTH_ENABLED=1</code> switches it on; a token that
@@ -155,7 +147,7 @@ function NewToken({ onCreated, onClose }: NewTokenProps): JSX.Element {
       <form class="fields" onSubmit={(event) => event.preventDefault()}>
         <label>
           Label
-          <input value={label} maxLength={100} onInput={(event) => setLabel(event.currentTarget.value)} />
+          <input autofocus value={label} maxLength={100} onInput={(event) => setLabel(event.currentTarget.value)} />
         </label>
         <label>
           Scope

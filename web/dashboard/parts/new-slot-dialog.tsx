@@ -32,6 +32,7 @@ export function NewSlotDialog({
         <label>
           Name
           <input
+            autofocus
             value={slot.name}
             maxLength={63}
             placeholder="coder"
