@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import type { Browser } from "playwright-core";
+import type { Browser, Locator } from "playwright-core";
 import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
 import { until } from "../support/until.ts";
 import type { RunningBerth } from "../support/berth.ts";
@@ -23,37 +23,64 @@ describe("the dashboard", () => {
   it("lists slots with state and model, and loads and unloads one", async () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;
-    const row = page.getByRole("row", { name: /^coder/ });
-    await row.getByText(/ready|idle/).waitFor();
+    const card = (name: string): Locator => page.getByRole("listitem", { name, exact: true });
+    await card("coder").getByText("Ready", { exact: true }).waitFor();
+    await card("coder").getByText("its own command").waitFor();
     await page.getByRole("button", { name: "Load later" }).click();
-    await page
-      .getByRole("row", { name: /^later/ })
-      .getByText(/ready|idle/)
-      .waitFor();
+    await card("later").getByText("Ready", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Unload later" }).click();
-    await page
-      .getByRole("row", { name: /^later/ })
-      .getByText("offline")
-      .waitFor();
+    await card("later").getByText("On demand", { exact: true }).waitFor();
+    // What is unloaded by mistake comes back by the message that says so.
+    await page.getByRole("status", { name: "What was done" }).getByRole("button", { name: "Undo" }).click();
+    await card("later").getByText("Ready", { exact: true }).waitFor();
   });
 
-  it("shows a slot's facts, plan, transitions and live log at an address that a reload keeps", async () => {
+  it("lists slots in a table where a person wants that, and remembers it", async () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;
-    await page.getByRole("link", { name: "coder" }).click();
-    await page.getByRole("heading", { name: "coder", level: 1 }).waitFor();
+    const row = page.getByRole("table", { name: "Slots" }).getByRole("row", { name: /^coder Ready/ });
+    await page.getByRole("button", { name: "Table" }).click();
+    await row.waitFor();
+    assert.equal(await page.getByRole("listitem", { name: "coder", exact: true }).count(), 0);
+    await page.reload();
+    await row.waitFor();
+    await page.getByRole("button", { name: "Cards" }).click();
+    await page.getByRole("listitem", { name: "coder", exact: true }).waitFor();
+    assert.equal(await row.count(), 0);
+  });
+
+  it("shows a slot's facts, plan, transitions and live log at addresses that a reload keeps", async () => {
+    await using opened = await openPage(browser, berth.url);
+    const { page } = opened;
+    await page
+      .getByRole("listitem", { name: "coder", exact: true })
+      .getByRole("link", { name: "coder", exact: true })
+      .click();
+    const heading = page.getByRole("heading", { name: "coder", level: 1 });
+    const part = (name: string): Promise<void> =>
+      page.getByRole("navigation", { name: "Parts of coder" }).getByRole("link", { name }).click();
+    await heading.waitFor();
     assert.equal(new URL(page.url()).pathname, "/ui/slots/coder");
     await page.reload();
-    await page.getByRole("heading", { name: "coder", level: 1 }).waitFor();
-    await page.getByRole("table", { name: "Transitions" }).getByText("warming").first().waitFor();
+    await heading.waitFor();
+    await part("Details");
+    assert.equal(new URL(page.url()).pathname, "/ui/slots/coder/details");
+    await page.getByText(/custom on \w+, process/).waitFor();
+    await until("the plan is there", async () => /\S/.test((await page.getByLabel("Plan").textContent()) ?? ""));
+    await part("Log");
+    await page.reload();
     const log = page.getByRole("log");
     await until("the log has lines", async () => ((await log.textContent()) ?? "").trim().length > 0);
-    await page.getByRole("button", { name: "Restart" }).click();
-    await page.getByRole("table", { name: "Transitions" }).getByText("unloading").first().waitFor();
+    await part("Events");
+    const transitions = page.getByRole("list", { name: "Transitions" });
+    await transitions.getByText("Loading").first().waitFor();
+    await page.getByRole("button", { name: "More for coder" }).click();
+    await page.getByRole("menuitem", { name: "Restart" }).click();
+    await transitions.getByText("Unloading").first().waitFor();
   });
 
   it("checks a manifest, shows the difference, saves it, and overwrites no other person's edit", async () => {
-    await using opened = await openPage(browser, `${berth.url}/ui/slots/later`);
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/later/manifest`);
     const { page } = opened;
     const file = join(berth.configDir, "slots/later.toml");
     const manifest = page.getByRole("textbox", { name: "Manifest" });
@@ -87,7 +114,7 @@ describe("the dashboard", () => {
     const file = join(berth.configDir, "slots/swift.toml");
     await writeFile(file, `load = "onDemand"\n${slotManifest()}`);
     await berth.state("swift", "offline");
-    await using opened = await openPage(browser, `${berth.url}/ui/slots/swift`);
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/swift/manifest`);
     const { page } = opened;
     const manifest = page.getByRole("textbox", { name: "Manifest" });
     const text = await manifest.inputValue();
@@ -125,19 +152,21 @@ describe("the dashboard", () => {
   it("shows the other pages by their links", async () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;
-    for (const name of [
-      "Models",
-      "Groups",
-      "Hardware",
-      "Providers",
-      "Tokens",
-      "Requests",
-      "Playground",
-      "Settings",
-      "Slots",
-    ]) {
-      await page.getByRole("navigation").getByRole("link", { name, exact: true }).click();
+    for (const name of ["Models", "Requests", "Playground", "Machine", "Providers", "Settings", "Overview"]) {
+      await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
       await page.getByRole("heading", { name, level: 1 }).waitFor();
+      assert.equal(await page.getByRole("alert").count(), 0, name);
+    }
+    await page.goto(`${berth.url}/ui/settings`);
+    for (const [name, text] of [
+      ["Tokens", /^There is none: a program/],
+      ["Clients", /^Every client of OpenAI's API works/],
+      ["About", "Version"],
+      ["General", /^You are /],
+    ] as const) {
+      const parts = page.getByRole("navigation", { name: "Parts of the settings" });
+      await parts.getByRole("link", { name, exact: true }).click();
+      await page.getByRole("main").getByText(text).waitFor();
       assert.equal(await page.getByRole("alert").count(), 0, name);
     }
   });
@@ -154,10 +183,10 @@ describe("the dashboard", () => {
     await using opened = await openPage(browser, `${own.url}/ui/requests`);
     const { page } = opened;
     await page
-      .getByRole("row", { name: /chat\/completions.*one.*200/ })
+      .getByRole("row", { name: /one.*chat\/completions.*Answered/ })
       .first()
       .waitFor();
-    await page.getByRole("link", { name: "Groups" }).click();
+    await page.getByRole("link", { name: "Machine", exact: true }).click();
     await page.getByRole("table", { name: "Slots of gpu" }).getByRole("link", { name: "one" }).waitFor();
     await page.getByRole("button", { name: "Lend gpu" }).click();
     await page.getByText(/Lent until/).waitFor();
@@ -171,16 +200,14 @@ describe("the dashboard", () => {
     await own.state("coder", "ready", "idle");
     await using opened = await openPage(browser, own.url);
     const { page } = opened;
-    await page.getByText("live", { exact: true }).waitFor();
+    const rail = page.getByRole("banner");
+    await rail.getByText("Healthy").waitFor();
     await own.stop("SIGINT");
-    await page.getByText(/not connected/).waitFor();
+    await rail.getByText(/not connected/).waitFor();
     await using again = await berthWith({}, own.env);
-    await page.getByText("live", { exact: true }).waitFor();
+    await rail.getByText(/not connected/).waitFor({ state: "detached" });
     await again.state("coder", "ready", "idle");
-    await page
-      .getByRole("row", { name: /^coder/ })
-      .getByText(/ready|idle/)
-      .waitFor();
+    await page.getByRole("listitem", { name: "coder", exact: true }).getByText("Ready", { exact: true }).waitFor();
   });
 
   it("asks for a token where authentication is on, and makes one that is shown once, copied and revoked", async () => {
@@ -193,8 +220,9 @@ describe("the dashboard", () => {
     await page.getByRole("alert").waitFor();
     await page.getByLabel("Token").fill(token);
     await page.getByRole("button", { name: "Use token" }).click();
-    await page.getByRole("row", { name: /^coder/ }).waitFor();
-    await page.goto(`${own.url}/ui/tokens`);
+    await page.getByRole("listitem", { name: "coder", exact: true }).waitFor();
+    await page.goto(`${own.url}/ui/settings/tokens`);
+    await page.getByRole("button", { name: "New token" }).click();
     await page.getByRole("textbox", { name: "Label" }).fill("phone");
     await page.getByRole("button", { name: "Create token" }).click();
     const phone = (await page.getByText(/^svc_/).textContent()) ?? "";
@@ -217,13 +245,13 @@ describe("the dashboard", () => {
     await question.waitFor();
     await page.keyboard.press("Escape");
     // Not only closed: until the page has heard of that, the button does not ask again.
-    await page.locator("dialog").waitFor({ state: "detached" });
+    await page.locator("dialog[aria-labelledby=question]").waitFor({ state: "detached" });
     assert.equal(await page.evaluate("document.activeElement.ariaLabel"), "Revoke phone");
     await page.keyboard.press("Enter");
     await question.waitFor();
     // Asked again before the browser reports that the dialog was closed.
     await page.evaluate(
-      "document.querySelector('dialog').close(); document.querySelector('[aria-label=\"Revoke phone\"]').click()",
+      "document.querySelector('dialog[open]').close(); document.querySelector('[aria-label=\"Revoke phone\"]').click()",
     );
     await question.getByRole("button", { name: "Revoke" }).click();
     await page.getByRole("row", { name: /phone/ }).waitFor({ state: "detached" });
