@@ -33,7 +33,9 @@ describe("an edit of a manifest that is not saved", () => {
   it("is left by a link, and by Back, only as the person says", async () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;
-    await page.getByRole("link", { name: "later" }).click();
+    const later = page.getByRole("listitem", { name: "later", exact: true });
+    await later.getByRole("link", { name: "later", exact: true }).click();
+    await page.getByRole("link", { name: "Manifest", exact: true }).click();
     const text = await edit(page);
     const manifest = page.getByRole("textbox", { name: "Manifest" });
     const question = page.getByRole("dialog", { name: /Your edit of slots\/later\.toml is not saved\. Leave/ });
@@ -43,16 +45,16 @@ describe("an edit of a manifest that is not saved", () => {
     await page.keyboard.press("Enter");
     await question.waitFor({ state: "detached" });
     assert.equal(await manifest.inputValue(), text);
-    assert.match(page.url(), /\/ui\/slots\/later$/);
+    assert.match(page.url(), /\/ui\/slots\/later\/manifest$/);
     await page.evaluate("history.back()");
     await question.getByRole("button", { name: "Stay" }).click();
     await question.waitFor({ state: "detached" });
     assert.equal(await manifest.inputValue(), text);
-    await until("the address is that of the slot", () => page.url().endsWith("/ui/slots/later"));
+    await until("the address is that of the slot", () => page.url().endsWith("/ui/slots/later/manifest"));
     await page.evaluate("history.back()");
     await question.getByRole("button", { name: "Leave" }).click();
-    await page.getByRole("heading", { name: "Slots", level: 1 }).waitFor();
-    assert.equal(new URL(page.url()).pathname, "/");
+    await manifest.waitFor({ state: "detached" });
+    assert.equal(new URL(page.url()).pathname, "/ui/slots/later");
     // The edit is gone: nothing is asked about it any more.
     await page.evaluate("history.forward()");
     await manifest.waitFor();
@@ -62,7 +64,7 @@ describe("an edit of a manifest that is not saved", () => {
   });
 
   it("has the browser ask before a reload", async () => {
-    await using opened = await openPage(browser, `${berth.url}/ui/slots/later`);
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/later/manifest`);
     const { page } = opened;
     await edit(page);
     const asked: string[] = [];
@@ -75,7 +77,7 @@ describe("an edit of a manifest that is not saved", () => {
   });
 
   it("is kept where Git removes the slot, and the page says so", async () => {
-    await using opened = await openPage(browser, `${berth.url}/ui/slots/fleeting`);
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/fleeting/manifest`);
     const { page } = opened;
     const text = await edit(page);
     await rm(join(berth.configDir, "slots/fleeting.toml"));
@@ -98,7 +100,7 @@ describe("an edit of a manifest that is not saved", () => {
   });
 
   it("is written once by a double click on Save", async () => {
-    await using opened = await openPage(browser, `${berth.url}/ui/slots/twice`);
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/twice/manifest`);
     const { page } = opened;
     const text = await edit(page);
     const [puts, checks]: [string[], string[]] = [[], []];
