@@ -43,7 +43,7 @@ describe("the log on the page of a slot", () => {
     await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
     const { page } = opened;
     await page.route("**/api/slots/coder/logs?*", (route) => route.continue({ url: stream.url }));
-    await page.goto(`${berth.url}/ui/slots/coder`);
+    await page.goto(`${berth.url}/ui/slots/coder/log`);
     const log = page.getByRole("log");
     await until("it follows", () => stream.followers() > 0);
     let sent = 0;
