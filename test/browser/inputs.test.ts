@@ -37,7 +37,7 @@ describe("what a person enters", () => {
         .waitFor();
     }
     await give(token);
-    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    await page.getByRole("listitem", { name: "coder", exact: true }).waitFor();
     await page.getByRole("link", { name: "Models", exact: true }).click();
     await page.getByRole("heading", { name: "Models", exact: true }).waitFor();
     await page.getByRole("link", { name: "Skip to the content" }).press("Enter");
@@ -50,14 +50,15 @@ describe("what a person enters", () => {
       return await makeToken(berth, label);
     };
     const brief = await tokenOf("brief");
-    await using opened = await openPage(browser, `${berth.url}/ui/tokens`);
+    await using opened = await openPage(browser, `${berth.url}/ui/settings/tokens`);
     const { page } = opened;
     const give = async (text: string): Promise<void> => {
       await page.getByLabel("Token", { exact: true }).fill(text);
       await page.getByRole("button", { name: "Use token" }).click();
     };
     await give(brief);
-    await page.getByText("live", { exact: true }).waitFor();
+    await page.getByRole("banner").getByText("Healthy").waitFor();
+    await page.getByRole("button", { name: "New token" }).click();
     const label = page.getByRole("textbox", { name: "Label" });
     await label.fill("my new phone");
     const id = /^svc_([^.]*)/.exec(brief)?.[1] ?? "";
@@ -69,7 +70,7 @@ describe("what a person enters", () => {
     await page.keyboard.press("Escape");
     await give(token);
     await form.waitFor({ state: "detached" });
-    await page.getByText("live", { exact: true }).waitFor();
+    await page.getByRole("banner").getByText("Healthy").waitFor();
     await page.getByRole("row", { name: /^ada/ }).waitFor();
     assert.equal(await label.inputValue(), "my new phone");
   });
@@ -83,7 +84,7 @@ describe("what a person enters", () => {
     await page.goto(berth.url);
     await page.getByLabel("Token").fill(token);
     await page.getByRole("button", { name: "Use token" }).click();
-    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    await page.getByRole("listitem", { name: "coder", exact: true }).waitFor();
   });
 
   it("is sent without half a character, and kept by a title that says where it is cut", async () => {
