@@ -1,48 +1,177 @@
-import type { JSX } from "preact";
-import { call } from "../../shared/api.ts";
-import { modelChanges, slots } from "../live.ts";
+import { signal } from "@preact/signals";
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect } from "preact/hooks";
+import type { CatalogView } from "../../../src/api/management/views.ts";
+import { base, call, list } from "../../shared/api.ts";
+import { CopyButton } from "../../shared/copy-button.tsx";
+import { acting } from "../../shared/toast.tsx";
+import { linesFor } from "../client-lines.ts";
+import { firstChoices, isReady, stepOf, type InstallState, type Step } from "../first-steps.ts";
+import { pulls, slots } from "../live.ts";
 import { Action } from "../parts/action.tsx";
-import { useLoaded } from "../parts/load.tsx";
+import { CatalogueCard } from "../parts/catalogue-card.tsx";
+import { Show, useLoaded } from "../parts/load.tsx";
+import { NotSetUp } from "../parts/slot-list.tsx";
+import { PullStrip } from "../parts/pull-strip.tsx";
+import { isSetUp } from "../slot-order.ts";
 
-interface InstallState {
-  readonly first_run: boolean;
-  readonly has_models: boolean;
-  readonly has_ready_slot: boolean;
+/** Milliseconds between two readings while there is no model: one that a person copies here comes without an event. */
+const restMs = 3000;
+
+const readState = (): Promise<InstallState> => call<InstallState>("/api/install/state");
+
+interface FirstRunProps {
+  readonly hasGpu: boolean;
+  /** The rest of the page, which is left out as long as there is nothing to show in it. */
+  readonly children: ComponentChildren;
 }
 
-/** What a new installation still lacks, in words, until a person ends it. */
-export function FirstRun(): JSX.Element | null {
-  const ready = [...slots.value.values()].some(({ state }) => ["ready", "serving", "idle"].includes(state));
-  const [install, again] = useLoaded(() => call<InstallState>("/api/install/state"), [ready, modelChanges.value]);
-  const known = install.state === "loading" ? undefined : install.value;
-  if (known?.first_run !== true) return null;
-  const { has_models: hasModels, has_ready_slot: hasReady } = known;
-  const isHeld = [...slots.value.values()].some(({ model }) => model !== null);
+/** The three steps of a new installation, above the rest of the page or in its place, until a person ends them. */
+export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
+  const all = [...slots.value.values()];
+  const [install, again] = useLoaded(readState, [all.some(isReady)]);
+  if (install.state === "loading" && !all.some(isSetUp))
+    return <p class="skeleton" role="status" aria-label="Loading" />;
+  if (install.state !== "here" || !install.value.first_run) return <>{children}</>;
   return (
-    <section class="next" aria-label="First steps">
-      <strong>Welcome.</strong>{" "}
-      {!hasModels && (
-        <>
-          There is no model yet: <a href="ui/models">choose one</a> that fits this machine.
-        </>
-      )}
-      {hasModels && !hasReady && !isHeld && (
-        <>
+    <Steps known={install.value} hasGpu={hasGpu} onEnd={again}>
+      {children}
+    </Steps>
+  );
+}
+
+/** What a person has chosen here, until it is here and a slot holds it. */
+const chosen = signal<string | undefined>(undefined);
+
+/** Has the slot for chats hold the chosen model once its files are here. */
+function useChosen(hasModels: boolean): void {
+  const model = chosen.value;
+  const isHere =
+    hasModels && [...pulls.value.values()].some((pull) => pull.model === model && pull.state === "completed");
+  useEffect(() => {
+    if (model === undefined || !isHere) return;
+    chosen.value = undefined;
+    const body = { name: "primary", model: { default: model } };
+    void acting(() => call("/api/slots", { method: "POST", body }), `The slot primary loads ${model}.`);
+  }, [model, isHere]);
+}
+
+const titles = [
+  ["Choose a model", ["choose"]],
+  ["Pull and load it", ["hold", "pull", "load"]],
+  ["Talk to it", ["talk"]],
+] as const satisfies readonly (readonly [string, readonly Step[]])[];
+
+interface StepsProps extends FirstRunProps {
+  readonly known: InstallState;
+  readonly onEnd: () => void;
+}
+
+function Steps({ known, hasGpu, onEnd, children }: StepsProps): JSX.Element {
+  const all = [...slots.value.values()];
+  const ended = [...pulls.value.values()].filter(({ state }) => state === "completed").length;
+  const wait = known.has_models ? undefined : restMs;
+  const [latest] = useLoaded(readState, [all.some(isReady), ended], wait);
+  const install = (latest.state === "loading" ? known : latest.value) ?? known;
+  useChosen(install.has_models);
+  const step = stepOf({ install, slots: all, pulls: [...pulls.value.values()] });
+  const now = titles.findIndex(([, steps]) => steps.some((each) => each === step));
+  const isBare = !all.some(isSetUp) && !install.has_models;
+  return (
+    <>
+      <section class="card first-steps" aria-label="First steps">
+        <div class="chart-head">
+          <h2>Welcome: three steps to the first answer</h2>
+          <Action onClick={() => call("/api/install/complete", { method: "POST" })} onDone={onEnd}>
+            Hide this
+          </Action>
+        </div>
+        <ol class="steps">
+          {titles.map(([title], nth) => (
+            <li key={title} class={nth < now ? "done" : undefined} aria-current={nth === now ? "step" : undefined}>
+              {title}
+            </li>
+          ))}
+        </ol>
+        <Now step={step} hasGpu={hasGpu} />
+      </section>
+      {isBare ? <NotSetUp slots={all} /> : children}
+    </>
+  );
+}
+
+function Now({ step, hasGpu }: { readonly step: Step; readonly hasGpu: boolean }): JSX.Element {
+  switch (step) {
+    case "choose":
+      return <Choose hasGpu={hasGpu} />;
+    case "hold":
+      return (
+        <p>
           There is a model, and no slot holds it yet: open a slot below, such as <a href="ui/slots/primary">primary</a>,
           and set it up.
-        </>
-      )}
-      {hasModels && !hasReady && isHeld && (
-        <>There is a model; the slot that holds it is not ready yet. Its line below says why.</>
-      )}
-      {hasModels && hasReady && (
+        </p>
+      );
+    case "pull":
+      return (
         <>
-          A slot is ready: <a href="chat/">talk to it</a>.
+          <p>It comes here once, and is kept. Then the slot primary loads it.</p>
+          <PullStrip />
         </>
-      )}{" "}
-      <Action onClick={() => call("/api/install/complete", { method: "POST" })} onDone={again}>
-        Hide this
-      </Action>
-    </section>
+      );
+    case "load":
+      return <p>There is a model; the slot that holds it is not ready yet. It says below why.</p>;
+    case "talk":
+      return <Talk />;
+    default:
+      return step satisfies never;
+  }
+}
+
+function Choose({ hasGpu }: { readonly hasGpu: boolean }): JSX.Element {
+  const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"));
+  return (
+    <>
+      <p>
+        There is no model yet. These fit this machine, the best first; <a href="ui/models">all models</a> are on their
+        own page.
+      </p>
+      <Show of={catalog}>
+        {(all) => (
+          <ul class="cards" aria-label="Models to begin with">
+            {firstChoices(all, hasGpu).map((model) => (
+              <CatalogueCard key={model.id} model={model} onPull={() => (chosen.value = model.id)} />
+            ))}
+          </ul>
+        )}
+      </Show>
+    </>
+  );
+}
+
+function Talk(): JSX.Element {
+  const ready = [...slots.value.values()].find(
+    (slot) => isReady(slot) && slot.capabilities.some((each) => each === "chat"),
+  );
+  const [curl] = linesFor(ready ?? { name: "primary", capabilities: ["chat"] }, new URL("v1", base).href);
+  return (
+    <>
+      <p class="row">
+        A slot is ready.
+        <a
+          class="button main"
+          href={ready === undefined ? "chat/" : `chat/?model=${encodeURIComponent(ready.name)}`}
+          target="_self"
+        >
+          Chat
+        </a>
+        <span class="quiet">Or from a program:</span>
+      </p>
+      {curl !== undefined && (
+        <div class="code">
+          <CopyButton text={curl.text} label={`Copy the lines for ${curl.name}`} />
+          <pre>{curl.text}</pre>
+        </div>
+      )}
+    </>
   );
 }

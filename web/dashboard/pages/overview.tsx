@@ -29,11 +29,10 @@ export function OverviewPage(): JSX.Element {
         </button>
       </PageHead>
       {isCreating && <NewSlotDialog onClose={() => setCreating(false)} />}
-      <FirstRun />
       {all.length === 0 ? (
         <NoSlots />
       ) : (
-        <>
+        <FirstRun hasGpu={(machine?.gpus ?? []).length > 0}>
           <Metrics />
           <div class="two-to-one">
             <section class="card" aria-label="Traffic">
@@ -45,7 +44,7 @@ export function OverviewPage(): JSX.Element {
             </section>
           </div>
           <SlotList all={all} />
-        </>
+        </FirstRun>
       )}
     </>
   );

@@ -15,8 +15,14 @@ const verdicts = {
   unknown: ["off", "Not known"],
 } as const satisfies Record<CatalogView["fit"]["verdict"], readonly ["good" | "busy" | "bad" | "off", string]>;
 
+interface CatalogueCardProps {
+  readonly model: CatalogView;
+  /** Called once the server pulls the model. */
+  readonly onPull?: () => void;
+}
+
 /** A curated model, with a verdict for this machine. */
-export function CatalogueCard({ model }: { readonly model: CatalogView }): JSX.Element {
+export function CatalogueCard({ model, onPull }: CatalogueCardProps): JSX.Element {
   const { fit } = model;
   // A newer server may know other verdicts: its own word then.
   const [tone, word] = Object.hasOwn(verdicts, fit.verdict) ? verdicts[fit.verdict] : (["off", fit.verdict] as const);
@@ -51,6 +57,7 @@ export function CatalogueCard({ model }: { readonly model: CatalogView }): JSX.E
             of={model.id}
             body={{ model: model.id }}
             license={model.must_accept ? { name: model.license, url: model.license_url } : undefined}
+            {...(onPull === undefined ? {} : { onDone: onPull })}
           />
         )}
       </div>

@@ -7,7 +7,7 @@ import { bytes } from "../../shared/format.ts";
 import { bodyOf, manifestOf, type NewSlot } from "../new-slot.ts";
 import { go, slotPath } from "../router.ts";
 import { Action } from "./action.tsx";
-import { Show, useLoaded } from "./load.tsx";
+import { Show, useLoaded, type Loaded } from "./load.tsx";
 
 const nothing: NewSlot = { name: "", model: "", load: "onDemand", aliases: "", context: "", group: "" };
 
@@ -19,9 +19,13 @@ export function NewSlotDialog({
   readonly model?: string;
   readonly onClose: () => void;
 }): JSX.Element {
+  const [models] = useLoaded(() => list<ModelView>("/api/models"));
+  const here = models.state === "loading" ? [] : (models.value ?? []).map(({ id }) => id);
   const [slot, setSlot] = useState<NewSlot>({ ...nothing, model });
   const set = (change: Partial<NewSlot>): void => setSlot({ ...slot, ...change });
   const create = async (): Promise<void> => {
+    // A slot waits for a model that is not here, and pulls none by itself.
+    if (!here.includes(slot.model)) await call("/api/models/pull", { method: "POST", body: { model: slot.model } });
     await call("/api/slots", { method: "POST", body: bodyOf(slot) });
     onClose();
     await go(`/${slotPath(slot.name)}`);
@@ -39,7 +43,7 @@ export function NewSlotDialog({
             onInput={(event) => set({ name: event.currentTarget.value.trim() })}
           />
         </label>
-        <ModelChoice value={slot.model} onChange={(chosen) => set({ model: chosen })} />
+        <ModelChoice models={models} value={slot.model} onChange={(chosen) => set({ model: chosen })} />
         <label>
           Loaded
           <select
@@ -92,13 +96,13 @@ export function NewSlotDialog({
 }
 
 interface ModelChoiceProps {
+  readonly models: Loaded<readonly ModelView[]>;
   readonly value: string;
   readonly onChange: (model: string) => void;
 }
 
 /** The models that are here, and those of the catalogue that fit, which the slot pulls first. */
-function ModelChoice({ value, onChange }: ModelChoiceProps): JSX.Element {
-  const [models] = useLoaded(() => list<ModelView>("/api/models"));
+function ModelChoice({ models, value, onChange }: ModelChoiceProps): JSX.Element {
   const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"));
   return (
     <Show of={models}>

@@ -76,7 +76,8 @@ export function SlotList({ all }: { readonly all: readonly SlotView[] }): JSX.El
   );
 }
 
-function NotSetUp({ slots }: { readonly slots: readonly SlotView[] }): JSX.Element | null {
+/** Built-in slots without a manifest, in one line. */
+export function NotSetUp({ slots }: { readonly slots: readonly SlotView[] }): JSX.Element | null {
   if (slots.length === 0) return null;
   return (
     <p class="quiet">

@@ -1,0 +1,50 @@
+import type { CatalogView, SlotView } from "../../src/api/management/views.ts";
+import { kindOf } from "./model-kinds.ts";
+
+export interface InstallState {
+  readonly first_run: boolean;
+  readonly has_models: boolean;
+  readonly has_ready_slot: boolean;
+}
+
+/** What is next for a new installation: a model, a slot that holds it, its files, its load, or a first question. */
+export type Step = "choose" | "hold" | "pull" | "load" | "talk";
+
+interface Known {
+  readonly install: InstallState;
+  readonly slots: readonly Pick<SlotView, "state" | "model">[];
+  readonly pulls: readonly { readonly state: string }[];
+}
+
+/** Whether a slot answers at once. */
+export function isReady({ state }: Pick<SlotView, "state">): boolean {
+  return ["ready", "serving", "idle"].includes(state);
+}
+
+/** The next step of a new installation. */
+export function stepOf({ install, slots, pulls }: Known): Step {
+  if (slots.some((slot) => isReady(slot) && slot.model !== null)) return "talk";
+  if (install.has_models && install.has_ready_slot) return "talk";
+  if (pulls.some(({ state }) => !["completed", "cancelled"].includes(state))) return "pull";
+  const isHeld = slots.some(({ model }) => model !== null);
+  if (isHeld) return "load";
+  return install.has_models ? "hold" : "choose";
+}
+
+const choices = 3;
+/** A larger model answers slowly on a processor alone. */
+const mostOnProcessorBytes = 4e9;
+
+const ranks: Readonly<Record<string, number>> = { fits: 0, fits_with: 1, unknown: 2 };
+
+/** The models of the catalogue that a new installation should begin with, the best first: the largest that fits and is quick. */
+export function firstChoices(catalog: readonly CatalogView[], hasGpu: boolean): readonly CatalogView[] {
+  const isSlow = ({ size_bytes: size }: CatalogView): number => (!hasGpu && size > mostOnProcessorBytes ? 1 : 0);
+  const rank = ({ fit }: CatalogView): number => ranks[fit.verdict] ?? 2;
+  return catalog
+    .filter(({ capabilities, fit }) => kindOf(capabilities) === "chat" && fit.verdict !== "does_not_fit")
+    .toSorted(
+      (one, other) => rank(one) - rank(other) || isSlow(one) - isSlow(other) || other.size_bytes - one.size_bytes,
+    )
+    .slice(0, choices);
+}
