@@ -142,7 +142,8 @@ describe("the controls of the dashboard", () => {
     });
     await page.goto(`${berth.url}/ui/models`);
     for (const id of ids) {
-      await page.getByRole("button", { name: `Remove ${id}`, exact: true }).click();
+      await page.getByRole("button", { name: `More for ${id}`, exact: true }).click();
+      await page.getByRole("menuitem", { name: "Remove" }).click();
       const [request] = await Promise.all([
         page.waitForRequest((each) => each.method() === "DELETE"),
         page.getByRole("dialog").getByRole("button", { name: "Remove" }).click(),

@@ -30,5 +30,6 @@ export function kindOf(capabilities: readonly string[]): Kind | undefined {
 
 /** A number of parameters as people say it, e.g. `4.0B` or `270M`. */
 export function parametersText(count: number): string {
-  return count >= 1e9 ? `${(count / 1e9).toFixed(1)}B` : `${Math.round(count / 1e6)}M`;
+  if (count >= 1e9) return `${(count / 1e9).toFixed(1)}B`;
+  return count >= 1e6 ? `${Math.round(count / 1e6)}M` : `${Math.round(count / 1e3)}K`;
 }

@@ -10,8 +10,15 @@ export interface MenuItem {
   readonly isDanger?: boolean;
 }
 
-/** The actions that have no button of their own, behind three dots. */
-export function Menu({ label, items }: { readonly label: string; readonly items: readonly MenuItem[] }): JSX.Element {
+interface MenuProps {
+  readonly label: string;
+  readonly items: readonly MenuItem[];
+  /** On the button; undefined: three dots. */
+  readonly word?: string;
+}
+
+/** The actions that have no button of their own, behind a button. */
+export function Menu({ label, items, word }: MenuProps): JSX.Element {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLDivElement>(null);
@@ -37,8 +44,15 @@ export function Menu({ label, items }: { readonly label: string; readonly items:
   const close = (): void => list.current?.hidePopover();
   return (
     <>
-      <button ref={button} type="button" class="ghost icon" aria-label={label} aria-haspopup="menu" popovertarget={id}>
-        <Icon of={Ellipsis} />
+      <button
+        ref={button}
+        type="button"
+        class={word === undefined ? "ghost icon" : undefined}
+        aria-label={label}
+        aria-haspopup="menu"
+        popovertarget={id}
+      >
+        {word ?? <Icon of={Ellipsis} />}
       </button>
       <div
         ref={list}

@@ -120,4 +120,5 @@ it("models have a kind by what they can, and their size in words", () => {
   assert.equal(kindOf(["something new"]), undefined);
   assert.equal(parametersText(4_022_468_096), "4.0B");
   assert.equal(parametersText(270_000_000), "270M");
+  assert.equal(parametersText(143_000), "143K");
 });

@@ -1,14 +1,21 @@
 import type { JSX } from "preact";
-import type { ModelView } from "../../../src/api/management/views.ts";
+import { useState } from "preact/hooks";
+import type { ModelView, SlotView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
 import { bytes } from "../../shared/format.ts";
+import { Menu } from "../../shared/menu.tsx";
 import { Pill } from "../../shared/pill.tsx";
+import { acting } from "../../shared/toast.tsx";
 import { focusHeading } from "../focus.ts";
+import { slots } from "../live.ts";
 import { parametersText } from "../model-kinds.ts";
 import { slotPath } from "../router.ts";
-import { Action } from "./action.tsx";
+import { isSetUp } from "../slot-order.ts";
+import { slotsFor } from "../use-model.ts";
+import { ask } from "./ask.tsx";
 import { benchmarkText } from "./benchmark.ts";
 import { capabilityWords } from "./capability-words.ts";
+import { NewSlotDialog } from "./new-slot-dialog.tsx";
 import { PullButton } from "./pull-button.tsx";
 
 const states = {
@@ -27,6 +34,7 @@ export function ModelCard({
   readonly model: ModelView;
   readonly onChange: () => void;
 }): JSX.Element {
+  const [isCreating, setCreating] = useState(false);
   const { id, parameters, quantization, context_length: context } = model;
   // A newer server may know other states: its own word then.
   const [tone, word] = Object.hasOwn(states, model.state) ? states[model.state] : (["off", model.state] as const);
@@ -38,6 +46,15 @@ export function ModelCard({
     capabilityWords(model.capabilities),
     model.license ?? undefined,
   ].filter((fact) => fact !== undefined && fact !== "");
+  const isUsable = model.state === "available" || model.state === "assigned";
+  const remove = async (): Promise<void> => {
+    if (!(await ask({ text: `Remove ${id} and its files?`, yes: "Remove" }))) return;
+    await acting(async () => {
+      await call(`/api/models/${encodeURIComponent(id)}?files=1`, { method: "DELETE" });
+      focusHeading();
+      onChange();
+    }, `${id} is removed.`);
+  };
   return (
     <li class="card slot-card" aria-label={id}>
       <div class="slot-head">
@@ -64,19 +81,47 @@ export function ModelCard({
         {model.state === "missing" && (
           <PullButton label={`Pull ${id}`} of={id} body={{ model: id }} onDone={onChange} />
         )}
-        <Action
-          label={`Remove ${id}`}
-          confirm={`Remove ${id} and its files?`}
-          disabled={model.slots.length > 0}
-          onClick={() => call(`/api/models/${encodeURIComponent(id)}?files=1`, { method: "DELETE" })}
-          onDone={() => {
-            focusHeading();
-            onChange();
-          }}
-        >
-          Remove
-        </Action>
+        <span class="row actions">
+          {isUsable && (
+            <Menu
+              label={`Use in… ${id}`}
+              word="Use in…"
+              items={[
+                ...slotsFor(model, [...slots.value.values()]).map((slot) => ({
+                  name: isSetUp(slot) ? slot.name : `${slot.name} (not set up)`,
+                  act: () => void giveTo(slot, id),
+                })),
+                { name: "A new slot …", act: () => setCreating(true) },
+              ]}
+            />
+          )}
+          <Menu
+            label={`More for ${id}`}
+            items={[
+              ...(isUsable ? [{ name: "Check its files", act: () => void verify(id) }] : []),
+              { name: "Remove", isDanger: true, act: () => void remove() },
+            ]}
+          />
+        </span>
       </div>
+      {isCreating && <NewSlotDialog model={id} onClose={() => setCreating(false)} />}
     </li>
+  );
+}
+
+/** Has a slot hold the model: instead of its own until its manifest changes, or as the first one of a built-in slot. */
+async function giveTo(slot: SlotView, id: string): Promise<void> {
+  const { name } = slot;
+  const give = isSetUp(slot)
+    ? () => call(`/api/slots/${encodeURIComponent(name)}/swap`, { method: "POST", body: { model: id } })
+    : () => call("/api/slots", { method: "POST", body: { name, model: { default: id } } });
+  await acting(give, `${name} holds ${id} now.`);
+}
+
+/** Compares the files with their checksums; the strip of the pulls tells how far, and where one is damaged. */
+async function verify(id: string): Promise<void> {
+  await acting(
+    () => call("/api/models/verify", { method: "POST", body: { model: id } }),
+    `The files of ${id} are read and compared.`,
   );
 }

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { ModelView, SlotView } from "../../../src/api/management/views.ts";
 import { call, list } from "../../shared/api.ts";
 import { Action } from "./action.tsx";
-import { capabilityWords } from "./capability-words.ts";
+import { isFor } from "../use-model.ts";
 import { Show, useLoaded } from "./load.tsx";
 
 /** Writes the first manifest of a built-in slot: it holds one of the models that are here. */
@@ -41,10 +41,4 @@ export function SetUp({ slot, onDone }: { readonly slot: SlotView; readonly onDo
       }}
     </Show>
   );
-}
-
-/** Whether the model can something that the slot is for. */
-function isFor(slot: SlotView, { capabilities }: ModelView): boolean {
-  const own: readonly string[] = slot.capabilities;
-  return capabilities.some((each) => own.includes(each) || own.includes(capabilityWords([each])));
 }
