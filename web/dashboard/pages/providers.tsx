@@ -1,12 +1,21 @@
+import { Plus } from "lucide";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import type { V1Model } from "../../../src/api/management/v1-model.ts";
 import type { UpstreamRow } from "../../../src/api/management/views.ts";
 import { call, list } from "../../shared/api.ts";
+import { Drawer } from "../../shared/drawer.tsx";
+import { Icon } from "../../shared/icon.tsx";
+import { Menu } from "../../shared/menu.tsx";
 import { Pill } from "../../shared/pill.tsx";
-import { resources, trafficChanges } from "../live.ts";
+import { acting } from "../../shared/toast.tsx";
+import { focusHeading } from "../focus.ts";
+import { resources } from "../live.ts";
 import { Action } from "../parts/action.tsx";
+import { ask } from "../parts/ask.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
+import { ProviderForm } from "../parts/provider-form.tsx";
 
 interface Check {
   readonly ok: boolean;
@@ -15,24 +24,52 @@ interface Check {
   readonly problem: string | null;
 }
 
+/** Milliseconds between two readings: requests and circuits are no events. */
+const restMs = 3000;
+/** More names than a card should have. */
+const mostNames = 12;
+
 export function ProvidersPage(): JSX.Element {
-  const [providers, again] = useLoaded(
-    () => list<UpstreamRow>("/api/upstreams"),
-    [resources.value, trafficChanges.value],
-  );
+  const [providers, again] = useLoaded(() => list<UpstreamRow>("/api/upstreams"), [resources.value], restMs);
+  const [isAdding, setAdding] = useState(false);
+  const known = providers.state === "loading" ? [] : (providers.value ?? []);
+  const names = useModelNames(known);
   return (
     <>
-      <PageHead title="Providers" context="Models of other services, served beside those of this machine." />
+      <PageHead title="Providers" context="Models of other services, served beside those of this machine.">
+        {known.length > 0 && (
+          <button type="button" class="main" onClick={() => setAdding(true)}>
+            <Icon of={Plus} />
+            Add provider
+          </button>
+        )}
+      </PageHead>
+      {isAdding && (
+        <Drawer title="Add provider" isDialog onClose={() => setAdding(false)}>
+          <ProviderForm
+            isAsked
+            onDone={() => {
+              setAdding(false);
+              again();
+            }}
+          />
+        </Drawer>
+      )}
       <Show of={providers}>
         {(all) =>
           all.length === 0 ? (
-            <p class="empty">
-              None is declared. A manifest such as upstreams/acme.yaml in the configuration directory declares one.
-            </p>
+            <section class="card form-card" aria-label="Add provider">
+              <h2>Add the first one</h2>
+              <p class="quiet">
+                Any service that speaks OpenAI's API: another Berth, a server in your network, or one that you pay for.
+                Its key stays where it is: the manifest names only the place.
+              </p>
+              <ProviderForm onDone={again} />
+            </section>
           ) : (
             <ul class="cards" aria-label="Providers">
               {all.map((each) => (
-                <ProviderCard key={each.name} provider={each} onChange={again} />
+                <ProviderCard key={each.name} provider={each} models={names.get(each.name) ?? []} onChange={again} />
               ))}
             </ul>
           )
@@ -40,6 +77,17 @@ export function ProvidersPage(): JSX.Element {
       </Show>
     </>
   );
+}
+
+/** The names that clients use, by provider: also those that Berth has read from the provider's own list. */
+function useModelNames(known: readonly UpstreamRow[]): ReadonlyMap<string, readonly string[]> {
+  const counts = known.map(({ name, models }) => `${name} ${models}`).join();
+  const [models] = useLoaded(async () => (counts === "" ? [] : await list<V1Model>("/v1/models")), [counts]);
+  const all = models.state === "loading" ? [] : (models.value ?? []);
+  const names = new Map<string, string[]>();
+  for (const { id, berth } of all)
+    names.set(String(berth["upstream"]), [...(names.get(String(berth["upstream"])) ?? []), id]);
+  return names;
 }
 
 const circuits = {
@@ -50,13 +98,25 @@ const circuits = {
 
 interface ProviderCardProps {
   readonly provider: UpstreamRow;
+  readonly models: readonly string[];
   readonly onChange: () => void;
 }
 
-function ProviderCard({ provider, onChange }: ProviderCardProps): JSX.Element {
+function ProviderCard({ provider, models, onChange }: ProviderCardProps): JSX.Element {
   const [check, setCheck] = useState<Check>();
   const { name, spec } = provider;
+  const names = [...new Set([...(spec?.models ?? []).map(({ ref }) => ref), ...models])];
   const [tone, word] = circuits[provider.circuit];
+  const at = `/api/upstreams/${encodeURIComponent(name)}`;
+  const remove = async (): Promise<void> => {
+    if (!(await ask({ text: `Remove the provider ${name}? Requests for its models are refused then.`, yes: "Remove" })))
+      return;
+    await acting(async () => {
+      await call(at, { method: "DELETE" });
+      focusHeading();
+      onChange();
+    }, `${name} is removed.`);
+  };
   return (
     <li class="card slot-card" aria-label={name}>
       <div class="slot-head">
@@ -71,16 +131,14 @@ function ProviderCard({ provider, onChange }: ProviderCardProps): JSX.Element {
           {provider.in_flight} in flight, {provider.queued} queued
         </span>
       </p>
-      {spec !== null && spec.models.length > 0 && (
-        <p>
-          {spec.models.slice(0, 12).map(({ ref }) => (
-            <>
-              <code key={ref} class="chip">
-                {ref}
-              </code>{" "}
-            </>
+      {names.length > 0 && (
+        <p class="chips" aria-label={`Models of ${name}`} role="group">
+          {names.slice(0, mostNames).map((ref) => (
+            <code key={ref} class="chip">
+              {ref}
+            </code>
           ))}
-          {spec.models.length > 12 && `and ${spec.models.length - 12} more`}
+          {names.length > mostNames && <span class="quiet">and {names.length - mostNames} more</span>}
         </p>
       )}
       {provider.problem !== null && <p class="concern bad">{provider.problem}</p>}
@@ -95,13 +153,14 @@ function ProviderCard({ provider, onChange }: ProviderCardProps): JSX.Element {
         <Action
           label={`Check ${name}`}
           disabled={spec === null}
-          onClick={async () =>
-            setCheck(await call<Check>(`/api/upstreams/${encodeURIComponent(name)}/check`, { method: "POST" }))
-          }
+          onClick={async () => setCheck(await call<Check>(`${at}/check`, { method: "POST" }))}
           onDone={onChange}
         >
           Check
         </Action>
+        <span class="row actions">
+          <Menu label={`More for ${name}`} items={[{ name: "Remove", isDanger: true, act: () => void remove() }]} />
+        </span>
       </div>
     </li>
   );
