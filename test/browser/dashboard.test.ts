@@ -29,7 +29,9 @@ describe("the dashboard", () => {
     await page.getByRole("button", { name: "Load later" }).click();
     await card("later").getByText("Ready", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Unload later" }).click();
-    await card("later").getByText("On demand", { exact: true }).waitFor();
+    await card("later")
+      .getByText(/^(?:On demand|Unloaded by hand)$/)
+      .waitFor();
     // What is unloaded by mistake comes back by the message that says so.
     await page.getByRole("status", { name: "What was done" }).getByRole("button", { name: "Undo" }).click();
     await card("later").getByText("Ready", { exact: true }).waitFor();
@@ -187,9 +189,10 @@ describe("the dashboard", () => {
       .first()
       .waitFor();
     await page.getByRole("link", { name: "Machine", exact: true }).click();
-    await page.getByRole("table", { name: "Slots of gpu" }).getByRole("link", { name: "one" }).waitFor();
+    await page.getByRole("list", { name: "Slots of gpu" }).getByRole("link", { name: "one" }).waitFor();
     await page.getByRole("button", { name: "Lend gpu" }).click();
-    await page.getByText(/Lent until/).waitFor();
+    await page.getByText(/^Lent until/).waitFor();
+    await page.getByText(/^1h59m\d+s left$/).waitFor();
     await own.state("one", "offline");
     await page.getByRole("button", { name: "End the loan" }).click();
     await own.state("one", "ready", "idle");

@@ -1,12 +1,18 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { GroupView } from "../../../src/api/management/group-routes.ts";
+import type { Tone } from "../../../src/api/state-words.ts";
 import { call, list } from "../../shared/api.ts";
 import { bytes, time } from "../../shared/format.ts";
+import { Pill } from "../../shared/pill.tsx";
+import { When } from "../../shared/when.tsx";
 import { groupChanges, slots } from "../live.ts";
+import { loanLeft } from "../loan-text.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { slotPath } from "../router.ts";
+
+type Member = GroupView["members"][number];
 
 const hours = [0.5, 1, 2, 4, 8] as const;
 
@@ -18,7 +24,10 @@ export function Groups(): JSX.Element {
   return (
     <>
       <h2>Groups</h2>
-      <p class="quiet">Slots of one group share a budget: who holds it, and who waits for it.</p>
+      <p class="quiet">
+        Slots of one group share a budget. A group that is lent loads nothing until the loan ends: its memory is free
+        for other programs.
+      </p>
       <Show of={groups}>
         {(all) =>
           all.length === 0 ? (
@@ -27,11 +36,11 @@ export function Groups(): JSX.Element {
               device.
             </p>
           ) : (
-            <>
+            <div class="stack">
               {all.map((group) => (
                 <Group key={group.name} group={group} onChange={again} />
               ))}
-            </>
+            </div>
           )
         }
       </Show>
@@ -39,59 +48,76 @@ export function Groups(): JSX.Element {
   );
 }
 
+const memberWords = {
+  loaded: ["good", "Loaded"],
+  loading: ["busy", "Loading"],
+  leaving: ["busy", "Leaving"],
+  waiting: ["busy", "Waiting"],
+  unloaded: ["off", "Not loaded"],
+} as const satisfies Record<Member["state"], readonly [Tone, string]>;
+
 function Group({ group, onChange }: { readonly group: GroupView; readonly onChange: () => void }): JSX.Element {
   return (
-    <section aria-label={`Group ${group.name}`}>
-      <h3>{group.name}</h3>
+    <section class="card" aria-label={`Group ${group.name}`}>
+      <div class="chart-head">
+        <h3>{group.name}</h3>
+        <Lend group={group} onChange={onChange} />
+      </div>
       {!group.declared && <p class="quiet">No file declares it: its slots share the memory of their devices.</p>}
       {group.problems.map(({ reason, message }) => (
         <p key={reason} role="alert">
           {message}
         </p>
       ))}
-      <dl class="facts">
-        {group.budget.map(({ resource, total, used }) => (
-          <>
-            <dt>{resource}</dt>
-            <dd>
-              <meter min={0} max={total} value={used} aria-label={`${resource} of ${group.name}`} />{" "}
+      {group.budget.map(({ resource, total, used }) => (
+        <div key={resource} class="fit">
+          <span>
+            {resource}{" "}
+            <span class="quiet number">
               {amountText(resource, used)} of {amountText(resource, total)}
-            </dd>
-          </>
+            </span>
+          </span>
+          <svg class="bar thin" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true">
+            <rect
+              class={used > total ? "bad" : "good"}
+              width={Math.min(1000, (1000 * used) / Math.max(1, total))}
+              height={8}
+            />
+          </svg>
+        </div>
+      ))}
+      <ul class="events" aria-label={`Slots of ${group.name}`}>
+        {group.members.map((member) => (
+          <MemberLine key={member.slot} member={member} />
         ))}
-      </dl>
-      <div class="wide">
-        <table aria-label={`Slots of ${group.name}`}>
-          <thead>
-            <tr>
-              <th scope="col">Slot</th>
-              <th scope="col">State</th>
-              <th scope="col">Since</th>
-              <th scope="col">Needs</th>
-              <th scope="col">Waits because</th>
-            </tr>
-          </thead>
-          <tbody>
-            {group.members.map(({ slot, state, since, needs, message }) => (
-              <tr key={slot}>
-                <td>
-                  <a href={slotPath(slot)}>{slot}</a>
-                </td>
-                <td data-label="State">{state}</td>
-                <td class="figure" data-label="Since">
-                  {time(since)}
-                </td>
-                <td data-label="Needs">
-                  {needs.map(({ resource, amount }) => `${amountText(resource, amount)} ${resource}`).join(", ")}
-                </td>
-                <td>{message}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-      <Lend group={group} onChange={onChange} />
+      </ul>
     </section>
+  );
+}
+
+/** Whether a slot holds its share, and why it waits. */
+function MemberLine({ member }: { readonly member: Member }): JSX.Element {
+  const { slot, state, since, needs, message } = member;
+  // A newer server may know other states: its own word then.
+  const [tone, word] = Object.hasOwn(memberWords, state) ? memberWords[state] : (["off", state] as const);
+  const amounts = needs.filter(({ amount }) => amount > 0);
+  return (
+    <li>
+      <Pill tone={tone}>{word}</Pill>
+      <span>
+        <a href={slotPath(slot)}>{slot}</a>
+        {amounts.length > 0 && (
+          <span class="quiet number">
+            {" "}
+            needs {amounts.map(({ resource, amount }) => `${amountText(resource, amount)} ${resource}`).join(", ")}
+          </span>
+        )}
+        {message !== null && <div>{message}</div>}
+      </span>
+      <span class="quiet">
+        <When at={since} />
+      </span>
+    </li>
   );
 }
 
@@ -102,7 +128,8 @@ function Lend({ group, onChange }: { readonly group: GroupView; readonly onChang
   if (group.lent_until !== null) {
     return (
       <p class="row">
-        <span class="busy">Lent until {time(group.lent_until)}: its slots load nothing.</span>
+        <Pill tone="lent">Lent until {time(group.lent_until)}</Pill>
+        <Countdown until={group.lent_until} />
         <Action onClick={() => call(at, { method: "DELETE" })} onDone={onChange}>
           End the loan
         </Action>
@@ -130,6 +157,16 @@ function Lend({ group, onChange }: { readonly group: GroupView; readonly onChang
       </Action>
     </div>
   );
+}
+
+/** How long a loan goes on, by the second. */
+function Countdown({ until }: { readonly until: string }): JSX.Element {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return <span class="number">{loanLeft(until, now)}</span>;
 }
 
 function amountText(resource: string, amount: number): string {
