@@ -14,7 +14,7 @@ export function SlotOverview({ slot, at }: { readonly slot: SlotDetail; readonly
   return (
     <div class="stack">
       <section class="card" aria-label="Traffic">
-        <TrafficChart slot={slot.name} />
+        <TrafficChart detail={slot} />
       </section>
       <section class="card" aria-label="The last hour">
         <h2>The last hour</h2>

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 import { slotColour } from "../colours.ts";
+import type { Mark } from "../marks.ts";
 
 export interface ChartSeries {
   readonly name: string;
@@ -20,14 +21,16 @@ interface TimeChartProps {
   /** The areas stand on one another. */
   readonly isStacked?: boolean;
   readonly textOf: (value: number) => string;
-  /** The axis reaches at least to it: a quiet chart is no noise. */
-  readonly least: number;
+  /** Drawn as vertical lines. */
+  readonly marks: readonly Mark[];
 }
 
 /** Lines or stacked areas over time, with the values under the pointer. The library of the chart comes once one is shown. */
-export function TimeChart({ summary, times, series, isStacked = false, textOf, least }: TimeChartProps): JSX.Element {
+export function TimeChart({ summary, times, series, isStacked = false, textOf, marks }: TimeChartProps): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<{ readonly plot: uPlot; readonly names: string } | undefined>(undefined);
+  const marked = useRef(marks);
+  marked.current = marks;
   const names = series.map(({ name }) => name).join("\n");
   useEffect(() => {
     let isGone = false;
@@ -40,7 +43,10 @@ export function TimeChart({ summary, times, series, isStacked = false, textOf, l
         return;
       }
       chart.current?.plot.destroy();
-      chart.current = { plot: new Plot(optionsOf(at, { series, isStacked, textOf, least }, Plot), data, at), names };
+      chart.current = {
+        plot: new Plot(optionsOf(at, { series, isStacked, textOf, marks: () => marked.current }, Plot), data, at),
+        names,
+      };
     });
     return () => void (isGone = true);
   });
@@ -84,11 +90,13 @@ function dataOf(times: readonly number[], series: readonly ChartSeries[], isStac
   return [[...times], ...sums.toReversed()];
 }
 
-function optionsOf(
-  at: HTMLElement,
-  { series, isStacked = false, textOf, least }: Pick<TimeChartProps, "series" | "isStacked" | "textOf" | "least">,
-  Plot: typeof uPlot,
-): uPlot.Options {
+interface Drawn extends Pick<TimeChartProps, "series" | "textOf"> {
+  readonly isStacked: boolean;
+  /** Those of the moment at which the chart is drawn. */
+  readonly marks: () => readonly Mark[];
+}
+
+function optionsOf(at: HTMLElement, { series, isStacked, textOf, marks }: Drawn, Plot: typeof uPlot): uPlot.Options {
   const style = getComputedStyle(at);
   const stroke = (): string => getComputedStyle(at).color;
   const grid = { stroke: () => getComputedStyle(at).borderTopColor, width: 1 };
@@ -100,6 +108,7 @@ function optionsOf(
     width: at.clientWidth,
     height: at.clientHeight,
     legend: { show: false },
+    hooks: { draw: [(plot) => drawMarks(plot, marks(), (what) => style.getPropertyValue(markColours[what]).trim())] },
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(least, high * 1.1)] } },
     axes: [
@@ -118,4 +127,27 @@ function optionsOf(
       })),
     ].map((each) => Object.fromEntries(Object.entries(each).filter(([, value]) => value !== undefined))),
   };
+}
+
+const markColours = {
+  loaded: "--mark-loaded",
+  restarted: "--mark-restarted",
+  failed: "--mark-failed",
+} as const satisfies Record<Mark["what"], string>;
+
+function drawMarks(plot: uPlot, marks: readonly Mark[], colourOf: (what: Mark["what"]) => string): void {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.lineWidth = devicePixelRatio * 1.5;
+  ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+  for (const { at, what } of marks) {
+    const x = Math.round(plot.valToPos(at, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.strokeStyle = colourOf(what);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
 }

@@ -1,9 +1,16 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import type { SlotDetail, SlotView } from "../../../src/api/management/views.ts";
+import { call } from "../../shared/api.ts";
+import { ago } from "../../shared/format.ts";
+import { chartRows } from "../chart-rows.ts";
+import { marksOf, type Mark } from "../marks.ts";
 import { history } from "../history.ts";
 import { figureOf, firstTokens, shownSteps } from "../traffic-steps.ts";
 import { placesOf } from "../colours.ts";
 import { slots } from "../live.ts";
+import { inOrder, isSetUp } from "../slot-order.ts";
+import { useLoaded } from "./load.tsx";
 import { TimeChart, type ChartSeries } from "./time-chart.tsx";
 
 const stepSeconds = 5;
@@ -21,12 +28,20 @@ const kinds = {
 } as const;
 type Kind = keyof typeof kinds;
 
+/** The slots whose loads and failures are read: those that need a person and those that answer come first. */
+const marked = 12;
+/** More marks than these are drawn, and not told in words. */
+const toldMarks = 6;
+
 /** The last fifteen minutes of one slot, or of all by slot. */
-export function TrafficChart({ slot }: { readonly slot?: string }): JSX.Element {
+export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.Element {
+  const slot = detail?.name;
   const [kind, setKind] = useState<Kind>("tokens");
   const view = history.value;
   const endedAt = view === undefined ? Date.now() : Date.parse(view.ended_at);
   const times = Array.from({ length: shownSteps }, (_, at) => endedAt / 1000 - (shownSteps - 1 - at) * stepSeconds);
+  const since = times[0] ?? 0;
+  const marks = marksOf(useHistories(detail), since);
   const names =
     slot === undefined
       ? (view?.series ?? []).flatMap((series) => (series.slot === noSlot ? [] : series.slot)).toSorted()
@@ -58,13 +73,97 @@ export function TrafficChart({ slot }: { readonly slot?: string }): JSX.Element 
       ) : (
         <TimeChart
           key={kind}
-          summary={summaryOf(kind, series)}
+          summary={`${summaryOf(kind, series)}${marks
+            .slice(0, toldMarks)
+            .map((mark) => `; ${markText(mark)}`)
+            .join("")}`}
           times={times}
           series={series}
           isStacked={kind !== "latency"}
           textOf={kinds[kind].textOf}
-          least={kinds[kind].least}
+          marks={marks}
         />
+      )}
+      {marks.length > 0 && (
+        <ul class="legend marks" aria-label="Loads, restarts and failures">
+          {marks.slice(0, toldMarks).map((mark) => (
+            <li key={`${mark.slot}${mark.what}${mark.at}`} class={mark.what}>
+              {markText(mark)}
+            </li>
+          ))}
+          {marks.length > toldMarks && <li class="quiet">and {marks.length - toldMarks} more</li>}
+        </ul>
+      )}
+      {series.length > 0 && (
+        <ChartTable label={kinds[kind].word} times={times} series={series} textOf={kinds[kind].textOf} />
+      )}
+    </>
+  );
+}
+
+/** What happened to the slot of the page, or to the first ones of all: read anew once one loads, leaves or fails. */
+function useHistories(detail: SlotDetail | undefined): readonly SlotDetail[] {
+  const shown = detail === undefined ? inOrder([...slots.value.values()].filter(isSetUp)).slice(0, marked) : [];
+  const key = ({ name, state, processes, restarts }: SlotView): string =>
+    `${name} ${state === "error"} ${processes.length} ${restarts}`;
+  const [histories] = useLoaded(async () => {
+    const at = (name: string): string => `/api/slots/${encodeURIComponent(name)}`;
+    const all = await Promise.allSettled(shown.map(({ name }) => call<SlotDetail>(at(name))));
+    // A slot that was removed meanwhile has no history.
+    return all.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  }, [shown.map(key).toSorted().join()]);
+  if (detail !== undefined) return [detail];
+  return histories.state === "loading" ? [] : (histories.value ?? []);
+}
+
+function markText({ at, slot, what }: Mark): string {
+  return `${slot} ${what} ${ago(new Date(at * 1000).toISOString())}`;
+}
+
+interface ChartTableProps {
+  readonly label: string;
+  readonly times: readonly number[];
+  readonly series: readonly ChartSeries[];
+  readonly textOf: (value: number) => string;
+}
+
+/** The same figures to be read, by the minute. */
+function ChartTable({ label, times, series, textOf }: ChartTableProps): JSX.Element {
+  const [isShown, setShown] = useState(false);
+  return (
+    <>
+      <button type="button" class="link as-table" aria-expanded={isShown} onClick={() => setShown(!isShown)}>
+        {isShown ? "Hide the table" : "Show as a table"}
+      </button>
+      {isShown && (
+        <div class="wide">
+          <table aria-label={`${label} by the minute`}>
+            <thead>
+              <tr>
+                <th scope="col">Time</th>
+                {series.map(({ name }) => (
+                  <th key={name} scope="col" class="figure">
+                    {name}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {chartRows(times, series).map(({ at, values }) => (
+                <tr key={at}>
+                  <th scope="row">
+                    {new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}
+                  </th>
+                  {values.map((value, nth) => (
+                    <td key={nth} class="figure">
+                      {value === null ? "–" : textOf(value)}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
       )}
     </>
   );
