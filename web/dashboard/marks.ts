@@ -24,3 +24,16 @@ export function marksOf(slots: readonly Pick<SlotDetail, "name" | "transitions">
     .filter(({ at }) => at >= since)
     .toSorted((one, other) => other.at - one.at);
 }
+
+interface ToldMark extends Mark {
+  /** How often it has happened. */
+  readonly times: number;
+}
+
+/** The newest mark of each kind and slot: a slot that fails again and again is told once. */
+export function folded(marks: readonly Mark[]): readonly ToldMark[] {
+  return [...Map.groupBy(marks, ({ slot, what }) => `${what} ${slot}`).values()].flatMap((same) => {
+    const [newest] = same;
+    return newest === undefined ? [] : [{ ...newest, times: same.length }];
+  });
+}

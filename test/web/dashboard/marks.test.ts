@@ -3,7 +3,7 @@ import { it } from "node:test";
 import type { SlotDetail } from "../../../src/api/management/views.ts";
 import { chartRows } from "../../../web/dashboard/chart-rows.ts";
 import { loanLeft } from "../../../web/dashboard/loan-text.ts";
-import { marksOf } from "../../../web/dashboard/marks.ts";
+import { folded, marksOf } from "../../../web/dashboard/marks.ts";
 
 type Transition = SlotDetail["transitions"][number];
 const at = (second: number): string => new Date(second * 1000).toISOString();
@@ -41,6 +41,18 @@ it("a chart marks loads, restarts and failures of its time, the newest first", (
     ],
   );
   assert.deepEqual(marksOf([], 0), []);
+});
+
+it("a slot that fails again and again is told once, with how often", () => {
+  const mark = (at: number, slot: string, what: "failed" | "loaded") => ({ at, slot, what });
+  assert.deepEqual(
+    folded([mark(9, "a", "failed"), mark(8, "b", "loaded"), mark(7, "a", "failed"), mark(6, "a", "loaded")]),
+    [
+      { at: 9, slot: "a", what: "failed", times: 2 },
+      { at: 8, slot: "b", what: "loaded", times: 1 },
+      { at: 6, slot: "a", what: "loaded", times: 1 },
+    ],
+  );
 });
 
 it("a chart as a table has a row a minute with the mean of what is known", () => {

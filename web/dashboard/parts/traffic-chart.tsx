@@ -4,7 +4,7 @@ import type { SlotDetail, SlotView } from "../../../src/api/management/views.ts"
 import { call } from "../../shared/api.ts";
 import { ago } from "../../shared/format.ts";
 import { chartRows } from "../chart-rows.ts";
-import { marksOf, type Mark } from "../marks.ts";
+import { folded, marksOf } from "../marks.ts";
 import { history } from "../history.ts";
 import { figureOf, firstTokens, shownSteps } from "../traffic-steps.ts";
 import { placesOf } from "../colours.ts";
@@ -42,6 +42,7 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
   const times = Array.from({ length: shownSteps }, (_, at) => endedAt / 1000 - (shownSteps - 1 - at) * stepSeconds);
   const since = times[0] ?? 0;
   const marks = marksOf(useHistories(detail), since);
+  const told = folded(marks);
   const names =
     slot === undefined
       ? (view?.series ?? []).flatMap((series) => (series.slot === noSlot ? [] : series.slot)).toSorted()
@@ -73,7 +74,7 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
       ) : (
         <TimeChart
           key={kind}
-          summary={`${summaryOf(kind, series)}${marks
+          summary={`${summaryOf(kind, series)}${told
             .slice(0, toldMarks)
             .map((mark) => `; ${markText(mark)}`)
             .join("")}`}
@@ -86,12 +87,12 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
       )}
       {marks.length > 0 && (
         <ul class="legend marks" aria-label="Loads, restarts and failures">
-          {marks.slice(0, toldMarks).map((mark) => (
+          {told.slice(0, toldMarks).map((mark) => (
             <li key={`${mark.slot}${mark.what}${mark.at}`} class={mark.what}>
               {markText(mark)}
             </li>
           ))}
-          {marks.length > toldMarks && <li class="quiet">and {marks.length - toldMarks} more</li>}
+          {told.length > toldMarks && <li class="quiet">and {told.length - toldMarks} more</li>}
         </ul>
       )}
       {series.length > 0 && (
@@ -116,8 +117,9 @@ function useHistories(detail: SlotDetail | undefined): readonly SlotDetail[] {
   return histories.state === "loading" ? [] : (histories.value ?? []);
 }
 
-function markText({ at, slot, what }: Mark): string {
-  return `${slot} ${what} ${ago(new Date(at * 1000).toISOString())}`;
+function markText({ at, slot, what, times }: ReturnType<typeof folded>[number]): string {
+  const often = times === 1 ? "" : ` ${times} times, the last`;
+  return `${slot} ${what}${often} ${ago(new Date(at * 1000).toISOString())}`;
 }
 
 interface ChartTableProps {
