@@ -2,30 +2,26 @@ import type { JSX } from "preact";
 import type { V1Model } from "../../../src/api/management/v1-model.ts";
 import type { SlotCapability } from "../../../src/api/names.ts";
 import { list } from "../../shared/api.ts";
-import { useLoaded } from "../parts/load.tsx";
+import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { Tabs } from "../parts/tabs.tsx";
-import { Chat } from "./chat.tsx";
-import { Images, Speech, Transcription } from "./media.tsx";
-import { Raw } from "./raw.tsx";
-import { Embeddings, Rerank } from "./texts.tsx";
+import type { KindName } from "./kinds.ts";
 
 interface Kind {
-  readonly name: string;
+  readonly name: KindName;
   readonly word: string;
-  readonly Part: () => JSX.Element;
   /** What a slot or a provider must be able to do; absent: nothing. */
   readonly needs?: SlotCapability;
 }
 
 const kinds: readonly Kind[] = [
-  { name: "chat", word: "Chat", Part: Chat, needs: "chat" },
-  { name: "embeddings", word: "Embeddings", Part: Embeddings, needs: "embeddings" },
-  { name: "rerank", word: "Rerank", Part: Rerank, needs: "rerank" },
-  { name: "images", word: "Images", Part: Images, needs: "image" },
-  { name: "speech", word: "Speech", Part: Speech, needs: "speech" },
-  { name: "transcription", word: "Transcription", Part: Transcription, needs: "transcription" },
-  { name: "raw", word: "Raw request", Part: Raw },
+  { name: "chat", word: "Chat", needs: "chat" },
+  { name: "embeddings", word: "Embeddings", needs: "embeddings" },
+  { name: "rerank", word: "Rerank", needs: "rerank" },
+  { name: "images", word: "Images", needs: "image" },
+  { name: "speech", word: "Speech", needs: "speech" },
+  { name: "transcription", word: "Transcription", needs: "transcription" },
+  { name: "raw", word: "Raw request" },
 ];
 
 /** Each kind of request that this server answers, to be tried by hand. */
@@ -59,7 +55,20 @@ export function PlaygroundPage({ part = "chat" }: { readonly part?: string | und
           </span>
         </p>
       )}
-      {shown !== undefined && canBeServed(shown) && <shown.Part key={part} />}
+      {shown !== undefined && canBeServed(shown) && <Form key={shown.name} kind={shown.name} />}
     </>
+  );
+}
+
+/** The fields of a kind, whose code comes once the playground is opened. */
+function Form({ kind }: { readonly kind: KindName }): JSX.Element {
+  const [kinds] = useLoaded(() => import("./kinds.ts"));
+  return (
+    <Show of={kinds}>
+      {({ forms }) => {
+        const Fields = forms[kind];
+        return <Fields />;
+      }}
+    </Show>
   );
 }
