@@ -3,6 +3,7 @@ import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promi
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
+import type { Metafile } from "esbuild";
 
 // Builds the pages of `web/` into `web/dist`, which the gateway serves and the package ships. Does nothing while the
 // sources are those of the last build; says what each page weighs.
@@ -28,13 +29,14 @@ async function main(): Promise<void> {
 
 async function buildPage(page: (typeof pages)[number]): Promise<string> {
   const { build } = await import("esbuild");
-  const { outputFiles } = await build({
+  const { outputFiles, metafile } = await build({
     entryPoints: [
       { in: join(web, page, "main.tsx"), out: page },
       { in: join(web, page, `${page}.css`), out: page },
     ],
     outdir: out,
     write: false,
+    metafile: true,
     bundle: true,
     minify: true,
     // What a page imports when it needs it is a file of its own.
@@ -64,11 +66,28 @@ async function buildPage(page: (typeof pages)[number]): Promise<string> {
     await writeFile(join(assets, `${name}.gz`), gzip);
     if (name.startsWith(`${page}-`)) html = html.replace(`{{${page}${contentTypes.exec(name)?.[0] ?? ""}}}`, name);
   }
+  html = html.replace(/( *<script[^>]* src="([^"]*\/))([^"/]*)".*\n/, (line, _start, at: string, entry: string) => {
+    // What the script imports at once is asked for beside it, and not after it.
+    const shared = importsOf(metafile, entry).map((name) => `    <link rel="modulepreload" href="${at}${name}" />\n`);
+    return shared.join("") + line;
+  });
   if (html.includes("{{")) throw new Error(`${page}/index.html names a file that the build does not write`);
   // Its licence goes with the font.
   await copyFile(join(root, "node_modules/@fontsource-variable/inter/LICENSE"), join(assets, "inter-license.txt"));
   await writeFile(join(out, page, "index.html"), html);
   return `${Math.round(packed / 1024)} KiB gzip`;
+}
+
+/** The names of the files that a file of the build imports, and theirs, without those that come later. */
+function importsOf({ outputs }: Pick<Metafile, "outputs">, name: string, found = new Set<string>()): readonly string[] {
+  const [, output] = Object.entries(outputs).find(([path]) => basename(path) === name) ?? [];
+  for (const { path, kind } of output?.imports ?? []) {
+    const imported = basename(path);
+    if (kind !== "import-statement" || found.has(imported)) continue;
+    found.add(imported);
+    importsOf({ outputs }, imported, found);
+  }
+  return [...found];
 }
 
 /** Of every file that the pages are built from: their own, what they take from `src`, and the versions of packages. */
