@@ -29,9 +29,7 @@ describe("the dashboard", () => {
     await page.getByRole("button", { name: "Load later" }).click();
     await card("later").getByText("Ready", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Unload later" }).click();
-    await card("later")
-      .getByText(/^(?:On demand|Unloaded by hand)$/)
-      .waitFor();
+    await card("later").getByText("Unloaded by hand", { exact: true }).waitFor();
     // What is unloaded by mistake comes back by the message that says so.
     await page.getByRole("status", { name: "What was done" }).getByRole("button", { name: "Undo" }).click();
     await card("later").getByText("Ready", { exact: true }).waitFor();

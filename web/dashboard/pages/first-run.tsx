@@ -7,18 +7,13 @@ import { CopyButton } from "../../shared/copy-button.tsx";
 import { acting } from "../../shared/toast.tsx";
 import { linesFor } from "../client-lines.ts";
 import { firstChoices, isReady, stepOf, type InstallState, type Step } from "../first-steps.ts";
-import { pulls, slots } from "../live.ts";
+import { modelChanges, pulls, slots } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { CatalogueCard } from "../parts/catalogue-card.tsx";
-import { Show, useLoaded } from "../parts/load.tsx";
+import { Loading, Show, useLoaded } from "../parts/load.tsx";
 import { NotSetUp } from "../parts/slot-list.tsx";
 import { PullStrip } from "../parts/pull-strip.tsx";
 import { isSetUp } from "../slot-order.ts";
-
-/** Milliseconds between two readings while there is no model: one that a person copies here comes without an event. */
-const restMs = 3000;
-
-const readState = (): Promise<InstallState> => call<InstallState>("/api/install/state");
 
 interface FirstRunProps {
   readonly hasGpu: boolean;
@@ -29,12 +24,14 @@ interface FirstRunProps {
 /** The three steps of a new installation, above the rest of the page or in its place, until a person ends them. */
 export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
   const all = [...slots.value.values()];
-  const [install, again] = useLoaded(readState, [all.some(isReady)]);
-  if (install.state === "loading" && !all.some(isSetUp))
-    return <p class="skeleton" role="status" aria-label="Loading" />;
+  const [install, again] = useLoaded(
+    () => call<InstallState>("/api/install/state"),
+    [all.some(isReady), modelChanges.value],
+  );
+  if (install.state === "loading" && !all.some(isSetUp)) return <Loading />;
   if (install.state !== "here" || !install.value.first_run) return <>{children}</>;
   return (
-    <Steps known={install.value} hasGpu={hasGpu} onEnd={again}>
+    <Steps install={install.value} hasGpu={hasGpu} onEnd={again}>
       {children}
     </Steps>
   );
@@ -63,16 +60,12 @@ const titles = [
 ] as const satisfies readonly (readonly [string, readonly Step[]])[];
 
 interface StepsProps extends FirstRunProps {
-  readonly known: InstallState;
+  readonly install: InstallState;
   readonly onEnd: () => void;
 }
 
-function Steps({ known, hasGpu, onEnd, children }: StepsProps): JSX.Element {
+function Steps({ install, hasGpu, onEnd, children }: StepsProps): JSX.Element {
   const all = [...slots.value.values()];
-  const ended = [...pulls.value.values()].filter(({ state }) => state === "completed").length;
-  const wait = known.has_models ? undefined : restMs;
-  const [latest] = useLoaded(readState, [all.some(isReady), ended], wait);
-  const install = (latest.state === "loading" ? known : latest.value) ?? known;
   useChosen(install.has_models);
   const step = stepOf({ install, slots: all, pulls: [...pulls.value.values()] });
   const now = titles.findIndex(([, steps]) => steps.some((each) => each === step));

@@ -10,7 +10,7 @@ import { Menu } from "../../shared/menu.tsx";
 import { Pill } from "../../shared/pill.tsx";
 import { acting } from "../../shared/toast.tsx";
 import { focusHeading } from "../focus.ts";
-import { resources } from "../live.ts";
+import { resources, trafficChanges } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { ask } from "../parts/ask.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
@@ -24,13 +24,14 @@ interface Check {
   readonly problem: string | null;
 }
 
-/** Milliseconds between two readings: requests and circuits are no events. */
-const restMs = 3000;
 /** More names than a card should have. */
 const mostNames = 12;
 
 export function ProvidersPage(): JSX.Element {
-  const [providers, again] = useLoaded(() => list<UpstreamRow>("/api/upstreams"), [resources.value], restMs);
+  const [providers, again] = useLoaded(
+    () => list<UpstreamRow>("/api/upstreams"),
+    [resources.value, trafficChanges.value],
+  );
   const [isAdding, setAdding] = useState(false);
   const known = providers.state === "loading" ? [] : (providers.value ?? []);
   const names = useModelNames(known);

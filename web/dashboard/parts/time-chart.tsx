@@ -21,12 +21,15 @@ interface TimeChartProps {
   /** The areas stand on one another. */
   readonly isStacked?: boolean;
   readonly textOf: (value: number) => string;
+  /** The axis reaches at least to it: a quiet chart is no noise. */
+  readonly least: number;
   /** Drawn as vertical lines. */
   readonly marks: readonly Mark[];
 }
 
 /** Lines or stacked areas over time, with the values under the pointer. The library of the chart comes once one is shown. */
-export function TimeChart({ summary, times, series, isStacked = false, textOf, marks }: TimeChartProps): JSX.Element {
+export function TimeChart(props: TimeChartProps): JSX.Element {
+  const { summary, times, series, isStacked = false, textOf, least, marks } = props;
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<{ readonly plot: uPlot; readonly names: string } | undefined>(undefined);
   const marked = useRef(marks);
@@ -44,7 +47,11 @@ export function TimeChart({ summary, times, series, isStacked = false, textOf, m
       }
       chart.current?.plot.destroy();
       chart.current = {
-        plot: new Plot(optionsOf(at, { series, isStacked, textOf, marks: () => marked.current }, Plot), data, at),
+        plot: new Plot(
+          optionsOf(at, { series, isStacked, textOf, least, marks: () => marked.current }, Plot),
+          data,
+          at,
+        ),
         names,
       };
     });
@@ -90,13 +97,17 @@ function dataOf(times: readonly number[], series: readonly ChartSeries[], isStac
   return [[...times], ...sums.toReversed()];
 }
 
-interface Drawn extends Pick<TimeChartProps, "series" | "textOf"> {
+interface Drawn extends Pick<TimeChartProps, "series" | "textOf" | "least"> {
   readonly isStacked: boolean;
   /** Those of the moment at which the chart is drawn. */
   readonly marks: () => readonly Mark[];
 }
 
-function optionsOf(at: HTMLElement, { series, isStacked, textOf, marks }: Drawn, Plot: typeof uPlot): uPlot.Options {
+function optionsOf(
+  at: HTMLElement,
+  { series, isStacked, textOf, least, marks }: Drawn,
+  Plot: typeof uPlot,
+): uPlot.Options {
   const style = getComputedStyle(at);
   const stroke = (): string => getComputedStyle(at).color;
   const grid = { stroke: () => getComputedStyle(at).borderTopColor, width: 1 };

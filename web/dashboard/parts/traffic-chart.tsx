@@ -82,6 +82,7 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
           series={series}
           isStacked={kind !== "latency"}
           textOf={kinds[kind].textOf}
+          least={kinds[kind].least}
           marks={marks}
         />
       )}
