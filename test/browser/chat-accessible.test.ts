@@ -3,8 +3,9 @@ import { after, before, describe, it } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
-import { violations } from "./axe.ts";
+import { findings, violations } from "./axe.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { withParameters } from "./chat-page.ts";
 
 const picture =
   "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -52,15 +53,30 @@ describe("the chat page is accessible", () => {
   });
 
   for (const colorScheme of ["light", "dark"] as const) {
-    it(`with an open conversation of every part, ${colorScheme}`, async () => {
-      await using opened = await openPage(browser, `${berth.url}/chat/`, { colorScheme });
-      const { page } = opened;
-      await page.getByRole("button", { name: "everything", exact: true }).click();
-      await page.getByText("Stopped.").waitFor();
-      for (const summary of ["Thoughts", "Calls look", "Parameters"]) await page.getByText(summary).click();
-      await until("it is coloured", async () => (await page.locator(".hljs-keyword").count()) > 0);
-      assert.deepEqual(await violations(page), []);
-    });
+    for (const width of [360, 390, 1440])
+      it(`with an open conversation of every part, ${width} px wide, ${colorScheme}`, async () => {
+        const isPhone = width < 640;
+        await using opened = await openPage(browser, `${berth.url}/chat/`, {
+          colorScheme,
+          viewport: { width, height: 844 },
+          isMobile: isPhone,
+          hasTouch: isPhone,
+        });
+        const { page } = opened;
+        await page.getByText("Ask coder").waitFor();
+        await isSound(page);
+        if (isPhone) await page.getByRole("button", { name: "Conversations", exact: true }).click();
+        await page.getByRole("button", { name: "More for everything" }).click();
+        await page.getByRole("menuitem", { name: "Rename" }).waitFor();
+        await isSound(page);
+        await page.keyboard.press("Escape");
+        await page.getByRole("button", { name: "everything", exact: true }).click();
+        await page.getByText("Stopped.").waitFor();
+        for (const summary of ["Thoughts", "Calls look"]) await page.getByText(summary).click();
+        await until("it is coloured", async () => (await page.locator(".hljs-keyword").count()) > 0);
+        await isSound(page);
+        await withParameters(page, () => isSound(page));
+      });
 
     it(`with the form for a token, and so is the dashboard, ${colorScheme}`, async () => {
       for (const path of ["/chat/", "/"]) {
@@ -100,14 +116,18 @@ describe("the chat page is accessible", () => {
     await focusIs(page, "Message");
     await tabTo(page, "Stop");
     await page.keyboard.press("Enter");
-    await page.getByRole("alert").getByText("Stopped.").waitFor();
+    await answer.getByText("Stopped.").waitFor();
     await focusIs(page, "Message");
     await tabTo(page, "Retry", "Shift+Tab");
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Stop", exact: true }).waitFor();
     await focusIs(page, "Message");
     await until("the tab is called by it", async () => (await page.title()) === "by the keyboard · Berth chat");
-    await tabTo(page, "Delete by the keyboard", "Shift+Tab");
+    await tabTo(page, "More for by the keyboard", "Shift+Tab");
+    await page.keyboard.press("Enter");
+    await focusIs(page, "Rename");
+    await page.keyboard.press("ArrowUp");
+    await focusIs(page, "Delete");
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "by the keyboard", exact: true }).waitFor({ state: "detached" });
     await focusIs(page, "Message");
@@ -115,6 +135,15 @@ describe("the chat page is accessible", () => {
     await page.getByRole("button", { name: "Send" }).waitFor();
   });
 });
+
+/** It breaks no rule of axe, and nobody has to scroll sideways. */
+async function isSound(page: Page): Promise<void> {
+  assert.deepEqual(await findings(page), []);
+  const [wide, seen]: [number, number] = await page.evaluate(
+    "[document.documentElement.scrollWidth, document.documentElement.clientWidth]",
+  );
+  assert.equal(wide, seen, "the page scrolls sideways");
+}
 
 const focused = "document.activeElement.ariaLabel ?? document.activeElement.textContent";
 

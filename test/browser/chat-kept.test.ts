@@ -5,6 +5,7 @@ import type { RunningBerth } from "../support/berth.ts";
 import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { withParameters } from "./chat-page.ts";
 
 describe("the chat page loses nothing", () => {
   let browser: Browser;
@@ -66,15 +67,14 @@ describe("the chat page loses nothing", () => {
     page.on("dialog", (dialog) => dialogs.push(dialog.type()));
     const box = page.getByRole("textbox", { name: "Message" });
     const model = page.getByRole("combobox", { name: "Model" });
-    await page.getByText("Parameters").click();
-    await page.getByRole("textbox", { name: "System prompt" }).fill("Be brief.");
+    const system = page.getByRole("textbox", { name: "System prompt" });
+    await withParameters(page, () => system.fill("Be brief."));
     await model.selectOption("mute");
     await box.fill("a draft of mine");
     await page.reload();
     await until("the draft is back", async () => (await box.inputValue()) === "a draft of mine");
     await until("the model is back", async () => (await model.inputValue()) === "mute");
-    await page.getByText("Parameters").click();
-    assert.equal(await page.getByRole("textbox", { name: "System prompt" }).inputValue(), "Be brief.");
+    await withParameters(page, async () => assert.equal(await system.inputValue(), "Be brief."));
     await send(page, "coder", "before the reload");
     await page.getByText(/^\d+ tokens?\b/).waitFor();
     await until("it is kept", async () => (await keptMessages("before the reload")).length === 2);

@@ -112,8 +112,8 @@ describe("the chat page, with a token", () => {
     const { page } = opened;
     await give(page, token);
     await page.getByRole("link", { name: "Dashboard" }).click();
-    await page.getByRole("row", { name: /^coder/ }).waitFor();
-    assert.match(page.url(), /\/ui\/slots$/);
+    await page.getByRole("listitem", { name: /^coder/ }).waitFor();
+    assert.match(page.url(), /\/ui$/);
     await page.goto(chatUrl);
     const box = page.getByRole("textbox", { name: "Message" });
     await box.fill("of nobody else's concern");

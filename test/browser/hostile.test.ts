@@ -41,13 +41,18 @@ createServer((request, response) => {
 const pages = [
   "/",
   "/ui/slots/coder",
+  "/ui/slots/coder/manifest",
+  "/ui/slots/coder/events",
+  "/ui/slots/coder/details",
   "/ui/models",
-  "/ui/groups",
-  "/ui/hardware",
-  "/ui/upstreams",
-  "/ui/tokens",
+  "/ui/machine",
+  "/ui/providers",
   "/ui/requests",
+  "/ui/playground",
   "/ui/settings",
+  "/ui/settings/tokens",
+  "/ui/settings/clients",
+  "/ui/settings/about",
 ] as const;
 
 /** The same with something hostile in every text but times and states; an address acts by itself. */
@@ -94,7 +99,7 @@ describe("hostile text", () => {
     await messages.getByText(/^\d+ tokens?\b/).waitFor();
     assert.equal(await page.evaluate("window.hacked"), undefined);
     const acting: number = await page.evaluate(
-      "document.querySelector('.messages').querySelectorAll('script, iframe, form, style, svg, object, [onerror], [onload], [style], a[href^=\"java\"]').length",
+      "document.querySelector('.messages').querySelectorAll('script, iframe, form, style, .markdown svg, svg:not([class]), object, [onerror], [onload], [style], a[href^=\"java\"]').length",
     );
     assert.equal(acting, 0);
     assert.deepEqual(
@@ -109,7 +114,7 @@ describe("hostile text", () => {
   });
 
   it("of an engine's log runs nothing on the slot's page", async () => {
-    await using opened = await openPage(browser, `${berth.url}/ui/slots/coder`);
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/coder/log`);
     const { page } = opened;
     await page.getByRole("log").getByText("<svg onload").waitFor();
     assert.equal(await page.evaluate("window.hacked"), undefined);
@@ -130,7 +135,7 @@ describe("hostile text", () => {
       slots,
       pulls: [],
       groups: [],
-      conditions: [{ kind: "Slot", name: "coder", ...condition }],
+      conditions: [{ kind: "Model", name: "coder", conditions: [condition] }],
     });
     await page.route("**/api/**", async (route) => {
       if (new URL(route.request().url()).pathname === "/api/events") {
@@ -155,10 +160,10 @@ describe("hostile text", () => {
       if (path === "/" || path === "/ui/slots/coder" || path === "/ui/settings")
         await page.getByText("<img src=x").first().waitFor();
       if (path === "/ui/models") {
-        // Its verdicts are words that this page does not know: the table stands all the same, without a link that acts.
-        const row = page.getByRole("table", { name: "Catalogue" }).getByRole("row").nth(1);
-        await row.getByText("<img src=x").first().waitFor();
-        assert.equal(await row.getByRole("link").count(), 0);
+        // Its verdicts are words that this page does not know: the cards stand all the same, without a link that acts.
+        const card = page.getByRole("list", { name: "Catalogue" }).getByRole("listitem").first();
+        await card.getByText("<img src=x").first().waitFor();
+        assert.equal(await card.getByRole("link").count(), 0);
       }
     }
     assert.deepEqual(

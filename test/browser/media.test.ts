@@ -168,9 +168,14 @@ describe("the chat page", () => {
     assert.match(request.postData() ?? "", /"type":"image_url"/);
   });
 
-  it("shows what an image slot has drawn", async () => {
+  it("offers what only draws after all that talks, and shows what an image slot has drawn", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;
+    const options = page.getByRole("combobox", { name: "Model" }).getByRole("option");
+    await options.first().waitFor({ state: "attached" });
+    const names = (await options.allTextContents()).map((text) => text.split(" · ")[0] ?? "");
+    // A slot stands beside its model, which draws as well.
+    assert.deepEqual(names.slice(-2).toSorted(), ["img", "sdxl-turbo"], names.join());
     await ask(page, "img", "a cat");
     await page.getByRole("img", { name: "drawn by img" }).waitFor();
     const width: unknown = await page.evaluate(

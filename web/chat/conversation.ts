@@ -3,7 +3,7 @@ import { call, messageOf, type ApiFailure } from "../shared/api.ts";
 import { titleOf, type Conversation, type Message } from "./model.ts";
 import { answering, current, failure, keep, models, show } from "./store.ts";
 import { answer } from "./stream.ts";
-import { afterRetry } from "./turns.ts";
+import { afterRetry, stoppedWords } from "./turns.ts";
 
 /** The answer that is being written. */
 export const partial = signal<Message | undefined>(undefined);
@@ -64,7 +64,7 @@ async function replyOrFailure(conversation: Conversation, signal: AbortSignal): 
     return await replyTo(conversation, signal);
   } catch (error) {
     const said = partial.value ?? { role: "assistant", content: "", model: conversation.model };
-    return { ...said, failure: signal.aborted ? "Stopped." : messageOf(error, nextStep) };
+    return { ...said, failure: signal.aborted ? stoppedWords : messageOf(error, nextStep) };
   }
 }
 

@@ -122,8 +122,7 @@ const readModels = oneAtATime(async () => {
   models.value = found.map(withDefaults);
   hasModels.value = models.value.some(canChat);
   if (current.value.model !== "") return;
-  // A model that talks comes before one that only draws.
-  const chat = models.value.filter(canChat).toSorted((one, other) => Number(draws(one)) - Number(draws(other)));
+  const chat = models.value.filter(canChat).toSorted(talkFirst);
   // A link from the dashboard names one.
   const named = new URLSearchParams(location.search).get("model");
   const asked = models.value.find(({ id }) => id === named);
@@ -139,6 +138,9 @@ function withDefaults(model: V1Model): V1Model {
 
 /** It makes pictures, and does not talk. */
 export const draws = ({ berth }: V1Model): boolean => !berth.capabilities.includes("chat");
+
+/** The order of models that talk before those that only draw. */
+export const talkFirst = (one: V1Model, other: V1Model): number => Number(draws(one)) - Number(draws(other));
 
 export const canChat = ({ berth }: V1Model): boolean =>
   berth.capabilities.includes("chat") || berth.capabilities.includes("image");

@@ -15,6 +15,9 @@ export interface WireMessage {
   readonly content: string | readonly Part[];
 }
 
+/** The failure of an answer that a person has stopped, which is no fault to be told. */
+export const stoppedWords = "Stopped.";
+
 /** Whether an answer has anything for a person to read or to see; thoughts alone are no answer. */
 export function saysSomething({ content, images = [], toolCalls = [] }: Message): boolean {
   return content !== "" || images.length > 0 || toolCalls.length > 0;

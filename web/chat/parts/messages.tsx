@@ -9,6 +9,7 @@ import { answeredAt, partial, retry, waiting } from "../conversation.ts";
 import { focusMessage } from "../focus.ts";
 import { draft } from "../session.ts";
 import { answering, current, hasModels, isAnswering } from "../store.ts";
+import { stoppedWords } from "../turns.ts";
 import { Markdown } from "./markdown.tsx";
 import { SpeakButton } from "./speech.tsx";
 
@@ -133,7 +134,8 @@ function MessageView({ message, isLast }: { readonly message: Message; readonly 
           <pre>{call.arguments}</pre>
         </details>
       ))}
-      {failure !== undefined && <div role="alert">{failure}</div>}
+      {failure === stoppedWords && <p class="quiet">{failure}</p>}
+      {failure !== undefined && failure !== stoppedWords && <div role="alert">{failure}</div>}
       {isAnswer && (content !== "" || failure !== undefined) && (
         <div class="row quiet under">
           {tokens > 0 && (

@@ -1,10 +1,13 @@
 import type { JSX } from "preact";
-import { modelStateText } from "../../shared/model-words.ts";
-import { canChat, current, lost, models } from "../store.ts";
+import { stateWords } from "../../../src/api/state-words.ts";
+import type { V1Model } from "../../../src/api/management/v1-model.ts";
+import { slotStates } from "../../../src/api/states.ts";
+import { canChat, current, draws, lost, models, talkFirst } from "../store.ts";
 
 /** Chooses who answers; a slot that is loaded on demand says so. */
 export function Picker(): JSX.Element {
-  const known = models.value.filter(canChat);
+  // What only draws stands last: a first choice is to talk.
+  const known = models.value.filter(canChat).toSorted(talkFirst);
   const { model } = current.value;
   return (
     <label class="picker">
@@ -18,7 +21,8 @@ export function Picker(): JSX.Element {
         {known.map((each) => (
           <option key={each.id} value={each.id}>
             {each.id}
-            {lost.value === "" && modelStateText(each)}
+            {draws(each) && " · draws pictures"}
+            {lost.value === "" && stateText(each)}
           </option>
         ))}
       </select>
