@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, before, beforeEach, describe, it } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
@@ -24,12 +24,15 @@ const conversation = {
       content:
         '# A heading\n\nA [link](https://example.org), `code` and a list:\n\n- [x] one\n- two\n\n| a | b |\n| - | - |\n| 1 | 2 |\n\n```ts\nconst text = "a text"; // said\n```\n',
       thoughts: "It may be *a cat*.",
+      thoughtSeconds: 4.2,
       toolCalls: [{ name: "look", arguments: '{"at": "it"}' }],
       tokens: 20,
       seconds: 2,
     },
     { role: "user", content: "and now?" },
     { role: "assistant", model: "coder", content: "half", failure: "Stopped." },
+    { role: "assistant", model: "coder", content: "", failure: "The engine failed", after: 2 },
+    { role: "assistant", model: "coder", content: "half again", failure: "Stopped.", after: 2 },
   ],
 };
 
@@ -42,14 +45,17 @@ describe("the chat page is accessible", () => {
     berth = await berthWith({ coder: slotManifest(), slow: slotManifest("--tokens", "4000", "--token-ms", "50") });
     await berth.state("coder", "ready", "idle");
     await berth.state("slow", "ready", "idle");
-    const headers = { "content-type": "application/json" };
-    const body = JSON.stringify(conversation);
-    const kept = await fetch(`${berth.url}/api/conversations/aaaaaaaa`, { method: "PUT", headers, body });
-    assert.equal(kept.status, 200, await kept.text());
   });
   after(async () => {
     await browser.close();
     await berth[Symbol.asyncDispose]();
+  });
+
+  beforeEach(async () => {
+    const headers = { "content-type": "application/json" };
+    const body = JSON.stringify(conversation);
+    const kept = await fetch(`${berth.url}/api/conversations/aaaaaaaa`, { method: "PUT", headers, body });
+    assert.equal(kept.status, 200, await kept.text());
   });
 
   for (const colorScheme of ["light", "dark"] as const) {
@@ -72,9 +78,21 @@ describe("the chat page is accessible", () => {
         await page.keyboard.press("Escape");
         await page.getByRole("button", { name: "everything", exact: true }).click();
         await page.getByText("Stopped.").waitFor();
-        for (const summary of ["Thoughts", "Calls look"]) await page.getByText(summary).click();
+        for (const summary of ["Thought for 4 s", "Calls look"]) await page.getByText(summary).click();
         await until("it is coloured", async () => (await page.locator(".hljs-keyword").count()) > 0);
         await isSound(page);
+        await page.getByText("3/3").waitFor();
+        await page.getByRole("button", { name: "Earlier version" }).click();
+        await page.getByRole("alert").getByText("The engine failed").waitFor();
+        await page.getByRole("button", { name: "Edit the question" }).last().click();
+        await page.getByRole("textbox", { name: "Your question" }).waitFor();
+        await isSound(page);
+        await page.route("**/v1/chat/completions", () => undefined);
+        await page.keyboard.press("Escape");
+        await page.getByRole("button", { name: "Retry" }).click();
+        await page.getByRole("button", { name: "Cancel" }).waitFor();
+        await isSound(page);
+        await page.getByRole("button", { name: "Cancel" }).click();
         await withParameters(page, () => isSound(page));
       });
 

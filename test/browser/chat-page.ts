@@ -1,9 +1,13 @@
 import type { Page } from "playwright-core";
 
 /** Chooses an action of the menu that the conversation with that title has in the list. */
-export async function fromMenu(page: Page, title: string, action: "Rename" | "Export" | "Delete"): Promise<void> {
+export async function fromMenu(
+  page: Page,
+  title: string,
+  action: "Rename" | "Pin" | "Unpin" | "Export" | "Delete",
+): Promise<void> {
   await page.getByRole("button", { name: `More for ${title}`, exact: true }).click();
-  await page.getByRole("menuitem", { name: action }).click();
+  await page.getByRole("menuitem", { name: action, exact: true }).click();
 }
 
 /** Opens the parameters, has `act` see their dialog, and closes them. */

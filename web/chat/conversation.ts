@@ -1,62 +1,100 @@
 import { signal } from "@preact/signals";
 import { call, messageOf, type ApiFailure } from "../shared/api.ts";
+import { endAfter, pathTo, placeBefore, shownMessages, shownPath, withInstead, withMessage } from "./branches.ts";
 import { titleOf, type Conversation, type Message } from "./model.ts";
-import { answering, current, failure, keep, models, show } from "./store.ts";
+import { answering, current, draws, failure, keep, models, show } from "./store.ts";
 import { answer } from "./stream.ts";
-import { afterRetry, stoppedWords } from "./turns.ts";
+import { afterRetry, saysSomething, stoppedWords } from "./turns.ts";
 
 /** The answer that is being written. */
 export const partial = signal<Message | undefined>(undefined);
-/** What the request waits for, in words; empty: nothing. */
-export const waiting = signal("");
-/** How many messages of the conversation stand before the answer that is being written. */
+/** The parts of what the request waits for, in words; none: it waits no longer. */
+export const waiting = signal<readonly string[]>([]);
+/** How many messages of the shown branch stand before the answer that is being written. */
 export const answeredAt = signal(0);
 
 let stop: AbortController | undefined;
+let present = Promise.resolve();
 
 export function stopAnswer(): void {
   stop?.abort();
 }
 
-/** Adds a message of the person, and the model's answer to it. */
+/** Adds a message of the person to the shown branch, and the model's answer to it. */
 export async function send(content: string, images: readonly string[]): Promise<void> {
   const question: Message = { role: "user", content, ...(images.length === 0 ? {} : { images }) };
-  const messages = [...current.value.messages, question];
-  await proceed({ ...current.value, messages, title: current.value.title || titleOf(messages) }, messages.length);
+  const before = current.value;
+  const asked = withMessage(before, question, shownPath(before).at(-1) ?? -1);
+  await proceed({ ...asked, title: before.title || titleOf(asked.messages) }, asked.messages.length - 1);
 }
 
-/** Requests another answer to the last question. The present one stays until the new one has text. */
-export async function retry(): Promise<void> {
-  const last = current.value.messages.findLastIndex(({ role }) => role === "user");
-  if (last >= 0) await proceed(current.value, last + 1);
+/** Asks a question in other words: the earlier one stays, as another branch. */
+export async function ask(content: string, place: number): Promise<void> {
+  const { messages } = current.value;
+  const earlier = messages[place];
+  if (earlier === undefined) return;
+  const { after: _, ...question } = earlier;
+  await proceed(withMessage(current.value, { ...question, content }, placeBefore(messages, place)), messages.length);
 }
 
-/** Answers the conversation's first `count` messages. */
-async function proceed(conversation: Conversation, count: number): Promise<void> {
+/** Requests another answer to the last question, from that model. The present one stays until the new one has text. */
+export async function retry(model = current.value.model): Promise<void> {
+  const last = shownPath(current.value).findLast((place) => current.value.messages[place]?.role === "user");
+  if (last !== undefined) await proceed({ ...current.value, model }, last);
+}
+
+/** Asks another model instead of the one that is being waited for. */
+export async function askInstead(model: string): Promise<void> {
+  const { id } = current.value;
+  stopAnswer();
+  await present;
+  if (current.value.id === id) await retry(model);
+}
+
+/** Shows the branch of that message. */
+export function showVersion(place: number): void {
+  current.value = { ...current.value, shown: endAfter(current.value.messages, place) };
+}
+
+async function proceed(conversation: Conversation, question: number): Promise<void> {
   if (answering.value !== undefined) return;
+  present = answerTo(conversation, question);
+  await present;
+}
+
+/** Answers the question at that place. */
+async function answerTo(conversation: Conversation, question: number): Promise<void> {
   failure.value = "";
   show(conversation);
   answering.value = conversation;
-  answeredAt.value = count;
+  const path = pathTo(conversation.messages, question);
+  answeredAt.value = path.length;
   stop = new AbortController();
   const { signal: stopped } = stop;
   // The question is kept before its answer: a page that is closed meanwhile loses nothing. The answer does not wait for that.
-  if (count === conversation.messages.length) void keep(conversation);
-  const reply = await replyOrFailure({ ...conversation, messages: conversation.messages.slice(0, count) }, stopped);
-  // The conversation may have become a copy meanwhile, which has another id.
-  const { id, title } = answering.value ?? conversation;
-  const earlier = conversation.messages.slice(count);
-  const latest = afterRetry(earlier, reply);
-  if (latest === earlier && !stopped.aborted)
+  if (question === conversation.messages.length - 1) void keep(conversation);
+  const messages = path.flatMap((place) => conversation.messages[place] ?? []);
+  const reply = await replyOrFailure({ ...conversation, messages }, stopped);
+  // The conversation may have become a copy meanwhile, which has another id, or have got another title.
+  const { messages: _, shown: __, ...head } = answering.value ?? conversation;
+  const [earlierPlace] = shownPath(conversation).slice(path.length);
+  const earlier = shownMessages(conversation).slice(path.length);
+  const [latest = reply] = afterRetry(earlier, reply);
+  const isNew = latest === reply;
+  if (!isNew && !stopped.aborted)
     failure.value = `There is no new answer, and the earlier one stays: ${reply.failure ?? ""}`;
-  const whole = { ...conversation, id, title, messages: [...conversation.messages.slice(0, count), ...latest] };
+  const isInstead = earlierPlace !== undefined && !earlier.some(saysSomething);
+  const answered = isInstead
+    ? withInstead(conversation, reply, earlierPlace)
+    : withMessage(conversation, reply, question);
+  const whole = { ...(isNew ? answered : conversation), ...head };
   partial.value = undefined;
-  waiting.value = "";
+  waiting.value = [];
   answering.value = undefined;
   // A person may have opened another conversation meanwhile.
   const { id: currentId, model, parameters } = current.value;
-  if (currentId === id) current.value = { ...whole, model, parameters };
-  if (latest !== earlier) await keep(whole);
+  if (currentId === head.id) current.value = { ...whole, model, parameters };
+  if (isNew) await keep(whole);
 }
 
 async function replyOrFailure(conversation: Conversation, signal: AbortSignal): Promise<Message> {
@@ -70,8 +108,7 @@ async function replyOrFailure(conversation: Conversation, signal: AbortSignal): 
 
 async function replyTo(conversation: Conversation, signal: AbortSignal): Promise<Message> {
   const chosen = models.value.find(({ id }) => id === conversation.model);
-  const draws = chosen !== undefined && !chosen.berth.capabilities.includes("chat");
-  if (draws) return await drawing(conversation, signal);
+  if (chosen !== undefined && draws(chosen)) return await drawing(conversation, signal);
   let frame = 0;
   let latest: Message | undefined;
   try {
@@ -96,7 +133,7 @@ async function replyTo(conversation: Conversation, signal: AbortSignal): Promise
 }
 
 async function drawing({ model, messages }: Conversation, signal: AbortSignal): Promise<Message> {
-  waiting.value = "drawing";
+  waiting.value = ["drawing"];
   const prompt = messages.at(-1)?.content ?? "";
   const body = { model, prompt, response_format: "b64_json" };
   const { data } = await call<{ data: readonly { b64_json?: string }[] }>("/v1/images/generations", {

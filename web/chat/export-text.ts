@@ -1,7 +1,9 @@
+import { shownMessages } from "./branches.ts";
 import type { Conversation, Message } from "./model.ts";
 
-/** All of a conversation as Markdown, which people and other programs read; pictures are in it as `data:` addresses. */
-export function exportText({ title, model, parameters, messages }: Conversation): string {
+/** The shown branch of a conversation as Markdown, which people and other programs read; pictures are in it as `data:` addresses. */
+export function exportText(conversation: Conversation): string {
+  const { title, model, parameters } = conversation;
   const { system, temperature, maxTokens } = parameters;
   const facts = [
     `Model: ${model}`,
@@ -12,7 +14,7 @@ export function exportText({ title, model, parameters, messages }: Conversation)
     `# ${title}`,
     facts.map((each) => `- ${each}`).join("\n"),
     ...(system.trim() === "" ? [] : ["## System prompt", system]),
-    ...messages.flatMap(partsOf),
+    ...shownMessages(conversation).flatMap(partsOf),
   ].join("\n\n")}\n`;
 }
 

@@ -40,7 +40,7 @@ for (const [name, language] of Object.entries(languages)) highlighter.registerLa
 highlighter.registerAliases(["toml"], { languageName: "ini" });
 highlighter.registerAliases(["sh", "shell", "console"], { languageName: "bash" });
 
-/** Colours the code of an element, and gives each piece a button that copies it. */
+/** Colours the code of an element, and gives each block a header: its language, and buttons that wrap and copy it. */
 export function highlightIn(element: HTMLElement): void {
   for (const code of element.querySelectorAll<HTMLElement>("pre > code")) {
     const text = code.textContent ?? "";
@@ -48,12 +48,35 @@ export function highlightIn(element: HTMLElement): void {
     if (name !== undefined && isColourable(text) && highlighter.getLanguage(name) !== undefined)
       code.innerHTML = highlighter.highlight(text, { language: name }).value;
     const block = code.parentElement;
-    if (block === null || block.previousElementSibling?.className === "copy") continue;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "copy";
-    button.textContent = "Copy code";
-    button.addEventListener("click", () => void copy(text).then((words) => (button.textContent = words)));
-    block.before(button);
+    if (block === null || block.parentElement?.className === "code") continue;
+    const box = document.createElement("div");
+    box.className = "code";
+    block.replaceWith(box);
+    box.append(headOf(name ?? "text", block, text), block);
+    // Code that is wider than its box is scrolled by the keyboard, too.
+    block.tabIndex = 0;
   }
+}
+
+function headOf(language: string, block: HTMLElement, text: string): HTMLElement {
+  const head = document.createElement("div");
+  const name = document.createElement("span");
+  name.textContent = language;
+  const wrap = buttonOf("Wrap", () => {
+    const isWrapped = block.classList.toggle("wrapped");
+    wrap.ariaPressed = String(isWrapped);
+  });
+  wrap.ariaPressed = "false";
+  const copies = buttonOf("Copy code", () => void copy(text).then((words) => (copies.textContent = words)));
+  head.append(name, wrap, copies);
+  return head;
+}
+
+function buttonOf(words: string, act: () => void): HTMLButtonElement {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "ghost";
+  button.textContent = words;
+  button.addEventListener("click", act);
+  return button;
 }

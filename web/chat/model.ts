@@ -15,6 +15,7 @@ export interface Message {
   readonly images?: readonly string[];
   /** What the model thought before it answered. */
   readonly thoughts?: string;
+  readonly thoughtSeconds?: number;
   readonly toolCalls?: readonly ToolCall[];
   /** The model that answered. */
   readonly model?: string;
@@ -22,6 +23,8 @@ export interface Message {
   readonly seconds?: number;
   /** Why the answer ends before its end. */
   readonly failure?: string;
+  /** The place of the message that it follows, where that is not the one before it; -1: it is a first one. */
+  readonly after?: number;
 }
 
 export interface Parameters {
@@ -36,8 +39,13 @@ export interface Conversation {
   readonly title: string;
   readonly model: string;
   readonly parameters: Parameters;
+  /** Of all branches, in the order of their writing. */
   readonly messages: readonly Message[];
+  /** The place of the shown branch's end; absent: the last message. */
+  readonly shown?: number;
   readonly updated_at: string;
+  /** It stands first in the list. */
+  readonly pinned?: boolean;
 }
 
 export const noParameters: Parameters = { system: "", temperature: "", maxTokens: "" };

@@ -7,7 +7,7 @@ import { Keeper, type Unkept } from "./keeper.ts";
 import { newConversation, newId, type Conversation } from "./model.ts";
 import { verdictOfRefusal } from "./verdict.ts";
 
-export type Summary = Pick<Conversation, "id" | "title" | "model" | "updated_at">;
+export type Summary = Pick<Conversation, "id" | "title" | "model" | "updated_at" | "pinned">;
 
 export const models = signal<readonly V1Model[]>([]);
 /** Whether there is a model to talk to; undefined: the server has not said yet. */
@@ -164,7 +164,13 @@ export async function rereadConversations(): Promise<void> {
   await readConversations().catch(() => undefined);
 }
 
-const headOf = ({ id, title, model, updated_at }: Conversation): Summary => ({ id, title, model, updated_at });
+const headOf = ({ id, title, model, updated_at, pinned = false }: Conversation): Summary => ({
+  id,
+  title,
+  model,
+  updated_at,
+  pinned,
+});
 
 /** Of several conversations that were opened, a person sees the one of the last click, in whatever order they arrive. */
 let clicks = 0;
@@ -220,9 +226,13 @@ export async function keep(conversation: Conversation): Promise<void> {
 export async function wholeOf(id: string): Promise<Conversation> {
   const here = [answering.value, ...unkept.value.map(({ conversation }) => conversation)];
   const own = here.find((each) => each?.id === id);
-  if (own !== undefined) return own;
+  return own ?? (await found(id, () => call<Conversation>(`/api/conversations/${id}`)));
+}
+
+/** A conversation that is read; where it is kept no longer, the list loses it. */
+async function found<T>(id: string, read: () => Promise<T>): Promise<T> {
   try {
-    return await call<Conversation>(`/api/conversations/${id}`);
+    return await read();
   } catch (error) {
     throw isGone(error) ? leaveOut(id) : error;
   }
@@ -238,11 +248,15 @@ export async function keepAgain(id: string): Promise<void> {
   await keeper.keepAgain(id);
 }
 
-/** Gives a conversation another title. */
-export async function rename(id: string, title: string): Promise<void> {
-  const whole = current.value.id === id ? current.value : await wholeOf(id);
-  if (current.value.id === id) current.value = { ...current.value, title };
-  await keep({ ...whole, title });
+/** Gives a conversation another title, or another place in the list. */
+export async function change(id: string, what: Partial<Pick<Conversation, "title" | "pinned">>): Promise<void> {
+  const here = [current.value, answering.value].find((each) => each?.id === id);
+  // Opened, so that the change continues the text that is kept.
+  const whole = here ?? (await found(id, () => keeper.open(id, () => true)));
+  if (whole === undefined) return;
+  if (current.value.id === id) current.value = { ...current.value, ...what };
+  if (answering.value?.id === id) answering.value = { ...answering.value, ...what };
+  await keep({ ...whole, ...what });
 }
 
 export async function forget(id: string): Promise<void> {

@@ -18,8 +18,8 @@ interface Chunk {
 export interface StreamHandlers {
   /** The answer so far. */
   readonly onAnswer: (answer: Message) => void;
-  /** What the request waits for, in words; empty once it waits no longer. */
-  readonly onWait: (words: string) => void;
+  /** The parts of what the request waits for, in words; none once it waits no longer. */
+  readonly onWait: (words: readonly string[]) => void;
   readonly signal: AbortSignal;
 }
 
@@ -38,21 +38,24 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
     ...(parameters.temperature === "" ? {} : { temperature: Number(parameters.temperature) }),
     ...(parameters.maxTokens === "" ? {} : { max_tokens: Number(parameters.maxTokens) }),
   });
-  onWait(sendingWords(new Blob([text]).size, model));
+  onWait([sendingWords(new Blob([text]).size, model)]);
   const raw = { content: text, type: "application/json" };
   const response = await request("/v1/chat/completions", { method: "POST", raw, signal });
-  onWait(sendingWords(0, model));
+  onWait([sendingWords(0, model)]);
   if (response.body === null) throw new ApiFailure(502, "empty", "the answer is empty");
   let [content, thoughts] = ["", ""];
   const calls = new Map<number, ToolCall>();
   let tokens: number | undefined;
   let counted = 0;
   let beganMs: number | undefined;
+  let thinksSinceMs: number | undefined;
+  let thoughtSeconds: number | undefined;
   const message = (): Message => ({
     role: "assistant",
     content,
     model,
     ...(thoughts === "" ? {} : { thoughts }),
+    ...(thoughtSeconds === undefined ? {} : { thoughtSeconds }),
     ...(calls.size === 0 ? {} : { toolCalls: [...calls.values()] }),
     tokens: tokens ?? counted,
     seconds: beganMs === undefined ? 0 : (performance.now() - beganMs) / 1000,
@@ -73,6 +76,7 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
     beganMs ??= performance.now();
     content += delta.content ?? "";
     thoughts += thoughtsOf(delta);
+    if (thoughts !== "") thinksSinceMs ??= performance.now();
     for (const { index = 0, function: called } of delta.tool_calls ?? []) {
       const known = calls.get(index) ?? { name: "", arguments: "" };
       calls.set(index, {
@@ -80,13 +84,15 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
         arguments: known.arguments + (called?.arguments ?? ""),
       });
     }
+    const answers = content !== "" || calls.size > 0;
+    if (thinksSinceMs !== undefined && answers) thoughtSeconds ??= (performance.now() - thinksSinceMs) / 1000;
     counted += 1;
     // The first piece names the role alone: a person goes on waiting.
-    if (content === "" && thoughts === "" && calls.size === 0) continue;
-    onWait("");
+    if (!answers && thoughts === "") continue;
+    onWait([]);
     onAnswer(message());
   }
-  onWait("");
+  onWait([]);
   if (!isWhole) throw cutOff();
   return message();
 }

@@ -2,9 +2,9 @@ import { byteText } from "../../src/api/byte-text.ts";
 
 const ordinals = ["first", "second", "third", "fourth", "fifth"] as const;
 
-/** `waiting slot=primary state=unloading progress=41% position=2 doing="draining a for b" waited=12s` as a sentence. */
-export function waitWords(comment: string): string {
-  if (!/^\s*waiting\b/.test(comment)) return comment;
+/** The parts of a sentence of `waiting slot=primary state=unloading progress=41% position=2 doing="draining a for b" waited=12s`. */
+export function waitWords(comment: string): readonly string[] {
+  if (!/^\s*waiting\b/.test(comment)) return [comment];
   const pairs = comment.matchAll(/(\w+)=(?:"([^"]*)"|(\S*))/g);
   const fields = new Map([...pairs].map(([, key = "", quoted, plain = ""]) => [key, quoted ?? plain]));
   const name = fields.get("slot") ?? fields.get("upstream") ?? fields.get("model") ?? "the model";
@@ -24,7 +24,7 @@ export function waitWords(comment: string): string {
   if (progress !== undefined) words.push(progress.replace("%", " %"));
   const position = Number(fields.get("position") ?? 0);
   if (position > 0) words.push(`${ordinals[position - 1] ?? `number ${position}`} in line`);
-  return words.join(", ");
+  return words;
 }
 
 /** Less than this is sent before a person could read that. */

@@ -111,9 +111,10 @@ async function failureOf(response: Response): Promise<ApiFailure> {
   const after = Number(response.headers.get("retry-after") ?? Number.NaN);
   const retry = Number.isFinite(after) ? after : undefined;
   try {
-    const parsed: { error?: { code?: string; message?: string; details?: unknown } } = JSON.parse(text);
+    const parsed: { error?: { code?: unknown; message?: string; details?: unknown } } = JSON.parse(text);
     const { code = "unknown", message = response.statusText, details } = parsed.error ?? {};
-    return new ApiFailure(response.status, code, message, details, retry);
+    // An engine's own codes are numbers, or null.
+    return new ApiFailure(response.status, typeof code === "string" ? code : "engine", message, details, retry);
   } catch {
     return new ApiFailure(response.status, "unknown", `the server answered ${response.status}`, undefined, retry);
   }
@@ -143,7 +144,7 @@ function nextStep({ status, code, details, retryAfterSeconds }: ApiFailure): str
   if (code === "unknown" || code === "no_json")
     return "Reload the page; if that does not help, the log of Berth says more: berth doctor.";
   // An engine has failed, or nobody expected it: the log of either says more.
-  if (code.startsWith("dispatch.")) return "The log of the slot says more.";
+  if (code === "engine" || code.startsWith("dispatch.")) return "The log of the slot says more.";
   if (status >= 500) return "The log of Berth says more: berth doctor.";
   return undefined;
 }

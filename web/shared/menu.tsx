@@ -1,4 +1,4 @@
-import { Ellipsis } from "lucide";
+import { Ellipsis, type IconNode } from "lucide";
 import type { JSX } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "./icon.tsx";
@@ -13,12 +13,14 @@ export interface MenuItem {
 interface MenuProps {
   readonly label: string;
   readonly items: readonly MenuItem[];
-  /** On the button; undefined: three dots. */
-  readonly word?: string;
+  /** Instead of three dots. */
+  readonly icon?: IconNode;
+  /** Stands on the button instead of an icon. */
+  readonly words?: string;
 }
 
-/** The actions that have no button of their own, behind a button. */
-export function Menu({ label, items, word }: MenuProps): JSX.Element {
+/** The actions that have no button of their own, behind three dots. */
+export function Menu({ label, items, icon = Ellipsis, words }: MenuProps): JSX.Element {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLDivElement>(null);
@@ -47,12 +49,12 @@ export function Menu({ label, items, word }: MenuProps): JSX.Element {
       <button
         ref={button}
         type="button"
-        class={word === undefined ? "ghost icon" : undefined}
+        class={words === undefined ? "ghost icon" : ""}
         aria-label={label}
         aria-haspopup="menu"
         popovertarget={id}
       >
-        {word ?? <Icon of={Ellipsis} />}
+        {words ?? <Icon of={icon} />}
       </button>
       <div
         ref={list}

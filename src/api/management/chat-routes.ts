@@ -12,6 +12,7 @@ const messageSchema = z.strictObject({
   content: z.string(),
   images: z.array(z.string().startsWith("data:image/")).max(16).optional().describe("As data: addresses"),
   thoughts: z.string().optional(),
+  thoughtSeconds: z.number().min(0).optional().describe("How long it thought"),
   toolCalls: z
     .array(z.strictObject({ name: z.string(), arguments: z.string() }))
     .max(100)
@@ -20,6 +21,12 @@ const messageSchema = z.strictObject({
   tokens: z.number().min(0).optional(),
   seconds: z.number().min(0).optional(),
   failure: z.string().optional().describe("Why the answer ends before its end"),
+  after: z
+    .int()
+    .min(-1)
+    .max(1999)
+    .optional()
+    .describe("The place of the message that it follows, where that is not the one before it; -1: it is a first one"),
 });
 
 const utcTime = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?Z$/;
@@ -29,6 +36,7 @@ const head = {
   title: z.string().max(200),
   model: z.string().max(300),
   updated_at: z.string().regex(utcTime, "a time in UTC, as in ISO 8601"),
+  pinned: z.boolean().optional().describe("It stands first in the list"),
 } as const;
 
 export const conversationHeadSchema = z.strictObject(head);
@@ -41,7 +49,8 @@ export const conversationSchema = z.strictObject({
     temperature: z.string().max(20).describe("Empty: the engine's own"),
     maxTokens: z.string().max(20).describe("Empty: the engine's own"),
   }),
-  messages: z.array(messageSchema).max(2000),
+  messages: z.array(messageSchema).max(2000).describe("Of all branches, in the order of their writing"),
+  shown: z.int().min(0).max(1999).optional().describe("The place of the shown branch's end; absent: the last message"),
 });
 export type Conversation = z.output<typeof conversationSchema>;
 

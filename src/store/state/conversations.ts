@@ -90,8 +90,8 @@ export class ConversationStore {
 
   async #write(owner: string, conversation: Conversation, base?: Base): Promise<ConversationHead> {
     const directory = this.#of(owner);
-    const { id, title, model, updated_at } = conversation;
-    const head = { id, title, model, updated_at };
+    const { id, title, model, updated_at, pinned } = conversation;
+    const head = { id, title, model, updated_at, ...(pinned === true && { pinned }) };
     const text = JSON.stringify(conversation);
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await removeLeftovers(directory);

@@ -142,3 +142,28 @@ it("conversations whose directory cannot be read are not counted as none", async
   assert.equal(await store.count("a"), undefined);
   await assert.rejects(store.list("a"), { code: "ENOTDIR" });
 });
+
+it("a list says which conversations are pinned, and a conversation keeps its branches", async () => {
+  await using at = await site();
+  const store = at.open();
+  const branched = conversationSchema.parse({
+    ...conversation(one, "first"),
+    pinned: true,
+    shown: 1,
+    messages: [
+      { role: "user", content: "first" },
+      { role: "user", content: "in other words", after: -1 },
+    ],
+  });
+  await store.write("a", branched);
+  await store.write("a", { ...conversation(two, "second"), pinned: false });
+  const heads = await store.list("a");
+  assert.deepEqual(
+    new Map(heads.map(({ id, pinned }) => [id, pinned])),
+    new Map([
+      [one, true],
+      [two, undefined],
+    ]),
+  );
+  assert.deepEqual(await store.read("a", one), branched);
+});

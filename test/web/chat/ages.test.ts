@@ -17,5 +17,10 @@ it("conversations stand under the day that they were last continued, by the cale
       ["Older", 1],
     ],
   );
+  const pinned = { ...at(1, 1), pinned: true };
+  assert.deepEqual(byAge([at(28, 8), pinned], now), [
+    ["Pinned", [pinned]],
+    ["Today", [at(28, 8)]],
+  ]);
   assert.deepEqual(byAge([at(1, 1)], now), [["Older", [at(1, 1)]]]);
 });

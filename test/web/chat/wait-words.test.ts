@@ -16,7 +16,7 @@ const comments: readonly (readonly [comment: string, words: string])[] = [
 ];
 
 it("a held request's comment is a sentence, with the slot's step before it loads the model", () => {
-  for (const [comment, words] of comments) assert.equal(waitWords(comment), words);
+  for (const [comment, words] of comments) assert.equal(waitWords(comment).join(", "), words);
 });
 
 it("a request says what it waits for from its first moment, and its size where it takes a while to send", () => {

@@ -6,14 +6,15 @@ import { stopAnswer } from "../conversation.ts";
 import { exportText } from "../export-text.ts";
 import { focusMessage } from "../focus.ts";
 import { byAge } from "../ages.ts";
+import { newId } from "../model.ts";
 import {
   answering,
+  change,
   conversations,
   current,
   forget,
   keep,
   open,
-  rename,
   shown,
   unkept,
   wholeOf,
@@ -53,7 +54,7 @@ export function ConversationList(): JSX.Element {
   );
 }
 
-function Line({ conversation: { id, title } }: { readonly conversation: Summary }): JSX.Element {
+function Line({ conversation: { id, title, pinned = false } }: { readonly conversation: Summary }): JSX.Element {
   const [isRenaming, setRenaming] = useState(false);
   const isRefused = unkept.value.some(({ conversation, error }) => conversation.id === id && error !== undefined);
   if (isRenaming)
@@ -63,7 +64,7 @@ function Line({ conversation: { id, title } }: { readonly conversation: Summary 
           title={title}
           onDone={(next) => {
             setRenaming(false);
-            if (next !== undefined) void shown(() => rename(id, next));
+            if (next !== undefined) void shown(() => change(id, { title: next }));
           }}
         />
       </li>
@@ -86,6 +87,7 @@ function Line({ conversation: { id, title } }: { readonly conversation: Summary 
         label={`More for ${title}`}
         items={[
           { name: "Rename", act: () => setRenaming(true) },
+          { name: pinned ? "Unpin" : "Pin", act: () => void shown(() => change(id, { pinned: !pinned })) },
           { name: "Export", act: () => void shown(() => save(id)) },
           { name: "Delete", isDanger: true, act: () => void shown(() => remove(id)) },
         ]}
@@ -129,7 +131,8 @@ async function remove(id: string): Promise<void> {
   if (answering.value?.id === id) stopAnswer();
   await forget(id);
   focusMessage();
-  toast(`“${whole.title}” is deleted.`, () => void shown(() => keep(whole)));
+  // A deleted conversation does not come back under its id, which other windows may still have.
+  toast(`“${whole.title}” is deleted.`, () => void shown(() => keep({ ...whole, id: newId() })));
 }
 
 /** As a file of Markdown, which people and other programs read. */

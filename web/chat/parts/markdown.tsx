@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { memo } from "preact/compat";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { highlightIn } from "../highlight.ts";
 import { blocksOf, safeHtml } from "../markdown.ts";
 
@@ -20,7 +20,8 @@ export const Markdown = memo(function Markdown({ text }: { readonly text: string
 
 const Block = memo(function Block({ raw }: { readonly raw: string }): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  // Before it is seen: the header of a code block would push what is below it down.
+  useLayoutEffect(() => {
     if (box.current !== null) highlightIn(box.current);
   }, [raw]);
   return <div ref={box} dangerouslySetInnerHTML={{ __html: safeHtml(raw) }} />;

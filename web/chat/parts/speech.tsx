@@ -1,6 +1,8 @@
+import { Mic, Square, Volume2 } from "lucide";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, list, request } from "../../shared/api.ts";
+import { Icon } from "../../shared/icon.tsx";
 import { useOnce } from "../../shared/once.ts";
 import { current, failure, models, shown } from "../store.ts";
 import { wavOf } from "../wav.ts";
@@ -55,8 +57,15 @@ export function RecordButton({ onText }: { readonly onText: (text: string) => vo
     else await once(() => shown(begin));
   };
   return (
-    <button type="button" aria-pressed={isRecording} onClick={() => void press()}>
-      {isRecording ? "Stop recording" : "Record"}
+    <button
+      type="button"
+      class={isRecording ? "icon danger" : "ghost icon"}
+      aria-label={isRecording ? "Stop recording" : "Record"}
+      title={isRecording ? "Stop recording" : "Record"}
+      aria-pressed={isRecording}
+      onClick={() => void press()}
+    >
+      <Icon of={isRecording ? Square : Mic} />
     </button>
   );
 }
@@ -103,9 +112,16 @@ export function SpeakButton({ text }: { readonly text: string }): JSX.Element | 
       setReading((present) => (present === next ? undefined : present));
     }
   };
+  const name = reading === undefined ? "Speak" : "Be quiet";
   return (
-    <button type="button" onClick={() => (reading === undefined ? void shown(speak) : setReading(undefined))}>
-      {reading === undefined ? "Speak" : "Be quiet"}
+    <button
+      type="button"
+      class="ghost icon"
+      aria-label={name}
+      title={name}
+      onClick={() => (reading === undefined ? void shown(speak) : setReading(undefined))}
+    >
+      <Icon of={reading === undefined ? Volume2 : Square} />
     </button>
   );
 }

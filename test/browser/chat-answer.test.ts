@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import type { RunningBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+
+/** A stream of these pieces, as an engine sends it. */
+function streamOf(...pieces: readonly object[]): string {
+  const events = pieces.map((delta) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`);
+  return `${events.join("")}data: [DONE]\n\n`;
+}
+
+describe("an answer of the chat page", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    // It never listens.
+    const command = JSON.stringify([process.execPath, "-e", "setInterval(() => 0, 1000)"]);
+    const cold = `engine = "custom"\nload = "onDemand"\ncommand = ${command}\n`;
+    berth = await berthWith({ coder: slotManifest(), cold });
+    await berth.state("coder", "ready", "idle");
+    await berth.state("cold", "offline");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  const ask = async (page: Page, model: string, text: string): Promise<void> => {
+    await page.getByRole("combobox", { name: "Model" }).selectOption(model);
+    await page.getByRole("textbox", { name: "Message" }).fill(text);
+    await page.keyboard.press("Enter");
+  };
+  const isLeft = async (): Promise<void> => {
+    await until("nobody waits for it", async () => (await berth.slot("cold"))["held"] === 0);
+  };
+
+  it("is waited for in its place, where a person cancels it, or asks another model", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const messages = page.getByRole("log", { name: "Messages" });
+    await ask(page, "cold", "are you there?");
+    await messages.getByText(/^waiting for cold/).waitFor();
+    await messages.getByText(/^cold is (?:starting|loading|about to be loaded) · first in line · \d+ s$/).waitFor();
+    await messages.getByRole("button", { name: "Cancel" }).click();
+    await messages.getByText("Stopped.").waitFor();
+    await isLeft();
+    assert.equal(await page.getByRole("alert").count(), 0);
+    await page.getByRole("button", { name: "Retry" }).click();
+    // What has said nothing gives its place to what is waited for.
+    await messages.getByText("Stopped.").waitFor({ state: "detached" });
+    await messages.getByRole("button", { name: "Use another model" }).click();
+    await page.getByRole("menuitem", { name: "coder" }).click();
+    await page.getByRole("article", { name: "coder" }).getByRole("button", { name: "Retry" }).waitFor();
+    assert.equal(await messages.getByRole("article").count(), 2);
+    assert.equal(await page.getByRole("combobox", { name: "Model" }).inputValue(), "coder");
+    await isLeft();
+  });
+
+  it("that fails says why in the server's words, and leads to the log of its slot", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    for (const [status, error, says] of [
+      [
+        502,
+        { code: "dispatch.upstream_failed", message: "The engine failed: no memory" },
+        /^The engine failed: no memory/,
+      ],
+      // As an engine words it itself.
+      [500, { code: 500, message: "the prompt is too long", type: "server_error" }, /^the prompt is too long/],
+      [500, { code: null, message: "the model has crashed", type: "server_error" }, /^the model has crashed/],
+    ] as const) {
+      await page.route("**/v1/chat/completions", (route) => route.fulfill({ status, json: { error } }));
+      await page.getByRole("button", { name: "New chat" }).click();
+      await ask(page, "coder", `to fail with ${String(error.code)}`);
+      const card = page.getByRole("article", { name: "coder" }).getByRole("alert");
+      await card.getByText(says).waitFor();
+      assert.doesNotMatch((await card.textContent()) ?? "", /Reload the page|berth doctor/);
+      const link = card.getByRole("link", { name: "Log of coder" });
+      assert.match((await link.getAttribute("href")) ?? "", /\/ui\/slots\/coder\/log$/);
+      await page.unrouteAll();
+    }
+    await page.getByRole("alert").getByRole("button", { name: "Retry" }).click();
+    await page.getByRole("alert").waitFor({ state: "detached" });
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+  });
+
+  it("says how long it was thought about, and has a head over its code", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const line = `const text = "${"long ".repeat(60)}";`;
+    const body = streamOf(
+      { reasoning_content: "It is about code." },
+      { content: `Here:\n\n\`\`\`ts\n${line}\n\`\`\`\n` },
+      { content: "\n```\nplain\n```\n" },
+    );
+    await page.route("**/v1/chat/completions", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await ask(page, "coder", "some code");
+    const answer = page.getByRole("article", { name: "coder" });
+    await answer.getByText("Thought for 1 s").click();
+    await answer.getByText("It is about code.").waitFor();
+    const blocks = answer.locator(".code");
+    await until("both have a head", async () => (await blocks.count()) === 2);
+    assert.deepEqual(await answer.locator(".code > div > span").allTextContents(), ["ts", "text"]);
+    const isWide = async (): Promise<boolean> =>
+      await page.evaluate("(([pre]) => pre.scrollWidth > pre.clientWidth)(document.querySelectorAll('.code > pre'))");
+    assert.equal(await isWide(), true);
+    await blocks.first().getByRole("button", { name: "Wrap", pressed: false }).click();
+    await blocks.first().getByRole("button", { name: "Wrap", pressed: true }).waitFor();
+    assert.equal(await isWide(), false);
+    await blocks.first().getByRole("button", { name: "Copy code" }).click();
+    await blocks.first().getByRole("button", { name: "Copied" }).waitFor();
+    assert.equal(await page.evaluate("navigator.clipboard.readText()"), `${line}\n`);
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+  });
+});

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import type { RunningBerth } from "../support/berth.ts";
+import { list, record } from "../support/openai.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { fromMenu } from "./chat-page.ts";
+
+const messagesOf = (page: Page) => page.getByRole("log", { name: "Messages" }).getByRole("article");
+
+/** Sends a message, and waits for the whole of its answer. */
+async function say(page: Page, text: string): Promise<void> {
+  await page.getByRole("textbox", { name: "Message" }).fill(text);
+  await page.keyboard.press("Enter");
+  await isAnswered(page);
+}
+
+async function isAnswered(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Retry" }).waitFor();
+}
+
+describe("a conversation of the chat page", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    berth = await berthWith({ coder: slotManifest(), other: slotManifest() });
+    for (const name of ["coder", "other"]) await berth.state(name, "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  const heads = async (): Promise<readonly Record<string, unknown>[]> =>
+    list(record(await berth.get("/api/conversations"))["data"]);
+
+  it("keeps the earlier answer and the earlier question as versions, each with what follows it", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await say(page, "first question");
+    await page.getByRole("button", { name: "Ask another model" }).click();
+    await page.getByRole("menuitem", { name: "other" }).click();
+    await page.getByRole("article", { name: "other" }).getByRole("button", { name: "Retry" }).waitFor();
+    assert.equal(await messagesOf(page).count(), 2);
+    const versions = page.getByRole("group", { name: "Versions" });
+    await versions.getByText("2/2").waitFor();
+    await versions.getByRole("button", { name: "Earlier version" }).click();
+    await page.getByRole("article", { name: "coder" }).waitFor();
+    await versions.getByText("1/2").waitFor();
+    await say(page, "second question");
+    // Its answer goes on from the first model's.
+    const sent = page.waitForRequest("**/v1/chat/completions");
+    await page.getByRole("button", { name: "Edit the question" }).first().click();
+    const box = page.getByRole("textbox", { name: "Your question" });
+    assert.equal(await box.inputValue(), "first question");
+    await box.fill("first question, in other words");
+    await page.getByRole("button", { name: "Ask again" }).click();
+    const body = record(JSON.parse((await sent).postData() ?? ""));
+    assert.deepEqual(
+      list(body["messages"]).map(({ content }) => content),
+      ["first question, in other words"],
+    );
+    await until("its answer is whole", async () => (await messagesOf(page).count()) === 2);
+    await isAnswered(page);
+    await versions.getByText("2/2").waitFor();
+    await until("it is kept", async () => {
+      const [head] = (await heads()).filter(({ title }) => title === "first question");
+      return list(record(await berth.get(`/api/conversations/${String(head?.["id"])}`))["messages"]).length === 7;
+    });
+    await page.reload();
+    await messagesOf(page).getByText("first question, in other words").waitFor();
+    await versions.getByRole("button", { name: "Earlier version" }).click();
+    await messagesOf(page).getByText("second question").waitFor();
+    assert.equal(await messagesOf(page).count(), 4);
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+
+  it("is pinned, renamed and deleted from the list while another one is open, and comes back by Undo", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await say(page, "to be pinned");
+    await page.getByRole("button", { name: "New chat" }).click();
+    await until("it is kept", async () => (await heads()).some(({ title }) => title === "to be pinned"));
+    // Another visit: the page has the head of it alone.
+    await page.goto(`${berth.url}/chat/?model=coder`);
+    await fromMenu(page, "to be pinned", "Pin");
+    const pinned = page.getByRole("region", { name: "Pinned" });
+    await pinned.getByRole("button", { name: "to be pinned", exact: true }).waitFor();
+    await until("that is kept", async () => (await heads()).some(({ pinned: isPinned }) => isPinned === true));
+    await fromMenu(page, "to be pinned", "Rename");
+    await page.getByRole("textbox", { name: "Title" }).fill("pinned and renamed");
+    await page.keyboard.press("Enter");
+    await pinned.getByRole("button", { name: "pinned and renamed", exact: true }).waitFor();
+    await until("that is kept", async () => (await heads()).some(({ title }) => title === "pinned and renamed"));
+    // Nothing was taken for another device's text.
+    assert.equal((await heads()).length, 2);
+    assert.equal(await page.getByRole("alert").count(), 0);
+    await fromMenu(page, "pinned and renamed", "Delete");
+    await pinned.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Undo" }).click();
+    await pinned.getByRole("button", { name: "pinned and renamed", exact: true }).click();
+    await messagesOf(page).getByText("to be pinned").waitFor();
+    await until("it is kept again", async () => (await heads()).length === 2);
+    await fromMenu(page, "pinned and renamed", "Unpin");
+    await pinned.waitFor({ state: "detached" });
+  });
+});

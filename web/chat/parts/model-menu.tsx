@@ -1,0 +1,27 @@
+import { ChevronDown } from "lucide";
+import type { JSX } from "preact";
+import { Menu } from "../../shared/menu.tsx";
+import { focusMessage } from "../focus.ts";
+import { canChat, models } from "../store.ts";
+
+interface ModelMenuProps {
+  readonly label: string;
+  readonly except: string;
+  readonly onChoose: (model: string) => void;
+  /** The button says its label, instead of an icon. */
+  readonly hasWords?: boolean;
+}
+
+/** The models that may answer instead; absent where there is no other one. */
+export function ModelMenu({ label, except, onChoose, hasWords = false }: ModelMenuProps): JSX.Element | null {
+  const others = models.value.filter((each) => canChat(each) && each.id !== except);
+  if (others.length === 0) return null;
+  const items = others.map(({ id }) => ({
+    name: id,
+    act: () => {
+      onChoose(id);
+      focusMessage();
+    },
+  }));
+  return <Menu label={label} items={items} icon={ChevronDown} {...(hasWords ? { words: label } : {})} />;
+}
