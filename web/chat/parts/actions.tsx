@@ -78,7 +78,7 @@ interface ActionProps {
 }
 
 /** A small button under a message. */
-export function Action({ name, icon, onClick, isOff = false }: ActionProps): JSX.Element {
+function Action({ name, icon, onClick, isOff = false }: ActionProps): JSX.Element {
   return (
     <button
       type="button"
