@@ -91,6 +91,10 @@ describe("the chat page is accessible", () => {
         await page.keyboard.press("Escape");
         await page.getByRole("button", { name: "Retry" }).click();
         await page.getByRole("button", { name: "Cancel" }).waitFor();
+        // It appears slowly, so that a quick answer shows none of it.
+        await until("all of it is seen", async () => {
+          return (await page.evaluate("getComputedStyle(document.querySelector('.held')).opacity")) === "1";
+        });
         await isSound(page);
         await page.getByRole("button", { name: "Cancel" }).click();
         await withParameters(page, () => isSound(page));
