@@ -14,9 +14,9 @@ export async function violations(page: Page, rules: object = {}): Promise<readon
   return told((await run(page, rules)).filter(({ impact }) => impact === "serious" || impact === "critical"));
 }
 
-/** All that axe finds, however small. */
-export async function findings(page: Page): Promise<readonly string[]> {
-  return told(await run(page, {}));
+/** All that axe finds, however small; `rules`: options of axe's `run`. */
+export async function findings(page: Page, rules: object = {}): Promise<readonly string[]> {
+  return told(await run(page, rules));
 }
 
 async function run(page: Page, rules: object): Promise<readonly Violation[]> {

@@ -16,11 +16,11 @@ interface MenuProps {
   /** Instead of three dots. */
   readonly icon?: IconNode;
   /** Stands on the button instead of an icon. */
-  readonly words?: string;
+  readonly word?: string;
 }
 
-/** The actions that have no button of their own, behind three dots. */
-export function Menu({ label, items, icon = Ellipsis, words }: MenuProps): JSX.Element {
+/** The actions that have no button of their own, behind a button. */
+export function Menu({ label, items, icon = Ellipsis, word }: MenuProps): JSX.Element {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLDivElement>(null);
@@ -49,12 +49,12 @@ export function Menu({ label, items, icon = Ellipsis, words }: MenuProps): JSX.E
       <button
         ref={button}
         type="button"
-        class={words === undefined ? "ghost icon" : ""}
+        class={word === undefined ? "ghost icon" : undefined}
         aria-label={label}
         aria-haspopup="menu"
         popovertarget={id}
       >
-        {words ?? <Icon of={icon} />}
+        {word ?? <Icon of={icon} />}
       </button>
       <div
         ref={list}

@@ -1,7 +1,5 @@
 import type { JSX } from "preact";
-import { stateWords } from "../../../src/api/state-words.ts";
-import type { V1Model } from "../../../src/api/management/v1-model.ts";
-import { slotStates } from "../../../src/api/states.ts";
+import { modelStateText } from "../../shared/model-words.ts";
 import { canChat, current, draws, lost, models, talkFirst } from "../store.ts";
 
 /** Chooses who answers; a slot that is loaded on demand says so. */
@@ -22,7 +20,7 @@ export function Picker(): JSX.Element {
           <option key={each.id} value={each.id}>
             {each.id}
             {draws(each) && " · draws pictures"}
-            {lost.value === "" && stateText(each)}
+            {lost.value === "" && modelStateText(each)}
           </option>
         ))}
       </select>
