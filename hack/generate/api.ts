@@ -24,8 +24,9 @@ A query or body with an unknown field, a wrong type or a missing field is 400 \`
 So is a body where a route takes none, and a body nested more than 64 deep. A route that takes no query ignores one. A
 manifest that breaks its schema is 422 \`config.invalid\` with \`file\`, \`line\`, \`column\` and \`path\` as far as they are known.
 
-\`/api/events\` begins with \`snapshot\` (\`slots\`, \`pulls\`, \`groups\`, \`conditions\`). Then come \`slot\`, \`pull\`, \`group\` and
-\`condition\`, each with the resource or with \`removed: true\`. Admins also get \`config\` and the conditions of providers;
+\`/api/events\` begins with \`snapshot\` (\`slots\`, \`pulls\`, \`groups\`, \`conditions\`). Then come \`slot\`, \`pull\`, \`group\`,
+\`model\` (its \`ref\` and \`state\`) and \`condition\`, each with the resource or with \`removed: true\`. Admins also get
+\`config\`, \`upstream\` (a provider's circuit, its number of models and requests) and the conditions of providers;
 where the configuration has problems, \`config\` comes right after the snapshot, too. \`Last-Event-ID\` goes on where a reader
 left off; with an unknown id the reader gets a snapshot. While somebody follows, \`traffic\` has the last step of
 \`GET /api/traffic\`, and \`machine\` how busy the machine is, each five seconds. A comment every 15 s keeps the connection open. A reader that is

@@ -155,7 +155,7 @@ describe("the controls of the dashboard", () => {
     }
   });
 
-  it("show what providers do now, without an event", async () => {
+  it("show what providers do now", async () => {
     await using opened = await openAs("/ui/nowhere");
     const { page } = opened;
     let inFlight = 0;

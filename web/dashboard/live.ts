@@ -27,6 +27,9 @@ export const resources = signal<ReadonlyMap<string, ResourceStatus>>(new Map());
 export const groupChanges = signal(0);
 export const modelChanges = signal(0);
 export const trafficChanges = signal(0);
+export const upstreamChanges = signal(0);
+const counted = { group: groupChanges, model: modelChanges, traffic: trafficChanges, upstream: upstreamChanges };
+const isCounted = (event: string): event is keyof typeof counted => Object.hasOwn(counted, event);
 export const problems = signal<readonly Problem[]>([]);
 /** How busy the machine is, read again each five seconds; null: it cannot be read, or not yet. */
 export const reading = signal<MachineReading | null>(null);
@@ -106,8 +109,9 @@ function apply(): void {
   // Of what no event has named nothing is drawn or read anew.
   const [nextSlots, nextPulls, nextResources] = [new Changing(slots), new Changing(pulls), new Changing(resources)];
   let nextProblems = problems.value;
-  let [nextGroups, nextModels, nextTraffic] = [groupChanges.value, modelChanges.value, trafficChanges.value];
+  const changed = new Set<keyof typeof counted>();
   for (const { event, data } of all) {
+    if (isCounted(event)) changed.add(event);
     switch (event) {
       case "snapshot": {
         const all: { slots?: SlotView[]; pulls?: PullView[]; conditions?: ResourceStatus[] } = JSON.parse(data);
@@ -116,7 +120,7 @@ function apply(): void {
         refill(nextResources.map, all.conditions, ({ kind, name }) => `${kind}/${name}`);
         // An event of its own follows where there are problems.
         nextProblems = [];
-        nextGroups += 1;
+        changed.add("group");
         break;
       }
       case "slot": {
@@ -138,14 +142,7 @@ function apply(): void {
         else nextResources.map.set(key, resource);
         break;
       }
-      case "group":
-        nextGroups += 1;
-        break;
-      case "model":
-        nextModels += 1;
-        break;
       case "traffic":
-        nextTraffic += 1;
         addStep(JSON.parse(data));
         break;
       case "machine":
@@ -164,9 +161,7 @@ function apply(): void {
     nextPulls.publish();
     nextResources.publish();
     problems.value = nextProblems;
-    groupChanges.value = nextGroups;
-    modelChanges.value = nextModels;
-    trafficChanges.value = nextTraffic;
+    for (const event of changed) counted[event].value += 1;
     if (!isOpen || connection.value === "live" || !all.some(({ event }) => event === "snapshot")) return;
     connection.value = "live";
     if (!isNew) comebacks.value += 1;

@@ -9,6 +9,7 @@ import { mayAdminister, viewOf, type ManagementContext } from "./context.ts";
 import { openEvents, stayOpen } from "./event-response.ts";
 import { groupViews } from "./group-handlers.ts";
 import { pullViews } from "./pull-handlers.ts";
+import { upstreamViews } from "./upstream-views.ts";
 import { slotView, steadyView } from "./views.ts";
 
 /** Serving and idle are found by the gateways: they are checked at this interval while a client follows. */
@@ -82,6 +83,13 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
     publishAll(
       "model",
       [...view.index.models.values()].map(({ ref, state }) => ({ id: { ref }, data: { ref, state } })),
+    );
+    publishAll(
+      "upstream",
+      upstreamViews(context).map(({ name, circuit, models, in_flight, queued }) => ({
+        id: { name },
+        data: { name, circuit, models, in_flight, queued },
+      })),
     );
     feed.publish("config", ":config", { problems: problems() });
     publishTraffic();
@@ -158,6 +166,6 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
 
 /** Providers and configuration are for admins, as their routes are. */
 function isForReaders(event: string, data: unknown): boolean {
-  if (event === "config") return false;
+  if (event === "config" || event === "upstream") return false;
   return event !== "condition" || (isRecord(data) && data["kind"] !== "Upstream");
 }

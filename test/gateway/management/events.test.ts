@@ -153,6 +153,8 @@ it("the configuration and providers are events for admins alone", async () => {
   await lateAdmin.find("config", (data) => JSON.stringify(data).includes("secret of the house"));
   await gateway.publishRegistry({ resources: [resource("Upstream", "acme"), resource("Model", "m")] });
   await admin.find("condition", isOf("name", "acme"));
+  const atRest = { name: "acme", circuit: "closed", models: 0, in_flight: 0, queued: 0 };
+  assert.deepEqual((await admin.find("upstream")).data, atRest);
   await other.find("condition", isOf("name", "m"));
   using late = await follow("read-only");
   assert.doesNotMatch(JSON.stringify(await late.find("snapshot")), /acme/);

@@ -10,7 +10,7 @@ import { Menu } from "../../shared/menu.tsx";
 import { Pill } from "../../shared/pill.tsx";
 import { acting } from "../../shared/toast.tsx";
 import { focusHeading } from "../focus.ts";
-import { resources, trafficChanges } from "../live.ts";
+import { resources, trafficChanges, upstreamChanges } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { ask } from "../parts/ask.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
@@ -30,7 +30,7 @@ const mostNames = 12;
 export function ProvidersPage(): JSX.Element {
   const [providers, again] = useLoaded(
     () => list<UpstreamRow>("/api/upstreams"),
-    [resources.value, trafficChanges.value],
+    [resources.value, trafficChanges.value, upstreamChanges.value],
   );
   const [isAdding, setAdding] = useState(false);
   const known = providers.state === "loading" ? [] : (providers.value ?? []);
