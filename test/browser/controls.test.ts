@@ -4,6 +4,7 @@ import type { Browser, Locator, Page } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { berthWith, makeToken, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
+import { scriptedStream } from "./scripted-stream.ts";
 
 const later = `load = "onDemand"\n${slotManifest()}`;
 
@@ -158,15 +159,20 @@ describe("the controls of the dashboard", () => {
   it("show what providers do now", async () => {
     await using opened = await openAs("/ui/nowhere");
     const { page } = opened;
-    let inFlight = 0;
+    await using stream = await scriptedStream();
+    await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
+    let inFlight = 1;
     await page.route("**/api/upstreams", (route) => {
       const provider = { name: "far", spec: null, circuit: "closed", in_flight: inFlight, queued: 0, models: 0 };
       return route.fulfill({ json: { object: "list", data: [{ ...provider, problem: null }] } });
     });
     await page.goto(`${berth.url}/ui/providers`);
-    // The page reads once more when it is live: that is none of these.
-    for (const count of [1, 7, 3]) {
+    await until("it follows", () => stream.followers() > 0);
+    stream.send("snapshot", { slots: [], groups: [], conditions: [] });
+    await page.getByText("1 in flight, 0 queued").waitFor();
+    for (const count of [7, 3]) {
       inFlight = count;
+      stream.send("upstream", { name: "far", in_flight: count });
       await page.getByText(`${count} in flight, 0 queued`).waitFor();
     }
   });

@@ -71,7 +71,8 @@ describe("the page Models", () => {
     const model = await berth.get("/api/models/tiny");
     const path = typeof model === "object" && model !== null && "path" in model ? String(model.path) : "";
     await stat(path);
-    await here.getByRole("button", { name: "Remove tiny" }).click();
+    await here.getByRole("button", { name: "More for tiny" }).click();
+    await page.getByRole("menuitem", { name: "Remove" }).click();
     await page
       .getByRole("dialog", { name: "Remove tiny and its files?" })
       .getByRole("button", { name: "Remove" })

@@ -96,7 +96,7 @@ describe("the pages", () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;
     const steps = page.getByRole("region", { name: "First steps" });
-    await steps.getByRole("link", { name: "talk to it" }).waitFor();
+    await steps.getByRole("link", { name: "Chat", exact: true }).waitFor();
     const broken = page.getByRole("listitem", { name: "broken" });
     await broken.getByText(/idle_secnds/).waitFor();
     await steps.getByRole("button", { name: "Hide this" }).click();

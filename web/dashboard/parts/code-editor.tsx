@@ -29,7 +29,7 @@ export function CodeEditor({ label, value, language, isReadOnly, badLines, onInp
     void import("../code-editor.ts").then(({ openEditor }) => {
       const [at, field] = [box.current, plain.current];
       if (isGone || at === null) return;
-      const hadFocus = field !== null && document.activeElement === field;
+      const focused = document.activeElement === field ? field : null;
       const opened = openEditor(at, {
         language,
         isReadOnly,
@@ -43,7 +43,9 @@ export function CodeEditor({ label, value, language, isReadOnly, badLines, onInp
       told.current = opened.value;
       editor.current = opened;
       field?.remove();
-      if (hadFocus) opened.textarea.focus();
+      if (focused === null) return;
+      opened.textarea.focus();
+      opened.textarea.setSelectionRange(focused.selectionStart, focused.selectionEnd);
     });
     return () => {
       isGone = true;

@@ -9,6 +9,7 @@ import { history } from "../history.ts";
 import { figureOf, firstTokens, shownSteps } from "../traffic-steps.ts";
 import { placesOf } from "../colours.ts";
 import { slots } from "../live.ts";
+import { withDefaults } from "../slot-defaults.ts";
 import { inOrder, isSetUp } from "../slot-order.ts";
 import { useLoaded } from "./load.tsx";
 import { TimeChart, type ChartSeries } from "./time-chart.tsx";
@@ -110,7 +111,7 @@ function useHistories(detail: SlotDetail | undefined): readonly SlotDetail[] {
     `${name} ${state === "error"} ${processes.length} ${restarts}`;
   const [histories] = useLoaded(async () => {
     const at = (name: string): string => `/api/slots/${encodeURIComponent(name)}`;
-    const all = await Promise.allSettled(shown.map(({ name }) => call<SlotDetail>(at(name))));
+    const all = await Promise.allSettled(shown.map(({ name }) => call<SlotDetail>(at(name)).then(withDefaults)));
     // A slot that was removed meanwhile has no history.
     return all.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }, [shown.map(key).toSorted().join()]);
