@@ -91,6 +91,8 @@ export async function answerTasks(
     }
   };
   stack.use(store.watch(answer));
+  // Those that were there before it.
+  answer();
   const owned = stack.move();
   return { store, seen, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
