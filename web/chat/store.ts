@@ -184,7 +184,10 @@ export async function open(id: string): Promise<void> {
   const live = (): Conversation | undefined => (answering.value?.id === id ? answering.value : undefined);
   try {
     const found = live() ?? (await keeper.open(id, () => click === clicks));
-    if (found !== undefined) current.value = live() ?? found;
+    if (found === undefined) return;
+    // Where it is shown already, a person may have chosen another model for it meanwhile.
+    const { id: shownId, model, parameters } = current.value;
+    current.value = { ...(live() ?? found), ...(shownId === id ? { model, parameters } : {}) };
   } catch (error) {
     if (click === clicks) throw isGone(error) ? leaveOut(id) : error;
   }

@@ -23,5 +23,5 @@ export function ModelMenu({ label, except, onChoose, hasWords = false }: ModelMe
       focusMessage();
     },
   }));
-  return <Menu label={label} items={items} icon={ChevronDown} {...(hasWords ? { words: label } : {})} />;
+  return <Menu label={label} items={items} icon={ChevronDown} {...(hasWords ? { word: label } : {})} />;
 }
