@@ -32,9 +32,11 @@ function wordsOf(row: Row): StateWords | undefined {
 export function readyCell(row: Row): string {
   const words = wordsOf(row);
   if (words === undefined) return cell(row["state"]);
-  const degraded = conditionOf(row, "Degraded");
+  const isOn = (condition: Record<string, unknown> | undefined): boolean => condition?.["status"] === "True";
   const wrong =
-    words.tone === "bad" ? conditionOf(row, "Ready") : degraded?.["status"] === "True" ? degraded : undefined;
+    words.tone === "bad"
+      ? conditionOf(row, "Ready")
+      : [conditionOf(row, "Stalled"), conditionOf(row, "Degraded")].find(isOn);
   return wrong === undefined ? words.text : `${words.text} (${cell(wrong["reason"])})`;
 }
 

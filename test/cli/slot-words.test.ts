@@ -5,6 +5,12 @@ import { readyCell, stateLine } from "../../src/cli/slot-words.ts";
 const because = (reason: string, message = ""): object => ({
   conditions: [{ type: "Ready", status: "True", reason, message }],
 });
+const wrongly = (type: string, reason: string): object => ({
+  conditions: [
+    { type: "Ready", status: "False", reason },
+    { type, status: "True", reason },
+  ],
+});
 const half = { progress: { bytes_done: 41, bytes_total: 100 } };
 
 describe("a slot's state in words", () => {
@@ -15,6 +21,8 @@ describe("a slot's state in words", () => {
     [{ state: "pulling", ...half }, "Pulling 41 %", "pulling (Pulling 41 %)"],
     [{ state: "starting", progress: { bytes_done: 41, bytes_total: null } }, "Loading", "starting (Loading)"],
     [{ state: "unloading" }, "Unloading", "unloading"],
+    [{ state: "idle", ...wrongly("Stalled", "InvalidSpec") }, "Ready (InvalidSpec)", "idle (Ready)"],
+    [{ state: "ready", ...wrongly("Degraded", "NotOnGpu") }, "Ready (NotOnGpu)", "ready"],
     [{ state: "error", ...because("CrashLoop") }, "Failed (CrashLoop)", "error (Failed)"],
     [
       { state: "offline", ...because("ScaledToZero") },
