@@ -10,7 +10,7 @@ import { errorMessage } from "../src/lib/error-code.ts";
 import { readGguf } from "../src/models/gguf.ts";
 import { exists, Stop } from "./run-stop.ts";
 
-/** What MODEL names: a file of this machine, or a name or an address that the running Berth knows how to fetch. */
+/** The meaning of MODEL: a file of this machine, or a name or an address that the running Berth knows how to fetch. */
 export type Given = { readonly path: string } | { readonly name: string };
 
 /** A path that exists, begins like a path or ends in `.gguf` is a file; everything else is a name or an address. */

@@ -133,7 +133,7 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     "<s>",
     "</s>",
     ...Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
-    // A script has pieces of its own for such words, and llama.cpp wants each text once.
+    // llama.cpp wants each text once: a word that is also a piece of the script is left out here.
     ...words.map((word) => `▁${word}`).filter((word) => !spoken.includes(word)),
     // A script is parsed for its marks, so that text and tokens must agree about blanks.
     ...(says.length > 0 ? ["▁"] : []),

@@ -39,7 +39,7 @@ async function buildPage(page: (typeof pages)[number]): Promise<string> {
     metafile: true,
     bundle: true,
     minify: true,
-    // What a page imports when it needs it is a file of its own.
+    // A module that a page imports later becomes a file of its own.
     splitting: true,
     loader: { ".woff2": "file" },
     format: "esm",
@@ -67,7 +67,7 @@ async function buildPage(page: (typeof pages)[number]): Promise<string> {
     if (name.startsWith(`${page}-`)) html = html.replace(`{{${page}${contentTypes.exec(name)?.[0] ?? ""}}}`, name);
   }
   html = html.replace(/( *<script[^>]* src="([^"]*\/))([^"/]*)".*\n/, (line, _start, at: string, entry: string) => {
-    // What the script imports at once is asked for beside it, and not after it.
+    // The modules that the script imports at once are asked for beside it, and not after it.
     const shared = importsOf(metafile, entry).map((name) => `    <link rel="modulepreload" href="${at}${name}" />\n`);
     return shared.join("") + line;
   });

@@ -118,7 +118,7 @@ export class ApiError extends Error {
   readonly headers: Readonly<Record<string, string>>;
   readonly type: ErrorType;
   readonly familiar: FamiliarFields;
-  /** What the engine itself said, for administrators alone: no part of the envelope. */
+  /** The engine's own text, for administrators alone: no part of the envelope. */
   engineText: string | undefined;
 
   constructor(code: ErrorCode, options: ApiErrorOptions = {}) {

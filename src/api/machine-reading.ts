@@ -15,7 +15,7 @@ export const machineReadingSchema = z.strictObject({
     z.strictObject({
       id: z.string().describe("As in `gpus` of `GET /api/hardware`"),
       total_bytes: bytes,
-      used_bytes: bytes.describe("By all programs, of its own memory"),
+      used_bytes: bytes.describe("Used by all programs, of the GPU's own memory"),
       utilization_percent: percent,
       temperature_celsius: z.int().nullable(),
     }),

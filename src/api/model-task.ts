@@ -62,7 +62,7 @@ export type FoundModel = z.output<typeof foundModelSchema>;
 export const hubModelSchema = z.strictObject({
   /** Paths in the repository; the shards of a model in order. */
   paths: z.array(z.string()).min(1),
-  /** By the name of the file. */
+  /** Read from the file's name. */
   quantization: z.string().optional(),
   sizeBytes: bytes,
   /** Not a model, but what lets a model of that repository see pictures. */

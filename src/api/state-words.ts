@@ -1,7 +1,7 @@
 import type { SlotState } from "./states.ts";
 import { isUnloadedByHand } from "./unloaded.ts";
 
-/** What the state words follow from: fields of a slot as the API shows it. */
+/** The fields of a slot from which its words follow, as the API shows them. */
 export interface DescribedSlot {
   readonly state: SlotState;
   readonly in_flight: number;
@@ -15,7 +15,7 @@ export type Tone = "good" | "info" | "busy" | "bad" | "lent" | "off";
 export interface StateWords {
   readonly text: string;
   readonly tone: Tone;
-  /** What is added where there is room, e.g. `idle`. */
+  /** A few more words for a place with room, e.g. `idle`. */
   readonly aside?: string;
 }
 

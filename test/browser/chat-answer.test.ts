@@ -49,7 +49,7 @@ describe("an answer of the chat page", () => {
     await isLeft();
     assert.equal(await page.getByRole("alert").count(), 0);
     await page.getByRole("button", { name: "Retry" }).click();
-    // What has said nothing gives its place to what is waited for.
+    // An answer without text makes way for the card of the wait.
     await messages.getByText("Stopped.").waitFor({ state: "detached" });
     await messages.getByRole("button", { name: "Use another model" }).click();
     await page.getByRole("menuitem", { name: "coder" }).click();

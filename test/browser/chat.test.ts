@@ -103,7 +103,7 @@ describe("the chat page", () => {
     await until("it has begun", async () => ((await answer.textContent()) ?? "").length > 20);
     await page.getByRole("button", { name: "Stop" }).click();
     await answer.getByText("Stopped.").waitFor();
-    // What a person has done is no fault.
+    // An end that a person wanted is no fault.
     assert.equal(await page.getByRole("alert").count(), 0);
     await until("nobody asks the engine", async () => (await berth.slot("slow"))["in_flight"] === 0);
     await page.getByRole("button", { name: "Retry" }).click();

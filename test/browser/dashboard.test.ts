@@ -30,7 +30,7 @@ describe("the dashboard", () => {
     await card("later").getByText("Ready", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Unload later" }).click();
     await card("later").getByText("Unloaded by hand", { exact: true }).waitFor();
-    // What is unloaded by mistake comes back by the message that says so.
+    // The message about an unloaded slot has a button that loads it again.
     await page.getByRole("status", { name: "What was done" }).getByRole("button", { name: "Undo" }).click();
     await card("later").getByText("Ready", { exact: true }).waitFor();
   });

@@ -169,7 +169,7 @@ describe("the dashboard at a glance", () => {
   });
 });
 
-/** What the page Overview takes until a button of a slot can be pressed. */
+/** The cost of the page Overview until a button of a slot can be pressed. */
 interface Load {
   readonly requests: number;
   readonly bytes: number;

@@ -23,7 +23,7 @@ const sizes = [
 ] as const;
 const inDocuments = new Set(["overview", "overview-phone", "slot", "chat", "chat-phone"]);
 
-/** Where each page is, and what it has once it shows what it knows. */
+/** The address of each page, and what it has once it shows what it knows. */
 const pages = [
   ["overview", "/", 'section[aria-label="Traffic"] canvas'],
   ["slot", "/ui/slots/coder", 'section[aria-label="Traffic"] canvas'],

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { ask, choice, events, joined, post } from "../support/openai.ts";
 import { startEngine } from "./engine.ts";
 
-/** What the model says, word for word, and then ends. */
+/** The words of the scripted model, after which it ends. */
 const says = ["un", " deux", " trois", " quatre", " cinq"];
 const completion = { prompt: "count:", max_tokens: 50, temperature: 0 };
 

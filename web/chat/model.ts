@@ -39,7 +39,7 @@ export interface Conversation {
   readonly title: string;
   readonly model: string;
   readonly parameters: Parameters;
-  /** Of all branches, in the order of their writing. */
+  /** The messages of all branches, in the order of their writing. */
   readonly messages: readonly Message[];
   /** The place of the shown branch's end; absent: the last message. */
   readonly shown?: number;

@@ -5,7 +5,7 @@ interface ClientLines {
   readonly text: string;
 }
 
-/** What a person pastes into a client to reach a slot, by the address that this page has: for a slot that chats. */
+/** The lines that a person pastes into a client to reach a slot that chats, by the address that this page has. */
 export function linesFor(
   { name, capabilities }: Pick<SlotView, "name" | "capabilities">,
   v1: string,

@@ -54,7 +54,7 @@ export function deviceMaps(
       return more <= 0 ? [] : [{ slot: slot.name, kind: "coming", bytes: more }];
     });
     const ofSlots = [...held, ...coming];
-    // What a slot that loads has taken is measured later than what is used: it must not be shown as another program's.
+    // Memory that a loading slot has taken is measured later than the whole: it must not be shown as another program's.
     const others = usedOn(id) - ofSlots.reduce((sum, segment) => sum + segment.bytes, 0);
     const taken = others <= 0 ? ofSlots : [...ofSlots, { kind: "other" as const, bytes: others }];
     const free = total - taken.reduce((sum, segment) => sum + segment.bytes, 0);

@@ -7,7 +7,7 @@ export interface InstallState {
   readonly has_ready_slot: boolean;
 }
 
-/** What is next for a new installation: a model, a slot that holds it, its files, its load, or a first question. */
+/** The next step of a new installation: a model, a slot that holds it, its files, its load, or a first question. */
 export type Step = "choose" | "hold" | "pull" | "load" | "talk";
 
 interface Known {

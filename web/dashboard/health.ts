@@ -7,7 +7,7 @@ import { slotPath } from "./router.ts";
 export interface Trouble {
   readonly what: string;
   readonly message: string;
-  /** Where it is mended; undefined: nowhere on these pages. */
+  /** The address of the page where it is mended; undefined: no page mends it. */
   readonly href?: string;
 }
 

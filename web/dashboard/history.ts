@@ -3,7 +3,7 @@ import type { TrafficView } from "../../src/api/management/traffic-view.ts";
 import { call } from "../shared/api.ts";
 import { joined } from "./traffic-steps.ts";
 
-/** What was asked in the last fifteen minutes; undefined until it was read. */
+/** The traffic of the last fifteen minutes; undefined until it was read. */
 export const history = signal<TrafficView | undefined>(undefined);
 
 /** Reads what was before this page. */

@@ -1,4 +1,4 @@
-/** What models are for, in the words of the page. */
+/** The kinds of models, in the words of the page. */
 export const kindWords = [
   ["chat", "Chat"],
   ["embed", "Embeddings"],
@@ -22,7 +22,7 @@ const kinds: Readonly<Record<string, Kind>> = {
   images: "image",
 };
 
-/** What a model is for, by the first capability that is known here; undefined: none is. */
+/** The kind of a model, by the first of its capabilities that is known here; undefined: none is. */
 export function kindOf(capabilities: readonly string[]): Kind | undefined {
   for (const each of capabilities) if (Object.hasOwn(kinds, each)) return kinds[each];
   return undefined;

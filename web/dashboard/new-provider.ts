@@ -2,7 +2,7 @@
 export interface NewProvider {
   readonly name: string;
   readonly baseUrl: string;
-  /** Where the gateway reads the key. */
+  /** The place from which the gateway reads the key. */
   readonly key: "none" | "env" | "file";
   /** The name of the variable, or the path of the file. */
   readonly keyAt: string;

@@ -22,7 +22,7 @@ export interface Stretch {
   readonly ms: number;
 }
 
-/** Where the time of a request went, in its order; parts that took none are left out. */
+/** The parts of a request's time, in their order; parts that took none are left out. */
 export function stretchesOf({
   ms,
   queued_ms: queued,

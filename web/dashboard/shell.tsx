@@ -36,7 +36,7 @@ const icons = {
 /** On a phone these stand below the page; the others are under More. */
 const onPhone = new Set<PageName>(["slots", "models", "requests"]);
 
-/** What is around each page: the rail at the left, or on a phone one line above and the tabs below. */
+/** The frame of each page: the rail at the left, or on a phone one line above and the tabs below. */
 export function Shell({
   page,
   children,

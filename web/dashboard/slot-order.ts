@@ -11,7 +11,7 @@ const ranks = { bad: 0, busy: 1, info: 2, good: 3, lent: 4, off: 5 } as const;
 /** Compares names. Made once: a thousand slots are sorted with each burst of events. */
 export const byName = new Intl.Collator("en");
 
-/** What needs a person first, then what loads, answers and is ready, and what is not loaded last; by name within each. */
+/** Orders slots for a list: those that need a person, then loading, answering, ready, and unloaded ones; by name within each. */
 export function inOrder(slots: readonly SlotView[]): readonly SlotView[] {
   return slots
     .map((slot) => ({ slot, rank: ranks[stateWords(slot).tone] }))

@@ -43,7 +43,7 @@ function close(nth: number): void {
   toasts.value = toasts.value.filter((each) => each.nth !== nth);
 }
 
-/** Where toasts are shown: once on the page. */
+/** The list of toasts; a page has one. */
 export function Toasts(): JSX.Element {
   return (
     <div class="toasts" role="status" aria-label="What was done">

@@ -8,7 +8,7 @@ export const typedNameSchema = z.string().min(1).max(2048);
 export const modelChoiceSchema = z.strictObject({
   name: z.string().describe("Pulls this choice: POST /api/models/pull {model: NAME}"),
   from: z.enum(["registry", "catalog", "hub", "address"]).describe("Who knows it"),
-  quantization: z.string().nullable().describe("By the name of the file, or as the catalogue says"),
+  quantization: z.string().nullable().describe("Read from the file's name, or as the catalogue says"),
   sources: z.array(z.string()).describe("Of its files, the shards of a model in order"),
   size_bytes: count.nullable().describe("Null: not known before the pull"),
   is_projector: z.boolean().describe("No model: what lets a model of that repository see pictures"),

@@ -15,7 +15,7 @@ export interface RouteShape {
   readonly scope: ScopeClass;
   readonly tag: string;
   readonly summary: string;
-  /** What a caller must know beyond the summary, in the OpenAPI document. */
+  /** Stands below the summary in the OpenAPI document. */
   readonly description?: string;
   /** Absent: the query is ignored. */
   readonly query?: z.ZodObject;

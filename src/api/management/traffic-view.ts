@@ -2,7 +2,7 @@ import { z } from "zod";
 
 const figures = z.array(z.number().min(0));
 
-/** What a gateway has answered lately, in steps of equal length, the oldest first. */
+/** The traffic of a gateway's last minutes, in steps of equal length, the oldest first. */
 export const trafficViewSchema = z.strictObject({
   step_seconds: z.int().min(1),
   ended_at: z.iso.datetime().describe("The end of the last step"),

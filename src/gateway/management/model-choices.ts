@@ -10,7 +10,7 @@ import { catalogViews } from "./catalog-views.ts";
 import type { ManagementContext } from "./context.ts";
 import { askOperator } from "./model-task.ts";
 
-/** Of all callers of this gateway together: each is a request of the operator over the network. */
+/** The most listings at once, of all callers together: each is a request of the operator over the network. */
 const mostListings = 8;
 /** The number of choices that a message names. */
 const mostNamed = 12;

@@ -23,7 +23,7 @@ export interface Wanted {
   readonly isDeclared?: boolean;
 }
 
-/** What `wantedBy` needs beside the body. */
+/** The circumstances of a request to pull, beside its body. */
 interface Asking {
   readonly typed: TypedModels;
   /** Whether the caller may name a server of this machine. */

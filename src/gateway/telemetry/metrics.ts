@@ -158,7 +158,7 @@ export class GatewayMetrics {
       this.#failures.series({ slot, error, answer: "begun", reason });
   }
 
-  /** What was counted of each slot and provider. */
+  /** The counters of each slot and provider, by name. */
   totals(): Map<string, SlotTotals> {
     const totals = new Map<string, SlotTotals>();
     const of = (slot: string): SlotTotals => {

@@ -13,7 +13,7 @@ export interface RecentRequest {
   readonly requestedModel: string;
   readonly code: number;
   readonly error: ErrorCode | undefined;
-  /** What the engine said of its failure; undefined: it did not fail, or said nothing. */
+  /** The engine's own text about its failure; undefined: it did not fail, or said nothing. */
   readonly engineText: string | undefined;
   readonly isStream: boolean;
   readonly ms: number;

@@ -3,7 +3,7 @@ import type { Admission } from "../admission/admission.ts";
 import type { Traffic } from "../dispatch/traffic.ts";
 import type { RecentRequests } from "./recent-requests.ts";
 
-/** What was counted of a slot since the start. */
+/** The counters of a slot since the start of the gateway. */
 export interface SlotTotals {
   requests: number;
   /** Those with a status of 400 and above, without 499. */

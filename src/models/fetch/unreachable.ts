@@ -27,7 +27,7 @@ export function unansweredText(peer: string, limitMs: number): string {
   return textOf(peer, `no connection within ${limitMs / 1000} s`);
 }
 
-/** Where the address comes from HF_ENDPOINT, a person can check that too. */
+/** An address that comes from HF_ENDPOINT can be wrong, too. */
 export const endpointHint = ", and HF_ENDPOINT";
 
 function textOf(peer: string, cause: string): string {

@@ -91,7 +91,7 @@ export async function answerTasks(
     }
   };
   stack.use(store.watch(answer));
-  // Those that were there before it.
+  // The tasks that were written before this operator began.
   answer();
   const owned = stack.move();
   return { store, seen, [Symbol.asyncDispose]: () => owned.disposeAsync() };

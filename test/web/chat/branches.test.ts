@@ -30,7 +30,7 @@ it("another answer and another question stand beside the earlier ones, each with
   assert.deepEqual(texts(edited), ["f"]);
   const answered = withMessage(edited, said("g"), 5);
   assert.deepEqual(texts(answered), ["f", "g"]);
-  // What goes on at the end names no place.
+  // A message after the last one names no place.
   assert.deepEqual(
     answered.messages.map(({ after }) => after),
     [undefined, undefined, undefined, undefined, 2, -1, undefined],
@@ -40,7 +40,7 @@ it("another answer and another question stand beside the earlier ones, each with
     answered.messages.map((_, place) => versions.get(place)),
     [[0, 5], undefined, undefined, [3, 4], [3, 4], [0, 5], undefined],
   );
-  // Of a question that is shown again, what was written last is.
+  // A question that is shown again comes with the version that was written last.
   assert.deepEqual(texts({ ...answered, shown: endAfter(answered.messages, 0) }), ["a", "b", "c", "e"]);
   assert.deepEqual(texts({ ...answered, shown: endAfter(answered.messages, 3) }), ["a", "b", "c", "d"]);
   const goesOn = withMessage({ ...answered, shown: 3 }, asked("h"), 3);

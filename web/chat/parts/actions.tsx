@@ -18,7 +18,7 @@ interface Place {
   readonly isLast: boolean;
 }
 
-/** What an answer has taken, and what can be done with it. */
+/** The tokens and time of an answer, and the buttons for it. */
 export function AnswerActions({
   message,
   place,

@@ -11,7 +11,7 @@ const starters = [
   "Write a small program",
 ] as const;
 
-/** What a person does first: there may be nobody to talk to yet. */
+/** The beginning of an empty chat; there may be no model to talk to yet. */
 export function Beginning(): JSX.Element {
   const { model } = current.value;
   if (hasModels.value !== false)

@@ -16,7 +16,7 @@ export function Progress(): JSX.Element {
   );
 }
 
-/** Where the answer will stand: what it waits for, and what a person can do meanwhile. */
+/** Stands in the place of the coming answer: what it waits for, and what a person can do meanwhile. */
 export function Held(): JSX.Element | null {
   const { model = "" } = answering.value ?? {};
   if (!isHere() || waiting.value.length === 0 || partial.value !== undefined) return null;

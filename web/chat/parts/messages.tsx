@@ -31,7 +31,7 @@ export function Messages(): JSX.Element {
   const isKept = path.slice(answeredAt.value).some((place) => saysSomethingAt(messages, place));
   const places = isHere && (open !== undefined || !isKept) ? path.slice(0, answeredAt.value) : path;
   useLayoutEffect(() => {
-    // Who asks wants to see the answer.
+    // A person who asks wants to see the answer.
     if (isHere) follows.current = true;
   }, [isHere]);
   useLayoutEffect(() => {

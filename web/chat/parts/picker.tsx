@@ -4,7 +4,7 @@ import { canChat, current, draws, lost, models, talkFirst } from "../store.ts";
 
 /** Chooses who answers; a slot that is loaded on demand says so. */
 export function Picker(): JSX.Element {
-  // What only draws stands last: a first choice is to talk.
+  // Slots that only draw stand last: the first choice is to talk.
   const known = models.value.filter(canChat).toSorted(talkFirst);
   const { model } = current.value;
   return (

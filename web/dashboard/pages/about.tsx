@@ -13,7 +13,7 @@ interface Urls {
   readonly chat: string | null;
 }
 
-/** What this Berth is, and where its documents are. */
+/** The version of this Berth, and where its documents are. */
 export function About(): JSX.Element {
   const [status] = useLoaded(() => call<Status>("/api/status"));
   const [urls] = useLoaded(() => call<Urls>("/api/config/urls"));

@@ -37,7 +37,7 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
   );
 }
 
-/** What a person has chosen here, until it is here and a slot holds it. */
+/** The model that a person has chosen, until its files are here and a slot holds it. */
 const chosen = signal<string | undefined>(undefined);
 
 /** Has the slot for chats hold the chosen model once its files are here. */

@@ -14,7 +14,7 @@ import { kindOf, kindWords, type Kind } from "../model-kinds.ts";
 /** More models than a person looks at. */
 const most = 200;
 
-/** What models are here, which ones fit this machine, and how they come here. */
+/** The models on this machine, those that would fit it, and how to fetch them. */
 export function ModelsPage(): JSX.Element {
   const used = [...slots.value.values()].map(({ name, model }) => `${name} ${model}`).join();
   const [models, again] = useLoaded(() => list<ModelView>("/api/models"), [modelChanges.value, used]);
@@ -97,7 +97,7 @@ export function ModelsPage(): JSX.Element {
 
 const ranks: Readonly<Record<string, number>> = { fits: 0, fits_with: 1, unknown: 2, does_not_fit: 3 };
 
-/** What fits comes first; a newer server may know other verdicts. */
+/** The order of verdicts, fitting ones first; a newer server may know others. */
 function rank({ fit }: CatalogView): number {
   return ranks[fit.verdict] ?? 2;
 }

@@ -89,7 +89,7 @@ function partOf(part: Part, slot: SlotDetail, at: string, again: () => void): Co
   }
 }
 
-/** What the slot is and does, what a person can do with it, and what is wrong. */
+/** The name, the state and the actions of a slot, and what is wrong with it. */
 function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
   const first = firstConcern(slot.conditions);
   const isNotSetUp = first?.reason === "NotConfigured";

@@ -6,7 +6,7 @@ interface FitMeterProps {
   readonly budget: number | null;
 }
 
-/** What a model needs of the memory that there is, as a bar; nothing where either is not known. */
+/** A bar of the memory that a model needs beside the memory that there is; nothing where either is not known. */
 export function FitMeter({ need, budget }: FitMeterProps): JSX.Element | null {
   if (need === null || budget === null || budget === 0) return null;
   const share = need / budget;

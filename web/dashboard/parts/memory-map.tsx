@@ -7,7 +7,7 @@ import { deviceMaps, type DeviceMap } from "../device-maps.ts";
 import { reading } from "../live.ts";
 import { slotPath } from "../router.ts";
 
-/** Who holds the memory of each device, as one bar each. */
+/** A bar for each device with the slots that hold its memory. */
 export function MemoryMap(props: {
   readonly machine: Partial<HardwareView>;
   readonly slots: readonly SlotView[];

@@ -4,7 +4,7 @@ import { Pill } from "../../shared/pill.tsx";
 import { When } from "../../shared/when.tsx";
 import { stateWords } from "../../../src/api/state-words.ts";
 
-/** What happened to a slot, the newest first. */
+/** The transitions of a slot, the newest first. */
 export function SlotEvents({ slot }: { readonly slot: SlotDetail }): JSX.Element {
   if (slot.transitions.length === 0) return <p class="empty">Nothing has happened to it yet.</p>;
   return (

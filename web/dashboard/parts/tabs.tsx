@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 
 interface TabsProps {
-  /** What the parts belong to, for a reader of the screen. */
+  /** The name of the whole, for a reader of the screen. */
   readonly label: string;
   readonly parts: readonly {
     readonly name: string;

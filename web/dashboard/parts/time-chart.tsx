@@ -8,7 +8,7 @@ export interface ChartSeries {
   readonly name: string;
   /** The oldest first, one for each time. */
   readonly values: readonly (number | null)[];
-  /** Of the slots' colours; undefined: the accent. */
+  /** The place in the list of the slots' colours; undefined: the accent. */
   readonly colour?: number;
 }
 

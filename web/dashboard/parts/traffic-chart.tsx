@@ -104,7 +104,7 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
   );
 }
 
-/** What happened to the slot of the page, or to the first ones of all: read anew once one loads, leaves or fails. */
+/** The histories of the page's slot, or of the first ones of all: read anew once one loads, leaves or fails. */
 function useHistories(detail: SlotDetail | undefined): readonly SlotDetail[] {
   const shown = detail === undefined ? inOrder([...slots.value.values()].filter(isSetUp)).slice(0, marked) : [];
   const key = ({ name, state, processes, restarts }: SlotView): string =>

@@ -10,7 +10,7 @@ const words = {
   answer: "answering",
 } as const;
 
-/** Where the time of a request went, as a bar: as long as its time against the slowest one's. */
+/** A bar of the parts of a request's time, as long as its time against the slowest one's. */
 export function Waterfall({
   request,
   slowest,

@@ -10,7 +10,7 @@ import type { KindName } from "./kinds.ts";
 interface Kind {
   readonly name: KindName;
   readonly word: string;
-  /** What a slot or a provider must be able to do; absent: nothing. */
+  /** The capability that a slot or a provider must have; absent: none. */
   readonly needs?: SlotCapability;
 }
 

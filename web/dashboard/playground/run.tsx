@@ -63,7 +63,7 @@ interface FormProps<T> {
   readonly disabled?: boolean;
   readonly children: ComponentChildren;
   readonly show: (value: T) => JSX.Element;
-  /** What has come of an answer that is not over; undefined: nothing. */
+  /** The part of an unfinished answer that has come; undefined: none. */
   readonly soFar?: JSX.Element | undefined;
 }
 
