@@ -121,23 +121,47 @@ describe("the chat page", () => {
       "(() => { const canvas = document.createElement('canvas'); canvas.width = 3000; canvas.height = 1000; return canvas.toDataURL('image/png').split(',')[1]; })()",
     );
     const wide = { name: "wide.png", mimeType: "image/png", buffer: Buffer.from(png, "base64") };
-    await attach.setInputFiles([wide, { ...wide, name: "other.png" }]);
+    const text = { name: "b.txt", mimeType: "text/plain", buffer: Buffer.from("text") };
+    await attach.setInputFiles([wide, text, { ...wide, name: "other.png" }]);
+    await page.getByRole("alert").getByText("b.txt is no picture. Attach a PNG, a JPEG or a WebP.").waitFor();
     await page.getByRole("button", { name: "Remove picture 2" }).click();
     await page.getByRole("button", { name: "Remove picture 2" }).waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Remove picture 1" }).waitFor();
-    assert.equal(await page.getByRole("alert").count(), 0);
     const [request] = await Promise.all([
       page.waitForRequest("**/v1/chat/completions"),
       ask(page, "coder", "what is this?"),
     ]);
     const body: unknown = JSON.parse(request.postData() ?? "");
-    const text = JSON.stringify(isRecord(body) ? body["messages"] : undefined);
-    assert.match(text, /"type":"image_url","image_url":\{"url":"data:image\/png;base64,/);
+    const messages = JSON.stringify(isRecord(body) ? body["messages"] : undefined);
+    assert.match(messages, /"type":"image_url","image_url":\{"url":"data:image\/png;base64,/);
     await page.getByRole("img", { name: "attached picture" }).waitFor();
     const size: unknown = await page.evaluate(
       "(async (image) => { await image.decode(); return [image.naturalWidth, image.naturalHeight]; })(document.querySelector('img[alt=\"attached picture\"]'))",
     );
     assert.deepEqual(size, [1536, 512]);
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+
+  it("goes on saying what is wrong with a file once the conversations are read", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    const isRead = Promise.withResolvers<undefined>();
+    await page.route("**/api/conversations", async (route) => {
+      await isRead.promise;
+      await route.continue();
+    });
+    await page.goto(`${berth.url}/chat/`);
+    await page
+      .getByLabel("Attach a picture")
+      .setInputFiles({ name: "a.txt", mimeType: "text/plain", buffer: Buffer.from("text") });
+    const refusal = page.getByRole("alert").getByText(/^a\.txt is no picture/);
+    await refusal.waitFor();
+    const answer = page.waitForResponse("**/api/conversations");
+    isRead.resolve(undefined);
+    await (await answer).finished();
+    // What was read is drawn with the next frame.
+    await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
+    assert.equal(await refusal.count(), 1);
   });
 
   it("sends no message before its pictures are read", async () => {

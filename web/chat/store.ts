@@ -14,8 +14,10 @@ export const models = signal<readonly V1Model[]>([]);
 export const hasModels = signal<boolean | undefined>(undefined);
 export const conversations = signal<readonly Summary[]>([]);
 export const current = signal<Conversation>(newConversation(""));
-/** What went wrong last, for a person; empty: nothing. */
+/** Why the last thing that a person did has failed, for a person; empty: it has not. */
 export const failure = signal("");
+/** Why the server does not give the models or the conversations, for a person; empty: it does. */
+export const unread = signal("");
 /** Why the server is not reached, for a person; empty: it is. */
 export const lost = signal("");
 /** Conversations that the server has not kept yet. */
@@ -89,17 +91,15 @@ export async function refresh(isFirst = false): Promise<void> {
       await keeper.tryAgain();
       await readConversations();
       isBehind = false;
-      failure.value = "";
     }
+    unread.value = "";
     lost.value = "";
   } catch (error) {
     if (isOutOfReach(error)) {
       miss(error);
       return;
     }
-    // The server refuses the same conversation each time: the page says so once, not every few seconds.
-    if (isBehind) failure.value = messageOf(error);
-    isBehind = false;
+    unread.value = messageOf(error);
     lost.value = "";
   }
 }

@@ -1,12 +1,13 @@
 import { ArrowUp, Paperclip, Square } from "lucide";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { messageOf } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
 import { send, stopAnswer } from "../conversation.ts";
 import { focusMessage, messageBox } from "../focus.ts";
 import { pictureOf } from "../pictures.ts";
 import { attached, draft } from "../session.ts";
-import { current, failure, isAnswering, shown } from "../store.ts";
+import { current, failure, isAnswering } from "../store.ts";
 import { RecordButton } from "./speech.tsx";
 
 export function Composer(): JSX.Element {
@@ -27,10 +28,15 @@ export function Composer(): JSX.Element {
   };
   const attach = async (files: readonly File[]): Promise<void> => {
     setReading((count) => count + files.length);
+    failure.value = "";
     for (const file of files) {
-      const picture = await shown(() => pictureOf(file));
+      try {
+        const picture = await pictureOf(file);
+        attached.value = [...attached.value, picture];
+      } catch (error) {
+        failure.value = `${failure.value} ${messageOf(error)}`.trim();
+      }
       setReading((count) => count - 1);
-      if (picture !== undefined) attached.value = [...attached.value, picture];
     }
   };
   return (

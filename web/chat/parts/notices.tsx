@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { messageOf } from "../../shared/api.ts";
-import { copied, failure, forget, keepAgain, keepNow, lost, shown, unkept } from "../store.ts";
+import { copied, failure, forget, keepAgain, keepNow, lost, shown, unkept, unread } from "../store.ts";
 
 /** What a person should know of the server and of what it has kept. */
 export function Notices(): JSX.Element {
@@ -22,7 +22,16 @@ function Failure(): JSX.Element | null {
         {unkept.value.length > 0 && " What was said meanwhile is kept once Berth answers: leave this page open."}
       </div>
     );
-  return failure.value === "" ? null : <div role="alert">{failure.value}</div>;
+  const texts = new Set([unread.value, failure.value].filter((text) => text !== ""));
+  return (
+    <>
+      {[...texts].map((text) => (
+        <div role="alert" key={text}>
+          {text}
+        </div>
+      ))}
+    </>
+  );
 }
 
 /** What the server has refused to keep. While it is out of reach the page says so instead. */
