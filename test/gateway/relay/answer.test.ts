@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { responsesErrors } from "../../../src/gateway/protocols/responses-errors.ts";
@@ -8,6 +9,7 @@ import { Answer, HeldAnswer } from "../../../src/gateway/relay/answer.ts";
 import type { ErrorForm } from "../../../src/gateway/http/error-form.ts";
 import { rawExchange, type RawAnswer } from "../../support/raw-http.ts";
 import { listen } from "../../support/listen.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 
 const stream = { "content-type": "text/event-stream" };
 const failure = new ApiError("dispatch.upstream_failed", { message: "it broke" });
@@ -178,21 +180,26 @@ describe("Answer", () => {
   });
 });
 
-/** The kernel takes up to 10 MB for a client on this machine that does not read. */
-const manyBytes = Buffer.alloc(40 * 1024 * 1024, "x");
-/** More than the kernel has a client read before it takes the next bytes for it: a third of its buffer of 4 MiB. */
-const stepBytes = 2 * 1024 * 1024;
+/** Much more than the 200 KiB or so that the kernel keeps for a client that does not read. */
+const manyBytes = Buffer.alloc(4 * 1024 * 1024, "x");
 
 describe("an Answer whose client does not read", { concurrency: true }, () => {
-  /** A server with this listener, and a client that is paused and has sent these requests. */
+  /**
+   * A server with this listener, and a client that is paused and has sent these requests: by a Unix socket, since the kernel
+   * keeps between 4 and 36 MiB for a TCP connection, by its own judgement.
+   */
   async function open(listener: RequestListener, requests = "GET / HTTP/1.1\r\nhost: x\r\n\r\n") {
+    const directory = await tempDir();
+    const path = join(directory.path, "socket");
     const server = createServer(listener);
-    const socket = connect(await listen(server), "127.0.0.1").on("error", () => undefined);
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+    const socket = connect(path).on("error", () => undefined);
     socket.pause();
     socket.write(requests);
     const close = async (): Promise<void> => {
       socket.destroy();
       await new Promise<void>((resolve) => server.close(() => resolve()));
+      await directory[Symbol.asyncDispose]();
     };
     return { socket, [Symbol.asyncDispose]: close };
   }
@@ -254,8 +261,8 @@ describe("an Answer whose client does not read", { concurrency: true }, () => {
 
   for (const act of [within, whole])
     it(`is not cut where its client is slow: ${act.name}`, async () => {
-      // Each pause is much shorter than the limit, all of them together are longer.
-      const [stallMs, pauseMs] = [2000, 200];
+      // A pause is a tenth of the limit, all pauses together are longer than it.
+      const [stallMs, pauseMs, stepBytes] = [2000, 200, manyBytes.length / 16];
       let [pauses, left] = [0, stepBytes];
       const readInSteps = (socket: Socket): void => {
         socket.on("data", ({ length }: Buffer) => {
