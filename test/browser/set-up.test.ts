@@ -93,7 +93,7 @@ describe("a person who sets a Berth up by its pages", () => {
     await page.goto(`${own.url}/ui/models`);
     await page.getByRole("button", { name: "More for other" }).click();
     await page.getByRole("menuitem", { name: "Check its files" }).click();
-    await said.getByText(/other/).waitFor();
+    await said.getByText(/^other was not fetched by Berth, and no manifest names the sha256 of its files/).waitFor();
     // The server's own refusal, since a slot holds it.
     await page.getByRole("button", { name: "More for other" }).click();
     await page.getByRole("menuitem", { name: "Remove" }).click();
@@ -179,9 +179,12 @@ describe("a person who sets a Berth up by its pages", () => {
     const table = traffic.getByRole("table", { name: "Tokens/s by the minute" });
     await table.getByRole("columnheader", { name: "coder" }).waitFor();
     assert.ok((await table.getByRole("row").count()) >= 15);
-    // A slot that is loaded anew is marked without a reload.
+    // A slot that is loaded anew is marked without a reload, on its own page each time.
+    await page.goto(`${own.url}/ui/slots/coder`);
+    const loads = page.getByRole("list", { name: "Loads, restarts and failures" });
+    await loads.getByText(/^coder loaded (?!2)/).waitFor();
     await page.getByRole("button", { name: "More for coder" }).click();
     await page.getByRole("menuitem", { name: "Restart" }).click();
-    await marks.getByText(/^coder loaded 2 times, the last /).waitFor();
+    await loads.getByText(/^coder loaded 2 times, the last /).waitFor();
   });
 });

@@ -1,4 +1,4 @@
-import type { SlotDetail } from "../../src/api/management/views.ts";
+import type { SlotDetail, SlotView } from "../../src/api/management/views.ts";
 
 /** Something that happened to a slot, which a chart marks. */
 export interface Mark {
@@ -10,20 +10,40 @@ export interface Mark {
 
 const loaded: readonly string[] = ["ready", "serving", "idle"];
 
-/** The loads, restarts and failures of slots since a time in seconds since the epoch, the newest first. */
-export function marksOf(slots: readonly Pick<SlotDetail, "name" | "transitions">[], since: number): readonly Mark[] {
-  return slots
-    .flatMap(({ name: slot, transitions }) =>
-      transitions.flatMap(({ at: time, from, to }): Mark[] => {
-        const at = Date.parse(time) / 1000;
-        if (to === "error") return [{ at, slot, what: "failed" }];
-        if (loaded.includes(from) && to === "starting") return [{ at, slot, what: "restarted" }];
-        return to === "ready" && !loaded.includes(from) ? [{ at, slot, what: "loaded" }] : [];
-      }),
-    )
-    .filter(({ at }) => at >= since)
-    .toSorted((one, other) => other.at - one.at);
+/** The loads, restarts and failures of a slot since a time in seconds since the epoch, the newest first. */
+export function marksOf(
+  { name: slot, transitions }: Pick<SlotDetail, "name" | "transitions">,
+  since: number,
+): readonly Mark[] {
+  const marks = transitions.flatMap(({ at, from, to }): Mark[] => {
+    if (to === "error") return [{ at: secondsOf(at), slot, what: "failed" }];
+    if (loaded.includes(from) && to === "starting") return [{ at: secondsOf(at), slot, what: "restarted" }];
+    return to === "ready" && !loaded.includes(from) ? [{ at: secondsOf(at), slot, what: "loaded" }] : [];
+  });
+  return newestFirst(marks, since);
 }
+
+/** The last load of each slot that is loaded, and each slot's last failure, as far as a list of slots says it. */
+export function lastMarks(
+  slots: readonly Pick<SlotView, "name" | "conditions" | "last_error">[],
+  since: number,
+): readonly Mark[] {
+  const marks = slots.flatMap(({ name: slot, conditions, last_error: failure }): Mark[] => {
+    const available = conditions.find(({ type }) => type === "Available");
+    return [
+      ...(available?.status === "True"
+        ? [{ at: secondsOf(available.lastTransitionTime), slot, what: "loaded" } as const]
+        : []),
+      ...(failure === null ? [] : [{ at: secondsOf(failure.time), slot, what: "failed" } as const]),
+    ];
+  });
+  return newestFirst(marks, since);
+}
+
+const secondsOf = (time: string): number => Date.parse(time) / 1000;
+
+const newestFirst = (marks: readonly Mark[], since: number): readonly Mark[] =>
+  marks.filter(({ at }) => at >= since).toSorted((one, other) => other.at - one.at);
 
 interface ToldMark extends Mark {
   /** How often it has happened. */

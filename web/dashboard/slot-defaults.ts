@@ -17,6 +17,7 @@ const absent = {
   generation: 0,
   restarts: 0,
   file: null,
+  last_error: null,
   next_retry_at: null,
   transitions: [],
 } as const satisfies Partial<SlotDetail>;

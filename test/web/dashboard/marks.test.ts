@@ -3,7 +3,7 @@ import { it } from "node:test";
 import type { SlotDetail } from "../../../src/api/management/views.ts";
 import { chartRows } from "../../../web/dashboard/chart-rows.ts";
 import { loanLeft } from "../../../web/dashboard/loan-text.ts";
-import { folded, marksOf } from "../../../web/dashboard/marks.ts";
+import { folded, lastMarks, marksOf } from "../../../web/dashboard/marks.ts";
 
 type Transition = SlotDetail["transitions"][number];
 const at = (second: number): string => new Date(second * 1000).toISOString();
@@ -15,32 +15,48 @@ const step = (second: number, from: Transition["from"], to: Transition["to"]): T
   message: "m",
 });
 
-it("a chart marks loads, restarts and failures of its time, the newest first", () => {
-  const slots = [
-    {
-      name: "a",
-      transitions: [
-        step(1, "offline", "ready"),
-        step(100, "offline", "starting"),
-        step(110, "warming", "ready"),
-        step(120, "ready", "idle"),
-        step(130, "idle", "ready"),
-        step(140, "ready", "starting"),
-        step(150, "starting", "error"),
-      ],
-    },
-    { name: "b", transitions: [step(145, "starting", "ready"), step(160, "ready", "unloading")] },
+it("the chart of a slot marks its loads, restarts and failures of that time, the newest first", () => {
+  const transitions = [
+    step(1, "offline", "ready"),
+    step(100, "offline", "starting"),
+    step(110, "warming", "ready"),
+    step(120, "ready", "idle"),
+    step(130, "idle", "ready"),
+    step(140, "ready", "starting"),
+    step(150, "starting", "error"),
+    step(160, "error", "unloading"),
   ];
   assert.deepEqual(
-    marksOf(slots, 50).map((mark) => [mark.at, mark.slot, mark.what]),
+    marksOf({ name: "a", transitions }, 50).map((mark) => [mark.at, mark.slot, mark.what]),
     [
       [150, "a", "failed"],
-      [145, "b", "loaded"],
       [140, "a", "restarted"],
       [110, "a", "loaded"],
     ],
   );
-  assert.deepEqual(marksOf([], 0), []);
+});
+
+it("the chart of all slots marks the last load of those that are loaded, and the last failures", () => {
+  const available = (second: number, status: "True" | "False" = "True") => ({
+    type: "Available",
+    status,
+    observedGeneration: 1,
+    lastTransitionTime: at(second),
+    reason: "r",
+    message: "m",
+  });
+  const failure = (second: number) => ({ reason: "r", message: "m", time: at(second) });
+  const slots: Parameters<typeof lastMarks>[0] = [
+    { name: "old", conditions: [available(1)], last_error: failure(2) },
+    { name: "a", conditions: [available(110)], last_error: failure(100) },
+    { name: "b", conditions: [available(120, "False")], last_error: failure(130) },
+    { name: "c", conditions: [], last_error: null },
+  ];
+  assert.deepEqual(lastMarks(slots, 50), [
+    { at: 130, slot: "b", what: "failed" },
+    { at: 110, slot: "a", what: "loaded" },
+    { at: 100, slot: "a", what: "failed" },
+  ]);
 });
 
 it("a slot that fails again and again is told once, with how often", () => {

@@ -29,11 +29,14 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
     [all.some(isReady), modelChanges.value],
   );
   if (install.state === "loading" && !all.some(isSetUp)) return <Loading />;
-  if (install.state !== "here" || !install.value.first_run) return <>{children}</>;
+  const first = install.state === "here" && install.value.first_run ? install.value : undefined;
+  const isBare = first?.has_models === false && !all.some(isSetUp);
+  // One place for the page below: at another depth it would be drawn, and read, anew.
   return (
-    <Steps install={install.value} hasGpu={hasGpu} onEnd={again}>
-      {children}
-    </Steps>
+    <>
+      {first !== undefined && <Steps install={first} hasGpu={hasGpu} onEnd={again} />}
+      {isBare ? <NotSetUp slots={all} /> : children}
+    </>
   );
 }
 
@@ -59,37 +62,33 @@ const titles = [
   ["Talk to it", ["talk"]],
 ] as const satisfies readonly (readonly [string, readonly Step[]])[];
 
-interface StepsProps extends FirstRunProps {
+interface StepsProps {
   readonly install: InstallState;
+  readonly hasGpu: boolean;
   readonly onEnd: () => void;
 }
 
-function Steps({ install, hasGpu, onEnd, children }: StepsProps): JSX.Element {
-  const all = [...slots.value.values()];
+function Steps({ install, hasGpu, onEnd }: StepsProps): JSX.Element {
   useChosen(install.has_models);
-  const step = stepOf({ install, slots: all, pulls: [...pulls.value.values()] });
+  const step = stepOf({ install, slots: [...slots.value.values()], pulls: [...pulls.value.values()] });
   const now = titles.findIndex(([, steps]) => steps.some((each) => each === step));
-  const isBare = !all.some(isSetUp) && !install.has_models;
   return (
-    <>
-      <section class="card first-steps" aria-label="First steps">
-        <div class="chart-head">
-          <h2>Welcome: three steps to the first answer</h2>
-          <Action onClick={() => call("/api/install/complete", { method: "POST" })} onDone={onEnd}>
-            Hide this
-          </Action>
-        </div>
-        <ol class="steps">
-          {titles.map(([title], nth) => (
-            <li key={title} class={nth < now ? "done" : undefined} aria-current={nth === now ? "step" : undefined}>
-              {title}
-            </li>
-          ))}
-        </ol>
-        <Now step={step} hasGpu={hasGpu} />
-      </section>
-      {isBare ? <NotSetUp slots={all} /> : children}
-    </>
+    <section class="card first-steps" aria-label="First steps">
+      <div class="chart-head">
+        <h2>Welcome: three steps to the first answer</h2>
+        <Action onClick={() => call("/api/install/complete", { method: "POST" })} onDone={onEnd}>
+          Hide this
+        </Action>
+      </div>
+      <ol class="steps">
+        {titles.map(([title], nth) => (
+          <li key={title} class={nth < now ? "done" : undefined} aria-current={nth === now ? "step" : undefined}>
+            {title}
+          </li>
+        ))}
+      </ol>
+      <Now step={step} hasGpu={hasGpu} />
+    </section>
   );
 }
 

@@ -1,17 +1,13 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { SlotDetail, SlotView } from "../../../src/api/management/views.ts";
-import { call } from "../../shared/api.ts";
+import type { SlotDetail } from "../../../src/api/management/views.ts";
 import { ago } from "../../shared/format.ts";
 import { chartRows } from "../chart-rows.ts";
-import { folded, marksOf } from "../marks.ts";
+import { folded, lastMarks, marksOf } from "../marks.ts";
 import { history } from "../history.ts";
 import { figureOf, firstTokens, shownSteps } from "../traffic-steps.ts";
 import { placesOf } from "../colours.ts";
 import { slots } from "../live.ts";
-import { withDefaults } from "../slot-defaults.ts";
-import { inOrder, isSetUp } from "../slot-order.ts";
-import { useLoaded } from "./load.tsx";
 import { TimeChart, type ChartSeries } from "./time-chart.tsx";
 
 const stepSeconds = 5;
@@ -29,8 +25,6 @@ const kinds = {
 } as const;
 type Kind = keyof typeof kinds;
 
-/** The slots whose loads and failures are read: those that need a person and those that answer come first. */
-const marked = 12;
 /** More marks than these are drawn, and not told in words. */
 const toldMarks = 6;
 
@@ -42,7 +36,7 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
   const endedAt = view === undefined ? Date.now() : Date.parse(view.ended_at);
   const times = Array.from({ length: shownSteps }, (_, at) => endedAt / 1000 - (shownSteps - 1 - at) * stepSeconds);
   const since = times[0] ?? 0;
-  const marks = marksOf(useHistories(detail), since);
+  const marks = detail === undefined ? lastMarks([...slots.value.values()], since) : marksOf(detail, since);
   const told = folded(marks);
   const names =
     slot === undefined
@@ -102,21 +96,6 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
       )}
     </>
   );
-}
-
-/** The histories of the page's slot, or of the first ones of all: read anew once one loads, leaves or fails. */
-function useHistories(detail: SlotDetail | undefined): readonly SlotDetail[] {
-  const shown = detail === undefined ? inOrder([...slots.value.values()].filter(isSetUp)).slice(0, marked) : [];
-  const key = ({ name, state, processes, restarts }: SlotView): string =>
-    `${name} ${state === "error"} ${processes.length} ${restarts}`;
-  const [histories] = useLoaded(async () => {
-    const at = (name: string): string => `/api/slots/${encodeURIComponent(name)}`;
-    const all = await Promise.allSettled(shown.map(({ name }) => call<SlotDetail>(at(name)).then(withDefaults)));
-    // A slot that was removed meanwhile has no history.
-    return all.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
-  }, [shown.map(key).toSorted().join()]);
-  if (detail !== undefined) return [detail];
-  return histories.state === "loading" ? [] : (histories.value ?? []);
 }
 
 function markText({ at, slot, what, times }: ReturnType<typeof folded>[number]): string {
