@@ -39,7 +39,7 @@ async function buildPage(page: (typeof pages)[number]): Promise<string> {
     metafile: true,
     bundle: true,
     minify: true,
-    // A module that a page imports later becomes a file of its own.
+    // Gives each module that a page imports later a file of its own.
     splitting: true,
     loader: { ".woff2": "file" },
     format: "esm",

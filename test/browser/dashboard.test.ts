@@ -159,7 +159,7 @@ describe("the dashboard", () => {
     }
     await page.goto(`${berth.url}/ui/settings`);
     for (const [name, text] of [
-      ["Tokens", /^There is none: a program/],
+      ["Tokens", /^No token yet/],
       ["Clients", /^Every client of OpenAI's API works/],
       ["About", "Version"],
       ["General", /^You are /],

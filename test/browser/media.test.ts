@@ -159,7 +159,7 @@ describe("the chat page", () => {
     const answer = page.waitForResponse("**/api/conversations");
     isRead.resolve(undefined);
     await (await answer).finished();
-    // What was read is drawn with the next frame.
+    // The page draws the list of conversations with the next frame.
     await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
     assert.equal(await refusal.count(), 1);
   });

@@ -63,7 +63,7 @@ describe("a reading of the machine", () => {
     assert.deepEqual(await reader.read(), first);
     state.files["/proc/stat"] = "cpu  160 0 15 1000 25 0 0 0 90 0\n";
     state.atMs += 5000;
-    // 75 of 200 ticks were work; waiting for disks is none, and the time of guests counts once.
+    // Of 200 ticks 75 were work: waiting for disks is no work, and the time of guests stands in two columns.
     assert.equal((await reader.read()).cpu_percent, 38);
     state.atMs += 60_001;
     assert.equal((await reader.read()).cpu_percent, null);

@@ -22,7 +22,7 @@ interface TrafficReaders {
 const stepSeconds = 5;
 /** Fifteen minutes. */
 const keptSteps = 180;
-/** Slots and providers with steps of their own: about 30 KB each where every step has traffic. */
+/** Limit of slots and providers that are counted by name. Each takes about 30 KB once every step has traffic. */
 const mostSeries = 100;
 /** The sum of any further slots. No slot can have that name. */
 const otherSlots = "other slots";

@@ -21,7 +21,7 @@ for (const [name, known, expected] of [
     "talk",
   ],
   [
-    "a slot with a command of its own is ready, and no model is here",
+    "no model is here, and a slot that runs another program is ready",
     { install, slots: [slot("idle", null)], pulls: [] },
     "choose",
   ],

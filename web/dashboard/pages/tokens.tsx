@@ -34,9 +34,7 @@ export function Tokens(): JSX.Element {
       <Show of={tokens}>
         {(all) =>
           all.length === 0 ? (
-            <p>
-              There is none: a program, or a person at another device, needs one where this Berth asks who they are.
-            </p>
+            <p>No token yet. A program, or a person at another device, needs one where this Berth asks who they are.</p>
           ) : (
             <div class="wide">
               <table aria-label="Tokens">

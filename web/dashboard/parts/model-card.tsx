@@ -109,7 +109,7 @@ export function ModelCard({
   );
 }
 
-/** Has a slot hold the model: instead of its own until its manifest changes, or as the first one of a built-in slot. */
+/** Swaps the slot to the model until its manifest changes; a built-in slot that is not set up gets a manifest with the model. */
 async function giveTo(slot: SlotView, id: string): Promise<void> {
   const { name } = slot;
   const give = isSetUp(slot)

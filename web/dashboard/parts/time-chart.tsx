@@ -99,7 +99,7 @@ function dataOf(times: readonly number[], series: readonly ChartSeries[], isStac
 
 interface Drawn extends Pick<TimeChartProps, "series" | "textOf" | "least"> {
   readonly isStacked: boolean;
-  /** Those of the moment at which the chart is drawn. */
+  /** Reads the marks whenever the chart is drawn: they change without a new chart. */
   readonly marks: () => readonly Mark[];
 }
 
