@@ -99,8 +99,12 @@ describe("the pages", () => {
     await steps.getByRole("link", { name: "Chat", exact: true }).waitFor();
     const broken = page.getByRole("listitem", { name: "broken" });
     await broken.getByText(/idle_secnds/).waitFor();
+    // What a person has chosen on the page below stays.
+    const latency = page.getByRole("button", { name: "First token", exact: true });
+    await latency.click();
     await steps.getByRole("button", { name: "Hide this" }).click();
     await steps.waitFor({ state: "detached" });
+    assert.equal(await latency.getAttribute("aria-pressed"), "true");
     await page.reload();
     await page.getByRole("listitem", { name: "coder" }).waitFor();
     assert.equal(await steps.count(), 0);
