@@ -115,6 +115,25 @@ describe("the chat page is accessible", () => {
     });
   }
 
+  it("stays where a person has scrolled it, so that nothing moves under a press", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`, { viewport: { width: 390, height: 600 } });
+    const { page } = opened;
+    await page.getByRole("button", { name: "Conversations", exact: true }).click();
+    await page.getByRole("button", { name: "everything", exact: true }).click();
+    await page.getByText("Stopped.").waitFor();
+    await until("it is coloured", async () => (await page.locator(".hljs-keyword").count()) > 0);
+    const toEnd = page.getByRole("button", { name: "To the end" });
+    const view = "document.querySelector('[role=log]')";
+    await page.evaluate(`${view}.scrollTop = 0`);
+    await toEnd.waitFor();
+    const height: unknown = await page.evaluate(`${view}.scrollHeight`);
+    await page.evaluate(`${view}.scrollTop = ${view}.scrollHeight - ${view}.clientHeight - 30`);
+    await toEnd.waitFor({ state: "detached" });
+    assert.equal(await page.evaluate(`${view}.scrollHeight`), height);
+    const below: number = await page.evaluate(`${view}.scrollHeight - ${view}.clientHeight - ${view}.scrollTop`);
+    assert.ok(Math.abs(below - 30) < 2, `${below} px from the end`);
+  });
+
   it("by the keyboard alone: a new chat, its model, a message, stop, retry and delete", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

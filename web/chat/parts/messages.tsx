@@ -34,10 +34,11 @@ export function Messages(): JSX.Element {
     // A person who asks wants to see the answer.
     if (isHere) follows.current = true;
   }, [isHere]);
+  // With new text alone: a scroll of the page's own, while a person scrolls and presses, takes the button away from the press.
   useLayoutEffect(() => {
     const view = box.current;
     if (view !== null && follows.current) view.scrollTop = view.scrollHeight;
-  });
+  }, [path, open, isHere]);
   return (
     <div
       class="messages"
