@@ -37,9 +37,12 @@ export function TimeChart(props: TimeChartProps): JSX.Element {
   const names = series.map(({ name }) => name).join("\n");
   useEffect(() => {
     let isGone = false;
-    void import("uplot").then(({ default: Plot }) => {
+    // A server that is away just now does not give the library: the next drawing asks for it again.
+    const library = import("uplot").catch(() => undefined);
+    void library.then((module) => {
       const at = box.current;
-      if (isGone || at === null) return;
+      if (isGone || at === null || module === undefined) return;
+      const { default: Plot } = module;
       const data = dataOf(times, series, isStacked);
       if (chart.current?.names === names) {
         chart.current.plot.setData(data);
