@@ -122,6 +122,34 @@ describe("the dashboard at a glance", () => {
     }
   });
 
+  it("begins with the steps of events where the past cannot be read, and comes to rest without an event", async () => {
+    await using stream = await scriptedStream();
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
+    await page.route("**/api/traffic?*", (route) => route.fulfill({ status: 429, json: {} }));
+    await page.clock.install();
+    const failure = { reason: "CrashLoop", message: "it ended", time: new Date().toISOString() };
+    stream.send("snapshot", { slots: [{ ...(await berth.slot("coder")), last_error: failure }], conditions: [] });
+    await page.goto(berth.url);
+    await live(page);
+    const rate = page.getByLabel("Figures at a glance").locator("div").filter({ hasText: "Tokens/s" }).locator("dd");
+    const step = (tokens: number): unknown => ({
+      slot: "coder",
+      ...Object.fromEntries(["requests", "errors", "tokens_in", "in_flight", "waiting"].map((each) => [each, [0]])),
+      tokens_out: [tokens],
+      first_token_ms: [null],
+    });
+    stream.send("traffic", { step_seconds: 5, ended_at: new Date().toISOString(), steps: 1, series: [step(150)] });
+    await until("the step is shown", async () => {
+      await page.clock.runFor(100);
+      return (await rate.textContent())?.trim() === "10";
+    });
+    await page.clock.runFor(30_000);
+    await until("it is over", async () => (await rate.textContent())?.trim() === "0");
+    await page.getByText(/^coder failed [345]\d s ago$/).waitFor();
+  });
+
   it("reads the groups again with each event of a group, and with no other event", async () => {
     await using stream = await scriptedStream();
     await using opened = await openPage(browser, "about:blank");

@@ -5,7 +5,7 @@ import type { SlotView } from "../../src/api/management/views.ts";
 import type { ResourceStatus } from "../../src/api/resource-status.ts";
 import { ApiFailure, messageOf, request } from "../shared/api.ts";
 import { events, type ServerEvent } from "../shared/sse.ts";
-import { addStep, readHistory } from "./history.ts";
+import { addStep, endHistory, readHistory } from "./history.ts";
 import { keepReading } from "./keep-reading.ts";
 import { withEvent } from "./memory.ts";
 import { withDefaults } from "./slot-defaults.ts";
@@ -75,7 +75,7 @@ async function readEvents(signal: AbortSignal, opened: () => void): Promise<void
     if (response.body === null) throw new Error("the stream of events is empty");
     isOpen = true;
     opened();
-    // Without it the charts stay empty, and the rest of the page works.
+    // Without it the charts begin with the events, and the rest of the page works.
     void readHistory(signal).catch(() => undefined);
     for await (const event of events(response.body)) {
       clearTimeout(timer);
@@ -84,6 +84,7 @@ async function readEvents(signal: AbortSignal, opened: () => void): Promise<void
     }
   } finally {
     isOpen = false;
+    endHistory();
     clearTimeout(timer);
   }
 }

@@ -1,4 +1,5 @@
 import { render } from "preact";
+import { startClock } from "../shared/clock.ts";
 import { App } from "./app.tsx";
 import { guardUnsaved } from "./leaving.ts";
 import { followLinks } from "./router.ts";
@@ -7,4 +8,5 @@ import { shareConnections } from "./windows.ts";
 followLinks();
 guardUnsaved();
 shareConnections();
+startClock();
 render(<App />, document.body);

@@ -7,19 +7,20 @@ type Figure = Exclude<keyof Series, "slot" | "first_token_ms">;
 export const shownSteps = 180;
 const stepMs = 5000;
 
-/** A history with a later step; the quiet steps between the two have no event. */
-export function joined(before: TrafficView, step: TrafficView): TrafficView {
-  const later = Math.round((Date.parse(step.ended_at) - Date.parse(before.ended_at)) / stepMs);
+/** A history with the steps that another one has after it; the quiet steps between the two have no event. */
+export function joined(before: TrafficView, after: TrafficView): TrafficView {
+  const later = Math.round((Date.parse(after.ended_at) - Date.parse(before.ended_at)) / stepMs);
   if (later <= 0) return before;
-  const names = new Set([...before.series, ...step.series].map(({ slot }) => slot));
+  const known = Math.min(later, after.steps);
+  const names = new Set([...before.series, ...after.series].map(({ slot }) => slot));
   const steps = Math.min(shownSteps, before.steps + later);
   const series = [...names].map((slot): Series => {
-    const [old, now] = [before, step].map((view) => view.series.find((each) => each.slot === slot));
+    const [old, now] = [before, after].map((view) => view.series.find((each) => each.slot === slot));
     const list = <T>(pick: (series: Series) => readonly T[], none: T): T[] =>
       [
         ...(old === undefined ? filled(before.steps, none) : pick(old)),
-        ...filled(later - 1, none),
-        (now === undefined ? undefined : pick(now).at(-1)) ?? none,
+        ...filled(later - known, none),
+        ...(now === undefined ? filled(known, none) : pick(now).slice(-known)),
       ].slice(-steps);
     return {
       slot,
@@ -32,7 +33,14 @@ export function joined(before: TrafficView, step: TrafficView): TrafficView {
       first_token_ms: list((each) => each.first_token_ms, null),
     };
   });
-  return { ...step, steps, series };
+  return { ...after, steps, series };
+}
+
+/** A history that goes on for that long without a step: the server sends none while nothing happens. */
+export function withQuiet(before: TrafficView, quietMs: number): TrafficView {
+  const steps = Math.floor(quietMs / stepMs);
+  const endedAt = new Date(Date.parse(before.ended_at) + steps * stepMs).toISOString();
+  return steps <= 0 ? before : joined(before, { ...before, ended_at: endedAt, steps: 0, series: [] });
 }
 
 /** One figure of one slot, or the sum of all, for every step until now: the newest last. */

@@ -33,7 +33,7 @@ export function shortTime(ms: number): string {
 }
 
 /** How long ago an instant was, e.g. `3 min ago`; its date where that is more than a day. */
-export function ago(at: string, now = Date.now()): string {
+export function ago(at: string, now: number): string {
   const seconds = Math.max(0, Math.round((now - Date.parse(at)) / 1000));
   if (seconds < 10) return "now";
   if (seconds < 60) return `${seconds} s ago`;

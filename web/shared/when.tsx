@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { now } from "./clock.ts";
 import { ago } from "./format.ts";
 
 /** An instant as a person says it, with the full date under the pointer. */
@@ -6,7 +7,7 @@ export function When({ at }: { readonly at: string | null | undefined }): JSX.El
   if (at === null || at === undefined) return <>–</>;
   return (
     <time dateTime={at} title={new Date(at).toLocaleString()}>
-      {ago(at)}
+      {ago(at, now())}
     </time>
   );
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { TrafficView } from "../../../src/api/management/traffic-view.ts";
-import { figureOf, firstTokens, joined, shownSteps } from "../../../web/dashboard/traffic-steps.ts";
+import { figureOf, firstTokens, joined, shownSteps, withQuiet } from "../../../web/dashboard/traffic-steps.ts";
 
 type Series = TrafficView["series"][number];
 
@@ -53,6 +53,27 @@ describe("the history of the charts", () => {
     assert.equal(late.steps, shownSteps);
     assert.deepEqual(late.series[0]?.tokens_out.slice(-2), [0, 3]);
     assert.equal(late.series[0]?.tokens_out.length, shownSteps);
+  });
+
+  it("takes all steps that came before it was read itself, and no more", () => {
+    const now = joined(
+      view(10, 2, series("a", [1, 2])),
+      view(25, 4, series("a", [8, 3, 4, 5]), series("b", [8, 6, 0, 7])),
+    );
+    assert.deepEqual(
+      now.series.map(({ slot, tokens_out: tokens }) => [slot, tokens]),
+      [
+        ["a", [1, 2, 3, 4, 5]],
+        ["b", [0, 0, 6, 0, 7]],
+      ],
+    );
+  });
+
+  it("comes to rest where no step comes any more", () => {
+    const before = view(10, 2, series("a", [1, 2]));
+    assert.equal(withQuiet(before, 4900), before);
+    assert.deepEqual(withQuiet(before, 15_100).series[0]?.tokens_out, [1, 2, 0, 0, 0]);
+    assert.equal(withQuiet(before, 15_100).ended_at, at(25));
   });
 
   it("is drawn to its full width however short it is, for one slot or for all", () => {

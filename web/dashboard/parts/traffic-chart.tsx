@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { SlotDetail } from "../../../src/api/management/views.ts";
+import { now } from "../../shared/clock.ts";
 import { ago } from "../../shared/format.ts";
 import { chartRows } from "../chart-rows.ts";
 import { folded, lastMarks, marksOf } from "../marks.ts";
@@ -33,7 +34,7 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
   const slot = detail?.name;
   const [kind, setKind] = useState<Kind>("tokens");
   const view = history.value;
-  const endedAt = view === undefined ? Date.now() : Date.parse(view.ended_at);
+  const endedAt = view === undefined ? now() : Date.parse(view.ended_at);
   const times = Array.from({ length: shownSteps }, (_, at) => endedAt / 1000 - (shownSteps - 1 - at) * stepSeconds);
   const since = times[0] ?? 0;
   const marks = detail === undefined ? lastMarks([...slots.value.values()], since) : marksOf(detail, since);
@@ -100,7 +101,7 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
 
 function markText({ at, slot, what, times }: ReturnType<typeof folded>[number]): string {
   const often = times === 1 ? "" : ` ${times} times, the last`;
-  return `${slot} ${what}${often} ${ago(new Date(at * 1000).toISOString())}`;
+  return `${slot} ${what}${often} ${ago(new Date(at * 1000).toISOString(), now())}`;
 }
 
 interface ChartTableProps {
