@@ -25,7 +25,8 @@ export function stateWords(slot: DescribedSlot): StateWords {
   const ready = slot.conditions.find(({ type }) => type === "Ready");
   switch (state) {
     case "serving":
-      return { text: `Answering ${Math.max(1, inFlight)}`, tone: "info" };
+      // A slot is serving for two more seconds after its last request.
+      return { text: inFlight > 0 ? `Answering ${inFlight}` : "Answering", tone: "info" };
     case "ready":
       return { text: "Ready", tone: "good" };
     case "idle":
