@@ -124,7 +124,7 @@ describe("the dashboard at a glance", () => {
 
   it("begins with the steps of events where the past cannot be read, and comes to rest without an event", async () => {
     await using stream = await scriptedStream();
-    await using opened = await openPage(browser, "about:blank");
+    await using opened = await openPage(browser, "about:blank", { deviceScaleFactor: 2, colorScheme: "light" });
     const { page } = opened;
     await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
     await page.route("**/api/traffic?*", (route) => route.fulfill({ status: 429, json: {} }));
@@ -134,17 +134,36 @@ describe("the dashboard at a glance", () => {
     await page.goto(berth.url);
     await live(page);
     const rate = page.getByLabel("Figures at a glance").locator("div").filter({ hasText: "Tokens/s" }).locator("dd");
-    const step = (tokens: number): unknown => ({
-      slot: "coder",
+    const step = (slot: string, tokens: number): unknown => ({
+      slot,
       ...Object.fromEntries(["requests", "errors", "tokens_in", "in_flight", "waiting"].map((each) => [each, [0]])),
       tokens_out: [tokens],
       first_token_ms: [null],
     });
-    stream.send("traffic", { step_seconds: 5, ended_at: new Date().toISOString(), steps: 1, series: [step(150)] });
+    const series = [step("coder", 150), step("upstream acme", 60), step("silent", 0)];
+    stream.send("traffic", { step_seconds: 5, ended_at: new Date().toISOString(), steps: 1, series });
     await until("the step is shown", async () => {
       await page.clock.runFor(100);
-      return (await rate.textContent())?.trim() === "10";
+      return (await rate.textContent())?.trim() === "14";
     });
+    const chart = page.getByRole("img", { name: /^Tokens\/s of the last fifteen minutes/ });
+    const legend = page.locator(".chart + .legend li");
+    assert.deepEqual(await legend.allTextContents(), ["Latest", " coder30", " provider acme12"]);
+    const swatch = await legend.last().locator(".swatch").boundingBox();
+    assert.deepEqual([swatch?.width, swatch?.height], [10, 10]);
+    const canvas = chart.locator("canvas");
+    const [drawn, box] = [await canvas.boundingBox(), await chart.boundingBox()];
+    assert.equal(drawn?.height, box?.height, "as large as its box on a fine screen");
+    const pixels = async (): Promise<unknown> => await page.evaluate("document.querySelector('canvas').toDataURL()");
+    const light = await pixels();
+    await page.emulateMedia({ colorScheme: "dark" });
+    await until("it has the colours of the dark", async () => (await pixels()) !== light);
+    await chart.hover();
+    await until("it has the values under the pointer", async () =>
+      /^\d+:\d\d:\d\d(?: [AP]M)?, coder0, provider acme0$/.test(
+        (await legend.allTextContents()).map((each) => each.trim()).join(", "),
+      ),
+    );
     await page.clock.runFor(30_000);
     await until("it is over", async () => (await rate.textContent())?.trim() === "0");
     await page.getByText(/^coder failed [345]\d s ago$/).waitFor();

@@ -150,7 +150,7 @@ describe("a person who sets a Berth up by its pages", () => {
     });
     await own.state("coder", "ready", "idle");
     await own.state("helper", "error");
-    const body = JSON.stringify({ model: "coder", messages: [{ role: "user", content: "hi" }] });
+    const body = JSON.stringify({ model: "coder", stream: true, messages: [{ role: "user", content: "hi" }] });
     const headers = { "content-type": "application/json" };
     await (await fetch(`${own.url}/v1/chat/completions`, { method: "POST", headers, body })).text();
     await using opened = await openPage(browser, own.url);

@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { SlotDetail } from "../../../src/api/management/views.ts";
 import { chartRows } from "../../../web/dashboard/chart-rows.ts";
+import { providerColour, slotColour } from "../../../web/dashboard/colours.ts";
 import { loanLeft } from "../../../web/dashboard/loan-text.ts";
 import { folded, lastMarks, marksOf } from "../../../web/dashboard/marks.ts";
+import { merged } from "../../../web/dashboard/merged-marks.ts";
 
 type Transition = SlotDetail["transitions"][number];
 const at = (second: number): string => new Date(second * 1000).toISOString();
@@ -57,6 +59,25 @@ it("the chart of all slots marks the last load of those that are loaded, and the
     { at: 110, slot: "a", what: "loaded" },
     { at: 100, slot: "a", what: "failed" },
   ]);
+});
+
+it("marks of a chart that are too close are one: the worst, with how many they are", () => {
+  const marks = [
+    { x: 30, what: "loaded" },
+    { x: 8, what: "failed" },
+    { x: 0, what: "loaded" },
+    { x: 9, what: "restarted" },
+  ] as const;
+  assert.deepEqual(merged(marks, 8), [
+    { x: 0, what: "failed", count: 2 },
+    { x: 9, what: "restarted", count: 1 },
+    { x: 30, what: "loaded", count: 1 },
+  ]);
+});
+
+it("a provider, and a slot that is not known, have no slot's colour", () => {
+  const colours = [slotColour(undefined), ...[0, 1, 2, 3].map(providerColour)];
+  assert.deepEqual(colours, ["slot-other", "provider-0", "provider-1", "provider-2", "provider-0"]);
 });
 
 it("a slot that fails again and again is told once, with how often", () => {

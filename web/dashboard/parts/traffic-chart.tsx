@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
+import type { TrafficView } from "../../../src/api/management/traffic-view.ts";
 import type { SlotDetail } from "../../../src/api/management/views.ts";
 import { now } from "../../shared/clock.ts";
 import { ago } from "../../shared/format.ts";
@@ -7,22 +8,32 @@ import { chartRows } from "../chart-rows.ts";
 import { folded, lastMarks, marksOf } from "../marks.ts";
 import { history } from "../history.ts";
 import { figureOf, firstTokens, shownSteps } from "../traffic-steps.ts";
-import { placesOf } from "../colours.ts";
+import { placesOf, providerColour, slotColour } from "../colours.ts";
 import { slots } from "../live.ts";
+import { byName } from "../slot-order.ts";
 import { TimeChart, type ChartSeries } from "./time-chart.tsx";
 
 const stepSeconds = 5;
 /** Requests that named no slot; they have no tokens. */
 const noSlot = "none";
+/** Before the name of a provider, where the traffic has it beside slots. */
+const upstream = "upstream ";
+const isProvider = (name: string): boolean => name.startsWith(upstream);
 
 const kinds = {
-  tokens: { word: "Tokens/s", least: 10, textOf: (value: number) => String(Math.round(value)) },
+  tokens: { word: "Tokens/s", none: "No tokens", least: 10, textOf: (value: number) => String(Math.round(value)) },
   requests: {
     word: "Requests/s",
+    none: "No request",
     least: 1,
     textOf: (value: number) => (value < 10 ? value.toFixed(1) : String(Math.round(value))),
   },
-  latency: { word: "First token", least: 1, textOf: (value: number) => `${value.toFixed(1)} s` },
+  latency: {
+    word: "First token",
+    none: "No streamed answer",
+    least: 1,
+    textOf: (value: number) => `${value.toFixed(1)} s`,
+  },
 } as const;
 type Kind = keyof typeof kinds;
 
@@ -35,19 +46,19 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
   const [kind, setKind] = useState<Kind>("tokens");
   const view = history.value;
   const endedAt = view === undefined ? now() : Date.parse(view.ended_at);
-  const times = Array.from({ length: shownSteps }, (_, at) => endedAt / 1000 - (shownSteps - 1 - at) * stepSeconds);
+  // Slots change more often than the steps of the traffic, by which the chart is drawn anew.
+  const times = useMemo(
+    () => Array.from({ length: shownSteps }, (_, at) => endedAt / 1000 - (shownSteps - 1 - at) * stepSeconds),
+    [endedAt],
+  );
   const since = times[0] ?? 0;
   const marks = detail === undefined ? lastMarks([...slots.value.values()], since) : marksOf(detail, since);
   const told = folded(marks);
-  const names =
-    slot === undefined
-      ? (view?.series ?? []).flatMap((series) => (series.slot === noSlot ? [] : series.slot)).toSorted()
-      : [slot];
-  const places = placesOf(slots.value.keys());
-  const series = names.map((name): ChartSeries => {
-    const colour = places.get(name);
-    return { name, values: valuesOf(kind, name), ...(colour === undefined ? {} : { colour }) };
-  });
+  const all = [...slots.value.keys()].join("\n");
+  const series = useMemo(
+    () => (slot === undefined ? seriesOf(kind, view) : [seriesOfSlot(kind, view, slot, placesOf(slots.peek().keys()))]),
+    [kind, view, slot, all],
+  );
   return (
     <>
       <div class="chart-head">
@@ -66,7 +77,7 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
         </span>
       </div>
       {series.length === 0 ? (
-        <p class="empty">No request in the last fifteen minutes.</p>
+        <p class="empty">{kinds[kind].none} in the last fifteen minutes.</p>
       ) : (
         <TimeChart
           key={kind}
@@ -153,8 +164,33 @@ function ChartTable({ label, times, series, textOf }: ChartTableProps): JSX.Elem
   );
 }
 
-function valuesOf(kind: Kind, slot: string): readonly (number | null)[] {
-  const view = history.value;
+/** A series for each slot and provider that has something to show. */
+function seriesOf(kind: Kind, view: TrafficView | undefined): readonly ChartSeries[] {
+  const places = placesOf(slots.peek().keys());
+  const names = (view?.series ?? []).map((series) => series.slot).toSorted((one, other) => byName.compare(one, other));
+  const providers = names.filter(isProvider);
+  const all = names.map((name) =>
+    isProvider(name)
+      ? {
+          name: name.replace(upstream, "provider "),
+          values: valuesOf(kind, view, name),
+          colour: providerColour(providers.indexOf(name)),
+        }
+      : seriesOfSlot(kind, view, name, places),
+  );
+  return all.filter(({ name, values }) => name !== noSlot && values.some((value) => value !== null && value > 0));
+}
+
+function seriesOfSlot(
+  kind: Kind,
+  view: TrafficView | undefined,
+  name: string,
+  places: ReadonlyMap<string, number>,
+): ChartSeries {
+  return { name, values: valuesOf(kind, view, name), colour: slotColour(places.get(name)) };
+}
+
+function valuesOf(kind: Kind, view: TrafficView | undefined, slot: string): readonly (number | null)[] {
   if (kind === "latency") return firstTokens(view, "p50", slot).map((ms) => (ms === null ? null : ms / 1000));
   return figureOf(view, kind === "tokens" ? "tokens_out" : "requests", slot).map((count) => count / stepSeconds);
 }
@@ -163,7 +199,7 @@ function summaryOf(kind: Kind, series: readonly ChartSeries[]): string {
   const said = series.map(({ name, values }) => {
     const known = values.flatMap((value) => value ?? []);
     const { textOf } = kinds[kind];
-    return `${name}: now ${textOf(known.at(-1) ?? 0)}, at most ${textOf(Math.max(0, ...known))}`;
+    return `${name}: latest ${textOf(known.at(-1) ?? 0)}, at most ${textOf(Math.max(0, ...known))}`;
   });
   return `${kinds[kind].word} of the last fifteen minutes. ${said.join("; ")}`;
 }
