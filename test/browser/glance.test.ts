@@ -56,7 +56,10 @@ describe("the dashboard at a glance", () => {
     await figures.waitFor();
     await until("tokens are counted", async () => {
       await (await ask("coder")).text();
-      return /^[\d.]*[1-9]/.test(await figure("Tokens/s")) && /^\d+ m?s/.test(await figure("First token"));
+      return (
+        /^[\d.]*[1-9]/.test(await figure("Tokens/s")) &&
+        /^[\d.]+ m?s 95 % within [\d.]+ m?s$/.test(await figure("First token in 15 min"))
+      );
     });
     assert.match(await figure("Errors in 15 min"), /^0 of [1-9]\d* requests$/);
     await page
@@ -67,10 +70,12 @@ describe("the dashboard at a glance", () => {
       await (await ask("nobody")).text();
       return /^[1-9]/.test(await figure("Errors in 15 min"));
     });
+    const failed = figures.getByRole("link", { name: /^\d+ failed requests?$/ });
+    assert.equal(await failed.getAttribute("href"), "ui/requests?outcome=failed");
     const answer = await ask("slow");
-    await until("a request is in flight", async () => /^[1-9]/.test(await figure("Answering")));
+    await until("a request is in flight", async () => /^[1-9]/.test(await figure("In flight now")));
     await answer.body?.cancel();
-    await until("none is in flight", async () => (await figure("Answering")).trim() === "0");
+    await until("none is in flight", async () => (await figure("In flight now")).trim() === "0");
   });
 
   it("asks for nothing while nothing happens, on any page, and reads again what an event names", async () => {

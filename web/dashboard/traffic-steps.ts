@@ -57,14 +57,35 @@ export function figureOf(view: TrafficView | undefined, figure: Figure, slot?: s
   return sum;
 }
 
+const shares = { p50: 0.5, p95: 0.95 } as const;
+type Share = keyof typeof shares;
+type FirstToken = NonNullable<Series["first_token_ms"][number]>;
+
 /** Milliseconds until the first token: the median, or the 95th of a hundred, of each step; null: no stream ended in it. */
-export function firstTokens(view: TrafficView | undefined, share: "p50" | "p95", slot?: string): (number | null)[] {
-  return Array.from({ length: shownSteps }, (_, at) => {
-    const known = (view?.series ?? [])
-      .filter((series) => slot === undefined || series.slot === slot)
-      .flatMap((series) => series.first_token_ms.at(at - shownSteps)?.[share] ?? []);
-    return known.length === 0 ? null : Math.max(...known);
-  });
+export function firstTokens(view: TrafficView | undefined, share: Share, slot?: string): (number | null)[] {
+  const some = (view?.series ?? []).filter((series) => slot === undefined || series.slot === slot);
+  return Array.from({ length: shownSteps }, (_, at) =>
+    ofAll(
+      some.flatMap((series) => series.first_token_ms.at(at - shownSteps) ?? []),
+      share,
+    ),
+  );
+}
+
+/** The same of all streams that the history has. */
+export function firstToken(view: TrafficView | undefined, share: Share): number | null {
+  const all = (view?.series ?? []).flatMap((series) => series.first_token_ms.flatMap((each) => each ?? []));
+  return ofAll(all, share);
+}
+
+/** Exact where each has one stream; else near, since each counts with as many streams as it is of. */
+function ofAll(all: readonly FirstToken[], share: Share): number | null {
+  const streams = all.reduce((sum, { count }) => sum + count, 0);
+  let below = 0;
+  const found = all
+    .toSorted((one, other) => one[share] - other[share])
+    .find(({ count }) => (below += count) >= shares[share] * streams);
+  return found?.[share] ?? null;
 }
 
 function filled<T>(length: number, value: T): T[] {

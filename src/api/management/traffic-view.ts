@@ -20,7 +20,7 @@ export const trafficViewSchema = z.strictObject({
         in_flight: figures.describe("At the end of each step"),
         waiting: figures.describe("Queued and held, at the end of each step"),
         first_token_ms: z
-          .array(z.strictObject({ p50: z.number(), p95: z.number() }).nullable())
+          .array(z.strictObject({ p50: z.number(), p95: z.number(), count: z.int().min(1) }).nullable())
           .describe("Of the streams that ended in a step, of the last 500 at most; null: none"),
       }),
     )

@@ -32,7 +32,7 @@ const mostRecent = 500;
 interface Step extends SlotTotals {
   inFlight: number;
   waiting: number;
-  firstToken: { readonly p50: number; readonly p95: number } | null;
+  firstToken: TrafficView["series"][number]["first_token_ms"][number];
 }
 
 const nothing: SlotTotals = { requests: 0, errors: 0, tokensIn: 0, tokensOut: 0 };
@@ -173,5 +173,5 @@ function since(now: SlotTotals, before: SlotTotals = nothing): SlotTotals {
 function percentiles(times: readonly number[] = []): Step["firstToken"] {
   const sorted = times.toSorted((one, other) => one - other);
   const at = (share: number): number => Math.round(sorted[Math.ceil(share * sorted.length) - 1] ?? 0);
-  return sorted.length === 0 ? null : { p50: at(0.5), p95: at(0.95) };
+  return sorted.length === 0 ? null : { p50: at(0.5), p95: at(0.95), count: sorted.length };
 }

@@ -87,8 +87,8 @@ describe("the traffic of the last minutes", () => {
     const times = Array.from({ length: 20 }, (_, at) => ended("coder", (at + 1) * 100, own.now + 1));
     own.step({ coder: { requests: 22 } }, [...times, ended("coder", 0, own.now + 1)]);
     assert.deepEqual(history.view(15).series[0]?.first_token_ms, [
-      { p50: 9999, p95: 9999 },
-      { p50: 1000, p95: 1900 },
+      { p50: 9999, p95: 9999, count: 1 },
+      { p50: 1000, p95: 1900, count: 20 },
     ]);
   });
 

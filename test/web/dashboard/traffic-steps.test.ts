@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { TrafficView } from "../../../src/api/management/traffic-view.ts";
-import { figureOf, firstTokens, joined, shownSteps, withQuiet } from "../../../web/dashboard/traffic-steps.ts";
+import {
+  figureOf,
+  firstToken,
+  firstTokens,
+  joined,
+  shownSteps,
+  withQuiet,
+} from "../../../web/dashboard/traffic-steps.ts";
 
 type Series = TrafficView["series"][number];
 
@@ -83,14 +90,23 @@ describe("the history of the charts", () => {
     assert.equal(figureOf(undefined, "tokens_out").length, shownSteps);
   });
 
-  it("has the slowest first token where several slots had one, and none where no stream ended", () => {
+  it("has the first token of all streams, each of which counts the same, and none where no stream ended", () => {
     const known = view(
       10,
       2,
-      series("a", [1, 1], [null, { p50: 5, p95: 9 }]),
-      series("b", [1, 1], [null, { p50: 7, p95: 8 }]),
+      series("a", [1, 1], [null, { p50: 5, p95: 9, count: 3 }]),
+      series(
+        "b",
+        [1, 1],
+        [
+          { p50: 100, p95: 100, count: 1 },
+          { p50: 7, p95: 8, count: 1 },
+        ],
+      ),
     );
-    assert.deepEqual(firstTokens(known, "p50").slice(-2), [null, 7]);
-    assert.deepEqual(firstTokens(known, "p95").slice(-2), [null, 9]);
+    assert.deepEqual(firstTokens(known, "p50").slice(-3), [null, 100, 5]);
+    assert.deepEqual(firstTokens(known, "p95", "b").slice(-3), [null, 100, 8]);
+    assert.deepEqual([firstToken(known, "p50"), firstToken(known, "p95")], [5, 100]);
+    assert.equal(firstToken(view(10, 2, series("a", [1, 2])), "p50"), null);
   });
 });

@@ -1,7 +1,7 @@
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { shortTime } from "../../shared/format.ts";
 import { history } from "../history.ts";
-import { figureOf, firstTokens } from "../traffic-steps.ts";
+import { figureOf, firstToken, firstTokens } from "../traffic-steps.ts";
 import { slots } from "../live.ts";
 import { Spark } from "./spark.tsx";
 
@@ -17,28 +17,31 @@ export function Metrics(): JSX.Element {
   const waiting = all.reduce((sum, slot) => sum + slot.queued + slot.held, 0);
   const tokens = figureOf(view, "tokens_out").map((count) => count / stepSeconds);
   const rate = tokens.slice(-recent).reduce((sum, each) => sum + each, 0) / recent;
-  const [p50, p95] = [firstTokens(view, "p50"), firstTokens(view, "p95")];
+  const [p50, p95] = [firstToken(view, "p50"), firstToken(view, "p95")];
   const [requests, errors] = [figureOf(view, "requests"), figureOf(view, "errors")];
   const [asked, failed] = [sum(requests), sum(errors)];
   return (
     <dl class="metrics" aria-label="Figures at a glance">
       <Metric
-        name="Answering"
+        name="In flight"
+        window="now"
         value={String(answering)}
         aside={waiting > 0 ? `+ ${waiting} waiting` : ""}
         line={figureOf(view, "in_flight")}
       />
-      <Metric name="Tokens/s" value={rate.toFixed(rate > 0 && rate < 10 ? 1 : 0)} aside="" line={tokens} />
+      <Metric name="Tokens/s" window="now" value={rate.toFixed(rate > 0 && rate < 10 ? 1 : 0)} line={tokens} />
       <Metric
         name="First token"
-        value={middle(p50) === undefined ? "–" : shortTime(middle(p50) ?? 0)}
-        aside={middle(p50) === undefined ? "no stream yet" : `95 %: ${shortTime(Math.max(...known(p95)))}`}
-        line={p50.map((each) => each ?? 0)}
+        window="in 15 min"
+        value={p50 === null ? "–" : shortTime(p50)}
+        aside={p95 === null ? "no streamed answer" : `95 % within ${shortTime(p95)}`}
+        line={firstTokens(view, "p50")}
       />
       <Metric
-        name="Errors in 15 min"
-        value={String(failed)}
-        aside={asked === 0 ? "no request yet" : `of ${asked} requests`}
+        name="Errors"
+        window="in 15 min"
+        value={failed === 0 ? "0" : <FailedRequests count={failed} />}
+        aside={asked === 0 ? "no request" : `of ${asked} requests`}
         line={errors}
         isBad={failed > 0}
       />
@@ -48,16 +51,20 @@ export function Metrics(): JSX.Element {
 
 interface MetricProps {
   readonly name: string;
-  readonly value: string;
-  readonly aside: string;
-  readonly line: readonly number[];
+  /** The time that the figure is of. */
+  readonly window: "now" | "in 15 min";
+  readonly value: ComponentChildren;
+  readonly aside?: string;
+  readonly line: readonly (number | null)[];
   readonly isBad?: boolean;
 }
 
-function Metric({ name, value, aside, line, isBad = false }: MetricProps): JSX.Element {
+function Metric({ name, window, value, aside = "", line, isBad = false }: MetricProps): JSX.Element {
   return (
     <div class="card metric">
-      <dt>{name}</dt>
+      <dt>
+        {name} {window}
+      </dt>
       <dd>
         <span class={isBad ? "value bad" : "value"}>{value}</span> <span class="quiet">{aside}</span>
       </dd>
@@ -66,16 +73,14 @@ function Metric({ name, value, aside, line, isBad = false }: MetricProps): JSX.E
   );
 }
 
+function FailedRequests({ count }: { readonly count: number }): JSX.Element {
+  return (
+    <a href="ui/requests?outcome=failed" aria-label={`${count} failed ${count === 1 ? "request" : "requests"}`}>
+      {count}
+    </a>
+  );
+}
+
 function sum(values: readonly number[]): number {
   return values.reduce((all, each) => all + each, 0);
-}
-
-function known(values: readonly (number | null)[]): readonly number[] {
-  return values.flatMap((each) => each ?? []);
-}
-
-/** The median of what is known. */
-function middle(values: readonly (number | null)[]): number | undefined {
-  const sorted = known(values).toSorted((one, other) => one - other);
-  return sorted[Math.floor(sorted.length / 2)];
 }
