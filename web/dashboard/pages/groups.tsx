@@ -9,6 +9,7 @@ import { When } from "../../shared/when.tsx";
 import { groupChanges, slots } from "../live.ts";
 import { loanLeft } from "../loan-text.ts";
 import { Action } from "../parts/action.tsx";
+import { Bar } from "../parts/bar.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { slotPath } from "../router.ts";
 
@@ -77,13 +78,7 @@ function Group({ group, onChange }: { readonly group: GroupView; readonly onChan
               {amountText(resource, used)} of {amountText(resource, total)}
             </span>
           </span>
-          <svg class="bar thin" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true">
-            <rect
-              class={used > total ? "bad" : "good"}
-              width={Math.min(1000, (1000 * used) / Math.max(1, total))}
-              height={8}
-            />
-          </svg>
+          <Bar share={used / Math.max(1, total)} tone={used > total ? "bad" : "good"} />
         </div>
       ))}
       <ul class="events" aria-label={`Slots of ${group.name}`}>

@@ -5,6 +5,7 @@ import { Boundary } from "../../shared/boundary.tsx";
 import { bytes, time } from "../../shared/format.ts";
 import { reading, slots } from "../live.ts";
 import { Action } from "../parts/action.tsx";
+import { Bar } from "../parts/bar.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { MemoryMap } from "../parts/memory-map.tsx";
 import { PageHead } from "../parts/page-head.tsx";
@@ -144,17 +145,7 @@ function DiskBar({ disk }: { readonly disk: HardwareView["disks"][number] }): JS
       <span>
         {uses[disk.use] ?? disk.use} <span class="quiet">{disk.path}</span>
       </span>
-      {share !== undefined && (
-        <svg class="bar thin" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true">
-          <rect
-            class={share > 0.95 ? "bad" : share > 0.85 ? "busy" : "good"}
-            x={0}
-            y={0}
-            width={1000 * share}
-            height={8}
-          />
-        </svg>
-      )}
+      {share !== undefined && <Bar share={share} tone={share > 0.95 ? "bad" : share > 0.85 ? "busy" : "good"} />}
       <span class="quiet number">
         {bytes(free)} free of {bytes(total)}
       </span>

@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { bytes } from "../../shared/format.ts";
+import { Bar } from "./bar.tsx";
 
 interface FitMeterProps {
   readonly need: number | null;
@@ -13,9 +14,7 @@ export function FitMeter({ need, budget }: FitMeterProps): JSX.Element | null {
   const tone = share > 1 ? "bad" : share > 0.85 ? "busy" : "good";
   return (
     <div class="fit">
-      <svg class="bar thin" viewBox="0 0 1000 8" preserveAspectRatio="none" aria-hidden="true">
-        <rect class={tone} x={0} y={0} width={Math.min(1000, 1000 * share)} height={8} />
-      </svg>
+      <Bar share={share} tone={tone} />
       <span class="quiet number">
         needs {bytes(need)} of {bytes(budget)}
       </span>
