@@ -61,6 +61,7 @@ describe("the dashboard at a glance", () => {
         /^[\d.]+ m?s 95 % within [\d.]+ m?s$/.test(await figure("First token in 15 min"))
       );
     });
+    await page.getByText(`2 of 2 slots ready · ${new URL(berth.url).host}`).waitFor();
     assert.match(await figure("Errors in 15 min"), /^0 of [1-9]\d* requests$/);
     await page
       .getByRole("region", { name: "Memory of Host" })

@@ -1,7 +1,8 @@
 import { Plus } from "lucide";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { HardwareView } from "../../../src/api/management/views.ts";
+import type { HardwareView, SlotView } from "../../../src/api/management/views.ts";
+import { isAvailable } from "../../../src/api/states.ts";
 import { call } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
 import { connection, lostBecause, slots } from "../live.ts";
@@ -12,6 +13,7 @@ import { Metrics } from "../parts/metrics.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { SlotList } from "../parts/slot-list.tsx";
 import { TrafficChart } from "../parts/traffic-chart.tsx";
+import { isSetUp } from "../slot-order.ts";
 import { FirstRun } from "./first-run.tsx";
 
 /** All slots, what is asked of them, and who holds the memory: in ten seconds. */
@@ -22,7 +24,7 @@ export function OverviewPage(): JSX.Element {
   const [isCreating, setCreating] = useState(false);
   return (
     <>
-      <PageHead title="Overview">
+      <PageHead title="Overview" context={all.length === 0 ? undefined : contextOf(all)}>
         <button type="button" class="main" onClick={() => setCreating(true)}>
           <Icon of={Plus} />
           New slot
@@ -48,6 +50,14 @@ export function OverviewPage(): JSX.Element {
       )}
     </>
   );
+}
+
+/** The state of all slots in a line, e.g. `3 of 5 slots ready, 1 failed · berth.local`. */
+function contextOf(all: readonly SlotView[]): string {
+  const setUp = all.filter(isSetUp);
+  const ready = setUp.filter(({ state }) => isAvailable(state)).length;
+  const failed = setUp.filter(({ state }) => state === "error").length;
+  return `${ready} of ${setUp.length} slots ready${failed > 0 ? `, ${failed} failed` : ""} · ${location.host}`;
 }
 
 function NoSlots(): JSX.Element {
