@@ -70,7 +70,8 @@ describe("the pages, when the server is older, newer or not reachable,", () => {
       assert.ok(text.length > 10, path);
     }
     await show(page, "/ui/models", /The server may be of another version than this page: reload the page/);
-    await show(page, "/ui/machine", /there is nothing here/);
+    await show(page, "/ui/machine", /The server may be of another version than this page: reload the page/);
+    await show(page, "/ui/requests", /there is nothing here/);
   });
 
   it("show the answers of a newer server: unknown states, conditions, events and fields", async () => {

@@ -1,5 +1,6 @@
 import { batch, signal, type Signal } from "@preact/signals";
 import type { MachineReading } from "../../src/api/machine-reading.ts";
+import type { GroupView } from "../../src/api/management/group-routes.ts";
 import type { PullView } from "../../src/api/management/pull-views.ts";
 import type { SlotView } from "../../src/api/management/views.ts";
 import type { ResourceStatus } from "../../src/api/resource-status.ts";
@@ -19,16 +20,23 @@ export interface Problem {
 
 type Removed = { readonly removed: true };
 
+interface Snapshot {
+  readonly slots: readonly SlotView[];
+  readonly pulls: readonly PullView[];
+  readonly groups: readonly GroupView[];
+  readonly conditions: readonly ResourceStatus[];
+}
+
 /** The state of the page's server, kept by its events. */
 export const slots = signal<ReadonlyMap<string, SlotView>>(new Map());
 export const pulls = signal<ReadonlyMap<string, PullView>>(new Map());
 export const resources = signal<ReadonlyMap<string, ResourceStatus>>(new Map());
+export const groups = signal<ReadonlyMap<string, GroupView>>(new Map());
 /** Each grows with the events of its kind: a page that shows more than the events say reads it anew then. */
-export const groupChanges = signal(0);
 export const modelChanges = signal(0);
 export const trafficChanges = signal(0);
 export const upstreamChanges = signal(0);
-const counted = { group: groupChanges, model: modelChanges, traffic: trafficChanges, upstream: upstreamChanges };
+const counted = { model: modelChanges, traffic: trafficChanges, upstream: upstreamChanges };
 const isCounted = (event: string): event is keyof typeof counted => Object.hasOwn(counted, event);
 export const problems = signal<readonly Problem[]>([]);
 /** How busy the machine is, read again each five seconds; null: it cannot be read, or not yet. */
@@ -109,19 +117,20 @@ function apply(): void {
   queued = [];
   // Of what no event has named nothing is drawn or read anew.
   const [nextSlots, nextPulls, nextResources] = [new Changing(slots), new Changing(pulls), new Changing(resources)];
+  const nextGroups = new Changing(groups);
   let nextProblems = problems.value;
   const changed = new Set<keyof typeof counted>();
   for (const { event, data } of all) {
     if (isCounted(event)) changed.add(event);
     switch (event) {
       case "snapshot": {
-        const all: { slots?: SlotView[]; pulls?: PullView[]; conditions?: ResourceStatus[] } = JSON.parse(data);
+        const all: Partial<Snapshot> = JSON.parse(data);
         refill(nextSlots.map, all.slots?.map(withDefaults), ({ name }) => name);
         refill(nextPulls.map, all.pulls, ({ id }) => id);
+        refill(nextGroups.map, all.groups, ({ name }) => name);
         refill(nextResources.map, all.conditions, ({ kind, name }) => `${kind}/${name}`);
         // An event of its own follows where there are problems.
         nextProblems = [];
-        changed.add("group");
         break;
       }
       case "slot": {
@@ -134,6 +143,12 @@ function apply(): void {
         const pull: PullView | (Removed & { id: string }) = JSON.parse(data);
         if ("removed" in pull) nextPulls.map.delete(pull.id);
         else nextPulls.map.set(pull.id, pull);
+        break;
+      }
+      case "group": {
+        const group: GroupView | (Removed & { name: string }) = JSON.parse(data);
+        if ("removed" in group) nextGroups.map.delete(group.name);
+        else nextGroups.map.set(group.name, group);
         break;
       }
       case "condition": {
@@ -160,6 +175,7 @@ function apply(): void {
   batch(() => {
     nextSlots.publish();
     nextPulls.publish();
+    nextGroups.publish();
     nextResources.publish();
     problems.value = nextProblems;
     for (const event of changed) counted[event].value += 1;

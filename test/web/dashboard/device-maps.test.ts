@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { deviceMaps } from "../../../web/dashboard/device-maps.ts";
+import { deviceMaps, widthsOf } from "../../../web/dashboard/device-maps.ts";
 
 const process = { role: "main" as const, ordinal: 0, host: "h", port: 1, endpoint: "", isReady: true };
 const gpu = { id: "gpu0", name: "H100", memory_bytes: 100, memory_usable_bytes: 80 };
@@ -64,6 +64,45 @@ it("other programs have what is used beyond what slots hold or will need", () =>
   assert.deepEqual(othersOf(15, 3, null), ["held 20, free 60", "held 5, free 45"]);
   assert.deepEqual(othersOf(null, null, null), ["held 20, free 60", "held 5, free 45"]);
   assert.deepEqual(othersOf(90, 25, 50), ["held 20, other 70", "held 5, free 45"]);
+});
+
+it("the slots of a group stand side by side, with what is left of its budget, where most of their memory is", () => {
+  const slot = (name: string, device: number) => ({
+    name,
+    state: "ready" as const,
+    fit: null,
+    memory: { host_bytes: 1, devices: [{ id: "gpu0", bytes: device }] },
+    processes: [process],
+  });
+  const slots = [slot("a", 10), slot("b", 20), slot("c", 5)];
+  const group = { name: "desk", declared: true, lent_until: null, members: [{ slot: "c" }, { slot: "a" }] };
+  const budget = (resource: string, total: number) => [{ resource, total, used: 15, free: total - 15 }];
+  const told = (...groups: Parameters<typeof deviceMaps>[3][]): readonly string[] =>
+    groups.map((each) =>
+      (deviceMaps({ gpus: [gpuOf(gpu)] }, slots, null, each)[0]?.segments ?? [])
+        .map(({ slot: name, group: of, kind, bytes }) => [of, name ?? kind, bytes].filter((part) => part).join(" "))
+        .join(", "),
+    );
+  assert.deepEqual(
+    told(
+      [{ ...group, budget: budget("memory", 40) }],
+      [{ ...group, budget: budget("memory", 1000) }],
+      [{ ...group, budget: budget("gpu0", 80) }],
+      [{ ...group, budget: budget("memory", 40), lent_until: "2027-01-01T00:00:00.000Z" }],
+    ),
+    [
+      "desk a 10, desk c 5, desk reserved 25, b 20, free 20",
+      "desk a 10, desk c 5, desk reserved 45, b 20",
+      "desk a 10, desk c 5, b 20, free 45",
+      "desk a 10, desk c 5, b 20, free 45",
+    ],
+  );
+});
+
+it("a small segment of a bar is seen, and the widest makes room for it", () => {
+  const of = (...sizes: readonly number[]) => widthsOf(sizes.map((bytes) => ({ kind: "held", bytes })));
+  assert.deepEqual(of(1, 9999), [10, 990]);
+  assert.deepEqual(of(250, 750), [250, 750]);
 });
 
 it("a device whose memory is not known is left out", () => {

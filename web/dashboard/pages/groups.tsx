@@ -2,15 +2,15 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { GroupView } from "../../../src/api/management/group-routes.ts";
 import type { Tone } from "../../../src/api/state-words.ts";
-import { call, list } from "../../shared/api.ts";
+import { call } from "../../shared/api.ts";
+import { now } from "../../shared/clock.ts";
 import { bytes, time } from "../../shared/format.ts";
 import { Pill } from "../../shared/pill.tsx";
 import { When } from "../../shared/when.tsx";
-import { groupChanges, slots } from "../live.ts";
+import { connection, groups } from "../live.ts";
 import { loanLeft } from "../loan-text.ts";
 import { Action } from "../parts/action.tsx";
 import { Bar } from "../parts/bar.tsx";
-import { Show, useLoaded } from "../parts/load.tsx";
 import { slotPath } from "../router.ts";
 
 type Member = GroupView["members"][number];
@@ -19,9 +19,7 @@ const hours = [0.5, 1, 2, 4, 8] as const;
 
 /** Slots that share memory: who holds it, who waits, and lending it. */
 export function Groups(): JSX.Element {
-  // Members change state when their slots do.
-  const states = [...slots.value.values()].map(({ name, state, held }) => `${name} ${state} ${held}`).join();
-  const [groups, again] = useLoaded(() => list<GroupView>("/api/groups"), [states, groupChanges.value]);
+  const all = [...groups.value.values()];
   return (
     <>
       <h2>Groups</h2>
@@ -29,22 +27,16 @@ export function Groups(): JSX.Element {
         Slots of one group share a budget. A group that is lent loads nothing until the loan ends: its memory is free
         for other programs.
       </p>
-      <Show of={groups}>
-        {(all) =>
-          all.length === 0 ? (
-            <p>
-              No slot names a group. <code>group = "gpu"</code> in two manifests has them share the memory of their
-              device.
-            </p>
-          ) : (
-            <div class="stack">
-              {all.map((group) => (
-                <Group key={group.name} group={group} onChange={again} />
-              ))}
-            </div>
-          )
-        }
-      </Show>
+      {all.length === 0 && connection.value === "live" && (
+        <p>
+          No slot names a group. <code>group = "gpu"</code> in two manifests has them share the memory of their device.
+        </p>
+      )}
+      <div class="stack">
+        {all.map((group) => (
+          <Group key={group.name} group={group} />
+        ))}
+      </div>
     </>
   );
 }
@@ -57,12 +49,12 @@ const memberWords = {
   unloaded: ["off", "Not loaded"],
 } as const satisfies Record<Member["state"], readonly [Tone, string]>;
 
-function Group({ group, onChange }: { readonly group: GroupView; readonly onChange: () => void }): JSX.Element {
+function Group({ group }: { readonly group: GroupView }): JSX.Element {
   return (
     <section class="card" aria-label={`Group ${group.name}`}>
       <div class="chart-head">
         <h3>{group.name}</h3>
-        <Lend group={group} onChange={onChange} />
+        <Lend group={group} />
       </div>
       {!group.declared && <p class="quiet">No file declares it: its slots share the memory of their devices.</p>}
       {group.problems.map(({ reason, message }) => (
@@ -117,7 +109,7 @@ function MemberLine({ member }: { readonly member: Member }): JSX.Element {
 }
 
 /** Gives what the group holds to others for a while. */
-function Lend({ group, onChange }: { readonly group: GroupView; readonly onChange: () => void }): JSX.Element {
+function Lend({ group }: { readonly group: GroupView }): JSX.Element {
   const [length, setLength] = useState<number>(2);
   const at = `/api/groups/${encodeURIComponent(group.name)}/lend`;
   if (group.lent_until !== null) {
@@ -125,9 +117,7 @@ function Lend({ group, onChange }: { readonly group: GroupView; readonly onChang
       <p class="row">
         <Pill tone="lent">Lent until {time(group.lent_until)}</Pill>
         <Countdown until={group.lent_until} />
-        <Action onClick={() => call(at, { method: "DELETE" })} onDone={onChange}>
-          End the loan
-        </Action>
+        <Action onClick={() => call(at, { method: "DELETE" })}>End the loan</Action>
       </p>
     );
   }
@@ -143,10 +133,10 @@ function Lend({ group, onChange }: { readonly group: GroupView; readonly onChang
           ))}
         </select>
       </label>
+      <span class="quiet number">until {clockTime(now() + length * 3_600_000)}</span>
       <Action
         label={`Lend ${group.name}`}
         onClick={() => call(at, { method: "POST", body: { seconds: length * 3600 } })}
-        onDone={onChange}
       >
         Lend
       </Action>
@@ -156,12 +146,16 @@ function Lend({ group, onChange }: { readonly group: GroupView; readonly onChang
 
 /** How long a loan goes on, by the second. */
 function Countdown({ until }: { readonly until: string }): JSX.Element {
-  const [now, setNow] = useState(Date.now());
+  const [at, setAt] = useState(Date.now());
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1000);
+    const timer = setInterval(() => setAt(Date.now()), 1000);
     return () => clearInterval(timer);
   }, []);
-  return <span class="number">{loanLeft(until, now)}</span>;
+  return <span class="number">{loanLeft(until, at)}</span>;
+}
+
+function clockTime(at: number): string {
+  return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 }
 
 function amountText(resource: string, amount: number): string {
