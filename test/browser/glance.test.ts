@@ -173,6 +173,13 @@ describe("the dashboard at a glance", () => {
     await page.clock.runFor(30_000);
     await until("it is over", async () => (await rate.textContent())?.trim() === "0");
     await page.getByText(/^coder failed [345]\d s ago$/).waitFor();
+    // Before the stream counts as lost.
+    stream.send("traffic", { step_seconds: 5, ended_at: new Date().toISOString(), steps: 1, series: [] });
+    await page.getByRole("link", { name: "coder", exact: true }).first().click();
+    const up = page.getByLabel("Figures").locator("div").filter({ hasText: "Up" }).locator("dd");
+    const before = await up.textContent();
+    await page.clock.runFor(30_000);
+    await until("it is up for longer", async () => (await up.textContent()) !== before);
   });
 
   it("shows each change of a group as its event says, and reads providers with no other event", async () => {

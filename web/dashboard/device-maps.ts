@@ -97,15 +97,13 @@ function budgetOf(
   devices: readonly { readonly id: string }[],
 ): readonly Budget[] {
   const names = new Set(members.map(({ slot }) => slot));
-  const heldOf = ({ id }: { readonly id: string }): number =>
-    slots.reduce((sum, slot) => sum + (names.has(slot.name) ? heldOn(slot, id) : 0), 0);
+  const own = slots.filter(({ name }) => names.has(name));
+  const heldOf = ({ id }: { readonly id: string }): number => own.reduce((sum, slot) => sum + heldOn(slot, id), 0);
   // A budget of bytes counts those of GPUs for a slot that uses one, else those of the host.
   const device = devices.toSorted((one, other) => heldOf(other) - heldOf(one))[0]?.id;
   if (device === undefined) return [];
-  const own = budget.find(({ resource }) => resource === "memory");
-  return [
-    { group, slots: names, device, ...(own === undefined || !declared || lent !== null ? {} : { size: own.total }) },
-  ];
+  const size = declared && lent === null ? budget.find(({ resource }) => resource === "memory")?.total : undefined;
+  return [{ group, slots: names, device, ...(size === undefined ? {} : { size }) }];
 }
 
 /** A segment of a bar is at least so wide, in thousandths: three pixels of a phone. */

@@ -2,6 +2,7 @@ import type { ComponentChildren, JSX } from "preact";
 import type { SlotDetail, SlotView } from "../../../src/api/management/views.ts";
 import { isUnloadedByHand } from "../../../src/api/unloaded.ts";
 import { call } from "../../shared/api.ts";
+import { now } from "../../shared/clock.ts";
 import { bytes, duration, shortTime, time } from "../../shared/format.ts";
 import { history } from "../history.ts";
 import { figureOf, firstTokens } from "../traffic-steps.ts";
@@ -133,12 +134,15 @@ function Strip({ slot }: { readonly slot: SlotView }): JSX.Element {
   const tokens = figureOf(history.value, "tokens_out", slot.name).slice(-3);
   const first = firstTokens(history.value, "p50", slot.name).findLast((ms) => ms !== null);
   const waiting = slot.queued + slot.held;
+  const available = slot.conditions.find(({ type }) => type === "Available");
+  // Events leave out the time that a slot is up, since that changes all the time.
+  const up = available?.status === "True" ? now() - Date.parse(available.lastTransitionTime) : undefined;
   const figures: readonly (readonly [string, string])[] = [
     ["Tokens/s", (tokens.reduce((sum, each) => sum + each, 0) / 15).toFixed(0)],
     ["First token", first === undefined || first === null ? "–" : shortTime(first)],
     ["In flight", `${slot.in_flight}${waiting > 0 ? ` + ${waiting} waiting` : ""}`],
     ["Memory", bytes(memoryOf(slot))],
-    ["Up", slot.uptime_seconds === null ? "–" : duration(slot.uptime_seconds)],
+    ["Up", up === undefined ? "–" : duration(Math.max(0, up / 1000))],
     ["Restarts", String(slot.restarts)],
   ];
   return (
