@@ -161,19 +161,23 @@ describe("the controls of the dashboard", () => {
     const { page } = opened;
     await using stream = await scriptedStream();
     await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
-    let inFlight = 1;
+    let inFlight: number | undefined;
     await page.route("**/api/upstreams", (route) => {
       const provider = { name: "far", spec: null, circuit: "closed", in_flight: inFlight, queued: 0, models: 0 };
-      return route.fulfill({ json: { object: "list", data: [{ ...provider, problem: null }] } });
+      const data = inFlight === undefined ? [] : [{ ...provider, problem: null }];
+      return route.fulfill({ json: { object: "list", data } });
     });
     await page.goto(`${berth.url}/ui/providers`);
     await until("it follows", () => stream.followers() > 0);
     stream.send("snapshot", { slots: [], groups: [], conditions: [] });
-    await page.getByText("1 in flight, 0 queued").waitFor();
-    for (const count of [7, 3]) {
+    // What a person has begun to write stays, although another person adds the first provider.
+    const name = page.getByRole("textbox", { name: "Name" });
+    await name.fill("near");
+    for (const count of [1, 7, 3]) {
       inFlight = count;
       stream.send("upstream", { name: "far", in_flight: count });
       await page.getByText(`${count} in flight, 0 queued`).waitFor();
+      assert.equal(await name.inputValue(), "near");
     }
   });
 });

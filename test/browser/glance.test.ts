@@ -211,9 +211,14 @@ describe("the dashboard at a glance", () => {
     await page.getByRole("link", { name: "Providers" }).click();
     await page.getByRole("heading", { name: "Add the first one" }).waitFor();
     const asked = providers;
+    stream.send("traffic", { ended_at: new Date().toISOString(), steps: 1, series: [] });
+    stream.send("condition", { kind: "Model", name: "tiny", conditions: [] });
     stream.send("config", { problems: [{ message: "a file is wrong" }] });
     await page.getByRole("alert").getByText("a file is wrong").waitFor();
     assert.equal(providers, asked);
+    stream.send("condition", { kind: "Upstream", name: "far", conditions: [] });
+    await until("the providers are read", () => providers > asked);
+    assert.equal(providers, asked + 1);
   });
 
   it("is usable after a second of two processors: few requests, few bytes, and little work of the page", async (t) => {

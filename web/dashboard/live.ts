@@ -153,6 +153,7 @@ function apply(): void {
       }
       case "condition": {
         const resource: ResourceStatus | (Removed & { kind: string; name: string }) = JSON.parse(data);
+        if (resource.kind === "Upstream") changed.add("upstream");
         const key = `${resource.kind}/${resource.name}`;
         if ("removed" in resource) nextResources.map.delete(key);
         else nextResources.map.set(key, resource);

@@ -10,7 +10,7 @@ import { Menu } from "../../shared/menu.tsx";
 import { Pill } from "../../shared/pill.tsx";
 import { acting } from "../../shared/toast.tsx";
 import { focusHeading } from "../focus.ts";
-import { resources, trafficChanges, upstreamChanges } from "../live.ts";
+import { upstreamChanges } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { ask } from "../parts/ask.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
@@ -28,17 +28,16 @@ interface Check {
 const mostNames = 12;
 
 export function ProvidersPage(): JSX.Element {
-  const [providers, again] = useLoaded(
-    () => list<UpstreamRow>("/api/upstreams"),
-    [resources.value, trafficChanges.value, upstreamChanges.value],
-  );
+  const [providers, again] = useLoaded(() => list<UpstreamRow>("/api/upstreams"), [upstreamChanges.value]);
   const [isAdding, setAdding] = useState(false);
+  /** The form of the first provider stays until it is sent, although another person adds one meanwhile. */
+  const [isBegun, setBegun] = useState(false);
   const known = providers.state === "loading" ? [] : (providers.value ?? []);
   const names = useModelNames(known);
   return (
     <>
       <PageHead title="Providers" context="Models of other services, served beside those of this machine.">
-        {known.length > 0 && (
+        {known.length > 0 && !isBegun && (
           <button type="button" class="main" onClick={() => setAdding(true)}>
             <Icon of={Plus} />
             Add provider
@@ -57,24 +56,32 @@ export function ProvidersPage(): JSX.Element {
         </Drawer>
       )}
       <Show of={providers}>
-        {(all) =>
-          all.length === 0 ? (
-            <section class="card form-card" aria-label="Add provider">
-              <h2>Add the first one</h2>
-              <p class="quiet">
-                Any service that speaks OpenAI's API: another Berth, a server in your network, or one that you pay for.
-                Its key stays where it is: the manifest names only the place.
-              </p>
-              <ProviderForm onDone={again} />
-            </section>
-          ) : (
-            <ul class="cards" aria-label="Providers">
-              {all.map((each) => (
-                <ProviderCard key={each.name} provider={each} models={names.get(each.name) ?? []} onChange={again} />
-              ))}
-            </ul>
-          )
-        }
+        {(all) => (
+          <>
+            {(all.length === 0 || isBegun) && (
+              <section class="card form-card" aria-label="Add provider" onInput={() => setBegun(true)}>
+                <h2>{all.length === 0 ? "Add the first one" : "Add provider"}</h2>
+                <p class="quiet">
+                  Any service that speaks OpenAI's API: another Berth, a server in your network, or one that you pay
+                  for. Its key stays where it is: the manifest names only the place.
+                </p>
+                <ProviderForm
+                  onDone={() => {
+                    setBegun(false);
+                    again();
+                  }}
+                />
+              </section>
+            )}
+            {all.length > 0 && (
+              <ul class="cards" aria-label="Providers">
+                {all.map((each) => (
+                  <ProviderCard key={each.name} provider={each} models={names.get(each.name) ?? []} onChange={again} />
+                ))}
+              </ul>
+            )}
+          </>
+        )}
       </Show>
     </>
   );
