@@ -62,19 +62,23 @@ describe("an answer of the chat page", () => {
   it("that fails says why in the server's words, and leads to the log of its slot", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;
-    for (const [status, error, says] of [
+    const died = { code: "dispatch.upstream_failed", message: "the engine has died" };
+    for (const [answer, says] of [
       [
-        502,
-        { code: "dispatch.upstream_failed", message: "The engine failed: no memory" },
+        { status: 502, json: { error: { code: "dispatch.upstream_failed", message: "The engine failed: no memory" } } },
         /^The engine failed: no memory/,
       ],
       // As an engine words it itself.
-      [500, { code: 500, message: "the prompt is too long", type: "server_error" }, /^the prompt is too long/],
-      [500, { code: null, message: "the model has crashed", type: "server_error" }, /^the model has crashed/],
+      [{ status: 500, json: { error: { code: 500, message: "the prompt is too long" } } }, /^the prompt is too long/],
+      [{ status: 500, json: { error: { code: null, message: "the model has crashed" } } }, /^the model has crashed/],
+      [
+        { contentType: "text/event-stream", body: `data: ${JSON.stringify({ error: died })}\n\n` },
+        /^the engine has died\. The log of the slot says more\.$/,
+      ],
     ] as const) {
-      await page.route("**/v1/chat/completions", (route) => route.fulfill({ status, json: { error } }));
+      await page.route("**/v1/chat/completions", (route) => route.fulfill(answer));
       await page.getByRole("button", { name: "New chat" }).click();
-      await ask(page, "coder", `to fail with ${String(error.code)}`);
+      await ask(page, "coder", `to fail with ${says.source}`);
       const card = page.getByRole("article", { name: "coder" }).getByRole("alert");
       await card.getByText(says).waitFor();
       assert.doesNotMatch((await card.textContent()) ?? "", /Reload the page|berth doctor/);

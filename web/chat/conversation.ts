@@ -145,7 +145,9 @@ async function drawing({ model, messages }: Conversation, signal: AbortSignal): 
   return { role: "assistant", content: "", images, model };
 }
 
-function nextStep({ status }: ApiFailure): string | undefined {
+function nextStep({ status, code }: ApiFailure): string | undefined {
+  if (code === "cut_off") return "Retry asks again.";
+  if (code === "no_answer") return "Retry asks again; the slot's page has the log of its engine.";
   if (status === 404) return "Choose another model above.";
   return status === 413 ? "Send a smaller picture, or begin a new chat." : undefined;
 }

@@ -1,19 +1,8 @@
-import { ApiFailure, request } from "../shared/api.ts";
-import { events, type ServerEvent } from "../shared/sse.ts";
+import { readStream } from "../shared/answer-stream.ts";
+import { request } from "../shared/api.ts";
 import type { Conversation, Message, ToolCall } from "./model.ts";
-import { sentMessages, thoughtsOf, type Thinking } from "./turns.ts";
+import { sentMessages, thoughtsOf } from "./turns.ts";
 import { sendingWords, waitWords } from "./wait-words.ts";
-
-interface Delta extends Thinking {
-  readonly content?: string | null;
-  readonly tool_calls?: readonly { index?: number; function?: { name?: string; arguments?: string } }[];
-}
-
-interface Chunk {
-  readonly choices?: readonly { readonly delta?: Delta; readonly finish_reason?: string | null }[];
-  readonly usage?: { readonly completion_tokens?: number } | null;
-  readonly error?: { readonly message?: string };
-}
 
 export interface StreamHandlers {
   /** The answer so far. */
@@ -42,7 +31,6 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
   const raw = { content: text, type: "application/json" };
   const response = await request("/v1/chat/completions", { method: "POST", raw, signal });
   onWait([sendingWords(0, model)]);
-  if (response.body === null) throw new ApiFailure(502, "empty", "the answer is empty");
   let [content, thoughts] = ["", ""];
   const calls = new Map<number, ToolCall>();
   let tokens: number | undefined;
@@ -60,18 +48,9 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
     tokens: tokens ?? counted,
     seconds: beganMs === undefined ? 0 : (performance.now() - beganMs) / 1000,
   });
-  let isWhole = false;
-  for await (const { data, comments } of unbroken(response.body, signal)) {
-    const comment = comments.at(-1);
+  for await (const { delta, tokens: sum, comment } of readStream(response, signal)) {
     if (comment !== undefined) onWait(waitWords(comment));
-    if (data === "[DONE]") isWhole = true;
-    if (data === "" || data === "[DONE]") continue;
-    const chunk = chunkIn(data);
-    if (chunk.error !== undefined) throw new ApiFailure(502, "stream", chunk.error.message ?? "the answer was cut off");
-    tokens = chunk.usage?.completion_tokens ?? tokens;
-    const [choice] = chunk.choices ?? [];
-    if (typeof choice?.finish_reason === "string") isWhole = true;
-    const delta = choice?.delta;
+    tokens = sum ?? tokens;
     if (delta === undefined) continue;
     beganMs ??= performance.now();
     content += delta.content ?? "";
@@ -93,31 +72,5 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
     onAnswer(message());
   }
   onWait([]);
-  if (!isWhole) throw cutOff();
   return message();
-}
-
-/** A piece of an answer. Throws ApiFailure where an engine has sent something else. */
-function chunkIn(data: string): Chunk {
-  try {
-    const chunk: Chunk | null = JSON.parse(data);
-    if (typeof chunk === "object" && chunk !== null && Array.isArray(chunk.choices ?? [])) return chunk;
-  } catch {
-    // Not even JSON.
-  }
-  const message =
-    "The model has sent something that is no answer. Retry asks again; the slot's page has the log of its engine.";
-  throw new ApiFailure(0, "stream", message);
-}
-
-const cutOff = (): ApiFailure =>
-  new ApiFailure(0, "cut_off", "The connection to Berth was lost before the end of the answer. Retry asks again.");
-
-/** The events of an answer; throws ApiFailure where its connection breaks. */
-async function* unbroken(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<ServerEvent> {
-  try {
-    yield* events(body);
-  } catch (error) {
-    throw signal.aborted ? error : cutOff();
-  }
 }

@@ -1,7 +1,7 @@
 import type { Message, Part } from "./model.ts";
 
-/** What a model thinks, in a piece of its answer: llama.cpp calls it `reasoning_content`, OpenRouter `reasoning`. */
-export interface Thinking {
+/** Thoughts of a model, in a part of its answer: llama.cpp calls it `reasoning_content`, OpenRouter `reasoning`. */
+interface Thinking {
   readonly reasoning_content?: string | null;
   readonly reasoning?: unknown;
 }
