@@ -10,6 +10,7 @@ import { heardIn } from "../doubles/whisper.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { openBrowser, openPage, slotOnDouble } from "./browser.ts";
+import { scriptedStream } from "./scripted-stream.ts";
 
 const run = promisify(execFile);
 const sound = Buffer.concat([Buffer.from("RIFF\u0000\u0000\u0000\u0000WAVE", "latin1"), Buffer.alloc(5000, 3)]);
@@ -177,6 +178,40 @@ describe("the playground", () => {
       await rank.click();
       await page.getByRole("alert").getByText(says, { exact: true }).waitFor();
       await page.unrouteAll({ behavior: "wait" });
+    }
+  });
+
+  it("keeps what a person has chosen and typed while the slot is away, and when no slot is left", async () => {
+    await using stream = await scriptedStream();
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
+    let ids = ["one", "two"];
+    await page.route("**/v1/models?*", (route) => {
+      const data = ids.map((id) => ({ id, berth: { capabilities: ["rerank"] } }));
+      return route.fulfill({ json: { object: "list", data } });
+    });
+    await page.goto(`${berth.url}/ui/playground/rerank`);
+    await until("it follows", () => stream.followers() > 0);
+    stream.send("snapshot", { slots: [], conditions: [] });
+    const model = page.getByRole("combobox", { name: "Model" });
+    await model.selectOption("two");
+    const query = page.getByRole("textbox", { name: "Query" });
+    await query.fill("Where is it?");
+    const slot = await berth.slot("embed");
+    for (const [left, options, event] of [
+      [["one"], ["two · Not here now", "one"], (): void => stream.drop()],
+      [[], ["two · Not here now"], (): void => stream.send("slot", slot)],
+      [["one", "two"], ["one", "two"], (): void => stream.send("slot", { name: "embed", removed: true })],
+    ] as const) {
+      ids = [...left];
+      event();
+      await until("the models are read again", async () => {
+        const texts = await model.getByRole("option").allTextContents();
+        return texts.join() === options.join();
+      });
+      assert.equal(await model.inputValue(), "two");
+      assert.equal(await query.inputValue(), "Where is it?");
     }
   });
 

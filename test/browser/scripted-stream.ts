@@ -6,6 +6,8 @@ export interface ScriptedStream extends AsyncDisposable {
   /** Sends one event to everybody who follows now. */
   send(event: string, data: unknown): void;
   readonly followers: () => number;
+  /** Ends the connection of everybody who follows now. */
+  drop(): void;
 }
 
 /** A server whose streams say what the test says. */
@@ -28,6 +30,7 @@ export async function scriptedStream(): Promise<ScriptedStream> {
       for (const response of open) response.write(text);
     },
     followers: () => open.size,
+    drop: () => server.closeAllConnections(),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -1,10 +1,9 @@
 import type { JSX } from "preact";
-import { useEffect } from "preact/hooks";
-import type { V1Model } from "../../../src/api/management/v1-model.ts";
+import { useContext, useEffect } from "preact/hooks";
 import type { SlotCapability } from "../../../src/api/names.ts";
-import { list } from "../../shared/api.ts";
 import { modelStateText } from "../../shared/model-words.ts";
-import { Show, useLoaded } from "../parts/load.tsx";
+import { Show } from "../parts/load.tsx";
+import { Served } from "./served.ts";
 
 interface TextProps {
   readonly label: string;
@@ -39,20 +38,21 @@ interface ModelProps {
 
 /** The slots, models and providers' models that can do it; says what to do where there are none. */
 export function ModelField({ capability, value, onChange }: ModelProps): JSX.Element {
-  const [models] = useLoaded(() => list<V1Model>("/v1/models?available=1"));
+  const models = useContext(Served);
   const capable =
     models.state === "loading"
       ? []
       : (models.value ?? []).filter(({ berth }) => berth.capabilities.some((each) => each === capability));
   const first = capable[0]?.id;
-  const isHere = capable.some(({ id }) => id === value);
+  // The choice of a person stays, although its slot may be away for a while.
   useEffect(() => {
-    if (!isHere && first !== undefined) onChange(first);
-  }, [isHere, first]);
+    if (value === "" && first !== undefined) onChange(first);
+  }, [value, first]);
+  const isAway = value !== "" && !capable.some(({ id }) => id === value);
   return (
     <Show of={models}>
       {() =>
-        first === undefined ? (
+        first === undefined && !isAway ? (
           <p role="status">
             Nothing here can do this: no slot and no provider has the capability <code>{capability}</code>. Fetch a
             model for it on the page <a href="ui/models">Models</a>, or name a provider on the page{" "}
@@ -62,6 +62,7 @@ export function ModelField({ capability, value, onChange }: ModelProps): JSX.Ele
           <label>
             Model
             <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+              {isAway && <option value={value}>{value} · Not here now</option>}
               {capable.map((each) => (
                 <option key={each.id} value={each.id}>
                   {each.id}

@@ -1,11 +1,11 @@
 import type { JSX } from "preact";
-import type { V1Model } from "../../../src/api/management/v1-model.ts";
+import { useRef } from "preact/hooks";
 import type { SlotCapability } from "../../../src/api/names.ts";
-import { list } from "../../shared/api.ts";
-import { Show, useLoaded } from "../parts/load.tsx";
+import { Loading, Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import type { KindName } from "./kinds.ts";
+import { Served, useServed } from "./served.ts";
 
 interface Kind {
   readonly name: KindName;
@@ -26,13 +26,14 @@ const kinds: readonly Kind[] = [
 
 /** Each kind of request that this server answers, to be tried by hand. */
 export function PlaygroundPage({ part = "chat" }: { readonly part?: string | undefined }): JSX.Element {
-  const [models] = useLoaded(() => list<V1Model>("/v1/models?available=1"));
-  const known = models.state === "here" ? models.value : undefined;
-  const canBeServed = ({ needs }: Kind): boolean =>
-    needs === undefined ||
-    known === undefined ||
-    known.some(({ berth }) => berth.capabilities.some((each) => each === needs));
+  const models = useServed();
+  const known = models.state === "loading" ? undefined : models.value;
+  const isServed = ({ needs }: Kind): boolean =>
+    needs === undefined || known?.some(({ berth }) => berth.capabilities.some((each) => each === needs)) === true;
   const shown = kinds.find(({ name }) => name === part);
+  // A form stays once it is shown: it keeps what a person has chosen and typed while a slot is away.
+  const hasForm = useRef(false);
+  hasForm.current ||= shown !== undefined && (isServed(shown) || models.state === "failed");
   return (
     <>
       <PageHead title="Playground" context="Each kind of request, by hand." />
@@ -41,21 +42,27 @@ export function PlaygroundPage({ part = "chat" }: { readonly part?: string | und
         parts={kinds.map((kind) => ({
           name: kind.word,
           href: `ui/playground/${kind.name}`,
-          isMuted: !canBeServed(kind),
+          isMuted: known !== undefined && !isServed(kind),
         }))}
         current={shown?.word ?? ""}
       />
       {shown === undefined && <p>There is no such kind of request.</p>}
-      {shown !== undefined && !canBeServed(shown) && (
-        <p class="empty" role="status">
-          Nothing here can do this: no slot and no provider has the capability {shown.needs}.{" "}
-          <span>
-            Pull a model for it on the page <a href="ui/models">Models</a>, or name a provider on the page{" "}
-            <a href="ui/providers">Providers</a>.
-          </span>
-        </p>
-      )}
-      {shown !== undefined && canBeServed(shown) && <Form key={shown.name} kind={shown.name} />}
+      {shown !== undefined &&
+        (hasForm.current ? (
+          <Served.Provider value={models}>
+            <Form kind={shown.name} />
+          </Served.Provider>
+        ) : models.state === "loading" ? (
+          <Loading />
+        ) : (
+          <p class="empty" role="status">
+            Nothing here can do this: no slot and no provider has the capability {shown.needs}.{" "}
+            <span>
+              Pull a model for it on the page <a href="ui/models">Models</a>, or name a provider on the page{" "}
+              <a href="ui/providers">Providers</a>.
+            </span>
+          </p>
+        ))}
     </>
   );
 }
