@@ -9,7 +9,7 @@ import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { heardIn } from "../doubles/whisper.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
-import { openBrowser, openPage, slotOnDouble } from "./browser.ts";
+import { openBrowser, openPage, slotManifest, slotOnDouble } from "./browser.ts";
 import { scriptedStream } from "./scripted-stream.ts";
 
 const run = promisify(execFile);
@@ -36,12 +36,14 @@ describe("the playground", () => {
         await slot("embed", '[model]\ndefault = "tiny-embed"\nrerank = "ranker"\n');
         const onDemand = (...double: Parameters<typeof slotOnDouble>): string =>
           `load = "onDemand"\n${slotOnDouble(...double)}`;
+        await slot("coder", slotManifest("--tokens", "5"));
         await slot("img", onDemand("sdxl-turbo", "comfyui.ts"));
         await slot("stt", onDemand("whisper-tiny", "whisper.ts", "--inference-path", "/v1/audio/transcriptions"));
         await slot("tts", onDemand("kokoro", "kokoro.ts"));
       },
     });
     await berth.state("embed", "ready", "idle");
+    await berth.state("coder", "ready", "idle");
   });
   after(async () => {
     await browser.close();
@@ -75,6 +77,41 @@ describe("the playground", () => {
     assert.equal(await page.evaluate("window.hacked"), undefined);
     const answer = await pasted(page);
     assert.equal(answer.match(/"embedding":/g)?.length, 3);
+  });
+
+  it("chats, its snippet does the same, and an answer that ends early or is none is told from a whole one", async () => {
+    await using stream = await scriptedStream();
+    await using opened = await openPage(browser, `${berth.url}/ui/playground`);
+    const { page } = opened;
+    await page.getByRole("textbox", { name: "Question" }).fill("it's a question");
+    await page.getByRole("button", { name: "Ask" }).click();
+    const answer = page.getByRole("region", { name: "Answer" });
+    await answer.getByText("token0 token1 token2 token3 token4").waitFor();
+    await answer.getByText(/^5 tokens, .*the first after \d+/).waitFor();
+    assert.match(await pasted(page), /"content":"token0 token1 token2 token3 token4 "/);
+    await page.route("**/v1/chat/completions", (route) => route.continue({ url: stream.url }));
+    const chunk = { choices: [{ index: 0, delta: { content: "The harbour" } }] };
+    const error = { error: { code: "dispatch.upstream_failed", message: "the engine has died" } };
+    for (const [end, says] of [
+      [() => stream.drop(), /^The answer ended early\. The connection to Berth was lost/],
+      [
+        () => stream.send("message", error),
+        "The answer ended early. the engine has died. The slot's page has the log of its engine.",
+      ],
+      [
+        () => stream.send("message", "[DONE"),
+        /^The answer ended early\. The model has sent something that is no answer/,
+      ],
+    ] as const) {
+      await page.getByRole("button", { name: "Ask" }).click();
+      await until("it is asked", () => stream.followers() > 0);
+      stream.send("message", chunk);
+      await page.getByText("The harbour", { exact: true }).waitFor();
+      end();
+      await page.getByRole("alert").getByText(says).waitFor();
+      await page.getByText("The harbour", { exact: true }).waitFor();
+      assert.equal(await answer.count(), 0);
+    }
   });
 
   it("ranks documents by the embedded engine", async () => {
@@ -156,6 +193,14 @@ describe("the playground", () => {
     await body.getByText(/event:|data:/).waitFor();
     await page.getByRole("button", { name: "Stop" }).click();
     await until("nothing runs", async () => (await page.getByRole("button", { name: "Stop" }).count()) === 0);
+    await using stream = await scriptedStream();
+    await page.route("**/v1/models", (route) => route.continue({ url: stream.url }));
+    await page.getByRole("textbox", { name: "Path" }).fill("/v1/models");
+    await page.getByRole("button", { name: "Send" }).click();
+    await body.getByText(": here").waitFor();
+    stream.drop();
+    await page.getByRole("alert").getByText("The answer ended early. The connection to Berth was lost").waitFor();
+    await body.getByText(": here").waitFor();
   });
 
   it("says once what to do where a request is refused", async () => {

@@ -9,7 +9,10 @@ export interface RawAnswer {
   readonly isCut: boolean;
 }
 
-/** Reads an answer as far as it is shown. `onText` hears what has arrived so far: an endless stream is seen while it comes. */
+/**
+ * Reads an answer as far as it is shown. `onText` hears what has arrived so far: an endless stream is seen while it comes.
+ * Throws a sentence where the connection breaks.
+ */
 export async function readAnswer(response: Response, onText: (answer: RawAnswer) => void): Promise<RawAnswer> {
   const { status, body } = response;
   const headers = [...response.headers];
@@ -27,7 +30,9 @@ export async function readAnswer(response: Response, onText: (answer: RawAnswer)
   });
   const reader = body?.getReader();
   while (reader !== undefined) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch((error: unknown) => {
+      throw new Error("The connection to Berth was lost before its end.", { cause: error });
+    });
     if (done) break;
     const room = shownBytes - bytes;
     isCut = value.length > room;

@@ -1,8 +1,8 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { readStream } from "../../shared/answer-stream.ts";
 import { request } from "../../shared/api.ts";
 import { shortTime } from "../../shared/format.ts";
-import { events } from "../../shared/sse.ts";
 import { Code } from "./code.tsx";
 import { bodyOf, paths, type Example } from "./example.ts";
 import { ModelField, TextField } from "./fields.tsx";
@@ -26,15 +26,12 @@ export function Chat(): JSX.Element {
   const run = useRun(async (signal): Promise<Answer> => {
     setSoFar(undefined);
     const began = performance.now();
-    const body = { ...bodyOf(example), stream: true };
+    const body = { ...bodyOf(example), stream: true, stream_options: { include_usage: true } };
     const response = await request(paths.chat, { method: "POST", body, signal });
     let answer: Answer = { text: "", tokens: 0, firstMs: 0, ms: 0 };
-    if (response.body === null) return answer;
-    for await (const { data } of events(response.body)) {
-      if (data === "" || data === "[DONE]") continue;
-      const part: Part = JSON.parse(data);
-      if (part.error !== undefined) throw new Error(part.error.message);
-      const text = part.choices?.[0]?.delta?.content ?? "";
+    for await (const { delta, tokens } of readStream(response, signal)) {
+      if (tokens !== undefined) answer = { ...answer, tokens };
+      const text = delta?.content ?? "";
       if (text === "") continue;
       const ms = performance.now() - began;
       const firstMs = answer.tokens === 0 ? ms : answer.firstMs;
@@ -76,19 +73,14 @@ export function Chat(): JSX.Element {
   );
 }
 
-/** A chunk of a chat's stream, as far as it is read here. */
-interface Part {
-  readonly choices?: readonly { readonly delta?: { readonly content?: string } }[];
-  readonly error?: { readonly message: string };
-}
-
 function Shown({ answer: { text, tokens, firstMs, ms } }: { readonly answer: Answer }): JSX.Element {
   const rate = ms > firstMs ? `, ${((1000 * (tokens - 1)) / (ms - firstMs)).toFixed(1)} a second` : "";
   return (
     <>
       <p class="said">{text}</p>
       <p class="quiet number">
-        {tokens} tokens{rate}, the first after {shortTime(firstMs)}
+        {tokens === 1 ? "1 token" : `${tokens} tokens`}
+        {rate}, the first after {shortTime(firstMs)}
       </p>
     </>
   );

@@ -37,7 +37,12 @@ export function Raw(): JSX.Element {
   };
   return (
     <>
-      <RunForm run={run} action="Send" show={(answer) => <Answer answer={answer} />}>
+      <RunForm
+        run={run}
+        action="Send"
+        show={(answer) => <Answer answer={answer} />}
+        soFar={soFar === undefined ? undefined : <Answer answer={soFar} />}
+      >
         <label>
           Method
           <select value={method} onChange={(event) => choose(event.currentTarget.value)}>
@@ -49,7 +54,6 @@ export function Raw(): JSX.Element {
         <TextField label="Path" value={path} onInput={setPath} />
         {method !== "GET" && <TextField label="JSON body" rows={8} value={text} onInput={setText} />}
       </RunForm>
-      {run.state.is !== "done" && soFar !== undefined && <Answer answer={soFar} />}
       {example !== undefined && <Code example={example} />}
     </>
   );

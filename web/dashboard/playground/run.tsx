@@ -42,8 +42,8 @@ export function useRun<T>(task: (signal: AbortSignal) => Promise<T>): Run<T> {
   };
 }
 
-function nextStep({ status }: ApiFailure): string | undefined {
-  switch (status) {
+function nextStep({ status, code }: ApiFailure): string | undefined {
+  switch (code === "no_answer" ? 502 : status) {
     case 404:
       return "Choose another model; the page Overview shows what runs.";
     case 413:
@@ -63,7 +63,7 @@ interface FormProps<T> {
   readonly disabled?: boolean;
   readonly children: ComponentChildren;
   readonly show: (value: T) => JSX.Element;
-  /** The part of an unfinished answer that has come; undefined: none. */
+  /** The part of an unfinished answer that has come; undefined: none has. It stays after Stop and after a failure. */
   readonly soFar?: JSX.Element | undefined;
 }
 
@@ -91,9 +91,17 @@ export function RunForm<T>({ run, action, disabled = false, children, show, soFa
         </div>
       </form>
       <div class="card">
-        {state.is === "resting" && <p class="empty">The answer comes here.</p>}
-        {isBusy && (soFar ?? <p role="status">Waiting for the answer; a cold slot loads its model first …</p>)}
-        {state.is === "failed" && <p role="alert">{state.message}</p>}
+        {state.is === "failed" && (
+          <p role="alert">
+            {soFar !== undefined && "The answer ended early. "}
+            {state.message}
+          </p>
+        )}
+        {state.is !== "done" && soFar}
+        {state.is === "resting" && soFar === undefined && <p class="empty">The answer comes here.</p>}
+        {isBusy && soFar === undefined && (
+          <p role="status">Waiting for the answer; a cold slot loads its model first …</p>
+        )}
         {state.is === "done" && (
           <section aria-label="Answer">
             <h2>Answer</h2>
