@@ -196,6 +196,50 @@ describe("the dashboard", () => {
     await own.state("one", "ready", "idle");
   });
 
+  it("finds requests by filters that the address keeps, holds the list still, and copies a request as curl", async () => {
+    const ended = { ended_at: new Date().toISOString(), stream: false, resolved: null, engine_error: null, ms: 900 };
+    const times = { held_ms: 0, queued_ms: 0, first_token_ms: 300, engine_ms: 900, tokens_in: 1, tokens_out: 2 };
+    const chat = { ...ended, ...times, route: "/v1/chat/completions", slot: "coder", model: "coder", error: null };
+    const failed = { ...chat, id: "bad", slot: "later", model: "later", status: 503, error: "slot.failed" };
+    let count = 250;
+    await using opened = await openPage(browser, "about:blank", { permissions: ["clipboard-read", "clipboard-write"] });
+    const { page } = opened;
+    await page.route("**/api/requests?*", (route) => {
+      const data = Array.from({ length: count }, (_, nth) => ({ ...chat, id: `r${nth}`, status: 200, body: "it's" }));
+      return route.fulfill({ json: { object: "list", data: [failed, ...data] } });
+    });
+    const shown = page.getByRole("main").getByRole("status");
+    const rows = page.getByRole("table", { name: "Requests" }).locator("tbody tr");
+    await page.goto(`${berth.url}/ui/requests?outcome=failed`);
+    await shown.getByText("1 of 251", { exact: true }).waitFor();
+    assert.match((await rows.textContent()) ?? "", /later.*503 failed/);
+    await page.getByRole("combobox", { name: "Outcome" }).selectOption("all");
+    assert.equal(page.url(), `${berth.url}/ui/requests`);
+    await shown.getByText("251 of 251, the last 200 are listed", { exact: true }).waitFor();
+    assert.equal(await rows.count(), 200);
+    await page.getByRole("combobox", { name: "Slot" }).selectOption("coder");
+    await page.getByRole("searchbox", { name: "Search" }).fill("r249");
+    await page.reload();
+    await shown.getByText("1 of 251", { exact: true }).waitFor();
+    assert.equal(new URL(page.url()).search, "?slot=coder&text=r249");
+    count = 260;
+    const read = page.waitForResponse(/\/api\/requests/);
+    await page.getByRole("button", { name: "Pause" }).click();
+    await read;
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+    assert.equal(await shown.textContent(), "1 of 251");
+    await rows.getByRole("button", { name: "coder" }).click();
+    await page.getByRole("dialog", { name: "Request" }).getByRole("button", { name: "Copy as curl" }).click();
+    await page.getByText("Copied").waitFor();
+    assert.equal(
+      await page.evaluate("navigator.clipboard.readText()"),
+      `curl ${berth.url}/v1/chat/completions -H 'content-type: application/json' -d 'it'\\''s'`,
+    );
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Follow" }).click();
+    await shown.getByText("1 of 261", { exact: true }).waitFor();
+  });
+
   it("comes back by itself once the server is back", async () => {
     await using own = await berthWith({ coder: slotManifest() });
     await own.state("coder", "ready", "idle");

@@ -11,6 +11,31 @@ export function outcomeOf({ status, error }: Pick<RequestView, "status" | "error
   return { tone: "bad", text: error === null ? String(status) : `${status} ${words(error)}` };
 }
 
+/** The outcomes by which requests are chosen, as the address of the page has them. */
+export const outcomes: ReadonlyMap<string, Tone> = new Map([
+  ["answered", "good"],
+  ["failed", "bad"],
+  ["left", "off"],
+]);
+
+/** What a person looks for among the requests; an empty value is anything. */
+export interface Wanted {
+  readonly slot: string;
+  readonly outcome: string;
+  readonly route: string;
+  readonly text: string;
+}
+
+export function isWanted(request: RequestView, { slot, outcome, route, text }: Wanted): boolean {
+  const { id, model, engine_error: engineError, error } = request;
+  return (
+    (slot === "" || request.slot === slot) &&
+    (route === "" || request.route === route) &&
+    (outcome === "" || outcomes.get(outcome) === outcomeOf(request).tone) &&
+    `${id} ${model} ${request.route} ${error ?? ""} ${engineError ?? ""}`.toLowerCase().includes(text.toLowerCase())
+  );
+}
+
 /** An error code in words: `slot.not_ready` is `not ready`. */
 function words(code: string): string {
   return (code.split(".").at(-1) ?? code).replaceAll("_", " ");

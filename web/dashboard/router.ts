@@ -16,7 +16,7 @@ let place = 0;
 export function followLinks(): void {
   place = placeOf(history.state) ?? 0;
   // An address of an earlier version becomes that of today.
-  history.replaceState({ place }, "", addressOf(path.value));
+  history.replaceState({ place }, "", addressOf(path.value) + location.search);
   addEventListener("popstate", ({ state }) => void followHistory(placeOf(state)));
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -25,16 +25,16 @@ export function followLinks(): void {
     const to = pathOf(link);
     if (to !== "/" && !/^\/ui(\/|$)/.test(to)) return;
     event.preventDefault();
-    void go(to);
+    void go(to, link.search);
   });
 }
 
-/** Shows another page, unless the person stays for an edit that is not saved. */
-export async function go(to: string): Promise<void> {
+/** Shows another page, unless the person stays for an edit that is not saved. A page reads the query itself. */
+export async function go(to: string, query = ""): Promise<void> {
   if (to !== path.value && !(await mayLeave())) return;
-  if (to !== pathOf(location)) {
+  if (to + query !== pathOf(location) + location.search) {
     place += 1;
-    history.pushState({ place }, "", addressOf(to));
+    history.pushState({ place }, "", addressOf(to) + query);
   }
   path.value = to;
   scrollTo(0, 0);

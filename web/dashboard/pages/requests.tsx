@@ -10,62 +10,55 @@ import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { RequestDrawer } from "../parts/request-drawer.tsx";
 import { Waterfall } from "../parts/waterfall.tsx";
-import { outcomeOf } from "../request-words.ts";
+import { useQuery } from "../query.ts";
+import { isWanted, outcomeOf, outcomes } from "../request-words.ts";
 
+/** Rows of the table: more are not looked through, and take long to draw. */
 const shown = 200;
-const all = "all";
 
 /** The last requests: how each ended, and where its time went. */
 export function RequestsPage(): JSX.Element {
-  const [isPaused, setPaused] = useState(false);
+  const [frozen, setFrozen] = useState<readonly RequestView[]>();
+  const isPaused = frozen !== undefined;
   const [requests] = useLoaded(
     () => list<RequestView>("/api/requests?limit=500"),
     [isPaused ? undefined : trafficChanges.value],
   );
+  const known = requests.state === "loading" ? undefined : requests.value;
   return (
     <>
       <PageHead title="Requests" context="The last requests that this gateway has answered, the newest first.">
-        <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
+        <button type="button" aria-pressed={isPaused} onClick={() => setFrozen(isPaused ? undefined : known)}>
           {isPaused ? "Follow" : "Pause"}
         </button>
       </PageHead>
-      <Show of={requests}>{(known) => <Requests known={known} />}</Show>
+      <Show of={isPaused ? { state: "here", value: frozen } : requests}>{(all) => <Requests known={all} />}</Show>
     </>
   );
 }
 
 function Requests({ known }: { readonly known: readonly RequestView[] }): JSX.Element {
-  const [slot, setSlot] = useState(all);
-  const [outcome, setOutcome] = useState(all);
-  const [text, setText] = useState("");
+  const [slot, setSlot] = useQuery("slot");
+  const [outcome, setOutcome] = useQuery("outcome");
+  const [route, setRoute] = useQuery("route");
+  const [text, setText] = useQuery("text");
   const [open, setOpen] = useState<RequestView>();
   if (known.length === 0)
     return <p class="empty">No request yet. Chat with a slot, or copy a client's lines from its page.</p>;
-  const found = known.filter(
-    (request) =>
-      (slot === all || request.slot === slot) &&
-      (outcome === all || outcomeOf(request).tone === outcome) &&
-      `${request.id} ${request.model} ${request.route} ${request.error ?? ""}`
-        .toLowerCase()
-        .includes(text.toLowerCase()),
-  );
+  const found = known.filter((request) => isWanted(request, { slot, outcome, route, text }));
   const slowest = Math.max(1, ...found.slice(0, shown).map(({ ms }) => ms));
   return (
     <>
       <div class="row filters">
-        <Choice
-          label="Slot"
-          value={slot}
-          values={[...new Set(known.map((request) => request.slot))].toSorted()}
-          onChange={setSlot}
-        />
+        <Choice label="Slot" value={slot} values={known.map((request) => request.slot)} onChange={setSlot} />
         <Choice
           label="Outcome"
           value={outcome}
-          values={["good", "bad", "off"]}
-          words={outcomes}
+          values={[...outcomes.keys()]}
+          words={outcomeWords}
           onChange={setOutcome}
         />
+        <Choice label="Route" value={route} values={known.map((request) => request.route)} onChange={setRoute} />
         <label>
           <span class="unseen">Search</span>
           <input
@@ -77,6 +70,7 @@ function Requests({ known }: { readonly known: readonly RequestView[] }): JSX.El
         </label>
         <span role="status">
           {found.length} of {known.length}
+          {found.length > shown && `, the last ${shown} are listed`}
         </span>
       </div>
       <div class="wide">
@@ -104,7 +98,7 @@ function Requests({ known }: { readonly known: readonly RequestView[] }): JSX.El
   );
 }
 
-const outcomes = { good: "answered", bad: "failed", off: "client left" } as const;
+const outcomeWords = { left: "client left" } as const;
 
 interface RowProps {
   readonly request: RequestView;
@@ -150,12 +144,14 @@ interface ChoiceProps {
 }
 
 function Choice({ label, value, values, words = {}, onChange }: ChoiceProps): JSX.Element {
+  // An address may name something that none of these requests has.
+  const all = new Set([...values, ...(value === "" ? [] : [value])]);
   return (
     <label>
       {label}{" "}
       <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
-        <option value={all}>all</option>
-        {values.map((each) => (
+        <option value="">all</option>
+        {[...all].toSorted().map((each) => (
           <option key={each} value={each}>
             {words[each] ?? each}
           </option>

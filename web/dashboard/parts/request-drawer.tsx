@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import type { RequestView } from "../../../src/api/management/request-routes.ts";
-import { base } from "../../shared/api.ts";
+import { base, token } from "../../shared/api.ts";
 import { CopyButton } from "../../shared/copy-button.tsx";
 import { Drawer } from "../../shared/drawer.tsx";
 import { shortTime } from "../../shared/format.ts";
@@ -82,5 +82,6 @@ function rateOf({ tokens_out: count, first_token_ms: first, ms }: RequestView): 
 
 function curlOf({ route }: RequestView, body: string): string {
   const quoted = body.replaceAll("'", String.raw`'\''`);
-  return `curl ${new URL(route.replace(/^\//, ""), base).href} -H 'content-type: application/json' -d '${quoted}'`;
+  const authorization = token.value === undefined ? "" : ` -H "authorization: Bearer $BERTH_TOKEN"`;
+  return `curl ${new URL(route.replace(/^\//, ""), base).href}${authorization} -H 'content-type: application/json' -d '${quoted}'`;
 }
