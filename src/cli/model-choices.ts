@@ -1,18 +1,13 @@
+import { verdictWords } from "../api/catalog-words.ts";
 import { CommandError } from "./client.ts";
 import { bytes, cell, isRecord, recordsIn, render, type Column } from "./output.ts";
 
 type Choice = Readonly<Record<string, unknown>>;
 
-const verdicts: Readonly<Record<string, string>> = {
-  fits: "fits",
-  fits_with: "fits with limits",
-  does_not_fit: "too large",
-};
-
 function fitText({ fit, is_projector: isProjector }: Choice): string {
   if (isProjector === true) return "projector";
   const verdict = isRecord(fit) ? fit["verdict"] : undefined;
-  return (typeof verdict === "string" && Object.hasOwn(verdicts, verdict) ? verdicts[verdict] : undefined) ?? "-";
+  return typeof verdict === "string" && verdict !== "unknown" ? verdictWords(verdict).text.toLowerCase() : "-";
 }
 
 const columns: readonly Column[] = [

@@ -1,3 +1,4 @@
+import { factWords, verdictWords } from "../api/catalog-words.ts";
 import { nearest } from "../api/nearest.ts";
 import { benchmarkCell, benchmarkLines } from "./benchmark.ts";
 import { CommandError, type Client } from "./client.ts";
@@ -44,7 +45,7 @@ function whyText({ message, check }: Record<string, unknown>): string {
 function verdictText(fit: unknown): string {
   if (!isRecord(fit)) return cell(fit);
   const { verdict, settings } = fit;
-  if (!isRecord(settings)) return cell(verdict);
+  if (!isRecord(settings)) return verdictWords(cell(verdict)).text.toLowerCase();
   const named = Object.entries(settings).map(([key, value]) => `${key} ${cell(value)}`);
   return `fits with ${named.join(", ")}`;
 }
@@ -60,9 +61,12 @@ export function modelPath(ref: string): string {
 }
 
 /** The model, or the entry of the catalogue of that name. Throws CommandError, with the nearest entry of the catalogue. */
-async function modelOrEntry(client: Client, ref: string): Promise<Readonly<Record<string, unknown>>> {
+async function modelOrEntry(
+  client: Client,
+  ref: string,
+): Promise<{ readonly model: Readonly<Record<string, unknown>>; readonly isEntry: boolean }> {
   try {
-    return await client.one(modelPath(ref), "id");
+    return { model: await client.one(modelPath(ref), "id"), isEntry: false };
   } catch (error) {
     if (!(error instanceof CommandError) || error.code !== "model.not_found") throw error;
     // A service that does not say has an empty catalogue.
@@ -78,8 +82,30 @@ async function modelOrEntry(client: Client, ref: string): Promise<Readonly<Recor
     const step = near === undefined ? (ref.includes("/") ? hubStep(ref) : undefined) : entryStep(near);
     if (found === undefined) throw step === undefined ? error : new CommandError(error.code, error.message, step);
     const state = `in the catalogue, and not here: \`berth model pull ${ref}\` fetches it`;
-    return { ...found, state, fit: verdictText(found["fit"]) };
+    return { model: { ...found, state }, isEntry: true };
   }
+}
+
+/** An entry of the catalogue in the words of the page Models; what is not known is left out. */
+function entryFields(entry: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { id, title, capabilities, license, license_url: url, fit, note, unverified, source, state } = entry;
+  const why = isRecord(fit) && typeof fit["message"] === "string" ? `: ${fit["message"]}` : "";
+  const unlike = Array.isArray(unverified) && unverified.length > 0 ? factWords(unverified.map(cell)) : undefined;
+  const fields = {
+    id,
+    title,
+    size: entry["size_bytes"] === undefined ? undefined : bytes(entry["size_bytes"]),
+    capabilities,
+    license,
+    "license url": url,
+    "accept it first": entry["must_accept"] === true ? "yes, it forbids some use" : undefined,
+    fit: `${verdictText(fit)}${why}`,
+    note,
+    "not compared": unlike === undefined ? undefined : `${unlike}, with the publisher's page`,
+    source,
+    state,
+  };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null));
 }
 
 function entryStep(ref: string): string {
@@ -92,11 +118,11 @@ function hubStep(ref: string): string {
 
 /** `berth model show`: each field on a line of its own. Throws CommandError. */
 export async function modelShow(client: Client, ref: string, format: Format): Promise<string> {
-  const model = await modelOrEntry(client, ref);
+  const { model, isEntry } = await modelOrEntry(client, ref);
   if (format === "json" || format === "yaml") return await renderOne(model, format);
   if (format === "name") return `${cell(model["id"])}\n`;
   const { conditionLines } = await import("./conditions.ts");
-  const fields = Object.entries(model)
+  const fields = Object.entries(isEntry ? entryFields(model) : model)
     .filter(([key]) => key !== "conditions" && key !== "last_benchmark")
     .map(
       ([key, value]) =>

@@ -267,7 +267,11 @@ describe("berth model", () => {
       "/api/models/catalog": listOf({
         id: "qwen3-4b",
         license: "Apache-2.0",
-        fit: { verdict: "fits", message: "needs 3 GiB" },
+        must_accept: false,
+        unverified: ["source", "aboutBytes", "shape"],
+        is_here: false,
+        note: null,
+        fit: { verdict: "does_not_fit", message: "needs 3 GiB" },
       }),
       "/api/models/qwen3-4b": unknown,
       "/api/models/gone": unknown,
@@ -275,8 +279,20 @@ describe("berth model", () => {
       "/api/models/o/r": unknown,
     };
     const { stdout } = await told(answers, "model show qwen3-4b");
-    assert.match(stdout, /^id: +qwen3-4b\nlicense: +Apache-2\.0\nfit: +fits\nstate: +in the catalogue, and not here: /);
-    assert.match(stdout, /`berth model pull qwen3-4b` fetches it\n$/);
+    // In the words of the page Models, and without what a person does not need.
+    assert.deepEqual(stdout.split(/:? {2,}|\n/), [
+      "id",
+      "qwen3-4b",
+      "license",
+      "Apache-2.0",
+      "fit",
+      "does not fit: needs 3 GiB",
+      "not compared",
+      "address, size, memory of its context, with the publisher's page",
+      "state",
+      "in the catalogue, and not here: `berth model pull qwen3-4b` fetches it",
+      "",
+    ]);
     const gone = /^model\.not_found: .*; known are tiny\nsee `berth model list`, and `berth model catalog` for those/;
     assert.match((await told(answers, "model show gone")).stderr, gone);
     const near =

@@ -18,11 +18,11 @@ it("berth model pull prints the models that a name stands for, and how one is ch
     choice("F16", "hf://o/r/mmproj-F16.gguf", { is_projector: true, fit: null }),
   ];
   const table = [
-    "QUANT   SIZE     FIT        NAME",
-    "Q4_K_M  2.0 GiB  fits       o/r:Q4_K_M",
-    "Q8_0    2.0 GiB  too large  o/r:Q8_0",
-    "-       2.0 GiB  -          hf://o/r/odd.gguf",
-    "F16     2.0 GiB  projector  hf://o/r/mmproj-F16.gguf",
+    "QUANT   SIZE     FIT           NAME",
+    "Q4_K_M  2.0 GiB  fits          o/r:Q4_K_M",
+    "Q8_0    2.0 GiB  does not fit  o/r:Q8_0",
+    "-       2.0 GiB  -             hf://o/r/odd.gguf",
+    "F16     2.0 GiB  projector     hf://o/r/mmproj-F16.gguf",
   ];
   const how = "choose one of them: `berth model pull o/r:Q4_K_M`\n";
   for (const [answer, typed, head, more] of [

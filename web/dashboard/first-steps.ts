@@ -1,3 +1,4 @@
+import { verdictRank } from "../../src/api/catalog-words.ts";
 import type { CatalogView, SlotView } from "../../src/api/management/views.ts";
 import { kindOf } from "./model-kinds.ts";
 
@@ -35,12 +36,10 @@ const choices = 3;
 /** A larger model answers slowly on a processor alone. */
 const mostOnProcessorBytes = 4e9;
 
-const ranks: Readonly<Record<string, number>> = { fits: 0, fits_with: 1, unknown: 2 };
-
 /** The models of the catalogue that a new installation should begin with, the best first: the largest that fits and is quick. */
 export function firstChoices(catalog: readonly CatalogView[], hasGpu: boolean): readonly CatalogView[] {
   const isSlow = ({ size_bytes: size }: CatalogView): number => (!hasGpu && size > mostOnProcessorBytes ? 1 : 0);
-  const rank = ({ fit }: CatalogView): number => ranks[fit.verdict] ?? 2;
+  const rank = ({ fit }: CatalogView): number => verdictRank(fit.verdict);
   return catalog
     .filter(({ capabilities, fit }) => kindOf(capabilities) === "chat" && fit.verdict !== "does_not_fit")
     .toSorted(

@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { factWords, verdictWords } from "../../../src/api/catalog-words.ts";
 import type { CatalogView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
 import { Pill } from "../../shared/pill.tsx";
@@ -7,13 +8,6 @@ import { capabilityWords } from "./capability-words.ts";
 import { FitMeter } from "./fit-meter.tsx";
 import { OutsideLink } from "./outside-link.tsx";
 import { PullButton } from "./pull-button.tsx";
-
-const verdicts = {
-  fits: ["good", "Fits"],
-  fits_with: ["busy", "Fits with other settings"],
-  does_not_fit: ["bad", "Does not fit"],
-  unknown: ["off", "Not known"],
-} as const satisfies Record<CatalogView["fit"]["verdict"], readonly ["good" | "busy" | "bad" | "off", string]>;
 
 interface CatalogueCardProps {
   readonly model: CatalogView;
@@ -24,15 +18,14 @@ interface CatalogueCardProps {
 /** A curated model, with a verdict for this machine. */
 export function CatalogueCard({ model, onPull }: CatalogueCardProps): JSX.Element {
   const { fit } = model;
-  // A newer server may know other verdicts: its own word then.
-  const [tone, word] = Object.hasOwn(verdicts, fit.verdict) ? verdicts[fit.verdict] : (["off", fit.verdict] as const);
+  const { tone, text } = verdictWords(fit.verdict);
   return (
     <li class="card slot-card" aria-label={model.title}>
       <div class="slot-head">
         <h3>
           {model.title} <code class="quiet">{model.id}</code>
         </h3>
-        <Pill tone={tone}>{word}</Pill>
+        <Pill tone={tone}>{text}</Pill>
       </div>
       <p class="quiet">
         {bytes(model.size_bytes)} · {capabilityWords(model.capabilities)} ·{" "}
@@ -45,7 +38,7 @@ export function CatalogueCard({ model, onPull }: CatalogueCardProps): JSX.Elemen
         {model.note !== null && <p>{model.note}</p>}
         {model.last_benchmark && <p>{benchmarkText(model.last_benchmark)}</p>}
         {model.unverified.length > 0 && (
-          <p class="quiet">Not compared with the publisher's page: {model.unverified.map(wordOf).join(", ")}.</p>
+          <p class="quiet">Not compared with the publisher's page: {factWords(model.unverified)}.</p>
         )}
       </details>
       <div class="row">
@@ -63,17 +56,4 @@ export function CatalogueCard({ model, onPull }: CatalogueCardProps): JSX.Elemen
       </div>
     </li>
   );
-}
-
-const facts: Readonly<Record<string, string>> = {
-  source: "address",
-  aboutBytes: "size",
-  license: "licence",
-  licenseUrl: "address of the licence",
-  shape: "memory of its context",
-};
-
-/** A fact of the catalogue in the words of this page. A newer server may know others. */
-function wordOf(fact: string): string {
-  return Object.hasOwn(facts, fact) ? (facts[fact] ?? fact) : fact;
 }
