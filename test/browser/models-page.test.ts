@@ -92,14 +92,65 @@ describe("the page Models", () => {
       .waitFor();
   });
 
+  it("looks for the model that the address names, and shows no answer under a later text", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/models?find=qwen3-0.6b`);
+    const { page } = opened;
+    const found = page.getByRole("table", { name: "Models of that name" }).getByRole("row");
+    const only = async (name: string): Promise<void> => {
+      await found.nth(1).getByText(name, { exact: true }).waitFor();
+      assert.equal(await found.count(), 2);
+    };
+    await only("qwen3-0.6b");
+    const slow = Promise.withResolvers<undefined>();
+    await page.route("**/api/models/hub?name=slow", async (route) => {
+      await slow.promise;
+      const data = [{ name: "slow", quantization: null, size_bytes: 1, is_projector: false, fit: null }];
+      await route.fulfill({ json: { object: "list", data, repository: null, left_out: 0 } });
+    });
+    const name = page.getByRole("textbox", { name: "Model, repository or address" });
+    const find = page.getByRole("button", { name: "Find" });
+    await name.fill("slow");
+    await find.click();
+    await name.fill("qwen3-4b");
+    await find.click();
+    await only("qwen3-4b");
+    slow.resolve(undefined);
+    await page.unrouteAll({ behavior: "wait" });
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+    await only("qwen3-4b");
+  });
+
   it("says of its catalogue what fits, and has a licence accepted before its model is fetched", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/models`);
     const { page } = opened;
     hub.release();
     const catalogue = page.getByRole("list", { name: "Catalogue" });
     await catalogue.getByRole("listitem").first().waitFor();
-    for (const card of await catalogue.getByRole("listitem").all())
-      assert.match((await card.textContent()) ?? "", /Fits|Fits with other settings|Does not fit|Not known/);
+    const words = {
+      fits: "Fits",
+      fits_with: "Fits with other settings",
+      does_not_fit: "Does not fit",
+      unknown: "Not known",
+    };
+    const entries = list(record(await berth.get("/api/models/catalog"))["data"]);
+    const verdicts = new Map(
+      entries.map(({ title, fit }) => [title, new Map(Object.entries(words)).get(String(record(fit)["verdict"]))]),
+    );
+    const cards = async (): Promise<readonly (readonly [string | null, string | null])[]> => {
+      const all = await catalogue.getByRole("listitem").all();
+      return await Promise.all(
+        all.map(async (card) => [await card.getAttribute("aria-label"), await card.locator(".pill").textContent()]),
+      );
+    };
+    assert.deepEqual(new Map(await cards()), verdicts);
+    await page.getByRole("checkbox", { name: "Only what fits" }).check();
+    const fitting = [...verdicts].filter(([, word]) => word?.startsWith("Fits") === true);
+    assert.deepEqual(new Map(await cards()), new Map(fitting));
+    await page.getByRole("searchbox", { name: "Search" }).fill("no such model");
+    assert.deepEqual(await cards(), []);
+    await page.getByText("None of them is what you look for.").last().waitFor();
+    await page.getByRole("searchbox", { name: "Search" }).fill("");
+    await page.getByRole("checkbox", { name: "Only what fits" }).uncheck();
     const gemma = catalogue.getByRole("listitem").filter({ has: page.getByText("gemma-3-4b-it", { exact: true }) });
     assert.equal(
       await gemma.getByRole("link", { name: "Gemma Terms of Use" }).first().getAttribute("href"),

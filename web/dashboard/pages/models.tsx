@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { isFitting, verdictRank } from "../../../src/api/catalog-words.ts";
 import type { CatalogView, ModelView } from "../../../src/api/management/views.ts";
 import { list } from "../../shared/api.ts";
 import { modelChanges, slots } from "../live.ts";
@@ -9,6 +10,7 @@ import { ModelCard } from "../parts/model-card.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { PullForm } from "../parts/pull-form.tsx";
 import { PullStrip } from "../parts/pull-strip.tsx";
+import { useQuery } from "../query.ts";
 import { kindOf, kindWords, type Kind } from "../model-kinds.ts";
 
 /** More models than a person looks at. */
@@ -20,8 +22,10 @@ export function ModelsPage(): JSX.Element {
   const [models, again] = useLoaded(() => list<ModelView>("/api/models"), [modelChanges.value, used]);
   const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"), [modelChanges.value]);
   const [text, setText] = useState("");
+  // The page of a slot that lacks its model leads here with the name.
+  const [wanted] = useQuery("find");
   const [kind, setKind] = useState<Kind>();
-  const [isFitting, setFitting] = useState(false);
+  const [onlyFitting, setOnlyFitting] = useState(false);
   const matches = (name: string, capabilities: readonly string[]): boolean =>
     name.toLowerCase().includes(text.toLowerCase()) && (kind === undefined || kindOf(capabilities) === kind);
   return (
@@ -49,10 +53,15 @@ export function ModelsPage(): JSX.Element {
           ))}
         </span>
         <label>
-          <input type="checkbox" checked={isFitting} onChange={(event) => setFitting(event.currentTarget.checked)} />{" "}
+          <input
+            type="checkbox"
+            checked={onlyFitting}
+            onChange={(event) => setOnlyFitting(event.currentTarget.checked)}
+          />{" "}
           Only what fits
         </label>
       </div>
+      {wanted !== "" && <Find wanted={wanted} />}
       <h2>On this machine</h2>
       <Show of={models}>
         {(all) => {
@@ -66,6 +75,7 @@ export function ModelsPage(): JSX.Element {
                   <ModelCard key={model.id} model={model} onChange={again} />
                 ))}
               </ul>
+              {found.length === 0 && <p class="quiet">None of them is what you look for.</p>}
               {found.length > most && (
                 <p class="quiet">
                   and {found.length - most} more: <code>berth model list</code>
@@ -75,29 +85,35 @@ export function ModelsPage(): JSX.Element {
           );
         }}
       </Show>
-      <h2>Find another one</h2>
-      <PullForm />
+      {wanted === "" && <Find wanted="" />}
       <h2>Catalogue</h2>
       <Show of={catalog}>
-        {(all) => (
-          <ul class="cards" aria-label="Catalogue">
-            {all
-              .filter(({ id, title, capabilities }) => matches(`${id} ${title}`, capabilities))
-              .filter(({ fit }) => !isFitting || fit.verdict === "fits" || fit.verdict === "fits_with")
-              .toSorted((one, other) => rank(one) - rank(other))
-              .map((model) => (
-                <CatalogueCard key={model.id} model={model} />
-              ))}
-          </ul>
-        )}
+        {(all) => {
+          const found = all
+            .filter(({ id, title, capabilities }) => matches(`${id} ${title}`, capabilities))
+            .filter(({ fit }) => !onlyFitting || isFitting(fit.verdict))
+            .toSorted((one, other) => verdictRank(one.fit.verdict) - verdictRank(other.fit.verdict));
+          return (
+            <>
+              <ul class="cards" aria-label="Catalogue">
+                {found.map((model) => (
+                  <CatalogueCard key={model.id} model={model} />
+                ))}
+              </ul>
+              {found.length === 0 && <p class="quiet">None of them is what you look for.</p>}
+            </>
+          );
+        }}
       </Show>
     </>
   );
 }
 
-const ranks: Readonly<Record<string, number>> = { fits: 0, fits_with: 1, unknown: 2, does_not_fit: 3 };
-
-/** The order of verdicts, fitting ones first; a newer server may know others. */
-function rank({ fit }: CatalogView): number {
-  return ranks[fit.verdict] ?? 2;
+function Find({ wanted }: { readonly wanted: string }): JSX.Element {
+  return (
+    <>
+      <h2>Find another one</h2>
+      <PullForm wanted={wanted} />
+    </>
+  );
 }

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../../shared/api.ts";
 import { Button } from "../../shared/button.tsx";
 import { ask } from "./ask.tsx";
@@ -12,6 +12,8 @@ interface ActionProps {
   /** What its form is for: Enter in a field presses it. */
   readonly isMain?: boolean;
   readonly disabled?: boolean;
+  /** It acts without a press, once it is shown. */
+  readonly isAtOnce?: boolean;
   /** Asked before it acts. */
   readonly confirm?: string;
   readonly onClick: () => Promise<unknown>;
@@ -19,7 +21,16 @@ interface ActionProps {
 }
 
 /** A button that acts on the server: not twice at once, and its failure stands beside it. */
-export function Action({ children, label, isMain, disabled, confirm, onClick, onDone }: ActionProps): JSX.Element {
+export function Action({
+  children,
+  label,
+  isMain,
+  disabled,
+  isAtOnce = false,
+  confirm,
+  onClick,
+  onDone,
+}: ActionProps): JSX.Element {
   const [isBusy, once] = useOnce();
   const [failure, setFailure] = useState("");
   const act = async (): Promise<void> => {
@@ -35,6 +46,9 @@ export function Action({ children, label, isMain, disabled, confirm, onClick, on
     const yes = typeof children === "string" ? children : "Yes";
     if (confirm === undefined || (await ask({ text: confirm, yes }))) await once(act);
   };
+  useEffect(() => {
+    if (isAtOnce) void press();
+  }, []);
   return (
     <>
       <Button

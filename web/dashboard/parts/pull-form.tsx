@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
+import { verdictWords } from "../../../src/api/catalog-words.ts";
 import type { ModelChoices } from "../../../src/api/management/model-choices-view.ts";
 import { call } from "../../shared/api.ts";
 import { bytes } from "../../shared/format.ts";
@@ -8,11 +9,19 @@ import { Action } from "./action.tsx";
 import { PullButton } from "./pull-button.tsx";
 
 /** Pulls a model that a person names as they like; where several are meant, one of them is chosen. */
-export function PullForm(): JSX.Element {
-  const [text, setText] = useState("");
+export function PullForm({ wanted }: { readonly wanted: string }): JSX.Element {
+  const [text, setText] = useState(wanted);
   const [choices, setChoices] = useState<ModelChoices>();
+  const asking = useRef<AbortController>(undefined);
   const look = async (): Promise<void> => {
-    setChoices(await call<ModelChoices>(`/api/models/hub?name=${encodeURIComponent(text.trim())}`));
+    const { signal } = (asking.current = new AbortController());
+    try {
+      const found = await call<ModelChoices>(`/api/models/hub?name=${encodeURIComponent(text.trim())}`, { signal });
+      if (!signal.aborted) setChoices(found);
+    } catch (error) {
+      // The text is another one meanwhile, and a new question.
+      if (!signal.aborted) throw error;
+    }
   };
   return (
     <>
@@ -25,10 +34,11 @@ export function PullForm(): JSX.Element {
             onInput={(event) => {
               setText(event.currentTarget.value);
               setChoices(undefined);
+              asking.current?.abort();
             }}
           />
         </label>
-        <Action isMain disabled={text.trim() === ""} onClick={look}>
+        <Action isMain isAtOnce={wanted !== ""} disabled={text.trim() === ""} onClick={look}>
           Find
         </Action>
       </form>
@@ -36,13 +46,6 @@ export function PullForm(): JSX.Element {
     </>
   );
 }
-
-const verdicts = {
-  fits: ["good", "Fits"],
-  fits_with: ["busy", "Fits with limits"],
-  does_not_fit: ["bad", "Too large"],
-  unknown: ["off", "Not known"],
-} as const;
 
 function Choices({ choices }: { readonly choices: ModelChoices }): JSX.Element {
   if (choices.data.length === 0) return <p role="status">There is nothing to pull under that name.</p>;
@@ -64,7 +67,7 @@ function Choices({ choices }: { readonly choices: ModelChoices }): JSX.Element {
         </thead>
         <tbody>
           {choices.data.map(({ name, quantization, size_bytes: size, is_projector: isProjector, fit }) => {
-            const [tone, word] = verdicts[fit?.verdict ?? "unknown"];
+            const { tone, text } = verdictWords(fit?.verdict ?? "unknown");
             return (
               <tr key={name}>
                 <td>{name}</td>
@@ -72,7 +75,7 @@ function Choices({ choices }: { readonly choices: ModelChoices }): JSX.Element {
                 <td class="figure" data-label="Size">
                   {bytes(size)}
                 </td>
-                <td>{!isProjector && <Pill tone={tone}>{word}</Pill>}</td>
+                <td title={fit?.message}>{!isProjector && <Pill tone={tone}>{text}</Pill>}</td>
                 <td>
                   <PullButton label={`Pull ${name}`} of={name} body={{ model: name }} />
                 </td>
@@ -81,6 +84,11 @@ function Choices({ choices }: { readonly choices: ModelChoices }): JSX.Element {
           })}
         </tbody>
       </table>
+      {choices.left_out > 0 && (
+        <p class="quiet">
+          and {choices.left_out} more in {choices.repository}
+        </p>
+      )}
     </div>
   );
 }
