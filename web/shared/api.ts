@@ -144,7 +144,8 @@ function nextStep({ status, code, details, retryAfterSeconds }: ApiFailure): str
   if (code === "unknown" || code === "no_json")
     return "Reload the page; if that does not help, the log of Berth says more: berth doctor.";
   // An engine has failed, or nobody expected it: the log of either says more.
-  if (code === "engine" || code.startsWith("dispatch.")) return "The log of the slot says more.";
+  const isOfEngine = code === "dispatch.rejected" || (code.startsWith("dispatch.") && status >= 500);
+  if (code === "engine" || isOfEngine) return "The log of the slot says more.";
   if (status >= 500) return "The log of Berth says more: berth doctor.";
   return undefined;
 }

@@ -109,7 +109,7 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
       }));
       const files: readonly WantedFile[] = [...fetched, ...declared];
       if (files.length === 0) {
-        const message = `${ref} was not fetched by Berth, and no manifest names the sha256 of its files: no checksum is known`;
+        const message = `${ref} was not fetched by Berth, and no manifest names the sha256 of its files: name it in the model's manifest (docs/models.md), or pull the model`;
         throw new ApiError("dispatch.invalid_request", { status: 409, message });
       }
       return await beginnings.run(async () => await begin({ ref, files }, "verify"));

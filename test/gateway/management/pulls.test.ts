@@ -171,7 +171,7 @@ it("a check takes the checksums that a manifest names, and is refused where none
   assert.match(is, /^409 /);
   assert.equal(
     message,
-    "unknown was not fetched by Berth, and no manifest names the sha256 of its files: no checksum is known",
+    "unknown was not fetched by Berth, and no manifest names the sha256 of its files: name it in the model's manifest (docs/models.md), or pull the model",
   );
 });
 
