@@ -124,7 +124,7 @@ export function modelRefusal(
     const hint = didYouMean(nearest(ref, known));
     return {
       reason: "ModelNotFound",
-      message: `no model is called ${ref}: put ${ref}.gguf into the models directory, declare it in models/, or fetch it by \`berth model pull\`${hint}`,
+      message: `no model is called ${ref}: put ${ref}.gguf into the models directory, declare it in models/, or fetch it by \`berth model pull ${ref}\`${hint}`,
     };
   }
   if (model.state !== "available") {

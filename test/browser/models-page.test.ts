@@ -30,6 +30,7 @@ describe("the page Models", () => {
         await mkdir(join(configDir, "models"));
         const source = `source = "hf://ggml-org/gemma-3-4b-it-GGUF/${licensed}"\n`;
         await writeFile(join(configDir, "models/gem.toml"), source);
+        await writeFile(join(configDir, "slots/helper.toml"), '[model]\ndefault = "gemma-3-4b-it"\n');
       },
     });
   });
@@ -124,6 +125,7 @@ describe("the page Models", () => {
     await using opened = await openPage(browser, `${berth.url}/ui/models`);
     const { page } = opened;
     hub.release();
+    const failed = await berth.state("helper", "error");
     const catalogue = page.getByRole("list", { name: "Catalogue" });
     await catalogue.getByRole("listitem").first().waitFor();
     const words = {
@@ -156,7 +158,7 @@ describe("the page Models", () => {
       await gemma.getByRole("link", { name: "Gemma Terms of Use" }).first().getAttribute("href"),
       "https://ai.google.dev/gemma/terms",
     );
-    const asked = (of: string): Locator => page.getByRole("dialog", { name: `The licence of ${of}` });
+    const asked = (of: string): Locator => page.getByRole("dialog", { name: `The licence of ${of}`, exact: true });
     await gemma.getByRole("button", { name: "Pull gemma-3-4b-it" }).click();
     assert.equal(
       await asked("gemma-3-4b-it").getByRole("link", { name: "Gemma Terms of Use" }).getAttribute("href"),
@@ -165,7 +167,8 @@ describe("the page Models", () => {
     await page.keyboard.press("Escape");
     await asked("gemma-3-4b-it").waitFor({ state: "detached" });
     // The same licence, of a model that a manifest declares and of an address: the page asks when the server wants it.
-    const declared = page.getByRole("list", { name: "Models on this machine" }).getByRole("listitem", { name: "gem" });
+    const here = page.getByRole("list", { name: "Models on this machine" });
+    const declared = here.getByRole("listitem", { name: "gem", exact: true });
     await declared.getByRole("button", { name: "Pull gem" }).click();
     await asked("gem").getByRole("button", { name: "Close" }).click();
     const address = "hf://ggml-org/gemma-3-4b-it-GGUF/gemma-3-4b-it-Q4_K_M.gguf";
@@ -184,7 +187,11 @@ describe("the page Models", () => {
     await gemma.getByRole("button", { name: "Pull gemma-3-4b-it" }).click();
     await asked("gemma-3-4b-it").getByRole("button", { name: "Accept and pull" }).click();
     await gemma.getByText("is here").waitFor();
+    // The slot that has named it all the time, and has said how it is pulled, loads it by itself.
+    assert.match(JSON.stringify(failed), /fetch it by `berth model pull gemma-3-4b-it`/);
+    assert.equal((await berth.state("helper", "ready", "idle"))["model"], "gemma-3-4b-it");
     await declared.getByRole("button", { name: "Pull gem" }).click();
+    await asked("gem").getByRole("button", { name: "Accept and pull" }).click();
     await declared.getByText("Here", { exact: true }).waitFor();
   });
 });

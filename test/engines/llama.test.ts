@@ -179,7 +179,7 @@ const refusals: readonly [string, EngineInput, string, RegExp][] = [
     "an unknown model",
     input({ ref: "tinny", model: undefined, knownRefs: ["tiny", "other"] }),
     "ModelNotFound",
-    /^no model is called tinny: .* or fetch it by `berth model pull`.*did you mean tiny\?$/,
+    /^no model is called tinny: .* or fetch it by `berth model pull tinny`.*did you mean tiny\?$/,
   ],
   [
     "a source that cannot be fetched",
