@@ -81,6 +81,8 @@ describe("a person who sets a Berth up by its pages", () => {
     await use("tiny", "primary (not set up)");
     await said.getByText("primary holds tiny now.").waitFor();
     await own.state("primary", "ready", "idle");
+    const chat = page.getByRole("link", { name: "Chat with tiny", exact: true });
+    assert.equal(await chat.getAttribute("href"), "chat/?model=primary");
     await use("other", "primary");
     await until("it is swapped", async () => (await own.slot("primary"))["model"] === "other");
     await use("tiny", "A new slot …");

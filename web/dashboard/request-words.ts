@@ -41,6 +41,11 @@ function words(code: string): string {
   return (code.split(".").at(-1) ?? code).replaceAll("_", " ");
 }
 
+/** The tokens of an answer by the second, after its first one; undefined where they are not known. */
+export function rateOf({ tokens_out: count, first_token_ms: first, ms }: RequestView): number | undefined {
+  return count === null || first === null || ms <= first ? undefined : (1000 * count) / (ms - first);
+}
+
 /** A part of a request's time. */
 export interface Stretch {
   readonly name: "queued" | "held" | "prompt" | "answer";

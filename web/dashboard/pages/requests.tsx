@@ -11,7 +11,7 @@ import { PageHead } from "../parts/page-head.tsx";
 import { RequestDrawer } from "../parts/request-drawer.tsx";
 import { Waterfall } from "../parts/waterfall.tsx";
 import { useQuery } from "../query.ts";
-import { isWanted, outcomeOf, outcomes } from "../request-words.ts";
+import { isWanted, outcomeOf, outcomes, rateOf } from "../request-words.ts";
 
 /** Rows of the table: more are not looked through, and take long to draw. */
 const shown = 200;
@@ -109,6 +109,7 @@ interface RowProps {
 function Row({ request, slowest, onOpen }: RowProps): JSX.Element {
   const { tone, text } = outcomeOf(request);
   const { tokens_in: tokensIn, tokens_out: tokensOut } = request;
+  const rate = rateOf(request);
   return (
     <tr>
       <td>
@@ -130,6 +131,7 @@ function Row({ request, slowest, onOpen }: RowProps): JSX.Element {
       </td>
       <td class="figure" data-label="Tokens">
         {tokensIn === null && tokensOut === null ? "–" : `${tokensIn ?? "–"} → ${tokensOut ?? "–"}`}
+        {rate !== undefined && <div class="quiet">{rate.toFixed(1)} tok/s</div>}
       </td>
     </tr>
   );

@@ -46,6 +46,7 @@ export function ModelCard({
     capabilityWords(model.capabilities),
     model.license ?? undefined,
   ].filter((fact) => fact !== undefined && fact !== "");
+  const talker = model.slots.map((name) => slots.value.get(name)).find((slot) => slot !== undefined && canChat(slot));
   const isUsable = model.state === "available" || model.state === "assigned";
   const remove = async (): Promise<void> => {
     if (!(await ask({ text: `Remove ${id} and its files?`, yes: "Remove" }))) return;
@@ -82,6 +83,16 @@ export function ModelCard({
           <PullButton label={`Pull ${id}`} of={id} body={{ model: id }} onDone={onChange} />
         )}
         <span class="row actions">
+          {talker !== undefined && (
+            <a
+              class="button"
+              href={`chat/?model=${encodeURIComponent(talker.name)}`}
+              target="_self"
+              aria-label={`Chat with ${id}`}
+            >
+              Chat
+            </a>
+          )}
           {isUsable && (
             <Menu
               label={`Use in… ${id}`}
@@ -107,6 +118,11 @@ export function ModelCard({
       {isCreating && <NewSlotDialog model={id} onClose={() => setCreating(false)} />}
     </li>
   );
+}
+
+/** Whether a chat with the slot is answered, now or once it has loaded. */
+function canChat({ capabilities, enabled, state }: SlotView): boolean {
+  return enabled && state !== "error" && capabilities.some((each) => each === "chat");
 }
 
 /** Swaps the slot to the model until its manifest changes; a built-in slot that is not set up gets a manifest with the model. */

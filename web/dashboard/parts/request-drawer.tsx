@@ -6,7 +6,7 @@ import { Drawer } from "../../shared/drawer.tsx";
 import { shortTime } from "../../shared/format.ts";
 import { Pill } from "../../shared/pill.tsx";
 import { slots } from "../live.ts";
-import { outcomeOf } from "../request-words.ts";
+import { outcomeOf, rateOf } from "../request-words.ts";
 import { slotPath } from "../router.ts";
 import { Waterfall } from "./waterfall.tsx";
 
@@ -19,7 +19,8 @@ export function RequestDrawer({
   readonly onClose: () => void;
 }): JSX.Element {
   const { tone, text } = outcomeOf(request);
-  const perSecond = rateOf(request);
+  const rate = rateOf(request);
+  const perSecond = rate === undefined ? "" : `, ${rate.toFixed(1)} a second`;
   const facts: readonly (readonly [string, string])[] = [
     ["Ended", new Date(request.ended_at).toLocaleString()],
     ["Route", request.route],
@@ -72,12 +73,6 @@ export function RequestDrawer({
       )}
     </Drawer>
   );
-}
-
-function rateOf({ tokens_out: count, first_token_ms: first, ms }: RequestView): string {
-  return count === null || first === null || ms <= first
-    ? ""
-    : `, ${((1000 * count) / (ms - first)).toFixed(1)} a second`;
 }
 
 function curlOf({ route }: RequestView, body: string): string {
