@@ -239,6 +239,10 @@ describe("the dashboard", () => {
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Follow" }).click();
     await shown.getByText("1 of 261", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Requests" }).click();
+    await shown.getByText(/^261 of 261/).waitFor();
+    await page.goBack();
+    await shown.getByText("1 of 261", { exact: true }).waitFor();
   });
 
   it("comes back by itself once the server is back", async () => {

@@ -1,17 +1,19 @@
-import { useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+
+/** The query of the address, as the router and the page have set it. */
+export const addressQuery = signal(location.search);
 
 /**
- * A value that the address of the page keeps by this name, so that a link or a reload leads to it. An empty value is none.
- * The history gets no entry for it.
+ * A value that the address keeps by this name, so that a link or a reload leads to it. An empty value is none. The history
+ * gets no entry for it.
  */
 export function useQuery(name: string): readonly [string, (value: string) => void] {
-  const [value, setValue] = useState(() => new URLSearchParams(location.search).get(name) ?? "");
-  const set = (next: string): void => {
-    const query = new URLSearchParams(location.search);
-    if (next === "") query.delete(name);
-    else query.set(name, next);
-    history.replaceState(history.state, "", location.pathname + (query.size === 0 ? "" : `?${query.toString()}`));
-    setValue(next);
+  const set = (value: string): void => {
+    const next = new URLSearchParams(addressQuery.value);
+    if (value === "") next.delete(name);
+    else next.set(name, value);
+    addressQuery.value = next.size === 0 ? "" : `?${next.toString()}`;
+    history.replaceState(history.state, "", location.pathname + addressQuery.value);
   };
-  return [value, set];
+  return [new URLSearchParams(addressQuery.value).get(name) ?? "", set];
 }

@@ -2,6 +2,7 @@ import { computed, signal } from "@preact/signals";
 import { base } from "../shared/api.ts";
 import { unsavedFiles } from "./drafts.ts";
 import { mayLeave } from "./leaving.ts";
+import { addressQuery } from "./query.ts";
 import { presentPath, segmentsOf } from "./segments.ts";
 
 /** Path of the page below the address of Berth, e.g. `/ui/slots/primary`; `/` is the overview. */
@@ -37,6 +38,7 @@ export async function go(to: string, query = ""): Promise<void> {
     history.pushState({ place }, "", addressOf(to) + query);
   }
   path.value = to;
+  addressQuery.value = location.search;
   scrollTo(0, 0);
 }
 
@@ -54,6 +56,7 @@ async function followHistory(to: number | undefined): Promise<void> {
   }
   place = to ?? place;
   path.value = address;
+  addressQuery.value = location.search;
 }
 
 /** For links, which are relative to the address of Berth. */

@@ -61,7 +61,7 @@ export function ModelsPage(): JSX.Element {
           Only what fits
         </label>
       </div>
-      {wanted !== "" && <Find wanted={wanted} />}
+      {wanted !== "" && <Find key={wanted} wanted={wanted} />}
       <h2>On this machine</h2>
       <Show of={models}>
         {(all) => {
