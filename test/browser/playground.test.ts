@@ -37,6 +37,7 @@ describe("the playground", () => {
         const onDemand = (...double: Parameters<typeof slotOnDouble>): string =>
           `load = "onDemand"\n${slotOnDouble(...double)}`;
         await slot("coder", slotManifest("--tokens", "5"));
+        await slot("later", `load = "onDemand"\n${slotManifest("--tokens", "2")}`);
         await slot("img", onDemand("sdxl-turbo", "comfyui.ts"));
         await slot("stt", onDemand("whisper-tiny", "whisper.ts", "--inference-path", "/v1/audio/transcriptions"));
         await slot("tts", onDemand("kokoro", "kokoro.ts"));
@@ -85,10 +86,22 @@ describe("the playground", () => {
     const { page } = opened;
     await page.getByRole("textbox", { name: "Question" }).fill("it's a question");
     await page.getByRole("button", { name: "Ask" }).click();
-    const answer = page.getByRole("region", { name: "Answer" });
+    const answer = page.getByRole("region", { name: "Answer", exact: true });
     await answer.getByText("token0 token1 token2 token3 token4").waitFor();
     await answer.getByText(/^5 tokens, .*the first after \d+/).waitFor();
     assert.match(await pasted(page), /"content":"token0 token1 token2 token3 token4 "/);
+    const other = page.getByRole("combobox", { name: "Compare with" });
+    await other.selectOption("later");
+    await page.getByRole("button", { name: "Ask" }).click();
+    await page
+      .getByRole("region", { name: "Answer of coder" })
+      .getByText(/^token0 .* token4/)
+      .waitFor();
+    await page.getByRole("region", { name: "Answer of later" }).getByText("token0 token1", { exact: true }).waitFor();
+    await other.selectOption("no other model");
+    // Its port is needed by the slots of other tests.
+    await fetch(`${berth.url}/api/slots/later/unload`, { method: "POST" });
+    await berth.state("later", "offline");
     await page.route("**/v1/chat/completions", (route) => route.continue({ url: stream.url }));
     const chunk = { choices: [{ index: 0, delta: { content: "The harbour" } }] };
     const error = { error: { code: "dispatch.upstream_failed", message: "the engine has died" } };

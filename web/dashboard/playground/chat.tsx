@@ -4,9 +4,9 @@ import { readStream } from "../../shared/answer-stream.ts";
 import { request } from "../../shared/api.ts";
 import { shortTime } from "../../shared/format.ts";
 import { Code } from "./code.tsx";
-import { bodyOf, paths, type Example } from "./example.ts";
-import { ModelField, TextField } from "./fields.tsx";
-import { RunForm, useRun } from "./run.tsx";
+import { bodyOf, paths, type Example, type JsonExample } from "./example.ts";
+import { ModelField, OtherModelField, TextField } from "./fields.tsx";
+import { RunForm, useRun, type Run } from "./run.tsx";
 
 interface Answer {
   readonly text: string;
@@ -15,41 +15,27 @@ interface Answer {
   readonly ms: number;
 }
 
-/** One question and its answer, as a program asks it. */
+/** One question and its answer, as a program asks it, of one model or of two beside each other. */
 export function Chat(): JSX.Element {
   const [model, setModel] = useState("");
+  const [other, setOther] = useState("");
   const [system, setSystem] = useState("");
   const [question, setQuestion] = useState("Write one sentence about a harbour.");
   const [temperature, setTemperature] = useState("");
   const example = { kind: "chat", model, system, question, temperature } as const satisfies Example;
-  const [soFar, setSoFar] = useState<Answer>();
-  const run = useRun(async (signal): Promise<Answer> => {
-    setSoFar(undefined);
-    const began = performance.now();
-    const body = { ...bodyOf(example), stream: true, stream_options: { include_usage: true } };
-    const response = await request(paths.chat, { method: "POST", body, signal });
-    let answer: Answer = { text: "", tokens: 0, firstMs: 0, ms: 0 };
-    for await (const { delta, tokens } of readStream(response, signal)) {
-      if (tokens !== undefined) answer = { ...answer, tokens };
-      const text = delta?.content ?? "";
-      if (text === "") continue;
-      const ms = performance.now() - began;
-      const firstMs = answer.tokens === 0 ? ms : answer.firstMs;
-      answer = { text: answer.text + text, tokens: answer.tokens + 1, firstMs, ms };
-      if (!signal.aborted) setSoFar(answer);
-    }
-    return answer;
-  });
+  const first = useAnswer(example);
+  const second = useAnswer({ ...example, model: other });
   return (
     <>
       <RunForm
-        run={run}
+        {...first}
         action="Ask"
         disabled={model === "" || question.trim() === ""}
         show={(answer) => <Shown answer={answer} />}
-        soFar={soFar === undefined ? undefined : <Shown answer={soFar} />}
+        second={other === "" ? undefined : { ...second, names: [model, other] }}
       >
         <ModelField capability="chat" value={model} onChange={setModel} />
+        <OtherModelField capability="chat" than={model} value={other} onChange={setOther} />
         <TextField label="Question" rows={5} value={question} onInput={setQuestion} />
         <label>
           System prompt
@@ -71,6 +57,29 @@ export function Chat(): JSX.Element {
       <Code example={example} />
     </>
   );
+}
+
+/** The request, and its answer as it comes. */
+function useAnswer(example: JsonExample): { readonly run: Run<Answer>; readonly soFar: JSX.Element | undefined } {
+  const [soFar, setSoFar] = useState<Answer>();
+  const run = useRun(async (signal): Promise<Answer> => {
+    setSoFar(undefined);
+    const began = performance.now();
+    const body = { ...bodyOf(example), stream: true, stream_options: { include_usage: true } };
+    const response = await request(paths.chat, { method: "POST", body, signal });
+    let answer: Answer = { text: "", tokens: 0, firstMs: 0, ms: 0 };
+    for await (const { delta, tokens } of readStream(response, signal)) {
+      if (tokens !== undefined) answer = { ...answer, tokens };
+      const text = delta?.content ?? "";
+      if (text === "") continue;
+      const ms = performance.now() - began;
+      const firstMs = answer.tokens === 0 ? ms : answer.firstMs;
+      answer = { text: answer.text + text, tokens: answer.tokens + 1, firstMs, ms };
+      if (!signal.aborted) setSoFar(answer);
+    }
+    return answer;
+  });
+  return { run, soFar: soFar === undefined ? undefined : <Shown answer={soFar} /> };
 }
 
 function Shown({ answer: { text, tokens, firstMs, ms } }: { readonly answer: Answer }): JSX.Element {

@@ -1,8 +1,9 @@
 import type { JSX } from "preact";
 import { useContext, useEffect } from "preact/hooks";
+import type { V1Model } from "../../../src/api/management/v1-model.ts";
 import type { SlotCapability } from "../../../src/api/names.ts";
 import { modelStateText } from "../../shared/model-words.ts";
-import { Show } from "../parts/load.tsx";
+import { Show, type Loaded } from "../parts/load.tsx";
 import { Served } from "./served.ts";
 
 interface TextProps {
@@ -36,13 +37,16 @@ interface ModelProps {
   readonly onChange: (model: string) => void;
 }
 
+/** What a request of that capability may name. */
+function capableOf(models: Loaded<readonly V1Model[]>, capability: SlotCapability): readonly V1Model[] {
+  const known = models.state === "loading" ? [] : (models.value ?? []);
+  return known.filter(({ berth }) => berth.capabilities.some((each) => each === capability));
+}
+
 /** The slots, models and providers' models that can do it; says what to do where there are none. */
 export function ModelField({ capability, value, onChange }: ModelProps): JSX.Element {
   const models = useContext(Served);
-  const capable =
-    models.state === "loading"
-      ? []
-      : (models.value ?? []).filter(({ berth }) => berth.capabilities.some((each) => each === capability));
+  const capable = capableOf(models, capability);
   const first = capable[0]?.id;
   // The choice of a person stays, although its slot may be away for a while.
   useEffect(() => {
@@ -63,16 +67,41 @@ export function ModelField({ capability, value, onChange }: ModelProps): JSX.Ele
             Model
             <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
               {isAway && <option value={value}>{value} · Not here now</option>}
-              {capable.map((each) => (
-                <option key={each.id} value={each.id}>
-                  {each.id}
-                  {modelStateText(each)}
-                </option>
-              ))}
+              {capable.map(optionOf)}
             </select>
           </label>
         )
       }
     </Show>
+  );
+}
+
+function optionOf(model: V1Model): JSX.Element {
+  return (
+    <option key={model.id} value={model.id}>
+      {model.id}
+      {modelStateText(model)}
+    </option>
+  );
+}
+
+/** A further model, which is asked the same; nothing where there is no other one. */
+export function OtherModelField({
+  capability,
+  than,
+  value,
+  onChange,
+}: ModelProps & { readonly than: string }): JSX.Element | null {
+  const others = capableOf(useContext(Served), capability).filter(({ id }) => id !== than);
+  if (others.length === 0 && value === "") return null;
+  return (
+    <label>
+      Compare with
+      <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+        <option value="">no other model</option>
+        {value !== "" && !others.some(({ id }) => id === value) && <option value={value}>{value}</option>}
+        {others.map(optionOf)}
+      </select>
+    </label>
   );
 }

@@ -9,7 +9,7 @@ type State<T> =
   | { readonly is: "failed"; readonly message: string }
   | { readonly is: "done"; readonly value: T };
 
-interface Run<T> {
+export interface Run<T> {
   readonly state: State<T>;
   readonly start: () => void;
   readonly stop: () => void;
@@ -56,24 +56,40 @@ function nextStep({ status, code }: ApiFailure): string | undefined {
   }
 }
 
-interface FormProps<T> {
+/** A request and the part of its answer that has come; undefined: none has. It stays after Stop and after a failure. */
+interface Asked<T> {
   readonly run: Run<T>;
+  readonly soFar?: JSX.Element | undefined;
+}
+
+interface FormProps<T> extends Asked<T> {
   /** The name of the button that sends the request. */
   readonly action: string;
   readonly disabled?: boolean;
   readonly children: ComponentChildren;
   readonly show: (value: T) => JSX.Element;
-  /** The part of an unfinished answer that has come; undefined: none has. It stays after Stop and after a failure. */
-  readonly soFar?: JSX.Element | undefined;
+  /** The same request to another model, which is sent with the first one, and the names of both. */
+  readonly second?: (Asked<T> & { readonly names: readonly [string, string] }) | undefined;
 }
 
-/** Fields, a button that sends them, and below what came back. */
-export function RunForm<T>({ run, action, disabled = false, children, show, soFar }: FormProps<T>): JSX.Element {
-  const { state, start, stop } = run;
-  const isBusy = state.is === "busy";
+/** Fields, a button that sends them, and beside them what came back. */
+export function RunForm<T>({
+  run,
+  soFar,
+  action,
+  disabled = false,
+  children,
+  show,
+  second,
+}: FormProps<T>): JSX.Element {
+  const runs = second === undefined ? [run] : [run, second.run];
+  const isBusy = runs.some(({ state }) => state.is === "busy");
   const submit = (event: Event): void => {
     event.preventDefault();
-    if (!isBusy && !disabled) start();
+    if (!isBusy && !disabled) for (const { start } of runs) start();
+  };
+  const stop = (): void => {
+    for (const each of runs) if (each.state.is === "busy") each.stop();
   };
   return (
     <div class="panes">
@@ -90,25 +106,46 @@ export function RunForm<T>({ run, action, disabled = false, children, show, soFa
           )}
         </div>
       </form>
-      <div class="card">
-        {state.is === "failed" && (
-          <p role="alert">
-            {soFar !== undefined && "The answer ended early. "}
-            {state.message}
-          </p>
-        )}
-        {state.is !== "done" && soFar}
-        {state.is === "resting" && soFar === undefined && <p class="empty">The answer comes here.</p>}
-        {isBusy && soFar === undefined && (
-          <p role="status">Waiting for the answer; a cold slot loads its model first …</p>
-        )}
-        {state.is === "done" && (
-          <section aria-label="Answer">
-            <h2>Answer</h2>
-            {show(state.value)}
-          </section>
+      <div class="answers">
+        <Outcome
+          title={second === undefined ? "Answer" : `Answer of ${second.names[0]}`}
+          run={run}
+          soFar={soFar}
+          show={show}
+        />
+        {second !== undefined && (
+          <Outcome title={`Answer of ${second.names[1]}`} run={second.run} soFar={second.soFar} show={show} />
         )}
       </div>
+    </div>
+  );
+}
+
+interface OutcomeProps<T> extends Asked<T> {
+  readonly title: string;
+  readonly show: (value: T) => JSX.Element;
+}
+
+function Outcome<T>({ title, run: { state }, soFar, show }: OutcomeProps<T>): JSX.Element {
+  return (
+    <div class="card">
+      {state.is === "failed" && (
+        <p role="alert">
+          {soFar !== undefined && "The answer ended early. "}
+          {state.message}
+        </p>
+      )}
+      {state.is !== "done" && soFar}
+      {state.is === "resting" && soFar === undefined && <p class="empty">The answer comes here.</p>}
+      {state.is === "busy" && soFar === undefined && (
+        <p role="status">Waiting for the answer; a cold slot loads its model first …</p>
+      )}
+      {state.is === "done" && (
+        <section aria-label={title}>
+          <h2>{title}</h2>
+          {show(state.value)}
+        </section>
+      )}
     </div>
   );
 }
