@@ -217,6 +217,11 @@ describe("the dashboard", () => {
     await page.getByRole("combobox", { name: "Outcome" }).selectOption("all");
     assert.equal(page.url(), `${berth.url}/ui/requests`);
     await shown.getByText("251 of 251, the last 200 are listed", { exact: true }).waitFor();
+    await page
+      .getByRole("figure")
+      .getByText(/^251 requests from .* to .*, the slowest in 900 ms, 1 failed$/)
+      .waitFor();
+    assert.equal(await page.getByRole("figure").locator("line").count(), 251);
     assert.equal(await rows.count(), 200);
     await page.getByRole("combobox", { name: "Slot" }).selectOption("coder");
     await page.getByRole("searchbox", { name: "Search" }).fill("r249");

@@ -8,6 +8,7 @@ import { When } from "../../shared/when.tsx";
 import { trafficChanges } from "../live.ts";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
+import { RequestBars } from "../parts/request-bars.tsx";
 import { RequestDrawer } from "../parts/request-drawer.tsx";
 import { Waterfall } from "../parts/waterfall.tsx";
 import { useQuery } from "../query.ts";
@@ -73,6 +74,7 @@ function Requests({ known }: { readonly known: readonly RequestView[] }): JSX.El
           {found.length > shown && `, the last ${shown} are listed`}
         </span>
       </div>
+      <RequestBars requests={found} />
       <div class="wide">
         <table aria-label="Requests" class="requests">
           <thead>

@@ -59,7 +59,7 @@ function Choices({ choices }: { readonly choices: ModelChoices }): JSX.Element {
             <th scope="col" class="figure">
               Size
             </th>
-            <th scope="col">Here</th>
+            <th scope="col">Fit</th>
             <th scope="col">
               <span class="unseen">Actions</span>
             </th>
