@@ -11,14 +11,9 @@ import { connection, follow, problems } from "./live.ts";
 import { Announcer } from "./parts/announcer.tsx";
 import { Palette } from "./parts/palette.tsx";
 import { AskDialog } from "./parts/ask.tsx";
-import { MachinePage } from "./pages/machine.tsx";
-import { ModelsPage } from "./pages/models.tsx";
+import { isLater, LaterPage, laterPages } from "./pages/later.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
-import { ProvidersPage } from "./pages/providers.tsx";
-import { RequestsPage } from "./pages/requests.tsx";
-import { SettingsPage } from "./pages/settings.tsx";
 import { SlotPage } from "./pages/slot.tsx";
-import { PlaygroundPage } from "./playground/page.tsx";
 import { path, segments } from "./router.ts";
 import { titleOf } from "./segments.ts";
 import { Shell } from "./shell.tsx";
@@ -68,39 +63,25 @@ const pageKey = computed(() => (segments.value ?? ["none"]).slice(0, 2).join("/"
 /** For a reader of the screen a page begins with its heading, wherever the link to it was. */
 function useNewPage(): void {
   const shown = useRef(pageKey.value);
+  const isHere = !isLater(segments.value?.[0] ?? "slots") || laterPages.value !== undefined;
   useEffect(() => {
-    if (shown.current === pageKey.value) return;
+    if (!isHere || shown.current === pageKey.value) return;
     shown.current = pageKey.value;
     focusHeading();
-  }, [pageKey.value]);
+  }, [pageKey.value, isHere]);
 }
 
 function pageOf([page = "slots", name, part]: readonly string[]): ComponentChildren {
-  switch (page) {
-    case "slots":
-      return name === undefined ? <OverviewPage /> : <SlotPage key={name} name={name} part={part} />;
-    case "models":
-      return <ModelsPage />;
-    case "machine":
-      return <MachinePage />;
-    case "providers":
-      return <ProvidersPage />;
-    case "requests":
-      return <RequestsPage />;
-    case "playground":
-      return <PlaygroundPage part={name} />;
-    case "settings":
-      return <SettingsPage part={name} />;
-    default:
-      return (
-        <>
-          <h1>No such page</h1>
-          <p>
-            Nothing is at the address <code>{path.value.slice(0, 200)}</code>. <a href="./">Overview</a>
-          </p>
-        </>
-      );
-  }
+  if (page === "slots") return name === undefined ? <OverviewPage /> : <SlotPage key={name} name={name} part={part} />;
+  if (isLater(page)) return <LaterPage page={page} part={name} />;
+  return (
+    <>
+      <h1>No such page</h1>
+      <p>
+        Nothing is at the address <code>{path.value.slice(0, 200)}</code>. <a href="./">Overview</a>
+      </p>
+    </>
+  );
 }
 
 function Problems(): JSX.Element | null {

@@ -4,7 +4,7 @@ import { Images, Speech, Transcription } from "./media.tsx";
 import { Raw } from "./raw.tsx";
 import { Embeddings, Rerank } from "./texts.tsx";
 
-/** The form of each kind of request. A file of its own, which a page loads once the playground is opened. */
+/** The form of each kind of request. */
 export const forms = {
   chat: Chat,
   embeddings: Embeddings,

@@ -1,10 +1,10 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
 import type { SlotCapability } from "../../../src/api/names.ts";
-import { Loading, Show, useLoaded } from "../parts/load.tsx";
+import { Loading } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { Tabs } from "../parts/tabs.tsx";
-import type { KindName } from "./kinds.ts";
+import { forms, type KindName } from "./kinds.ts";
 import { Served, useServed } from "./served.ts";
 
 interface Kind {
@@ -67,15 +67,7 @@ export function PlaygroundPage({ part = "chat" }: { readonly part?: string | und
   );
 }
 
-/** The fields of a kind, whose code comes once the playground is opened. */
 function Form({ kind }: { readonly kind: KindName }): JSX.Element {
-  const [kinds] = useLoaded(() => import("./kinds.ts"));
-  return (
-    <Show of={kinds}>
-      {({ forms }) => {
-        const Fields = forms[kind];
-        return <Fields />;
-      }}
-    </Show>
-  );
+  const Fields = forms[kind];
+  return <Fields />;
 }
