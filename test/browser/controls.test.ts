@@ -74,6 +74,26 @@ describe("the controls of the dashboard", () => {
     assert.equal(await hasFocus(page.getByRole("heading", { name: "Settings", level: 1 })), true);
   });
 
+  it("of a menu are reached in a window that is lower than it", async () => {
+    await using opened = await openAs("/ui/slots/later");
+    const { page } = opened;
+    await page.setViewportSize({ width: 800, height: 170 });
+    await page.getByRole("button", { name: "More for later" }).click();
+    const menu = page.getByRole("menu", { name: "More for later" });
+    const last = menu.getByRole("menuitem").last();
+    await last.waitFor();
+    const bounds = async (of: Locator): Promise<readonly [number, number]> => {
+      const { y, height } = (await of.boundingBox()) ?? assert.fail("it is not shown");
+      return [y, y + height];
+    };
+    const [top, bottom] = await bounds(menu);
+    assert.ok(top >= 0 && bottom <= 170, `the menu is from ${top} to ${bottom}`);
+    await page.keyboard.press("ArrowUp");
+    assert.equal(await hasFocus(last), true);
+    const [from, to] = await bounds(last);
+    assert.ok(from >= top && to <= bottom, `its last item is from ${from} to ${to}`);
+  });
+
   it("stay the same ones when the stream of events begins after they were pressed", async () => {
     const [events, pressed] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
     await using opened = await openAs("/ui/slots/later", async (page) => {

@@ -29,10 +29,15 @@ export function Menu({ label, items, icon = Ellipsis, word }: MenuProps): JSX.El
   useLayoutEffect(() => {
     const [from, menu] = [button.current?.getBoundingClientRect(), list.current];
     if (!isOpen || from === undefined || menu === null) return;
+    menu.style.maxHeight = "";
     const { width, height } = menu.getBoundingClientRect();
-    const below = from.bottom + 4 + height < innerHeight;
+    const [above, below] = [from.top - 12, innerHeight - from.bottom - 12];
+    const isBelow = height <= below || below >= above;
+    // A longer menu scrolls within the room at its side of the button.
+    const shown = Math.min(height, isBelow ? below : above);
+    menu.style.maxHeight = `${shown}px`;
     menu.style.left = `${Math.max(8, Math.min(from.right - width, innerWidth - width - 8))}px`;
-    menu.style.top = `${below ? from.bottom + 4 : from.top - height - 4}px`;
+    menu.style.top = `${isBelow ? from.bottom + 4 : from.top - shown - 4}px`;
     menu.querySelector<HTMLElement>("[role=menuitem]")?.focus();
   }, [isOpen]);
   const move = (event: KeyboardEvent): void => {
