@@ -94,6 +94,45 @@ describe("the controls of the dashboard", () => {
     assert.ok(from >= top && to <= bottom, `its last item is from ${from} to ${to}`);
   });
 
+  it("of a message stay while a person is at them, and a failure until it is closed", async () => {
+    await using opened = await openAs("/ui/slots/later", async (page) => {
+      await page.clock.install();
+      await page.route("**/api/slots/later/restart", (route) =>
+        route.fulfill({ status: 409, json: { error: { code: "x", message: "it burns" } } }),
+      );
+    });
+    const { page } = opened;
+    const said = page.getByRole("status", { name: "What was done" });
+    const choose = async (item: string): Promise<void> => {
+      await page.getByRole("button", { name: "More for later" }).click();
+      await page.getByRole("menuitem", { name: item }).click();
+    };
+    const headers = { authorization: `Bearer ${token}` };
+    assert.ok((await fetch(`${berth.url}/api/slots/later/load`, { method: "POST", headers })).ok);
+    await choose("Restart");
+    await said.getByText("it burns").waitFor();
+    await page.getByRole("button", { name: "Unload later" }).click();
+    const unloads = said.getByText("later unloads.");
+    await unloads.waitFor();
+    const copied = said.getByText(/^(?:Copied|Select it)/);
+    for (let count = 0; count < 3; count += 1) await choose("Copy the name");
+    await copied.waitFor();
+    await page.clock.fastForward(7000);
+    await copied.waitFor({ state: "detached" });
+    await unloads.hover();
+    await page.clock.fastForward(21_000);
+    await said.getByRole("button", { name: "Undo" }).click();
+    await said.getByText("later loads again.").waitFor();
+    assert.equal(await unloads.count(), 0);
+    // The new message stands below the pointer.
+    await page.mouse.move(4, 4);
+    await page.clock.fastForward(7000);
+    await said.getByText("later loads again.").waitFor({ state: "detached" });
+    const failure = page.locator(".toast.bad");
+    await failure.getByRole("button", { name: "Close the message" }).click();
+    await failure.waitFor({ state: "detached" });
+  });
+
   it("stay the same ones when the stream of events begins after they were pressed", async () => {
     const [events, pressed] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
     await using opened = await openAs("/ui/slots/later", async (page) => {

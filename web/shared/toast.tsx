@@ -1,5 +1,6 @@
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { messageOf } from "./api.ts";
 
 interface Toast {
@@ -10,17 +11,16 @@ interface Toast {
   readonly undo?: () => void;
 }
 
-/** Milliseconds that a toast stays; one that says a failure stays until it is closed. */
+/** Milliseconds that a toast stays, and that one with a button stays, since its last use by pointer or keyboard (WCAG 2.2.1). */
 const staysMs = 6000;
-const shownAtOnce = 3;
+const staysToUndoMs = 20_000;
 
 let count = 0;
 const toasts = signal<readonly Toast[]>([]);
 
 /** Says for a while, in a corner of the page, what was done; `undo` adds a button that takes it back. */
 export function toast(text: string, undo?: () => void): void {
-  const nth = show({ text, isBad: false, ...(undo === undefined ? {} : { undo }) });
-  setTimeout(() => close(nth), staysMs);
+  show({ text, isBad: false, ...(undo === undefined ? {} : { undo }) });
 }
 
 /** Does something on the server, and says that it has failed where it has. */
@@ -33,10 +33,10 @@ export async function acting(act: () => Promise<unknown>, says: string, undo?: (
   }
 }
 
-function show(toast: Omit<Toast, "nth">): number {
+/** A text that is said again takes the place of the one before. */
+function show(toast: Omit<Toast, "nth">): void {
   count += 1;
-  toasts.value = [...toasts.value, { ...toast, nth: count }].slice(-shownAtOnce);
-  return count;
+  toasts.value = [...toasts.value.filter(({ text }) => text !== toast.text), { ...toast, nth: count }];
 }
 
 function close(nth: number): void {
@@ -47,26 +47,50 @@ function close(nth: number): void {
 export function Toasts(): JSX.Element {
   return (
     <div class="toasts" role="status" aria-label="What was done">
-      {toasts.value.map(({ nth, text, isBad, undo }) => (
-        <div key={nth} class={isBad ? "toast bad" : "toast"}>
-          <span>{text}</span>
-          {undo !== undefined && (
-            <button
-              type="button"
-              class="ghost"
-              onClick={() => {
-                close(nth);
-                undo();
-              }}
-            >
-              Undo
-            </button>
-          )}
-          <button type="button" class="ghost" aria-label="Close the message" onClick={() => close(nth)}>
-            ×
-          </button>
-        </div>
+      {toasts.value.map((toast) => (
+        <Shown key={toast.nth} toast={toast} />
       ))}
+    </div>
+  );
+}
+
+/** One that says a failure stays until it is closed; the others stay at least as long as a person is at them. */
+function Shown({ toast: { nth, text, isBad, undo } }: { readonly toast: Toast }): JSX.Element {
+  const [isUsed, setUsed] = useState(false);
+  useLayoutEffect(() => {
+    if (isBad || isUsed) return undefined;
+    const timer = setTimeout(() => close(nth), undo === undefined ? staysMs : staysToUndoMs);
+    return () => clearTimeout(timer);
+  }, [isUsed]);
+  const used = (): void => setUsed(true);
+  const leftUnless =
+    (still: ":hover" | ":focus-within") =>
+    ({ currentTarget }: { readonly currentTarget: HTMLElement }): void =>
+      setUsed(currentTarget.matches(still));
+  return (
+    <div
+      class={isBad ? "toast bad" : "toast"}
+      onPointerEnter={used}
+      onFocusIn={used}
+      onPointerLeave={leftUnless(":focus-within")}
+      onFocusOut={leftUnless(":hover")}
+    >
+      <span>{text}</span>
+      {undo !== undefined && (
+        <button
+          type="button"
+          class="ghost"
+          onClick={() => {
+            close(nth);
+            undo();
+          }}
+        >
+          Undo
+        </button>
+      )}
+      <button type="button" class="ghost" aria-label="Close the message" onClick={() => close(nth)}>
+        ×
+      </button>
     </div>
   );
 }
