@@ -87,6 +87,8 @@ describe("a person who sets a Berth up by its pages", () => {
     await until("it is swapped", async () => (await own.slot("primary"))["model"] === "other");
     await use("tiny", "A new slot …");
     const dialog = page.getByRole("dialog", { name: "New slot" });
+    const { x, width } = (await dialog.boundingBox()) ?? assert.fail("the dialog is not shown");
+    assert.ok(Math.abs(x + width / 2 - 1280 / 2) < 10, `the dialog begins at ${x} px`);
     await dialog.getByRole("textbox", { name: "Name" }).fill("second");
     assert.equal(await dialog.getByRole("combobox", { name: "Model" }).inputValue(), "tiny");
     await dialog.getByRole("button", { name: "Create" }).click();
