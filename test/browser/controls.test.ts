@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import type { Browser, Locator, Page } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
-import { berthWith, makeToken, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
+import { berthWith, live, makeToken, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
 import { scriptedStream } from "./scripted-stream.ts";
 
 const later = `load = "onDemand"\n${slotManifest()}`;
@@ -72,6 +72,56 @@ describe("the controls of the dashboard", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).press("Enter");
     await page.getByRole("row", { name: /^brief/ }).waitFor({ state: "detached" });
     assert.equal(await hasFocus(page.getByRole("heading", { name: "Settings", level: 1 })), true);
+  });
+
+  it("of a dialog lose nothing by a click beside it, nor a new token by Escape", async () => {
+    await using opened = await openAs("/ui/settings/tokens");
+    const { page } = opened;
+    const dialog = page.getByRole("dialog", { name: "New token" });
+    const clickAround = async (): Promise<void> => {
+      const box = (await dialog.boundingBox()) ?? assert.fail("the dialog is not shown");
+      await page.mouse.click(box.x + 4, box.y + 4);
+      await page.mouse.click(4, 4);
+    };
+    await page.getByRole("button", { name: "New token" }).click();
+    await page.getByRole("textbox", { name: "Label" }).fill("brief");
+    await clickAround();
+    assert.equal(await page.getByRole("textbox", { name: "Label" }).inputValue(), "brief");
+    await page.getByRole("button", { name: "Create token" }).click();
+    await dialog.getByText(/^svc_/).waitFor();
+    await clickAround();
+    for (const key of ["Escape", "Escape", "Control+k"]) await page.keyboard.press(key);
+    await dialog.getByText(/^svc_/).waitFor();
+    await page.getByRole("button", { name: "I have it" }).click();
+    await dialog.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "New token" }).click();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    assert.equal(await hasFocus(page.getByRole("button", { name: "New token" })), true);
+  });
+
+  it("of the palette find a slot and lead to it, and a click beside it alone closes it", async () => {
+    await using opened = await openAs("/ui/settings");
+    const { page } = opened;
+    const palette = page.getByRole("dialog", { name: "Go to" });
+    await live(page);
+    await page.keyboard.press("Control+k");
+    await palette.waitFor();
+    const box = (await palette.boundingBox()) ?? assert.fail("the palette is not shown");
+    await page.mouse.click(box.x + 4, box.y + 4);
+    await page.mouse.move(box.x + 20, box.y + 20);
+    await page.mouse.down();
+    await page.mouse.move(4, 4);
+    await page.mouse.up();
+    assert.equal(await palette.isVisible(), true);
+    await page.mouse.click(4, 4);
+    await palette.waitFor({ state: "detached" });
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("man lat");
+    await palette.getByRole("option", { name: "Manifest of later", selected: true }).waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "later", level: 1 }).waitFor();
+    assert.equal(new URL(page.url()).pathname, "/ui/slots/later/manifest");
   });
 
   it("of a menu are reached in a window that is lower than it", async () => {

@@ -11,8 +11,9 @@ import {
   type IconNode,
 } from "lucide";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { call } from "../shared/api.ts";
+import { Drawer } from "../shared/drawer.tsx";
 import { Icon } from "../shared/icon.tsx";
 import { Mark, showInTab } from "../shared/mark.tsx";
 import { ThemeButton } from "../shared/theme.tsx";
@@ -97,10 +98,9 @@ function PageLink({ name, isCurrent }: { readonly name: PageName; readonly isCur
 
 /** The pages of a phone that have no tab of their own, in a sheet. */
 function More({ names, page }: { readonly names: readonly PageName[]; readonly page: string }): JSX.Element {
-  const box = useRef<HTMLDialogElement>(null);
   const [isOpen, setOpen] = useState(false);
-  useEffect(() => box.current?.close(), [path.value]);
-  useEffect(() => void (isOpen && box.current?.showModal()), [isOpen]);
+  // Before the new page takes the focus, which a sheet that closes gives back to its button.
+  useLayoutEffect(() => setOpen(false), [path.value]);
   return (
     <>
       <button
@@ -113,16 +113,16 @@ function More({ names, page }: { readonly names: readonly PageName[]; readonly p
         <Icon of={Ellipsis} />
         <span>More</span>
       </button>
-      <dialog
-        ref={box}
-        class="more"
-        aria-label="More pages"
-        onClose={() => setOpen(false)}
-        onClick={({ target, currentTarget }) => target === currentTarget && currentTarget.close()}
-      >
-        {isOpen && names.map((name) => <PageLink key={name} name={name} isCurrent={page === name} />)}
-        {isOpen && <Foot />}
-      </dialog>
+      {isOpen && (
+        <Drawer title="More pages" onClose={() => setOpen(false)}>
+          <nav class="more" aria-label="More pages">
+            {names.map((name) => (
+              <PageLink key={name} name={name} isCurrent={page === name} />
+            ))}
+          </nav>
+          <Foot />
+        </Drawer>
+      )}
     </>
   );
 }

@@ -123,7 +123,7 @@ function NewToken({ onCreated, onClose }: NewTokenProps): JSX.Element {
   };
   if (created !== undefined)
     return (
-      <Drawer title="New token" isDialog onClose={onClose}>
+      <Drawer title="New token" isDialog isKept onClose={onClose}>
         <section aria-label="New token" aria-live="polite">
           <p>
             The token of <strong>{created.label}</strong>, shown this once: {created.warning}

@@ -1,6 +1,6 @@
 import { Search } from "lucide";
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { base } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
 import { acting } from "../../shared/toast.tsx";
@@ -22,7 +22,8 @@ export function Palette(): JSX.Element | null {
     const open = (event: KeyboardEvent): void => {
       if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
-      setOpen(true);
+      // It would lead away from what a dialog asks or shows.
+      if (document.querySelector("dialog[open]") === null) setOpen(true);
     };
     addEventListener("keydown", open);
     return () => removeEventListener("keydown", open);
@@ -34,7 +35,8 @@ function Open({ onClose }: { readonly onClose: () => void }): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  useEffect(() => box.current?.showModal(), []);
+  // Before the next key: what a person types at once is for the field.
+  useLayoutEffect(() => box.current?.showModal(), []);
   const shown = found(commandsOf([...slots.value.values()], acts), text);
   const run = (command: Command | undefined): void => {
     if (command === undefined) return;
@@ -55,13 +57,7 @@ function Open({ onClose }: { readonly onClose: () => void }): JSX.Element {
     }
   };
   return (
-    <dialog
-      ref={box}
-      class="sheet palette"
-      aria-label="Go to"
-      onClose={onClose}
-      onClick={({ target, currentTarget }) => target === currentTarget && currentTarget.close()}
-    >
+    <dialog ref={box} class="sheet palette" aria-label="Go to" closedby="any" onClose={onClose}>
       <label class="row">
         <Icon of={Search} />
         <input
