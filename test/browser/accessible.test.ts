@@ -25,6 +25,16 @@ const places: readonly Place[] = [
   { path: "/" },
   { path: "/", open: ["the dialog for a slot", press("New slot")] },
   { path: "/", open: ["a slot's menu", press("More for coder")] },
+  {
+    path: "/",
+    open: [
+      "the problems",
+      async (page) => {
+        await page.getByRole("banner").getByRole("button", { name: "problem" }).click();
+        await page.getByRole("list", { name: "Problems" }).getByRole("link", { name: "broken" }).waitFor();
+      },
+    ],
+  },
   { path: "/", open: ["the palette", (page) => page.keyboard.press("Control+k")] },
   { path: "/ui/slots/coder" },
   { path: "/ui/slots/coder/manifest" },
@@ -127,6 +137,33 @@ describe("every page", () => {
       for (const each of tooSmall) wrong.push(`${at}, smaller than a finger: ${each}`);
     }
     assert.deepEqual(wrong, []);
+  });
+
+  it("tells how many problems there are, and which, on a phone and beside icons, and leads on from there", async () => {
+    await using opened = await openPage(browser, berth.url);
+    const { page } = opened;
+    const list = page.getByRole("list", { name: "Problems" });
+    for (const [width, widestPx] of [
+      [390, 390],
+      [800, 56],
+    ] as const) {
+      await page.setViewportSize({ width, height: 640 });
+      const button = page.getByRole("banner").getByRole("button", { name: "problem" });
+      await button.click();
+      const box = (await button.boundingBox()) ?? assert.fail("it is not shown");
+      assert.ok(box.width > 20 && box.x + box.width <= widestPx, `${width} px: ${JSON.stringify(box)}`);
+      await list.getByRole("link", { name: "broken" }).click();
+      await page.getByRole("heading", { name: "broken", level: 1 }).waitFor();
+      await list.waitFor({ state: "hidden" });
+      await page.goto(berth.url);
+    }
+    await page.setViewportSize(phone.viewport);
+    await page.getByRole("button", { name: "More", exact: true }).click();
+    await page.getByRole("dialog", { name: "More pages" }).getByRole("link", { name: "Machine" }).click();
+    await page.getByRole("dialog", { name: "More pages" }).waitFor({ state: "detached" });
+    await until("the heading has the focus", async () => {
+      return (await page.evaluate("document.activeElement.textContent")) === "Machine";
+    });
   });
 
   it("asks without a serious accessibility violation: for a token, and whether it may", async () => {

@@ -258,7 +258,11 @@ describe("the dashboard", () => {
     const rail = page.getByRole("banner");
     await rail.getByText("Healthy").waitFor();
     await own.stop("SIGINT");
-    await rail.getByText(/not connected/).waitFor();
+    const lost = rail.getByText(/not connected/);
+    await lost.waitFor();
+    await page.setViewportSize({ width: 390, height: 844 });
+    const { x, width, height } = (await lost.boundingBox()) ?? assert.fail("it is not shown");
+    assert.ok(x + width <= 390 && height <= 48, `it ends at ${x + width} px, ${height} px high`);
     await using again = await berthWith({}, own.env);
     await rail.getByText(/not connected/).waitFor({ state: "detached" });
     await again.state("coder", "ready", "idle");

@@ -11,7 +11,7 @@ import {
   type IconNode,
 } from "lucide";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call } from "../shared/api.ts";
 import { Drawer } from "../shared/drawer.tsx";
 import { Icon } from "../shared/icon.tsx";
@@ -143,15 +143,31 @@ function Foot(): JSX.Element {
 }
 
 function Health(): JSX.Element {
+  const id = useId();
+  const list = useRef<HTMLUListElement>(null);
+  useEffect(() => list.current?.hidePopover(), [path.value]);
   const all = troubles.value;
-  if (connection.value === "connecting") return <span class="pill">Connecting</span>;
-  if (all.length === 0) return <span class="pill good">Healthy</span>;
+  if (connection.value === "connecting")
+    return (
+      <span class="pill">
+        <span>Connecting</span>
+      </span>
+    );
+  if (all.length === 0)
+    return (
+      <span class="pill good">
+        <span>Healthy</span>
+      </span>
+    );
   return (
-    <details class="troubles">
-      <summary>
-        <span class="pill bad">{all.length === 1 ? "1 problem" : `${all.length} problems`}</span>
-      </summary>
-      <ul>
+    <>
+      <button type="button" class="ghost health" popovertarget={id}>
+        <span class="pill bad">
+          {all.length}
+          <span>{all.length === 1 ? "problem" : "problems"}</span>
+        </span>
+      </button>
+      <ul ref={list} id={id} class="troubles" popover="auto" aria-label="Problems">
         {all.slice(0, 20).map(({ what, message, href }) => (
           <li key={what + message}>
             {href === undefined ? <strong>{what}</strong> : <a href={href}>{what}</a>}: {message}
@@ -159,7 +175,7 @@ function Health(): JSX.Element {
         ))}
         {all.length > 20 && <li>and {all.length - 20} more: berth status</li>}
       </ul>
-    </details>
+    </>
   );
 }
 
