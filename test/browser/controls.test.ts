@@ -227,6 +227,14 @@ describe("the controls of the dashboard", () => {
       assert.equal(await shown.locator("code").textContent(), copied);
       await shown.getByRole("button", { name: "I have it" }).click();
     }
+    // A client's lines name the key where this Berth asks for one, without the token itself.
+    await page.getByRole("link", { name: "Clients" }).click();
+    for (const [client, key] of [
+      ["curl", 'Bearer $BERTH_TOKEN"'],
+      ["Python", "BERTH_TOKEN"],
+      ["Open WebUI", "OPENAI_API_KEY=svc_…"],
+    ] as const)
+      await page.getByRole("region", { name: client }).getByText(key).waitFor();
     await page.goto(`${berth.url}/ui/slots/later/manifest`);
     const manifest = page.getByRole("textbox", { name: "Manifest" });
     await page.getByRole("button", { name: "Validate" }).click();

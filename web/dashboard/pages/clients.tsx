@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { base } from "../../shared/api.ts";
+import { base, token } from "../../shared/api.ts";
 import { CopyButton } from "../../shared/copy-button.tsx";
 import { linesFor } from "../client-lines.ts";
 import { slots } from "../live.ts";
@@ -18,6 +18,12 @@ export function Clients(): JSX.Element {
           <code>{v1}</code>
           <CopyButton text={v1} label="Copy the address" />
         </p>
+        {token.value !== undefined && (
+          <p>
+            Each client needs a token as its API key. <a href="ui/settings/tokens">Tokens</a> makes one;{" "}
+            <code>export BERTH_TOKEN=svc_…</code> gives it to curl and programs.
+          </p>
+        )}
       </section>
       {linesFor(slot, v1).map(({ name, text }) => (
         <section key={name} class="card" aria-label={name}>

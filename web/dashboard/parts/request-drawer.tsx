@@ -1,10 +1,11 @@
 import type { JSX } from "preact";
 import type { RequestView } from "../../../src/api/management/request-routes.ts";
-import { base, token } from "../../shared/api.ts";
+import { base } from "../../shared/api.ts";
 import { CopyButton } from "../../shared/copy-button.tsx";
 import { Drawer } from "../../shared/drawer.tsx";
 import { shortTime } from "../../shared/format.ts";
 import { Pill } from "../../shared/pill.tsx";
+import { curlTo } from "../client-lines.ts";
 import { slots } from "../live.ts";
 import { outcomeOf, rateOf } from "../request-words.ts";
 import { slotPath } from "../router.ts";
@@ -66,17 +67,14 @@ export function RequestDrawer({
         <>
           <div class="chart-head">
             <h3>Body</h3>
-            <CopyButton text={curlOf(request, request.body)} label="Copy as curl" />
+            <CopyButton
+              text={curlTo(new URL(request.route.replace(/^\//, ""), base).href, request.body)}
+              label="Copy as curl"
+            />
           </div>
           <pre>{request.body}</pre>
         </>
       )}
     </Drawer>
   );
-}
-
-function curlOf({ route }: RequestView, body: string): string {
-  const quoted = body.replaceAll("'", String.raw`'\''`);
-  const authorization = token.value === undefined ? "" : ` -H "authorization: Bearer $BERTH_TOKEN"`;
-  return `curl ${new URL(route.replace(/^\//, ""), base).href}${authorization} -H 'content-type: application/json' -d '${quoted}'`;
 }

@@ -1,3 +1,4 @@
+import { keyNames } from "../key-names.ts";
 import { bodyOf, paths, type Example } from "./example.ts";
 
 export interface Snippet {
@@ -32,7 +33,7 @@ type WithSdk = Exclude<Example, { readonly kind: "raw" | "rerank" }>;
 type Alone = Extract<Example, { readonly kind: "raw" | "rerank" }>;
 
 function curl(example: Example, origin: string): string {
-  const authorization = '-H "authorization: Bearer $BERTH_TOKEN"';
+  const authorization = keyNames.curl;
   if (example.kind === "raw") {
     const { method, url, body } = example;
     const head = `curl -sS -i --globoff${method === "GET" ? "" : ` -X ${method}`} ${quoted(url.href)}`;
@@ -82,7 +83,7 @@ function pythonSdk(example: WithSdk, origin: string): string {
   const head = `${imports}
 from openai import OpenAI
 
-client = OpenAI(base_url=${literal(`${origin}/v1`)}, api_key=os.environ.get("BERTH_TOKEN") or "none")
+client = OpenAI(base_url=${literal(`${origin}/v1`)}, api_key=${keyNames.python})
 `;
   const fields = fieldsOf(example, "=");
   switch (example.kind) {
@@ -126,7 +127,7 @@ request = urllib.request.Request(
     ${literal(url)},
     method=${literal(method)},${data}
     headers={
-        "authorization": "Bearer " + (os.environ.get("BERTH_TOKEN") or "none"),
+        "authorization": "Bearer " + (${keyNames.python}),
         "content-type": "application/json",
     },
 )
@@ -149,7 +150,7 @@ function typeScriptSdk(example: WithSdk, origin: string): string {
   }[example.kind];
   const head = `${files}import OpenAI from "openai";
 
-const client = new OpenAI({ baseURL: ${literal(`${origin}/v1`)}, apiKey: process.env.BERTH_TOKEN || "none" });
+const client = new OpenAI({ baseURL: ${literal(`${origin}/v1`)}, apiKey: ${keyNames.javascript} });
 `;
   const fields = fieldsOf(example, ": ");
   switch (example.kind) {
@@ -187,7 +188,7 @@ function typeScriptAlone(example: Alone, origin: string): string {
   return `const response = await fetch(${literal(url)}, {
   method: ${literal(method)},
   headers: {
-    authorization: \`Bearer \${process.env.BERTH_TOKEN || "none"}\`,
+    authorization: \`Bearer \${${keyNames.javascript}}\`,
     "content-type": "application/json",
   },${data}
 });
