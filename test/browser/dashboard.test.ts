@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { after, before, describe, it } from "node:test";
 import type { Browser, Locator } from "playwright-core";
 import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
@@ -239,7 +240,7 @@ describe("the dashboard", () => {
     await page.getByText("Copied").waitFor();
     assert.equal(
       await page.evaluate("navigator.clipboard.readText()"),
-      `curl ${berth.url}/v1/chat/completions -H 'content-type: application/json' -d 'it'\\''s'`,
+      `curl ${berth.url}/v1/chat/completions -H 'content-type: application/json' \\\n  -d 'it'\\''s'`,
     );
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Follow" }).click();
@@ -248,6 +249,21 @@ describe("the dashboard", () => {
     await shown.getByText(/^261 of 261/).waitFor();
     await page.goBack();
     await shown.getByText("1 of 261", { exact: true }).waitFor();
+  });
+
+  it("has the colours that a person has chosen from the first paint on, and so has the chat page", async () => {
+    await using opened = await openPage(browser, "about:blank", { colorScheme: "light" });
+    const { page } = opened;
+    await page.addInitScript(`localStorage.setItem("berth-theme", "dark");
+      new MutationObserver(() => (window.darkAt ??= performance.now())).observe(document, { subtree: true, attributeFilter: ["data-theme"] });`);
+    // Long enough for a paint that does not wait for the script.
+    await page.route("**/*.js", (route) => delay(300).then(() => route.continue()));
+    for (const path of ["", "/chat/"]) {
+      await page.goto(`${berth.url}${path}`);
+      const paint = "performance.getEntriesByName('first-paint')[0]?.startTime";
+      await until("it is painted", async () => (await page.evaluate(paint)) !== undefined);
+      assert.equal(await page.evaluate(`window.darkAt <= ${paint}`), true, path);
+    }
   });
 
   it("comes back by itself once the server is back", async () => {

@@ -11,6 +11,7 @@ const storageKey = "berth-theme";
 /** The person's choice, kept in this browser for both pages; `system` follows the machine. */
 const theme = signal<Theme>(keptTheme());
 
+// Before the first paint, which waits for the page's script (`blocking` in its index.html).
 effect(() => {
   const root = document.documentElement;
   if (theme.value === "system") delete root.dataset["theme"];
