@@ -119,9 +119,9 @@ describe("an address of the dashboard", () => {
     await changes.waitFor({ state: "attached" });
     assert.equal(await changes.textContent(), "");
     await page.getByRole("button", { name: "Unload coder" }).click();
-    await changes.getByText("coder is offline.").waitFor();
+    await changes.getByText("coder: Unloaded by hand.").waitFor();
     await page.getByRole("button", { name: "Load coder" }).click();
-    await changes.getByText("coder is ready.").waitFor();
+    await changes.getByText("coder: Ready.").waitFor();
     await page.getByRole("link", { name: "Log", exact: true }).click();
     assert.equal(await page.getByRole("log").getAttribute("aria-live"), "off");
   });
