@@ -191,7 +191,7 @@ describe("the dashboard", () => {
     await page.getByRole("list", { name: "Slots of gpu" }).getByRole("link", { name: "one" }).waitFor();
     await page.getByRole("button", { name: "Lend gpu" }).click();
     await page.getByText(/^Lent until/).waitFor();
-    await page.getByText(/^(?:2h0m|1h59m) left$/).waitFor();
+    await page.getByText(/^(?:2 h 0|1 h 59) min left$/).waitFor();
     await own.state("one", "offline");
     await page.getByRole("button", { name: "End the loan" }).click();
     await own.state("one", "ready", "idle");

@@ -8,10 +8,12 @@ export function bytes(value: number | null | undefined): string {
   return value === null || value === undefined ? nothing : byteFigure(value);
 }
 
-/** A time in seconds, e.g. `0.4s` or `3m12s`; a dash where the time is not known. */
+/** A time in seconds, e.g. `0.4 s` or `3 min 12 s`; a dash where the time is not known. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return nothing;
-  return seconds < 10 ? `${seconds.toFixed(1)}s` : wholeSeconds(Math.round(seconds));
+  if (seconds < 10) return `${Number(seconds.toFixed(1))} s`;
+  const parts = wholeSeconds(Math.round(seconds)).matchAll(/(\d+)(\D)/g);
+  return [...parts].map(([, figure, unit]) => `${figure} ${unit === "m" ? "min" : unit}`).join(" ");
 }
 
 /** How much of a total is done, e.g. `41 %`; undefined where no total is known. */

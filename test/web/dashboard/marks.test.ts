@@ -102,8 +102,9 @@ it("a chart as a table has a row a minute with the mean of what is known", () =>
 });
 
 for (const [seconds, expected] of [
-  [7200, "2h0m left"],
-  [59.2, "1m0s left"],
+  [7200, "2 h 0 min left"],
+  [59.2, "1 min 0 s left"],
+  [4, "4 s left"],
   [0, "ends now"],
   [-5, "ends now"],
 ] as const)
