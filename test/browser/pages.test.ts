@@ -89,6 +89,9 @@ describe("the pages", () => {
     await page.getByRole("checkbox", { name: "Show defaults" }).check();
     await chatPort.getByText("default").waitFor();
     await page.getByText("You are anonymous").waitFor();
+    await page.getByRole("searchbox", { name: "Search" }).fill("nonsense");
+    await page.getByText("No setting is called so.").waitFor();
+    await page.getByRole("searchbox", { name: "Search" }).fill("");
     await page.getByText(berth.configDir, { exact: true }).first().waitFor();
   });
 

@@ -55,8 +55,8 @@ export function settingText(name: string, value: unknown): string {
   if (value === null || value === undefined || value === "") return "not set";
   if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(String).join(", ");
   if (typeof value === "boolean") return value ? "on" : "off";
-  if (typeof value === "number" && /limit|reserve|bandwidth/i.test(name))
-    return value === 0 ? "no limit" : bytes(value);
+  if (value === 0 && /bandwidth/i.test(name)) return "no limit";
+  if (typeof value === "number" && /limit|reserve|bandwidth/i.test(name)) return bytes(value);
   if (typeof value === "number" && /seconds$/i.test(name)) return duration(value);
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -98,6 +98,7 @@ it("settings are grouped, and their values are in units that people use", () => 
   assert.equal(groupOf("something_new"), "Other");
   assert.equal(settingText("body_limit", 64 * 1024 ** 2), "64.0 MiB");
   assert.equal(settingText("pull_bandwidth", 0), "no limit");
+  assert.equal(settingText("disk_reserve", 0), "0 B");
   assert.equal(settingText("hold_seconds", 180), "3 min 0 s");
   assert.equal(settingText("tls_email", null), "not set");
   assert.equal(settingText("api_exec", false), "off");

@@ -103,7 +103,9 @@ function Settings({ config }: { readonly config: Config }): JSX.Element {
           {found.length} of {all.length}
         </span>
       </div>
-      {found.length === 0 && <p class="empty">Nothing differs from the defaults.</p>}
+      {found.length === 0 && (
+        <p class="empty">{text === "" ? "Nothing differs from the defaults." : "No setting is called so."}</p>
+      )}
       {groupNames.map((group) => {
         const some = found.filter(([name]) => groupOf(name) === group);
         return some.length === 0 ? null : (
