@@ -5,6 +5,7 @@ import { commandsOf, found } from "../../../web/dashboard/palette.ts";
 import { outcomeOf, stretchesOf } from "../../../web/dashboard/request-words.ts";
 import { groupOf, settingText } from "../../../web/dashboard/setting-groups.ts";
 import { placeOf } from "../../../web/dashboard/text-search.ts";
+import { lineDifferences } from "../../../web/shared/line-diff.ts";
 import { kindOf, parametersText } from "../../../web/dashboard/model-kinds.ts";
 
 for (const [status, error, expected] of [
@@ -122,4 +123,12 @@ it("models have a kind by what they can, and their size in words", () => {
   assert.equal(parametersText(4_022_468_096), "4.0B");
   assert.equal(parametersText(270_000_000), "270M");
   assert.equal(parametersText(143_000), "143K");
+});
+
+it("the lines of two texts are compared, and of texts with little in common all are told", () => {
+  const told = (before: string, after: string): readonly string[] =>
+    lineDifferences(before, after).map(({ kind, line }) => `${{ same: " ", added: "+", removed: "-" }[kind]}${line}`);
+  assert.deepEqual(told("a\nb\nc\n", "a\nx\nc\n"), [" a", "-b", "+x", " c", " "]);
+  const [old, fresh] = ["o", "f"].map((name) => Array.from({ length: 600 }, (_, at) => `${name}${at}`).join("\n"));
+  assert.equal(told(old ?? "", fresh ?? "").length, 1200);
 });

@@ -4,7 +4,6 @@ import type { ManifestView } from "../../../src/api/management/manifest-text.ts"
 import type { SlotView } from "../../../src/api/management/views.ts";
 import { ApiFailure, call, messageOf } from "../../shared/api.ts";
 import { Button } from "../../shared/button.tsx";
-import { lineDifferences } from "../../shared/line-diff.ts";
 import { useOnce } from "../../shared/once.ts";
 import { keepDraft, drafts } from "../drafts.ts";
 import { CodeEditor } from "./code-editor.tsx";
@@ -162,14 +161,19 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
 }
 
 function Difference({ before, after }: { readonly before: string; readonly after: string }): JSX.Element {
+  const [library] = useLoaded(() => import("../../shared/line-diff.ts"));
   return (
-    <pre class="diff" aria-label="Difference to the file">
-      {lineDifferences(before, after).map(({ kind, line }, at) => (
-        <div key={at} class={kind}>
-          {{ same: "  ", added: "+ ", removed: "- " }[kind]}
-          {line}
-        </div>
-      ))}
-    </pre>
+    <Show of={library}>
+      {({ lineDifferences }) => (
+        <pre class="diff" aria-label="Difference to the file">
+          {lineDifferences(before, after).map(({ kind, line }, at) => (
+            <div key={at} class={kind}>
+              {{ same: "  ", added: "+ ", removed: "- " }[kind]}
+              {line}
+            </div>
+          ))}
+        </pre>
+      )}
+    </Show>
   );
 }
