@@ -10,17 +10,18 @@ async function eventsOf(text: string, size = Infinity): Promise<unknown[]> {
   return await Array.fromAsync(events(ReadableStream.from(pieces)));
 }
 
-const event = { id: undefined, event: "message", data: "", comments: [] };
+const event = { event: "message", data: "", comments: [] };
 
-it("a comment is told at once where it stands alone, and belongs to the event within which it stands", async () => {
+it("a comment is told at once, before the event within which it stands", async () => {
   assert.deepEqual(await eventsOf(": waits\n"), [{ ...event, comments: ["waits"] }]);
   assert.deepEqual(await eventsOf("event: slot\n: busy\ndata: 1\n\n"), [
-    { ...event, event: "slot", data: "1", comments: ["busy"] },
+    { ...event, comments: ["busy"] },
+    { ...event, event: "slot", data: "1" },
   ]);
 });
 
 it("an event is the same however its bytes come, and whichever ends its lines have", async () => {
-  const whole = [{ ...event, id: "7", data: "one\nzwölf" }];
+  const whole = [{ ...event, data: "one\nzwölf" }];
   const text = "id: 7\r\ndata: one\r\ndata: zwölf\r\n\r\n";
   assert.deepEqual(await eventsOf(text), whole);
   assert.deepEqual(await eventsOf(text, 1), whole);
