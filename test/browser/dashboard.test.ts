@@ -5,6 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { after, before, describe, it } from "node:test";
 import type { Browser, Locator } from "playwright-core";
 import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { scriptedStream } from "./scripted-stream.ts";
 import { until } from "../support/until.ts";
 import type { RunningBerth } from "../support/berth.ts";
 
@@ -48,6 +49,32 @@ describe("the dashboard", () => {
     await page.getByRole("button", { name: "Cards" }).click();
     await page.getByRole("listitem", { name: "coder", exact: true }).waitFor();
     assert.equal(await row.count(), 0);
+  });
+
+  it("says of an offline slot what it waits for, on its card, in the table and on its page", async () => {
+    await using stream = await scriptedStream();
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
+    const waits = { observedGeneration: 1, lastTransitionTime: new Date().toISOString(), reason: "GroupFull" };
+    const message = "group gpu has no room: coder holds 20.0 GiB";
+    const conditions = [
+      { ...waits, type: "Ready", status: "Unknown", message },
+      { ...waits, type: "Reconciling", status: "True", message },
+    ];
+    const slot = { ...(await berth.slot("later")), state: "offline", processes: [], conditions };
+    stream.send("snapshot", { slots: [slot], pulls: [], groups: [], conditions: [] });
+    await page.goto(berth.url);
+    const card = page.getByRole("listitem", { name: "later", exact: true });
+    await card.getByText("Waiting for memory").waitFor();
+    assert.equal(await card.getByText(message).count(), 1);
+    await page.getByRole("button", { name: "Table" }).click();
+    await page
+      .getByRole("row", { name: /^later/ })
+      .getByText(message)
+      .waitFor();
+    await page.getByRole("link", { name: "later", exact: true }).click();
+    await page.locator(".banner").getByText(message).waitFor();
   });
 
   it("shows a slot's facts, plan, transitions and live log at addresses that a reload keeps", async () => {

@@ -1,6 +1,6 @@
 import { computed } from "@preact/signals";
 import { connection, lostBecause, problems, resources, slots } from "./live.ts";
-import { firstConcern } from "./parts/state.tsx";
+import { firstConcern } from "./concern.ts";
 import { slotPath } from "./router.ts";
 
 /** Something that a person should mend. */

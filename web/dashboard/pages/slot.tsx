@@ -4,6 +4,7 @@ import { isUnloadedByHand } from "../../../src/api/unloaded.ts";
 import { call } from "../../shared/api.ts";
 import { now } from "../../shared/clock.ts";
 import { bytes, duration, shortTime, time } from "../../shared/format.ts";
+import { firstConcern, remedyOf } from "../concern.ts";
 import { history } from "../history.ts";
 import { figureOf, firstTokens } from "../traffic-steps.ts";
 import { connection, slots } from "../live.ts";
@@ -17,7 +18,7 @@ import { SlotActions } from "../parts/slot-actions.tsx";
 import { SlotDetails } from "../parts/slot-details.tsx";
 import { SlotEvents } from "../parts/slot-events.tsx";
 import { SlotOverview } from "../parts/slot-overview.tsx";
-import { firstConcern, nextStep, State } from "../parts/state.tsx";
+import { State } from "../parts/state.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { slotPath } from "../router.ts";
 import { withDefaults } from "../slot-defaults.ts";
@@ -92,12 +93,11 @@ function partOf(part: Part, slot: SlotDetail, at: string, again: () => void): Co
 
 /** The name, the state and the actions of a slot, and what is wrong with it. */
 function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
-  const first = firstConcern(slot.conditions);
-  const isNotSetUp = first?.reason === "NotConfigured";
-  const concern = slot.state === "offline" && !isNotSetUp ? undefined : first;
+  const concern = firstConcern(slot.conditions);
+  const isNotSetUp = concern?.reason === "NotConfigured";
   const ready = slot.conditions.find(({ type }) => type === "Ready");
   const unloaded = slot.state === "offline" && ready !== undefined && isUnloadedByHand(ready) ? ready : undefined;
-  const next = nextStep(slot);
+  const next = remedyOf(slot);
   const swapped = slot.model_origin === "swap" ? ", swapped in: the manifest names another one" : "";
   return (
     <>
@@ -120,7 +120,7 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
       {concern !== undefined && (
         <div class={isNotSetUp ? "banner note" : slot.state === "error" ? "banner" : "banner care"}>
           <p>{concern.message}</p>
-          {next !== undefined && <p>{next}</p>}
+          {next !== undefined && <p>{next.says}</p>}
           {slot.next_retry_at !== null && <p>The next try is at {time(slot.next_retry_at)}.</p>}
           <Remedy slot={slot} />
         </div>

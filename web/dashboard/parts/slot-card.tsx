@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
 import { slotColour } from "../colours.ts";
+import { firstConcern } from "../concern.ts";
 import { history } from "../history.ts";
 import { figureOf } from "../traffic-steps.ts";
 import { memoryOf } from "../memory.ts";
@@ -9,7 +10,7 @@ import { slotPath } from "../router.ts";
 import { Remedy } from "./remedy.tsx";
 import { SlotActions } from "./slot-actions.tsx";
 import { Spark } from "./spark.tsx";
-import { firstConcern, State } from "./state.tsx";
+import { State } from "./state.tsx";
 
 /** One slot at a glance: how it is, what it holds, what it answers, and what a person should do. */
 export function SlotCard({
@@ -21,7 +22,7 @@ export function SlotCard({
 }): JSX.Element {
   const { name, aliases, model, conditions, in_flight: inFlight } = slot;
   const waiting = slot.queued + slot.held;
-  const concern = slot.state === "offline" ? undefined : firstConcern(conditions);
+  const concern = firstConcern(conditions);
   const tokens = figureOf(history.value, "tokens_out", name);
   const rate = tokens.slice(-3).reduce((sum, each) => sum + each, 0) / 15;
   return (

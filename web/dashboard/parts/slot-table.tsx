@@ -1,13 +1,14 @@
 import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
+import { firstConcern } from "../concern.ts";
 import { history } from "../history.ts";
 import { figureOf } from "../traffic-steps.ts";
 import { memoryOf } from "../memory.ts";
 import { slotPath } from "../router.ts";
 import { SlotActions } from "./slot-actions.tsx";
 import { Spark } from "./spark.tsx";
-import { firstConcern, State } from "./state.tsx";
+import { State } from "./state.tsx";
 
 /** Many slots, a line each. */
 export function SlotTable({ slots }: { readonly slots: readonly SlotView[] }): JSX.Element {
@@ -43,7 +44,7 @@ export function SlotTable({ slots }: { readonly slots: readonly SlotView[] }): J
 }
 
 function Row({ slot }: { readonly slot: SlotView }): JSX.Element {
-  const concern = slot.state === "offline" ? undefined : firstConcern(slot.conditions);
+  const concern = firstConcern(slot.conditions);
   const waiting = slot.queued + slot.held;
   return (
     <tr>

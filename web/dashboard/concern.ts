@@ -1,0 +1,80 @@
+import type { SlotView } from "../../src/api/management/views.ts";
+import { slotPath } from "./router.ts";
+
+type Condition = SlotView["conditions"][number];
+
+/** The condition that a person should read first; undefined where all is as declared. */
+export function firstConcern(conditions: readonly Condition[]): Condition | undefined {
+  const isOn = (type: string): Condition | undefined =>
+    conditions.find((each) => each.type === type && each.status === "True");
+  const notReady = conditions.find(({ type, status }) => type === "Ready" && status !== "True");
+  const notConfigured = conditions.find(({ reason }) => reason === "NotConfigured");
+  return isOn("Stalled") ?? isOn("Degraded") ?? isOn("Reconciling") ?? notReady ?? notConfigured;
+}
+
+interface Remedy {
+  /** The next step in a sentence. */
+  readonly says: string;
+  /** The button that leads to it. */
+  readonly word: string;
+  readonly href: string;
+}
+
+/** The next step of a person about a slot, by its reason; undefined where waiting is all there is to do, or nothing. */
+export function remedyOf({ name, state, conditions }: SlotView): Remedy | undefined {
+  const at = slotPath(name);
+  switch (firstConcern(conditions)?.reason ?? "") {
+    case "NotConfigured":
+      return {
+        says: "Nothing is wrong: this slot is built in, and does nothing until it is set up.",
+        word: "Set up",
+        href: `${at}/manifest`,
+      };
+    case "InvalidSpec":
+      return {
+        says: "Correct the manifest at the place that the message names, and save it.",
+        word: "Edit the manifest",
+        href: `${at}/manifest`,
+      };
+    case "ModelNotFound":
+      return {
+        says: "Fetch the model on the page Models, or choose another one with Swap.",
+        word: "Pull the model",
+        href: "ui/models",
+      };
+    case "LicenseNotAccepted":
+      return {
+        says: "Read and accept the licence on the page Models.",
+        word: "Pull the model",
+        href: "ui/models",
+      };
+    case "DoesNotFit":
+      return {
+        says: "Choose a smaller model or context, or unload another slot that holds the memory.",
+        word: "Choose a model",
+        href: at,
+      };
+    case "OutOfMemory":
+      return {
+        says: "Lower the context or choose a smaller model; Restart tries again at once.",
+        word: "Choose a model",
+        href: at,
+      };
+    case "NoChatTemplate":
+      return {
+        says: "Choose a model that was made for chats with Swap; the manifest can say that this slot only completes texts.",
+        word: "Choose a model",
+        href: at,
+      };
+    case "NotOnGpu":
+      return {
+        says: "Look at the page Machine: it says what this machine allows, and why.",
+        word: "See the machine",
+        href: "ui/machine",
+      };
+    default:
+      return state === "error"
+        ? { says: "Read the log; Restart tries again at once.", word: "Show the log", href: `${at}/log` }
+        : undefined;
+  }
+}
