@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
@@ -36,6 +37,41 @@ describe("the log on the page of a slot", () => {
   after(async () => {
     await browser.close();
     await berth[Symbol.asyncDispose]();
+  });
+
+  it("is searched onwards and back, and downloaded, with an end to each line", async () => {
+    await using stream = await scriptedStream();
+    await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
+    const { page } = opened;
+    await page.route("**/api/slots/coder/logs?*", (route) => route.continue({ url: stream.url }));
+    await page.goto(`${berth.url}/ui/slots/coder/log`);
+    await until("it follows", () => stream.followers() > 0);
+    // Pieces of the page have 50 lines.
+    const lines = Array.from({ length: 120 }, (_, index) => (index % 50 === 0 ? `Error ${index}` : `line ${index}`));
+    for (const line of lines) stream.send("line", { line });
+    await page.getByRole("log").getByText("line 119").waitFor();
+    await page.getByRole("searchbox", { name: "Search the log" }).fill("error");
+    const found = async (): Promise<unknown> =>
+      await page.evaluate(`(() => {
+        const range = getSelection().getRangeAt(0);
+        const [match, log] = [range, document.querySelector("[role=log]")].map((each) => each.getBoundingClientRect());
+        const line = range.startContainer.textContent.slice(range.startOffset).split("\\n")[0];
+        return [String(range), line, match.top >= log.top && match.bottom <= log.bottom];
+      })()`);
+    for (const [button, line] of [
+      ["Next match", 0],
+      ["Next match", 50],
+      ["Next match", 100],
+      ["Match before", 50],
+    ] as const) {
+      await page.getByRole("button", { name: button }).click();
+      assert.deepEqual(await found(), ["Error", `Error ${line}`, true]);
+    }
+    const downloaded = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Download" }).click();
+    const download = await downloaded;
+    assert.equal(download.suggestedFilename(), "coder.log");
+    assert.equal(await readFile(await download.path(), "utf8"), `${lines.join("\n")}\n`);
   });
 
   it("follows 1000 lines a second, and keeps the last lines alone", async (t) => {

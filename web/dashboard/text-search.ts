@@ -4,7 +4,7 @@
  */
 export function placeOf(text: string, wanted: string, from: number, step: 1 | -1): number | undefined {
   const [all, part] = [text.toLowerCase(), wanted.toLowerCase()];
-  const next = step === 1 ? all.indexOf(part, from + 1) : from === 0 ? -1 : all.lastIndexOf(part, from - 1);
+  const next = step === 1 ? all.indexOf(part, from + 1) : from <= 0 ? -1 : all.lastIndexOf(part, from - 1);
   if (next >= 0) return next;
   const other = step === 1 ? all.indexOf(part) : all.lastIndexOf(part);
   return other < 0 ? undefined : other;

@@ -113,6 +113,7 @@ it("a text is searched onwards and back, and goes on at the other end", () => {
   assert.equal(placeOf(text, "error", 11, 1), 0);
   assert.equal(placeOf(text, "error", 11, -1), 0);
   assert.equal(placeOf(text, "error", 0, -1), 11);
+  assert.equal(placeOf(text, "error", -1, -1), 11);
   assert.equal(placeOf(text, "none", 0, 1), undefined);
 });
 

@@ -16,11 +16,11 @@ interface LogToolsProps {
 export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.Element {
   const [text, setText] = useState("");
   const [isFound, setFound] = useState(true);
-  const from = useRef(0);
+  const from = useRef(-1);
   const find = (step: 1 | -1): void => {
     const log = view.current;
     if (log === null || text === "") return;
-    const place = placeOf(log.textContent ?? "", text, from.current, step);
+    const place = placeOf(textOf(log), text, from.current, step);
     setFound(place !== undefined);
     if (place === undefined) return;
     from.current = place;
@@ -43,7 +43,7 @@ export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.
           onInput={(event) => {
             setText(event.currentTarget.value);
             setFound(true);
-            from.current = 0;
+            from.current = -1;
           }}
         />
       </label>
@@ -58,7 +58,7 @@ export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.
         <input type="checkbox" checked={isWrapped} onChange={(event) => onWrap(event.currentTarget.checked)} /> Break
         long lines
       </label>
-      <button type="button" onClick={() => keep(view.current?.textContent ?? "", name)}>
+      <button type="button" onClick={() => keep(view.current === null ? "" : `${textOf(view.current)}\n`, name)}>
         <Icon of={Download} />
         Download
       </button>
@@ -66,12 +66,20 @@ export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.
   );
 }
 
-/** Selects a part of an element's text, and shows it. */
+/** The log as a text: its pieces have no line end between them. */
+function textOf(log: HTMLElement): string {
+  return [...log.children].map((piece) => piece.textContent ?? "").join("\n");
+}
+
+/** Selects a part of that text, and shows it. */
 function select(log: HTMLElement, from: number, length: number): void {
   const range = document.createRange();
   let at = 0;
   const walker = document.createTreeWalker(log, NodeFilter.SHOW_TEXT);
+  let piece = log.firstElementChild;
   for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+    if (node.parentElement !== piece) at += 1;
+    piece = node.parentElement;
     const size = node.textContent?.length ?? 0;
     if (from >= at && from < at + size) range.setStart(node, from - at);
     if (from + length > at && from + length <= at + size) {
@@ -83,7 +91,11 @@ function select(log: HTMLElement, from: number, length: number): void {
   const selection = getSelection();
   selection?.removeAllRanges();
   selection?.addRange(range);
-  range.startContainer.parentElement?.scrollIntoView({ block: "center" });
+  const [match, shown] = [range.getBoundingClientRect(), log.getBoundingClientRect()];
+  log.scrollBy(
+    match.right > shown.right || match.left < shown.left ? match.left - shown.left - shown.width / 2 : 0,
+    match.top - shown.top - shown.height / 2,
+  );
 }
 
 function keep(text: string, name: string): void {
