@@ -109,6 +109,9 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
   const error = slot["last_error"];
   if (isRecord(error))
     lines.push(`last error:         ${cell(error["time"])} ${cell(error["reason"])}: ${cell(error["message"])}`);
+  const recent = slot["recent_failures"];
+  if (isRecord(recent))
+    lines.push(`${"failures in 24 h:".padEnd(20)}${cell(recent["count"])}, the last at ${cell(recent["time"])}`);
   lines.push("transitions:");
   for (const { at, from, to, message } of recordsIn(slot["transitions"]).slice(-10))
     lines.push(`  ${cell(at)}  ${cell(from)} → ${cell(to)}: ${cell(message)}`);

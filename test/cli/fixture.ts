@@ -44,7 +44,13 @@ const engine = { engine: "llama", backend: "cpu", runtime: "process", enabled: t
 const loaded = { port: 8081, endpoint: "http://127.0.0.1:8081", in_flight: 2, last_load_seconds: 0.412 };
 const unloaded = { port: null, endpoint: null, in_flight: 0, last_load_seconds: null, uptime_seconds: null };
 const failedNever = { restarts: 1, failures: 0, last_error: null, next_retry_at: null };
-const failedOften = { restarts: 4, failures: 4, next_retry_at: "2026-11-21T07:01:00.000Z" };
+const failedAt = "2026-11-21T07:00:00.000Z";
+const failedOften = {
+  restarts: 4,
+  failures: 4,
+  next_retry_at: "2026-11-21T07:01:00.000Z",
+  recent_failures: { count: 4, since: failedAt, time: failedAt, reason: "Exited", message: "exited with code 1" },
+};
 const lastMessage = `exited with code 1: ${"failed to load model; ".repeat(5)}\nsecond line`;
 
 /** Answers of `/api` as CONTRACT's table has them, for the double. */
@@ -74,7 +80,7 @@ export const coder = {
   ...unloaded,
   ...failedOften,
   conditions: [{ type: "Ready", status: "False", reason: "CrashLoop", message: "exited with code 1" }],
-  last_error: { reason: "Exited", message: lastMessage, time: "2026-11-21T07:00:00.000Z" },
+  last_error: { reason: "Exited", message: lastMessage, time: failedAt },
 };
 
 export const slots = { object: "list", data: [primary, coder] };

@@ -105,6 +105,7 @@ last load seconds:  -
 conditions:
   Ready         False    CrashLoop             exited with code 1
 last error:         2026-11-21T07:00:00.000Z Exited: exited with code 1
+failures in 24 h:   4, the last at 2026-11-21T07:00:00.000Z
 transitions:
   2026-11-21T06:59:59.000Z  warming → error: exited with code 1
 `,

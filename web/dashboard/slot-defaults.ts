@@ -19,6 +19,7 @@ const absent = {
   file: null,
   last_error: null,
   next_retry_at: null,
+  recent_failures: null,
   transitions: [],
 } as const satisfies Partial<SlotDetail>;
 

@@ -54,6 +54,16 @@ export const slotViewSchema = z.strictObject({
   failures: count,
   last_error: slotStatusSchema.shape.lastError.unwrap().nullable(),
   next_retry_at: z.iso.datetime().nullable(),
+  recent_failures: z
+    .strictObject({
+      count: z.int().min(1).describe("Among its last 50 transitions"),
+      since: z.iso.datetime().describe("The first of them"),
+      time: z.iso.datetime().describe("The last of them"),
+      reason: z.string(),
+      message: z.string(),
+    })
+    .nullable()
+    .describe("Its failures of the last 24 hours, also where it has recovered; null: none"),
   progress: z
     .strictObject({
       bytes_done: z.int(),

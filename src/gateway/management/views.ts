@@ -71,6 +71,7 @@ export function steadyView(
     failures: status?.failures ?? 0,
     last_error: status?.lastError ?? null,
     next_retry_at: status?.nextRetryAt ?? null,
+    recent_failures: recentFailures(status?.transitions ?? []),
     progress: progressOf(status?.progress),
     last_load_seconds: loadSecondsOf(status?.lastLoad),
     last_benchmark: benchmarkView(status?.lastBenchmark),
@@ -100,6 +101,16 @@ export function slotDetail(slot: KnownSlot, context: ViewContext, { isMasked = f
     transitions: slot.status?.transitions ?? [],
     spec,
   };
+}
+
+const recentMs = 86_400_000;
+
+function recentFailures(transitions: SlotStatus["transitions"]): SlotView["recent_failures"] {
+  const since = new Date(Date.now() - recentMs).toISOString();
+  const failures = transitions.filter(({ to, at }) => to === "error" && at >= since);
+  const [first, last] = [failures[0], failures.at(-1)];
+  if (first === undefined || last === undefined) return null;
+  return { count: failures.length, since: first.at, time: last.at, reason: last.reason, message: last.message };
 }
 
 function choiceOf(choice: SlotStatus["onRequest"]): SlotDetail["on_request"] {

@@ -12,6 +12,15 @@ import { site, type Site } from "./fixture.ts";
 const compute = { devices: ["CUDA0"], layersOffloaded: 29, layersTotal: 33, buffers: [{ device: "CUDA0", bytes: 9 }] };
 const memory = { hostBytes: 7, devices: [{ id: "0000:00:06.0", bytes: 9 }] };
 
+const hoursAgo = (hours: number): string => new Date(Date.now() - hours * 3_600_000).toISOString();
+/** It failed long ago, three times in a night, and has recovered. */
+const failedAt = [25, 8, 7, 6].map(hoursAgo);
+const [, since, , time] = failedAt;
+const transitions = failedAt.flatMap((at, nth): SlotStatus["transitions"] => [
+  { at, from: "ready", to: "error", reason: "Exited", message: `exit code ${nth}` },
+  { at, from: "error", to: "starting", reason: "Starting", message: "it is started" },
+]);
+
 describe("the view of a slot", () => {
   let at: Site;
   before(async () => {
@@ -32,7 +41,7 @@ describe("the view of a slot", () => {
       slots: {
         primary: {
           state: "ready",
-          status: { compute, memory, readySince: new Date(Date.now() + 3600_000).toISOString() },
+          status: { compute, memory, readySince: new Date(Date.now() + 3600_000).toISOString(), transitions },
         },
         one: holding(running("main", own)),
         two: holding(running("main", own), running("rerank", own)),
@@ -52,6 +61,12 @@ describe("the view of a slot", () => {
       uptime_seconds: 0,
     });
     assert.partialDeepStrictEqual(await at.got("/api/slots/embed"), { compute: null, memory: null });
+  });
+
+  it("has its failures of the last day, and null where there are none", async () => {
+    const { recent_failures: recent } = await at.got("/api/slots/primary");
+    assert.deepEqual(recent, { count: 3, since, time, reason: "Exited", message: "exit code 3" });
+    assert.equal((await at.got("/api/slots/embed"))["recent_failures"], null);
   });
 
   it("has the sum of its processes' memory, and null where that is unknown", async () => {
