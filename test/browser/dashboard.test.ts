@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { after, before, describe, it } from "node:test";
 import type { Browser, Locator } from "playwright-core";
-import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { berthWith, makeToken, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
 import { scriptedStream } from "./scripted-stream.ts";
 import { until } from "../support/until.ts";
 import type { RunningBerth } from "../support/berth.ts";
@@ -51,20 +51,40 @@ describe("the dashboard", () => {
     assert.equal(await row.count(), 0);
   });
 
+  /** A page that shows these slots, each the slot `later` but for what is given. */
+  const showing = async (path: string, ...slots: readonly object[]): Promise<WatchedPage> => {
+    await using stack = new AsyncDisposableStack();
+    const stream = stack.use(await scriptedStream());
+    const opened = stack.use(await openPage(browser, "about:blank"));
+    await opened.page.route("**/api/events", (route) => route.continue({ url: stream.url }));
+    const later = await berth.slot("later");
+    stream.send("snapshot", {
+      slots: slots.map((slot) => ({ ...later, processes: [], ...slot })),
+      pulls: [],
+      groups: [],
+      conditions: [],
+    });
+    await opened.page.goto(`${berth.url}${path}`);
+    const owned = stack.move();
+    return { ...opened, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  };
+  const condition = (type: string, status: string, reason: string, message: string): object => ({
+    type,
+    status,
+    reason,
+    message,
+    observedGeneration: 1,
+    lastTransitionTime: new Date().toISOString(),
+  });
+
   it("says of an offline slot what it waits for, on its card, in the table and on its page", async () => {
-    await using stream = await scriptedStream();
-    await using opened = await openPage(browser, "about:blank");
-    const { page } = opened;
-    await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
-    const waits = { observedGeneration: 1, lastTransitionTime: new Date().toISOString(), reason: "GroupFull" };
     const message = "group gpu has no room: coder holds 20.0 GiB";
     const conditions = [
-      { ...waits, type: "Ready", status: "Unknown", message },
-      { ...waits, type: "Reconciling", status: "True", message },
+      condition("Ready", "Unknown", "GroupFull", message),
+      condition("Reconciling", "True", "GroupFull", message),
     ];
-    const slot = { ...(await berth.slot("later")), state: "offline", processes: [], conditions };
-    stream.send("snapshot", { slots: [slot], pulls: [], groups: [], conditions: [] });
-    await page.goto(berth.url);
+    await using opened = await showing("/", { state: "offline", conditions });
+    const { page } = opened;
     const card = page.getByRole("listitem", { name: "later", exact: true });
     await card.getByText("Waiting for memory").waitFor();
     assert.equal(await card.getByText(message).count(), 1);
@@ -75,6 +95,38 @@ describe("the dashboard", () => {
       .waitFor();
     await page.getByRole("link", { name: "later", exact: true }).click();
     await page.locator(".banner").getByText(message).waitFor();
+  });
+
+  it("says first which slots failed, when and how often, also where they have recovered", async () => {
+    const failure = (minutes: number, count: number, message: string): object => {
+      const time = new Date(Date.now() - minutes * 60_000 - 1000).toISOString();
+      return { recent_failures: { count, since: time, time, reason: "Exited", message } };
+    };
+    const stalled = condition("Stalled", "True", "InvalidSpec", "idle_secnds is not known");
+    const mended = Array.from({ length: 5 }, (_, nth) => ({
+      name: `mended-${nth}`,
+      ...failure(60 * (nth + 1), 1, "exit code 7"),
+    }));
+    await using opened = await showing(
+      "/",
+      ...mended,
+      { name: "broken", state: "error", conditions: [stalled], ...failure(14, 3, "exit code 1") },
+      { name: "fine" },
+    );
+    const { page } = opened;
+    const failures = page.getByRole("region", { name: "Failures" });
+    const lines = failures.getByRole("listitem");
+    await lines.first().waitFor();
+    assert.match((await lines.first().textContent()) ?? "", /^broken.*failed 14 min ago, 3 times in 24 h.*idle_secnds/);
+    assert.match((await lines.nth(1).textContent()) ?? "", /^mended-0.*failed 1 h ago.*exit code 7$/);
+    assert.equal(await lines.filter({ hasText: "fine" }).count(), 0);
+    assert.equal(await lines.count(), 5);
+    await failures.getByText("1 more").click();
+    assert.equal(await lines.count(), 6);
+    const card = page.getByRole("listitem", { name: "broken", exact: true });
+    await card.getByText("failed 14 min ago, 3 times in 24 h").waitFor();
+    await failures.getByRole("link", { name: "Edit the manifest" }).click();
+    await page.locator(".banner").getByText("It failed 14 min ago, 3 times in 24 h.").waitFor();
   });
 
   it("shows a slot's facts, plan, transitions and live log at addresses that a reload keeps", async () => {

@@ -3,6 +3,7 @@ import { it } from "node:test";
 import type { SlotDetail } from "../../../src/api/management/views.ts";
 import { chartRows } from "../../../web/dashboard/chart-rows.ts";
 import { providerColour, slotColour } from "../../../web/dashboard/colours.ts";
+import { failureText } from "../../../web/dashboard/failures.ts";
 import { loanLeft } from "../../../web/dashboard/loan-text.ts";
 import { folded, lastMarks, marksOf } from "../../../web/dashboard/marks.ts";
 import { merged } from "../../../web/dashboard/merged-marks.ts";
@@ -90,6 +91,24 @@ it("a slot that fails again and again is told once, with how often", () => {
       { at: 6, slot: "a", what: "loaded", times: 1 },
     ],
   );
+});
+
+it("a failure is told with when and how often, of a slot that has recovered within a day alone", () => {
+  const now = 90_000_000;
+  const recent = (second: number, count: number) => ({
+    count,
+    since: at(1),
+    time: at(second),
+    reason: "r",
+    message: "m",
+  });
+  const error = { reason: "r", message: "m", time: at(10) };
+  const told = (state: "error" | "ready", recent_failures: ReturnType<typeof recent> | null) =>
+    failureText({ state, recent_failures, last_error: error }, now);
+  assert.equal(told("error", recent(90_000 - 840, 3)), "failed 14 min ago, 3 times in 24 h");
+  assert.equal(told("ready", recent(90_000 - 840, 1)), "failed 14 min ago");
+  assert.equal(told("error", null), `failed ${new Date(at(10)).toLocaleDateString()}`);
+  assert.equal(told("ready", null), undefined);
 });
 
 it("a chart as a table has a row a minute with the mean of what is known", () => {

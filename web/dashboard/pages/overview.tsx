@@ -6,6 +6,7 @@ import { isAvailable } from "../../../src/api/states.ts";
 import { call } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
 import { connection, lostBecause, slots } from "../live.ts";
+import { Failures } from "../parts/failures.tsx";
 import { Loading, useLoaded } from "../parts/load.tsx";
 import { MemoryMap } from "../parts/memory-map.tsx";
 import { NewSlotDialog } from "../parts/new-slot-dialog.tsx";
@@ -35,6 +36,7 @@ export function OverviewPage(): JSX.Element {
         <NoSlots />
       ) : (
         <FirstRun hasGpu={(machine?.gpus ?? []).length > 0}>
+          <Failures slots={all} />
           <Metrics />
           <div class="two-to-one">
             <section class="card" aria-label="Traffic">

@@ -5,6 +5,7 @@ import { call } from "../../shared/api.ts";
 import { now } from "../../shared/clock.ts";
 import { bytes, duration, shortTime, time } from "../../shared/format.ts";
 import { firstConcern, remedyOf } from "../concern.ts";
+import { failureText } from "../failures.ts";
 import { history } from "../history.ts";
 import { figureOf, firstTokens } from "../traffic-steps.ts";
 import { connection, slots } from "../live.ts";
@@ -97,6 +98,7 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
   const isNotSetUp = concern?.reason === "NotConfigured";
   const ready = slot.conditions.find(({ type }) => type === "Ready");
   const unloaded = slot.state === "offline" && ready !== undefined && isUnloadedByHand(ready) ? ready : undefined;
+  const failed = failureText(slot);
   const next = remedyOf(slot);
   const swapped = slot.model_origin === "swap" ? ", swapped in: the manifest names another one" : "";
   return (
@@ -121,6 +123,7 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
         <div class={isNotSetUp ? "banner note" : slot.state === "error" ? "banner" : "banner care"}>
           <p>{concern.message}</p>
           {next !== undefined && <p>{next.says}</p>}
+          {failed !== undefined && <p>It {failed}.</p>}
           {slot.next_retry_at !== null && <p>The next try is at {time(slot.next_retry_at)}.</p>}
           <Remedy slot={slot} />
         </div>

@@ -3,6 +3,7 @@ import type { SlotView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
 import { slotColour } from "../colours.ts";
 import { firstConcern } from "../concern.ts";
+import { failureText } from "../failures.ts";
 import { history } from "../history.ts";
 import { figureOf } from "../traffic-steps.ts";
 import { memoryOf } from "../memory.ts";
@@ -23,6 +24,7 @@ export function SlotCard({
   const { name, aliases, model, conditions, in_flight: inFlight } = slot;
   const waiting = slot.queued + slot.held;
   const concern = firstConcern(conditions);
+  const failed = failureText(slot);
   const tokens = figureOf(history.value, "tokens_out", name);
   const rate = tokens.slice(-3).reduce((sum, each) => sum + each, 0) / 15;
   return (
@@ -48,7 +50,10 @@ export function SlotCard({
           </p>
         </>
       ) : (
-        <p class="concern">{concern.message}</p>
+        <>
+          <p class="concern">{concern.message}</p>
+          {failed !== undefined && <p class="quiet">{failed}</p>}
+        </>
       )}
       <div class="row">
         <Remedy slot={slot} />

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
 import { firstConcern } from "../concern.ts";
+import { failureText } from "../failures.ts";
 import { history } from "../history.ts";
 import { figureOf } from "../traffic-steps.ts";
 import { memoryOf } from "../memory.ts";
@@ -65,7 +66,13 @@ function Row({ slot }: { readonly slot: SlotView }): JSX.Element {
       <td class="figure" data-label="Memory">
         {bytes(memoryOf(slot))}
       </td>
-      <td>{concern?.message ?? ""}</td>
+      <td>
+        {concern !== undefined && (
+          <>
+            {concern.message} <span class="quiet">{failureText(slot)}</span>
+          </>
+        )}
+      </td>
       <td>
         <SlotActions slot={slot} />
       </td>

@@ -1,0 +1,51 @@
+import type { JSX } from "preact";
+import type { SlotView } from "../../../src/api/management/views.ts";
+import { firstConcern } from "../concern.ts";
+import { failedSlots, failureText } from "../failures.ts";
+import { slotPath } from "../router.ts";
+import { Remedy } from "./remedy.tsx";
+import { State } from "./state.tsx";
+
+const most = 5;
+
+/** The slots that are failed, and those that failed within a day and have recovered; nothing where none has. */
+export function Failures({ slots }: { readonly slots: readonly SlotView[] }): JSX.Element | null {
+  const all = failedSlots(slots);
+  if (all.length === 0) return null;
+  return (
+    <section class="card failures" aria-label="Failures">
+      <h2>Failures since yesterday</h2>
+      <Lines slots={all.slice(0, most)} />
+      {all.length > most && (
+        <details>
+          <summary>{all.length - most} more</summary>
+          <Lines slots={all.slice(most)} />
+        </details>
+      )}
+    </section>
+  );
+}
+
+function Lines({ slots }: { readonly slots: readonly SlotView[] }): JSX.Element {
+  return (
+    <ul>
+      {slots.map((slot) => {
+        const isFailed = slot.state === "error";
+        const message = isFailed ? firstConcern(slot.conditions)?.message : slot.recent_failures?.message;
+        return (
+          <li key={slot.name}>
+            <div>
+              <p class="row">
+                <a href={slotPath(slot.name)}>{slot.name}</a>
+                <State slot={slot} />
+                <span class="quiet">{failureText(slot)}</span>
+              </p>
+              <p class="concern">{message}</p>
+            </div>
+            {isFailed && <Remedy slot={slot} />}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
