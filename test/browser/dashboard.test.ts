@@ -129,6 +129,30 @@ describe("the dashboard", () => {
     await page.locator(".banner").getByText("It failed 14 min ago, 3 times in 24 h.").waitFor();
   });
 
+  it("leads from a slot without its model to that model, and says that a file of one's own cannot be pulled", async () => {
+    const stalled = (reason: string): object => ({
+      state: "error",
+      model: "own/er:Q4",
+      conditions: [condition("Stalled", "True", reason, "fetch it by `berth model pull`")],
+    });
+    await using opened = await showing(
+      "/ui/slots/gone",
+      { name: "gone", ...stalled("ModelFileMissing") },
+      { name: "lost", ...stalled("ModelNotFound") },
+    );
+    const { page } = opened;
+    await page
+      .locator(".banner")
+      .getByText(/^Nothing can be pulled: its file was on this machine/)
+      .waitFor();
+    await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Overview" }).click();
+    const card = page.getByRole("listitem", { name: "lost", exact: true });
+    assert.equal(await card.locator("code").textContent(), "berth model pull");
+    await card.getByRole("link", { name: "Find own/er:Q4" }).click();
+    await page.getByRole("heading", { name: "Models", level: 1 }).waitFor();
+    assert.equal(new URL(page.url()).searchParams.get("find"), "own/er:Q4");
+  });
+
   it("shows a slot's facts, plan, transitions and live log at addresses that a reload keeps", async () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;

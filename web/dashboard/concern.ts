@@ -21,7 +21,7 @@ interface Remedy {
 }
 
 /** The next step of a person about a slot, by its reason; undefined where waiting is all there is to do, or nothing. */
-export function remedyOf({ name, state, conditions }: SlotView): Remedy | undefined {
+export function remedyOf({ name, model, state, conditions }: SlotView): Remedy | undefined {
   const at = slotPath(name);
   switch (firstConcern(conditions)?.reason ?? "") {
     case "NotConfigured":
@@ -37,16 +37,24 @@ export function remedyOf({ name, state, conditions }: SlotView): Remedy | undefi
         href: `${at}/manifest`,
       };
     case "ModelNotFound":
+      return model === null
+        ? { says: "Choose a model with Swap.", word: "Choose a model", href: at }
+        : {
+            says: "Look for the model on the page Models, or choose another one with Swap.",
+            word: `Find ${model}`,
+            href: findPath(model),
+          };
+    case "ModelFileMissing":
       return {
-        says: "Fetch the model on the page Models, or choose another one with Swap.",
-        word: "Pull the model",
-        href: "ui/models",
+        says: "Nothing can be pulled: its file was on this machine. Put the file back, or choose another model with Swap.",
+        word: "Choose a model",
+        href: at,
       };
     case "LicenseNotAccepted":
       return {
         says: "Read and accept the licence on the page Models.",
-        word: "Pull the model",
-        href: "ui/models",
+        word: `Pull ${model ?? "the model"}`,
+        href: findPath(model ?? ""),
       };
     case "DoesNotFit":
       return {
@@ -77,4 +85,9 @@ export function remedyOf({ name, state, conditions }: SlotView): Remedy | undefi
         ? { says: "Read the log; Restart tries again at once.", word: "Show the log", href: `${at}/log` }
         : undefined;
   }
+}
+
+/** The page Models, which looks for that model. */
+function findPath(model: string): string {
+  return `ui/models?find=${encodeURIComponent(model)}`;
 }

@@ -15,6 +15,7 @@ import { Show, useLoaded } from "../parts/load.tsx";
 import { LogView } from "../parts/log.tsx";
 import { ManifestEditor } from "../parts/manifest.tsx";
 import { Remedy } from "../parts/remedy.tsx";
+import { Sentence } from "../parts/sentence.tsx";
 import { SlotActions } from "../parts/slot-actions.tsx";
 import { SlotDetails } from "../parts/slot-details.tsx";
 import { SlotEvents } from "../parts/slot-events.tsx";
@@ -121,7 +122,9 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
       )}
       {concern !== undefined && (
         <div class={isNotSetUp ? "banner note" : slot.state === "error" ? "banner" : "banner care"}>
-          <p>{concern.message}</p>
+          <p>
+            <Sentence text={concern.message} />
+          </p>
           {next !== undefined && <p>{next.says}</p>}
           {failed !== undefined && <p>It {failed}.</p>}
           {slot.next_retry_at !== null && <p>The next try is at {time(slot.next_retry_at)}.</p>}

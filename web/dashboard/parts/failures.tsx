@@ -4,6 +4,7 @@ import { firstConcern } from "../concern.ts";
 import { failedSlots, failureText } from "../failures.ts";
 import { slotPath } from "../router.ts";
 import { Remedy } from "./remedy.tsx";
+import { Sentence } from "./sentence.tsx";
 import { State } from "./state.tsx";
 
 const most = 5;
@@ -40,7 +41,9 @@ function Lines({ slots }: { readonly slots: readonly SlotView[] }): JSX.Element 
                 <State slot={slot} />
                 <span class="quiet">{failureText(slot)}</span>
               </p>
-              <p class="concern">{message}</p>
+              <p class="concern">
+                <Sentence text={message ?? ""} />
+              </p>
             </div>
             {isFailed && <Remedy slot={slot} />}
           </li>

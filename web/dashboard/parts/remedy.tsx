@@ -6,7 +6,7 @@ import { remedyOf } from "../concern.ts";
 export function Remedy({ slot }: { readonly slot: SlotView }): JSX.Element | null {
   const to = remedyOf(slot);
   return to === undefined ? null : (
-    <a class="button" href={to.href}>
+    <a class="button remedy" href={to.href}>
       {to.word}
     </a>
   );

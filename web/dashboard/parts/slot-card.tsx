@@ -9,6 +9,7 @@ import { figureOf } from "../traffic-steps.ts";
 import { memoryOf } from "../memory.ts";
 import { slotPath } from "../router.ts";
 import { Remedy } from "./remedy.tsx";
+import { Sentence } from "./sentence.tsx";
 import { SlotActions } from "./slot-actions.tsx";
 import { Spark } from "./spark.tsx";
 import { State } from "./state.tsx";
@@ -51,7 +52,9 @@ export function SlotCard({
         </>
       ) : (
         <>
-          <p class="concern">{concern.message}</p>
+          <p class="concern">
+            <Sentence text={concern.message} />
+          </p>
           {failed !== undefined && <p class="quiet">{failed}</p>}
         </>
       )}

@@ -7,6 +7,7 @@ import { history } from "../history.ts";
 import { figureOf } from "../traffic-steps.ts";
 import { memoryOf } from "../memory.ts";
 import { slotPath } from "../router.ts";
+import { Sentence } from "./sentence.tsx";
 import { SlotActions } from "./slot-actions.tsx";
 import { Spark } from "./spark.tsx";
 import { State } from "./state.tsx";
@@ -69,7 +70,7 @@ function Row({ slot }: { readonly slot: SlotView }): JSX.Element {
       <td>
         {concern !== undefined && (
           <>
-            {concern.message} <span class="quiet">{failureText(slot)}</span>
+            <Sentence text={concern.message} /> <span class="quiet">{failureText(slot)}</span>
           </>
         )}
       </td>
