@@ -51,7 +51,7 @@ describe("the dashboard", () => {
     assert.equal(await row.count(), 0);
   });
 
-  /** A page that shows these slots, each the slot `later` but for what is given. */
+  /** A page that shows these slots: all are ready, and as `later` but for what is given. */
   const showing = async (path: string, ...slots: readonly object[]): Promise<WatchedPage> => {
     await using stack = new AsyncDisposableStack();
     const stream = stack.use(await scriptedStream());
@@ -59,7 +59,7 @@ describe("the dashboard", () => {
     await opened.page.route("**/api/events", (route) => route.continue({ url: stream.url }));
     const later = await berth.slot("later");
     stream.send("snapshot", {
-      slots: slots.map((slot) => ({ ...later, processes: [], ...slot })),
+      slots: slots.map((slot) => ({ ...later, state: "ready", conditions: [], processes: [], ...slot })),
       pulls: [],
       groups: [],
       conditions: [],
@@ -110,7 +110,7 @@ describe("the dashboard", () => {
     await using opened = await showing(
       "/",
       ...mended,
-      { name: "broken", state: "error", conditions: [stalled], ...failure(14, 3, "exit code 1") },
+      { name: "broken", aliases: ["gpt-4"], state: "error", conditions: [stalled], ...failure(14, 3, "exit code 1") },
       { name: "fine" },
     );
     const { page } = opened;
@@ -125,6 +125,16 @@ describe("the dashboard", () => {
     assert.equal(await lines.count(), 6);
     const card = page.getByRole("listitem", { name: "broken", exact: true });
     await card.getByText("failed 14 min ago, 3 times in 24 h").waitFor();
+    await card.getByText("alias gpt-4").waitFor();
+    // The colour of a slot on charts says nothing of its state.
+    const colours = await page.evaluate(`["broken", "fine"].map((name) => {
+      const style = (part) => getComputedStyle(document.querySelector(\`li[aria-label=\${name}] \${part}\`));
+      return [style(".edge").backgroundColor === style(".pill").color, style(".swatch").backgroundColor];
+    })`);
+    assert.deepEqual(colours, [
+      [true, "rgb(59, 111, 224)"],
+      [true, "rgb(217, 130, 43)"],
+    ]);
     await failures.getByRole("link", { name: "Edit the manifest" }).click();
     await page.locator(".banner").getByText("It failed 14 min ago, 3 times in 24 h.").waitFor();
   });

@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
+import { stateWords } from "../../../src/api/state-words.ts";
 import { bytes } from "../../shared/format.ts";
 import { slotColour } from "../colours.ts";
 import { firstConcern } from "../concern.ts";
@@ -30,11 +31,17 @@ export function SlotCard({
   const rate = tokens.slice(-3).reduce((sum, each) => sum + each, 0) / 15;
   return (
     <li class="card slot-card" aria-label={name}>
-      <span class={`edge ${slotColour(colour)}`} aria-hidden="true" />
+      <span class={`edge ${stateWords(slot).tone}`} aria-hidden="true" />
       <div class="slot-head">
         <h3>
+          <span class={`swatch ${slotColour(colour)}`} aria-hidden="true" />
           <a href={slotPath(name)}>{name}</a>
-          {aliases.length > 0 && <span class="quiet"> {aliases.join(", ")}</span>}
+          {aliases.length > 0 && (
+            <span class="quiet">
+              {" "}
+              {aliases.length === 1 ? "alias" : "aliases"} {aliases.join(", ")}
+            </span>
+          )}
         </h3>
         <State slot={slot} />
       </div>
