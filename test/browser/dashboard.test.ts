@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { after, before, describe, it } from "node:test";
 import type { Browser, Locator } from "playwright-core";
 import { berthWith, makeToken, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
-import { scriptedStream } from "./scripted-stream.ts";
+import { scriptedStream, type ScriptedStream } from "./scripted-stream.ts";
 import { until } from "../support/until.ts";
 import type { RunningBerth } from "../support/berth.ts";
 
@@ -52,7 +52,10 @@ describe("the dashboard", () => {
   });
 
   /** A page that shows these slots: all are ready, and as `later` but for what is given. */
-  const showing = async (path: string, ...slots: readonly object[]): Promise<WatchedPage> => {
+  const showing = async (
+    path: string,
+    ...slots: readonly object[]
+  ): Promise<WatchedPage & Pick<ScriptedStream, "send">> => {
     await using stack = new AsyncDisposableStack();
     const stream = stack.use(await scriptedStream());
     const opened = stack.use(await openPage(browser, "about:blank"));
@@ -66,7 +69,7 @@ describe("the dashboard", () => {
     });
     await opened.page.goto(`${berth.url}${path}`);
     const owned = stack.move();
-    return { ...opened, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+    return { ...opened, send: stream.send, [Symbol.asyncDispose]: () => owned.disposeAsync() };
   };
   const condition = (type: string, status: string, reason: string, message: string): object => ({
     type,
@@ -137,6 +140,18 @@ describe("the dashboard", () => {
     ]);
     await failures.getByRole("link", { name: "Edit the manifest" }).click();
     await page.locator(".banner").getByText("It failed 14 min ago, 3 times in 24 h.").waitFor();
+  });
+
+  it("keeps the search where its text still leaves slots out, however few they are", async () => {
+    const slots = Array.from({ length: 10 }, (_, nth) => ({ name: `slot-${nth}` }));
+    await using opened = await showing("/", ...slots);
+    const search = opened.page.getByRole("searchbox", { name: "Search" });
+    await search.fill("slot-3");
+    await opened.page.getByText("1 of 10").waitFor();
+    opened.send("slot", { name: "slot-9", removed: true });
+    await opened.page.getByText("1 of 9").waitFor();
+    await search.fill("");
+    await opened.page.getByRole("listitem", { name: "slot-8", exact: true }).waitFor();
   });
 
   it("leads from a slot without its model to that model, and says that a file of one's own cannot be pulled", async () => {

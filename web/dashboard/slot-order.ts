@@ -6,13 +6,16 @@ export function isSetUp({ conditions }: Pick<SlotView, "conditions">): boolean {
   return !conditions.some(({ reason }) => reason === "NotConfigured");
 }
 
-const ranks = { bad: 0, busy: 1, info: 2, good: 3, lent: 4, off: 5 } as const;
+/** Answering and ready have one rank: slots must not change places with each request. */
+const ranks = { bad: 0, busy: 1, info: 2, good: 2, lent: 3, off: 4 } as const;
 
 /** Compares names. Made once: a thousand slots are sorted with each burst of events. */
 export const byName = new Intl.Collator("en");
 
-/** Orders slots for a list: those that need a person, then loading, answering, ready, and unloaded ones; by name within each. */
-export function inOrder(slots: readonly SlotView[]): readonly SlotView[] {
+/** Orders slots for a list: those that need a person, then loading, loaded, and unloaded ones; by name within each. */
+export function inOrder<T extends Parameters<typeof stateWords>[0] & Pick<SlotView, "name">>(
+  slots: readonly T[],
+): readonly T[] {
   return slots
     .map((slot) => ({ slot, rank: ranks[stateWords(slot).tone] }))
     .toSorted((one, other) => one.rank - other.rank || byName.compare(one.slot.name, other.slot.name))

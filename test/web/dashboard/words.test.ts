@@ -6,6 +6,7 @@ import { outcomeOf, stretchesOf } from "../../../web/dashboard/request-words.ts"
 import { groupOf, settingText } from "../../../web/dashboard/setting-groups.ts";
 import { placeOf } from "../../../web/dashboard/text-search.ts";
 import { lineDifferences } from "../../../web/shared/line-diff.ts";
+import { inOrder } from "../../../web/dashboard/slot-order.ts";
 import { kindOf, parametersText } from "../../../web/dashboard/model-kinds.ts";
 
 for (const [status, error, expected] of [
@@ -132,4 +133,14 @@ it("the lines of two texts are compared, and of texts with little in common all 
   assert.deepEqual(told("a\nb\nc\n", "a\nx\nc\n"), [" a", "-b", "+x", " c", " "]);
   const [old, fresh] = ["o", "f"].map((name) => Array.from({ length: 600 }, (_, at) => `${name}${at}`).join("\n"));
   assert.equal(told(old ?? "", fresh ?? "").length, 1200);
+});
+
+it("a slot that answers keeps its place among those that are ready", () => {
+  const slot = (name: string, state: "ready" | "serving" | "error" | "offline") =>
+    ({ name, state, in_flight: 1, progress: null, conditions: [] }) as const;
+  const all = [slot("d", "offline"), slot("c", "serving"), slot("a", "ready"), slot("b", "error")];
+  assert.deepEqual(
+    inOrder(all).map(({ name }) => name),
+    ["b", "a", "c", "d"],
+  );
 });

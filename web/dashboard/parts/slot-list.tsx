@@ -19,7 +19,7 @@ const storageKey = "berth-slots-as";
 type View = "cards" | "table";
 const chosen = signal<View | undefined>(keptView());
 
-/** All slots: what needs a person first, then what answers; those that nobody has set up in one line below. */
+/** All slots: those that need a person first, then those that answer; those that nobody has set up in one line below. */
 export function SlotList({ all }: { readonly all: readonly SlotView[] }): JSX.Element {
   const [search, setSearch] = useState("");
   const [shown, setShown] = useState(pageSlots);
@@ -36,7 +36,7 @@ export function SlotList({ all }: { readonly all: readonly SlotView[] }): JSX.El
       <div class="chart-head">
         <h2>Slots</h2>
         <div class="row">
-          {setUp.length > mostCards && (
+          {(setUp.length > mostCards || search !== "") && (
             <>
               <label>
                 <span class="unseen">Search</span>
