@@ -43,7 +43,13 @@ describe("a person who sets a Berth up by its pages", () => {
     await first.getByRole("button", { name: "Pull qwen3-0.6b" }).click();
     await first.getByRole("progressbar", { name: "Progress of qwen3-0.6b" }).waitFor();
     assert.equal(await step.textContent(), "Pull and load it");
+    // The slot waits for the model, whatever a person does with the page.
+    await own.state("primary", "pulling");
+    assert.equal((await own.slot("primary"))["recent_failures"], null);
+    await page.goto("about:blank");
     hub.release();
+    await own.state("primary", "ready", "idle");
+    await page.goto(own.url);
     await first.getByText("A slot is ready.").waitFor();
     assert.equal((await own.slot("primary"))["model"], "qwen3-0.6b");
     assert.equal(await step.textContent(), "Talk to it");

@@ -10,8 +10,9 @@ import { flmTag, type FlmTool } from "./flm.ts";
 import type { FileThread } from "./file-thread.ts";
 import type { ModelFetch } from "./model-fetch.ts";
 import { verifyFiles, type CheckedModel } from "./verify-files.ts";
+import { preparationIn, type ModelPreparation } from "./model-preparation.ts";
 import { WatchedProgress } from "./progress.ts";
-import { amountOf, type PullAmount, type PullProgress } from "./pull-amount.ts";
+import type { PullProgress } from "./pull-amount.ts";
 import { isWanted, type WantedModel } from "./wanted-model.ts";
 
 export interface PullFailure extends FetchFailure {
@@ -32,18 +33,6 @@ export interface ModelPullsOptions {
   /** Called when the installed files cannot be synced to the disk. */
   readonly onError: (error: unknown) => void;
 }
-
-/** Whether a model must be fetched for a slot, and the progress of that pull. */
-export type ModelPreparation =
-  | { readonly state: "absent"; readonly message: string }
-  | { readonly state: "fetching"; readonly message: string; readonly progress: PullAmount }
-  | {
-      readonly state: "failed";
-      readonly reason: string;
-      readonly message: string;
-      readonly isTerminal: boolean;
-      readonly retryAt?: Date;
-    };
 
 /** The slot or request that wants a model, and its attempt: a new attempt retries a pull that had failed for good. */
 export interface Requester {
@@ -144,15 +133,7 @@ export class ModelPulls implements AsyncDisposable {
       }
       return { state: "absent", message: `the model ${ref} is not on this machine` };
     }
-    if (job.state === "failed") {
-      const { failure, retryAt } = job;
-      return { state: "failed", ...failure, ...(retryAt === undefined ? {} : { retryAt }) };
-    }
-    const message =
-      job.state === "paused"
-        ? `the pull of the model ${ref} is paused: \`berth pull resume ${ref}\` goes on with it`
-        : `the model ${ref} is being fetched${troubleOf(job.progress)}`;
-    return { state: "fetching", message, progress: amountOf(job.progress) };
+    return preparationIn(ref, job);
   }
 
   /** Starts to fetch the model, or joins the job that fetches it. Does nothing if the model is in the store. */
@@ -261,11 +242,6 @@ export class ModelPulls implements AsyncDisposable {
     // A slot does not wait for the sync: after a power cut the store detects lost content, and fetches it again.
     this.#syncing = this.#syncing.then(async () => await store.sync()).catch(onError);
   }
-}
-
-/** For messages, after the name of a model that is being fetched; empty while bytes come. */
-export function troubleOf({ trouble }: Pick<PullProgress, "trouble">): string {
-  return trouble === undefined ? "" : `; no byte comes, and it is tried again: ${trouble}`;
 }
 
 async function isFile(path: string): Promise<boolean> {

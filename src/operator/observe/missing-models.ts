@@ -1,5 +1,6 @@
 import { isRefusal } from "../../engines/engine.ts";
 import type { SlotInput } from "../plan/input.ts";
+import { notFound } from "../plan/preparing.ts";
 
 /**
  * How long the Model that a slot names may still be on its way. Files of one commit, and objects of one `kubectl apply`, are
@@ -28,8 +29,7 @@ export class MissingModels {
   /** Milliseconds for which the slot is not yet said to name an unknown model. */
   waitMs({ name, specHash, workloads, unknownRefs }: SlotInput, elapsedMs: number): number {
     const isMissing =
-      (isRefusal(workloads) && workloads.reason === "ModelNotFound") ||
-      (unknownRefs !== undefined && unknownRefs.length > 0);
+      (isRefusal(workloads) && workloads.reason === notFound) || (unknownRefs !== undefined && unknownRefs.length > 0);
     if (!isMissing) {
       this.#since.delete(name);
       return 0;

@@ -10,7 +10,7 @@ import type { FitResult } from "./fit.ts";
 import { fitInGroup } from "./group.ts";
 import { unlessUnreachable } from "./observation.ts";
 import { isRefused, portsOf, processesOf, unleasedOf, workloadsFor } from "./ports.ts";
-import { isRunning, modelPreparation, preparationOf } from "./preparation.ts";
+import { arriving, isRunning, modelPreparation, preparationOf } from "./preparation.ts";
 
 /** The facts of the slot that decide about its next start. */
 export type StartingSlot = Pick<
@@ -121,7 +121,8 @@ async function startLater(
   const start = nothingToStart(slot, engineInput);
   const ports = Object.fromEntries(roles.map((role, index) => [role, index + 1]));
   const workloads = refusal ?? workloadsOf(engine, { ...engineInput, threads: slot.threads.value, ports });
-  if (isRefusal(workloads)) return { ...start, workloads };
+  if (isRefusal(workloads))
+    return { ...start, workloads: arriving(dependencies, engineInput, workloads) === undefined ? workloads : [] };
   const fit = await estimateOf(dependencies, slot, { engineInput, workloads }, learned);
   return { ...start, fit, workloads: fit.refusal?.reason === doesNotFit ? fit.refusal : [] };
 }

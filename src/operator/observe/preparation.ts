@@ -2,10 +2,25 @@ import type { ModelRecord } from "../../api/model.ts";
 import { isSameProcess } from "../../api/process-ref.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
 import { isRefusal, type SlotInputs } from "../../engines/engine.ts";
+import { preparationIn } from "../../models/fetch/model-preparation.ts";
 import type { WantedModel } from "../../models/fetch/wanted-model.ts";
-import { notFetched } from "../plan/preparing.ts";
+import { notFetched, notFound } from "../plan/preparing.ts";
 import type { Dependencies } from "../dependencies.ts";
 import type { SlotInput } from "../plan/input.ts";
+
+/**
+ * The pull of a model that nobody knows before it is here, such as one that a person pulls from a hub: the slot waits for
+ * the pull, and does not join it. Undefined where the model is known, or is not being pulled.
+ */
+export function arriving(
+  { pulls }: Pick<Dependencies, "pulls">,
+  { ref }: Pick<SlotInputs, "ref">,
+  workloads: SlotInput["workloads"],
+): SlotInput["unprepared"] {
+  if (ref === undefined || !isRefusal(workloads) || workloads.reason !== notFound) return undefined;
+  const pull = pulls.list().find(({ model }) => model.ref === ref);
+  return pull === undefined ? undefined : { ...preparationIn(ref, pull.job), role: "main" };
+}
 
 /**
  * How the fetching stands of the first model that is not on this machine and can be fetched; undefined where there is
@@ -13,13 +28,13 @@ import type { SlotInput } from "../plan/input.ts";
  */
 export async function modelPreparation(
   { pulls }: Pick<Dependencies, "pulls">,
-  { slot, model, rerankModel }: SlotInputs,
+  { slot, ref, model, rerankModel }: SlotInputs,
   workloads: SlotInput["workloads"],
   observed: readonly Observed[],
   attempt: string,
 ): Promise<SlotInput["unprepared"]> {
   // A refusal for another reason comes first: nothing is fetched for a slot that cannot run.
-  if (isRefusal(workloads) && workloads.reason !== notFetched) return undefined;
+  if (isRefusal(workloads) && workloads.reason !== notFetched) return arriving({ pulls }, { ref }, workloads);
   for (const [role, record] of [["main", model] as const, ["rerank", rerankModel] as const]) {
     if (record?.fetch === undefined || record.state !== "missing") continue;
     const next = isRefusal(workloads) ? [] : workloads.filter((workload) => workload.role === role);

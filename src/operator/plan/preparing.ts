@@ -10,6 +10,8 @@ export function attemptOf({ specHash, requests }: Pick<SlotInput, "specHash" | "
 
 /** The reason of a model that is not on this machine and can be fetched. */
 export const notFetched = "NotFetched";
+/** The reason of a model that nobody knows. */
+export const notFound = "ModelNotFound";
 
 /** The next engine's preparation comes first: the running engine serves until it is done. */
 export function notPrepared(input: SlotInput): Decision | undefined {

@@ -7,7 +7,7 @@ import { isRefusal } from "../../engines/engine.ts";
 import { withoutPlace } from "./group.ts";
 import { isMainServing, memoryReserved, noMemory, stop, stopAfterUse, wasState } from "./facts.ts";
 import { at, isFromAhead, type SlotInput } from "./input.ts";
-import { notFetched } from "./preparing.ts";
+import { notFetched, notFound } from "./preparing.ts";
 import type { Decision } from "./decision.ts";
 
 /** The reason of a replacement after a change of manifest, model or program. */
@@ -111,7 +111,9 @@ export function noFreePort(input: SlotInput): Decision | undefined {
 
 /** A person must change something before there can be a workload. */
 export function refused(input: SlotInput): Decision | undefined {
-  // A model that can be fetched is no reason for a refusal.
-  if (!isRefusal(input.workloads) || input.workloads.reason === notFetched) return undefined;
+  if (!isRefusal(input.workloads)) return undefined;
+  const { reason } = input.workloads;
+  // A model that can be fetched, or that somebody pulls, is no reason for a refusal.
+  if (reason === notFetched || (reason === notFound && input.unprepared !== undefined)) return undefined;
   return withoutNext(input, input.workloads.reason, input.workloads.message, true);
 }

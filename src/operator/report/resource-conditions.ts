@@ -4,7 +4,8 @@ import { describeDiagnostics } from "../../api/diagnostic.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { modelRefSchema } from "../../api/names.ts";
 import { resourceKey, type ResourceStatus } from "../../api/resource-status.ts";
-import { troubleOf, type ListedPull } from "../../models/fetch/model-pulls.ts";
+import { troubleOf } from "../../models/fetch/model-preparation.ts";
+import type { ListedPull } from "../../models/fetch/model-pulls.ts";
 import { describeOrigin } from "../../store/origin.ts";
 import type { Desired } from "../../store/store.ts";
 

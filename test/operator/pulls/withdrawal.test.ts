@@ -67,3 +67,19 @@ it("a pull that another slot wants goes on when one of them leaves", async () =>
   const [left] = at.pulls.list().filter(({ model }) => model.ref === "a");
   assert.deepEqual(left?.requesters, ["q"]);
 });
+
+it("a slot waits for the model that a person pulls and nobody knows yet, and does not join that pull", async () => {
+  await using operator = await fetching();
+  const { site, at, fetched } = operator;
+  const requester = { requester: "Pull/1", attempt: "1" };
+  await at.pulls.join({ ref: "new", files: [{ source: "hf://owner/repo/new.gguf" }], isOpen: true }, requester);
+  site.source.save("always", { model: { default: "new" } });
+  site.source.save("later", { load: "onDemand", model: { default: "new" } });
+  await fetched("a", "new");
+  assert.deepEqual([site.state("always"), site.state("later")], ["pulling", "offline"]);
+  const [pull] = at.pulls.list().filter(({ model }) => model.ref === "new");
+  assert.deepEqual(pull?.requesters, ["Pull/1"]);
+  if (pull !== undefined) await at.pulls.cancel(pull.model, "Pull/1");
+  await site.advance(5);
+  assert.equal(site.state("always"), "error");
+});

@@ -1,6 +1,4 @@
-import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect } from "preact/hooks";
 import type { CatalogView } from "../../../src/api/management/views.ts";
 import { base, call, list } from "../../shared/api.ts";
 import { CopyButton } from "../../shared/copy-button.tsx";
@@ -40,20 +38,10 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
   );
 }
 
-/** The model that a person has chosen, until its files are here and a slot holds it. */
-const chosen = signal<string | undefined>(undefined);
-
-/** Has the slot for chats hold the chosen model once its files are here. */
-function useChosen(hasModels: boolean): void {
-  const model = chosen.value;
-  const isHere =
-    hasModels && [...pulls.value.values()].some((pull) => pull.model === model && pull.state === "completed");
-  useEffect(() => {
-    if (model === undefined || !isHere) return;
-    chosen.value = undefined;
-    const body = { name: "primary", model: { default: model } };
-    void acting(() => call("/api/slots", { method: "POST", body }), `The slot primary loads ${model}.`);
-  }, [model, isHere]);
+/** Has the slot for chats hold the model, which is being pulled: the slot waits for it, also where this page is left. */
+async function hold(model: string): Promise<void> {
+  const body = { name: "primary", model: { default: model } };
+  await acting(() => call("/api/slots", { method: "POST", body }), `The slot primary loads ${model} once it is here.`);
 }
 
 const titles = [
@@ -69,7 +57,6 @@ interface StepsProps {
 }
 
 function Steps({ install, hasGpu, onEnd }: StepsProps): JSX.Element {
-  useChosen(install.has_models);
   const step = stepOf({ install, slots: [...slots.value.values()], pulls: [...pulls.value.values()] });
   const now = titles.findIndex(([, steps]) => steps.some((each) => each === step));
   return (
@@ -111,7 +98,7 @@ function Now({ step, hasGpu }: { readonly step: Step; readonly hasGpu: boolean }
         </>
       );
     case "load":
-      return <p>There is a model; the slot that holds it is not ready yet. It says below why.</p>;
+      return <p>A slot holds a model, and is not ready yet. It says below why.</p>;
     case "talk":
       return <Talk />;
     default:
@@ -131,7 +118,7 @@ function Choose({ hasGpu }: { readonly hasGpu: boolean }): JSX.Element {
         {(all) => (
           <ul class="cards" aria-label="Models to begin with">
             {firstChoices(all, hasGpu).map((model) => (
-              <CatalogueCard key={model.id} model={model} onPull={() => (chosen.value = model.id)} />
+              <CatalogueCard key={model.id} model={model} onPull={() => void hold(model.id)} />
             ))}
           </ul>
         )}
