@@ -7,6 +7,7 @@ import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { startHub } from "../doubles/hub.ts";
 import { startProvider } from "../doubles/provider.ts";
 import { startBerth } from "../support/berth.ts";
+import { record } from "../support/openai.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { openBrowser, openPage, slotManifest } from "./browser.ts";
@@ -60,6 +61,36 @@ describe("a person who sets a Berth up by its pages", () => {
     await page.reload();
     await page.getByRole("region", { name: "Traffic" }).waitFor();
     assert.equal(await first.count(), 0);
+  });
+
+  it("makes a slot with a model that is pulled: its name is checked first, and its licence accepted", async () => {
+    await using hub = await startHub({ "gemma-3-4b-it-Q4_K_M.gguf": await tinyModel() });
+    await using own = await startBerth({
+      env: { HF_ENDPOINT: hub.server.url, SVC_DISK_RESERVE: "0" },
+      prepare: ({ configDir }) => writeFile(join(configDir, "slots/coder.toml"), slotManifest()),
+    });
+    await own.state("coder", "ready", "idle");
+    await using opened = await openPage(browser, own.url);
+    const { page } = opened;
+    await page.getByRole("button", { name: "New slot" }).click();
+    const dialog = page.getByRole("dialog", { name: "New slot" });
+    const create = dialog.getByRole("button", { name: "Create" });
+    await dialog.getByRole("combobox", { name: "Model" }).selectOption("gemma-3-4b-it");
+    for (const [name, refusal] of [
+      ["coder", /^There is a slot coder already/],
+      ["No_Name", /lower-case letters/],
+    ] as const) {
+      await dialog.getByRole("textbox", { name: "Name" }).fill(name);
+      assert.equal(await create.isDisabled(), name === "coder");
+      await dialog.getByRole("checkbox", { name: /^I have read and accept Gemma Terms of Use/ }).check();
+      await create.click();
+      await dialog.getByRole("alert").getByText(refusal).waitFor();
+    }
+    assert.deepEqual(record(await own.get("/api/pulls"))["data"], []);
+    await dialog.getByRole("textbox", { name: "Name" }).fill("gem");
+    await create.click();
+    await page.getByRole("heading", { name: "gem", level: 1 }).waitFor();
+    await until("its model is here", async () => /gemma-3-4b/.test(JSON.stringify(await own.get("/api/models"))));
   });
 
   it("uses a model that is here in a slot, in a built-in one, and in a new one", async () => {

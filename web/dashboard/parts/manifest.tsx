@@ -11,7 +11,8 @@ import { KeptDraft } from "./kept-draft.tsx";
 import { Show, useLoaded } from "./load.tsx";
 import { SetUp } from "./set-up.tsx";
 
-interface Diagnostics {
+/** The answer of `/api/config/validate`. */
+export interface Diagnostics {
   readonly valid: boolean;
   readonly diagnostics: readonly {
     readonly file: string;

@@ -5,9 +5,13 @@ import { call, list } from "../../shared/api.ts";
 import { Drawer } from "../../shared/drawer.tsx";
 import { bytes } from "../../shared/format.ts";
 import { bodyOf, manifestOf, type NewSlot } from "../new-slot.ts";
+import { slots } from "../live.ts";
 import { go, slotPath } from "../router.ts";
+import { isSetUp } from "../slot-order.ts";
 import { Action } from "./action.tsx";
 import { Show, useLoaded, type Loaded } from "./load.tsx";
+import type { Diagnostics } from "./manifest.tsx";
+import { OutsideLink } from "./outside-link.tsx";
 
 const nothing: NewSlot = { name: "", model: "", load: "onDemand", aliases: "", context: "", group: "" };
 
@@ -21,11 +25,19 @@ export function NewSlotDialog({
 }): JSX.Element {
   const [models] = useLoaded(() => list<ModelView>("/api/models"));
   const here = models.state === "loading" ? [] : (models.value ?? []).map(({ id }) => id);
+  const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"));
+  const offered = (catalog.state === "here" ? catalog.value : []).filter(({ id }) => !here.includes(id));
   const [slot, setSlot] = useState<NewSlot>({ ...nothing, model });
+  const [accepted, setAccepted] = useState("");
   const set = (change: Partial<NewSlot>): void => setSlot({ ...slot, ...change });
+  const asked = offered.find(({ id, must_accept: mustAccept }) => id === slot.model && mustAccept);
   const create = async (): Promise<void> => {
-    // A slot waits for a model that is not here, and pulls none by itself.
-    if (!here.includes(slot.model)) await call("/api/models/pull", { method: "POST", body: { model: slot.model } });
+    // A slot waits for a model that is not here, and pulls none by itself. Nothing is pulled for a slot that cannot be made.
+    if (!here.includes(slot.model)) {
+      await check(slot);
+      const consent = asked === undefined ? {} : { accept_license: true };
+      await call("/api/models/pull", { method: "POST", body: { model: slot.model, ...consent } });
+    }
     await call("/api/slots", { method: "POST", body: bodyOf(slot) });
     onClose();
     await go(`/${slotPath(slot.name)}`);
@@ -43,7 +55,25 @@ export function NewSlotDialog({
             onInput={(event) => set({ name: event.currentTarget.value.trim() })}
           />
         </label>
-        <ModelChoice models={models} value={slot.model} onChange={(chosen) => set({ model: chosen })} />
+        <ModelChoice
+          models={models}
+          offered={offered}
+          value={slot.model}
+          onChange={(chosen) => set({ model: chosen })}
+        />
+        {asked !== undefined && (
+          <label>
+            <span>
+              <input
+                type="checkbox"
+                checked={accepted === asked.id}
+                onChange={(event) => setAccepted(event.currentTarget.checked ? asked.id : "")}
+              />{" "}
+              I have read and accept <OutsideLink href={asked.license_url}>{asked.license}</OutsideLink>, the licence of{" "}
+              {asked.title}, which forbids some use.
+            </span>
+          </label>
+        )}
         <label>
           Loaded
           <select
@@ -86,7 +116,11 @@ export function NewSlotDialog({
         <h3>Its manifest</h3>
         <pre aria-label="Manifest">{manifestOf(slot)}</pre>
         <div class="row">
-          <Action isMain disabled={slot.name === "" || slot.model === ""} onClick={create}>
+          <Action
+            isMain
+            disabled={slot.name === "" || slot.model === "" || (asked !== undefined && accepted !== asked.id)}
+            onClick={create}
+          >
             Create
           </Action>
         </div>
@@ -95,21 +129,30 @@ export function NewSlotDialog({
   );
 }
 
+/** Rejects where the server would not take the slot's manifest, or has one of that name. */
+async function check(slot: NewSlot): Promise<void> {
+  const known = slots.value.get(slot.name);
+  if (known !== undefined && isSetUp(known)) throw new Error(`There is a slot ${slot.name} already.`);
+  const files = { [`slots/${slot.name}.toml`]: manifestOf(slot) };
+  const { diagnostics } = await call<Diagnostics>("/api/config/validate", { method: "POST", body: { files } });
+  const [first] = diagnostics;
+  if (first !== undefined) throw new Error(first.message);
+}
+
 interface ModelChoiceProps {
   readonly models: Loaded<readonly ModelView[]>;
+  /** The models of the catalogue that are not here. */
+  readonly offered: readonly CatalogView[];
   readonly value: string;
   readonly onChange: (model: string) => void;
 }
 
 /** The models that are here, and those of the catalogue that fit, which the slot pulls first. */
-function ModelChoice({ models, value, onChange }: ModelChoiceProps): JSX.Element {
-  const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"));
+function ModelChoice({ models, offered, value, onChange }: ModelChoiceProps): JSX.Element {
   return (
     <Show of={models}>
       {(here) => {
-        const known = new Set(here.map(({ id }) => id));
-        const others = catalog.state === "here" ? catalog.value : [];
-        const fitting = others.filter(({ id, fit }) => !known.has(id) && fit.verdict !== "does_not_fit");
+        const fitting = offered.filter(({ fit }) => fit.verdict !== "does_not_fit");
         return (
           <label>
             Model
