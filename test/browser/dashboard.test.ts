@@ -192,6 +192,11 @@ describe("the dashboard", () => {
     assert.equal(new URL(page.url()).pathname, "/ui/slots/coder");
     await page.reload();
     await heading.waitFor();
+    const hour = page.getByRole("region", { name: "The last hour" });
+    await hour.getByText("now", { exact: true }).first().waitFor();
+    await hour.getByRole("list", { name: "States" }).getByText("Ready").waitFor();
+    await hour.getByText(/^\d+ changes and why$/).press("Enter");
+    await hour.getByRole("list", { name: "Transitions" }).getByText("Loading").first().waitFor();
     await part("Details");
     assert.equal(new URL(page.url()).pathname, "/ui/slots/coder/details");
     await page.getByText(/custom on \w+, process/).waitFor();
