@@ -195,7 +195,7 @@ describe("the dashboard", () => {
     const hour = page.getByRole("region", { name: "The last hour" });
     await hour.getByText("now", { exact: true }).first().waitFor();
     await hour.getByRole("list", { name: "States" }).getByText("Ready").waitFor();
-    await hour.getByText(/^\d+ changes and why$/).press("Enter");
+    await hour.getByText(/^\d+ changes, and why$/).press("Enter");
     await hour.getByRole("list", { name: "Transitions" }).getByText("Loading").first().waitFor();
     await part("Details");
     assert.equal(new URL(page.url()).pathname, "/ui/slots/coder/details");

@@ -9,7 +9,7 @@ function failedAt({ state, recent_failures: recent, last_error: error }: Failing
 }
 
 /** E.g. `failed 14 min ago, 3 times in 24 h`; undefined where there is no failure to tell of. */
-export function failureText(slot: Failing, now?: number): string | undefined {
+export function failureText(slot: Failing, now: number): string | undefined {
   const at = failedAt(slot);
   const count = slot.recent_failures?.count ?? 1;
   if (at === undefined) return undefined;

@@ -99,7 +99,7 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
   const isNotSetUp = concern?.reason === "NotConfigured";
   const ready = slot.conditions.find(({ type }) => type === "Ready");
   const unloaded = slot.state === "offline" && ready !== undefined && isUnloadedByHand(ready) ? ready : undefined;
-  const failed = failureText(slot);
+  const failed = failureText(slot, now());
   const next = remedyOf(slot);
   const swapped = slot.model_origin === "swap" ? ", swapped in: the manifest names another one" : "";
   return (

@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
+import { now } from "../../shared/clock.ts";
 import { firstConcern } from "../concern.ts";
 import { failedSlots, failureText } from "../failures.ts";
 import { slotPath } from "../router.ts";
@@ -39,7 +40,7 @@ function Lines({ slots }: { readonly slots: readonly SlotView[] }): JSX.Element 
               <p class="row">
                 <a href={slotPath(slot.name)}>{slot.name}</a>
                 <State slot={slot} />
-                <span class="quiet">{failureText(slot)}</span>
+                <span class="quiet">{failureText(slot, now())}</span>
               </p>
               <p class="concern">
                 <Sentence text={message ?? ""} />

@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
 import { stateWords } from "../../../src/api/state-words.ts";
+import { now } from "../../shared/clock.ts";
 import { bytes } from "../../shared/format.ts";
 import { slotColour } from "../colours.ts";
 import { firstConcern } from "../concern.ts";
@@ -26,7 +27,7 @@ export function SlotCard({
   const { name, aliases, model, conditions, in_flight: inFlight } = slot;
   const waiting = slot.queued + slot.held;
   const concern = firstConcern(conditions);
-  const failed = failureText(slot);
+  const failed = failureText(slot, now());
   const tokens = figureOf(history.value, "tokens_out", name);
   const rate = tokens.slice(-3).reduce((sum, each) => sum + each, 0) / 15;
   return (

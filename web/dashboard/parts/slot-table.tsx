@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
+import { now } from "../../shared/clock.ts";
 import { bytes } from "../../shared/format.ts";
 import { firstConcern } from "../concern.ts";
 import { failureText } from "../failures.ts";
@@ -70,7 +71,7 @@ function Row({ slot }: { readonly slot: SlotView }): JSX.Element {
       <td>
         {concern !== undefined && (
           <>
-            <Sentence text={concern.message} /> <span class="quiet">{failureText(slot)}</span>
+            <Sentence text={concern.message} /> <span class="quiet">{failureText(slot, now())}</span>
           </>
         )}
       </td>

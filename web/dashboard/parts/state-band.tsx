@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import type { SlotDetail } from "../../../src/api/management/views.ts";
 import type { Tone } from "../../../src/api/state-words.ts";
+import { now as clock } from "../../shared/clock.ts";
 import { time } from "../../shared/format.ts";
 import { SlotEvents, transitionWords } from "./slot-events.tsx";
 
@@ -18,7 +19,7 @@ interface Stretch {
 
 /** The states of the last hour as a band, the newest at the right, with its times, its words and the reason of each change. */
 export function StateBand({ slot }: { readonly slot: SlotDetail }): JSX.Element {
-  const now = Date.now();
+  const now = clock();
   const all = stretchesOf(slot, now);
   const x = (at: number): number => (1000 * (at - (now - spanMs))) / spanMs;
   const changes = slot.transitions.filter(({ at }) => Date.parse(at) >= now - spanMs);
@@ -56,7 +57,7 @@ export function StateBand({ slot }: { readonly slot: SlotDetail }): JSX.Element 
       )}
       {changes.length > 0 && (
         <details>
-          <summary>{changes.length === 1 ? "1 change" : `${changes.length} changes`} and why</summary>
+          <summary>{changes.length === 1 ? "1 change" : `${changes.length} changes`}, and why</summary>
           <SlotEvents slot={{ transitions: changes }} />
         </details>
       )}
