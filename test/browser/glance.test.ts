@@ -97,7 +97,8 @@ describe("the dashboard at a glance", () => {
     };
     page.on("requestfinished", end);
     page.on("requestfailed", end);
-    stream.send("snapshot", { slots: [await berth.slot("coder")], pulls: [], groups: [], conditions: [] });
+    const coder = await berth.slot("coder");
+    stream.send("snapshot", { slots: [coder], pulls: [], groups: [], conditions: [] });
     await page.clock.install();
     const show = async (path: string): Promise<void> => {
       await page.goto(`${berth.url}${path}`);
@@ -126,6 +127,18 @@ describe("the dashboard at a glance", () => {
       stream.send(event, data);
       await until(`${reads} is read`, () => asked.slice(before).includes(reads));
     }
+    // A request changes the state of a slot, and nothing that its page reads beside it.
+    await show("/ui/slots/coder/details");
+    const before = asked.length;
+    for (const state of ["serving", "idle"]) {
+      stream.send("slot", { ...coder, state });
+      await page
+        .getByText(state === "serving" ? "Answering" : "idle", { exact: state !== "serving" })
+        .first()
+        .waitFor();
+    }
+    await page.clock.runFor(1000);
+    assert.deepEqual(asked.slice(before), []);
   });
 
   it("begins with the steps of events where the past cannot be read, and comes to rest without an event", async () => {

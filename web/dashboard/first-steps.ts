@@ -1,5 +1,6 @@
 import { verdictRank } from "../../src/api/catalog-words.ts";
 import type { CatalogView, SlotView } from "../../src/api/management/views.ts";
+import { isAvailable } from "../../src/api/states.ts";
 import { kindOf } from "./model-kinds.ts";
 
 export interface InstallState {
@@ -19,7 +20,7 @@ interface Known {
 
 /** Whether a slot answers at once. */
 export function isReady({ state }: Pick<SlotView, "state">): boolean {
-  return ["ready", "serving", "idle"].includes(state);
+  return isAvailable(state);
 }
 
 /** The next step of a new installation. */

@@ -1,9 +1,15 @@
 import type { SlotView } from "../../src/api/management/views.ts";
 import { stateWords } from "../../src/api/state-words.ts";
+import { isAvailable } from "../../src/api/states.ts";
 
 /** Whether a manifest gives the slot something to do: built-in slots are there without one. */
 export function isSetUp({ conditions }: Pick<SlotView, "conditions">): boolean {
   return !conditions.some(({ reason }) => reason === "NotConfigured");
+}
+
+/** The state without what changes with each request. */
+export function loadState(state: SlotView["state"]): SlotView["state"] {
+  return isAvailable(state) ? "ready" : state;
 }
 
 /** Answering and ready have one rank: slots must not change places with each request. */

@@ -23,6 +23,7 @@ import { SlotOverview } from "../parts/slot-overview.tsx";
 import { State } from "../parts/state.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { slotPath } from "../router.ts";
+import { loadState } from "../slot-order.ts";
 import { withDefaults } from "../slot-defaults.ts";
 
 const parts = { overview: "Overview", manifest: "Manifest", log: "Log", events: "Events", details: "Details" } as const;
@@ -38,7 +39,15 @@ export function SlotPage({ name, part = "overview" }: SlotPageProps): JSX.Elemen
   const live = slots.value.get(name);
   const at = `/api/slots/${encodeURIComponent(name)}`;
   const conditions = live?.conditions.map(({ type, status, reason }) => `${type} ${status} ${reason}`).join();
-  const keys = [name, live?.state, live?.generation, live?.observed_generation, live?.restarts, conditions];
+  // With each request a loaded slot changes between its states, and nothing else of it.
+  const keys = [
+    name,
+    live && loadState(live.state),
+    live?.generation,
+    live?.observed_generation,
+    live?.restarts,
+    conditions,
+  ];
   const [detail, again] = useLoaded(async () => withDefaults(await call<SlotDetail>(at)), keys);
   const isGone = connection.value === "live" && live === undefined && detail.state === "failed";
   const loaded = detail.state === "loading" || isGone ? undefined : detail.value;

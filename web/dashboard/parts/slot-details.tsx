@@ -4,12 +4,13 @@ import { call } from "../../shared/api.ts";
 import { bytes, duration } from "../../shared/format.ts";
 import { When } from "../../shared/when.tsx";
 import { memoryOf } from "../memory.ts";
+import { loadState } from "../slot-order.ts";
 import { benchmarkText } from "./benchmark.ts";
 import { Show, useLoaded } from "./load.tsx";
 
 /** All that Berth knows of a slot: facts, what it has decided and why, conditions, and its plan. */
 export function SlotDetails({ slot, at }: { readonly slot: SlotDetail; readonly at: string }): JSX.Element {
-  const [plan] = useLoaded(() => call<PlanView>(`${at}/plan`), [slot.generation, slot.state, slot.model]);
+  const [plan] = useLoaded(() => call<PlanView>(`${at}/plan`), [slot.generation, loadState(slot.state), slot.model]);
   return (
     <>
       <h2>Facts</h2>
