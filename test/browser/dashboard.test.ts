@@ -173,6 +173,8 @@ describe("the dashboard", () => {
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Overview" }).click();
     const card = page.getByRole("listitem", { name: "lost", exact: true });
     assert.equal(await card.locator("code").textContent(), "berth model pull");
+    // There is nothing to load.
+    assert.equal(await page.getByRole("button", { name: /^Load/ }).count(), 0);
     await card.getByRole("link", { name: "Find own/er:Q4" }).click();
     await page.getByRole("heading", { name: "Models", level: 1 }).waitFor();
     assert.equal(new URL(page.url()).searchParams.get("find"), "own/er:Q4");

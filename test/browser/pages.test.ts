@@ -156,7 +156,15 @@ describe("the pages", () => {
     const { page } = opened;
     const swap = page.getByRole("button", { name: "Swap", exact: true });
     assert.equal(await swap.isDisabled(), true);
-    await page.getByRole("combobox", { name: "Model to swap in" }).selectOption("two");
+    await page
+      .getByRole("region", { name: "Model" })
+      .getByText(/^one .*trained for \d+k tokens$/)
+      .waitFor();
+    // It comes while the page is open.
+    await writeTinyModel(join(berth.modelsDir, "three.gguf"), { name: "three" });
+    const choice = page.getByRole("combobox", { name: "Model to swap in" });
+    await choice.getByRole("option", { name: "three" }).waitFor({ state: "attached" });
+    await choice.selectOption("two");
     await swap.click();
     await page.getByText("two, swapped in: the manifest names another one").waitFor();
     await page.getByRole("button", { name: "Back to the manifest's model" }).click();

@@ -12,6 +12,13 @@ export function firstConcern(conditions: readonly Condition[]): Condition | unde
   return isOn("Stalled") ?? isOn("Degraded") ?? isOn("Reconciling") ?? notReady ?? notConfigured;
 }
 
+const modelReasons: ReadonlySet<string> = new Set(["ModelNotFound", "ModelFileMissing", "LicenseNotAccepted"]);
+
+/** Whether the slot's model must come first: nothing can be loaded. */
+export function lacksModel({ conditions }: Pick<SlotView, "conditions">): boolean {
+  return modelReasons.has(firstConcern(conditions)?.reason ?? "");
+}
+
 interface Remedy {
   /** The next step in a sentence. */
   readonly says: string;

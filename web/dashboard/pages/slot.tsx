@@ -124,7 +124,7 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
             {swapped}
           </p>
         </div>
-        <SlotActions slot={slot} />
+        <SlotActions slot={slot} isPage />
       </div>
       {unloaded !== undefined && (
         <p class="quiet">It was {unloaded.message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/, time)}. “Load” loads it now.</p>

@@ -5,7 +5,7 @@ import { call, list } from "../../shared/api.ts";
 import { Drawer } from "../../shared/drawer.tsx";
 import { bytes } from "../../shared/format.ts";
 import { bodyOf, manifestOf, type NewSlot } from "../new-slot.ts";
-import { slots } from "../live.ts";
+import { modelChanges, slots } from "../live.ts";
 import { go, slotPath } from "../router.ts";
 import { isSetUp } from "../slot-order.ts";
 import { Action } from "./action.tsx";
@@ -23,7 +23,7 @@ export function NewSlotDialog({
   readonly model?: string;
   readonly onClose: () => void;
 }): JSX.Element {
-  const [models] = useLoaded(() => list<ModelView>("/api/models"));
+  const [models] = useLoaded(() => list<ModelView>("/api/models"), [modelChanges.value]);
   const here = models.state === "loading" ? [] : (models.value ?? []).map(({ id }) => id);
   const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"));
   const offered = (catalog.state === "here" ? catalog.value : []).filter(({ id }) => !here.includes(id));

@@ -4,6 +4,7 @@ import { call } from "../../shared/api.ts";
 import { copy } from "../../shared/copy.ts";
 import { Menu } from "../../shared/menu.tsx";
 import { acting, toast } from "../../shared/toast.tsx";
+import { lacksModel } from "../concern.ts";
 import { slotPath } from "../router.ts";
 import { Action } from "./action.tsx";
 
@@ -12,15 +13,21 @@ export function act(slot: string, what: "load" | "unload" | "restart"): Promise<
   return call(`/api/slots/${encodeURIComponent(slot)}/${what}`, { method: "POST" });
 }
 
+interface SlotActionsProps {
+  readonly slot: SlotView;
+  /** Whether the page is this slot's alone: to talk to it is the first thing to do there. */
+  readonly isPage?: boolean;
+}
+
 /** Talk to it, load or unload it, and the rest behind the dots. */
-export function SlotActions({ slot }: { readonly slot: SlotView }): JSX.Element {
+export function SlotActions({ slot, isPage = false }: SlotActionsProps): JSX.Element {
   const { name, enabled, capabilities, state } = slot;
   const canChat = capabilities.some((each) => each === "chat") && state !== "error";
   return (
     <div class="row actions">
       {canChat && enabled && (
         <a
-          class="button"
+          class={isPage ? "button main" : "button"}
           href={`chat/?model=${encodeURIComponent(name)}`}
           target="_self"
           aria-label={`Chat with ${name}`}
@@ -28,7 +35,7 @@ export function SlotActions({ slot }: { readonly slot: SlotView }): JSX.Element 
           Chat
         </a>
       )}
-      {enabled && <LoadButton slot={slot} />}
+      {enabled && (slot.processes.length > 0 || !lacksModel(slot)) && <LoadButton slot={slot} />}
       <Menu
         label={`More for ${name}`}
         items={[

@@ -16,18 +16,17 @@ export function SlotOverview({ slot, at }: { readonly slot: SlotDetail; readonly
       <section class="card" aria-label="Traffic">
         <TrafficChart detail={slot} />
       </section>
+      <Connect slot={slot} />
       <section class="card" aria-label="The last hour">
         <h2>The last hour</h2>
         <StateBand slot={slot} />
       </section>
       <section class="card" aria-label="Model">
         <h2>Model</h2>
-        <div class="row">
-          <SwapForm slot={slot} at={at} />
+        <SwapForm slot={slot} at={at}>
           <EnginePageLink slot={slot.name} />
-        </div>
+        </SwapForm>
       </section>
-      <Connect slot={slot} />
     </div>
   );
 }
