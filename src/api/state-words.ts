@@ -1,12 +1,11 @@
 import type { SlotState } from "./states.ts";
-import { isUnloadedByHand } from "./unloaded.ts";
 
 /** The fields of a slot from which its words follow, as the API shows them. */
 export interface DescribedSlot {
   readonly state: SlotState;
   readonly in_flight: number;
   readonly progress: { readonly bytes_done: number; readonly bytes_total: number | null } | null;
-  readonly conditions: readonly { readonly type: string; readonly reason: string; readonly message: string }[];
+  readonly conditions: readonly { readonly type: string; readonly reason: string }[];
 }
 
 /** `off`: nothing is loaded, and nothing is wrong. */
@@ -41,19 +40,19 @@ export function stateWords(slot: DescribedSlot): StateWords {
     case "error":
       return { text: "Failed", tone: "bad" };
     case "offline":
-      return offlineWords(ready ?? { reason: "", message: "" });
+      return offlineWords(ready?.reason ?? "");
     default:
       // A newer server may know other states.
       return { text: state satisfies never, tone: "off" };
   }
 }
 
-function offlineWords(ready: { readonly reason: string; readonly message: string }): StateWords {
-  switch (ready.reason) {
+function offlineWords(reason: string): StateWords {
+  switch (reason) {
     case "ScaledToZero":
-      if (isUnloadedByHand(ready))
-        return { text: "Unloaded by hand", tone: "off", aside: "loads with the next request" };
       return { text: "On demand", tone: "off", aside: "loads with the first request" };
+    case "UnloadedUntilRequest":
+      return { text: "Unloaded by hand", tone: "off", aside: "loads with the next request" };
     case "Unloaded":
       return { text: "Unloaded by hand", tone: "off", aside: "loads once somebody loads it" };
     case "NotConfigured":

@@ -15,7 +15,7 @@ interface Row {
   readonly stalled: Expected;
 }
 
-const offlineReasons = ["Disabled", "NotConfigured", "ScaledToZero", "Unloaded", "Lent"];
+const offlineReasons = ["Disabled", "NotConfigured", "ScaledToZero", "Unloaded", "UnloadedUntilRequest", "Lent"];
 const waitingReasons = ["GroupFull", "GroupPending", "MemoryHeld", "Lent"];
 const progressing = ["pulling", "starting", "warming"] as const;
 

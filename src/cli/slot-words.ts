@@ -20,11 +20,7 @@ function wordsOf(row: Row): StateWords | undefined {
     state,
     in_flight: typeof inFlight === "number" ? inFlight : 0,
     progress: typeof done === "number" && typeof total === "number" ? { bytes_done: done, bytes_total: total } : null,
-    conditions: recordsIn(row["conditions"]).map(({ type, reason, message }) => ({
-      type: cell(type),
-      reason: cell(reason),
-      message: cell(message),
-    })),
+    conditions: recordsIn(row["conditions"]).map(({ type, reason }) => ({ type: cell(type), reason: cell(reason) })),
   });
 }
 
@@ -71,9 +67,7 @@ export function byHand(row: Row): { readonly title: string; readonly text: strin
   const name = cell(row["name"]);
   const ready = conditionOf(row, "Ready");
   const unloaded =
-    row["state"] === "offline" &&
-    ready !== undefined &&
-    isUnloadedByHand({ reason: cell(ready["reason"]), message: cell(ready["message"]) })
+    row["state"] === "offline" && ready !== undefined && isUnloadedByHand(cell(ready["reason"]))
       ? [
           {
             title: "unloaded by hand",

@@ -14,26 +14,15 @@ for (const [state, reason, more, expected] of [
   ["unloading", "Unloading", {}, ["busy", "Unloading"]],
   ["error", "CrashLoop", {}, ["bad", "Failed"]],
   ["offline", "ScaledToZero", {}, ["off", "On demand", "loads with the first request"]],
-  [
-    "offline",
-    "ScaledToZero",
-    { message: "unloaded by request of me at T; the next request loads it" },
-    ["off", "Unloaded by hand", "loads with the next request"],
-  ],
+  ["offline", "UnloadedUntilRequest", {}, ["off", "Unloaded by hand", "loads with the next request"]],
   ["offline", "Unloaded", {}, ["off", "Unloaded by hand", "loads once somebody loads it"]],
   ["offline", "NotConfigured", {}, ["off", "Not set up"]],
   ["offline", "Lent", {}, ["lent", "Lent", "its group's memory is lent"]],
   ["offline", "GroupFull", {}, ["busy", "Waiting for memory"]],
   ["offline", "Unheard", {}, ["off", "Offline"]],
-] as const satisfies readonly (readonly [
-  DescribedSlot["state"],
-  string,
-  Partial<DescribedSlot> & { readonly message?: string },
-  readonly string[],
-])[])
+] as const satisfies readonly (readonly [DescribedSlot["state"], string, Partial<DescribedSlot>, readonly string[]])[])
   it(`a slot that is ${state} by ${reason} is said to be ${expected[1]}`, () => {
-    const { message, ...fields } = { message: "", ...more };
-    const slot = { state, in_flight: 0, progress: null, conditions: [{ type: "Ready", reason, message }], ...fields };
+    const slot = { state, in_flight: 0, progress: null, conditions: [{ type: "Ready", reason }], ...more };
     const { tone, text, aside } = stateWords(slot);
     assert.deepEqual([tone, text, ...(aside === undefined ? [] : [aside])], expected);
   });

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { readyCell, stateLine } from "../../src/cli/slot-words.ts";
 
-const because = (reason: string, message = ""): object => ({
-  conditions: [{ type: "Ready", status: "True", reason, message }],
+const because = (reason: string): object => ({
+  conditions: [{ type: "Ready", status: "True", reason }],
 });
 const wrongly = (type: string, reason: string): object => ({
   conditions: [
@@ -30,7 +30,7 @@ describe("a slot's state in words", () => {
       "offline (On demand: loads with the first request)",
     ],
     [
-      { state: "offline", ...because("ScaledToZero", "unloaded by request of me at T; the next request loads it") },
+      { state: "offline", ...because("UnloadedUntilRequest") },
       "Unloaded by hand",
       "offline (Unloaded by hand: loads with the next request)",
     ],

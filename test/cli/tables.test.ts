@@ -24,7 +24,7 @@ const unloadedOnDemand = {
     {
       type: "Ready",
       status: "True",
-      reason: "ScaledToZero",
+      reason: "UnloadedUntilRequest",
       message: "unloaded by request of me at T; the next request loads it",
     },
   ],

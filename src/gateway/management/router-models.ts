@@ -1,6 +1,5 @@
 import type { ModelRecord } from "../../api/model.ts";
 import type { RouterModel, RouterStatus } from "../../api/management/router-routes.ts";
-import { isUnloadedByHand } from "../../api/unloaded.ts";
 import { isAvailable } from "../../api/states.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
@@ -112,7 +111,7 @@ export function routerStatus({ spec, status }: KnownSlot, ref: string | undefine
 function isAsleep(load: "always" | "onDemand", { state, transitions }: SlotStatus): boolean {
   if (load !== "onDemand" || state !== "offline") return false;
   const left = transitions.findLast(({ to }) => to === "unloading");
-  return left?.reason === "ScaledToZero" && !isUnloadedByHand(left);
+  return left?.reason === "ScaledToZero";
 }
 
 function failed(error: { readonly reason: string; readonly message: string } | undefined): RouterStatus {

@@ -2,7 +2,7 @@ import { isRefusal, workloadsOf, type Engine, type SlotInputs } from "../../engi
 import type { ProcessRole } from "../../api/names.ts";
 import type { Dependencies } from "../dependencies.ts";
 import { doesNotFit } from "../plan/facts.ts";
-import type { SlotInput } from "../plan/input.ts";
+import { isOnCall, type SlotInput } from "../plan/input.ts";
 import type { Learned } from "../plan/learning.ts";
 import { attemptOf } from "../plan/preparing.ts";
 import type { Placed } from "../plan/placing.ts";
@@ -46,8 +46,7 @@ export async function nextStart(
 ): Promise<NextStart> {
   const { want } = slot;
   if (starting !== undefined && want.load) return await startNow(dependencies, slot, starting, learned);
-  if (starting !== undefined && want.reason === "ScaledToZero")
-    return await startLater(dependencies, slot, starting, learned);
+  if (starting !== undefined && isOnCall(want)) return await startLater(dependencies, slot, starting, learned);
   return nothingToStart(slot, starting?.engineInput);
 }
 

@@ -1,7 +1,7 @@
 import type { Step } from "../../api/plan.ts";
 import { canMove } from "../../api/states.ts";
 import type { SlotStatus } from "../../api/status.ts";
-import { at, isFromAhead, type SlotInput } from "./input.ts";
+import { at, isFromAhead, isOnCall, type SlotInput } from "./input.ts";
 import type { Decision } from "./decision.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import { memoryReserved, needsStart, noMemory, running, stopAfterUse, wasState } from "./facts.ts";
@@ -47,7 +47,7 @@ export function preemption(status: SlotStatus | undefined): SlotStatus["transiti
 export function preempted(input: SlotInput): Decision | undefined {
   const { before, demand, group, observed, want } = input;
   // An unload for another reason does not wait like this.
-  if (observed.length === 0 || !(want.load || want.reason === "ScaledToZero")) return undefined;
+  if (observed.length === 0 || !(want.load || isOnCall(want))) return undefined;
   const began = preemption(before?.status);
   if (began === undefined && (group?.grant.state !== "leaving" || wasState(input) === "unloading")) return undefined;
   const message = began?.message ?? leavingMessage(group);
@@ -122,7 +122,7 @@ function waiting(reason: string, message: string): Decision {
 export function lent(input: SlotInput): Decision | undefined {
   const { group, want, observed, spec } = input;
   if (group?.grant.state !== "lent" || observed.length > 0 || !canMove(wasState(input), "offline")) return undefined;
-  if (!want.load && want.reason !== "ScaledToZero") return undefined;
+  if (!want.load && !isOnCall(want)) return undefined;
   const message = lentMessage(group.name, group.grant.until);
   if (spec?.load === "always") return waiting(lentReason, message);
   return { state: "offline", conditionSet: "offline", reason: lentReason, message, steps: [] };

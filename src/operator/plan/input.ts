@@ -75,9 +75,14 @@ export type Wanted =
   | { readonly load: true; readonly reason: string }
   | {
       readonly load: false;
-      readonly reason: "Deleted" | "Disabled" | "NotConfigured" | "Unloaded" | "ScaledToZero";
+      readonly reason: "Deleted" | "Disabled" | "NotConfigured" | "Unloaded" | "ScaledToZero" | "UnloadedUntilRequest";
       readonly message: string;
     };
+
+/** Whether the next request loads the slot. */
+export function isOnCall(want: Wanted): boolean {
+  return !want.load && (want.reason === "ScaledToZero" || want.reason === "UnloadedUntilRequest");
+}
 
 /** Everything that one decision about one slot may read: gathered first, frozen, judged by pure functions. */
 export interface SlotInput {

@@ -6,7 +6,7 @@ import type { Observed } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import { withoutPlace } from "./group.ts";
 import { isMainServing, memoryReserved, noMemory, stop, stopAfterUse, wasState } from "./facts.ts";
-import { at, isFromAhead, type SlotInput } from "./input.ts";
+import { at, isFromAhead, isOnCall, type SlotInput } from "./input.ts";
 import { notFetched, notFound } from "./preparing.ts";
 import type { Decision } from "./decision.ts";
 
@@ -93,7 +93,7 @@ export function portConflict(input: SlotInput): Decision | undefined {
 /** An obstacle to loading an on-demand slot is reported before the first request. */
 export function cannotLoad(input: SlotInput): Decision | undefined {
   const { want } = input;
-  if (want.load || want.reason !== "ScaledToZero" || input.observed.length > 0) return undefined;
+  if (!isOnCall(want) || input.observed.length > 0) return undefined;
   return portConflict(input) ?? refused(input) ?? withoutPlace(input);
 }
 

@@ -1,5 +1,4 @@
 import type { SlotRequest } from "../../api/status.ts";
-import { unloadedMessage } from "../../api/unloaded.ts";
 import { at, isFromAhead, requestOf, type SlotInput, type Wanted } from "./input.ts";
 import { lentReason, preemptedAt } from "./group.ts";
 
@@ -50,7 +49,7 @@ export function wanted(input: WantedInput): Wanted {
     if (demand.held > 0 && running.length === 0)
       return { load: true, reason: counted(demand.held, "waits for it", "wait for it") };
     const isByGroup = unload === undefined || unloadAt > at(unload.requestedAt);
-    return { load: false, reason: "ScaledToZero", message: isByGroup ? leftReason(input) : byHand(input, unload) };
+    return isByGroup ? { load: false, reason: "ScaledToZero", message: leftReason(input) } : byHand(input, unload);
   }
   if (demand.held > 0) return { load: true, reason: counted(demand.held, "waits for it", "wait for it") };
   if (demand.inFlight > 0) return { load: true, reason: counted(demand.inFlight, "is in flight", "are in flight") };
@@ -65,10 +64,16 @@ export function wanted(input: WantedInput): Wanted {
 }
 
 /** The requests since may have gone with a gateway; the start that they caused is known. */
-function byHand({ before }: WantedInput, unload: SlotRequest): string {
+function byHand({ before }: WantedInput, unload: SlotRequest): Wanted {
   const started = before?.status.transitions.findLast(({ to }) => to === "starting");
   const isOver = at(started?.at) > at(unload.requestedAt);
-  return isOver ? unusedMessage : `${unloadedMessage(unload)}; the next request loads it`;
+  if (isOver) return { load: false, reason: "ScaledToZero", message: unusedMessage };
+  const message = `${unloadedMessage(unload)}; the next request loads it`;
+  return { load: false, reason: "UnloadedUntilRequest", message };
+}
+
+function unloadedMessage({ requestedAt, requestedBy }: SlotRequest): string {
+  return `unloaded by request${requestedBy === undefined ? "" : ` of ${requestedBy}`} at ${requestedAt}`;
 }
 
 function leftReason({ before }: WantedInput): string {

@@ -74,10 +74,10 @@ describe("the models in the dialect of llama-server's router", () => {
   it("reports of each model whether it is loaded, loading, asleep, or failed and why", async () => {
     const failure = { ref: "large", reason: "Exited", message: "exited with code 3", failures: 1 };
     const stalled = { ...onRequest, failed: [{ ...failure, at: now, retryAt: now, isStalled: false }] };
-    const left = (message: string): Partial<SlotStatus> => ({
-      transitions: [{ at: now, from: "ready", to: "unloading", reason: "ScaledToZero", message }],
+    const left = (reason: string): Partial<SlotStatus> => ({
+      transitions: [{ at: now, from: "ready", to: "unloading", reason, message: "no request needs it" }],
     });
-    const byPerson = left("unloaded by request; the next request loads it");
+    const byPerson = left("UnloadedUntilRequest");
     const previous = { startSeconds: 1, warmSeconds: 4 };
     const lastLoad = { startedAt: new Date(0).toISOString(), startSeconds: 1, previous };
     const fetching = { onRequest: chosen, progress: { bytesDone: 5, bytesTotal: 20 } };
@@ -96,7 +96,7 @@ describe("the models in the dialect of llama-server's router", () => {
     const table: readonly [what: string, sketch: SlotSketch, small: object | undefined, large: object | undefined][] = [
       ["never loaded", choosing(), off, off],
       ["loaded", choosing({}, { port: 9 }), on, off],
-      ["asleep", choosing(left("no request needs it")), sleeping, off],
+      ["asleep", choosing(left("ScaledToZero")), sleeping, off],
       ["unloaded by a person", choosing(byPerson), off, off],
       ["warming", choosing(swapping, { state: "warming" }), off, loading],
       ["warming for longer than the load before", choosing({ ...swapping, lastLoad }, { state: "warming" }), off, late],

@@ -410,7 +410,7 @@ const rows: Readonly<Record<string, readonly [given: SlotInput, said: string, do
   ],
   "the reason of an on-demand slot that was unloaded names the caller, and that a request loads it": [
     input({ spec: onDemand, requests: [request("unload", 50, { requestedBy: "laptop" })] }),
-    "notWanted: offline offline ScaledToZero: unloaded by request of laptop at 2026-01-01T00:00:50.000Z; the next request loads it",
+    "notWanted: offline offline UnloadedUntilRequest: unloaded by request of laptop at 2026-01-01T00:00:50.000Z; the next request loads it",
   ],
   "an on-demand slot that was loaded since is not said to be unloaded by hand, also after its gateway has gone": [
     input({ spec: onDemand, requests: [request("unload", 50)], ...startedAt(60) }),

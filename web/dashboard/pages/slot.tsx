@@ -107,7 +107,8 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
   const concern = firstConcern(slot.conditions);
   const isNotSetUp = concern?.reason === "NotConfigured";
   const ready = slot.conditions.find(({ type }) => type === "Ready");
-  const unloaded = slot.state === "offline" && ready !== undefined && isUnloadedByHand(ready) ? ready : undefined;
+  const unloaded =
+    slot.state === "offline" && ready !== undefined && isUnloadedByHand(ready.reason) ? ready : undefined;
   const failed = failureText(slot, now());
   const next = remedyOf(slot);
   const swapped = slot.model_origin === "swap" ? ", swapped in: the manifest names another one" : "";

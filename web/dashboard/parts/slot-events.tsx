@@ -6,8 +6,8 @@ import { When } from "../../shared/when.tsx";
 import { Sentence } from "./sentence.tsx";
 
 /** The state after a transition. */
-export function transitionWords({ to, reason, message }: SlotDetail["transitions"][number]): StateWords {
-  const conditions = [{ type: "Ready", reason, message }];
+export function transitionWords({ to, reason }: SlotDetail["transitions"][number]): StateWords {
+  const conditions = [{ type: "Ready", reason }];
   const { text, tone } = stateWords({ state: to, in_flight: 0, progress: null, conditions });
   return { text: text.replace(/ \d+$/, ""), tone };
 }
