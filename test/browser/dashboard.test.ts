@@ -69,7 +69,11 @@ describe("the dashboard", () => {
     });
     await opened.page.goto(`${berth.url}${path}`);
     const owned = stack.move();
-    return { ...opened, send: stream.send, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+    return {
+      ...opened,
+      send: (event, data) => stream.send(event, data),
+      [Symbol.asyncDispose]: () => owned.disposeAsync(),
+    };
   };
   const condition = (type: string, status: string, reason: string, message: string): object => ({
     type,

@@ -1,5 +1,14 @@
-import type { PullState } from "./model-pulls.ts";
+import type { FetchFailure, FetchState } from "../../lib/fetch-jobs.ts";
+import type { FetchReason } from "./fetch-error.ts";
+import type { WatchedProgress } from "./progress.ts";
 import { amountOf, type PullAmount, type PullProgress } from "./pull-amount.ts";
+
+export interface PullFailure extends FetchFailure {
+  readonly reason: FetchReason;
+  readonly message: string;
+}
+
+export type PullState = FetchState<PullProgress & Pick<WatchedProgress, "movedAt">, PullFailure>;
 
 /** Whether a model must be fetched for a slot, and the progress of that pull. */
 export type ModelPreparation =

@@ -1,26 +1,19 @@
 import { stat } from "node:fs/promises";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
-import { FetchJobs, type FetchFailure, type FetchState } from "../../lib/fetch-jobs.ts";
+import { FetchJobs } from "../../lib/fetch-jobs.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { isNoSpace } from "../../lib/disk-space.ts";
 import type { BlobStore } from "./blob-store.ts";
-import { FetchError, type FetchReason } from "./fetch-error.ts";
+import { FetchError } from "./fetch-error.ts";
 import { flmTag, type FlmTool } from "./flm.ts";
 import type { FileThread } from "./file-thread.ts";
 import type { ModelFetch } from "./model-fetch.ts";
 import { verifyFiles, type CheckedModel } from "./verify-files.ts";
-import { preparationIn, type ModelPreparation } from "./model-preparation.ts";
+import { preparationIn, type ModelPreparation, type PullFailure, type PullState } from "./model-preparation.ts";
 import { WatchedProgress } from "./progress.ts";
 import type { PullProgress } from "./pull-amount.ts";
 import { isWanted, type WantedModel } from "./wanted-model.ts";
-
-export interface PullFailure extends FetchFailure {
-  readonly reason: FetchReason;
-  readonly message: string;
-}
-
-export type PullState = FetchState<PullProgress & Pick<WatchedProgress, "movedAt">, PullFailure>;
 
 export interface ModelPullsOptions {
   readonly store: BlobStore;

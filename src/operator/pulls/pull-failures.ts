@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { PullStatus } from "../../api/pull.ts";
-import type { PullState } from "../../models/fetch/model-pulls.ts";
+import type { PullState } from "../../models/fetch/model-preparation.ts";
 import { amountOf } from "../../models/fetch/pull-amount.ts";
 
 /** How far a pull is, and why it does not go on. */

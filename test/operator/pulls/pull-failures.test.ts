@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { pino } from "pino";
 import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
-import type { PullFailure } from "../../../src/models/fetch/model-pulls.ts";
+import type { PullFailure } from "../../../src/models/fetch/model-preparation.ts";
 import { WatchedProgress } from "../../../src/models/fetch/progress.ts";
 import { countsOf, PullFailures } from "../../../src/operator/pulls/pull-failures.ts";
 import { until } from "../../support/until.ts";
