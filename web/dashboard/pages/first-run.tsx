@@ -26,9 +26,11 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
     () => call<InstallState>("/api/install/state"),
     [all.some(isReady), modelChanges.value],
   );
-  if (install.state === "loading" && !all.some(isSetUp)) return <Loading />;
+  // Of a slot that the operator has not published yet nothing is known.
+  const isUsed = all.some((slot) => slot.conditions.length > 0 && isSetUp(slot));
+  if (install.state === "loading" && !isUsed) return <Loading />;
   const first = install.state === "here" && install.value.first_run ? install.value : undefined;
-  const isBare = first?.has_models === false && !all.some(isSetUp);
+  const isBare = first?.has_models === false && !isUsed;
   // One place for the page below: at another depth it would be drawn, and read, anew.
   return (
     <>
