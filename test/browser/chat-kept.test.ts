@@ -5,7 +5,7 @@ import type { RunningBerth } from "../support/berth.ts";
 import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
-import { withParameters } from "./chat-page.ts";
+import { fromMenu, withParameters } from "./chat-page.ts";
 
 describe("the chat page loses nothing", () => {
   let browser: Browser;
@@ -223,6 +223,25 @@ describe("the chat page loses nothing", () => {
     isFull = false;
     await page.getByRole("alert").waitFor({ state: "detached" });
     await until("it is kept", async () => (await keptMessages("on a full disk")).length === 2);
+  });
+
+  it("and says what was not done while the server was out of reach, when that answers again too", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await send(page, "coder", "to stay");
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    await until("it is kept", async () => (await keptMessages("to stay")).length === 2);
+    await page.route("**/api/conversations/*", (route) => route.abort());
+    await fromMenu(page, "to stay", "Delete");
+    const alert = page.getByRole("alert");
+    const notDone = alert.getByText("Berth did not answer, and what you did last was not done. Do it again.");
+    await notDone.waitFor();
+    await page.unrouteAll();
+    await alert.getByText(/This page asks again every few seconds/).waitFor({ state: "detached" });
+    assert.equal(await notDone.count(), 1);
+    await fromMenu(page, "to stay", "Delete");
+    await inList(page, "to stay").waitFor({ state: "detached" });
+    assert.equal(await alert.count(), 0);
   });
 
   it("and says how much it sends, until the server has taken it", async () => {

@@ -67,6 +67,8 @@ const keeper = new Keeper({
   },
 });
 
+const notDone = "Berth did not answer, and what you did last was not done. Do it again.";
+
 /** Runs a task whose failure a person is shown. */
 export async function shown<T>(task: () => Promise<T>): Promise<T | undefined> {
   try {
@@ -74,7 +76,7 @@ export async function shown<T>(task: () => Promise<T>): Promise<T | undefined> {
     return await task();
   } catch (error) {
     if (isOutOfReach(error)) miss(error);
-    else failure.value = messageOf(error);
+    failure.value = isOutOfReach(error) ? notDone : messageOf(error);
     return undefined;
   }
 }

@@ -14,17 +14,16 @@ export function Notices(): JSX.Element {
   );
 }
 
-function Failure(): JSX.Element | null {
-  if (lost.value !== "")
-    return (
-      <div role="alert">
-        {lost.value} This page asks again every few seconds.
-        {unkept.value.length > 0 && " What was said meanwhile is kept once Berth answers: leave this page open."}
-      </div>
-    );
-  const texts = new Set([unread.value, failure.value].filter((text) => text !== ""));
+function Failure(): JSX.Element {
+  const texts = new Set([lost.value === "" ? unread.value : "", failure.value].filter((text) => text !== ""));
   return (
     <>
+      {lost.value !== "" && (
+        <div role="alert">
+          {lost.value} This page asks again every few seconds.
+          {unkept.value.length > 0 && " What was said meanwhile is kept once Berth answers: leave this page open."}
+        </div>
+      )}
       {[...texts].map((text) => (
         <div role="alert" key={text}>
           {text}
