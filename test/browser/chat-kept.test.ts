@@ -97,6 +97,35 @@ describe("the chat page loses nothing", () => {
     assert.equal(await box.inputValue(), "");
   });
 
+  it("of what a person chooses while the conversation comes back", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const model = page.getByRole("combobox", { name: "Model" });
+    const system = page.getByRole("textbox", { name: "System prompt" });
+    const temperature = page.getByRole("spinbutton", { name: "Temperature" });
+    await withParameters(page, () => temperature.fill("0.3"));
+    await send(page, "coder", "slow to come back");
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    await until("it is kept", async () => (await keptMessages("slow to come back")).length === 2);
+    const held = Promise.withResolvers<void>();
+    await page.route("**/api/conversations/*", async (route) => {
+      await held.promise;
+      await route.continue();
+    });
+    const asked = page.waitForRequest("**/api/conversations/*");
+    await page.reload();
+    await asked;
+    await model.selectOption("mute");
+    await withParameters(page, () => system.fill("Be kind."));
+    held.resolve();
+    await messagesOf(page).getByText("slow to come back").waitFor();
+    assert.equal(await model.inputValue(), "mute");
+    await withParameters(page, async () => {
+      assert.equal(await system.inputValue(), "Be kind.");
+      assert.equal(await temperature.inputValue(), "0.3");
+    });
+  });
+
   it("of a good answer when another one is requested: it stays until the other has text, and where that fails", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

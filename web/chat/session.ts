@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { needsToken, storage } from "../shared/api.ts";
 import { noParameters, type Parameters } from "./model.ts";
-import { current, isGone, isUntouched, lost, models, openAgain } from "./store.ts";
+import { current, isGone, isUntouched, lost, models, openAgain, withChoices } from "./store.ts";
 
 const storageKey = "berth-chat-page";
 
@@ -42,7 +42,7 @@ export async function restorePage(): Promise<void> {
   before = undefined;
   if (!isUntouched()) return;
   const isKnown = models.value.some((each) => each.id === model);
-  current.value = { ...current.value, parameters, ...(isKnown ? { model } : {}) };
+  current.value = withChoices({ ...current.value, parameters, ...(isKnown ? { model } : {}) });
 }
 
 /** Keeps what stands on the page for the next load of it. False: the browser keeps nothing for this site, or not so much. */
@@ -59,7 +59,7 @@ export function keepPage(): boolean {
 
 function presentState(): PageState {
   // What stood here has not come back yet.
-  if (before !== undefined && isUntouched()) return before;
+  if (before !== undefined && isUntouched()) return withChoices(before);
   const { id, model, parameters, messages } = current.value;
   return { draft: "", ...(messages.length === 0 ? {} : { id }), model, parameters };
 }

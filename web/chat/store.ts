@@ -4,7 +4,7 @@ import { ApiFailure, call, list, messageOf, needsToken } from "../shared/api.ts"
 import { oneAtATime } from "../shared/one-at-a-time.ts";
 import { FreshReading } from "./fresh-reading.ts";
 import { Keeper, type Unkept } from "./keeper.ts";
-import { newConversation, newId, type Conversation } from "./model.ts";
+import { newConversation, newId, type Conversation, type Parameters } from "./model.ts";
 import { verdictOfRefusal } from "./verdict.ts";
 
 export type Summary = Pick<Conversation, "id" | "title" | "model" | "updated_at" | "pinned">;
@@ -205,10 +205,33 @@ function leaveOut(id: string): Error {
   return new Error(`“${title}” is kept no longer: it was deleted on another device, or in another window.`);
 }
 
+interface Choices {
+  readonly model?: string;
+  readonly parameters?: Partial<Parameters>;
+}
+
+/** What a person has chosen since the page was loaded. */
+let choices: Choices = {};
+
+/** Has the next message of the shown conversation asked that way. */
+export function choose(what: Choices): void {
+  choices = merged(choices, what);
+  current.value = merged(current.value, what);
+}
+
+/** What stood on the page before it was loaded anew, but for what a person has chosen since. */
+export function withChoices<T extends Pick<Conversation, "model" | "parameters">>(before: T): T {
+  return merged(before, choices);
+}
+
+function merged<T extends Choices>(one: T, other: Choices): T {
+  return { ...one, ...other, parameters: { ...one.parameters, ...other.parameters } };
+}
+
 /** Shows the conversation that was open before the page was loaded anew, unless somebody has chosen one meanwhile. */
 export async function openAgain(id: string): Promise<void> {
   const found = await keeper.open(id, isUntouched);
-  if (found !== undefined && isUntouched()) current.value = found;
+  if (found !== undefined && isUntouched()) current.value = withChoices(found);
 }
 
 /** Shows a new conversation, or stays at the present one: what was clicked before comes too late. */

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { Drawer } from "../../shared/drawer.tsx";
 import { Icon } from "../../shared/icon.tsx";
 import { noParameters, type Parameters } from "../model.ts";
-import { current } from "../store.ts";
+import { choose, current } from "../store.ts";
 
 /** Opens the parameters of the conversation, and says that they are not the engine's own. */
 export function ParameterButton(): JSX.Element {
@@ -33,9 +33,7 @@ function keyOf(name: string): keyof Parameters {
 
 function Form(): JSX.Element {
   const { parameters } = current.value;
-  const set = (change: Partial<Parameters>): void => {
-    current.value = { ...current.value, parameters: { ...parameters, ...change } };
-  };
+  const set = (change: Partial<Parameters>): void => choose({ parameters: change });
   return (
     <div class="parameters">
       <label>

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { modelStateText } from "../../shared/model-words.ts";
-import { canChat, current, draws, lost, models, talkFirst } from "../store.ts";
+import { canChat, choose, current, draws, lost, models, talkFirst } from "../store.ts";
 
 /** Chooses who answers; a slot that is loaded on demand says so. */
 export function Picker(): JSX.Element {
@@ -10,11 +10,7 @@ export function Picker(): JSX.Element {
   return (
     <label class="picker">
       <span class="unseen">Model</span>
-      <select
-        aria-label="Model"
-        value={model}
-        onChange={(event) => (current.value = { ...current.value, model: event.currentTarget.value })}
-      >
+      <select aria-label="Model" value={model} onChange={(event) => choose({ model: event.currentTarget.value })}>
         {!known.some(({ id }) => id === model) && <option value={model}>{model === "" ? "none yet" : model}</option>}
         {known.map((each) => (
           <option key={each.id} value={each.id}>
