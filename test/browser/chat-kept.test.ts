@@ -29,15 +29,14 @@ describe("the chat page loses nothing", () => {
   const messagesOf = (page: Page) => page.getByRole("log", { name: "Messages" }).getByRole("article");
   const inList = (page: Page, title: string) =>
     page.getByRole("navigation", { name: "Conversations" }).getByRole("button", { name: title, exact: true });
-  /** The messages of the conversation with that title, as the server has them. */
-  const keptMessages = async (title: string): Promise<readonly unknown[]> => {
+  /** The conversation with that title, as the server has it. */
+  const keptAs = async (title: string): Promise<Record<string, unknown>> => {
     const heads = list(record(await berth.get("/api/conversations"))["data"]);
     const found = heads.find((head) => head["title"] === title);
-    if (found === undefined) return [];
-    return list(record(await berth.get(`/api/conversations/${String(found["id"])}`))["messages"]).map(
-      ({ content }) => content,
-    );
+    return found === undefined ? {} : record(await berth.get(`/api/conversations/${String(found["id"])}`));
   };
+  const keptMessages = async (title: string): Promise<readonly unknown[]> =>
+    list((await keptAs(title))["messages"] ?? []).map(({ content }) => content);
 
   it("of a question whose answer has not begun when the page is loaded anew", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
@@ -123,6 +122,11 @@ describe("the chat page loses nothing", () => {
     await withParameters(page, async () => {
       assert.equal(await system.inputValue(), "Be kind.");
       assert.equal(await temperature.inputValue(), "0.3");
+      await temperature.fill("0.5");
+    });
+    await until("the parameters are kept", async () => {
+      const { system: prompt, temperature: heat } = record((await keptAs("slow to come back"))["parameters"]);
+      return prompt === "Be kind." && heat === "0.5";
     });
   });
 

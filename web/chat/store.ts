@@ -276,8 +276,11 @@ export async function keepAgain(id: string): Promise<void> {
   await keeper.keepAgain(id);
 }
 
-/** Gives a conversation another title, or another place in the list. */
-export async function change(id: string, what: Partial<Pick<Conversation, "title" | "pinned">>): Promise<void> {
+/** Gives a conversation another title, another place in the list, or other parameters. */
+export async function change(
+  id: string,
+  what: Partial<Pick<Conversation, "title" | "pinned" | "parameters">>,
+): Promise<void> {
   const here = [current.value, answering.value].find((each) => each?.id === id);
   // Opened, so that the change continues the text that is kept.
   const whole = here ?? (await found(id, () => keeper.open(id, () => true)));

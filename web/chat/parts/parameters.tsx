@@ -1,25 +1,35 @@
 import { SlidersHorizontal } from "lucide";
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { Drawer } from "../../shared/drawer.tsx";
 import { Icon } from "../../shared/icon.tsx";
 import { noParameters, type Parameters } from "../model.ts";
-import { choose, current } from "../store.ts";
+import { change, choose, current, shown } from "../store.ts";
 
 /** Opens the parameters of the conversation, and says that they are not the engine's own. */
 export function ParameterButton(): JSX.Element {
   const [isOpen, setOpen] = useState(false);
-  const { parameters } = current.value;
+  const { id, messages, parameters } = current.value;
+  const before = useRef(parameters);
+  const open = (): void => {
+    before.current = parameters;
+    setOpen(true);
+  };
+  const close = (): void => {
+    setOpen(false);
+    // A new chat is kept with its first question.
+    if (messages.length > 0 && parameters !== before.current) void shown(() => change(id, { parameters }));
+  };
   const isChanged = Object.entries(noParameters).some(([name, none]) => parameters[keyOf(name)] !== none);
   return (
     <span class="row">
       {isChanged && <span class="chip">changed</span>}
-      <button type="button" class="ghost" onClick={() => setOpen(true)}>
+      <button type="button" class="ghost" onClick={open}>
         <Icon of={SlidersHorizontal} />
         <span class="wide-only">Parameters</span>
       </button>
       {isOpen && (
-        <Drawer title="Parameters" onClose={() => setOpen(false)}>
+        <Drawer title="Parameters" onClose={close}>
           <Form />
         </Drawer>
       )}
