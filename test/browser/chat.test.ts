@@ -93,6 +93,32 @@ describe("the chat page", () => {
     assert.equal(await kept.getByRole("button", { name: "short and gone", exact: true }).count(), 0);
   });
 
+  it("keeps the search of its conversations as long as it leaves some out", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    const days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", "Someday"];
+    let data = days.map((title, at) => ({
+      id: `aaaaaaa${at}`,
+      title,
+      model: "coder",
+      updated_at: "2026-01-01T00:00:00Z",
+    }));
+    await page.route("**/api/conversations", (route) => route.fulfill({ json: { object: "list", data } }));
+    await page.goto(`${berth.url}/chat/`);
+    const kept = page.getByRole("navigation", { name: "Conversations" });
+    const search = kept.getByRole("searchbox", { name: "Search conversations" });
+    await search.fill("sund");
+    assert.equal(await kept.getByRole("listitem").count(), 1);
+    // Another window deletes one.
+    data = data.slice(0, 6);
+    await page.evaluate("dispatchEvent(new Event('focus'))");
+    await kept.getByText("No title has “sund”.").waitFor();
+    await search.fill("");
+    await search.press("Tab");
+    await search.waitFor({ state: "detached" });
+    assert.equal(await kept.getByRole("listitem").count(), 6);
+  });
+
   it("stops an answer, keeps what was said, and asks again", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

@@ -25,21 +25,24 @@ import {
 const searchedFrom = 8;
 
 export function ConversationList(): JSX.Element {
-  const [search, setSearch] = useState("");
+  /** Undefined: nobody is searching. */
+  const [search, setSearch] = useState<string>();
   const all = conversations.value;
-  const found = all.filter(({ title }) => title.toLowerCase().includes(search.toLowerCase()));
+  const found = all.filter(({ title }) => title.toLowerCase().includes((search ?? "").toLowerCase()));
   return (
     <nav aria-label="Conversations">
-      {all.length >= searchedFrom && (
+      {(all.length >= searchedFrom || search !== undefined) && (
         <input
           type="search"
           aria-label="Search conversations"
           placeholder="Search"
-          value={search}
+          value={search ?? ""}
           onInput={(event) => setSearch(event.currentTarget.value)}
+          onBlur={() => setSearch(search || undefined)}
         />
       )}
       {all.length === 0 && <p class="quiet">No conversation yet.</p>}
+      {all.length > 0 && found.length === 0 && <p class="quiet">No title has “{search}”.</p>}
       {byAge(found).map(([age, some]) => (
         <section key={age} aria-label={age}>
           <h2>{age}</h2>
