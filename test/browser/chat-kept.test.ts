@@ -258,6 +258,26 @@ describe("the chat page loses nothing", () => {
     await until("it is kept", async () => (await keptMessages("on a full disk")).length === 2);
   });
 
+  it("of a text that the server takes without an answer: the list is read meanwhile, and the text is sent again", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    await page.addInitScript(
+      "AbortSignal.timeout = ((timeout, hung) => (ms) => timeout.call(AbortSignal, hung() ? 500 : ms))(AbortSignal.timeout, () => window.isHung)",
+    );
+    await page.goto(`${berth.url}/chat/`);
+    await page.evaluate("window.isHung = true");
+    await page.route("**/api/conversations/*", () => undefined);
+    await send(page, "coder", "into the void");
+    const alert = page.getByRole("alert");
+    await alert.getByText("“into the void” is not kept: Berth does not answer.").waitFor();
+    await inList(page, "into the void (not kept yet)").waitFor();
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    await page.evaluate("window.isHung = false");
+    await page.unrouteAll();
+    await alert.waitFor({ state: "detached" });
+    await until("it is kept", async () => (await keptMessages("into the void")).length === 2);
+  });
+
   it("and says what was not done while the server was out of reach, when that answers again too", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

@@ -2,7 +2,8 @@ import { signal } from "@preact/signals";
 import { call, messageOf, type ApiFailure } from "../shared/api.ts";
 import { endAfter, pathTo, placeBefore, shownMessages, shownPath, withInstead, withMessage } from "./branches.ts";
 import { titleOf, type Conversation, type Message } from "./model.ts";
-import { answering, current, draws, failure, keep, models, show } from "./store.ts";
+import { draws, models } from "./models.ts";
+import { answering, current, failure, keep, show } from "./store.ts";
 import { answer } from "./stream.ts";
 import { afterRetry, saysSomething, stoppedWords } from "./turns.ts";
 

@@ -1,7 +1,8 @@
 import { signal } from "@preact/signals";
 import { needsToken, storage } from "../shared/api.ts";
 import { noParameters, type Parameters } from "./model.ts";
-import { current, isGone, isUntouched, lost, models, openAgain, withChoices } from "./store.ts";
+import { models } from "./models.ts";
+import { current, isGone, isUntouched, lost, openAgain, withChoices } from "./store.ts";
 
 const storageKey = "berth-chat-page";
 

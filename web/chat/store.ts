@@ -1,17 +1,14 @@
 import { computed, signal } from "@preact/signals";
-import type { V1Model } from "../../src/api/management/v1-model.ts";
 import { ApiFailure, call, list, messageOf, needsToken } from "../shared/api.ts";
 import { oneAtATime } from "../shared/one-at-a-time.ts";
 import { FreshReading } from "./fresh-reading.ts";
 import { Keeper, type Unkept } from "./keeper.ts";
+import { firstModel, models, readModels } from "./models.ts";
 import { newConversation, newId, type Conversation, type Parameters } from "./model.ts";
 import { verdictOfRefusal } from "./verdict.ts";
 
 export type Summary = Pick<Conversation, "id" | "title" | "model" | "updated_at" | "pinned">;
 
-export const models = signal<readonly V1Model[]>([]);
-/** Whether there is a model to talk to; undefined: the server has not said yet. */
-export const hasModels = signal<boolean | undefined>(undefined);
 export const conversations = signal<readonly Summary[]>([]);
 export const current = signal<Conversation>(newConversation(""));
 /** Why the last thing that a person did has failed, for a person; empty: it has not. */
@@ -28,17 +25,32 @@ export const copied = signal<readonly string[]>([]);
 export const answering = signal<Conversation | undefined>(undefined);
 export const isAnswering = computed(() => answering.value !== undefined);
 
+/** Milliseconds after which a server that says nothing counts as out of reach. */
+const requestTimeoutMs = 30_000;
+/** A text has longer: at the slowest connection over which it is kept. */
+const slowestBytesPerMs = 50;
+
+/** Ends a request that takes too long. `bytes`: how much it transfers. */
+const limit = (bytes = 0): AbortSignal => AbortSignal.timeout(requestTimeoutMs + bytes / slowestBytesPerMs);
+
+/** How long a conversation is, nobody knows before it has come: most are shorter. */
+const readBytes = 2 * 1024 ** 2;
+
+const readWhole = (id: string): Promise<Conversation> =>
+  call<Conversation>(`/api/conversations/${id}`, { signal: limit(readBytes) });
+
 const keeper = new Keeper({
   put: async (conversation, basedOn) => {
     // The server would refuse it again, and count that.
     if (needsToken.value) throw new ApiFailure(401, "auth.required", "Berth waits for a token");
-    const query = `based_on=${encodeURIComponent(basedOn)}`;
-    await call(`/api/conversations/${conversation.id}?${query}`, { method: "PUT", body: conversation });
+    const path = `/api/conversations/${conversation.id}?based_on=${encodeURIComponent(basedOn)}`;
+    const content = new Blob([JSON.stringify(conversation)], { type: "application/json" });
+    await call(path, { method: "PUT", raw: { content }, signal: limit(content.size) });
   },
-  read: async (id) => ({ ...newConversation(""), ...(await call<Partial<Conversation>>(`/api/conversations/${id}`)) }),
+  read: async (id) => ({ ...newConversation(""), ...(await readWhole(id)) }),
   remove: async (id) => {
     try {
-      await call(`/api/conversations/${id}`, { method: "DELETE" });
+      await call(`/api/conversations/${id}`, { method: "DELETE", signal: limit() });
     } catch (error) {
       // Another device has deleted it, or the server has never kept it.
       if (!isGone(error)) throw error;
@@ -87,16 +99,24 @@ let isBehind = true;
 /** Reads the models, and where the page is behind, or `isFirst`, the conversations as well. */
 export async function refresh(isFirst = false): Promise<void> {
   isBehind ||= isFirst;
+  await refreshOnce();
+}
+
+const refreshOnce = oneAtATime(async () => {
+  const wasBehind = isBehind;
+  isBehind = false;
   try {
-    await readModels();
-    if (isBehind) {
-      await keeper.tryAgain();
+    await readModels(limit());
+    if (current.value.model === "") current.value = { ...current.value, model: linkedModel() ?? firstModel() };
+    if (wasBehind) {
+      // A text that is sent slowly does not hold the list.
+      void keeper.tryAgain();
       await readConversations();
-      isBehind = false;
     }
     unread.value = "";
     lost.value = "";
   } catch (error) {
+    isBehind ||= wasBehind;
     if (isOutOfReach(error)) {
       miss(error);
       return;
@@ -104,6 +124,12 @@ export async function refresh(isFirst = false): Promise<void> {
     unread.value = messageOf(error);
     lost.value = "";
   }
+});
+
+/** The model that a link from the dashboard names. */
+function linkedModel(): string | undefined {
+  const named = new URLSearchParams(location.search).get("model");
+  return models.value.find(({ id }) => id === named)?.id;
 }
 
 function miss(error: unknown): void {
@@ -115,41 +141,7 @@ function miss(error: unknown): void {
 const isOutOfReach = (error: unknown): boolean =>
   error instanceof ApiFailure && (error.status === 0 || (error.status >= 502 && error.code === "unknown"));
 
-/** Milliseconds after which a server that says nothing counts as out of reach. */
-const requestTimeoutMs = 30_000;
-
-const readModels = oneAtATime(async () => {
-  // Without `available` built-in slots that nobody has configured are listed, too.
-  const found = await list<V1Model>("/v1/models?available=1", { signal: AbortSignal.timeout(requestTimeoutMs) });
-  models.value = found.map(withDefaults);
-  hasModels.value = models.value.some(canChat);
-  if (current.value.model !== "") return;
-  const chat = models.value.filter(canChat).toSorted(talkFirst);
-  // A link from the dashboard names one.
-  const named = new URLSearchParams(location.search).get("model");
-  const asked = models.value.find(({ id }) => id === named);
-  const ready = chat.find(({ berth: { state } }) => ["ready", "serving", "idle"].includes(state));
-  current.value = { ...current.value, model: (asked ?? ready ?? chat[0])?.id ?? "" };
-});
-
-/** A model as the server sent it; of one that does not say what it can, a chat is tried. */
-function withDefaults(model: V1Model): V1Model {
-  const berth = { kind: "model", state: "", slot: null, capabilities: ["chat"] } as const;
-  return { ...model, berth: { ...berth, ...model.berth } };
-}
-
-/** It makes pictures, and does not talk. */
-export const draws = ({ berth }: V1Model): boolean => !berth.capabilities.includes("chat");
-
-/** The order of models that talk before those that only draw. */
-export const talkFirst = (one: V1Model, other: V1Model): number => Number(draws(one)) - Number(draws(other));
-
-export const canChat = ({ berth }: V1Model): boolean =>
-  berth.capabilities.includes("chat") || berth.capabilities.includes("image");
-
-const heads = new FreshReading(() =>
-  list<Summary>("/api/conversations", { signal: AbortSignal.timeout(requestTimeoutMs) }),
-);
+const heads = new FreshReading(() => list<Summary>("/api/conversations", { signal: limit() }));
 
 async function readConversations(): Promise<void> {
   const kept = await heads.latest();
@@ -254,7 +246,7 @@ export async function keep(conversation: Conversation): Promise<void> {
 export async function wholeOf(id: string): Promise<Conversation> {
   const here = [answering.value, ...unkept.value.map(({ conversation }) => conversation)];
   const own = here.find((each) => each?.id === id);
-  return own ?? (await found(id, () => call<Conversation>(`/api/conversations/${id}`)));
+  return own ?? (await found(id, () => readWhole(id)));
 }
 
 /** A conversation that is read; where it is kept no longer, the list loses it. */

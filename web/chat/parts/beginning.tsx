@@ -2,7 +2,8 @@ import type { JSX } from "preact";
 import { Mark } from "../../shared/mark.tsx";
 import { focusMessage } from "../focus.ts";
 import { draft } from "../session.ts";
-import { current, hasModels } from "../store.ts";
+import { hasModels } from "../models.ts";
+import { current } from "../store.ts";
 
 const starters = [
   "What can you do?",

@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { retry } from "../conversation.ts";
-import { current, isAnswering, models } from "../store.ts";
+import { models } from "../models.ts";
+import { current, isAnswering } from "../store.ts";
 import { RetryButton } from "./actions.tsx";
 import { ModelMenu } from "./model-menu.tsx";
 

@@ -2,7 +2,7 @@ import { ChevronDown } from "lucide";
 import type { JSX } from "preact";
 import { Menu } from "../../shared/menu.tsx";
 import { focusMessage } from "../focus.ts";
-import { canChat, models } from "../store.ts";
+import { canChat, models } from "../models.ts";
 
 interface ModelMenuProps {
   readonly label: string;

@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { modelStateText } from "../../shared/model-words.ts";
-import { canChat, choose, current, draws, lost, models, talkFirst } from "../store.ts";
+import { canChat, draws, models, talkFirst } from "../models.ts";
+import { choose, current, lost } from "../store.ts";
 
 /** Chooses who answers; a slot that is loaded on demand says so. */
 export function Picker(): JSX.Element {

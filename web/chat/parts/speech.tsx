@@ -4,7 +4,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { call, list, request } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
 import { useOnce } from "../../shared/once.ts";
-import { current, failure, models, shown } from "../store.ts";
+import { models } from "../models.ts";
+import { current, failure, shown } from "../store.ts";
 import { wavOf } from "../wav.ts";
 
 function modelThatCan(capability: string): string | undefined {
