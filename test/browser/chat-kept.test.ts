@@ -96,6 +96,19 @@ describe("the chat page loses nothing", () => {
     assert.equal(await box.inputValue(), "");
   });
 
+  it("of a link to a model that is not offered yet, also when the page is loaded anew", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/?model=late`);
+    const { page } = opened;
+    const model = page.getByRole("combobox", { name: "Model" });
+    for (const load of [() => Promise.resolve(null), () => page.reload()]) {
+      await load();
+      await page.getByText("Ask late").waitFor();
+      await model.locator("option", { hasText: "coder" }).waitFor({ state: "attached" });
+      assert.equal(await model.inputValue(), "late");
+      assert.equal(new URL(page.url()).search, "");
+    }
+  });
+
   it("of what a person chooses while the conversation comes back", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

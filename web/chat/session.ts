@@ -1,8 +1,7 @@
 import { signal } from "@preact/signals";
 import { needsToken, storage } from "../shared/api.ts";
 import { noParameters, type Parameters } from "./model.ts";
-import { models } from "./models.ts";
-import { current, isGone, isUntouched, lost, openAgain, withChoices } from "./store.ts";
+import { choose, current, isGone, isUntouched, lost, openAgain, withChoices } from "./store.ts";
 
 const storageKey = "berth-chat-page";
 
@@ -20,17 +19,13 @@ export const draft = signal("");
 /** Pictures for the next message, as `data:` addresses: too large to be kept in the tab. */
 export const attached = signal<readonly string[]>([]);
 
-let before = readState();
+const kept = readState();
+let before = isLinked() ? undefined : kept;
 let isForgotten = false;
 
 /** Brings back what stood on the page before it was loaded anew; where the server is not reached, the next call does. */
 export async function restorePage(): Promise<void> {
   if (needsToken.value || lost.value !== "") return;
-  // A link that names a model begins a new conversation with it; a reload then finds that one.
-  if (location.search !== "") {
-    before = undefined;
-    history.replaceState(history.state, "", location.pathname);
-  }
   if (before === undefined || !isUntouched()) return;
   const { id, model, parameters } = before;
   try {
@@ -42,8 +37,7 @@ export async function restorePage(): Promise<void> {
   }
   before = undefined;
   if (!isUntouched()) return;
-  const isKnown = models.value.some((each) => each.id === model);
-  current.value = withChoices({ ...current.value, parameters, ...(isKnown ? { model } : {}) });
+  current.value = withChoices({ ...current.value, parameters, model: model || current.value.model });
 }
 
 /** Keeps what stands on the page for the next load of it. False: the browser keeps nothing for this site, or not so much. */
@@ -69,6 +63,15 @@ function presentState(): PageState {
 export function forgetPage(): void {
   isForgotten = true;
   storage()?.removeItem(storageKey);
+}
+
+/** A link that names a model begins a new conversation with it, offered or not yet; a reload then finds that one. */
+function isLinked(): boolean {
+  const model = new URLSearchParams(location.search).get("model");
+  if (model === null) return false;
+  choose({ model });
+  history.replaceState(history.state, "", location.pathname);
+  return true;
 }
 
 function readState(): PageState | undefined {

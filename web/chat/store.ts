@@ -3,7 +3,7 @@ import { ApiFailure, call, list, messageOf, needsToken } from "../shared/api.ts"
 import { oneAtATime } from "../shared/one-at-a-time.ts";
 import { FreshReading } from "./fresh-reading.ts";
 import { Keeper, type Unkept } from "./keeper.ts";
-import { firstModel, models, readModels } from "./models.ts";
+import { firstModel, readModels } from "./models.ts";
 import { newConversation, newId, type Conversation, type Parameters } from "./model.ts";
 import { verdictOfRefusal } from "./verdict.ts";
 
@@ -107,7 +107,7 @@ const refreshOnce = oneAtATime(async () => {
   isBehind = false;
   try {
     await readModels(limit());
-    if (current.value.model === "") current.value = { ...current.value, model: linkedModel() ?? firstModel() };
+    if (current.value.model === "") current.value = { ...current.value, model: firstModel() };
     if (wasBehind) {
       // A text that is sent slowly does not hold the list.
       void keeper.tryAgain();
@@ -125,12 +125,6 @@ const refreshOnce = oneAtATime(async () => {
     lost.value = "";
   }
 });
-
-/** The model that a link from the dashboard names. */
-function linkedModel(): string | undefined {
-  const named = new URLSearchParams(location.search).get("model");
-  return models.value.find(({ id }) => id === named)?.id;
-}
 
 function miss(error: unknown): void {
   isBehind = true;
