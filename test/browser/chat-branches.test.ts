@@ -35,6 +35,16 @@ describe("a conversation of the chat page", () => {
 
   const heads = async (): Promise<readonly Record<string, unknown>[]> =>
     list(record(await berth.get("/api/conversations"))["data"]);
+  /** Has the conversation with that title kept as one of long ago. */
+  const makeOld = async (title: string): Promise<void> => {
+    const head = (await heads()).find((each) => each["title"] === title);
+    const path = `/api/conversations/${String(head?.["id"])}`;
+    const body = JSON.stringify({ ...record(await berth.get(path)), updated_at: "2026-01-01T00:00:00Z" });
+    const headers = { "content-type": "application/json" };
+    assert.equal((await fetch(berth.url + path, { method: "PUT", headers, body })).status, 200);
+  };
+  const isFocused = (page: Page, name: string): Promise<unknown> =>
+    until(`${name} has the focus`, async () => (await page.evaluate("document.activeElement?.ariaLabel")) === name);
 
   it("keeps the earlier answer and the earlier question as versions, each with what follows it", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
@@ -85,16 +95,24 @@ describe("a conversation of the chat page", () => {
     await say(page, "to be pinned");
     await page.getByRole("button", { name: "New chat" }).click();
     await until("it is kept", async () => (await heads()).some(({ title }) => title === "to be pinned"));
+    await makeOld("to be pinned");
     // Another visit: the page has the head of it alone.
     await page.goto(`${berth.url}/chat/?model=coder`);
     await fromMenu(page, "to be pinned", "Pin");
     const pinned = page.getByRole("region", { name: "Pinned" });
     await pinned.getByRole("button", { name: "to be pinned", exact: true }).waitFor();
     await until("that is kept", async () => (await heads()).some(({ pinned: isPinned }) => isPinned === true));
+    await isFocused(page, "More for to be pinned");
     await fromMenu(page, "to be pinned", "Rename");
-    await page.getByRole("textbox", { name: "Title" }).fill("pinned and renamed");
+    const title = page.getByRole("textbox", { name: "Title" });
+    await title.fill("never so");
+    await page.keyboard.press("Escape");
+    await isFocused(page, "More for to be pinned");
+    await fromMenu(page, "to be pinned", "Rename");
+    await title.fill("pinned and renamed");
     await page.keyboard.press("Enter");
     await pinned.getByRole("button", { name: "pinned and renamed", exact: true }).waitFor();
+    await isFocused(page, "More for pinned and renamed");
     await until("that is kept", async () => (await heads()).some(({ title }) => title === "pinned and renamed"));
     // Nothing was taken for another device's text.
     assert.equal((await heads()).length, 2);
@@ -107,5 +125,7 @@ describe("a conversation of the chat page", () => {
     await until("it is kept again", async () => (await heads()).length === 2);
     await fromMenu(page, "pinned and renamed", "Unpin");
     await pinned.waitFor({ state: "detached" });
+    // None of it was said today.
+    await page.getByRole("region", { name: "Older" }).getByText("pinned and renamed").waitFor();
   });
 });

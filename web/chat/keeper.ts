@@ -9,8 +9,6 @@ export interface KeeperOptions {
   readonly verdictOf: (error: unknown) => Verdict;
   /** Runs a task after a time; the function that it returns cancels that. */
   readonly later: (task: () => void, ms: number) => () => void;
-  /** A time in UTC, as in ISO 8601. */
-  readonly now: () => string;
   readonly newId: () => string;
   /** `unkept` has changed. */
   readonly onChange: () => void;
@@ -64,12 +62,12 @@ export class Keeper {
     return this.#keptAt.has(id) || this.#unkept.has(id);
   }
 
-  /** Resolves once the server has answered. A removed conversation does not come back. */
+  /** Resolves once the server has answered. A removed conversation does not come back. Each text has another `updated_at`. */
   async keep(conversation: Conversation): Promise<void> {
     const { id } = conversation;
     if (this.#removed.has(id)) return;
     this.#unkept.get(id)?.cancel?.();
-    this.#unkept.set(id, { conversation: { ...conversation, updated_at: this.#options.now() }, attempts: 0 });
+    this.#unkept.set(id, { conversation, attempts: 0 });
     this.#options.onChange();
     await this.#attempt(id);
   }

@@ -64,7 +64,6 @@ const keeper = new Keeper({
     const timer = setTimeout(task, ms);
     return () => clearTimeout(timer);
   },
-  now: () => new Date().toISOString(),
   newId,
   onChange: () => {
     heads.changed();
@@ -142,7 +141,7 @@ async function readConversations(): Promise<void> {
   if (kept === undefined) return;
   const here = unkept.value.map(({ conversation }) => conversation);
   const ids = new Set(here.map(({ id }) => id));
-  conversations.value = [...here.map(headOf), ...kept.filter(({ id }) => !ids.has(id))];
+  conversations.value = latestFirst([...here.map(headOf), ...kept.filter(({ id }) => !ids.has(id))]);
 }
 
 /** What other devices and windows have kept or deleted meanwhile, for a page that is looked at again. */
@@ -226,15 +225,21 @@ export function show(conversation: Conversation): void {
   current.value = conversation;
 }
 
-/** Has the server keep it: at once, or as soon as it takes it. Resolves with the server's first answer. */
-export async function keep(conversation: Conversation): Promise<void> {
-  await keeper.keep(conversation);
-  const { id } = conversation;
+/**
+ * Has the server keep a text that was continued at that time: at once, or as soon as it takes it. Resolves with the server's
+ * first answer.
+ */
+export async function keep(conversation: Conversation, updated_at = new Date().toISOString()): Promise<void> {
+  const next = { ...conversation, updated_at };
+  await keeper.keep(next);
+  const { id } = next;
   // It may have been deleted, or have become a copy.
-  if (!keeper.has(id)) return;
-  const head = { ...headOf(conversation), updated_at: new Date().toISOString() };
-  conversations.value = [head, ...conversations.value.filter((each) => each.id !== id)];
+  if (keeper.has(id))
+    conversations.value = latestFirst([headOf(next), ...conversations.value.filter((each) => each.id !== id)]);
 }
+
+const latestFirst = (heads: readonly Summary[]): readonly Summary[] =>
+  heads.toSorted((one, other) => Date.parse(other.updated_at) - Date.parse(one.updated_at));
 
 /** The whole of a conversation, as the page or the server has it. */
 export async function wholeOf(id: string): Promise<Conversation> {
@@ -273,7 +278,9 @@ export async function change(
   if (whole === undefined) return;
   if (current.value.id === id) current.value = { ...current.value, ...what };
   if (answering.value?.id === id) answering.value = { ...answering.value, ...what };
-  await keep({ ...whole, ...what });
+  // Nothing more was said: it stays where it stands in the list. Yet no two texts have the same time.
+  const { updated_at: at = whole.updated_at } = conversations.value.find((each) => each.id === id) ?? {};
+  await keep({ ...whole, ...what }, new Date(Date.parse(at) + 1).toISOString());
 }
 
 export async function forget(id: string): Promise<void> {

@@ -5,11 +5,13 @@ import { newConversation, type Conversation } from "../../../web/chat/model.ts";
 import { verdictOfRefusal, type Refusal } from "../../../web/chat/verdict.ts";
 import { until } from "../../support/until.ts";
 
+let clock = 0;
 const conversation = (content: string, id = "aaaaaaaa"): Conversation => ({
   ...newConversation("coder"),
   id,
   title: "talk",
   messages: [{ role: "user", content }],
+  updated_at: `t${++clock}`,
 });
 const said = ({ messages }: Conversation): string => messages.map(({ content }) => content).join(" ");
 
@@ -29,7 +31,6 @@ function serverDouble() {
   const copies: string[] = [];
   /** What the next requests meet; `lost`: the server does it, and its answer is lost. */
   const next: (Refused | "lost" | Promise<void>)[] = [];
-  let clock = 0;
   const meet = async (): Promise<Refused | "lost" | undefined> => {
     const first = next.shift();
     if (first instanceof Promise) await first;
@@ -65,7 +66,6 @@ function serverDouble() {
       timers.push(timer);
       return () => (timer.isCancelled = true);
     },
-    now: () => `t${++clock}`,
     newId: () => "bbbbbbbb",
     onChange: () => undefined,
     onCopy: (id, copy) => copies.push(`${id} → ${copy.id} ${copy.title}`),
@@ -160,11 +160,12 @@ describe("the conversations of the chat page", () => {
   it("are no copy of their own text whose answer was lost", async () => {
     const { keeper, kept, calls, copies, next } = serverDouble();
     next.push("lost");
-    await keeper.keep(conversation("question"));
+    const question = conversation("question");
+    await keeper.keep(question);
     await keeper.keep(conversation("question and answer"));
     assert.deepEqual(copies, []);
     assert.equal(said(kept.get("aaaaaaaa") ?? conversation("")), "question and answer");
-    assert.equal(calls.at(-1), "PUT aaaaaaaa question and answer on t1");
+    assert.equal(calls.at(-1), `PUT aaaaaaaa question and answer on ${question.updated_at}`);
   });
 
   it("are deleted after the PUT that runs, and do not come back with the next", async () => {

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Menu } from "../../shared/menu.tsx";
 import { toast } from "../../shared/toast.tsx";
 import { stopAnswer } from "../conversation.ts";
@@ -57,23 +57,37 @@ export function ConversationList(): JSX.Element {
   );
 }
 
+/** The conversation whose row takes the focus back: its menu has closed, and the row may stand elsewhere now. */
+let changed: string | undefined;
+
 function Line({ conversation: { id, title, pinned = false } }: { readonly conversation: Summary }): JSX.Element {
+  const row = useRef<HTMLLIElement>(null);
   const [isRenaming, setRenaming] = useState(false);
   const isRefused = unkept.value.some(({ conversation, error }) => conversation.id === id && error !== undefined);
+  useLayoutEffect(() => {
+    if (changed !== id || isRenaming || document.activeElement !== document.body) return;
+    changed = undefined;
+    row.current?.querySelector<HTMLElement>("[aria-haspopup]")?.focus();
+  });
+  const set = (what: Partial<Pick<Summary, "title" | "pinned">>): void => {
+    changed = id;
+    void shown(() => change(id, what));
+  };
   if (isRenaming)
     return (
-      <li>
+      <li ref={row}>
         <Rename
           title={title}
           onDone={(next) => {
+            changed = id;
             setRenaming(false);
-            if (next !== undefined) void shown(() => change(id, { title: next }));
+            if (next !== undefined) set({ title: next });
           }}
         />
       </li>
     );
   return (
-    <li>
+    <li ref={row}>
       <button
         type="button"
         class="ghost"
@@ -90,7 +104,7 @@ function Line({ conversation: { id, title, pinned = false } }: { readonly conver
         label={`More for ${title}`}
         items={[
           { name: "Rename", act: () => setRenaming(true) },
-          { name: pinned ? "Unpin" : "Pin", act: () => void shown(() => change(id, { pinned: !pinned })) },
+          { name: pinned ? "Unpin" : "Pin", act: () => set({ pinned: !pinned }) },
           { name: "Export", act: () => void shown(() => save(id)) },
           { name: "Delete", isDanger: true, act: () => void shown(() => remove(id)) },
         ]}
@@ -135,7 +149,7 @@ async function remove(id: string): Promise<void> {
   await forget(id);
   focusMessage();
   // A deleted conversation does not come back under its id, which other windows may still have.
-  toast(`“${whole.title}” is deleted.`, () => void shown(() => keep({ ...whole, id: newId() })));
+  toast(`“${whole.title}” is deleted.`, () => void shown(() => keep({ ...whole, id: newId() }, whole.updated_at)));
 }
 
 /** As a file of Markdown, which people and other programs read. */
