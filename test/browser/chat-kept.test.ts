@@ -271,24 +271,23 @@ describe("the chat page loses nothing", () => {
     await until("it is kept", async () => (await keptMessages("on a full disk")).length === 2);
   });
 
-  it("of a text that the server takes without an answer: the list is read meanwhile, and the text is sent again", async () => {
+  it("of a text that the server does not answer: the page says so after a while, and sends it again", async () => {
     await using opened = await openPage(browser, "about:blank");
     const { page } = opened;
     await page.addInitScript(
-      "AbortSignal.timeout = ((timeout, hung) => (ms) => timeout.call(AbortSignal, hung() ? 500 : ms))(AbortSignal.timeout, () => window.isHung)",
+      "AbortSignal.timeout = ((timeout) => (ms) => timeout.call(AbortSignal, window.isHung ? 500 : ms))(AbortSignal.timeout)",
     );
     await page.goto(`${berth.url}/chat/`);
+    let isHung = true;
+    await page.route("**/api/conversations/*", async (route) => (isHung ? undefined : await route.continue()));
     await page.evaluate("window.isHung = true");
-    await page.route("**/api/conversations/*", () => undefined);
     await send(page, "coder", "into the void");
-    const alert = page.getByRole("alert");
-    await alert.getByText("“into the void” is not kept: Berth does not answer.").waitFor();
-    await inList(page, "into the void (not kept yet)").waitFor();
-    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    await page.getByRole("alert").filter({ hasText: "Berth does not answer." }).waitFor();
     await page.evaluate("window.isHung = false");
-    await page.unrouteAll();
-    await alert.waitFor({ state: "detached" });
+    isHung = false;
     await until("it is kept", async () => (await keptMessages("into the void")).length === 2);
+    await page.evaluate("dispatchEvent(new Event('focus'))");
+    await page.getByRole("alert").waitFor({ state: "detached" });
   });
 
   it("and says what was not done while the server was out of reach, when that answers again too", async () => {
@@ -303,11 +302,28 @@ describe("the chat page loses nothing", () => {
     const notDone = alert.getByText("Berth did not answer, and what you did last was not done. Do it again.");
     await notDone.waitFor();
     await page.unrouteAll();
+    await page.evaluate("dispatchEvent(new Event('focus'))");
     await alert.getByText(/This page asks again every few seconds/).waitFor({ state: "detached" });
     assert.equal(await notDone.count(), 1);
     await fromMenu(page, "to stay", "Delete");
     await inList(page, "to stay").waitFor({ state: "detached" });
     assert.equal(await alert.count(), 0);
+  });
+
+  it("and asks for nothing while nothing happens, and for the models once a person looks at them", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    await page.clock.install();
+    await page.goto(`${berth.url}/chat/`);
+    await page.getByText("Ask coder").waitFor();
+    await page.waitForLoadState("networkidle");
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    await page.clock.runFor(60_000);
+    assert.deepEqual(asked, []);
+    const read = page.waitForRequest("**/v1/models?*");
+    await page.getByRole("combobox", { name: "Model" }).focus();
+    await read;
   });
 
   it("and says how much it sends, until the server has taken it", async () => {

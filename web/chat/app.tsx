@@ -18,10 +18,16 @@ import { Notices } from "./parts/notices.tsx";
 import { ParameterButton } from "./parts/parameters.tsx";
 import { Picker } from "./parts/picker.tsx";
 import { attached, draft, forgetPage, keepPage, restorePage } from "./session.ts";
-import { current, isAnswering, refresh, rereadConversations, show, unkept } from "./store.ts";
+import { current, isAnswering, isUnsettled, refresh, show, unkept } from "./store.ts";
 
-/** The states of slots change; the picker shows them. */
 const refreshEveryMs = 5000;
+
+/** Reads what may have changed since. Without a token the server would refuse, and count it. */
+async function reread(withConversations: boolean): Promise<void> {
+  if (document.hidden || needsToken.value) return;
+  await refresh(withConversations);
+  await restorePage();
+}
 
 export function App(): JSX.Element {
   const [session, setSession] = useState(0);
@@ -29,24 +35,25 @@ export function App(): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   useEffect(() => {
     void refresh(true).then(restorePage);
-    const timer = setInterval(() => {
-      // Without a token the server would refuse again, and count it.
-      if (!document.hidden && !needsToken.value) void refresh().then(restorePage);
-    }, refreshEveryMs);
+    const timer = setInterval(() => isUnsettled() && void reread(false), refreshEveryMs);
     return () => clearInterval(timer);
   }, [session]);
+  // An answer, or its end, says that a slot is in another state now.
+  const isBusy = isAnswering.value;
+  useEffect(() => void reread(false), [isBusy]);
   useEffect(() => {
     showInTab("#2457d6");
-    const reread = (): void => void rereadConversations();
+    // Other devices and windows may have kept or deleted something.
+    const look = (): void => void reread(true);
     addEventListener("beforeunload", warn);
     addEventListener("pagehide", keepPage);
-    addEventListener("focus", reread);
-    document.addEventListener("visibilitychange", reread);
+    addEventListener("focus", look);
+    document.addEventListener("visibilitychange", look);
     return () => {
       removeEventListener("beforeunload", warn);
       removeEventListener("pagehide", keepPage);
-      removeEventListener("focus", reread);
-      document.removeEventListener("visibilitychange", reread);
+      removeEventListener("focus", look);
+      document.removeEventListener("visibilitychange", look);
     };
   }, []);
   const { id, title, messages } = current.value;

@@ -29,6 +29,10 @@ export const draws = ({ berth }: V1Model): boolean => !berth.capabilities.includ
 /** The order of models that talk before those that only draw. */
 export const talkFirst = (one: V1Model, other: V1Model): number => Number(draws(one)) - Number(draws(other));
 
+/** Its state ends by itself, soon. */
+export const isMoving = ({ berth: { state } }: V1Model): boolean =>
+  ["pulling", "starting", "warming", "unloading"].includes(state);
+
 /** The model of a new chat: one that answers at once, where there is one. */
 export function firstModel(): string {
   const chat = models.value.filter(canChat).toSorted(talkFirst);

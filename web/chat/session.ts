@@ -1,5 +1,6 @@
 import { signal } from "@preact/signals";
 import { needsToken, storage } from "../shared/api.ts";
+import { oneAtATime } from "../shared/one-at-a-time.ts";
 import { noParameters, type Parameters } from "./model.ts";
 import { choose, current, isGone, isUntouched, lost, openAgain, withChoices } from "./store.ts";
 
@@ -24,7 +25,7 @@ let before = isLinked() ? undefined : kept;
 let isForgotten = false;
 
 /** Brings back what stood on the page before it was loaded anew; where the server is not reached, the next call does. */
-export async function restorePage(): Promise<void> {
+export const restorePage = oneAtATime(async () => {
   if (needsToken.value || lost.value !== "") return;
   if (before === undefined || !isUntouched()) return;
   const { id, model, parameters } = before;
@@ -38,7 +39,7 @@ export async function restorePage(): Promise<void> {
   before = undefined;
   if (!isUntouched()) return;
   current.value = withChoices({ ...current.value, parameters, model: model || current.value.model });
-}
+});
 
 /** Keeps what stands on the page for the next load of it. False: the browser keeps nothing for this site, or not so much. */
 export function keepPage(): boolean {

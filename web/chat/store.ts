@@ -3,7 +3,7 @@ import { ApiFailure, call, list, messageOf, needsToken } from "../shared/api.ts"
 import { oneAtATime } from "../shared/one-at-a-time.ts";
 import { FreshReading } from "./fresh-reading.ts";
 import { Keeper, type Unkept } from "./keeper.ts";
-import { firstModel, readModels } from "./models.ts";
+import { firstModel, isMoving, models, readModels } from "./models.ts";
 import { newConversation, newId, type Conversation, type Parameters } from "./model.ts";
 import { verdictOfRefusal } from "./verdict.ts";
 
@@ -92,22 +92,30 @@ export async function shown<T>(task: () => Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Conversations have not been read yet, or may have been missed while the server was out of reach. */
+/** Conversations have not been read yet, or may have been missed. */
 let isBehind = true;
 
-/** Reads the models, and where the page is behind, or `isFirst`, the conversations as well. */
-export async function refresh(isFirst = false): Promise<void> {
-  isBehind ||= isFirst;
+/** Reads the models, and `withConversations`, or where the page is behind, the conversations as well. */
+export async function refresh(withConversations = false): Promise<void> {
+  isBehind ||= withConversations;
   await refreshOnce();
+  // The run that was going on had read them already.
+  if (isBehind && !isCutOff()) await refreshOnce();
+}
+
+const isCutOff = (): boolean => lost.value !== "" || unread.value !== "";
+
+/** Whether the page waits for something that no person does here: it asks again until that has happened. */
+export function isUnsettled(): boolean {
+  return isCutOff() || isAnswering.value || models.value.some(isMoving);
 }
 
 const refreshOnce = oneAtATime(async () => {
-  const wasBehind = isBehind;
-  isBehind = false;
   try {
     await readModels(limit());
     if (current.value.model === "") current.value = { ...current.value, model: firstModel() };
-    if (wasBehind) {
+    if (isBehind) {
+      isBehind = false;
       // A text that is sent slowly does not hold the list.
       void keeper.tryAgain();
       await readConversations();
@@ -115,7 +123,7 @@ const refreshOnce = oneAtATime(async () => {
     unread.value = "";
     lost.value = "";
   } catch (error) {
-    isBehind ||= wasBehind;
+    isBehind = true;
     if (isOutOfReach(error)) {
       miss(error);
       return;
@@ -142,13 +150,6 @@ async function readConversations(): Promise<void> {
   const here = unkept.value.map(({ conversation }) => conversation);
   const ids = new Set(here.map(({ id }) => id));
   conversations.value = latestFirst([...here.map(headOf), ...kept.filter(({ id }) => !ids.has(id))]);
-}
-
-/** What other devices and windows have kept or deleted meanwhile, for a page that is looked at again. */
-export async function rereadConversations(): Promise<void> {
-  if (document.hidden || needsToken.value || isBehind) return;
-  // Where that fails, the next refresh says why.
-  await readConversations().catch(() => undefined);
 }
 
 const headOf = ({ id, title, model, updated_at, pinned = false }: Conversation): Summary => ({

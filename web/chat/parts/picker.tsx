@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { modelStateText } from "../../shared/model-words.ts";
 import { canChat, draws, models, talkFirst } from "../models.ts";
-import { choose, current, lost } from "../store.ts";
+import { choose, current, lost, refresh } from "../store.ts";
 
 /** Chooses who answers; a slot that is loaded on demand says so. */
 export function Picker(): JSX.Element {
@@ -11,7 +11,13 @@ export function Picker(): JSX.Element {
   return (
     <label class="picker">
       <span class="unseen">Model</span>
-      <select aria-label="Model" value={model} onChange={(event) => choose({ model: event.currentTarget.value })}>
+      <select
+        aria-label="Model"
+        value={model}
+        onFocus={() => void refresh()}
+        onPointerDown={() => void refresh()}
+        onChange={(event) => choose({ model: event.currentTarget.value })}
+      >
         {!known.some(({ id }) => id === model) && <option value={model}>{model === "" ? "none yet" : model}</option>}
         {known.map((each) => (
           <option key={each.id} value={each.id}>
