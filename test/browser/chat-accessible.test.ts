@@ -98,6 +98,10 @@ describe("the chat page is accessible", () => {
         await isSound(page);
         await page.getByRole("button", { name: "Cancel" }).click();
         await withParameters(page, () => isSound(page));
+        // On a phone the list of conversations, with its button, is out of the way.
+        await page.getByRole("button", { name: "New chat" }).click();
+        await page.locator(".bar").getByText("Ready", { exact: true }).waitFor();
+        await page.getByText("Ask coder").waitFor();
       });
 
     it(`with the form for a token, and so is the dashboard, ${colorScheme}`, async () => {

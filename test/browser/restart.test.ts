@@ -47,7 +47,7 @@ async function isCutOff(chat: Page): Promise<string> {
 
 /** The chat page knows again what its server has, and has it keep what was cut off; a retry is answered. */
 async function isBack(chat: Page, berth: RunningBerth): Promise<void> {
-  await chat.getByRole("option", { name: /^slow · (?:ready|idle|serving|answering)/i }).waitFor({ state: "attached" });
+  await chat.locator(".bar").getByText("Ready", { exact: true }).waitFor();
   await until("the server keeps it", async () => {
     const [kept] = list(record(await berth.get("/api/conversations"))["data"]);
     return kept?.["title"] === "a long story";

@@ -69,7 +69,10 @@ export function App(): JSX.Element {
           <Mark />
           <span>Berth</span>
         </div>
-        <NewChatButton />
+        <button type="button" onClick={beginChat}>
+          <Icon of={SquarePen} />
+          New chat
+        </button>
         <ConversationList />
         <Foot />
       </aside>
@@ -88,6 +91,9 @@ export function App(): JSX.Element {
           </button>
           <Picker />
           <ParameterButton />
+          <button type="button" class="ghost icon narrow" aria-label="New chat" title="New chat" onClick={beginChat}>
+            <Icon of={SquarePen} />
+          </button>
         </div>
         <Notices />
         <Boundary key={id}>
@@ -101,19 +107,9 @@ export function App(): JSX.Element {
   );
 }
 
-function NewChatButton(): JSX.Element {
-  return (
-    <button
-      type="button"
-      onClick={() => {
-        show(newConversation(current.value.model));
-        focusMessage();
-      }}
-    >
-      <Icon of={SquarePen} />
-      New chat
-    </button>
-  );
+function beginChat(): void {
+  show(newConversation(current.value.model));
+  focusMessage();
 }
 
 function Foot(): JSX.Element {

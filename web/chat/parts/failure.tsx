@@ -24,7 +24,6 @@ export function Failure({ text, model, isLast }: FailureProps): JSX.Element {
             label="Ask another model"
             except={model ?? current.value.model}
             onChoose={(other) => void retry(other)}
-            hasWords
           />
         )}
         {slot !== undefined && (

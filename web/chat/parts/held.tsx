@@ -41,7 +41,7 @@ export function Held(): JSX.Element | null {
         >
           Cancel
         </button>
-        <ModelMenu label="Use another model" except={model} onChoose={(other) => void askInstead(other)} hasWords />
+        <ModelMenu label="Use another model" except={model} onChoose={(other) => void askInstead(other)} />
       </div>
     </div>
   );

@@ -1,4 +1,3 @@
-import { ChevronDown } from "lucide";
 import type { JSX } from "preact";
 import { Menu } from "../../shared/menu.tsx";
 import { focusMessage } from "../focus.ts";
@@ -8,12 +7,10 @@ interface ModelMenuProps {
   readonly label: string;
   readonly except: string;
   readonly onChoose: (model: string) => void;
-  /** The button says its label, instead of an icon. */
-  readonly hasWords?: boolean;
 }
 
 /** The models that may answer instead; absent where there is no other one. */
-export function ModelMenu({ label, except, onChoose, hasWords = false }: ModelMenuProps): JSX.Element | null {
+export function ModelMenu({ label, except, onChoose }: ModelMenuProps): JSX.Element | null {
   const others = models.value.filter((each) => canChat(each) && each.id !== except);
   if (others.length === 0) return null;
   const items = others.map(({ id }) => ({
@@ -23,5 +20,5 @@ export function ModelMenu({ label, except, onChoose, hasWords = false }: ModelMe
       focusMessage();
     },
   }));
-  return <Menu label={label} items={items} icon={ChevronDown} {...(hasWords ? { word: label } : {})} />;
+  return <Menu label={label} word={label} items={items} />;
 }

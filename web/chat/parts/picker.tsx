@@ -1,16 +1,17 @@
 import type { JSX } from "preact";
-import { modelStateText } from "../../shared/model-words.ts";
-import { canChat, draws, models, talkFirst } from "../models.ts";
+import { Pill } from "../../shared/pill.tsx";
+import { canChat, draws, models, talkFirst, wordsOf } from "../models.ts";
 import { choose, current, lost, refresh } from "../store.ts";
 
-/** Chooses who answers; a slot that is loaded on demand says so. */
+/** Chooses who answers, and says how that slot is. */
 export function Picker(): JSX.Element {
   // Slots that only draw stand last: the first choice is to talk.
   const known = models.value.filter(canChat).toSorted(talkFirst);
   const { model } = current.value;
+  const chosen = known.find(({ id }) => id === model);
+  const words = chosen === undefined || lost.value !== "" ? undefined : wordsOf(chosen);
   return (
-    <label class="picker">
-      <span class="unseen">Model</span>
+    <span class="picker">
       <select
         aria-label="Model"
         value={model}
@@ -18,15 +19,16 @@ export function Picker(): JSX.Element {
         onPointerDown={() => void refresh()}
         onChange={(event) => choose({ model: event.currentTarget.value })}
       >
-        {!known.some(({ id }) => id === model) && <option value={model}>{model === "" ? "none yet" : model}</option>}
+        {chosen === undefined && <option value={model}>{model === "" ? "none yet" : model}</option>}
         {known.map((each) => (
           <option key={each.id} value={each.id}>
-            {each.id}
-            {draws(each) && " · draws pictures"}
-            {lost.value === "" && modelStateText(each)}
+            {[each.id, draws(each) && "draws pictures", lost.value === "" && each !== chosen && wordsOf(each)?.text]
+              .filter(Boolean)
+              .join(" · ")}
           </option>
         ))}
       </select>
-    </label>
+      {words !== undefined && <Pill tone={words.tone}>{words.text}</Pill>}
+    </span>
   );
 }
