@@ -110,8 +110,8 @@ describe("the chat page", () => {
     const attach = page.getByLabel("Attach a picture");
     await attach.setInputFiles(large);
     await page.getByRole("alert").getByText("large.png is larger than 50 MiB; attach a smaller picture.").waitFor();
-    await attach.setInputFiles({ name: "a.txt", mimeType: "text/plain", buffer: Buffer.from("text") });
-    await page.getByRole("alert").getByText("a.txt is no picture. Attach a PNG, a JPEG or a WebP.").waitFor();
+    await attach.setInputFiles({ name: "a.zip", mimeType: "application/zip", buffer: Buffer.from("text") });
+    await page.getByRole("alert").getByText("a.zip is neither a picture nor a text.").waitFor();
     await attach.setInputFiles({ name: "a.png", mimeType: "image/png", buffer: Buffer.from("text") });
     await page
       .getByRole("alert")
@@ -121,9 +121,9 @@ describe("the chat page", () => {
       "(() => { const canvas = document.createElement('canvas'); canvas.width = 3000; canvas.height = 1000; return canvas.toDataURL('image/png').split(',')[1]; })()",
     );
     const wide = { name: "wide.png", mimeType: "image/png", buffer: Buffer.from(png, "base64") };
-    const text = { name: "b.txt", mimeType: "text/plain", buffer: Buffer.from("text") };
-    await attach.setInputFiles([wide, text, { ...wide, name: "other.png" }]);
-    await page.getByRole("alert").getByText("b.txt is no picture. Attach a PNG, a JPEG or a WebP.").waitFor();
+    const other = { name: "b.zip", mimeType: "application/zip", buffer: Buffer.from("text") };
+    await attach.setInputFiles([wide, other, { ...wide, name: "other.png" }]);
+    await page.getByRole("alert").getByText("b.zip is neither a picture nor a text.").waitFor();
     await page.getByRole("button", { name: "Remove picture 2" }).click();
     await page.getByRole("button", { name: "Remove picture 2" }).waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Remove picture 1" }).waitFor();
@@ -142,6 +142,26 @@ describe("the chat page", () => {
     assert.equal(await page.getByRole("alert").count(), 0);
   });
 
+  it("puts the text of a file into the message, as a block under its name, and refuses a file that is none", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const attach = page.getByLabel("Attach a picture or a text");
+    const message = page.getByRole("textbox", { name: "Message" });
+    await message.fill("Explain this.");
+    // Browsers take a `.ts` for a film.
+    await attach.setInputFiles({
+      name: "a.ts",
+      mimeType: "video/mp2t",
+      buffer: Buffer.from("const text = `\n```\n`;\n"),
+    });
+    const block = "a.ts:\n````ts\nconst text = `\n```\n`;\n````\n";
+    await until("it is in the box", async () => (await message.inputValue()) === `Explain this.\n\n${block}`);
+    await attach.setInputFiles({ name: "a.log", mimeType: "", buffer: Buffer.alloc(256 * 1024 + 1, "a") });
+    await page.getByRole("alert").getByText("a.log is larger than 256 KiB; attach a part of it.").waitFor();
+    await attach.setInputFiles({ name: "b.log", mimeType: "", buffer: Buffer.from([0, 1, 2]) });
+    await page.getByRole("alert").getByText("b.log is no text.").waitFor();
+  });
+
   it("goes on saying what is wrong with a file once the conversations are read", async () => {
     await using opened = await openPage(browser, "about:blank");
     const { page } = opened;
@@ -153,8 +173,8 @@ describe("the chat page", () => {
     await page.goto(`${berth.url}/chat/`);
     await page
       .getByLabel("Attach a picture")
-      .setInputFiles({ name: "a.txt", mimeType: "text/plain", buffer: Buffer.from("text") });
-    const refusal = page.getByRole("alert").getByText(/^a\.txt is no picture/);
+      .setInputFiles({ name: "a.zip", mimeType: "application/zip", buffer: Buffer.from("text") });
+    const refusal = page.getByRole("alert").getByText(/^a\.zip is neither/);
     await refusal.waitFor();
     const answer = page.waitForResponse("**/api/conversations");
     isRead.resolve(undefined);
@@ -178,7 +198,7 @@ describe("the chat page", () => {
     const png: string = await page.evaluate("document.createElement('canvas').toDataURL('image/png').split(',')[1]");
     const buffer = Buffer.from(png, "base64");
     await page.getByLabel("Attach a picture").setInputFiles({ name: "a.png", mimeType: "image/png", buffer });
-    await page.getByText("reading pictures …").waitFor();
+    await page.getByText("reading files …").waitFor();
     await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
     const message = page.getByRole("textbox", { name: "Message" });
     await message.fill("what is this?");

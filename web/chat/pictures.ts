@@ -4,7 +4,7 @@ const largestFileBytes = 50 * 1024 * 1024;
 
 /** A file as a `data:` address that a model reads. Throws where it is no picture, or too large. */
 export async function pictureOf(file: File): Promise<string> {
-  if (!file.type.startsWith("image/")) throw new Error(`${file.name} is no picture. Attach a PNG, a JPEG or a WebP.`);
+  if (!file.type.startsWith("image/")) throw new Error(`${file.name} is neither a picture nor a text.`);
   if (file.size > largestFileBytes) throw new Error(`${file.name} is larger than 50 MiB; attach a smaller picture.`);
   let bitmap: ImageBitmap;
   try {

@@ -8,7 +8,13 @@ import { focusMessage, messageBox } from "../focus.ts";
 import { pictureOf } from "../pictures.ts";
 import { attached, draft } from "../session.ts";
 import { current, failure, isAnswering } from "../store.ts";
+import { isText, textOf } from "../texts.ts";
 import { RecordButton } from "./speech.tsx";
+
+/** Goes on with what stands in the box. */
+function add(more: string, between = "\n\n"): void {
+  draft.value = draft.value === "" ? more : `${draft.value}${between}${more}`;
+}
 
 export function Composer(): JSX.Element {
   const text = draft.value;
@@ -31,8 +37,11 @@ export function Composer(): JSX.Element {
     failure.value = "";
     for (const file of files) {
       try {
-        const picture = await pictureOf(file);
-        attached.value = [...attached.value, picture];
+        if (isText(file)) add(await textOf(file));
+        else {
+          const picture = await pictureOf(file);
+          attached.value = [...attached.value, picture];
+        }
       } catch (error) {
         failure.value = `${failure.value} ${messageOf(error)}`.trim();
       }
@@ -88,12 +97,11 @@ export function Composer(): JSX.Element {
         }}
       />
       <div class="row">
-        <label class="attach" title="Attach a picture">
+        <label class="attach" title="Attach a picture or a text">
           <Icon of={Paperclip} />
-          <span class="unseen">Attach a picture</span>
+          <span class="unseen">Attach a picture or a text</span>
           <input
             type="file"
-            accept="image/*"
             multiple
             class="unseen"
             onChange={(event) => {
@@ -103,8 +111,8 @@ export function Composer(): JSX.Element {
             }}
           />
         </label>
-        <RecordButton onText={(said) => (draft.value = draft.value === "" ? said : `${draft.value} ${said}`)} />
-        <span role="status">{reading > 0 && "reading pictures …"}</span>
+        <RecordButton onText={(said) => add(said, " ")} />
+        <span role="status">{reading > 0 && "reading files …"}</span>
         {/* Two elements, by their keys: as one, Stop would become Send within its own click, and send the draft. */}
         {isAnswering.value ? (
           <button
