@@ -13,6 +13,7 @@ import { newConversation } from "./model.ts";
 import { Composer } from "./parts/composer.tsx";
 import { ConversationList } from "./parts/conversation-list.tsx";
 import { Progress } from "./parts/held.tsx";
+import { IconButton } from "./parts/icon-button.tsx";
 import { Messages } from "./parts/messages.tsx";
 import { Notices } from "./parts/notices.tsx";
 import { ParameterButton } from "./parts/parameters.tsx";
@@ -120,17 +121,7 @@ function Foot(): JSX.Element {
         <Icon of={LayoutDashboard} />
         Dashboard
       </a>
-      {token.value !== undefined && (
-        <button
-          type="button"
-          class="ghost icon"
-          aria-label="Forget the token"
-          title="Forget the token"
-          onClick={forgetToken}
-        >
-          <Icon of={LogOut} />
-        </button>
-      )}
+      {token.value !== undefined && <IconButton name="Forget the token" icon={LogOut} onClick={forgetToken} />}
       <ThemeButton />
     </div>
   );

@@ -1,4 +1,4 @@
-import { Check, ChevronLeft, ChevronRight, Copy, Pencil, RotateCcw, type IconNode } from "lucide";
+import { Check, ChevronLeft, ChevronRight, Copy, Pencil, RotateCcw } from "lucide";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { copy } from "../../shared/copy.ts";
@@ -8,6 +8,7 @@ import { focusMessage } from "../focus.ts";
 import type { Message } from "../model.ts";
 import { current, isAnswering } from "../store.ts";
 import { stoppedWords } from "../turns.ts";
+import { IconButton } from "./icon-button.tsx";
 import { ModelMenu } from "./model-menu.tsx";
 import { SpeakButton } from "./speech.tsx";
 
@@ -63,33 +64,10 @@ export function QuestionActions({ place, versions, isLast, onEdit }: QuestionAct
   return (
     <div class="row quiet under">
       <Versions place={place} versions={versions} />
-      {!isAnswering.value && <Action name="Edit the question" icon={Pencil} onClick={onEdit} />}
+      {!isAnswering.value && <IconButton name="Edit the question" icon={Pencil} onClick={onEdit} />}
       {/* Its answer was lost, with the page perhaps. */}
       {isLast && <RetryButton />}
     </div>
-  );
-}
-
-interface ActionProps {
-  readonly name: string;
-  readonly icon: IconNode;
-  readonly onClick: () => void;
-  readonly isOff?: boolean;
-}
-
-/** A small button under a message. */
-function Action({ name, icon, onClick, isOff = false }: ActionProps): JSX.Element {
-  return (
-    <button
-      type="button"
-      class="ghost icon"
-      aria-label={name}
-      title={name}
-      aria-disabled={isOff}
-      onClick={() => !isOff && onClick()}
-    >
-      <Icon of={icon} />
-    </button>
   );
 }
 
@@ -103,11 +81,16 @@ function Versions({ place, versions }: Pick<Place, "place" | "versions">): JSX.E
   };
   return (
     <span class="versions" role="group" aria-label="Versions">
-      <Action name="Earlier version" icon={ChevronLeft} isOff={earlier === undefined} onClick={() => show(earlier)} />
+      <IconButton
+        name="Earlier version"
+        icon={ChevronLeft}
+        isOff={earlier === undefined}
+        onClick={() => show(earlier)}
+      />
       <span>
         {at + 1}/{versions.length}
       </span>
-      <Action name="Later version" icon={ChevronRight} isOff={later === undefined} onClick={() => show(later)} />
+      <IconButton name="Later version" icon={ChevronRight} isOff={later === undefined} onClick={() => show(later)} />
     </span>
   );
 }
@@ -117,7 +100,7 @@ function CopyAction({ text }: { readonly text: string }): JSX.Element {
   const isDone = says === "Copied";
   return (
     <>
-      <Action
+      <IconButton
         name={isDone ? says : "Copy the answer"}
         icon={isDone ? Check : Copy}
         onClick={() => void copy(text).then(setSays)}
@@ -134,7 +117,7 @@ export function RetryButton({ hasWord = false }: { readonly hasWord?: boolean })
     void retry();
     focusMessage();
   };
-  if (!hasWord) return <Action name="Retry" icon={RotateCcw} onClick={again} />;
+  if (!hasWord) return <IconButton name="Retry" icon={RotateCcw} onClick={again} />;
   return (
     <button type="button" onClick={again}>
       <Icon of={RotateCcw} />

@@ -7,6 +7,7 @@ import { useOnce } from "../../shared/once.ts";
 import { models } from "../models.ts";
 import { current, failure, shown } from "../store.ts";
 import { wavOf } from "../wav.ts";
+import { IconButton } from "./icon-button.tsx";
 
 function modelThatCan(capability: string): string | undefined {
   return models.value.find(({ berth: { capabilities } }) => capabilities.includes(capability))?.id;
@@ -113,17 +114,12 @@ export function SpeakButton({ text }: { readonly text: string }): JSX.Element | 
       setReading((present) => (present === next ? undefined : present));
     }
   };
-  const name = reading === undefined ? "Speak" : "Be quiet";
   return (
-    <button
-      type="button"
-      class="ghost icon"
-      aria-label={name}
-      title={name}
+    <IconButton
+      name={reading === undefined ? "Speak" : "Be quiet"}
+      icon={reading === undefined ? Volume2 : Square}
       onClick={() => (reading === undefined ? void shown(speak) : setReading(undefined))}
-    >
-      <Icon of={reading === undefined ? Volume2 : Square} />
-    </button>
+    />
   );
 }
 
