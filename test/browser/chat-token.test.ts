@@ -122,4 +122,21 @@ describe("the chat page, with a token", () => {
     assert.equal(await box.inputValue(), "");
     assert.equal(await page.getByText("The server does not accept that token.").count(), 0);
   });
+
+  it("or with a user of the proxy, keeps conversations for each user", async () => {
+    const openAs = (user: string) =>
+      openPage(browser, `${berth.url}/chat/`, { extraHTTPHeaders: { "x-forwarded-email": user } });
+    await using ann = await openAs("ann@example.com");
+    await ann.page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await ann.page.getByRole("textbox", { name: "Message" }).fill("a secret of Ann");
+    await ann.page.keyboard.press("Enter");
+    const title = { name: "a secret of Ann", exact: true } as const;
+    await ann.page.getByRole("button", title).waitFor();
+    await using bob = await openAs("bob@example.com");
+    await bob.page.getByText("No conversation yet.").waitFor();
+    assert.equal(await bob.page.getByRole("button", title).count(), 0);
+    await ann.page.reload();
+    await ann.page.getByRole("button", title).click();
+    await ann.page.getByText(/^\d+ tokens?\b/).waitFor();
+  });
 });

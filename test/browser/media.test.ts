@@ -8,12 +8,26 @@ import { isRecord } from "../../src/lib/record.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
-import { berthWith, double, openBrowser, openPage, slotManifest, slotOnDouble } from "./browser.ts";
+import { double, openBrowser, openPage, slotManifest, slotOnDouble } from "./browser.ts";
 
 async function ask(page: Page, model: string, text: string): Promise<void> {
   await page.getByRole("combobox", { name: "Model" }).selectOption(model);
   await page.getByRole("textbox", { name: "Message" }).fill(text);
   await page.getByRole("button", { name: "Send" }).click();
+}
+
+/** There is something to hear: Chromium's own microphone beeps once a second. */
+async function hasRecorded(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Stop recording" }).waitFor();
+  const began: number = await page.evaluate("performance.now()");
+  await until("it has recorded", async () => Number(await page.evaluate("performance.now()")) > began + 1500);
+}
+
+/** The bytes of an empty picture. */
+async function pngOf(page: Page, width = 300, height = 150): Promise<Buffer> {
+  const canvas = `Object.assign(document.createElement("canvas"), { width: ${width}, height: ${height} })`;
+  const text: string = await page.evaluate(`${canvas}.toDataURL("image/png").split(",")[1]`);
+  return Buffer.from(text, "base64");
 }
 
 describe("the chat page", () => {
@@ -117,10 +131,7 @@ describe("the chat page", () => {
       .getByRole("alert")
       .getByText(/a\.png cannot be read as a picture/)
       .waitFor();
-    const png: string = await page.evaluate(
-      "(() => { const canvas = document.createElement('canvas'); canvas.width = 3000; canvas.height = 1000; return canvas.toDataURL('image/png').split(',')[1]; })()",
-    );
-    const wide = { name: "wide.png", mimeType: "image/png", buffer: Buffer.from(png, "base64") };
+    const wide = { name: "wide.png", mimeType: "image/png", buffer: await pngOf(page, 3000, 1000) };
     const other = { name: "b.zip", mimeType: "application/zip", buffer: Buffer.from("text") };
     await attach.setInputFiles([wide, other, { ...wide, name: "other.png" }]);
     await page.getByRole("alert").getByText("b.zip is neither a picture nor a text.").waitFor();
@@ -195,8 +206,7 @@ describe("the chat page", () => {
       };
     `);
     await page.goto(`${berth.url}/chat/`);
-    const png: string = await page.evaluate("document.createElement('canvas').toDataURL('image/png').split(',')[1]");
-    const buffer = Buffer.from(png, "base64");
+    const buffer = await pngOf(page);
     await page.getByLabel("Attach a picture").setInputFiles({ name: "a.png", mimeType: "image/png", buffer });
     await page.getByText("reading files …").waitFor();
     await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
@@ -238,13 +248,9 @@ describe("the chat page", () => {
       .waitFor();
     await page.context().grantPermissions(["microphone"]);
     await record.click();
-    const stop = page.getByRole("button", { name: "Stop recording" });
-    await stop.waitFor();
+    await hasRecorded(page);
     assert.equal(await page.getByRole("alert").count(), 0);
-    // There is something to hear: Chromium's own microphone beeps once a second.
-    const began: number = await page.evaluate("performance.now()");
-    await until("it has recorded", async () => Number(await page.evaluate("performance.now()")) > began + 1500);
-    await stop.click();
+    await page.getByRole("button", { name: "Stop recording" }).click();
     // What the double "hears" is the size and the digest of the file.
     const message = page.getByRole("textbox", { name: "Message" });
     await until(
@@ -294,9 +300,7 @@ describe("the chat page", () => {
     assert.match(await ended.promise, /\/v1\/audio\/speech$/);
     assert.equal(await page.getByRole("alert").count(), 0);
     await page.getByRole("button", { name: "Record" }).click();
-    await page.getByRole("button", { name: "Stop recording" }).waitFor();
-    const began: number = await page.evaluate("performance.now()");
-    await until("it has recorded", async () => Number(await page.evaluate("performance.now()")) > began + 1500);
+    await hasRecorded(page);
     await newChat.click();
     await page.getByRole("button", { name: "Record" }).waitFor();
     const message = page.getByRole("textbox", { name: "Message" });
@@ -356,28 +360,5 @@ describe("the chat page", () => {
     await until("the second one was on", async () => (await states()).split(",").length === 2);
     await until("it is off", async () => (await states()) === "ended,ended");
     assert.equal(await stop.count(), 0);
-  });
-
-  it("keeps conversations per user of the proxy", async () => {
-    await using own = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
-    await until("coder answers", async () => {
-      const headers = { "x-forwarded-email": "ann@example.com" };
-      return JSON.stringify(await (await fetch(`${own.url}/api/slots/coder`, { headers })).json()).includes('"ready"');
-    });
-    const openAs = (user: string) =>
-      openPage(browser, `${own.url}/chat/`, { extraHTTPHeaders: { "x-forwarded-email": user } });
-    await using ann = await openAs("ann@example.com");
-    await ask(ann.page, "coder", "a secret of Ann");
-    const title = { name: "a secret of Ann", exact: true } as const;
-    await ann.page.getByRole("button", title).waitFor();
-    await using bob = await openAs("bob@example.com");
-    await bob.page.getByText("No conversation yet.").waitFor();
-    assert.equal(await bob.page.getByRole("button", title).count(), 0);
-    await ann.page.reload();
-    await ann.page.getByRole("button", title).click();
-    await ann.page
-      .getByRole("log", { name: "Messages" })
-      .getByText(/^\d+ tokens?\b/)
-      .waitFor();
   });
 });
