@@ -147,7 +147,7 @@ describe("the dashboard", () => {
   });
 
   it("keeps the search where its text still leaves slots out, however few they are", async () => {
-    const slots = Array.from({ length: 10 }, (_, nth) => ({ name: `slot-${nth}` }));
+    const slots = Array.from({ length: 10 }, (_, nth) => ({ name: `slot-${nth}`, state: "ready" }));
     await using opened = await showing("/", ...slots);
     const search = opened.page.getByRole("searchbox", { name: "Search" });
     await search.fill("slot-3");

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from "preact";
-import type { CatalogView } from "../../../src/api/management/views.ts";
+import type { CatalogView, SlotView } from "../../../src/api/management/views.ts";
 import { base, call, list } from "../../shared/api.ts";
 import { CopyButton } from "../../shared/copy-button.tsx";
 import { acting } from "../../shared/toast.tsx";
@@ -27,7 +27,8 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
     [all.some(isReady), modelChanges.value],
   );
   // Of a slot that the operator has not published yet nothing is known.
-  const isUsed = all.some((slot) => slot.conditions.length > 0 && isSetUp(slot));
+  const isPublished = ({ state, conditions }: SlotView): boolean => state !== "offline" || conditions.length > 0;
+  const isUsed = all.some((slot) => isPublished(slot) && isSetUp(slot));
   if (install.state === "loading" && !isUsed) return <Loading />;
   const first = install.state === "here" && install.value.first_run ? install.value : undefined;
   const isBare = first?.has_models === false && !isUsed;
