@@ -27,10 +27,11 @@ export class MissingModels {
   }
 
   /** Milliseconds for which the slot is not yet said to name an unknown model. */
-  waitMs({ name, specHash, workloads, unknownRefs }: SlotInput, elapsedMs: number): number {
+  waitMs({ name, specHash, workloads, unknownRefs, unprepared }: SlotInput, elapsedMs: number): number {
     const isMissing =
       (isRefusal(workloads) && workloads.reason === notFound) || (unknownRefs !== undefined && unknownRefs.length > 0);
-    if (!isMissing) {
+    // A model that is being pulled is here a moment after its pull has ended.
+    if (!isMissing || unprepared !== undefined) {
       this.#since.delete(name);
       return 0;
     }

@@ -80,9 +80,11 @@ export class RegistrySync {
     const after = new Map(records.map((record) => [record.ref, record]));
     known.current = after;
     for (const slot of conflicts.setRefs(new Set(after.keys()))) enqueue(slot);
-    this.#enqueueHolders(before, after);
     const upstreams = declaredUpstreams.flatMap(({ name, spec }) => (spec === undefined ? [] : [{ name, spec }]));
+    const pulled = this.#pulls;
     this.#pulls = pullClaims(dependencies.pulls.list());
+    const turned = [...pulled.keys(), ...this.#pulls.keys()].filter((ref) => pulled.has(ref) !== this.#pulls.has(ref));
+    this.#enqueueHolders(before, after, turned);
     const resources = resourceStatuses(
       { models, upstreams: declaredUpstreams, groups },
       {
@@ -98,9 +100,14 @@ export class RegistrySync {
     return await this.#publish({ schema: 1, models: [...records], upstreams, resources }, uids);
   }
 
-  #enqueueHolders(before: ReadonlyMap<string, ModelRecord>, after: ReadonlyMap<string, ModelRecord>): void {
+  /** `turned`: refs whose pull has begun or ended. */
+  #enqueueHolders(
+    before: ReadonlyMap<string, ModelRecord>,
+    after: ReadonlyMap<string, ModelRecord>,
+    turned: readonly string[],
+  ): void {
     const { dependencies, enqueue } = this.#options;
-    const changed = new Set<string>();
+    const changed = new Set(turned);
     for (const ref of new Set([...before.keys(), ...after.keys()])) {
       if (JSON.stringify(before.get(ref)) !== JSON.stringify(after.get(ref))) changed.add(ref);
     }

@@ -72,7 +72,8 @@ it("a slot waits for the model that a person pulls and nobody knows yet, and doe
   await using operator = await fetching();
   const { site, at, fetched } = operator;
   const requester = { requester: "Pull/1", attempt: "1" };
-  await at.pulls.join({ ref: "new", files: [{ source: "hf://owner/repo/new.gguf" }], isOpen: true }, requester);
+  const wanted = { ref: "new", files: [{ source: "hf://owner/repo/new.gguf" }], isOpen: true } as const;
+  await at.pulls.join(wanted, requester);
   site.source.save("always", { model: { default: "new" } });
   site.source.save("later", { load: "onDemand", model: { default: "new" } });
   await fetched("a", "new");
@@ -82,4 +83,8 @@ it("a slot waits for the model that a person pulls and nobody knows yet, and doe
   if (pull !== undefined) await at.pulls.cancel(pull.model, "Pull/1");
   await site.advance(5);
   assert.equal(site.state("always"), "error");
+  await at.pulls.join(wanted, requester);
+  await fetched("a", "new");
+  await site.advance(2);
+  assert.equal(site.state("always"), "pulling");
 });
