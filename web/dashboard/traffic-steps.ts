@@ -12,6 +12,8 @@ export function joined(before: TrafficView, after: TrafficView): TrafficView {
   const later = Math.round((Date.parse(after.ended_at) - Date.parse(before.ended_at)) / stepMs);
   if (later <= 0) return before;
   const known = Math.min(later, after.steps);
+  // A page that was at rest for days has one long gap.
+  const gap = Math.min(shownSteps, later - known);
   const names = new Set([...before.series, ...after.series].map(({ slot }) => slot));
   const steps = Math.min(shownSteps, before.steps + later);
   const series = [...names].map((slot): Series => {
@@ -19,7 +21,7 @@ export function joined(before: TrafficView, after: TrafficView): TrafficView {
     const list = <T>(pick: (series: Series) => readonly T[], none: T): T[] =>
       [
         ...(old === undefined ? filled(before.steps, none) : pick(old)),
-        ...filled(later - known, none),
+        ...filled(gap, none),
         ...(now === undefined ? filled(known, none) : pick(now).slice(-known)),
       ].slice(-steps);
     return {

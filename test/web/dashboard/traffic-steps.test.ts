@@ -81,6 +81,8 @@ describe("the history of the charts", () => {
     assert.equal(withQuiet(before, 4900), before);
     assert.deepEqual(withQuiet(before, 15_100).series[0]?.tokens_out, [1, 2, 0, 0, 0]);
     assert.equal(withQuiet(before, 15_100).ended_at, at(25));
+    const fortnight = withQuiet(before, 14 * 86_400_000);
+    assert.deepEqual([fortnight.steps, fortnight.series[0]?.requests.length], [shownSteps, shownSteps]);
   });
 
   it("is drawn to its full width however short it is, for one slot or for all", () => {
