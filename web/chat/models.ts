@@ -1,7 +1,5 @@
 import { signal } from "@preact/signals";
 import type { V1Model } from "../../src/api/management/v1-model.ts";
-import { slotStates } from "../../src/api/states.ts";
-import { stateWords, type StateWords } from "../../src/api/state-words.ts";
 import { list } from "../shared/api.ts";
 
 export const models = signal<readonly V1Model[]>([]);
@@ -25,23 +23,13 @@ function withDefaults(model: V1Model): V1Model {
 export const canChat = ({ berth }: V1Model): boolean =>
   berth.capabilities.includes("chat") || berth.capabilities.includes("image");
 
-/** It makes pictures, and does not talk. */
+/** Whether it makes pictures, and does not talk. */
 export const draws = ({ berth }: V1Model): boolean => !berth.capabilities.includes("chat");
 
 /** The order of models that talk before those that only draw. */
 export const talkFirst = (one: V1Model, other: V1Model): number => Number(draws(one)) - Number(draws(other));
 
-/**
- * How the slot of a model is; undefined where the model is a provider's, or its state is not known. Others' requests are no
- * matter here: they come and go, and the slot takes another one.
- */
-export function wordsOf({ berth }: V1Model): StateWords | undefined {
-  const state = slotStates.find((each) => each === berth.state);
-  if (state === undefined) return undefined;
-  return stateWords({ state: state === "serving" ? "ready" : state, in_flight: 0, progress: null, conditions: [] });
-}
-
-/** Its state ends by itself, soon. */
+/** Whether its slot changes its state by itself soon. */
 export const isMoving = ({ berth: { state } }: V1Model): boolean =>
   ["pulling", "starting", "warming", "unloading"].includes(state);
 

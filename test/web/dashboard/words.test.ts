@@ -7,7 +7,7 @@ import { groupOf, settingText } from "../../../web/dashboard/setting-groups.ts";
 import { placeOf } from "../../../web/dashboard/text-search.ts";
 import { lineDifferences } from "../../../web/shared/line-diff.ts";
 import { inOrder } from "../../../web/dashboard/slot-order.ts";
-import { modelStateText } from "../../../web/shared/model-words.ts";
+import { wordsOf } from "../../../web/shared/model-words.ts";
 import { kindOf, parametersText } from "../../../web/dashboard/model-kinds.ts";
 
 for (const [status, error, expected] of [
@@ -147,10 +147,10 @@ it("a slot that answers keeps its place among those that are ready", () => {
 });
 
 for (const [state, expected] of [
-  ["offline", " · On demand"],
-  ["serving", " · Answering"],
-  ["idle", " · Ready"],
-  ["unknown", ""],
+  ["offline", "On demand"],
+  ["serving", "Ready"],
+  ["idle", "Ready"],
+  ["unknown", undefined],
 ] as const)
-  it(`a list of models says of one that is ${state}: “${expected}”`, () =>
-    assert.equal(modelStateText({ berth: { kind: "slot", state, slot: "a", capabilities: [] } }), expected));
+  it(`a list of models says of one that is ${state}: ${expected}`, () =>
+    assert.equal(wordsOf({ berth: { kind: "slot", state, slot: "a", capabilities: [] } })?.text, expected));

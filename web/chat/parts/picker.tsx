@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
+import { wordsOf } from "../../shared/model-words.ts";
 import { Pill } from "../../shared/pill.tsx";
-import { canChat, draws, models, talkFirst, wordsOf } from "../models.ts";
+import { canChat, draws, models, talkFirst } from "../models.ts";
 import { choose, current, lost, refresh } from "../store.ts";
 
 /** Chooses who answers, and says how that slot is. */

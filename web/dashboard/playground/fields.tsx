@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useContext, useEffect } from "preact/hooks";
 import type { V1Model } from "../../../src/api/management/v1-model.ts";
 import type { SlotCapability } from "../../../src/api/names.ts";
-import { modelStateText } from "../../shared/model-words.ts";
+import { wordsOf } from "../../shared/model-words.ts";
 import { Show, type Loaded } from "../parts/load.tsx";
 import { Served } from "./served.ts";
 
@@ -79,8 +79,7 @@ export function ModelField({ capability, value, onChange }: ModelProps): JSX.Ele
 function optionOf(model: V1Model): JSX.Element {
   return (
     <option key={model.id} value={model.id}>
-      {model.id}
-      {modelStateText(model)}
+      {[model.id, wordsOf(model)?.text].filter(Boolean).join(" · ")}
     </option>
   );
 }
