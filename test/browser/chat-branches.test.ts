@@ -123,9 +123,24 @@ describe("a conversation of the chat page", () => {
     await pinned.getByRole("button", { name: "pinned and renamed", exact: true }).click();
     await messagesOf(page).getByText("to be pinned").waitFor();
     await until("it is kept again", async () => (await heads()).length === 2);
+    const times: string[] = [];
+    const held = Promise.withResolvers<undefined>();
+    await page.route("**/api/conversations/*?*", async (route) => {
+      const { updated_at: time }: { readonly updated_at: string } = route.request().postDataJSON();
+      times.push(time);
+      await held.promise;
+      await route.continue();
+    });
     await fromMenu(page, "pinned and renamed", "Unpin");
+    await until("that is sent", () => times.length === 1);
+    await fromMenu(page, "pinned and renamed", "Rename");
+    await title.fill("renamed again");
+    await page.keyboard.press("Enter");
+    held.resolve(undefined);
     await pinned.waitFor({ state: "detached" });
     // None of it was said today.
-    await page.getByRole("region", { name: "Older" }).getByText("pinned and renamed").waitFor();
+    await page.getByRole("region", { name: "Older" }).getByText("renamed again").waitFor();
+    await until("both are sent", () => times.length === 2);
+    assert.notEqual(times[0], times[1], "a text of each change");
   });
 });

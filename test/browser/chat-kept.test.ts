@@ -314,7 +314,12 @@ describe("the chat page loses nothing", () => {
     await using opened = await openPage(browser, "about:blank");
     const { page } = opened;
     await page.clock.install();
+    await page.route("**/v1/models?*", (route) => route.fulfill({ json: { object: "list", data: [] } }));
     await page.goto(`${berth.url}/chat/`);
+    await page.getByText("No model can chat here yet").waitFor();
+    // It asks again while it has no model.
+    await page.unroute("**/v1/models?*");
+    await page.clock.runFor(6000);
     await page.getByText("Ask coder").waitFor();
     await page.waitForLoadState("networkidle");
     const asked: string[] = [];

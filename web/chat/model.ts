@@ -44,7 +44,7 @@ export interface Conversation {
   /** The place of the shown branch's end; absent: the last message. */
   readonly shown?: number;
   readonly updated_at: string;
-  /** It stands first in the list. */
+  /** Whether it stands first in the list. */
   readonly pinned?: boolean;
 }
 

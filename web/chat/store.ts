@@ -31,7 +31,7 @@ const requestTimeoutMs = 30_000;
 const slowestBytesPerMs = 50;
 
 /** Ends a request that takes too long. `bytes`: how much it transfers. */
-const limit = (bytes = 0): AbortSignal => AbortSignal.timeout(requestTimeoutMs + bytes / slowestBytesPerMs);
+const limit = (bytes = 0): AbortSignal => AbortSignal.timeout(requestTimeoutMs + Math.ceil(bytes / slowestBytesPerMs));
 
 /** How long a conversation is, nobody knows before it has come: most are shorter. */
 const readBytes = 2 * 1024 ** 2;
@@ -107,7 +107,8 @@ const isCutOff = (): boolean => lost.value !== "" || unread.value !== "";
 
 /** Whether the page waits for something that no person does here: it asks again until that has happened. */
 export function isUnsettled(): boolean {
-  return isCutOff() || isAnswering.value || models.value.some(isMoving);
+  const isOffered = models.value.some(({ id }) => id === current.value.model);
+  return isCutOff() || isAnswering.value || !isOffered || models.value.some(isMoving);
 }
 
 const refreshOnce = oneAtATime(async () => {
@@ -280,7 +281,8 @@ export async function change(
   if (current.value.id === id) current.value = { ...current.value, ...what };
   if (answering.value?.id === id) answering.value = { ...answering.value, ...what };
   // Nothing more was said: it stays where it stands in the list. Yet no two texts have the same time.
-  const { updated_at: at = whole.updated_at } = conversations.value.find((each) => each.id === id) ?? {};
+  const waiting = unkept.value.find(({ conversation }) => conversation.id === id)?.conversation;
+  const { updated_at: at } = waiting ?? conversations.value.find((each) => each.id === id) ?? whole;
   await keep({ ...whole, ...what }, new Date(Date.parse(at) + 1).toISOString());
 }
 

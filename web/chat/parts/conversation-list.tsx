@@ -71,7 +71,10 @@ function Line({ conversation: { id, title, pinned = false } }: { readonly conver
   });
   const set = (what: Partial<Pick<Summary, "title" | "pinned">>): void => {
     changed = id;
-    void shown(() => change(id, what));
+    // The row has been drawn by then, or nothing has changed.
+    void shown(() => change(id, what)).finally(() =>
+      setTimeout(() => (changed = changed === id ? undefined : changed)),
+    );
   };
   if (isRenaming)
     return (
@@ -79,9 +82,9 @@ function Line({ conversation: { id, title, pinned = false } }: { readonly conver
         <Rename
           title={title}
           onDone={(next) => {
-            changed = id;
             setRenaming(false);
-            if (next !== undefined) set({ title: next });
+            if (next === undefined) changed = id;
+            else set({ title: next });
           }}
         />
       </li>

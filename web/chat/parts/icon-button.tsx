@@ -6,7 +6,7 @@ interface IconButtonProps {
   readonly name: string;
   readonly icon: IconNode;
   readonly onClick: () => void;
-  /** It stays, and does nothing. */
+  /** Whether it stays, and does nothing. */
   readonly isOff?: boolean;
 }
 

@@ -43,7 +43,7 @@ function keyOf(name: string): keyof Parameters {
 
 function Form(): JSX.Element {
   const { parameters } = current.value;
-  const set = (change: Partial<Parameters>): void => choose({ parameters: change });
+  const set = (parameters: Partial<Parameters>): void => choose({ parameters });
   return (
     <div class="parameters">
       <label>
