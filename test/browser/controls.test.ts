@@ -161,14 +161,13 @@ describe("the controls of the dashboard", () => {
     assert.ok((await fetch(`${berth.url}/api/slots/later/load`, { method: "POST", headers })).ok);
     await choose("Restart");
     await said.getByText("it burns").waitFor();
-    await page.getByRole("button", { name: "Unload later" }).click();
-    const unloads = said.getByText("later unloads.");
-    await unloads.waitFor();
     const copied = said.getByText(/^(?:Copied|Select it)/);
     for (let count = 0; count < 3; count += 1) await choose("Copy the name");
     await copied.waitFor();
     await page.clock.fastForward(7000);
     await copied.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Unload later" }).click();
+    const unloads = said.getByText("later unloads.");
     await unloads.hover();
     await page.clock.fastForward(21_000);
     await said.getByRole("button", { name: "Undo" }).click();

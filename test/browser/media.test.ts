@@ -328,7 +328,10 @@ describe("the chat page", () => {
     await page.route("**/v1/models?*", async (route) => {
       const response = await route.fetch();
       const { data }: { data: readonly { id: string }[] } = await response.json();
-      await route.fulfill({ response, json: { object: "list", data: data.filter(({ id }) => slots.includes(id)) } });
+      const kept = data.filter(({ id }) => slots.includes(id));
+      const berth = { kind: "model", state: "", slot: null, capabilities: ["chat"] };
+      const gone = slots.includes("stt") ? [] : [{ id: "without stt", object: "model", berth }];
+      await route.fulfill({ response, json: { object: "list", data: [...kept, ...gone] } });
     });
     await page.goto(`${berth.url}/chat/`);
     const record = page.getByRole("button", { name: "Record" });
@@ -343,10 +346,8 @@ describe("the chat page", () => {
     // The slot that transcribes may go; the button that turns the microphone off may not.
     slots.pop();
     const model = page.getByRole("combobox", { name: "Model" });
-    const read = page.waitForResponse("**/v1/models?*");
     await model.focus();
-    await (await read).finished();
-    await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
+    await model.locator("option", { hasText: "without stt" }).waitFor({ state: "attached" });
     await stop.click();
     await record.waitFor({ state: "detached" });
     assert.equal(await states(), "ended");

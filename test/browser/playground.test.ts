@@ -124,6 +124,7 @@ describe("the playground", () => {
       await page.getByRole("alert").getByText(says).waitFor();
       await page.getByText("The harbour", { exact: true }).waitFor();
       assert.equal(await answer.count(), 0);
+      await until("that stream has ended", () => stream.followers() === 0);
     }
   });
 
