@@ -11,7 +11,7 @@ import { connection, follow, problems } from "./live.ts";
 import { Announcer } from "./parts/announcer.tsx";
 import { Palette } from "./parts/palette.tsx";
 import { AskDialog } from "./parts/ask.tsx";
-import { isLater, LaterPage, laterPages } from "./pages/later.tsx";
+import { FurtherPage, isFurther, loadedPages } from "./pages/further-page.tsx";
 import { OverviewPage } from "./pages/overview.tsx";
 import { SlotPage } from "./pages/slot.tsx";
 import { path, segments } from "./router.ts";
@@ -63,7 +63,7 @@ const pageKey = computed(() => (segments.value ?? ["none"]).slice(0, 2).join("/"
 /** For a reader of the screen a page begins with its heading, wherever the link to it was. */
 function useNewPage(): void {
   const shown = useRef(pageKey.value);
-  const isHere = !isLater(segments.value?.[0] ?? "slots") || laterPages.value !== undefined;
+  const isHere = !isFurther(segments.value?.[0] ?? "slots") || loadedPages.value !== undefined;
   useEffect(() => {
     if (!isHere || shown.current === pageKey.value) return;
     shown.current = pageKey.value;
@@ -73,7 +73,7 @@ function useNewPage(): void {
 
 function pageOf([page = "slots", name, part]: readonly string[]): ComponentChildren {
   if (page === "slots") return name === undefined ? <OverviewPage /> : <SlotPage key={name} name={name} part={part} />;
-  if (isLater(page)) return <LaterPage page={page} part={name} />;
+  if (isFurther(page)) return <FurtherPage page={page} part={name} />;
   return (
     <>
       <h1>No such page</h1>

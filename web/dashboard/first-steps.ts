@@ -18,14 +18,9 @@ interface Known {
   readonly pulls: readonly { readonly state: string }[];
 }
 
-/** Whether a slot answers at once. */
-export function isReady({ state }: Pick<SlotView, "state">): boolean {
-  return isAvailable(state);
-}
-
 /** The next step of a new installation. */
 export function stepOf({ install, slots, pulls }: Known): Step {
-  if (slots.some((slot) => isReady(slot) && slot.model !== null)) return "talk";
+  if (slots.some((slot) => isAvailable(slot.state) && slot.model !== null)) return "talk";
   if (install.has_models && install.has_ready_slot) return "talk";
   if (pulls.some(({ state }) => !["completed", "cancelled"].includes(state))) return "pull";
   const isHeld = slots.some(({ model }) => model !== null);

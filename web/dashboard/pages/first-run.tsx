@@ -1,10 +1,11 @@
 import type { ComponentChildren, JSX } from "preact";
 import type { CatalogView, SlotView } from "../../../src/api/management/views.ts";
+import { isAvailable } from "../../../src/api/states.ts";
 import { base, call, list } from "../../shared/api.ts";
 import { CopyButton } from "../../shared/copy-button.tsx";
 import { acting } from "../../shared/toast.tsx";
 import { linesFor } from "../client-lines.ts";
-import { firstChoices, isReady, stepOf, type InstallState, type Step } from "../first-steps.ts";
+import { firstChoices, stepOf, type InstallState, type Step } from "../first-steps.ts";
 import { modelChanges, pulls, slots } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { CatalogueCard } from "../parts/catalogue-card.tsx";
@@ -24,7 +25,7 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
   const all = [...slots.value.values()];
   const [install, again] = useLoaded(
     () => call<InstallState>("/api/install/state"),
-    [all.some(isReady), modelChanges.value],
+    [all.some(({ state }) => isAvailable(state)), modelChanges.value],
   );
   // Of a slot that the operator has not published yet nothing is known.
   const isPublished = ({ state, conditions }: SlotView): boolean => state !== "offline" || conditions.length > 0;
@@ -132,7 +133,7 @@ function Choose({ hasGpu }: { readonly hasGpu: boolean }): JSX.Element {
 
 function Talk(): JSX.Element {
   const ready = [...slots.value.values()].find(
-    (slot) => isReady(slot) && slot.capabilities.some((each) => each === "chat"),
+    (slot) => isAvailable(slot.state) && slot.capabilities.some((each) => each === "chat"),
   );
   const [curl] = linesFor(ready ?? { name: "primary", capabilities: ["chat"] }, new URL("v1", base).href);
   return (

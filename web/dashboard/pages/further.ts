@@ -17,4 +17,4 @@ export const furtherPages = {
   settings: SettingsPage,
 } as const satisfies Readonly<Record<Exclude<PageName, "slots">, ComponentType<{ readonly part: string | undefined }>>>;
 
-export type FurtherPage = keyof typeof furtherPages;
+export type FurtherName = keyof typeof furtherPages;
