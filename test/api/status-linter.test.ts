@@ -51,6 +51,7 @@ describe("status linter", () => {
     ["offline", "Ready/True/NotConfigured", "Available/False/NotConfigured"],
     ["offline", "Ready/True/ScaledToZero", "Available/False/ScaledToZero"],
     ["offline", "Ready/True/Unloaded", "Available/False/Unloaded"],
+    ["offline", "Ready/True/UnloadedUntilRequest", "Available/False/UnloadedUntilRequest"],
     ["pulling", "Ready/Unknown/Progressing", "Available/False/Pulling", "Reconciling/True/Pulling"],
     ["starting", "Ready/Unknown/Progressing", "Available/False/Starting", "Reconciling/True/Starting"],
     ["warming", "Ready/Unknown/Progressing", "Available/False/Warming", "Reconciling/True/Warming"],

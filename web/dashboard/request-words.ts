@@ -18,7 +18,7 @@ export const outcomes: ReadonlyMap<string, Tone> = new Map([
   ["left", "off"],
 ]);
 
-/** What a person looks for among the requests; an empty value is anything. */
+/** The requests that a person looks for; an empty value is anything. */
 export interface Wanted {
   readonly slot: string;
   readonly outcome: string;
@@ -43,7 +43,7 @@ function words(code: string): string {
 
 /** The tokens of an answer by the second, after its first one; undefined where they are not known. */
 export function rateOf({ tokens_out: count, first_token_ms: first, ms }: RequestView): number | undefined {
-  return count === null || first === null || ms <= first ? undefined : (1000 * count) / (ms - first);
+  return count === null || count < 2 || first === null || ms <= first ? undefined : (1000 * (count - 1)) / (ms - first);
 }
 
 /** A part of a request's time. */

@@ -115,7 +115,7 @@ function More({ names, page }: { readonly names: readonly PageName[]; readonly p
       </button>
       {isOpen && (
         <Drawer title="More pages" onClose={() => setOpen(false)}>
-          <nav class="more" aria-label="More pages">
+          <nav class="more" aria-label="Further pages">
             {names.map((name) => (
               <PageLink key={name} name={name} isCurrent={page === name} />
             ))}

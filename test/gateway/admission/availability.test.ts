@@ -108,6 +108,7 @@ describe("availabilityOf", () => {
   });
 
   const unloaded = condition("Available", "False", "Unloaded");
+  const asked = condition("Available", "False", "UnloadedUntilRequest");
   const neverValid: SlotSketch = { ...failing(0, undefined, [stalled("InvalidSpec")]), spec: disabled };
   const unproven = { operator: "unproven" } as const;
   const rows: readonly (readonly [
@@ -124,6 +125,11 @@ describe("availabilityOf", () => {
     ["somebody unloaded it", "closed slot.not_ready Unloaded never", { status: { conditions: [unloaded] } }],
     ["its group is lent", "closed slot.not_ready Lent after 5400", { status: lent(5_400_000) }],
     ["its group is lent, and it still answers what comes", "8081", { port: 8081, status: lent(5_400_000) }],
+    [
+      "a person has unloaded it until a request comes",
+      waits("UnloadedUntilRequest"),
+      { status: { conditions: [asked] } },
+    ],
     ["its group was lent until now", waits("ScaledToZero"), { status: lent(0) }],
     ["the machine was booted since", waits("OperatorLost"), { port: 8081 }, unproven],
     ["its Pod runs where the cluster put it", "8080", { state: "ready", status: { processes: [pod] } }, unproven],

@@ -16,7 +16,7 @@ export function Failures({ slots }: { readonly slots: readonly SlotView[] }): JS
   if (all.length === 0) return null;
   return (
     <section class="card failures" aria-label="Failures">
-      <h2>Failures since yesterday</h2>
+      <h2>Failed now, or in the last 24 hours</h2>
       <Lines slots={all.slice(0, most)} />
       {all.length > most && (
         <details>

@@ -24,7 +24,7 @@ export function MemoryMap(props: {
             <span>{map.name}</span>
             <span class="quiet number">{spoken(map)}</span>
           </p>
-          <Bar map={map} places={places} />
+          <DeviceBar map={map} places={places} />
           <ul class="sizes">
             {map.segments.map((segment) => (
               <Size key={`${segment.slot}${segment.group}${segment.kind}`} segment={segment} places={places} />
@@ -87,7 +87,13 @@ function spoken({ segments, total }: DeviceMap): string {
 }
 
 /** The segments, and a bracket below those of each group. */
-function Bar({ map, places }: { readonly map: DeviceMap; readonly places: ReadonlyMap<string, number> }): JSX.Element {
+function DeviceBar({
+  map,
+  places,
+}: {
+  readonly map: DeviceMap;
+  readonly places: ReadonlyMap<string, number>;
+}): JSX.Element {
   const hatch = useId();
   const widths = widthsOf(map.segments);
   let at = 0;

@@ -29,7 +29,7 @@ export function NewSlotDialog({
   const offered = (catalog.state === "here" ? catalog.value : []).filter(({ id }) => !here.includes(id));
   const [slot, setSlot] = useState<NewSlot>({ ...nothing, model });
   const [accepted, setAccepted] = useState("");
-  const set = (change: Partial<NewSlot>): void => setSlot({ ...slot, ...change });
+  const set = (fields: Partial<NewSlot>): void => setSlot({ ...slot, ...fields });
   const asked = offered.find(({ id, must_accept: mustAccept }) => id === slot.model && mustAccept);
   const create = async (): Promise<void> => {
     // A slot waits for a model that is not here, and pulls none by itself. Nothing is pulled for a slot that cannot be made.
