@@ -53,8 +53,10 @@ const places: readonly Place[] = [
   { path: "/ui/machine" },
   { path: "/ui/providers" },
   { path: "/ui/settings" },
-  { path: "/ui/settings/tokens" },
-  { path: "/ui/settings/tokens", open: ["the dialog for a token", press("New token")] },
+  {
+    path: "/ui/settings/tokens",
+    open: ["none can be made", async (page) => page.locator("button[disabled]", { hasText: "New token" }).waitFor()],
+  },
   { path: "/ui/settings/clients" },
   { path: "/ui/settings/about" },
   { path: "/ui/nowhere" },
@@ -179,6 +181,10 @@ describe("every page", () => {
     await assertAccessible(page, "the token form that refuses");
     await page.getByLabel("Token", { exact: true }).fill(token);
     await page.getByRole("button", { name: "Use token" }).click();
+    await page.getByRole("button", { name: "New token" }).click();
+    await page.getByRole("textbox", { name: "Label" }).waitFor();
+    await assertAccessible(page, "the dialog for a token");
+    await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Revoke ada" }).click();
     const question = page.getByRole("dialog");
     await question.waitFor();

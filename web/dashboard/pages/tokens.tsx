@@ -20,15 +20,16 @@ export function Tokens(): JSX.Element {
     <>
       <div class="chart-head">
         <h2>Tokens</h2>
-        <button type="button" class="main" onClick={() => setMaking(true)}>
+        <button type="button" class="main" disabled={isOff} onClick={() => setMaking(true)}>
           New token
         </button>
       </div>
       {isMaking && <NewToken onCreated={again} onClose={() => setMaking(false)} />}
       {isOff && (
         <div class="banner care">
-          Authentication is off: nobody needs a token here. <code>SVC_AUTH_ENABLED=1</code> switches it on; a token that
-          is made before then has to be confirmed on this machine.
+          Authentication is off: nobody needs a token here, and none is made by this page.{" "}
+          <code>SVC_AUTH_ENABLED=1</code> switches it on; a token that <code>berth token create</code> makes before then
+          has to be confirmed on this machine.
         </div>
       )}
       <Show of={tokens}>
