@@ -47,7 +47,7 @@ const places: readonly Place[] = [
   { path: "/ui/requests" },
   { path: "/ui/requests", open: ["a request", press("coder")] },
   { path: "/ui/playground" },
-  { path: "/ui/playground/embeddings" },
+  { path: "/ui/playground/embeddings", open: ["the code", press("Code")] },
   { path: "/ui/playground/images" },
   { path: "/ui/playground/raw" },
   { path: "/ui/machine" },

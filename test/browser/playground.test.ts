@@ -18,6 +18,7 @@ const hostile = "<img src=x onerror=window.hacked=1>";
 
 /** Runs a curl snippet of the page as a person who pastes it would. */
 async function pasted(page: Page): Promise<string> {
+  await page.getByRole("button", { name: "Code" }).click();
   const text = (await page.getByLabel("curl snippet").textContent()) ?? "";
   return (await run("sh", ["-c", text], { timeout: 120_000 })).stdout;
 }
@@ -89,7 +90,9 @@ describe("the playground", () => {
     const answer = page.getByRole("region", { name: "Answer", exact: true });
     await answer.getByText("token0 token1 token2 token3 token4").waitFor();
     await answer.getByText(/^5 tokens, .*the first after \d+/).waitFor();
+    await page.getByText("Status 200").waitFor();
     assert.match(await pasted(page), /"content":"token0 token1 token2 token3 token4 "/);
+    await page.getByRole("button", { name: "Python" }).click();
     const other = page.getByRole("combobox", { name: "Compare with" });
     await other.selectOption("later");
     await page.getByRole("button", { name: "Ask" }).click();
@@ -98,6 +101,11 @@ describe("the playground", () => {
       .getByText(/^token0 .* token4/)
       .waitFor();
     await page.getByRole("region", { name: "Answer of later" }).getByText("token0 token1", { exact: true }).waitFor();
+    // The language is remembered, and the code is of what the fields say now.
+    await page.reload();
+    await page.getByRole("textbox", { name: "Question" }).fill("again");
+    await page.getByRole("button", { name: "Code" }).click();
+    await page.getByLabel("Python snippet").getByText('"content":"again"').waitFor();
     await other.selectOption("no other model");
     // Its port is needed by the slots of other tests.
     await fetch(`${berth.url}/api/slots/later/unload`, { method: "POST" });

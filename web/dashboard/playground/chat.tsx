@@ -3,7 +3,6 @@ import { useState } from "preact/hooks";
 import { readStream } from "../../shared/answer-stream.ts";
 import { request } from "../../shared/api.ts";
 import { shortTime } from "../../shared/format.ts";
-import { Code } from "./code.tsx";
 import { bodyOf, paths, type Example, type JsonExample } from "./example.ts";
 import { ModelField, OtherModelField, TextField } from "./fields.tsx";
 import { RunForm, useRun, type Run } from "./run.tsx";
@@ -26,36 +25,35 @@ export function Chat(): JSX.Element {
   const first = useAnswer(example);
   const second = useAnswer({ ...example, model: other });
   return (
-    <>
-      <RunForm
-        {...first}
-        action="Ask"
-        disabled={model === "" || question.trim() === ""}
-        show={(answer) => <Shown answer={answer} />}
-        second={other === "" ? undefined : { ...second, names: [model, other] }}
-      >
-        <ModelField capability="chat" value={model} onChange={setModel} />
-        <OtherModelField capability="chat" than={model} value={other} onChange={setOther} />
-        <TextField label="Question" rows={5} value={question} onInput={setQuestion} />
-        <label>
-          System prompt
-          <textarea rows={2} value={system} onInput={(event) => setSystem(event.currentTarget.value)} />
-        </label>
-        <label>
-          Temperature
-          <input
-            type="number"
-            min={0}
-            max={2}
-            step={0.1}
-            placeholder="the engine's"
-            value={temperature}
-            onInput={(event) => setTemperature(event.currentTarget.value)}
-          />
-        </label>
-      </RunForm>
-      <Code example={example} />
-    </>
+    <RunForm
+      example={example}
+      {...first}
+      action="Ask"
+      disabled={model === "" || question.trim() === ""}
+      show={({ text }) => <p class="said">{text}</p>}
+      figuresOf={figuresOf}
+      second={other === "" ? undefined : { ...second, names: [model, other] }}
+    >
+      <ModelField capability="chat" value={model} onChange={setModel} />
+      <OtherModelField capability="chat" than={model} value={other} onChange={setOther} />
+      <TextField label="Question" rows={5} value={question} onInput={setQuestion} />
+      <label>
+        System prompt
+        <textarea rows={2} value={system} onInput={(event) => setSystem(event.currentTarget.value)} />
+      </label>
+      <label>
+        Temperature
+        <input
+          type="number"
+          min={0}
+          max={2}
+          step={0.1}
+          placeholder="the engine's"
+          value={temperature}
+          onInput={(event) => setTemperature(event.currentTarget.value)}
+        />
+      </label>
+    </RunForm>
   );
 }
 
@@ -79,18 +77,16 @@ function useAnswer(example: JsonExample): { readonly run: Run<Answer>; readonly 
     }
     return answer;
   });
-  return { run, soFar: soFar === undefined ? undefined : <Shown answer={soFar} /> };
-}
-
-function Shown({ answer: { text, tokens, firstMs, ms } }: { readonly answer: Answer }): JSX.Element {
-  const rate = ms > firstMs ? `, ${((1000 * (tokens - 1)) / (ms - firstMs)).toFixed(1)} a second` : "";
-  return (
+  const shown = soFar !== undefined && (
     <>
-      <p class="said">{text}</p>
-      <p class="quiet number">
-        {tokens === 1 ? "1 token" : `${tokens} tokens`}
-        {rate}, the first after {shortTime(firstMs)}
-      </p>
+      <p class="quiet number">{figuresOf(soFar)}</p>
+      <p class="said">{soFar.text}</p>
     </>
   );
+  return { run, soFar: shown === false ? undefined : shown };
+}
+
+function figuresOf({ tokens, firstMs, ms }: Answer): string {
+  const rate = ms > firstMs ? `, ${((1000 * (tokens - 1)) / (ms - firstMs)).toFixed(1)} a second` : "";
+  return `${tokens === 1 ? "1 token" : `${tokens} tokens`}${rate}, the first after ${shortTime(firstMs)}`;
 }

@@ -1,7 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call, request } from "../../shared/api.ts";
-import { Code } from "./code.tsx";
 import { bodyOf, paths } from "./example.ts";
 import { ModelField, TextField } from "./fields.tsx";
 import { RunForm, useRun } from "./run.tsx";
@@ -26,35 +25,33 @@ export function Images(): JSX.Element {
     return { source: `data:image/png;base64,${first.b64_json}`, prompt };
   });
   return (
-    <>
-      <RunForm
-        run={run}
-        action="Draw"
-        disabled={model === "" || prompt.trim() === ""}
-        show={(drawn) => (
-          <>
-            <p>
-              <img class="drawn" src={drawn.source} alt={drawn.prompt} />
-            </p>
-            <a href={drawn.source} download="picture.png">
-              Save the picture
-            </a>
-          </>
-        )}
-      >
-        <ModelField capability="image" value={model} onChange={setModel} />
-        <TextField label="Prompt" rows={3} value={prompt} onInput={setPrompt} />
-        <label>
-          Size
-          <select value={size} onChange={(event) => setSize(event.currentTarget.value)}>
-            {sizes.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
-        </label>
-      </RunForm>
-      <Code example={example} />
-    </>
+    <RunForm
+      example={example}
+      run={run}
+      action="Draw"
+      disabled={model === "" || prompt.trim() === ""}
+      show={(drawn) => (
+        <>
+          <p>
+            <img class="drawn" src={drawn.source} alt={drawn.prompt} />
+          </p>
+          <a href={drawn.source} download="picture.png">
+            Save the picture
+          </a>
+        </>
+      )}
+    >
+      <ModelField capability="image" value={model} onChange={setModel} />
+      <TextField label="Prompt" rows={3} value={prompt} onInput={setPrompt} />
+      <label>
+        Size
+        <select value={size} onChange={(event) => setSize(event.currentTarget.value)}>
+          {sizes.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+      </label>
+    </RunForm>
   );
 }
 
@@ -69,19 +66,17 @@ export function Speech(): JSX.Element {
     return await response.blob();
   });
   return (
-    <>
-      <RunForm
-        run={run}
-        action="Speak"
-        disabled={model === "" || input.trim() === ""}
-        show={(sound) => <Player sound={sound} />}
-      >
-        <ModelField capability="speech" value={model} onChange={setModel} />
-        <TextField label="Text" rows={3} value={input} onInput={setInput} />
-        <TextField label="Voice" value={voice} onInput={setVoice} />
-      </RunForm>
-      <Code example={example} />
-    </>
+    <RunForm
+      example={example}
+      run={run}
+      action="Speak"
+      disabled={model === "" || input.trim() === ""}
+      show={(sound) => <Player sound={sound} />}
+    >
+      <ModelField capability="speech" value={model} onChange={setModel} />
+      <TextField label="Text" rows={3} value={input} onInput={setInput} />
+      <TextField label="Voice" value={voice} onInput={setVoice} />
+    </RunForm>
   );
 }
 
@@ -120,24 +115,22 @@ export function Transcription(): JSX.Element {
     return text.trim();
   });
   return (
-    <>
-      <RunForm
-        run={run}
-        action="Transcribe"
-        disabled={model === "" || file === undefined}
-        show={(text) => (text === "" ? <p>No words were heard.</p> : <p class="said">{text}</p>)}
-      >
-        <ModelField capability="transcription" value={model} onChange={setModel} />
-        <label>
-          Sound file
-          <input
-            type="file"
-            accept="audio/*,video/*"
-            onChange={(event) => setFile(event.currentTarget.files?.[0] ?? undefined)}
-          />
-        </label>
-      </RunForm>
-      <Code example={example} />
-    </>
+    <RunForm
+      example={example}
+      run={run}
+      action="Transcribe"
+      disabled={model === "" || file === undefined}
+      show={(text) => (text === "" ? <p>No words were heard.</p> : <p class="said">{text}</p>)}
+    >
+      <ModelField capability="transcription" value={model} onChange={setModel} />
+      <label>
+        Sound file
+        <input
+          type="file"
+          accept="audio/*,video/*"
+          onChange={(event) => setFile(event.currentTarget.files?.[0] ?? undefined)}
+        />
+      </label>
+    </RunForm>
   );
 }

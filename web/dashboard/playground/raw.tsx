@@ -2,7 +2,6 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { base, exchange, messageOf } from "../../shared/api.ts";
 import { readAnswer, type RawAnswer } from "./answer-text.ts";
-import { Code } from "./code.tsx";
 import { addressOf, type Example } from "./example.ts";
 import { TextField } from "./fields.tsx";
 import { RunForm, useRun } from "./run.tsx";
@@ -36,26 +35,25 @@ export function Raw(): JSX.Element {
     }
   };
   return (
-    <>
-      <RunForm
-        run={run}
-        action="Send"
-        show={(answer) => <Answer answer={answer} />}
-        soFar={soFar === undefined ? undefined : <Answer answer={soFar} />}
-      >
-        <label>
-          Method
-          <select value={method} onChange={(event) => choose(event.currentTarget.value)}>
-            {methods.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
-        </label>
-        <TextField label="Path" value={path} onInput={setPath} />
-        {method !== "GET" && <TextField label="JSON body" rows={8} value={text} onInput={setText} />}
-      </RunForm>
-      {example !== undefined && <Code example={example} />}
-    </>
+    <RunForm
+      example={example}
+      run={run}
+      action="Send"
+      show={(answer) => <Answer answer={answer} />}
+      statusOf={({ status }) => status}
+      soFar={soFar === undefined ? undefined : <Answer answer={soFar} />}
+    >
+      <label>
+        Method
+        <select value={method} onChange={(event) => choose(event.currentTarget.value)}>
+          {methods.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+      </label>
+      <TextField label="Path" value={path} onInput={setPath} />
+      {method !== "GET" && <TextField label="JSON body" rows={8} value={text} onInput={setText} />}
+    </RunForm>
   );
 }
 
@@ -75,12 +73,9 @@ function checkJson(text: string): void {
   }
 }
 
-function Answer({ answer: { status, headers, text, isCut } }: { readonly answer: RawAnswer }): JSX.Element {
+function Answer({ answer: { headers, text, isCut } }: { readonly answer: RawAnswer }): JSX.Element {
   return (
     <>
-      <p>
-        Status <strong class={status < 400 ? "good" : "bad"}>{status}</strong>
-      </p>
       <div class="wide">
         <table aria-label="Headers">
           <tbody>
@@ -96,7 +91,7 @@ function Answer({ answer: { status, headers, text, isCut } }: { readonly answer:
       <pre class="answer" aria-label="Body of the answer" tabIndex={0}>
         {text}
       </pre>
-      {isCut && <p role="status">More came, which is not shown here. The snippets below show all of it.</p>}
+      {isCut && <p role="status">More came, which is not shown here. The snippets in Code show all of it.</p>}
     </>
   );
 }

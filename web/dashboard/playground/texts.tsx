@@ -1,7 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { call } from "../../shared/api.ts";
-import { Code } from "./code.tsx";
 import { bodyOf, linesOf, paths } from "./example.ts";
 import { ModelField, TextField } from "./fields.tsx";
 import { RunForm, useRun } from "./run.tsx";
@@ -41,18 +40,16 @@ export function Embeddings(): JSX.Element {
     };
   });
   return (
-    <>
-      <RunForm
-        run={run}
-        action="Embed"
-        disabled={model === "" || input.length === 0}
-        show={(found) => <Similarities found={found} />}
-      >
-        <ModelField capability="embeddings" value={model} onChange={setModel} />
-        <TextField label="Texts, one a line" rows={5} value={text} onInput={setText} />
-      </RunForm>
-      <Code example={example} />
-    </>
+    <RunForm
+      example={example}
+      run={run}
+      action="Embed"
+      disabled={model === "" || input.length === 0}
+      show={(found) => <Similarities found={found} />}
+    >
+      <ModelField capability="embeddings" value={model} onChange={setModel} />
+      <TextField label="Texts, one a line" rows={5} value={text} onInput={setText} />
+    </RunForm>
   );
 }
 
@@ -114,26 +111,24 @@ export function Rerank(): JSX.Element {
     return { documents, results: results.toSorted((a, b) => b.relevance_score - a.relevance_score) };
   });
   return (
-    <>
-      <RunForm
-        run={run}
-        action="Rank"
-        disabled={model === "" || documents.length === 0 || query.trim() === ""}
-        show={(found) => (
-          <ol aria-label="Ranking">
-            {found.results.map(({ index, relevance_score: score }) => (
-              <li key={index}>
-                {found.documents[index]} <span class="quiet figure">{score.toFixed(4)}</span>
-              </li>
-            ))}
-          </ol>
-        )}
-      >
-        <ModelField capability="rerank" value={model} onChange={setModel} />
-        <TextField label="Query" value={query} onInput={setQuery} />
-        <TextField label="Documents, one a line" rows={5} value={text} onInput={setText} />
-      </RunForm>
-      <Code example={example} />
-    </>
+    <RunForm
+      example={example}
+      run={run}
+      action="Rank"
+      disabled={model === "" || documents.length === 0 || query.trim() === ""}
+      show={(found) => (
+        <ol aria-label="Ranking">
+          {found.results.map(({ index, relevance_score: score }) => (
+            <li key={index}>
+              {found.documents[index]} <span class="quiet figure">{score.toFixed(4)}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    >
+      <ModelField capability="rerank" value={model} onChange={setModel} />
+      <TextField label="Query" value={query} onInput={setQuery} />
+      <TextField label="Documents, one a line" rows={5} value={text} onInput={setText} />
+    </RunForm>
   );
 }
