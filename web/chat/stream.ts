@@ -1,7 +1,8 @@
 import { readStream } from "../shared/answer-stream.ts";
 import { request } from "../shared/api.ts";
+import { thoughtsOf } from "../shared/thoughts.ts";
 import type { Conversation, Message, ToolCall } from "./model.ts";
-import { sentMessages, thoughtsOf } from "./turns.ts";
+import { sentMessages } from "./turns.ts";
 import { sendingWords, waitWords } from "./wait-words.ts";
 
 export interface StreamHandlers {

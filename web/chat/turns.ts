@@ -1,15 +1,5 @@
 import type { Message, Part } from "./model.ts";
 
-/** Thoughts of a model, in a part of its answer: llama.cpp calls it `reasoning_content`, OpenRouter `reasoning`. */
-interface Thinking {
-  readonly reasoning_content?: string | null;
-  readonly reasoning?: unknown;
-}
-
-export function thoughtsOf({ reasoning_content: content, reasoning }: Thinking): string {
-  return content || (typeof reasoning === "string" ? reasoning : "");
-}
-
 export interface WireMessage {
   readonly role: string;
   readonly content: string | readonly Part[];

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { Message } from "../../../web/chat/model.ts";
-import { afterRetry, sentMessages, thoughtsOf } from "../../../web/chat/turns.ts";
+import { afterRetry, sentMessages } from "../../../web/chat/turns.ts";
+import { thoughtsOf } from "../../../web/shared/thoughts.ts";
 
 const question = (content: string, ...images: string[]): Message => ({
   role: "user",

@@ -31,7 +31,20 @@ interface Seen {
   readonly body: string;
 }
 
+/** Has what only JSON and TypeScript write as they do: true, false and null. */
+const schema = {
+  type: "object",
+  additionalProperties: false,
+  properties: { [nasty]: { enum: [nasty, null, true, 1.5] } },
+};
+const tools = [{ type: "function", function: { name: "tide", parameters: schema } }];
+const chat = { kind: "chat", model: "m", system: nasty, question: nasty, temperature: "0.5" } as const;
+const called = [{ index: 0, id: "1", type: "function", function: { name: "tide", arguments: '{"a":1}' } }];
+
 const answers: Readonly<Record<string, string | Buffer>> = {
+  "/v1/chat/completions": JSON.stringify({
+    choices: [{ index: 0, message: { role: "assistant", tool_calls: called } }],
+  }),
   "/v1/embeddings": JSON.stringify({ object: "list", data: [{ index: 0, embedding: "AACAPwAAAEA=" }] }),
   "/v1/rerank": JSON.stringify({ results: [] }),
   "/v1/images/generations": JSON.stringify({ created: 1, data: [{ b64_json: picture.toString("base64") }] }),
@@ -39,6 +52,15 @@ const answers: Readonly<Record<string, string | Buffer>> = {
   "/v1/audio/transcriptions": JSON.stringify({ text: "heard" }),
   "/api/slots": JSON.stringify({ object: "list", data: [] }),
 };
+
+const deltas = [{ content: "one " }, { content: "two" }, { tool_calls: called }];
+const streamed = [
+  ...deltas.map((delta) => JSON.stringify({ choices: [{ index: 0, delta }] })),
+  JSON.stringify({ choices: [], usage: { completion_tokens: 2 } }),
+  "[DONE]",
+]
+  .map((data) => `data: ${data}\n\n`)
+  .join("");
 
 describe("a snippet of the playground, as pasted", () => {
   let seen: Seen[] = [];
@@ -54,8 +76,10 @@ describe("a snippet of the playground, as pasted", () => {
         const body = Buffer.concat(parts).toString("latin1");
         seen.push({ method, path: url, authorization: headers.authorization ?? "", body });
         const answer = answers[url.split("?", 1)[0] ?? ""] ?? "{}";
-        response.setHeader("content-type", typeof answer === "string" ? "application/json" : "audio/mpeg");
-        response.end(answer);
+        const isStream = body.includes('"stream":true');
+        const type = typeof answer === "string" ? "application/json" : "audio/mpeg";
+        response.setHeader("content-type", isStream ? "text/event-stream" : type);
+        response.end(isStream ? streamed : answer);
       });
     });
     origin = `http://127.0.0.1:${await listen(server)}`;
@@ -66,6 +90,8 @@ describe("a snippet of the playground, as pasted", () => {
   });
 
   const examples = (): readonly Example[] => [
+    { ...chat, stream: false, schema, tools },
+    { ...chat, stream: true, schema: undefined, tools },
     { kind: "embeddings", model: "embed", input: [nasty, "two"] },
     { kind: "rerank", model: "embed", query: nasty, documents: [nasty, "two"] },
     { kind: "images", model: "img", prompt: nasty, size: "256x256" },
@@ -120,12 +146,20 @@ describe("a snippet of the playground, as pasted", () => {
             { encoding_format: "", ...Object(body) },
             { encoding_format: encodingOf(body), ...bodyOf(example) },
           );
+          if (example.kind === "chat" && example.stream) assert.match(output, /one [^]*two[^]*tide/);
+          if (example.kind === "chat") assert.match(output, /tide/);
           if (example.kind === "images") assert.deepEqual(await readFile(join(directory.path, "picture.png")), picture);
           if (example.kind === "speech") assert.deepEqual(await readFile(join(directory.path, "speech.mp3")), sound);
         }
       }
     });
   }
+
+  it("writes true, false and null as Python does", () => {
+    const python = snippetsOf({ ...chat, stream: true, schema, tools: undefined }, origin)[1]?.text ?? "";
+    assert.match(python, /"additionalProperties": False, .*, None, True, 1\.5\]/);
+    assert.match(python, /stream=True/);
+  });
 
   it("never has a token in it", () => {
     for (const example of examples())

@@ -7,6 +7,10 @@ export type Example =
       readonly system: string;
       readonly question: string;
       readonly temperature: string;
+      readonly stream: boolean;
+      /** A JSON schema that the answer must fit, and the tools that it may call; undefined: none. */
+      readonly schema: unknown;
+      readonly tools: unknown;
     }
   | { readonly kind: "embeddings"; readonly model: string; readonly input: readonly string[] }
   | { readonly kind: "rerank"; readonly model: string; readonly query: string; readonly documents: readonly string[] }
@@ -30,7 +34,7 @@ export const paths = {
 /** The body of a request, as OpenAI's API has it. */
 export function bodyOf(example: JsonExample): Readonly<Record<string, unknown>> {
   if (example.kind === "chat") {
-    const { model, system, question, temperature } = example;
+    const { model, system, question, temperature, stream, schema, tools } = example;
     return {
       model,
       messages: [
@@ -38,12 +42,35 @@ export function bodyOf(example: JsonExample): Readonly<Record<string, unknown>> 
         { role: "user", content: question },
       ],
       ...(temperature === "" ? {} : { temperature: Number(temperature) }),
+      ...(stream ? { stream } : {}),
+      ...(schema === undefined
+        ? {}
+        : { response_format: { type: "json_schema", json_schema: { name: "answer", schema } } }),
+      ...(tools === undefined ? {} : { tools }),
     };
   }
   const { kind, ...fields } = example;
   if (kind === "images") return { ...fields, response_format: "b64_json" };
   if (kind === "speech") return { ...fields, response_format: "mp3" };
   return { ...fields };
+}
+
+const shapes = { object: "an object: {…}", array: "a list: […]", any: "" } as const;
+
+/** JSON that a person has entered: its value, undefined of an empty text, or how to correct it. */
+export function jsonIn(
+  text: string,
+  shape: keyof typeof shapes,
+): { readonly value?: unknown; readonly error?: string } {
+  if (text.trim() === "") return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    const found = Array.isArray(value) ? "array" : typeof value === "object" && value !== null ? "object" : "other";
+    return shape === "any" || shape === found ? { value } : { error: `This must be ${shapes[shape]}.` };
+  } catch (error) {
+    const because = error instanceof Error ? error.message : String(error);
+    return { error: `This is no JSON, correct it first: ${because}.` };
+  }
 }
 
 /** The lines of a text that have something in them. */

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useContext, useEffect } from "preact/hooks";
+import { useContext, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { V1Model } from "../../../src/api/management/v1-model.ts";
 import type { SlotCapability } from "../../../src/api/names.ts";
 import { wordsOf } from "../../shared/model-words.ts";
@@ -28,6 +28,52 @@ export function TextField({ label, value, rows, onInput }: TextProps): JSX.Eleme
         />
       )}
     </label>
+  );
+}
+
+interface JsonProps extends TextProps {
+  readonly rows: number;
+  /** How to correct the text; its form sends nothing until then. */
+  readonly error: string | undefined;
+  readonly placeholder?: string;
+}
+
+export function JsonField({ label, value, rows, error, placeholder, onInput }: JsonProps): JSX.Element {
+  const field = useRef<HTMLTextAreaElement>(null);
+  // Told once the field is left: half of a text is no fault yet.
+  const [isLeft, setIsLeft] = useState(false);
+  const id = useId();
+  const told = isLeft ? error : undefined;
+  useLayoutEffect(() => field.current?.setCustomValidity(error ?? ""), [error]);
+  return (
+    <>
+      <label>
+        {label}
+        <textarea
+          ref={field}
+          class="mono"
+          rows={rows}
+          value={value}
+          spellcheck={false}
+          placeholder={placeholder}
+          aria-invalid={told !== undefined}
+          aria-describedby={told === undefined ? undefined : id}
+          onInput={(event) => onInput(event.currentTarget.value)}
+          onBlur={() => setIsLeft(true)}
+          onInvalid={(event) => {
+            // Told in the page, not in a bubble that goes away.
+            event.preventDefault();
+            setIsLeft(true);
+            event.currentTarget.focus();
+          }}
+        />
+      </label>
+      {told !== undefined && (
+        <p role="alert" id={id}>
+          {told}
+        </p>
+      )}
+    </>
   );
 }
 

@@ -1,9 +1,9 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { base, exchange, messageOf } from "../../shared/api.ts";
+import { base, exchange } from "../../shared/api.ts";
 import { readAnswer, type RawAnswer } from "./answer-text.ts";
-import { addressOf, type Example } from "./example.ts";
-import { TextField } from "./fields.tsx";
+import { addressOf, jsonIn, type Example } from "./example.ts";
+import { JsonField, TextField } from "./fields.tsx";
 import { RunForm, useRun } from "./run.tsx";
 
 const methods = ["GET", "POST", "PUT", "DELETE"] as const;
@@ -19,7 +19,6 @@ export function Raw(): JSX.Element {
   const run = useRun(async (signal) => {
     setSoFar(undefined);
     const url = addressOf(path, base);
-    if (body !== undefined) checkJson(body);
     const raw = body === undefined ? {} : { raw: { content: body, type: "application/json" } };
     return await readAnswer(await exchange(url, { method, signal, ...raw }), (answer) => {
       if (!signal.aborted) setSoFar(answer);
@@ -52,7 +51,9 @@ export function Raw(): JSX.Element {
         </select>
       </label>
       <TextField label="Path" value={path} onInput={setPath} />
-      {method !== "GET" && <TextField label="JSON body" rows={8} value={text} onInput={setText} />}
+      {method !== "GET" && (
+        <JsonField label="JSON body" rows={8} value={text} error={jsonIn(text, "any").error} onInput={setText} />
+      )}
     </RunForm>
   );
 }
@@ -62,14 +63,6 @@ function exampleOf(method: string, path: string, body: string | undefined): Exam
     return { kind: "raw", method, url: addressOf(path, base), body };
   } catch {
     return undefined;
-  }
-}
-
-function checkJson(text: string): void {
-  try {
-    JSON.parse(text);
-  } catch (error) {
-    throw new Error(`The body is no JSON, correct it first: ${messageOf(error)}.`, { cause: error });
   }
 }
 

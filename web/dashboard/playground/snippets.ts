@@ -53,7 +53,8 @@ function curl(example: Example, origin: string): string {
     const unpack = `sed -E 's/.*"b64_json": *"([^"]*)".*/\\1/' picture.json | base64 -d > picture.png`;
     return `${lines(parts)} &&\n${unpack}`;
   }
-  return lines([`curl -sS ${at}`, authorization, jsonType, data]);
+  const isStream = example.kind === "chat" && example.stream;
+  return lines([`curl -sS${isStream ? "N" : ""} ${at}`, authorization, jsonType, data]);
 }
 
 const jsonType = "-H 'content-type: application/json'";
@@ -67,14 +68,24 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** A text of JSON is also one of Python and of TypeScript. */
+/** JSON is also TypeScript, and its texts and numbers are also Python. */
 const literal = (value: unknown): string => JSON.stringify(value);
 
-/** Arguments of a call in Python, and the fields of an object in TypeScript. */
-function fieldsOf(example: WithSdk, join: "=" | ": "): string {
+function pythonLiteral(value: unknown): string {
+  if (value === null) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(pythonLiteral).join(", ")}]`;
+  if (typeof value !== "object") return literal(value);
+  return `{${Object.entries(Object(value))
+    .map(([name, each]) => `${literal(name)}: ${pythonLiteral(each)}`)
+    .join(", ")}}`;
+}
+
+/** The fields of a request, a line each: arguments of a call in Python, of an object in TypeScript. */
+function fieldsOf(example: WithSdk, written: (name: string, value: unknown) => string): string {
   const fields = example.kind === "transcription" ? { model: example.model } : bodyOf(example);
   return Object.entries(fields)
-    .map(([name, value]) => `${name}${join}${literal(value)}`)
+    .map(([name, value]) => written(name, value))
     .join(", ");
 }
 
@@ -85,12 +96,10 @@ from openai import OpenAI
 
 client = OpenAI(base_url=${literal(`${origin}/v1`)}, api_key=${keyNames.python})
 `;
-  const fields = fieldsOf(example, "=");
+  const fields = fieldsOf(example, (name, value) => `${name}=${pythonLiteral(value)}`);
   switch (example.kind) {
     case "chat":
-      return `${head}answer = client.chat.completions.create(${fields})
-print(answer.choices[0].message.content)
-`;
+      return head + pythonChat(example, `client.chat.completions.create(${fields})`);
     case "embeddings":
       return `${head}answer = client.embeddings.create(${fields})
 for item in answer.data:
@@ -114,6 +123,34 @@ print(answer.text)
     default:
       return example satisfies never;
   }
+}
+
+type ChatExample = Extract<Example, { readonly kind: "chat" }>;
+
+function pythonChat({ stream, tools }: ChatExample, made: string): string {
+  const says = (message: string): string =>
+    tools === undefined ? `${message}.content` : `${message}.tool_calls or ${message}.content`;
+  if (!stream) return `answer = ${made}\nprint(${says("answer.choices[0].message")})\n`;
+  return `for chunk in ${made}:
+    for choice in chunk.choices:
+        print(${says("choice.delta")} or "", end="", flush=True)
+print()
+`;
+}
+
+function typeScriptChat({ stream, tools }: ChatExample, made: string): string {
+  if (!stream)
+    return `const answer = ${made};
+const message = answer.choices[0]?.message;
+console.log(${tools === undefined ? "message?.content" : "message?.tool_calls ?? message?.content"});
+`;
+  const calls = tools === undefined ? "" : "\n  if (delta?.tool_calls) console.log(JSON.stringify(delta.tool_calls));";
+  return `for await (const { choices } of ${made}) {
+  const delta = choices[0]?.delta;${calls}
+  process.stdout.write(delta?.content ?? "");
+}
+console.log();
+`;
 }
 
 function pythonAlone(example: Alone, origin: string): string {
@@ -152,12 +189,10 @@ function typeScriptSdk(example: WithSdk, origin: string): string {
 
 const client = new OpenAI({ baseURL: ${literal(`${origin}/v1`)}, apiKey: ${keyNames.javascript} });
 `;
-  const fields = fieldsOf(example, ": ");
+  const fields = fieldsOf(example, (name, value) => `${name}: ${literal(value)}`);
   switch (example.kind) {
     case "chat":
-      return `${head}const answer = await client.chat.completions.create({ ${fields} });
-console.log(answer.choices[0]?.message.content);
-`;
+      return head + typeScriptChat(example, `await client.chat.completions.create({ ${fields} })`);
     case "embeddings":
       return `${head}const answer = await client.embeddings.create({ ${fields} });
 for (const { index, embedding } of answer.data) console.log(index, embedding.length, embedding.slice(0, 4));
