@@ -340,7 +340,7 @@ describe("the dashboard", () => {
     const ended = { ended_at: new Date().toISOString(), stream: false, resolved: null, engine_error: null, ms: 900 };
     const times = { held_ms: 0, queued_ms: 0, first_token_ms: 300, engine_ms: 900, tokens_in: 1, tokens_out: 2 };
     const chat = { ...ended, ...times, route: "/v1/chat/completions", slot: "coder", model: "coder", error: null };
-    const failed = { ...chat, id: "bad", slot: "later", model: "later", status: 503, error: "slot.failed" };
+    const failed = { ...chat, id: "bad", slot: "upstream acme", model: "later", status: 503, error: "slot.failed" };
     let count = 250;
     await using opened = await openPage(browser, "about:blank", { permissions: ["clipboard-read", "clipboard-write"] });
     const { page } = opened;
@@ -353,7 +353,10 @@ describe("the dashboard", () => {
     await page.goto(`${berth.url}/ui/requests?outcome=failed`);
     await shown.getByText("1 of 251", { exact: true }).waitFor();
     // Two tokens in the 0.6 s after the first one.
-    assert.match((await rows.textContent()) ?? "", /later.*503 failed.*1 → 23\.3 tok\/s$/);
+    assert.match(
+      (await rows.textContent()) ?? "",
+      /^\d\d:\d\d:\d\dlater → provider acme.*503 failed.*1 → 23\.3 tok\/s$/,
+    );
     await page.getByRole("combobox", { name: "Outcome" }).selectOption("all");
     assert.equal(page.url(), `${berth.url}/ui/requests`);
     await shown.getByText("251 of 251, the last 200 are listed", { exact: true }).waitFor();
@@ -363,6 +366,12 @@ describe("the dashboard", () => {
       .waitFor();
     assert.equal(await page.getByRole("figure").locator("line").count(), 251);
     assert.equal(await rows.count(), 200);
+    // On a phone a request is two lines, and the filters leave room for many.
+    const desk = page.viewportSize();
+    await page.setViewportSize({ width: 390, height: 844 });
+    const card = await rows.first().boundingBox();
+    assert.ok(card !== null && card.height < 100 && card.y < 450, JSON.stringify(card));
+    await page.setViewportSize(desk ?? { width: 1280, height: 720 });
     await page.getByRole("combobox", { name: "Slot" }).selectOption("coder");
     await page.getByRole("searchbox", { name: "Search" }).fill("r249");
     await page.reload();

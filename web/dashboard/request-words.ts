@@ -11,6 +11,18 @@ export function outcomeOf({ status, error }: Pick<RequestView, "status" | "error
   return { tone: "bad", text: error === null ? String(status) : `${status} ${words(error)}` };
 }
 
+/** What has answered: a slot by its name, or a provider, which the server calls `upstream NAME`. */
+export function answererOf(slot: string): string {
+  return slot.replace(/^upstream /, "provider ");
+}
+
+/** The time of day of an instant, e.g. `14:03:09`, after its date where that is not today. */
+export function timeOfDay(at: string, today = new Date()): string {
+  const date = new Date(at);
+  const day = date.toDateString() === today.toDateString() ? "" : `${date.toLocaleDateString()} `;
+  return day + date.toTimeString().slice(0, 8);
+}
+
 /** The outcomes by which requests are chosen, as the address of the page has them. */
 export const outcomes: ReadonlyMap<string, Tone> = new Map([
   ["answered", "good"],

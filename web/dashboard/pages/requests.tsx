@@ -4,15 +4,14 @@ import type { RequestView } from "../../../src/api/management/request-routes.ts"
 import { list } from "../../shared/api.ts";
 import { shortTime } from "../../shared/format.ts";
 import { Pill } from "../../shared/pill.tsx";
-import { When } from "../../shared/when.tsx";
 import { trafficChanges } from "../live.ts";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { RequestBars } from "../parts/request-bars.tsx";
 import { RequestDrawer } from "../parts/request-drawer.tsx";
-import { Waterfall } from "../parts/waterfall.tsx";
+import { stretchWords, Waterfall } from "../parts/waterfall.tsx";
 import { useQuery } from "../query.ts";
-import { isWanted, outcomeOf, outcomes, rateOf } from "../request-words.ts";
+import { answererOf, isWanted, outcomeOf, outcomes, rateOf, timeOfDay } from "../request-words.ts";
 
 /** Rows of the table: more are not looked through, and take long to draw. */
 const shown = 200;
@@ -47,16 +46,23 @@ function Requests({ known }: { readonly known: readonly RequestView[] }): JSX.El
   if (known.length === 0)
     return <p class="empty">No request yet. Chat with a slot, or copy a client's lines from its page.</p>;
   const found = known.filter((request) => isWanted(request, { slot, outcome, route, text }));
-  const slowest = Math.max(1, ...found.slice(0, shown).map(({ ms }) => ms));
+  // A bar means the same whichever rows are chosen.
+  const slowest = Math.max(1, ...known.map(({ ms }) => ms));
   return (
     <>
-      <div class="row filters">
-        <Choice label="Slot" value={slot} values={known.map((request) => request.slot)} onChange={setSlot} />
+      <div class="row filters choices">
+        <Choice
+          label="Slot"
+          value={slot}
+          values={known.map((request) => request.slot)}
+          word={answererOf}
+          onChange={setSlot}
+        />
         <Choice
           label="Outcome"
           value={outcome}
           values={[...outcomes.keys()]}
-          words={outcomeWords}
+          word={(each) => (each === "left" ? "client left" : each)}
           onChange={setOutcome}
         />
         <Choice label="Route" value={route} values={known.map((request) => request.route)} onChange={setRoute} />
@@ -75,6 +81,13 @@ function Requests({ known }: { readonly known: readonly RequestView[] }): JSX.El
         </span>
       </div>
       <RequestBars requests={found} />
+      <ul class="legend time-key">
+        {Object.entries(stretchWords).map(([name, words]) => (
+          <li key={name} class="quiet">
+            <span class={`swatch ${name}`} /> {words}
+          </li>
+        ))}
+      </ul>
       <div class="wide">
         <table aria-label="Requests" class="requests">
           <thead>
@@ -100,8 +113,6 @@ function Requests({ known }: { readonly known: readonly RequestView[] }): JSX.El
   );
 }
 
-const outcomeWords = { left: "client left" } as const;
-
 interface RowProps {
   readonly request: RequestView;
   readonly slowest: number;
@@ -115,14 +126,16 @@ function Row({ request, slowest, onOpen }: RowProps): JSX.Element {
   return (
     <tr>
       <td>
-        <When at={request.ended_at} />
+        <time class="number" dateTime={request.ended_at} title={new Date(request.ended_at).toLocaleString()}>
+          {timeOfDay(request.ended_at)}
+        </time>
       </td>
       <td>
         <button type="button" class="link" onClick={onOpen}>
           {request.model === "" ? request.route : request.model}
         </button>
-        {request.slot !== request.model && <span class="quiet"> → {request.slot}</span>}
-        <div class="quiet">{request.route}</div>
+        {request.slot !== request.model && <span class="quiet"> → {answererOf(request.slot)}</span>}
+        <div class="quiet route">{request.route}</div>
       </td>
       <td>
         <Pill tone={tone}>{text}</Pill>
@@ -131,8 +144,12 @@ function Row({ request, slowest, onOpen }: RowProps): JSX.Element {
         <Waterfall request={request} slowest={slowest} />
         <span class="quiet number">{shortTime(request.ms)}</span>
       </td>
-      <td class="figure" data-label="Tokens">
-        {tokensIn === null && tokensOut === null ? "–" : `${tokensIn ?? "–"} → ${tokensOut ?? "–"}`}
+      <td class="figure">
+        {tokensIn === null && tokensOut === null ? (
+          "–"
+        ) : (
+          <span class="tokens">{`${tokensIn ?? "–"} → ${tokensOut ?? "–"}`}</span>
+        )}
         {rate !== undefined && <div class="quiet">{rate.toFixed(1)} tok/s</div>}
       </td>
     </tr>
@@ -143,11 +160,11 @@ interface ChoiceProps {
   readonly label: string;
   readonly value: string;
   readonly values: readonly string[];
-  readonly words?: Readonly<Record<string, string>>;
+  readonly word?: (value: string) => string;
   readonly onChange: (value: string) => void;
 }
 
-function Choice({ label, value, values, words = {}, onChange }: ChoiceProps): JSX.Element {
+function Choice({ label, value, values, word, onChange }: ChoiceProps): JSX.Element {
   // An address may name something that none of these requests has.
   const all = new Set([...values, ...(value === "" ? [] : [value])]);
   return (
@@ -157,7 +174,7 @@ function Choice({ label, value, values, words = {}, onChange }: ChoiceProps): JS
         <option value="">all</option>
         {[...all].toSorted().map((each) => (
           <option key={each} value={each}>
-            {words[each] ?? each}
+            {word?.(each) ?? each}
           </option>
         ))}
       </select>

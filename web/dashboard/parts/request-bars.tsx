@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import type { RequestView } from "../../../src/api/management/request-routes.ts";
 import { shortTime } from "../../shared/format.ts";
-import { outcomeOf } from "../request-words.ts";
+import { outcomeOf, timeOfDay } from "../request-words.ts";
 
 /** A bar for each request: where it ended in time, how long it took, and in its colour how it ended. */
 export function RequestBars({ requests }: { readonly requests: readonly RequestView[] }): JSX.Element | null {
@@ -10,7 +10,7 @@ export function RequestBars({ requests }: { readonly requests: readonly RequestV
   const [from, to] = [Math.min(...times), Math.max(...times)];
   const slowest = Math.max(1, ...requests.map(({ ms }) => ms));
   const failed = requests.filter((request) => outcomeOf(request).tone === "bad").length;
-  const [begin, end] = [from, to].map((time) => new Date(time).toLocaleTimeString());
+  const [begin, end] = [from, to].map((time) => timeOfDay(new Date(time).toISOString()));
   const says = `${requests.length} requests from ${begin} to ${end}, the slowest in ${shortTime(slowest)}, ${failed} failed`;
   return (
     <figure class="request-bars">

@@ -22,11 +22,12 @@ export function RequestDrawer({
   const { tone, text } = outcomeOf(request);
   const rate = rateOf(request);
   const perSecond = rate === undefined ? "" : `, ${rate.toFixed(1)} a second`;
+  const provider = /^upstream (.*)/.exec(request.slot)?.[1];
   const facts: readonly (readonly [string, string])[] = [
     ["Ended", new Date(request.ended_at).toLocaleString()],
     ["Route", request.route],
     ["Model", request.model],
-    ["Slot", request.slot],
+    [provider === undefined ? "Slot" : "Provider", provider ?? request.slot],
     ["The engine's model", request.resolved ?? "–"],
     ["Whole time", shortTime(request.ms)],
     ["Held", shortTime(request.held_ms)],

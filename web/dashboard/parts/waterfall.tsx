@@ -3,7 +3,7 @@ import type { RequestView } from "../../../src/api/management/request-routes.ts"
 import { shortTime } from "../../shared/format.ts";
 import { stretchesOf } from "../request-words.ts";
 
-const words = {
+export const stretchWords = {
   held: "held while its slot loaded",
   queued: "in the queue",
   prompt: "until the first token",
@@ -19,7 +19,7 @@ export function Waterfall({
   readonly slowest: number;
 }): JSX.Element {
   const all = stretchesOf(request);
-  const says = all.map(({ name, ms }) => `${shortTime(ms)} ${words[name]}`).join(", ");
+  const says = all.map(({ name, ms }) => `${shortTime(ms)} ${stretchWords[name]}`).join(", ");
   let at = 0;
   return (
     <svg class="waterfall" viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" aria-label={says}>
