@@ -207,9 +207,33 @@ describe("the dashboard at a glance", () => {
       providers += 1;
       return route.fulfill({ json: { object: "list", data: [] } });
     });
+    const gpu = { id: "0000:01:00.0", name: "Card", vendor: "nvidia", memory_bytes: 2 ** 30, memory_free_bytes: null };
+    await page.route("**/api/hardware", async (route) => {
+      const response = await route.fetch();
+      const machine: object = await response.json();
+      const now = { read_at: new Date().toISOString(), cpu_percent: null, memory: {}, gpus: [] };
+      await route.fulfill({ json: { ...machine, gpus: [{ ...gpu, driver: null, backends: [] }], now } });
+    });
     await page.goto(`${berth.url}/ui/machine`);
     await until("it follows", () => stream.followers() > 0);
     stream.send("snapshot", { slots: [], groups: [group], conditions: [] });
+    const processor = page.getByRole("listitem", { name: "Processor" });
+    await processor.getByText("measured over 5 s …").waitFor();
+    for (const percent of [20, 60])
+      stream.send("machine", {
+        read_at: new Date().toISOString(),
+        cpu_percent: percent,
+        memory: { used_bytes: 1, free_bytes: 2 },
+        gpus: [
+          { id: gpu.id, total_bytes: 2 ** 30, used_bytes: 2 ** 29, utilization_percent: 9, temperature_celsius: 50 },
+        ],
+      });
+    await processor.getByText("60 %").waitFor();
+    // Of 100 %, at the height of 24.
+    assert.equal(await processor.locator("polyline").getAttribute("points"), "0.0,18.6 100.0,9.8");
+    const card = page.getByRole("listitem", { name: "Card" });
+    await card.getByText("50 °C").waitFor();
+    assert.equal(await card.locator("polyline").count(), 3);
     await page.getByText(/^until \d+:\d+/).waitFor();
     stream.send("group", {
       ...group,

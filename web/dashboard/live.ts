@@ -1,4 +1,4 @@
-import { batch, signal, type Signal } from "@preact/signals";
+import { batch, computed, signal, type Signal } from "@preact/signals";
 import type { MachineReading } from "../../src/api/machine-reading.ts";
 import type { GroupView } from "../../src/api/management/group-routes.ts";
 import type { PullView } from "../../src/api/management/pull-views.ts";
@@ -39,8 +39,11 @@ export const upstreamChanges = signal(0);
 const counted = { model: modelChanges, traffic: trafficChanges, upstream: upstreamChanges };
 const isCounted = (event: string): event is keyof typeof counted => Object.hasOwn(counted, event);
 export const problems = signal<readonly Problem[]>([]);
-/** How busy the machine is, read again each five seconds; null: it cannot be read, or not yet. */
-export const reading = signal<MachineReading | null>(null);
+/** How busy the machine was, each five seconds of the last 15 minutes that the page was open: the server keeps none. */
+export const readings = signal<readonly MachineReading[]>([]);
+/** How busy it is; null: it cannot be read, or not yet. */
+export const reading = computed(() => readings.value.at(-1) ?? null);
+const mostReadings = 180;
 /** `refused`: the server knows the token, and does not let it see the slots. */
 export const connection = signal<"connecting" | "live" | "lost" | "refused">("connecting");
 /** Why the connection is lost or refused, for a person. */
@@ -163,7 +166,7 @@ function apply(): void {
         addStep(JSON.parse(data));
         break;
       case "machine":
-        reading.value = JSON.parse(data);
+        readings.value = [...readings.value, JSON.parse(data)].slice(-mostReadings);
         break;
       case "config": {
         const config: { problems?: Problem[] } = JSON.parse(data);

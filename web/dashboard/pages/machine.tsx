@@ -3,12 +3,13 @@ import type { HardwareView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
 import { Boundary } from "../../shared/boundary.tsx";
 import { bytes, time } from "../../shared/format.ts";
-import { reading, slots } from "../live.ts";
+import { reading, readings, slots } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { Bar } from "../parts/bar.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { MemoryMap } from "../parts/memory-map.tsx";
 import { PageHead } from "../parts/page-head.tsx";
+import { Spark } from "../parts/spark.tsx";
 import { Groups } from "./groups.tsx";
 
 export function MachinePage(): JSX.Element {
@@ -16,6 +17,7 @@ export function MachinePage(): JSX.Element {
   return (
     <>
       <PageHead title="Machine" context="What it has, which slot holds what of it, and who shares it.">
+        {hardware.state === "here" && <span class="quiet">Looked at {time(hardware.value.probed_at)}</span>}
         <Action onClick={() => call("/api/hardware/probe?wait=settled", { method: "POST" })} onDone={again}>
           Look again
         </Action>
@@ -43,9 +45,17 @@ function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
         ))}
         <li class="card" aria-label="Processor">
           <h2>{cpu.model ?? cpu.architecture}</h2>
+          {machine.gpus.length === 0 && <p class="quiet">No GPU was found: models run on the processor.</p>}
           <dl class="facts">
             <dt>Busy</dt>
-            <dd>{percent(now?.cpu_percent)}</dd>
+            <dd>
+              {now?.cpu_percent === null && readings.value.length < 2 ? (
+                <span class="quiet">measured over 5 s …</span>
+              ) : (
+                percent(now?.cpu_percent)
+              )}
+              <History values={readings.value.map((each) => each.cpu_percent)} most={100} />
+            </dd>
             <dt>Cores</dt>
             <dd>
               {cpu.cores ?? "?"}, {cpu.threads ?? "?"} threads
@@ -69,27 +79,40 @@ function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
             <DiskBar key={disk.use} disk={disk} />
           ))}
         </li>
+        <li class="card" aria-label="Backends">
+          <h2>Backend of each engine</h2>
+          <dl class="facts">
+            {Object.entries(machine.suggested).map(([engine, { backend, reason, obstacles }]) => (
+              <>
+                <dt>{engine}</dt>
+                <dd>
+                  {backend}: <span class="quiet">{reason}</span>
+                  {obstacles.map((obstacle) => (
+                    <div key={obstacle} class="busy">
+                      {obstacle}
+                    </div>
+                  ))}
+                </dd>
+              </>
+            ))}
+          </dl>
+        </li>
       </ul>
-      {machine.gpus.length === 0 && <p class="quiet">No GPU was found: models run on the processor.</p>}
-      <details>
-        <summary>Which backend each engine gets, and why</summary>
-        <dl class="facts">
-          {Object.entries(machine.suggested).map(([engine, { backend, reason, obstacles }]) => (
-            <>
-              <dt>{engine}</dt>
-              <dd>
-                {backend}: {reason}
-                {obstacles.map((obstacle) => (
-                  <div key={obstacle} class="busy">
-                    {obstacle}
-                  </div>
-                ))}
-              </dd>
-            </>
-          ))}
-        </dl>
-      </details>
-      <p class="quiet">Looked at {time(machine.probed_at)}.</p>
+    </div>
+  );
+}
+
+interface HistoryProps {
+  readonly values: readonly (number | null)[];
+  readonly most?: number;
+}
+
+/** A line of the last readings; nothing where there are fewer than two. */
+function History({ values, most }: HistoryProps): JSX.Element | null {
+  if (values.filter((value) => value !== null).length < 2) return null;
+  return (
+    <div class="history" title="At most the last 15 min, read each 5 s while the dashboard is open">
+      <Spark values={values} {...(most === undefined ? {} : { most })} />
     </div>
   );
 }
@@ -106,6 +129,11 @@ function GpuCard({
   const free = gpu.memory_free_bytes;
   const used = now?.used_bytes ?? null;
   const celsius = now?.temperature_celsius ?? null;
+  const valuesOf = (figure: (each: GpuReading) => number | null): readonly (number | null)[] =>
+    readings.value.map(({ gpus }) => {
+      const own = gpus.find(({ id }) => id === gpu.id);
+      return own === undefined ? null : figure(own);
+    });
   return (
     <li class="card" aria-label={gpu.name ?? gpu.id}>
       <h2>{gpu.name ?? `${gpu.vendor} GPU`}</h2>
@@ -115,11 +143,21 @@ function GpuCard({
           {bytes(gpu.memory_bytes)}
           {used !== null && `, ${bytes(used)} used`}
           {used === null && free !== null && free !== undefined && `, ${bytes(free)} free when it was looked at`}
+          <History
+            values={valuesOf((each) => each.used_bytes)}
+            {...(gpu.memory_bytes === null ? {} : { most: gpu.memory_bytes })}
+          />
         </dd>
         <dt>Busy</dt>
-        <dd>{percent(now?.utilization_percent)}</dd>
+        <dd>
+          {percent(now?.utilization_percent)}
+          <History values={valuesOf((each) => each.utilization_percent)} most={100} />
+        </dd>
         <dt>Temperature</dt>
-        <dd>{celsius === null ? "–" : `${celsius} °C`}</dd>
+        <dd>
+          {celsius === null ? "–" : `${celsius} °C`}
+          <History values={valuesOf((each) => each.temperature_celsius)} most={100} />
+        </dd>
         <dt>Backends</dt>
         <dd>{gpu.backends.join(", ") || "none"}</dd>
         <dt>Driver</dt>

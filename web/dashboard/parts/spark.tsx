@@ -1,10 +1,17 @@
 import type { JSX } from "preact";
 
 /** A line without axes or numbers, which a reader of the screen skips: its figure stands beside it. Null: a gap. */
-export function Spark({ values }: { readonly values: readonly (number | null)[] }): JSX.Element {
+export function Spark({
+  values,
+  most = 1e-9,
+}: {
+  readonly values: readonly (number | null)[];
+  /** The value at the top of the picture; left out: the largest of the values. */
+  readonly most?: number;
+}): JSX.Element {
   // A hundred slots at rest are a hundred straight lines.
   const drawn = values.some((value) => value !== null && value > 0) ? values : [0, 0];
-  const top = Math.max(1e-9, ...drawn.map((value) => value ?? 0));
+  const top = Math.max(most, ...drawn.map((value) => value ?? 0));
   const last = Math.max(1, drawn.length - 1);
   const runs: { readonly from: number; readonly values: number[] }[] = [];
   for (const [at, value] of drawn.entries()) {
