@@ -29,6 +29,8 @@ export const pullStatusSchema = z.strictObject({
   state: z.enum(pullStates),
   files: z.array(wantedFileSchema),
   sizeBytes: z.int().min(0).optional(),
+  /** The model's files are read and compared, and nothing is fetched. */
+  isCheck: z.literal(true).optional(),
   /** A slot needs it; absent: somebody has asked for it. */
   isForSlot: z.literal(true).optional(),
   /** The slots that want it now. */

@@ -73,6 +73,9 @@ describe("the page Models", () => {
     const path = typeof model === "object" && model !== null && "path" in model ? String(model.path) : "";
     await stat(path);
     await here.getByRole("button", { name: "More for tiny" }).click();
+    await page.getByRole("menuitem", { name: "Check its files" }).click();
+    await page.getByRole("list", { name: "Pulls" }).getByText("is whole").waitFor();
+    await here.getByRole("button", { name: "More for tiny" }).click();
     await page.getByRole("menuitem", { name: "Remove" }).click();
     await page
       .getByRole("dialog", { name: "Remove tiny and its files?" })

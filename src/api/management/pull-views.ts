@@ -33,6 +33,9 @@ export const pullViewSchema = z.strictObject({
   state: z.enum(pullStates),
   sources: z.array(z.string()),
   for_slot: z.boolean().describe("A slot needs it: it can be paused, not cancelled"),
+  is_check: z
+    .boolean()
+    .describe("The files of the model are read and compared with their checksums: it can be cancelled, not paused"),
   bytes_done: count,
   bytes_total: count.nullable(),
   bytes_per_second: count.nullable(),

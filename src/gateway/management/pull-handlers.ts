@@ -150,5 +150,6 @@ function pullNamed(context: ManagementContext, id: string): PullStatus {
 function queued({ id, ref, files, sizeBytes, requestedAt, action }: PullRequest): PullStatus {
   const size = sizeBytes === undefined ? {} : { sizeBytes };
   const state = action === "pause" ? "paused" : "queued";
-  return { id, ref, files, ...size, requestedAt, state, bytesDone: 0, stalls: 0 };
+  const ofCheck = action === "verify" ? { isCheck: true as const } : {};
+  return { id, ref, files, ...size, ...ofCheck, requestedAt, state, bytesDone: 0, stalls: 0 };
 }

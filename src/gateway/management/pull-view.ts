@@ -22,6 +22,7 @@ export function pullView(status: PullStatus): PullView {
     state: status.state,
     sources: status.files.map(({ source }) => withoutSignatures(source)),
     for_slot: status.isForSlot === true,
+    is_check: status.isCheck === true,
     bytes_done: bytesDone,
     bytes_total: bytesTotal ?? null,
     bytes_per_second: status.state === "running" ? (bytesPerSecond ?? null) : null,

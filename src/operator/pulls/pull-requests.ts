@@ -211,9 +211,10 @@ export class PullRequests implements AsyncDisposable {
 
   async #end(request: PullRequest, counts: Counts): Promise<void> {
     const { id, ref, files, requestedAt } = request;
+    const entry = { ...counts, id, ref, files, ...ofCheck(request), requestedAt, endedAt: new Date().toISOString() };
     this.#fetched.delete(id);
     this.#failures.forget(id);
-    this.#ended.set(id, { ...counts, id, ref, files, requestedAt, endedAt: new Date().toISOString() });
+    this.#ended.set(id, entry);
     for (const oldest of this.#ended.keys()) {
       if (this.#ended.size <= mostEnded) break;
       this.#ended.delete(oldest);
@@ -259,7 +260,7 @@ export class PullRequests implements AsyncDisposable {
       const { id, ref, files, sizeBytes, requestedAt } = request;
       const check = this.#checks.get(id)?.progress;
       if (check !== undefined)
-        return [{ ...amountOf(check), state: "running", stalls: 0, id, ref, files, requestedAt }];
+        return [{ ...amountOf(check), state: "running", stalls: 0, id, ref, files, isCheck: true, requestedAt }];
       const key = pulls.jobKey(modelOf(request));
       requestedKeys.add(key);
       const size = sizeBytes === undefined ? {} : { sizeBytes };
@@ -268,7 +269,7 @@ export class PullRequests implements AsyncDisposable {
       const isForSlot = id.startsWith(slotPrefix) && slotsOf(listed).length > 0;
       const forSlots = isForSlot ? { isForSlot, slots: slotsOf(listed) } : {};
       const counts = this.#fetched.get(id) ?? countsOf(listed?.job);
-      return [{ ...counts, id, ref, files, ...size, requestedAt, ...forSlots }];
+      return [{ ...counts, id, ref, files, ...size, ...ofCheck(request), requestedAt, ...forSlots }];
     });
     const needed = [...jobs.values()].flatMap((listed): PullStatus[] => {
       const { key, model, job } = listed;
@@ -285,6 +286,10 @@ export class PullRequests implements AsyncDisposable {
 
 function slotsOf(listed: ListedPull | undefined): string[] {
   return (listed?.requesters ?? []).filter((requester) => !PullRequests.isKey(requester)).toSorted();
+}
+
+function ofCheck({ action }: PullRequest): Pick<PullStatus, "isCheck"> {
+  return action === "verify" ? { isCheck: true } : {};
 }
 
 function modelOf({ ref, files, sizeBytes, isOpen }: PullRequest): WantedModel {

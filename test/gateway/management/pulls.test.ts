@@ -163,7 +163,8 @@ it("a check takes the checksums that a manifest names, and is refused where none
   const models = [{ ref: "known", checksums }, { ref: "unknown" }];
   const registry = { models: models.map((each) => modelRecordSchema.parse({ ...file, ...each })) };
   await using at = await site({ registry });
-  const { id } = await at.got("/api/models/verify", "POST", { model: "known" });
+  const { id, is_check: isCheck } = await at.got("/api/models/verify", "POST", { model: "known" });
+  assert.equal(isCheck, true);
   const request = await requestOf(at, id);
   assert.partialDeepStrictEqual(request, { action: "verify", files: [{ source: "file:///m/a%20b.gguf", sha256 }] });
   assert.equal((await at.refused("POST", "/api/models/verify", { model: "nobody" })).is, "404 model.not_found");

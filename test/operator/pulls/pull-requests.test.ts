@@ -15,6 +15,7 @@ it("a check that is cancelled reads no further, and ends as cancelled", async ()
   await using at = await pullSite();
   await at.put("check", "verify");
   const check = await until("the files are being read", () => at.checks.get("a"));
+  await at.status("it is told from a pull", ({ isCheck, state }) => isCheck === true && state === "running");
   await at.put("check", "cancel");
   await at.status("the check is cancelled", ({ id, state }) => id === "check" && state === "cancelled");
   assert.equal(at.checks.size, 0, "nothing reads");
@@ -73,8 +74,8 @@ it("a check that has ended stays completed where its request cannot be deleted, 
   await at.put("check", "verify");
   (await until("the files are being read", () => at.checks.get("a"))).end();
   await until("its end is logged", () => at.lines.find((line) => line.includes("read-only file system")));
-  const ended = at.requests.published().map(({ id, state }) => [id, state]);
-  assert.deepEqual(ended, [["check", "completed"]]);
+  const ended = at.requests.published().map(({ id, state, isCheck }) => [id, state, isCheck]);
+  assert.deepEqual(ended, [["check", "completed", true]]);
   await at.handled[Symbol.asyncDispose]();
   at.requests.remove = remove;
   await using next = new PullRequests(at.options);

@@ -27,8 +27,17 @@ const words = {
   cancelled: "was cancelled",
 } as const;
 
+const checkWords = {
+  ...words,
+  queued: "is to be checked",
+  running: "is checked",
+  completed: "is whole",
+  failed: "has failed its check",
+} as const;
+
 function Pull({ pull }: { readonly pull: PullView }): JSX.Element {
-  const { model, state } = pull;
+  const { model, state, is_check: isCheck } = pull;
+  const says = isCheck ? checkWords : words;
   const at = `/api/pulls/${pull.id}`;
   const isOpen = state === "queued" || state === "running";
   const left = isOpen && pull.eta_seconds !== null ? `, ${duration(pull.eta_seconds)} left` : "";
@@ -37,7 +46,7 @@ function Pull({ pull }: { readonly pull: PullView }): JSX.Element {
     <li class="card" aria-label={model}>
       <div class="row">
         <strong>{model}</strong>
-        <span class={state === "failed" ? "bad" : "quiet"}>{Object.hasOwn(words, state) ? words[state] : state}</span>
+        <span class={state === "failed" ? "bad" : "quiet"}>{Object.hasOwn(says, state) ? says[state] : state}</span>
       </div>
       {state !== "completed" && (
         <p class="row">
@@ -60,12 +69,12 @@ function Pull({ pull }: { readonly pull: PullView }): JSX.Element {
         </div>
       )}
       <div class="row">
-        {isOpen && (
+        {isOpen && !isCheck && (
           <Action label={`Pause ${model}`} onClick={() => call(`${at}/pause`, { method: "POST" })}>
             Pause
           </Action>
         )}
-        {(state === "paused" || state === "failed") && (
+        {(state === "paused" || state === "failed") && !isCheck && (
           <Action label={`Resume ${model}`} onClick={() => call(`${at}/resume`, { method: "POST" })}>
             {state === "failed" ? "Retry now" : "Resume"}
           </Action>
