@@ -31,10 +31,10 @@ export function Code({ example }: { readonly example: Example }): JSX.Element {
         <>
           <p class="quiet">Needs: {shown.needs}</p>
           <div class="code">
+            <CopyButton text={shown.text} label={`Copy ${shown.language}`} />
             <pre aria-label={`${shown.language} snippet`} tabIndex={0}>
               {shown.text}
             </pre>
-            <CopyButton text={shown.text} label={`Copy ${shown.language}`} />
           </div>
         </>
       )}
