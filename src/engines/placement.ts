@@ -59,7 +59,7 @@ export function backendOf(
   if (backend !== "auto") return { value: backend, reason: "the spec" };
   const fixed: Readonly<Partial<Record<EngineKind, Exclude<Backend, "auto">>>> = { npu: "npu", stt: "cpu", tts: "cpu" };
   const only = fixed[engine];
-  if (only !== undefined) return { value: only, reason: `what the ${engine} engine comes for` };
+  if (only !== undefined) return { value: only, reason: `the only backend of the ${engine} engine` };
   if (engine === "custom") return { value: "cpu", reason: "a custom engine gets the devices that its manifest names" };
   // The shipped ComfyUI images are for ROCm (service specification, "Engines").
   if (engine === "image" && devices.hasKfd && devices.hasRenderNode) return { value: "rocm", reason: why.rocm };

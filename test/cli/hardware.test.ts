@@ -57,9 +57,9 @@ problem   /sys/class/accel: cannot be read: EACCES
 ENGINE  BACKEND  WHY
 llama   vulkan   there is a render node in /dev/dri, but /dev/dri/renderD128 exists, but not for uid 1
         /dev/dri/renderD128: amd 15bf, driver amdgpu
-npu     npu      what the npu engine comes for, but there is no /dev/accel/accel0
-stt     cpu      what the stt engine comes for
-tts     cpu      what the tts engine comes for
+npu     npu      the only backend of the npu engine, but there is no /dev/accel/accel0
+stt     cpu      the only backend of the stt engine
+tts     cpu      the only backend of the tts engine
 image   rocm     there is /dev/kfd, but /dev/dri/renderD128 exists, but not for uid 1
         /dev/kfd: is there
         /dev/dri/renderD128: amd 15bf, driver amdgpu

@@ -12,14 +12,14 @@ function suggest(backend: Suggestion["backend"], reason: string, ...evidence: Su
 }
 
 const noNpu = {
-  ...suggest("npu", "what the npu engine comes for"),
+  ...suggest("npu", "the only backend of the npu engine"),
   available: false,
   obstacles: ["there is no /dev/accel/accel0"],
 };
 const fixed: Omit<Hardware["suggested"], "llama" | "image"> = {
   npu: noNpu,
-  stt: suggest("cpu", "what the stt engine comes for"),
-  tts: suggest("cpu", "what the tts engine comes for"),
+  stt: suggest("cpu", "the only backend of the stt engine"),
+  tts: suggest("cpu", "the only backend of the tts engine"),
   custom: suggest("cpu", "a custom engine gets the devices that its manifest names"),
 };
 const cpu = suggest(
