@@ -3,6 +3,7 @@ import { factWords, verdictWords } from "../../../src/api/catalog-words.ts";
 import type { CatalogView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
 import { Pill } from "../../shared/pill.tsx";
+import { pulls } from "../live.ts";
 import { benchmarkText } from "./benchmark.ts";
 import { capabilityWords } from "./capability-words.ts";
 import { FitMeter } from "./fit-meter.tsx";
@@ -19,6 +20,9 @@ interface CatalogueCardProps {
 export function CatalogueCard({ model, onPull }: CatalogueCardProps): JSX.Element {
   const { fit } = model;
   const { tone, text } = verdictWords(fit.verdict);
+  const isPulled = [...pulls.value.values()].some(
+    (pull) => pull.model === model.id && ["queued", "running", "paused"].includes(pull.state),
+  );
   return (
     <li class="card slot-card" aria-label={model.title}>
       <div class="slot-head">
@@ -44,6 +48,8 @@ export function CatalogueCard({ model, onPull }: CatalogueCardProps): JSX.Elemen
       <div class="row">
         {model.is_here ? (
           <span class="quiet">is here</span>
+        ) : isPulled ? (
+          <span class="quiet">is being pulled</span>
         ) : (
           <PullButton
             label={`Pull ${model.id}`}

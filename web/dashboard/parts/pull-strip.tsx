@@ -1,13 +1,19 @@
 import type { JSX } from "preact";
 import type { PullView } from "../../../src/api/management/pull-views.ts";
 import { call } from "../../shared/api.ts";
+import { now } from "../../shared/clock.ts";
 import { bytes, duration, percent } from "../../shared/format.ts";
 import { pulls } from "../live.ts";
 import { Action } from "./action.tsx";
 
-/** Pulls that go on, wait or have failed, on top of the page. */
+/** How long a pull that has ended well, or was cancelled, is still told of, in milliseconds. */
+const toldMs = 600_000;
+
+/** Pulls that go on, wait or have failed, and those that ended a moment ago, on top of the page. */
 export function PullStrip(): JSX.Element | null {
-  const all = [...pulls.value.values()];
+  const isTold = ({ state, ended_at: ended }: PullView): boolean =>
+    state === "failed" || ended === null || now() - Date.parse(ended) < toldMs;
+  const all = [...pulls.value.values()].filter(isTold);
   if (all.length === 0) return null;
   return (
     <ul class="pulls" aria-label="Pulls">
@@ -46,9 +52,11 @@ function Pull({ pull }: { readonly pull: PullView }): JSX.Element {
     <li class="card" aria-label={model}>
       <div class="row">
         <strong>{model}</strong>
-        <span class={state === "failed" ? "bad" : "quiet"}>{Object.hasOwn(says, state) ? says[state] : state}</span>
+        <span class={state === "failed" ? "bad" : "quiet"}>
+          {isOpen && pull.retry_at !== null ? "is tried again" : Object.hasOwn(says, state) ? says[state] : state}
+        </span>
       </div>
-      {state !== "completed" && (
+      {state !== "completed" && state !== "cancelled" && (
         <p class="row">
           <progress
             aria-label={`Progress of ${model}`}
@@ -65,7 +73,7 @@ function Pull({ pull }: { readonly pull: PullView }): JSX.Element {
       {pull.error !== null && (
         <div role="alert">
           {pull.error.message}
-          {pull.retry_at !== null && ` Tries again at ${new Date(pull.retry_at).toLocaleTimeString()}.`}
+          {pull.retry_at !== null && `. It is tried again at ${new Date(pull.retry_at).toLocaleTimeString()}.`}
         </div>
       )}
       <div class="row">
