@@ -25,7 +25,8 @@ export function stateWords(slot: DescribedSlot): StateWords {
   switch (state) {
     case "serving":
       // A slot is serving for two more seconds after its last request.
-      return { text: inFlight > 0 ? `Answering ${inFlight}` : "Answering", tone: "info" };
+      if (inFlight === 0) return { text: "Ready", tone: "good", aside: "answered just now" };
+      return { text: `Answering ${inFlight}`, tone: "info" };
     case "ready":
       return { text: "Ready", tone: "good" };
     case "idle":

@@ -6,7 +6,7 @@ const progress = { bytes_done: 41, bytes_total: 100 };
 
 for (const [state, reason, more, expected] of [
   ["serving", "Loaded", { in_flight: 3 }, ["info", "Answering 3"]],
-  ["serving", "Loaded", {}, ["info", "Answering"]],
+  ["serving", "Loaded", {}, ["good", "Ready", "answered just now"]],
   ["ready", "Loaded", {}, ["good", "Ready"]],
   ["idle", "Loaded", {}, ["good", "Ready", "idle"]],
   ["pulling", "Pulling", { progress }, ["busy", "Pulling 41 %"]],

@@ -355,7 +355,7 @@ describe("the dashboard", () => {
     // Two tokens in the 0.6 s after the first one.
     assert.match(
       (await rows.textContent()) ?? "",
-      /^\d\d:\d\d:\d\dlater → provider acme.*503 failed.*1 → 23\.3 tok\/s$/,
+      /^\d\d:\d\d:\d\dlater → provider acme.*503 failed.*1 in → 2 out1\.7 tok\/s$/,
     );
     await page.getByRole("combobox", { name: "Outcome" }).selectOption("all");
     assert.equal(page.url(), `${berth.url}/ui/requests`);

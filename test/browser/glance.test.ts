@@ -131,9 +131,9 @@ describe("the dashboard at a glance", () => {
     await show("/ui/slots/coder/details");
     const before = asked.length;
     for (const state of ["serving", "idle"]) {
-      stream.send("slot", { ...coder, state });
+      stream.send("slot", { ...coder, state, in_flight: 1 });
       await page
-        .getByText(state === "serving" ? "Answering" : "idle", { exact: state !== "serving" })
+        .getByText(state === "serving" ? "Answering 1" : "idle", { exact: true })
         .first()
         .waitFor();
     }

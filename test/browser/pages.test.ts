@@ -88,7 +88,7 @@ describe("the pages", () => {
     assert.equal(await chatPort.count(), 0);
     await page.getByRole("checkbox", { name: "Show defaults" }).check();
     await chatPort.getByText("default").waitFor();
-    await page.getByText("You are anonymous").waitFor();
+    await page.getByText(/^Authentication is off: everyone/).waitFor();
     await page.getByRole("searchbox", { name: "Search" }).fill("nonsense");
     await page.getByText("No setting is called so.").waitFor();
     await page.getByRole("searchbox", { name: "Search" }).fill("");

@@ -59,7 +59,7 @@ function Machine({ machine }: { readonly machine: HardwareView }): JSX.Element {
             <dt>Cores</dt>
             <dd>
               {cpu.cores ?? "?"}, {cpu.threads ?? "?"} threads
-              {cpu.usable !== null && `, ${cpu.usable} of them for Berth`}
+              {cpu.usable !== null && `; Berth may use ${cpu.usable}`}
             </dd>
             <dt>Memory</dt>
             <dd>

@@ -148,7 +148,11 @@ function Row({ request, slowest, onOpen }: RowProps): JSX.Element {
         {tokensIn === null && tokensOut === null ? (
           "–"
         ) : (
-          <span class="tokens">{`${tokensIn ?? "–"} → ${tokensOut ?? "–"}`}</span>
+          <span class="tokens">
+            {[tokensIn !== null && `${tokensIn} in`, tokensOut !== null && `${tokensOut} out`]
+              .filter(Boolean)
+              .join(" → ")}
+          </span>
         )}
         {rate !== undefined && <div class="quiet">{rate.toFixed(1)} tok/s</div>}
       </td>

@@ -29,7 +29,7 @@ export function SettingsPage({ part = "general" }: { readonly part: string | und
   const [name, Part] = Object.entries(parts).find(([each]) => each === part)?.[1] ?? parts.general;
   return (
     <>
-      <PageHead title="Settings" />
+      <PageHead title="Settings" context="How this Berth is set, who may use it, and how clients reach it." />
       <Tabs
         label="Parts of the settings"
         parts={Object.entries(parts).map(([each, [word]]) => ({ name: word, href: `ui/settings/${each}` }))}
@@ -47,15 +47,23 @@ function General(): JSX.Element {
     <>
       <Show of={me}>
         {({ identity, scope, source }) => (
-          <p>
-            You are {identity}, with the scope {scope}{" "}
-            {source === "none" ? "(nobody is asked who they are here)" : `(by ${source})`}.{" "}
+          <>
+            {source === "none" ? (
+              <div class="banner care">
+                Authentication is off: everyone who reaches this address is an admin. <code>SVC_AUTH_ENABLED=1</code>{" "}
+                switches it on.
+              </div>
+            ) : (
+              <p>
+                You are {identity}, with the scope {scope} (by {source}).
+              </p>
+            )}
             {token.value !== undefined && (
               <button type="button" onClick={forgetToken}>
                 Forget the token
               </button>
             )}
-          </p>
+          </>
         )}
       </Show>
       <Show of={config}>{(value) => <Settings config={value} />}</Show>

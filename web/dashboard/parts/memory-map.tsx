@@ -82,7 +82,7 @@ function inShort(map: DeviceMap): DeviceMap & { readonly more: number } {
 }
 
 function spoken({ segments, total }: DeviceMap): string {
-  const free = segments.filter(({ kind }) => kind === "free" || kind === "reserved");
+  const free = segments.filter(({ kind }) => kind === "free");
   return `${bytes(free.reduce((sum, segment) => sum + segment.bytes, 0))} of ${bytes(total)} free`;
 }
 

@@ -62,7 +62,7 @@ export function TrafficChart({ detail }: { readonly detail?: SlotDetail }): JSX.
   return (
     <>
       <div class="chart-head">
-        <h2>{slot === undefined ? `${kinds[kind].word} by slot` : kinds[kind].word}</h2>
+        <h2>The last 15 minutes{slot === undefined && " by slot"}</h2>
         <span class="segmented" role="group" aria-label="Shown figure">
           {Object.entries(kinds).map(([each, { word }]) => (
             <button
