@@ -21,7 +21,8 @@ export interface StateWords {
 /** A slot's state for a person who has not read the list of the nine states: the same words on the pages and in the terminal. */
 export function stateWords(slot: DescribedSlot): StateWords {
   const { state, in_flight: inFlight, progress } = slot;
-  const ready = slot.conditions.find(({ type }) => type === "Ready");
+  // After an invalid edit Ready tells of that alone.
+  const reasonOf = (wanted: string): string | undefined => slot.conditions.find(({ type }) => type === wanted)?.reason;
   switch (state) {
     case "serving":
       // A slot is serving for two more seconds after its last request.
@@ -41,7 +42,7 @@ export function stateWords(slot: DescribedSlot): StateWords {
     case "error":
       return { text: "Failed", tone: "bad" };
     case "offline":
-      return offlineWords(ready?.reason ?? "");
+      return offlineWords(reasonOf("Available") ?? reasonOf("Ready") ?? "");
     default:
       // A newer server may know other states.
       return { text: state satisfies never, tone: "off" };

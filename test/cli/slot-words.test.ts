@@ -5,12 +5,18 @@ import { readyCell, stateLine } from "../../src/cli/slot-words.ts";
 const because = (reason: string): object => ({
   conditions: [{ type: "Ready", status: "True", reason }],
 });
-const wrongly = (type: string, reason: string): object => ({
+const wrongly = (type: string, reason: string): { readonly conditions: readonly object[] } => ({
   conditions: [
     { type: "Ready", status: "False", reason },
     { type, status: "True", reason },
   ],
 });
+const editedOnDemand = {
+  conditions: [
+    ...wrongly("Stalled", "InvalidSpec").conditions,
+    { type: "Available", status: "False", reason: "ScaledToZero" },
+  ],
+};
 const half = { progress: { bytes_done: 41, bytes_total: 100 } };
 
 describe("a slot's state in words", () => {
@@ -22,6 +28,11 @@ describe("a slot's state in words", () => {
     [{ state: "starting", progress: { bytes_done: 41, bytes_total: null } }, "Loading", "starting (Loading)"],
     [{ state: "unloading" }, "Unloading", "unloading"],
     [{ state: "idle", ...wrongly("Stalled", "InvalidSpec") }, "Ready (InvalidSpec)", "idle (Ready)"],
+    [
+      { state: "offline", ...editedOnDemand },
+      "On demand (InvalidSpec)",
+      "offline (On demand: loads with the first request)",
+    ],
     [{ state: "ready", ...wrongly("Degraded", "NotOnGpu") }, "Ready (NotOnGpu)", "ready"],
     [{ state: "error", ...because("CrashLoop") }, "Failed (CrashLoop)", "error (Failed)"],
     [
