@@ -294,7 +294,7 @@ export function completeSlot(name: string, spec: ParsedSlotSpec): SlotSpec {
   };
 }
 
-/** The five built-in slots exist without a file: disabled, reason NotConfigured. */
-export function unconfiguredSlot(name: BuiltinSlot): SlotSpec {
+/** Stands in for a spec where there is none: the five built-in slots exist without a file: disabled, reason NotConfigured. */
+export function unconfiguredSlot(name: string): SlotSpec {
   return completeSlot(name, slotSpecSchema.parse({ enabled: false }));
 }

@@ -1,7 +1,16 @@
+import { isDeepStrictEqual } from "node:util";
 import { modelRules, modelSpecSchema } from "../api/model.ts";
 import type { Kind } from "../api/names.ts";
 import { problemsOf } from "../api/problems.ts";
-import { completeSlot, slotRules, slotSpecSchema, type FieldProblem } from "../api/slot.ts";
+import {
+  completeSlot,
+  slotRules,
+  slotSpecSchema,
+  unconfiguredSlot,
+  type FieldProblem,
+  type SlotSpec,
+} from "../api/slot.ts";
+import type { PublishedSlot } from "../api/status.ts";
 import { slotGroupRules, slotGroupSpecSchema } from "../api/slot-group.ts";
 import { upstreamRules, upstreamSpecSchema } from "../api/upstream.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
@@ -26,6 +35,22 @@ export type JudgedSpec =
       readonly specHash: string;
       readonly problems: readonly FieldProblem[];
     };
+
+/**
+ * The last valid spec of a published slot, with its hash; undefined where its manifest was never valid, and the spec of a
+ * slot that is not set up stands in for it.
+ */
+export function lastSpecOf({
+  name,
+  spec,
+  specHash,
+}: Pick<PublishedSlot, "name" | "spec" | "specHash">):
+  { readonly spec: SlotSpec; readonly specHash: string } | undefined {
+  const last = completeSlot(name, spec);
+  const standIn = unconfiguredSlot(name);
+  const isStandIn = isDeepStrictEqual(last, standIn) && specHash !== sha256(canonicalJson(standIn));
+  return isStandIn ? undefined : { spec: last, specHash };
+}
 
 /** The message about an invalid slot name. */
 export function notASlotName(name: string): string {

@@ -13,6 +13,13 @@ import { chat, coder, engineOf, startUp } from "./coder.ts";
 it("an operator that was killed is started again once it can be, adopts its engine, and names the file that it read", async () => {
   await using berth = await startUp();
   const before = await engineOf(berth);
+  const never = join(berth.configDir, "slots/never.toml");
+  await writeFile(never, "enabled = true\n[model\n");
+  const isBrokenAt = async (line: number): Promise<boolean> => {
+    const slot = await (await fetch(`${berth.url}/api/slots/never`)).text();
+    return slot.includes('"state":"error"') && slot.includes(`never.toml:${line}:7: `);
+  };
+  await until("the slot that was never valid says why", () => isBrokenAt(2));
   const settings = join(berth.configDir, "berth.toml");
   await writeFile(settings, "port = 99999999\n");
   const killed = operatorPid(berth);
@@ -28,8 +35,10 @@ it("an operator that was killed is started again once it can be, adopts its engi
   assert.equal(run.isRunning, true);
   const reading = { path: model, stamp: `${ino}:${size}:${mtimeMs}` };
   await writeFile(join(berth.stateDir, "run.json"), JSON.stringify({ ...run, reading }));
+  await writeFile(never, "\nenabled = true\n[model\n");
   await rm(settings);
   await until("another operator runs", () => operatorPid(berth) !== killed);
+  await until("the slot that was never valid still says why", () => isBrokenAt(3));
   const text = async (path: string): Promise<string> => await (await fetch(`${berth.url}${path}`)).text();
   await until("its end is known, and the file", async () => {
     const health = await text("/api/health/system");

@@ -3,7 +3,7 @@ import { nextConditions, type ConditionClaim } from "../../api/conditions.ts";
 import { chatFault } from "../../api/model.ts";
 import type { Plan } from "../../api/plan.ts";
 import { compareProcesses, isSameProcess, processName } from "../../api/process-ref.ts";
-import { slotSpecSchema, completeSlot } from "../../api/slot.ts";
+import { unconfiguredSlot } from "../../api/slot.ts";
 import {
   emptyStatus,
   transitionLimit,
@@ -44,7 +44,7 @@ export function summarise(input: SlotInput, decision: Decision, outcome: Outcome
   const restarts = before.restarts + restarted;
   const readySince = isLoaded ? (before.readySince ?? input.now.toISOString()) : undefined;
   const idle = idleSince(input);
-  const spec = input.spec ?? completeSlot(input.name, slotSpecSchema.parse({ enabled: false }));
+  const spec = input.spec ?? unconfiguredSlot(input.name);
   const status: SlotStatus = {
     state,
     conditions: nextConditions(before.conditions, claimsFor(input, decision, outcome), generation, input.now),

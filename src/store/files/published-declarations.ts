@@ -1,7 +1,7 @@
 import { basename, dirname, join } from "node:path";
-import { completeSlot } from "../../api/slot.ts";
 import { resourceKey } from "../../api/resource-status.ts";
 import type { PublishedRegistry, PublishedSlot } from "../../api/status.ts";
+import { lastSpecOf } from "../judged-spec.ts";
 import type { Declaration } from "./manifest.ts";
 
 const nothingElse = { annotations: {}, diagnostics: [] } as const;
@@ -18,19 +18,12 @@ export function declarationsBefore(
   const moved = (file: string): string => join(configDir, basename(dirname(file)), basename(file));
   const upstreams = new Map(registry?.upstreams.map(({ name, spec }) => [name, spec]));
   return [
-    ...slots.flatMap(({ name, file, spec, specHash, labels }) =>
-      file === undefined
-        ? []
-        : {
-            kind: "Slot" as const,
-            name,
-            file: moved(file),
-            spec: completeSlot(name, spec),
-            specHash,
-            labels,
-            ...nothingElse,
-          },
-    ),
+    ...slots.flatMap((slot) => {
+      const { name, file, labels } = slot;
+      const last = lastSpecOf(slot);
+      if (file === undefined || last === undefined) return [];
+      return { kind: "Slot" as const, name, file: moved(file), ...last, labels, ...nothingElse };
+    }),
     ...(registry?.resources ?? []).flatMap((resource) => {
       const { kind, name, file, specHash, model, group } = resource;
       const spec = { Model: model, Upstream: upstreams.get(name), SlotGroup: group }[kind];

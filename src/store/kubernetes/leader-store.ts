@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import type { Kind } from "../../api/names.ts";
-import { completeSlot } from "../../api/slot.ts";
 import { isRecord } from "../../lib/record.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { fencedClient } from "../../lib/kubernetes/fenced-client.ts";
@@ -14,6 +13,7 @@ import { openHardwareStore } from "../state/hardware.ts";
 import { openModelTaskStore } from "../state/model-tasks.ts";
 import { openPullStore } from "../state/pulls.ts";
 import { RunRecord } from "../state/run-record.ts";
+import { lastSpecOf } from "../judged-spec.ts";
 import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
 import { LeadershipLost } from "../store.ts";
 import { openCluster, type OpenClient } from "./cluster.ts";
@@ -47,7 +47,7 @@ export async function openClusterLeaderStore(
     // A hidden Slot has no published spec that was ever valid.
     const isPublished = kind === "Slot" && !isHidden(object);
     const slot = isPublished ? lastPublishedOf(object, undefined, () => undefined) : undefined;
-    return slot && { spec: completeSlot(slot.name, slot.spec), specHash: slot.specHash };
+    return slot && lastSpecOf(slot);
   };
   const source = stack.use(await ObjectSource.open({ client, before, onError }, (names) => changed.notify(names)));
   const finalizers = stack.use(

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiVersion, type Kind } from "../../../src/api/names.ts";
 import { resourceStatusSchema } from "../../../src/api/resource-status.ts";
+import { unconfiguredSlot } from "../../../src/api/slot.ts";
 import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
@@ -107,11 +108,13 @@ describe("files of a configuration directory", { concurrency: true }, () => {
       resource("Upstream", "u", {}),
       resource("SlotGroup", "g", { group: { maxWaitSeconds: 7 } }),
     ];
-    const broken = ["slots/a.toml", "models/m.toml", "upstreams/u.toml", "groups/g.toml"];
+    // As a slot is published whose manifest was never valid.
+    const neverValid = { ...seeded("n"), specHash: "of its text", spec: unconfiguredSlot("n") };
+    const broken = ["slots/a.toml", "slots/n.toml", "models/m.toml", "upstreams/u.toml", "groups/g.toml"];
     await using env = await site(
       { ...Object.fromEntries(broken.map((file) => [file, "broken"])), "slots/b.toml": toml("edited") },
       {
-        seed: ["a", "b", "c"].map(seeded),
+        seed: [...["a", "b", "c"].map(seeded), neverValid],
         seedRegistry: { schema: 1, models: [], upstreams, resources },
         isStopped: true,
         prepare: async (dir) => {
@@ -123,9 +126,13 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.equal(env.source.get("Upstream", "u")?.spec?.baseUrl, "https://u.test/v1");
     assert.equal(env.source.get("SlotGroup", "g")?.spec?.maxWaitSeconds, 7);
     assert.equal(env.source.get("Slot", "a")?.diagnostics.length, 1);
+    assert.deepEqual(
+      [env.source.get("Slot", "n")?.diagnostics.length, env.source.get("Slot", "n")?.spec],
+      [1, undefined],
+    );
     assert.deepEqual(["a", "b", "c"].map(env.model), ["seeded", "edited", "seeded"], "a removal waits");
     await env.pass(2000);
-    assert.deepEqual(env.names(), ["a", "b"]);
+    assert.deepEqual(env.names(), ["a", "b", "n"]);
   });
 
   it("deletes nothing that was published when the directory is empty at start", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiVersion } from "../../../src/api/names.ts";
+import { unconfiguredSlot } from "../../../src/api/slot.ts";
 import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import { LeadershipLost } from "../../../src/store/store.ts";
 import type { ApiDouble } from "../../doubles/api-client.ts";
@@ -220,6 +221,18 @@ describe("a Slot whose spec is broken", { concurrency: true }, () => {
       assert.equal(found?.spec?.model.default, isHidden ? undefined : "m");
       if (!isHidden) assert.equal(found?.specHash, published("a").specHash);
     });
+
+  it("has no last valid spec where it was never valid, also for the next operator", async () => {
+    const api = withSlot(first);
+    {
+      await using leading = await leader(api);
+      await leading.store.publisher.writeSlot({ ...published("a"), spec: unconfiguredSlot("a") });
+    }
+    api.put(slotPath, { ...api.get(slotPath), spec: broken });
+    await using next = await leader(api);
+    await using inputs = await next.store.inputs();
+    assert.equal(inputs.source.get("Slot", "a")?.spec, undefined);
+  });
 
   for (const isSeen of [true, false])
     it(`never runs by that of a deleted Slot of its name${isSeen ? "" : ", whose deletion nobody saw"}`, async () => {
