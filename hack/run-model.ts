@@ -2,13 +2,13 @@ import { lstat, open, readFile, rm, stat, symlink, writeFile } from "node:fs/pro
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { failure, type Client } from "../src/cli/client.ts";
+import { CommandError, failure, type Client } from "../src/cli/client.ts";
 import { cell, isRecord } from "../src/cli/output.ts";
 import { presentJob } from "../src/cli/pulls.ts";
 import { StatusLine, type Screen } from "../src/cli/terminal.ts";
 import { errorMessage } from "../src/lib/error-code.ts";
 import { readGguf } from "../src/models/gguf.ts";
-import { exists, Stop } from "./run-stop.ts";
+import { complain, exists, Stop, textOf } from "./run-stop.ts";
 
 /** The meaning of MODEL: a file of this machine, or a name or an address that the running Berth knows how to fetch. */
 export type Given = { readonly path: string } | { readonly name: string };
@@ -94,16 +94,56 @@ function changedLine(manifest: string, ref: string): string {
   return `${manifest}: its model is now ${ref}, as MODEL says; the rest of it stays`;
 }
 
+interface Serving {
+  readonly runDir: string;
+  readonly screen: Screen;
+  readonly signal: AbortSignal;
+}
+
+interface Watched extends Serving {
+  /** Called once, when an attempt to fetch it has failed and others follow: nothing is shown from then on. */
+  readonly onTrouble: (why: string) => void;
+}
+
+/**
+ * The ref that the slot primary is to hold now; undefined, which is said, where that cannot be had, or not yet: the slot keeps
+ * the model of its manifest until then. Throws CommandError without a valid token.
+ */
+export async function serveGiven(client: Client, name: string, serving: Serving): Promise<string | undefined> {
+  return await new Promise((resolve, reject) => {
+    const onTrouble = (why: string): void => {
+      complain(
+        `MODEL=${name} cannot be fetched for now: ${why}; it is tried again for an hour, and primary switches to it by ` +
+          "itself once it is here; until then it keeps its model",
+      );
+      resolve(undefined);
+    };
+    serveOrSay(client, name, { ...serving, onTrouble }).then(resolve, reject);
+  });
+}
+
+async function serveOrSay(client: Client, name: string, watched: Watched): Promise<string | undefined> {
+  try {
+    const { ref, changed } = await serveNamed(client, name, watched);
+    if (changed !== undefined) watched.screen.write(`${changed}\n`);
+    return ref;
+  } catch (error) {
+    if (error instanceof CommandError && error.code.startsWith("auth.")) throw error;
+    if (!watched.signal.aborted) complain(`MODEL=${name} is not served, and primary keeps its model: ${textOf(error)}`);
+    return undefined;
+  }
+}
+
 /**
  * Has a running Berth serve the model of that name or address in its slot primary, and writes it into the slot's
  * manifest; a model that is not here is fetched, with its progress on `screen`. Throws CommandError.
  */
-export async function serveNamed(
+async function serveNamed(
   client: Client,
   name: string,
-  { runDir, screen, signal }: { readonly runDir: string; readonly screen: Screen; readonly signal: AbortSignal },
+  { runDir, ...fetching }: Watched,
 ): Promise<{ readonly ref: string; readonly changed: string | undefined }> {
-  const ref = (await isHere(client, name)) ? name : await fetched(client, name, screen, signal);
+  const ref = (await isHere(client, name)) ? name : await fetched(client, name, fetching);
   const slot = await client.one("/api/slots/primary", "name");
   if (slot["model"] === ref) return { ref, changed: undefined };
   await client.send("POST", "/api/slots/primary/swap", { model: ref, write: true });
@@ -116,12 +156,22 @@ async function isHere(client: Client, name: string): Promise<boolean> {
 }
 
 /** The ref of the pulled model. */
-async function fetched(client: Client, name: string, screen: Screen, signal: AbortSignal): Promise<string> {
+async function fetched(
+  client: Client,
+  name: string,
+  { screen, signal, onTrouble }: Omit<Watched, "runDir">,
+): Promise<string> {
   let job = await client.send("POST", "/api/models/pull", { model: name });
   using line = new StatusLine(screen);
+  let isTroubled = false;
   while (isRecord(job) && ["queued", "running", "paused"].includes(cell(job["state"]))) {
-    const { fact, detail } = presentJob(job);
-    line.show(fact, detail);
+    const { fact, detail, trouble } = presentJob(job);
+    if (!isTroubled) line.show(fact, detail);
+    if (!isTroubled && trouble !== undefined && typeof job["retry_at"] === "string") {
+      isTroubled = true;
+      line[Symbol.dispose]();
+      onTrouble(trouble);
+    }
     await delay(pollMs, undefined, { signal });
     job = await client.get(`/api/pulls/${encodeURIComponent(cell(job["id"]))}`);
   }

@@ -15,10 +15,10 @@ import { startUp } from "../src/main/up.ts";
 import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
 import { distrust } from "../src/lib/trusted-path.ts";
 import { errorCode, errorMessage } from "../src/lib/error-code.ts";
-import { checkModel, givenModel, hasModel, serveNamed, useModel, type Given } from "./run-model.ts";
+import { checkModel, givenModel, hasModel, serveGiven, useModel, type Given } from "./run-model.ts";
 import { greeting, lockedGreeting, remarkOn, shownPieces } from "./run-greeting.ts";
 import { checkSettings } from "./run-settings.ts";
-import { exists, Stop } from "./run-stop.ts";
+import { complain, exists, Stop, textOf } from "./run-stop.ts";
 import { watchTerminal } from "./run-terminal.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 import { StatusLine } from "../src/cli/terminal.ts";
@@ -100,20 +100,6 @@ async function run(): Promise<number> {
   } finally {
     stopping.abort();
   }
-}
-
-function textOf(error: unknown): string {
-  if (!(error instanceof CommandError)) return errorMessage(error);
-  return `${error.code}: ${error.message}${error.next === undefined ? "" : `; ${error.next}`}`;
-}
-
-function complain(message: string): void {
-  process.stderr.write(
-    `${message
-      .split("\n")
-      .map((line) => `make run: ${line}`)
-      .join("\n")}\n`,
-  );
 }
 
 /** One level at a time: Node's recursive mkdir never ends where the file system answers ENOENT, as /proc does. */
@@ -214,7 +200,10 @@ async function greet(running: RunningUp, given: Given | undefined, stopping: Abo
   let slot: Record<string, unknown> | undefined;
   try {
     await untilSlot(client, stopping, ({ enabled }) => enabled === true);
-    const served = given !== undefined && "name" in given ? await serveGiven(client, given.name, stopping) : undefined;
+    const served =
+      given !== undefined && "name" in given
+        ? await serveGiven(client, given.name, { runDir, screen: process.stdout, signal: stopping })
+        : undefined;
     slot = await untilSlot(
       client,
       stopping,
@@ -250,22 +239,6 @@ async function greet(running: RunningUp, given: Given | undefined, stopping: Abo
   if (stopping.aborted) return;
   const remark = remarkOn(answer, await client.one("/api/slots/primary", "name"), isFirstModel);
   process.stdout.write(greeting({ url, port, operatorPort, configDir, remark }));
-}
-
-/**
- * The ref that the slot is to hold now; undefined after a failure, which is said: the slot keeps the model of its manifest.
- * Throws CommandError without a valid token.
- */
-async function serveGiven(client: Client, name: string, signal: AbortSignal): Promise<string | undefined> {
-  try {
-    const { ref, changed } = await serveNamed(client, name, { runDir, screen: process.stdout, signal });
-    if (changed !== undefined) process.stdout.write(`${changed}\n`);
-    return ref;
-  } catch (error) {
-    if (error instanceof CommandError && error.code.startsWith("auth.")) throw error;
-    if (!signal.aborted) complain(`MODEL=${name} is not served, and primary keeps its model: ${textOf(error)}`);
-    return undefined;
-  }
 }
 
 /**

@@ -99,6 +99,27 @@ describe("make run", () => {
     assert.equal(await readFile(manifest, "utf8"), before);
     assert.match(await (await fetch(`${run.url}/api/slots/primary`)).text(), /"model":"other"/);
   });
+
+  it("greets with the first model while that of an address cannot be fetched, and switches once it is here", async () => {
+    await using directory = await tempDir();
+    const file = join(directory.path, "other.gguf");
+    await writeTinyModel(file, { name: "other" });
+    await using hub = await startHub({ "other.gguf": await readFile(file) });
+    const { behave } = hub.server;
+    hub.server.behave = (request) => request.socket.destroy();
+    const env = { HF_ENDPOINT: hub.server.url, SVC_DISK_RESERVE: "0", MODEL: "hf://owner/repo/other.gguf" };
+    await using run = await greeted(directory.path, env);
+    assert.ok(run.text().includes(`primary: ${firstAnswer}`), run.text());
+    assert.match(
+      run.errors(),
+      /^make run: MODEL=hf:\/\/owner\/repo\/other\.gguf cannot be fetched for now: .*; it is tried again for an hour, and primary switches to it by itself once it is here; until then it keeps its model\n$/,
+    );
+    hub.server.behave = behave;
+    await until("it has switched", async () =>
+      /"state":"(?:ready|idle)","model":"other"/.test(await (await fetch(`${run.url}/api/slots/primary`)).text()),
+    );
+    assert.ok(run.text().includes("primary.toml: its model is now other, as MODEL says"), run.text());
+  });
 });
 
 /** A `make run` that has greeted. */
