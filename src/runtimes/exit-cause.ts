@@ -4,7 +4,7 @@ const levelled = /^\d+(?:\.\d+){3} ([A-Z]) +(.*)$/;
 const stackFrame = /\[0x[0-9a-f]+\]$|^#\d+ +0x/;
 /** Words of errors, for a log without levels. */
 const errorWords =
-  /\b(?:error|fail(?:ed|ure)?|unable|cannot|could ?n[o']t|exiting|abort(?:ed)?|out of memory|bad_alloc)\b/i;
+  /\b(?:[a-z_]*error|exception|fail(?:ed|ure)?|fatal|panic(?:ked)?|assert\w*|unable|cannot|could ?n[o']t|exiting|abort(?:ed)?|out of memory|bad_alloc)\b|^what\(\):/i;
 /** The number of lines of another level that may stand between the first error of one failure and the last. */
 const between = 3;
 
@@ -32,17 +32,19 @@ export function isOutOfMemory(text: string): boolean {
  * The line with the cause among an engine's last lines. llama.cpp logs the cause first and then every function that
  * failed: its first error of the last failure, or the one about memory. Without `--log-prefix` its lines have no level: then
  * only the error about memory is told from the others. Of a Node program that threw, the error, which
- * stands before the stack and the version. Else the last line; "" where that is a line of llama.cpp without an error,
- * and `isKilled`: a killed program has logged nothing about it. Without colours and other control characters.
+ * stands before the stack and the version. Else the last line; "" where that tells of no error, and `isKilled`: a killed
+ * program has logged nothing about it, and nor has perhaps one whose end nobody saw. Without colours and other control
+ * characters.
  */
 export function causeLine(lines: readonly string[], isKilled = false): string {
   const said = lines.map(plain).filter((line) => line !== "");
   const failure = lastFailure(said);
   if (failure !== undefined) return failure;
   const last = said.at(-1) ?? "";
-  if (isKilled && levelled.test(last)) return "";
-  if (!/^Node\.js v\d/.test(last)) return last;
-  return said.findLast((line) => /^(Uncaught )?[A-Za-z]*Error\b.*:/.test(line)) ?? last;
+  const isOfNode = /^Node\.js v\d/.test(last);
+  const thrown = isOfNode ? said.findLast((line) => /^(Uncaught )?[A-Za-z]*Error\b.*:/.test(line)) : undefined;
+  const cause = thrown ?? last;
+  return isKilled && (levelled.test(cause) || !errorWords.test(cause)) ? "" : cause;
 }
 
 /** The line goes into conditions and terminals. */

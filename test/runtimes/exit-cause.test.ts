@@ -33,6 +33,15 @@ describe("the words of a llama-server that ended on an H100", () => {
     assert.match((await readFile(log, "utf8")).trimEnd(), /processing task, is_child = 0$/);
   });
 
+  for (const [last, said] of [
+    ["loaded tiny in 851 ms", ""],
+    ["main: model loaded", ""],
+    ["GGML_ASSERT(n_tokens > 0) failed", "GGML_ASSERT(n_tokens > 0) failed"],
+    ["  what():  std::runtime_error", "what():  std::runtime_error"],
+  ] as const)
+    it(`of a killed one are ${said === "" ? "none" : "a cause"} where they end in: ${last}`, () =>
+      assert.deepEqual([causeLine(["listening", last], true), causeLine([last])], [said, last.trim()]));
+
   it("are not those of a request that failed long before", () => {
     const nine = Array.from({ length: 9 }, (_, at) => at);
     const bare = nine.map((at) => `slot release: id  0 | task ${at}`);

@@ -22,8 +22,8 @@ export function exitOf(ended: Ended, hint: string, unseen: string): Exit {
 
 /**
  * The cause of an engine's end in its output since `offset` of its log, shown beside its exit code; "" without output.
- * `textOf` gives the engine's part of a line of the log, "" for another writer's line. `isKilled`: it could not log its
- * end.
+ * `textOf` gives the engine's part of a line of the log, "" for another writer's line. `isKilled`: it may not
+ * have logged its end.
  */
 export async function lastLine(
   path: string,

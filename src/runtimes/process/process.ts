@@ -251,10 +251,10 @@ class ProcessRuntime implements Runtime {
    */
   async #noteExit(record: ProcessRecord, end: Ended): Promise<Exit> {
     const log = logFile(this.#options.stateDir, record);
-    const hint = await lastLine(log, record.logOffset, undefined, end?.signal === "SIGKILL");
+    const hint = await lastLine(log, record.logOffset, undefined, end === undefined || end.signal !== null);
     const unseen =
       record.bootId === bootId()
-        ? "ended unseen: it was not started by this operator"
+        ? "how it ended is not known, since an earlier operator had started it"
         : "ended when the machine was restarted";
     const current = this.#records.get(record);
     if (current?.start === record.start && current.exit !== undefined) return current.exit;
