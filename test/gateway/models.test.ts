@@ -92,8 +92,12 @@ describe("GET /v1/models", () => {
     assert.deepEqual(await ids("?available=1"), ["primary", "zeta", "qwen3:4b", "acme/large:free"]);
     const stalled = { type: "Stalled", status: "True", reason: "ModelNotFound", message: "m" } as const;
     const times = { observedGeneration: 1, lastTransitionTime: new Date().toISOString() };
-    await at.publish("zeta", { state: "error", status: { conditions: [{ ...stalled, ...times }] } });
+    const hint = async (): Promise<string> => (await at.refused("GET", "/v1/models/nothing")).message;
+    assert.match(await hint(), /, zeta, .*, gone, /);
+    const conditions = [{ ...stalled, ...times }];
+    await at.publish("zeta", { state: "error", status: { ...holding("gone"), conditions } });
     assert.deepEqual(await ids(""), [...builtins, ...rest], "it waits for a person");
+    assert.match(await hint(), /, zeta, (?!.*\bgone\b)/, "no model is called so");
     const retried = { failures: 1, nextRetryAt: new Date(Date.now() + 2000).toISOString(), conditions: [] };
     await at.publish("zeta", { state: "error", status: retried });
     assert.deepEqual(await ids(""), [...builtins, "zeta", ...rest], "it is tried again in a moment");

@@ -2,6 +2,7 @@ import { knownNames, nearest } from "../../api/nearest.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { SlotCapability } from "../../api/names.ts";
 import { isAvailable } from "../../api/states.ts";
+import { willAnswer } from "../admission/availability.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 
@@ -154,7 +155,10 @@ function* namesIn({ slots, aliases, models, upstreamRefs }: ResolutionIndex): Ge
 /** The names that a request may use now. */
 function* namesToUse(index: ResolutionIndex): Generator<string, void, undefined> {
   for (const { name, spec } of index.slots.values()) if (spec.enabled) yield name;
-  for (const names of [index.aliases, index.owners, index.upstreamRefs]) yield* names.keys();
+  yield* index.aliases.keys();
+  // A slot may name a model that is not there.
+  for (const [ref, slots] of index.owners) if (index.models.has(ref) || slots.some(willAnswer)) yield ref;
+  yield* index.upstreamRefs.keys();
 }
 
 /** The error for an unknown name, with the nearest known name and some of those that exist. */
