@@ -67,7 +67,8 @@ describe("a person who sets a Berth up by its pages", () => {
     await using hub = await startHub({ "gemma-3-4b-it-Q4_K_M.gguf": await tinyModel() });
     await using own = await startBerth({
       env: { HF_ENDPOINT: hub.server.url, SVC_DISK_RESERVE: "0" },
-      prepare: ({ configDir }) => writeFile(join(configDir, "slots/coder.toml"), slotManifest()),
+      prepare: ({ configDir }) =>
+        writeFile(join(configDir, "slots/coder.toml"), `aliases = ["gpt-4o"]\n${slotManifest()}`),
     });
     await own.state("coder", "ready", "idle");
     await using opened = await openPage(browser, own.url);
@@ -75,6 +76,16 @@ describe("a person who sets a Berth up by its pages", () => {
     await page.getByRole("button", { name: "New slot" }).click();
     const dialog = page.getByRole("dialog", { name: "New slot" });
     const create = dialog.getByRole("button", { name: "Create" });
+    const nameField = dialog.getByRole("textbox", { name: "Name" });
+    await dialog.getByText("It needs a name.").waitFor();
+    await nameField.fill("gpt-4o");
+    await dialog.getByText("It needs a model.").waitFor();
+    await dialog.getByRole("status").getByText("gpt-4o is an alias of coder, which loses it").waitFor();
+    // Each field has a row of its own.
+    await dialog.getByText("More", { exact: true }).click();
+    const group = dialog.getByRole("textbox", { name: "Group" });
+    const [first, last] = [await nameField.boundingBox(), await group.boundingBox()];
+    assert.deepEqual([last?.x, last?.width], [first?.x, first?.width]);
     await dialog.getByRole("combobox", { name: "Model" }).selectOption("gemma-3-4b-it");
     for (const [name, refusal] of [
       ["coder", /^There is a slot coder already/],

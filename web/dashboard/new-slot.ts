@@ -1,3 +1,5 @@
+import type { SlotView } from "../../src/api/management/views.ts";
+
 /** A slot as a person describes it in the dialog. */
 export interface NewSlot {
   readonly name: string;
@@ -39,6 +41,20 @@ export function manifestOf(slot: NewSlot): string {
   ]
     .join("\n")
     .trimStart();
+}
+
+/** Clients that reach another slot by the new one's name, and aliases that other slots keep, in sentences. */
+export function clashesOf(slot: NewSlot, slots: Iterable<Pick<SlotView, "name" | "aliases">>): readonly string[] {
+  const wanted = aliasesOf(slot);
+  return [...slots].flatMap(({ name, aliases }) => [
+    ...(name !== slot.name && aliases.includes(slot.name)
+      ? [`${slot.name} is an alias of ${name}, which loses it: clients that ask for ${slot.name} reach the new slot.`]
+      : []),
+    ...wanted.flatMap((alias) => {
+      if (name === slot.name || (alias !== name && !aliases.includes(alias))) return [];
+      return [`${alias} is ${alias === name ? "the name" : "an alias"} of ${name}, which keeps it.`];
+    }),
+  ]);
 }
 
 function aliasesOf({ aliases }: NewSlot): readonly string[] {

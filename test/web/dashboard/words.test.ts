@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { bodyOf, manifestOf } from "../../../web/dashboard/new-slot.ts";
+import { bodyOf, clashesOf, manifestOf } from "../../../web/dashboard/new-slot.ts";
 import { commandsOf, found } from "../../../web/dashboard/palette.ts";
 import { outcomeOf, stretchesOf } from "../../../web/dashboard/request-words.ts";
 import { groupOf, settingText } from "../../../web/dashboard/setting-groups.ts";
@@ -74,6 +74,27 @@ it("a new slot is written without what is the default", () => {
     manifestOf(full),
     'load = "onDemand"\naliases = ["gpt-4o", "code"]\ngroup = "gpu"\n\n[model]\ndefault = "qwen3-4b"\ncontext_size = 8192\n',
   );
+});
+
+it("a new slot's name takes an alias from another slot, and its aliases none", () => {
+  const slots = [
+    { name: "writer", aliases: ["gpt-4o", "fast"] },
+    { name: "coder", aliases: [] },
+  ];
+  const slot = {
+    name: "gpt-4o",
+    model: "m",
+    load: "always",
+    aliases: "coder fast own",
+    context: "",
+    group: "",
+  } as const;
+  assert.deepEqual(clashesOf(slot, slots), [
+    "gpt-4o is an alias of writer, which loses it: clients that ask for gpt-4o reach the new slot.",
+    "fast is an alias of writer, which keeps it.",
+    "coder is the name of coder, which keeps it.",
+  ]);
+  assert.deepEqual(clashesOf({ ...slot, name: "new", aliases: "" }, slots), []);
 });
 
 it("the palette finds pages, slots and what can be done with them by some letters", () => {

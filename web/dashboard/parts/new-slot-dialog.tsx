@@ -1,10 +1,10 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import type { CatalogView, ModelView } from "../../../src/api/management/views.ts";
 import { call, list } from "../../shared/api.ts";
 import { Drawer } from "../../shared/drawer.tsx";
 import { bytes } from "../../shared/format.ts";
-import { bodyOf, manifestOf, type NewSlot } from "../new-slot.ts";
+import { bodyOf, clashesOf, manifestOf, type NewSlot } from "../new-slot.ts";
 import { modelChanges, slots } from "../live.ts";
 import { go, slotPath } from "../router.ts";
 import { isSetUp } from "../slot-order.ts";
@@ -30,6 +30,7 @@ export function NewSlotDialog({
   const [slot, setSlot] = useState<NewSlot>({ ...nothing, model });
   const [accepted, setAccepted] = useState("");
   const set = (fields: Partial<NewSlot>): void => setSlot({ ...slot, ...fields });
+  const rule = useId();
   const asked = offered.find(({ id, must_accept: mustAccept }) => id === slot.model && mustAccept);
   const create = async (): Promise<void> => {
     // A slot waits for a model that is not here, and pulls none by itself. Nothing is pulled for a slot that cannot be made.
@@ -42,6 +43,14 @@ export function NewSlotDialog({
     onClose();
     await go(`/${slotPath(slot.name)}`);
   };
+  const missing =
+    slot.name === ""
+      ? "a name"
+      : slot.model === ""
+        ? "a model"
+        : asked !== undefined && accepted !== asked.id
+          ? "your consent to the licence"
+          : undefined;
   return (
     <Drawer title="New slot" isDialog onClose={onClose}>
       <form class="fields" onSubmit={(event) => event.preventDefault()}>
@@ -50,11 +59,15 @@ export function NewSlotDialog({
           <input
             autofocus
             value={slot.name}
-            maxLength={63}
+            maxLength={32}
+            aria-describedby={rule}
             placeholder="coder"
             onInput={(event) => set({ name: event.currentTarget.value.trim() })}
           />
         </label>
+        <p class="hint quiet" id={rule}>
+          Lower-case letters, digits and dashes, not at the ends. Clients ask for it by this name.
+        </p>
         <ModelChoice
           models={models}
           offered={offered}
@@ -113,16 +126,20 @@ export function NewSlotDialog({
             />
           </label>
         </details>
+        <div role="status">
+          {clashesOf(slot, slots.value.values()).map((clash) => (
+            <p key={clash} class="banner care">
+              {clash}
+            </p>
+          ))}
+        </div>
         <h3>Its manifest</h3>
         <pre aria-label="Manifest">{manifestOf(slot)}</pre>
         <div class="row">
-          <Action
-            isMain
-            disabled={slot.name === "" || slot.model === "" || (asked !== undefined && accepted !== asked.id)}
-            onClick={create}
-          >
+          <Action isMain disabled={missing !== undefined} onClick={create}>
             Create
           </Action>
+          {missing !== undefined && <span class="quiet">It needs {missing}.</span>}
         </div>
       </form>
     </Drawer>
