@@ -13,7 +13,7 @@ describe("an edit of a manifest that is not saved", () => {
   before(async () => {
     browser = await openBrowser();
     const later = `load = "onDemand"\n${slotManifest()}`;
-    berth = await berthWith({ later, fleeting: later, twice: later });
+    berth = await berthWith({ later, fleeting: later, spare: later, twice: later });
     await berth.state("twice", "offline");
   });
   after(async () => {
@@ -97,6 +97,33 @@ describe("an edit of a manifest that is not saved", () => {
     await manifest.waitFor();
     assert.equal(await manifest.inputValue(), text);
     await page.getByRole("button", { name: "Undo" }).click();
+  });
+
+  it("goes with the slot that a person deletes by its menu", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/spare/manifest`);
+    const { page } = opened;
+    await edit(page);
+    const choose = async (answer: string): Promise<void> => {
+      await page.getByRole("button", { name: "More for spare" }).click();
+      await page.getByRole("menuitem", { name: "Delete" }).click();
+      const question = page.getByRole("dialog", {
+        name: /^Delete spare\? Its manifest .*slots\/spare\.toml is removed/,
+      });
+      await question.getByRole("button", { name: answer }).click();
+      await question.waitFor({ state: "detached" });
+    };
+    await choose("Cancel");
+    await page.getByRole("textbox", { name: "Manifest" }).waitFor();
+    await choose("Delete");
+    await page.getByText("spare is deleted.").waitFor();
+    await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
+    await page.getByRole("listitem", { name: "spare", exact: true }).waitFor({ state: "detached" });
+    await until("the slot is gone", async () => (await berth.slot("spare"))["name"] === undefined);
+    // A built-in slot is there without a manifest.
+    await page.getByRole("link", { name: "stt", exact: true }).click();
+    await page.getByRole("button", { name: "More for stt" }).click();
+    await page.getByRole("menuitem", { name: "Copy the name" }).waitFor();
+    assert.equal(await page.getByRole("menuitem", { name: "Delete" }).count(), 0);
   });
 
   it("is written once by a double click on Save", async () => {

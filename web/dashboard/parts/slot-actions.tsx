@@ -1,16 +1,35 @@
 import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
+import type { BuiltinSlot } from "../../../src/api/names.ts";
 import { call } from "../../shared/api.ts";
 import { copy } from "../../shared/copy.ts";
 import { Menu } from "../../shared/menu.tsx";
 import { acting, toast } from "../../shared/toast.tsx";
 import { lacksModel } from "../concern.ts";
-import { slotPath } from "../router.ts";
+import { dropDraft } from "../drafts.ts";
+import { focusHeading } from "../focus.ts";
+import { go, slotPath } from "../router.ts";
 import { Action } from "./action.tsx";
+import { ask } from "./ask.tsx";
 
 /** Does something with a slot on the server. */
 export function act(slot: string, what: "load" | "unload" | "restart"): Promise<unknown> {
   return call(`/api/slots/${encodeURIComponent(slot)}/${what}`, { method: "POST" });
+}
+
+/** They are there without a manifest, too; the server deletes none of them. */
+const builtin = { primary: true, embed: true, stt: true, tts: true, img: true } satisfies Record<BuiltinSlot, true>;
+
+async function remove({ name, file }: SlotView, isPage: boolean): Promise<void> {
+  const text = `Delete ${name}? Its manifest ${file} is removed and its engine stops; the model stays on this machine.`;
+  if (!(await ask({ text, yes: "Delete" }))) return;
+  const at = `/api/slots/${encodeURIComponent(name)}`;
+  await acting(async () => {
+    await call(at, { method: "DELETE" });
+    dropDraft(at);
+    if (isPage) await go("/");
+    focusHeading();
+  }, `${name} is deleted.`);
 }
 
 interface SlotActionsProps {
@@ -43,6 +62,9 @@ export function SlotActions({ slot, isPage = false }: SlotActionsProps): JSX.Ele
           { name: "Edit the manifest", act: `${slotPath(name)}/manifest` },
           { name: "Show the log", act: `${slotPath(name)}/log` },
           { name: "Copy the name", act: () => void copy(name).then(toast) },
+          ...(slot.file === null || Object.hasOwn(builtin, name)
+            ? []
+            : [{ name: "Delete", isDanger: true, act: () => void remove(slot, isPage) }]),
         ]}
       />
     </div>
