@@ -1,11 +1,13 @@
 import type { ComponentChildren, JSX } from "preact";
 import type { CatalogView, SlotView } from "../../../src/api/management/views.ts";
 import { isAvailable } from "../../../src/api/states.ts";
+import { useEffect } from "preact/hooks";
 import { base, call, list } from "../../shared/api.ts";
 import { CopyButton } from "../../shared/copy-button.tsx";
 import { acting } from "../../shared/toast.tsx";
 import { linesFor } from "../client-lines.ts";
 import { firstChoices, stepOf, type InstallState, type Step } from "../first-steps.ts";
+import { history } from "../history.ts";
 import { modelChanges, pulls, slots } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { CatalogueCard } from "../parts/catalogue-card.tsx";
@@ -13,6 +15,7 @@ import { Loading, Show, useLoaded } from "../parts/load.tsx";
 import { NotSetUp } from "../parts/slot-list.tsx";
 import { PullStrip } from "../parts/pull-strip.tsx";
 import { isSetUp } from "../slot-order.ts";
+import { figureOf } from "../traffic-steps.ts";
 
 interface FirstRunProps {
   readonly hasGpu: boolean;
@@ -20,7 +23,7 @@ interface FirstRunProps {
   readonly children: ComponentChildren;
 }
 
-/** The three steps of a new installation, above the rest of the page or in its place, until a person ends them. */
+/** The three steps of a new installation, above the rest of the page or in its place, until an answer or a person ends them. */
 export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
   const all = [...slots.value.values()];
   const [install, again] = useLoaded(
@@ -54,20 +57,28 @@ const titles = [
   ["Talk to it", ["talk"]],
 ] as const satisfies readonly (readonly [string, readonly Step[]])[];
 
+const complete = (): Promise<unknown> => call("/api/install/complete", { method: "POST" });
+
 interface StepsProps {
   readonly install: InstallState;
   readonly hasGpu: boolean;
   readonly onEnd: () => void;
 }
 
-function Steps({ install, hasGpu, onEnd }: StepsProps): JSX.Element {
+function Steps({ install, hasGpu, onEnd }: StepsProps): JSX.Element | null {
   const step = stepOf({ install, slots: [...slots.value.values()], pulls: [...pulls.value.values()] });
   const now = titles.findIndex(([, steps]) => steps.some((each) => each === step));
+  const hasAnswered = figureOf(history.value, "tokens_out").some((tokens) => tokens > 0);
+  useEffect(() => {
+    // A token that may not end them sees them again once no answer is recent.
+    if (hasAnswered) void complete().then(onEnd, () => undefined);
+  }, [hasAnswered]);
+  if (hasAnswered) return null;
   return (
     <section class="card first-steps" aria-label="First steps">
       <div class="chart-head">
         <h2>Welcome: three steps to the first answer</h2>
-        <Action onClick={() => call("/api/install/complete", { method: "POST" })} onDone={onEnd}>
+        <Action onClick={complete} onDone={onEnd}>
           Hide this
         </Action>
       </div>
@@ -147,10 +158,10 @@ function Talk(): JSX.Element {
         >
           Chat
         </a>
-        <span class="quiet">Or from a program:</span>
+        <span class="quiet by-program">Or from a program:</span>
       </p>
       {curl !== undefined && (
-        <div class="code">
+        <div class="code by-program">
           <CopyButton text={curl.text} label={`Copy the lines for ${curl.name}`} />
           <pre>{curl.text}</pre>
         </div>
