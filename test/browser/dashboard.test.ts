@@ -118,18 +118,34 @@ describe("the dashboard", () => {
       "/",
       ...mended,
       { name: "broken", aliases: ["gpt-4"], state: "error", conditions: [stalled], ...failure(14, 3, "exit code 1") },
+      {
+        name: "looping",
+        state: "starting",
+        conditions: [condition("Reconciling", "True", "Starting", "it starts")],
+        last_error: { reason: "Exited", message: "exit code 3", time: new Date().toISOString() },
+        ...failure(20, 3, "exit code 3"),
+      },
       { name: "fine" },
     );
     const { page } = opened;
+    await page.getByText("6 of 8 slots ready, 2 failed").waitFor();
+    await page
+      .getByRole("banner")
+      .getByRole("button", { name: /^2\s*problems$/ })
+      .waitFor();
     const failures = page.getByRole("region", { name: "Failures" });
     const lines = failures.getByRole("listitem");
     await lines.first().waitFor();
     assert.match((await lines.first().textContent()) ?? "", /^broken.*failed 14 min ago, 3 times in 24 h.*idle_secnds/);
-    assert.match((await lines.nth(1).textContent()) ?? "", /^mended-0.*failed 1 h ago.*exit code 7$/);
+    assert.match(
+      (await lines.nth(1).textContent()) ?? "",
+      /^looping.*Loading.*failed 20 min ago, 3 times in 24 h, tries again.*exit code 3.*Show the log$/,
+    );
+    assert.match((await lines.nth(2).textContent()) ?? "", /^mended-0.*recovered.*failed 1 h ago.*exit code 7$/);
     assert.equal(await lines.filter({ hasText: "fine" }).count(), 0);
     assert.equal(await lines.count(), 5);
-    await failures.getByText("1 more").click();
-    assert.equal(await lines.count(), 6);
+    await failures.getByText("2 more").click();
+    assert.equal(await lines.count(), 7);
     const card = page.getByRole("listitem", { name: "broken", exact: true });
     await card.getByText("failed 14 min ago, 3 times in 24 h").waitFor();
     await card.getByText("alias gpt-4").waitFor();
@@ -142,6 +158,22 @@ describe("the dashboard", () => {
       [true, "rgb(59, 111, 224)"],
       [true, "rgb(217, 130, 43)"],
     ]);
+    await page.getByRole("button", { name: "Table" }).click();
+    const row = (name: RegExp): Locator => page.getByRole("table", { name: "Slots" }).getByRole("row", { name });
+    await row(/^looping/)
+      .getByRole("link", { name: "Show the log" })
+      .waitFor();
+    assert.equal(
+      await row(/^mended-0/)
+        .getByText(/failed/)
+        .count(),
+      0,
+    );
+    await row(/^looping/)
+      .getByRole("link", { name: "looping", exact: true })
+      .click();
+    await page.locator(".banner").getByText("Read the log. “Load” tries again at once.").waitFor();
+    await page.getByRole("link", { name: "Overview" }).first().click();
     await failures.getByRole("link", { name: "Edit the manifest" }).click();
     await page.locator(".banner").getByText("It failed 14 min ago, 3 times in 24 h.").waitFor();
   });

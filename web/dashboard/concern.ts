@@ -1,4 +1,5 @@
 import type { SlotView } from "../../src/api/management/views.ts";
+import { isFailing } from "./failures.ts";
 import { slotPath } from "./router.ts";
 
 type Condition = SlotView["conditions"][number];
@@ -28,7 +29,10 @@ interface Remedy {
 }
 
 /** The next step of a person about a slot, by its reason; undefined where waiting is all there is to do, or nothing. */
-export function remedyOf({ name, model, state, conditions }: SlotView): Remedy | undefined {
+export function remedyOf(slot: SlotView): Remedy | undefined {
+  const { name, model, conditions, processes } = slot;
+  const again =
+    processes.length === 0 ? "“Load” tries again at once." : "“Restart”, behind the dots, tries again at once.";
   const at = slotPath(name);
   switch (firstConcern(conditions)?.reason ?? "") {
     case "NotConfigured":
@@ -71,7 +75,7 @@ export function remedyOf({ name, model, state, conditions }: SlotView): Remedy |
       };
     case "OutOfMemory":
       return {
-        says: "Lower the context or choose a smaller model; Restart tries again at once.",
+        says: `Lower the context or choose a smaller model. ${again}`,
         word: "Choose a model",
         href: at,
       };
@@ -88,9 +92,7 @@ export function remedyOf({ name, model, state, conditions }: SlotView): Remedy |
         href: "ui/machine",
       };
     default:
-      return state === "error"
-        ? { says: "Read the log; Restart tries again at once.", word: "Show the log", href: `${at}/log` }
-        : undefined;
+      return isFailing(slot) ? { says: `Read the log. ${again}`, word: "Show the log", href: `${at}/log` } : undefined;
   }
 }
 

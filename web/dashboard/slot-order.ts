@@ -1,6 +1,7 @@
 import type { SlotView } from "../../src/api/management/views.ts";
 import { stateWords } from "../../src/api/state-words.ts";
 import { isAvailable } from "../../src/api/states.ts";
+import { isFailing } from "./failures.ts";
 
 /** Whether a manifest gives the slot something to do: built-in slots are there without one. */
 export function isSetUp({ conditions }: Pick<SlotView, "conditions">): boolean {
@@ -19,11 +20,11 @@ const ranks = { bad: 0, busy: 1, info: 2, good: 2, lent: 3, off: 4 } as const;
 export const byName = new Intl.Collator("en");
 
 /** Orders slots for a list: those that need a person, then loading, loaded, and unloaded ones; by name within each. */
-export function inOrder<T extends Parameters<typeof stateWords>[0] & Pick<SlotView, "name">>(
+export function inOrder<T extends Parameters<typeof stateWords>[0] & Pick<SlotView, "name" | "last_error">>(
   slots: readonly T[],
 ): readonly T[] {
   return slots
-    .map((slot) => ({ slot, rank: ranks[stateWords(slot).tone] }))
+    .map((slot) => ({ slot, rank: isFailing(slot) ? ranks.bad : ranks[stateWords(slot).tone] }))
     .toSorted((one, other) => one.rank - other.rank || byName.compare(one.slot.name, other.slot.name))
     .map(({ slot }) => slot);
 }

@@ -103,12 +103,13 @@ it("a failure is told with when and how often, of a slot that has recovered with
     message: "m",
   });
   const error = { reason: "r", message: "m", time: at(10) };
-  const told = (state: "error" | "ready", recent_failures: ReturnType<typeof recent> | null) =>
+  const told = (state: "error" | "ready" | "starting", recent_failures: ReturnType<typeof recent> | null) =>
     failureText({ state, recent_failures, last_error: error }, now);
   assert.equal(told("error", recent(90_000 - 840, 3)), "failed 14 min ago, 3 times in 24 h");
   assert.equal(told("ready", recent(90_000 - 840, 1)), "failed 14 min ago");
   assert.equal(told("error", null), `failed ${new Date(at(10)).toLocaleDateString()}`);
   assert.equal(told("ready", null), undefined);
+  assert.equal(told("starting", recent(90_000 - 840, 3)), "failed 14 min ago, 3 times in 24 h, tries again");
 });
 
 it("a chart as a table has a row a minute with the mean of what is known", () => {

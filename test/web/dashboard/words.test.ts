@@ -157,13 +157,22 @@ it("the lines of two texts are compared, and of texts with little in common all 
   assert.equal(told(old ?? "", fresh ?? "").length, 1200);
 });
 
-it("a slot that answers keeps its place among those that are ready", () => {
-  const slot = (name: string, state: "ready" | "serving" | "error" | "offline") =>
-    ({ name, state, in_flight: 1, progress: null, conditions: [] }) as const;
-  const all = [slot("d", "offline"), slot("c", "serving"), slot("a", "ready"), slot("b", "error")];
+it("a slot that answers keeps its place among those that are ready, one that is tried again among the failed", () => {
+  const slot = (name: string, state: "ready" | "serving" | "error" | "offline" | "starting") =>
+    ({ name, state, in_flight: 1, progress: null, conditions: [], last_error: null }) as const;
+  const error = { reason: "Exited", message: "exited with code 3", time: "2026-11-28T12:00:00.000Z" };
+  const again = { ...slot("e", "starting"), last_error: error };
+  const all = [
+    slot("d", "offline"),
+    slot("c", "serving"),
+    slot("a", "ready"),
+    slot("f", "starting"),
+    again,
+    slot("b", "error"),
+  ];
   assert.deepEqual(
     inOrder(all).map(({ name }) => name),
-    ["b", "a", "c", "d"],
+    ["b", "e", "f", "a", "c", "d"],
   );
 });
 

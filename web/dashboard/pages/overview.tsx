@@ -5,6 +5,7 @@ import type { HardwareView, SlotView } from "../../../src/api/management/views.t
 import { isAvailable } from "../../../src/api/states.ts";
 import { call } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
+import { isFailing } from "../failures.ts";
 import { connection, lostBecause, slots } from "../live.ts";
 import { Failures } from "../parts/failures.tsx";
 import { Loading, useLoaded } from "../parts/load.tsx";
@@ -58,7 +59,7 @@ export function OverviewPage(): JSX.Element {
 function contextOf(all: readonly SlotView[]): string {
   const setUp = all.filter(isSetUp);
   const ready = setUp.filter(({ state }) => isAvailable(state)).length;
-  const failed = setUp.filter(({ state }) => state === "error").length;
+  const failed = setUp.filter(isFailing).length;
   return `${ready} of ${setUp.length} slots ready${failed > 0 ? `, ${failed} failed` : ""} · ${location.host}`;
 }
 

@@ -5,7 +5,7 @@ import { call } from "../../shared/api.ts";
 import { now } from "../../shared/clock.ts";
 import { bytes, duration, shortTime, time } from "../../shared/format.ts";
 import { firstConcern, remedyOf } from "../concern.ts";
-import { failureText } from "../failures.ts";
+import { failureText, isFailing } from "../failures.ts";
 import { history } from "../history.ts";
 import { figureOf, firstTokens } from "../traffic-steps.ts";
 import { connection, slots } from "../live.ts";
@@ -109,7 +109,7 @@ function Head({ slot }: { readonly slot: SlotView }): JSX.Element {
   const ready = slot.conditions.find(({ type }) => type === "Ready");
   const unloaded =
     slot.state === "offline" && ready !== undefined && isUnloadedByHand(ready.reason) ? ready : undefined;
-  const failed = failureText(slot, now());
+  const failed = isFailing(slot) ? failureText(slot, now()) : undefined;
   const next = remedyOf(slot);
   const swapped = slot.model_origin === "swap" ? ", swapped in: the manifest names another one" : "";
   return (

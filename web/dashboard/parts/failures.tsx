@@ -1,8 +1,9 @@
 import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
+import { isAvailable } from "../../../src/api/states.ts";
 import { now } from "../../shared/clock.ts";
 import { firstConcern } from "../concern.ts";
-import { failedSlots, failureText } from "../failures.ts";
+import { failedSlots, failureText, isFailing } from "../failures.ts";
 import { slotPath } from "../router.ts";
 import { Remedy } from "./remedy.tsx";
 import { Sentence } from "./sentence.tsx";
@@ -10,7 +11,7 @@ import { State } from "./state.tsx";
 
 const most = 5;
 
-/** The slots that are failed, and those that failed within a day and have recovered; nothing where none has. */
+/** The slots that fail now, and those that failed within a day and have recovered; nothing where none has. */
 export function Failures({ slots }: { readonly slots: readonly SlotView[] }): JSX.Element | null {
   const all = failedSlots(slots);
   if (all.length === 0) return null;
@@ -32,18 +33,20 @@ function Lines({ slots }: { readonly slots: readonly SlotView[] }): JSX.Element 
   return (
     <ul>
       {slots.map((slot) => {
-        const isFailed = slot.state === "error";
-        const message = isFailed ? firstConcern(slot.conditions)?.message : slot.recent_failures?.message;
+        const isFailed = isFailing(slot);
+        const message = slot.state === "error" ? firstConcern(slot.conditions)?.message : slot.recent_failures?.message;
+        const hasRecovered = isAvailable(slot.state);
         return (
           <li key={slot.name}>
             <div>
               <p class="row">
                 <a href={slotPath(slot.name)}>{slot.name}</a>
                 <State slot={slot} />
+                {hasRecovered && <span class="good">recovered</span>}
                 <span class="quiet">{failureText(slot, now())}</span>
               </p>
               <p class="concern">
-                <Sentence text={message ?? ""} />
+                <Sentence text={message ?? slot.last_error?.message ?? ""} />
               </p>
             </div>
             {isFailed && <Remedy slot={slot} />}

@@ -5,7 +5,7 @@ import { now } from "../../shared/clock.ts";
 import { bytes } from "../../shared/format.ts";
 import { slotColour } from "../colours.ts";
 import { firstConcern } from "../concern.ts";
-import { failureText } from "../failures.ts";
+import { failureText, isFailing } from "../failures.ts";
 import { history } from "../history.ts";
 import { figureOf } from "../traffic-steps.ts";
 import { memoryOf } from "../memory.ts";
@@ -27,7 +27,7 @@ export function SlotCard({
   const { name, aliases, model, conditions, in_flight: inFlight } = slot;
   const waiting = slot.queued + slot.held;
   const concern = firstConcern(conditions);
-  const failed = failureText(slot, now());
+  const failed = isFailing(slot) ? failureText(slot, now()) : undefined;
   const tokens = figureOf(history.value, "tokens_out", name);
   const rate = tokens.slice(-3).reduce((sum, each) => sum + each, 0) / 15;
   return (

@@ -3,11 +3,12 @@ import type { SlotView } from "../../../src/api/management/views.ts";
 import { now } from "../../shared/clock.ts";
 import { bytes } from "../../shared/format.ts";
 import { firstConcern } from "../concern.ts";
-import { failureText } from "../failures.ts";
+import { failureText, isFailing } from "../failures.ts";
 import { history } from "../history.ts";
 import { figureOf } from "../traffic-steps.ts";
 import { memoryOf } from "../memory.ts";
 import { slotPath } from "../router.ts";
+import { Remedy } from "./remedy.tsx";
 import { Sentence } from "./sentence.tsx";
 import { SlotActions } from "./slot-actions.tsx";
 import { Spark } from "./spark.tsx";
@@ -71,7 +72,9 @@ function Row({ slot }: { readonly slot: SlotView }): JSX.Element {
       <td>
         {concern !== undefined && (
           <>
-            <Sentence text={concern.message} /> <span class="quiet">{failureText(slot, now())}</span>
+            <Sentence text={concern.message} />
+            {isFailing(slot) && <p class="quiet">{failureText(slot, now())}</p>}
+            <Remedy slot={slot} />
           </>
         )}
       </td>
