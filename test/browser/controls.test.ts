@@ -246,6 +246,16 @@ describe("the controls of the dashboard", () => {
     // The problem stays while a person corrects the text.
     await manifest.fill("nonsense = 1");
     await problem.waitFor();
+    // It goes with its text, also while a person types.
+    await page.getByRole("button", { name: "Undo" }).click();
+    await problem.waitFor({ state: "detached" });
+    const valid = await manifest.inputValue();
+    await manifest.fill("nonsense = [");
+    await page.getByRole("button", { name: "Validate" }).click();
+    await problem.waitFor();
+    await manifest.fill(`${valid}# corrected\n`);
+    await problem.waitFor({ state: "detached" });
+    await page.getByText("It is valid.").waitFor();
     await page.getByRole("button", { name: "Undo" }).click();
   });
 

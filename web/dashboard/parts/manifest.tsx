@@ -58,9 +58,12 @@ interface Said {
   readonly lines: readonly string[];
   /** Lines of the text that something is wrong with, from 1. */
   readonly badLines?: readonly number[];
-  /** The text that it was said of: of another one nothing is known. Problems stay, since they are being corrected. */
+  /** The text that it was said of: of another one nothing is known. Problems stay until the corrected text is checked. */
   readonly of: string;
 }
+
+/** A text whose problems are being corrected is checked again, so long after the last keystroke, in milliseconds. */
+const checkMs = 300;
 
 interface EditorProps {
   readonly at: string;
@@ -120,6 +123,12 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
     }
   };
   const act = (what: () => Promise<unknown>): void => void once(async () => void (await what())).catch(fail);
+  const isCorrected = says?.badLines !== undefined && says.of !== text;
+  useEffect(() => {
+    if (!isCorrected || !isChanged) return undefined;
+    const timer = setTimeout(() => void validate().catch(fail), checkMs);
+    return () => clearTimeout(timer);
+  }, [text, says]);
   return (
     <>
       <p class="quiet">
@@ -149,7 +158,7 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
           )}
         </div>
       )}
-      {says !== undefined && (says.tone === "alert" || says.of === text) && (
+      {says !== undefined && (says.of === text || (says.tone === "alert" && isChanged)) && (
         <div role={says.tone}>
           {says.lines.map((line) => (
             <p key={line}>{line}</p>
