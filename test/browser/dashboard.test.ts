@@ -456,6 +456,9 @@ describe("the dashboard", () => {
     await own.stop("SIGINT");
     const lost = rail.getByText(/not connected/);
     await lost.waitFor();
+    await page.getByRole("button", { name: "Unload coder" }).click();
+    const unanswered = page.getByRole("listitem", { name: "coder", exact: true }).getByRole("alert");
+    await unanswered.getByText(/^Berth does not answer/).waitFor();
     await page.setViewportSize({ width: 390, height: 844 });
     const { x, width, height } = (await lost.boundingBox()) ?? assert.fail("it is not shown");
     assert.ok(x + width <= 390 && height <= 48, `it ends at ${x + width} px, ${height} px high`);
@@ -463,6 +466,7 @@ describe("the dashboard", () => {
     await rail.getByText(/not connected/).waitFor({ state: "detached" });
     await again.state("coder", "ready", "idle");
     await page.getByRole("listitem", { name: "coder", exact: true }).getByText("Ready", { exact: true }).waitFor();
+    await unanswered.waitFor({ state: "detached" });
   });
 
   it("asks for a token where authentication is on, and makes one that is shown once, copied and revoked", async () => {

@@ -4,6 +4,7 @@ import { messageOf } from "../../shared/api.ts";
 import { Button } from "../../shared/button.tsx";
 import { ask } from "./ask.tsx";
 import { useOnce } from "../../shared/once.ts";
+import { comebacks } from "../live.ts";
 
 interface ActionProps {
   readonly children: ComponentChildren;
@@ -46,6 +47,8 @@ export function Action({
     const yes = typeof children === "string" ? children : "Yes";
     if (confirm === undefined || (await ask({ text: confirm, yes }))) await once(act);
   };
+  // Berth that did not answer answers again.
+  useEffect(() => setFailure(""), [comebacks.value]);
   useEffect(() => {
     if (isAtOnce) void press();
   }, []);
