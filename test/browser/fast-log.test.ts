@@ -46,11 +46,15 @@ describe("the log on the page of a slot", () => {
     await page.route("**/api/slots/coder/logs?*", (route) => route.continue({ url: stream.url }));
     await page.goto(`${berth.url}/ui/slots/coder/log`);
     await until("it follows", () => stream.followers() > 0);
+    const empty = page.getByText("Nothing is in the log yet.");
+    await empty.waitFor();
     // Pieces of the page have 50 lines.
     const lines = Array.from({ length: 120 }, (_, index) => (index % 50 === 0 ? `Error ${index}` : `line ${index}`));
     for (const line of lines) stream.send("line", { line });
     await page.getByRole("log").getByText("line 119").waitFor();
+    await empty.waitFor({ state: "detached" });
     await page.getByRole("searchbox", { name: "Search the log" }).fill("error");
+    await page.getByText("1 of 3", { exact: true }).waitFor();
     const found = async (): Promise<unknown> =>
       await page.evaluate(`(() => {
         const range = getSelection().getRangeAt(0);
@@ -59,14 +63,16 @@ describe("the log on the page of a slot", () => {
         return [String(range), line, match.top >= log.top && match.bottom <= log.bottom];
       })()`);
     for (const [button, line] of [
-      ["Next match", 0],
       ["Next match", 50],
       ["Next match", 100],
+      ["Next match", 0],
+      ["Match before", 100],
       ["Match before", 50],
     ] as const) {
       await page.getByRole("button", { name: button }).click();
       assert.deepEqual(await found(), ["Error", `Error ${line}`, true]);
     }
+    await page.getByText("2 of 3", { exact: true }).waitFor();
     const downloaded = page.waitForEvent("download");
     await page.getByRole("button", { name: "Download" }).click();
     const download = await downloaded;

@@ -1,3 +1,11 @@
+/** All places of `wanted` within a text. Large and small letters are the same. */
+export function placesIn(text: string, wanted: string): readonly number[] {
+  const [all, part] = [text.toLowerCase(), wanted.toLowerCase()];
+  const places: number[] = [];
+  for (let at = all.indexOf(part); at >= 0; at = all.indexOf(part, at + 1)) places.push(at);
+  return places;
+}
+
 /**
  * The next place of `wanted` within a text after `from`, or before it with the step -1; it goes on at the other end. Large and
  * small letters are the same. Undefined: it is nowhere.

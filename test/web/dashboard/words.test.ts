@@ -4,7 +4,7 @@ import { bodyOf, clashesOf, manifestOf } from "../../../web/dashboard/new-slot.t
 import { commandsOf, found } from "../../../web/dashboard/palette.ts";
 import { outcomeOf, stretchesOf } from "../../../web/dashboard/request-words.ts";
 import { groupOf, settingText } from "../../../web/dashboard/setting-groups.ts";
-import { placeOf } from "../../../web/dashboard/text-search.ts";
+import { placeOf, placesIn } from "../../../web/dashboard/text-search.ts";
 import { lineDifferences } from "../../../web/shared/line-diff.ts";
 import { inOrder } from "../../../web/dashboard/slot-order.ts";
 import { wordsOf } from "../../../web/shared/model-words.ts";
@@ -138,6 +138,8 @@ it("a text is searched onwards and back, and goes on at the other end", () => {
   assert.equal(placeOf(text, "error", 0, -1), 11);
   assert.equal(placeOf(text, "error", -1, -1), 11);
   assert.equal(placeOf(text, "none", 0, 1), undefined);
+  assert.deepEqual(placesIn(text, "ERROR"), [0, 11]);
+  assert.deepEqual(placesIn(text, "none"), []);
 });
 
 it("models have a kind by what they can, and their size in words", () => {

@@ -2,7 +2,7 @@ import { ChevronDown, ChevronUp, Download } from "lucide";
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { Icon } from "../../shared/icon.tsx";
-import { placeOf } from "../text-search.ts";
+import { placeOf, placesIn } from "../text-search.ts";
 
 interface LogToolsProps {
   /** The element that has the log's lines. */
@@ -15,16 +15,19 @@ interface LogToolsProps {
 /** Searches the lines that are shown, breaks long ones or not, and keeps them as a file. */
 export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.Element {
   const [text, setText] = useState("");
-  const [isFound, setFound] = useState(true);
+  const [found, setFound] = useState("");
   const from = useRef(-1);
-  const find = (step: 1 | -1): void => {
+  const frame = useRef(0);
+  const find = (step: 1 | -1, wanted = text): void => {
     const log = view.current;
-    if (log === null || text === "") return;
-    const place = placeOf(textOf(log), text, from.current, step);
-    setFound(place !== undefined);
-    if (place === undefined) return;
+    if (log === null || wanted === "") return setFound("");
+    const all = textOf(log);
+    const place = placeOf(all, wanted, from.current, step);
+    if (place === undefined) return setFound("not in the lines that are shown");
+    const places = placesIn(all, wanted);
+    setFound(`${places.indexOf(place) + 1} of ${places.length}`);
     from.current = place;
-    select(log, place, text.length);
+    select(log, place, wanted.length);
   };
   return (
     <form
@@ -41,9 +44,11 @@ export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.
           placeholder="Search the log"
           value={text}
           onInput={(event) => {
-            setText(event.currentTarget.value);
-            setFound(true);
+            const wanted = event.currentTarget.value;
+            setText(wanted);
             from.current = -1;
+            cancelAnimationFrame(frame.current);
+            frame.current = requestAnimationFrame(() => find(1, wanted));
           }}
         />
       </label>
@@ -53,7 +58,7 @@ export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.
       <button type="button" class="icon" aria-label="Match before" onClick={() => find(-1)}>
         <Icon of={ChevronUp} />
       </button>
-      {!isFound && <span role="status">not in the lines that are shown</span>}
+      <span role="status">{found}</span>
       <label>
         <input type="checkbox" checked={isWrapped} onChange={(event) => onWrap(event.currentTarget.checked)} /> Break
         long lines

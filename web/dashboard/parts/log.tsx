@@ -24,6 +24,7 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
   const [attempt, setAttempt] = useState(0);
   const [isWrapped, setWrapped] = useState(true);
   const [isBehind, setBehind] = useState(false);
+  const [isEmpty, setEmpty] = useState(false);
   useEffect(() => {
     showsLog(true);
     return () => showsLog(false);
@@ -37,6 +38,7 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
     const draw = (): void => {
       frame = 0;
       text.draw();
+      setEmpty(view.firstChild === null);
     };
     let tail = firstLines;
     let late: ReturnType<typeof setTimeout> | undefined;
@@ -89,6 +91,7 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
           setBehind(view.scrollHeight - view.scrollTop - view.clientHeight > 80);
         }}
       />
+      {isEmpty && <p role="status">Nothing is in the log yet.</p>}
       {isBehind && (
         <p>
           <button type="button" onClick={() => box.current?.scrollTo({ top: box.current.scrollHeight })}>
