@@ -44,6 +44,9 @@ describe("the dashboard", () => {
     await page.getByRole("button", { name: "Table" }).click();
     await row.waitFor();
     assert.equal(await page.getByRole("listitem", { name: "coder", exact: true }).count(), 0);
+    assert.ok(
+      await page.evaluate("document.querySelector('.wide').scrollWidth <= document.querySelector('.wide').clientWidth"),
+    );
     await page.reload();
     await row.waitFor();
     await page.getByRole("button", { name: "Cards" }).click();
