@@ -91,6 +91,47 @@ describe("an answer of the chat page", () => {
     await page.getByText(/^\d+ tokens?\b/).waitFor();
   });
 
+  it("that no repetition brings leads to the slot's page, or has the slot loaded", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const card = page.getByRole("article", { name: "coder" }).getByRole("alert");
+    const refuse = async (status: number, code: string, message: string): Promise<void> => {
+      const json = { error: { code, message, details: { slot: "ghost" } } };
+      await page.route("**/v1/chat/completions", (route) => route.fulfill({ status, json }));
+      await page.getByRole("button", { name: "New chat" }).click();
+      await ask(page, "coder", `to refuse with ${code}`);
+      await card.waitFor();
+      await page.unrouteAll();
+    };
+    await refuse(503, "slot.failed", "slot ghost has failed: its model is not known");
+    await card.getByText("slot ghost has failed: its model is not known. The slot's page says more.").waitFor();
+    const link = card.getByRole("link", { name: "Open ghost" });
+    assert.match((await link.getAttribute("href")) ?? "", /\/ui\/slots\/ghost$/);
+    await refuse(400, "dispatch.rejected", "temperature must be 0 to 2.");
+    await card.getByText("temperature must be 0 to 2.", { exact: true }).waitFor();
+    assert.equal(await card.getByRole("link").count(), 0);
+
+    await fetch(`${berth.url}/api/slots/coder/unload`, { method: "POST" });
+    await berth.state("coder", "offline");
+    await page.getByRole("button", { name: "New chat" }).click();
+    await ask(page, "coder", "to load");
+    await card
+      .getByText("slot coder was unloaded by hand, and answers once somebody loads it", { exact: true })
+      .waitFor();
+    const forbidden = { error: { code: "auth.forbidden", message: "no", details: { scope: "use" } } };
+    await page.route("**/load", (route) => route.fulfill({ status: 403, json: forbidden }));
+    await card.getByRole("button", { name: "Load coder" }).click();
+    await card.getByRole("link", { name: "Open coder" }).waitFor();
+    await page.unrouteAll();
+    await page.getByRole("button", { name: "New chat" }).click();
+    await page.getByRole("button", { name: "to load", exact: true }).click();
+    await card.getByRole("button", { name: "Load coder" }).click();
+    await page.getByText("coder loads. Retry asks it again.").waitFor();
+    await berth.state("coder", "ready", "idle");
+    await card.getByRole("button", { name: "Retry" }).click();
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+  });
+
   it("says how long it was thought about, and has a head over its code", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { call, messageOf, type ApiFailure } from "../shared/api.ts";
+import { ApiFailure, call, messageOf, stuckSlot } from "../shared/api.ts";
 import { endAfter, pathTo, placeBefore, shownMessages, shownPath, withInstead, withMessage } from "./branches.ts";
 import { titleOf, type Conversation, type Message } from "./model.ts";
 import { draws, models } from "./models.ts";
@@ -103,7 +103,9 @@ async function replyOrFailure(conversation: Conversation, signal: AbortSignal): 
     return await replyTo(conversation, signal);
   } catch (error) {
     const said = partial.value ?? { role: "assistant", content: "", model: conversation.model };
-    return { ...said, failure: signal.aborted ? stoppedWords : messageOf(error, nextStep) };
+    if (signal.aborted) return { ...said, failure: stoppedWords };
+    const cause = error instanceof ApiFailure ? { cause: { code: error.code, ...stuckSlot(error) } } : {};
+    return { ...said, failure: messageOf(error, nextStep), ...cause };
   }
 }
 

@@ -23,8 +23,17 @@ export interface Message {
   readonly seconds?: number;
   /** Why the answer ends before its end. */
   readonly failure?: string;
+  /** What has failed, where more is to be done than to ask again. */
+  readonly cause?: Cause;
   /** The place of the message that it follows, where that is not the one before it; -1: it is a first one. */
   readonly after?: number;
+}
+
+export interface Cause {
+  readonly code: string;
+  /** The slot that answers once a person has done something. */
+  readonly slot?: string;
+  readonly isUnloaded?: boolean;
 }
 
 export interface Parameters {

@@ -130,7 +130,20 @@ export function messageOf(error: unknown, stepHere?: (failure: ApiFailure) => st
   return next === undefined ? error.message : `${error.message.replace(/\.$/, "")}. ${next}`;
 }
 
-function nextStep({ status, code, details, retryAfterSeconds }: ApiFailure): string | undefined {
+/** The slot that answers once a person has done something, and whether that is to load it; undefined: there is none. */
+export function stuckSlot(failure: ApiFailure): { readonly slot: string; readonly isUnloaded: boolean } | undefined {
+  const { status, code, details, retryAfterSeconds } = failure;
+  const isStuck =
+    code === "slot.failed" || (code.startsWith("slot.") && status === 503 && retryAfterSeconds === undefined);
+  if (!isStuck || typeof details !== "object" || details === null) return undefined;
+  const { slot, reason }: { readonly slot?: unknown; readonly reason?: unknown } = details;
+  return typeof slot === "string" ? { slot, isUnloaded: reason === "Unloaded" } : undefined;
+}
+
+function nextStep(failure: ApiFailure): string | undefined {
+  const { status, code, details, retryAfterSeconds } = failure;
+  const stuck = stuckSlot(failure);
+  if (stuck !== undefined) return stuck.isUnloaded ? undefined : "The slot's page says more.";
   const again = retryAfterSeconds === undefined ? "Try again." : `Try again in ${retryAfterSeconds} s.`;
   if (status === 429 || status === 503) return again;
   // Another refusal, such as one of a server without authentication, says itself what to do.
@@ -143,9 +156,9 @@ function nextStep({ status, code, details, retryAfterSeconds }: ApiFailure): str
   if (code === "config.read_only") return "Change it where it comes from.";
   if (code === "unknown" || code === "no_json")
     return "Reload the page; if that does not help, the log of Berth says more: berth doctor.";
-  // An engine has failed, or nobody expected it: the log of either says more.
-  const isOfEngine = code === "dispatch.rejected" || (code.startsWith("dispatch.") && status >= 500);
-  if (code === "engine" || isOfEngine) return "The log of the slot says more.";
+  // An engine has failed, or nobody expected it: the log of either says more. A refusal says all of it itself.
+  if (code !== "dispatch.rejected" && (code === "engine" || (code.startsWith("dispatch.") && status >= 500)))
+    return "The log of the slot says more.";
   if (status >= 500) return "The log of Berth says more: berth doctor.";
   return undefined;
 }

@@ -21,6 +21,10 @@ const messageSchema = z.strictObject({
   tokens: z.number().min(0).optional(),
   seconds: z.number().min(0).optional(),
   failure: z.string().optional().describe("Why the answer ends before its end"),
+  cause: z
+    .strictObject({ code: z.string(), slot: z.string().optional(), isUnloaded: z.boolean().optional() })
+    .optional()
+    .describe("The error's code, and the slot that answers once a person has done something"),
   after: z
     .int()
     .min(-1)

@@ -178,7 +178,7 @@ function disabled(name: string, status: SlotStatus): ApiError {
 
 function unloaded(slot: string, state: string): ApiError {
   return new ApiError("slot.not_ready", {
-    message: `slot ${slot} is unloaded until it is loaded by request`,
+    message: `slot ${slot} was unloaded by hand, and answers once somebody loads it`,
     details: { slot, state, reason: "Unloaded" },
     headers: { "x-should-retry": "false" },
   });

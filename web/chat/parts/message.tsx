@@ -33,7 +33,7 @@ export const MessageView = memo(function MessageView({
         <Answer message={message} isOpen={place === undefined} />
         {message.failure === stoppedWords && <p class="quiet">{message.failure}</p>}
         {message.failure !== undefined && message.failure !== stoppedWords && (
-          <Failure text={message.failure} model={message.model} isLast={isLast} />
+          <Failure message={message} isLast={isLast} />
         )}
         <AnswerActions message={message} place={place} versions={versions} isLast={isLast} />
       </article>
