@@ -188,6 +188,12 @@ describe("the chat page loses nothing", () => {
       .getByText(/What you have written here is kept as “shared talk \(copy\)”/)
       .waitFor();
     await until("both are kept", async () => (await keptMessages("shared talk (copy)")).length === 4);
+    await other.page.getByRole("button", { name: "New chat" }).click();
+    // It is said where it was written.
+    await other.page.getByRole("alert").waitFor({ state: "detached" });
+    await inList(other.page, "shared talk (copy)").click();
+    await other.page.getByRole("alert").getByRole("button", { name: "Close" }).click();
+    await other.page.getByRole("alert").waitFor({ state: "detached" });
     assert.equal((await keptMessages("shared talk"))[2], "from the first device");
     assert.equal((await keptMessages("shared talk (copy)"))[2], "from the second device");
     await inList(other.page, "shared talk").click();
@@ -212,6 +218,9 @@ describe("the chat page loses nothing", () => {
     await alert.getByText(/^“to be deleted too” was deleted elsewhere meanwhile\./).waitFor();
     await until("it is answered", async () => (await page.getByText(/^\d+ tokens?\b/).count()) === 2);
     assert.deepEqual(await keptMessages("to be deleted too"), []);
+    await page.getByRole("button", { name: "New chat" }).click();
+    await alert.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "to be deleted too (not kept yet)" }).click();
     await page.getByRole("button", { name: "Keep it after all" }).click();
     await alert.waitFor({ state: "detached" });
     assert.equal((await keptMessages("to be deleted too")).length, 4);
@@ -296,9 +305,15 @@ describe("the chat page loses nothing", () => {
     await send(page, "coder", "to stay");
     await page.getByText(/^\d+ tokens?\b/).waitFor();
     await until("it is kept", async () => (await keptMessages("to stay")).length === 2);
+    const alert = page.getByRole("alert");
+    await page.route(/\/(?:v1|api)\//, (route) => route.abort());
+    await page.getByRole("button", { name: "Retry" }).click();
+    await alert.getByText(/This page asks again every few seconds/).waitFor();
+    await page.unrouteAll();
+    await page.evaluate("dispatchEvent(new Event('focus'))");
+    await alert.waitFor({ state: "detached" });
     await page.route("**/api/conversations/*", (route) => route.abort());
     await fromMenu(page, "to stay", "Delete");
-    const alert = page.getByRole("alert");
     const notDone = alert.getByText("Berth did not answer, and what you did last was not done. Do it again.");
     await notDone.waitFor();
     await page.unrouteAll();

@@ -82,7 +82,8 @@ async function answerTo(conversation: Conversation, question: number): Promise<v
   const earlier = shownMessages(conversation).slice(path.length);
   const [latest = reply] = afterRetry(earlier, reply);
   const isNew = latest === reply;
-  if (!isNew && !stopped.aborted)
+  // Of a server that is out of reach the page says so itself, as long as it is.
+  if (!isNew && !stopped.aborted && reply.cause?.code !== "unreachable" && current.value.id === head.id)
     failure.value = `There is no new answer, and the earlier one stays: ${reply.failure ?? ""}`;
   const isInstead = earlierPlace !== undefined && !earlier.some(saysSomething);
   const answered = isInstead

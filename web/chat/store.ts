@@ -19,7 +19,7 @@ export const unread = signal("");
 export const lost = signal("");
 /** Conversations that the server has not kept yet. */
 export const unkept = signal<readonly Unkept[]>([]);
-/** Titles of conversations that are kept as copies, since another device has continued them. */
+/** Ids of conversations that are kept as copies, since another device has continued them. */
 export const copied = signal<readonly string[]>([]);
 /** The conversation that is being answered: a person may look at another one meanwhile. */
 export const answering = signal<Conversation | undefined>(undefined);
@@ -74,7 +74,7 @@ const keeper = new Keeper({
     if (current.value.id === id) current.value = { ...current.value, ...renamed };
     if (answering.value?.id === id) answering.value = { ...answering.value, ...renamed };
     conversations.value = [{ ...renamed, model, updated_at }, ...conversations.value];
-    copied.value = [...copied.value, title];
+    copied.value = [...copied.value, copyId];
   },
 });
 
@@ -224,6 +224,7 @@ export async function openAgain(id: string): Promise<void> {
 /** Shows a new conversation, or stays at the present one: what was clicked before comes too late. */
 export function show(conversation: Conversation): void {
   clicks += 1;
+  failure.value = "";
   current.value = conversation;
 }
 

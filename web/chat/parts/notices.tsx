@@ -1,8 +1,8 @@
 import type { JSX } from "preact";
 import { messageOf } from "../../shared/api.ts";
-import { copied, failure, forget, keepAgain, keepNow, lost, shown, unkept, unread } from "../store.ts";
+import { copied, current, failure, forget, keepAgain, keepNow, lost, shown, unkept, unread } from "../store.ts";
 
-/** What a person should know of the server and of what it has kept. */
+/** What a person should know of the server, and of what it has kept of this conversation. */
 export function Notices(): JSX.Element {
   return (
     <>
@@ -52,41 +52,36 @@ function Unkept(): JSX.Element | null {
   );
 }
 
-/** What was deleted on another device, or in another window, while this page went on with it. */
+/** Was deleted on another device, or in another window, while this page went on with it. */
 function Deleted(): JSX.Element | null {
-  const deleted = unkept.value.filter(({ isDeleted = false }) => isDeleted);
-  if (deleted.length === 0) return null;
+  const { id, title } = current.value;
+  if (!unkept.value.some(({ conversation, isDeleted = false }) => isDeleted && conversation.id === id)) return null;
   return (
-    <>
-      {deleted.map(({ conversation: { id, title } }) => (
-        <div role="alert" key={id}>
-          <p>“{title}” was deleted elsewhere meanwhile. What you have written here since then is on this page alone.</p>
-          <div class="row">
-            <button type="button" onClick={() => void keepAgain(id)}>
-              Keep it after all
-            </button>
-            <button type="button" onClick={() => void shown(() => forget(id))}>
-              Delete it here too
-            </button>
-          </div>
-        </div>
-      ))}
-    </>
+    <div role="alert">
+      <p>“{title}” was deleted elsewhere meanwhile. What you have written here since then is on this page alone.</p>
+      <div class="row">
+        <button type="button" onClick={() => void keepAgain(id)}>
+          Keep it after all
+        </button>
+        <button type="button" onClick={() => void shown(() => forget(id))}>
+          Delete it here too
+        </button>
+      </div>
+    </div>
   );
 }
 
 function Copied(): JSX.Element | null {
-  if (copied.value.length === 0) return null;
+  const { id, title } = current.value;
+  if (!copied.value.includes(id)) return null;
   return (
     <div role="alert">
-      {copied.value.map((title, at) => (
-        <p key={title + at}>
-          This conversation was continued elsewhere meanwhile. What you have written here is kept as “{title}”; what was
-          written elsewhere stays in the list beside it.
-        </p>
-      ))}
-      <button type="button" onClick={() => (copied.value = [])}>
-        I see
+      <p>
+        This conversation was continued elsewhere meanwhile. What you have written here is kept as “{title}”; what was
+        written elsewhere stays in the list beside it.
+      </p>
+      <button type="button" onClick={() => (copied.value = copied.value.filter((each) => each !== id))}>
+        Close
       </button>
     </div>
   );
