@@ -44,6 +44,8 @@ export function App(): JSX.Element {
   useEffect(() => void reread(false), [isBusy]);
   useEffect(() => {
     showInTab("#2457d6");
+    // On a phone that would open its keyboard over the page.
+    if (matchMedia("(hover: hover)").matches && document.activeElement === document.body) focusMessage();
     // Other devices and windows may have kept or deleted something.
     const look = (): void => void reread(true);
     addEventListener("beforeunload", warn);
