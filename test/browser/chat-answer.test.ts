@@ -4,6 +4,7 @@ import type { Browser, Page } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { withParameters } from "./chat-page.ts";
 
 /** A stream of these pieces, as an engine sends it. */
 function streamOf(...pieces: readonly object[]): string {
@@ -130,6 +131,48 @@ describe("an answer of the chat page", () => {
     await berth.state("coder", "ready", "idle");
     await card.getByRole("button", { name: "Retry" }).click();
     await page.getByText(/^\d+ tokens?\b/).waitFor();
+  });
+
+  it("that its limit ends says so and goes on; values that no engine takes are not sent", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await until("the message has the focus", async () => {
+      return (await page.evaluate("document.activeElement?.ariaLabel")) === "Message";
+    });
+    await withParameters(page, async () => {
+      const temperature = page.getByRole("spinbutton", { name: "Temperature" });
+      const longest = page.getByRole("spinbutton", { name: "Longest answer, in tokens" });
+      for (const [field, value, says] of [
+        [temperature, "99", "0 to 2. This value is not sent."],
+        [longest, "1.5", "A whole number from 1. This value is not sent."],
+        [longest, "0", "A whole number from 1. This value is not sent."],
+      ] as const) {
+        await field.fill(value);
+        await page.getByRole("alert").getByText(says, { exact: true }).waitFor();
+      }
+      assert.equal(await page.getByRole("alert").count(), 2);
+      await longest.fill("2");
+    });
+    const cut = {
+      choices: [{ delta: { content: "one two" }, finish_reason: "length" }],
+      usage: { completion_tokens: 2 },
+    };
+    const body = `data: ${JSON.stringify(cut)}\n\ndata: [DONE]\n\n`;
+    const sent: string[] = [];
+    await page.route("**/v1/chat/completions", (route) => {
+      sent.push(route.request().postData() ?? "");
+      return route.fulfill({ contentType: "text/event-stream", body });
+    });
+    await ask(page, "coder", "a short one");
+    const answer = page.getByRole("article", { name: "coder" });
+    await answer.getByText("Cut at the limit of 2 tokens").waitFor();
+    // It came at once: that is no rate.
+    assert.equal(await answer.getByText("tok/s").count(), 0);
+    await answer.getByRole("button", { name: "Continue" }).click();
+    await until("it goes on", async () => (await answer.count()) === 2);
+    assert.match(sent[0] ?? "", /"max_tokens":2/);
+    assert.doesNotMatch(sent[0] ?? "", /temperature/);
+    assert.match(sent[1] ?? "", /"content":"Continue\."/);
   });
 
   it("says how long it was thought about, and has a head over its code", async () => {

@@ -21,6 +21,8 @@ export interface Message {
   readonly model?: string;
   readonly tokens?: number;
   readonly seconds?: number;
+  /** Whether its limit of tokens has ended it. */
+  readonly isCut?: boolean;
   /** Why the answer ends before its end. */
   readonly failure?: string;
   /** What has failed, where more is to be done than to ask again. */
@@ -55,6 +57,14 @@ export interface Conversation {
   readonly updated_at: string;
   /** Whether it stands first in the list. */
   readonly pinned?: boolean;
+}
+
+/** The field's fault as a sentence; undefined: it has none, or is empty. A faulty value is not sent. */
+export function faultOf(field: "temperature" | "maxTokens", text: string): string | undefined {
+  const value = Number(text);
+  if (text === "") return undefined;
+  if (field === "temperature") return value >= 0 && value <= 2 ? undefined : "0 to 2. This value is not sent.";
+  return Number.isInteger(value) && value >= 1 ? undefined : "A whole number from 1. This value is not sent.";
 }
 
 export const noParameters: Parameters = { system: "", temperature: "", maxTokens: "" };

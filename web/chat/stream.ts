@@ -1,7 +1,7 @@
 import { readStream } from "../shared/answer-stream.ts";
 import { request } from "../shared/api.ts";
 import { thoughtsOf } from "../shared/thoughts.ts";
-import type { Conversation, Message, ToolCall } from "./model.ts";
+import { faultOf, type Conversation, type Message, type Parameters, type ToolCall } from "./model.ts";
 import { sentMessages } from "./turns.ts";
 import { sendingWords, waitWords } from "./wait-words.ts";
 
@@ -25,8 +25,8 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
       ...(parameters.system.trim() === "" ? [] : [{ role: "system", content: parameters.system }]),
       ...sentMessages(messages),
     ],
-    ...(parameters.temperature === "" ? {} : { temperature: Number(parameters.temperature) }),
-    ...(parameters.maxTokens === "" ? {} : { max_tokens: Number(parameters.maxTokens) }),
+    ...numberOf("temperature", "temperature", parameters),
+    ...numberOf("max_tokens", "maxTokens", parameters),
   });
   onWait([sendingWords(new Blob([text]).size, model)]);
   const raw = { content: text, type: "application/json" };
@@ -36,6 +36,7 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
   const calls = new Map<number, ToolCall>();
   let tokens: number | undefined;
   let counted = 0;
+  let isCut = false;
   let beganMs: number | undefined;
   let thinksSinceMs: number | undefined;
   let thoughtSeconds: number | undefined;
@@ -46,12 +47,14 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
     ...(thoughts === "" ? {} : { thoughts }),
     ...(thoughtSeconds === undefined ? {} : { thoughtSeconds }),
     ...(calls.size === 0 ? {} : { toolCalls: [...calls.values()] }),
+    ...(isCut ? { isCut } : {}),
     tokens: tokens ?? counted,
     seconds: beganMs === undefined ? 0 : (performance.now() - beganMs) / 1000,
   });
-  for await (const { delta, tokens: sum, comment } of readStream(response, signal)) {
+  for await (const { delta, tokens: sum, isCut: isCutHere, comment } of readStream(response, signal)) {
     if (comment !== undefined) onWait(waitWords(comment));
     tokens = sum ?? tokens;
+    isCut ||= isCutHere;
     if (delta === undefined) continue;
     beganMs ??= performance.now();
     content += delta.content ?? "";
@@ -74,4 +77,8 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
   }
   onWait([]);
   return message();
+}
+
+function numberOf(name: string, field: "temperature" | "maxTokens", { [field]: text }: Parameters): object {
+  return text === "" || faultOf(field, text) !== undefined ? {} : { [name]: Number(text) };
 }

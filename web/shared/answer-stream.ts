@@ -15,6 +15,8 @@ interface StreamPiece {
   readonly delta: Delta | undefined;
   /** All tokens of the answer so far; undefined: the event does not say. */
   readonly tokens: number | undefined;
+  /** Whether the limit of tokens has ended the answer. */
+  readonly isCut: boolean;
   /** What the request waits for, as the server has it; undefined: the event does not say. */
   readonly comment: string | undefined;
 }
@@ -38,7 +40,8 @@ export async function* readStream(response: Response, signal: AbortSignal): Asyn
     if (chunk.error !== undefined) throw failureIn(chunk.error);
     const [choice] = chunk.choices ?? [];
     if (data === "[DONE]" || typeof choice?.finish_reason === "string") isWhole = true;
-    yield { delta: choice?.delta, tokens: chunk.usage?.completion_tokens, comment: comments.at(-1) };
+    const isCut = choice?.finish_reason === "length";
+    yield { delta: choice?.delta, tokens: chunk.usage?.completion_tokens, isCut, comment: comments.at(-1) };
   }
   if (!isWhole) throw cutOff();
 }

@@ -20,6 +20,7 @@ const messageSchema = z.strictObject({
   model: z.string().optional(),
   tokens: z.number().min(0).optional(),
   seconds: z.number().min(0).optional(),
+  isCut: z.boolean().optional().describe("Whether its limit of tokens has ended it"),
   failure: z.string().optional().describe("Why the answer ends before its end"),
   cause: z
     .strictObject({ code: z.string(), slot: z.string().optional(), isUnloaded: z.boolean().optional() })

@@ -37,8 +37,8 @@ export function AnswerActions({
       {tokens > 0 && (
         <span>
           {tokens} {tokens === 1 ? "token" : "tokens"}
-          {/* The browser's clock is coarse: a short answer may take no time by it. */}
-          {seconds > 0 && ` · ${(tokens / seconds).toFixed(1)} tok/s`}
+          {/* An answer that comes at once says nothing of the model's rate. */}
+          {seconds >= 0.2 && ` · ${(tokens / seconds).toFixed(1)} tok/s`}
         </span>
       )}
       <Versions place={place} versions={versions} />

@@ -1,7 +1,9 @@
 import type { JSX } from "preact";
 import { memo } from "preact/compat";
 import { useState } from "preact/hooks";
+import { send } from "../conversation.ts";
 import type { Message } from "../model.ts";
+import { isAnswering } from "../store.ts";
 import { stoppedWords } from "../turns.ts";
 import { AnswerActions, QuestionActions } from "./actions.tsx";
 import { Edit } from "./edit.tsx";
@@ -35,6 +37,7 @@ export const MessageView = memo(function MessageView({
         {message.failure !== undefined && message.failure !== stoppedWords && (
           <Failure message={message} isLast={isLast} />
         )}
+        {message.isCut === true && <Cut tokens={message.tokens ?? 0} canContinue={isLast && place !== undefined} />}
         <AnswerActions message={message} place={place} versions={versions} isLast={isLast} />
       </article>
     );
@@ -53,6 +56,19 @@ export const MessageView = memo(function MessageView({
     </article>
   );
 });
+
+function Cut({ tokens, canContinue }: { readonly tokens: number; readonly canContinue: boolean }): JSX.Element {
+  return (
+    <p class="row quiet">
+      Cut at the limit of {tokens} {tokens === 1 ? "token" : "tokens"}
+      {canContinue && !isAnswering.value && (
+        <button type="button" onClick={() => void send("Continue.", [])}>
+          Continue
+        </button>
+      )}
+    </p>
+  );
+}
 
 function Answer({ message, isOpen }: { readonly message: Message; readonly isOpen: boolean }): JSX.Element {
   const { content, thoughts, toolCalls = [], model } = message;

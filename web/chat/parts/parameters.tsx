@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { Drawer } from "../../shared/drawer.tsx";
 import { Icon } from "../../shared/icon.tsx";
-import { noParameters, type Parameters } from "../model.ts";
+import { faultOf, noParameters, type Parameters } from "../model.ts";
 import { change, choose, current, shown } from "../store.ts";
 
 /** Opens the parameters of the conversation, and says that they are not the engine's own. */
@@ -50,31 +50,43 @@ function Form(): JSX.Element {
         System prompt
         <textarea rows={6} value={parameters.system} onInput={(event) => set({ system: event.currentTarget.value })} />
       </label>
-      <label>
-        Temperature{" "}
-        <input
-          type="number"
-          min={0}
-          max={2}
-          step={0.1}
-          placeholder="the engine's"
-          value={parameters.temperature}
-          onInput={(event) => set({ temperature: event.currentTarget.value })}
-        />
-      </label>
-      <label>
-        Longest answer, in tokens{" "}
-        <input
-          type="number"
-          min={1}
-          placeholder="the engine's"
-          value={parameters.maxTokens}
-          onInput={(event) => set({ maxTokens: event.currentTarget.value })}
-        />
-      </label>
+      <NumberField name="temperature" label="Temperature" limits={{ min: 0, max: 2, step: 0.1 }} />
+      <NumberField name="maxTokens" label="Longest answer, in tokens" limits={{ min: 1, step: 1 }} />
       <button type="button" onClick={() => set(noParameters)}>
         As the engine has them
       </button>
     </div>
+  );
+}
+
+interface NumberFieldProps {
+  readonly name: "temperature" | "maxTokens";
+  readonly label: string;
+  readonly limits: { readonly min: number; readonly max?: number; readonly step: number };
+}
+
+function NumberField({ name, label, limits }: NumberFieldProps): JSX.Element {
+  const value = current.value.parameters[name];
+  const fault = faultOf(name, value);
+  return (
+    <>
+      <label>
+        {label}{" "}
+        <input
+          type="number"
+          {...limits}
+          placeholder="the engine's"
+          value={value}
+          aria-invalid={fault !== undefined}
+          aria-describedby={fault === undefined ? undefined : `fault-${name}`}
+          onInput={(event) => choose({ parameters: { [name]: event.currentTarget.value } })}
+        />
+      </label>
+      {fault !== undefined && (
+        <p role="alert" id={`fault-${name}`}>
+          {fault}
+        </p>
+      )}
+    </>
   );
 }
