@@ -17,7 +17,12 @@ const conversation = {
   updated_at: "2026-01-01T00:00:00.000Z",
   parameters: { system: "Be brief.", temperature: "", maxTokens: "" },
   messages: [
-    { role: "user", content: "what is this?", images: [picture] },
+    {
+      role: "user",
+      content: "what is this?",
+      images: [picture],
+      files: [{ name: "a.txt", text: "a text\n".repeat(50) }],
+    },
     {
       role: "assistant",
       model: "coder",
@@ -78,7 +83,7 @@ describe("the chat page is accessible", () => {
         await page.keyboard.press("Escape");
         await page.getByRole("button", { name: "everything", exact: true }).click();
         await page.getByText("Stopped.").waitFor();
-        for (const summary of ["Thought for 4 s", "Calls look"]) await page.getByText(summary).click();
+        for (const summary of ["a.txt", "Thought for 4 s", "Calls look"]) await page.getByText(summary).click();
         await until("it is coloured", async () => (await page.locator(".hljs-keyword").count()) > 0);
         await isSound(page);
         await page.getByText("3/3").waitFor();

@@ -165,12 +165,29 @@ describe("the chat page", () => {
       mimeType: "video/mp2t",
       buffer: Buffer.from("const text = `\n```\n`;\n"),
     });
-    const block = "a.ts:\n````ts\nconst text = `\n```\n`;\n````\n";
-    await until("it is in the box", async () => (await message.inputValue()) === `Explain this.\n\n${block}`);
+    const block = "a.ts:\n````ts\nconst text = `\n```\n`;\n````";
+    const chip = page.getByRole("button", { name: "Remove a.ts" });
+    await chip.waitFor();
+    assert.equal(await message.inputValue(), "Explain this.");
     await attach.setInputFiles({ name: "a.log", mimeType: "", buffer: Buffer.alloc(256 * 1024 + 1, "a") });
     await page.getByRole("alert").getByText("a.log is larger than 256 KiB; attach a part of it.").waitFor();
     await attach.setInputFiles({ name: "b.log", mimeType: "", buffer: Buffer.from([0, 1, 2]) });
-    await page.getByRole("alert").getByText("b.log is no text.").waitFor();
+    await page.locator("form").getByRole("alert").getByText("b.log is no text.").waitFor();
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await page.evaluate(`(() => {
+      const clipboardData = new DataTransfer();
+      clipboardData.setData("text/plain", "word ".repeat(4001));
+      const pasted = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+      document.querySelector("textarea").dispatchEvent(pasted);
+    })()`);
+    await page.getByRole("button", { name: "Remove pasted.txt" }).click();
+    const [request] = await Promise.all([page.waitForRequest("**/v1/chat/completions"), message.press("Enter")]);
+    const { messages } = JSON.parse(request.postData() ?? "");
+    assert.deepEqual(messages, [{ role: "user", content: `${block}\n\nExplain this.` }]);
+    await page.getByRole("article", { name: "You" }).locator("summary").getByText("a.ts").click();
+    await page.getByRole("article", { name: "You" }).getByText("const text").waitFor();
+    assert.equal(await chip.count(), 0);
+    await until("its title has the person's words", async () => (await page.title()) === "Explain this. · Berth chat");
   });
 
   it("goes on saying what is wrong with a file once the conversations are read", async () => {

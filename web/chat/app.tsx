@@ -18,7 +18,7 @@ import { Messages } from "./parts/messages.tsx";
 import { Notices } from "./parts/notices.tsx";
 import { ParameterButton } from "./parts/parameters.tsx";
 import { Picker } from "./parts/picker.tsx";
-import { attached, draft, forgetPage, keepPage, restorePage } from "./session.ts";
+import { attached, attachedTexts, draft, forgetPage, keepPage, restorePage } from "./session.ts";
 import { current, isAnswering, isUnsettled, refresh, show, unkept } from "./store.ts";
 
 const refreshEveryMs = 5000;
@@ -131,7 +131,7 @@ function Foot(): JSX.Element {
 
 /** The browser asks before it closes a page whose answer, or whose text, nobody has kept. */
 function warn(event: BeforeUnloadEvent): void {
-  const isLost = attached.value.length > 0 || (!keepPage() && draft.value !== "");
+  const isLost = attached.value.length + attachedTexts.value.length > 0 || (!keepPage() && draft.value !== "");
   if (isLost || isAnswering.value || unkept.value.length > 0) event.preventDefault();
 }
 

@@ -1,10 +1,11 @@
 import { signal } from "@preact/signals";
 import { ApiFailure, call, messageOf, stuckSlot } from "../shared/api.ts";
 import { endAfter, pathTo, placeBefore, shownMessages, shownPath, withInstead, withMessage } from "./branches.ts";
-import { titleOf, type Conversation, type Message } from "./model.ts";
+import { titleOf, type Conversation, type Message, type TextFile } from "./model.ts";
 import { draws, models } from "./models.ts";
 import { answering, current, failure, keep, show } from "./store.ts";
 import { answer } from "./stream.ts";
+import { wholeText } from "./texts.ts";
 import { afterRetry, saysSomething, stoppedWords } from "./turns.ts";
 
 /** The answer that is being written. */
@@ -22,8 +23,17 @@ export function stopAnswer(): void {
 }
 
 /** Adds a message of the person to the shown branch, and the model's answer to it. */
-export async function send(content: string, images: readonly string[]): Promise<void> {
-  const question: Message = { role: "user", content, ...(images.length === 0 ? {} : { images }) };
+export async function send(
+  content: string,
+  images: readonly string[] = [],
+  files: readonly TextFile[] = [],
+): Promise<void> {
+  const question: Message = {
+    role: "user",
+    content,
+    ...(images.length === 0 ? {} : { images }),
+    ...(files.length === 0 ? {} : { files }),
+  };
   const before = current.value;
   const asked = withMessage(before, question, shownPath(before).at(-1) ?? -1);
   await proceed({ ...asked, title: before.title || titleOf(asked.messages) }, asked.messages.length - 1);
@@ -138,7 +148,7 @@ async function replyTo(conversation: Conversation, signal: AbortSignal): Promise
 
 async function drawing({ model, messages }: Conversation, signal: AbortSignal): Promise<Message> {
   waiting.value = ["drawing"];
-  const prompt = messages.at(-1)?.content ?? "";
+  const prompt = wholeText(messages.at(-1) ?? { content: "" });
   const body = { model, prompt, response_format: "b64_json" };
   const { data } = await call<{ data: readonly { b64_json?: string }[] }>("/v1/images/generations", {
     method: "POST",

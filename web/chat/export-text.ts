@@ -1,5 +1,6 @@
 import { shownMessages } from "./branches.ts";
 import type { Conversation, Message } from "./model.ts";
+import { fenced, wholeText } from "./texts.ts";
 
 /** The shown branch of a conversation as Markdown, which people and other programs read; pictures are in it as `data:` addresses. */
 export function exportText(conversation: Conversation): string {
@@ -19,20 +20,13 @@ export function exportText(conversation: Conversation): string {
 }
 
 function partsOf(message: Message): readonly string[] {
-  const { role, model, content, images = [], thoughts, toolCalls = [], failure } = message;
+  const { role, model, images = [], thoughts, toolCalls = [], failure } = message;
   return [
     `## ${role === "user" ? "You" : (model ?? "Answer")}`,
     ...(thoughts === undefined ? [] : ["### Thoughts", thoughts]),
-    ...(content === "" ? [] : [content]),
+    ...[wholeText(message)].filter((text) => text !== ""),
     ...images.map((url, at) => `![Picture ${at + 1}](${url})`),
-    ...toolCalls.map(({ name, arguments: given }) => `### Calls ${name}\n\n${fenced(given)}`),
+    ...toolCalls.map(({ name, arguments: given }) => `### Calls ${name}\n\n${fenced(given, "json")}`),
     ...(failure === undefined ? [] : [`*${failure}*`]),
   ];
-}
-
-/** In more backquotes than the text has in a row. */
-function fenced(text: string): string {
-  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([{ length }]) => length));
-  const fence = "`".repeat(longest + 1);
-  return `${fence}json\n${text}\n${fence}`;
 }

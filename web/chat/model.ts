@@ -8,11 +8,19 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
+/** A text that belongs to a question, under its name. */
+export interface TextFile {
+  readonly name: string;
+  readonly text: string;
+}
+
 export interface Message {
   readonly role: "user" | "assistant";
   readonly content: string;
   /** Pictures as `data:` addresses. */
   readonly images?: readonly string[];
+  /** Attached texts; a model is sent them before `content`. */
+  readonly files?: readonly TextFile[];
   /** What the model thought before it answered. */
   readonly thoughts?: string;
   readonly thoughtSeconds?: number;
@@ -85,12 +93,12 @@ export function newConversation(model: string): Conversation {
   };
 }
 
-/** The first words of the first question. */
+/** The first words of the first question, else the name of what came with it. */
 export function titleOf(messages: readonly Message[]): string {
   const [first] = messages;
   const words = (first?.content ?? "").trim().split(/\s+/);
   // Signs, not their halves.
   const signs = Array.from(words.slice(0, 8).join(" "));
   const isCut = words.length > 8 || signs.length > 60;
-  return isCut ? `${signs.slice(0, 59).join("")}…` : signs.join("") || "Picture";
+  return isCut ? `${signs.slice(0, 59).join("")}…` : signs.join("") || first?.files?.[0]?.name || "Picture";
 }

@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { needsToken, storage } from "../shared/api.ts";
 import { oneAtATime } from "../shared/one-at-a-time.ts";
-import { noParameters, type Parameters } from "./model.ts";
+import { noParameters, type Parameters, type TextFile } from "./model.ts";
 import { choose, current, isGone, isUntouched, lost, openAgain, withChoices } from "./store.ts";
 
 const storageKey = "berth-chat-page";
@@ -19,6 +19,9 @@ interface PageState {
 export const draft = signal("");
 /** Pictures for the next message, as `data:` addresses: too large to be kept in the tab. */
 export const attached = signal<readonly string[]>([]);
+
+/** Texts for the next message. */
+export const attachedTexts = signal<readonly TextFile[]>([]);
 
 const kept = readState();
 let before = isLinked() ? undefined : kept;

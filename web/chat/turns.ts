@@ -1,4 +1,5 @@
 import type { Message, Part } from "./model.ts";
+import { wholeText } from "./texts.ts";
 
 export interface WireMessage {
   readonly role: string;
@@ -28,7 +29,9 @@ function isSent(message: Message, next: Message | undefined): boolean {
 
 const hasText = ({ content, toolCalls = [] }: Message): boolean => content !== "" || toolCalls.length > 0;
 
-function wireMessage({ role, content, images = [] }: Message): WireMessage {
+function wireMessage(message: Message): WireMessage {
+  const { role, images = [] } = message;
+  const content = wholeText(message);
   if (images.length === 0 || role === "assistant") return { role, content };
   const pictures = images.map((url): Part => ({ type: "image_url", image_url: { url } }));
   return { role, content: [{ type: "text", text: content }, ...pictures] };

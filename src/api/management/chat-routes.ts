@@ -11,6 +11,11 @@ const messageSchema = z.strictObject({
   role: z.enum(["user", "assistant"]),
   content: z.string(),
   images: z.array(z.string().startsWith("data:image/")).max(16).optional().describe("As data: addresses"),
+  files: z
+    .array(z.strictObject({ name: z.string(), text: z.string() }))
+    .max(100)
+    .optional()
+    .describe("Attached texts"),
   thoughts: z.string().optional(),
   thoughtSeconds: z.number().min(0).optional().describe("How long it thought"),
   toolCalls: z

@@ -1,4 +1,4 @@
-import { ArrowUp, Paperclip, Square } from "lucide";
+import { ArrowUp, Paperclip, Square, X } from "lucide";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { messageOf } from "../../shared/api.ts";
@@ -6,47 +6,58 @@ import { Icon } from "../../shared/icon.tsx";
 import { send, stopAnswer } from "../conversation.ts";
 import { focusMessage, messageBox } from "../focus.ts";
 import { pictureOf } from "../pictures.ts";
-import { attached, draft } from "../session.ts";
+import { attached, attachedTexts, draft } from "../session.ts";
 import { current, failure, isAnswering } from "../store.ts";
 import { isText, textOf } from "../texts.ts";
 import { RecordButton } from "./speech.tsx";
 
+/** A longer text is attached instead: the box would be slow, and show little of it. */
+const longestPaste = 20_000;
+
 /** Goes on with what stands in the box. */
-function add(more: string, between = "\n\n"): void {
-  draft.value = draft.value === "" ? more : `${draft.value}${between}${more}`;
+function add(more: string): void {
+  draft.value = draft.value === "" ? more : `${draft.value} ${more}`;
 }
 
 export function Composer(): JSX.Element {
   const text = draft.value;
   const pictures = attached.value;
+  const files = attachedTexts.value;
+  /** Why files are not attached. */
+  const [refusal, setRefusal] = useState("");
   /** Files that become pictures of this message: without them it would be another one. */
   const [reading, setReading] = useState(0);
-  const isEmpty = text.trim() === "" && pictures.length === 0;
+  const isEmpty = text.trim() === "" && pictures.length + files.length === 0;
   const canSend = !isEmpty && reading === 0 && current.value.model !== "";
   const submit = (): void => {
     if (!canSend || isAnswering.value) return;
     failure.value = "";
     // Half a sign, which a broken program has put on the clipboard, is refused by engines and by the server.
-    void send(text.trim().toWellFormed(), pictures);
+    void send(text.trim().toWellFormed(), pictures, files);
     draft.value = "";
     attached.value = [];
+    attachedTexts.value = [];
+    setRefusal("");
     focusMessage();
   };
   const attach = async (files: readonly File[]): Promise<void> => {
     setReading((count) => count + files.length);
-    failure.value = "";
+    const refusals: string[] = [];
     for (const file of files) {
       try {
-        if (isText(file)) add(await textOf(file));
-        else {
+        if (isText(file)) {
+          const text = await textOf(file);
+          attachedTexts.value = [...attachedTexts.value, text];
+        } else {
           const picture = await pictureOf(file);
           attached.value = [...attached.value, picture];
         }
       } catch (error) {
-        failure.value = `${failure.value} ${messageOf(error)}`.trim();
+        refusals.push(messageOf(error));
       }
       setReading((count) => count - 1);
     }
+    setRefusal(refusals.join(" "));
   };
   return (
     <form
@@ -62,13 +73,31 @@ export function Composer(): JSX.Element {
       }}
       onPaste={(event) => {
         const files = [...(event.clipboardData?.files ?? [])];
-        if (files.length === 0) return;
+        const pasted = event.clipboardData?.getData("text/plain") ?? "";
+        if (files.length === 0 && pasted.length <= longestPaste) return;
         event.preventDefault();
-        void attach(files);
+        if (files.length > 0) void attach(files);
+        else attachedTexts.value = [...attachedTexts.value, { name: "pasted.txt", text: pasted.toWellFormed() }];
       }}
     >
-      {pictures.length > 0 && (
+      {refusal !== "" && <div role="alert">{refusal}</div>}
+      {pictures.length + files.length > 0 && (
         <div class="row">
+          {files.map(({ name }, at) => (
+            <button
+              key={`${name}${at}`}
+              type="button"
+              class="file"
+              aria-label={`Remove ${name}`}
+              onClick={() => {
+                attachedTexts.value = files.filter((_, other) => other !== at);
+                focusMessage();
+              }}
+            >
+              <span>{name}</span>
+              <Icon of={X} />
+            </button>
+          ))}
           {pictures.map((url, at) => (
             <button
               key={at}
@@ -111,7 +140,7 @@ export function Composer(): JSX.Element {
             }}
           />
         </label>
-        <RecordButton onText={(said) => add(said, " ")} />
+        <RecordButton onText={(said) => add(said)} />
         <span role="status">{reading > 0 && "reading files …"}</span>
         {/* Two elements, by their keys: as one, Stop would become Send within its own click, and send the draft. */}
         {isAnswering.value ? (

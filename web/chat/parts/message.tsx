@@ -48,6 +48,12 @@ export const MessageView = memo(function MessageView({
         <Edit text={content} place={place} onDone={() => setEdited(false)} />
       ) : (
         <>
+          {message.files?.map(({ name, text }, at) => (
+            <details key={at} class="file">
+              <summary>{name}</summary>
+              <pre tabIndex={0}>{text}</pre>
+            </details>
+          ))}
           {content !== "" && <Said text={content} />}
           <Pictures of={message} alt="attached picture" />
           <QuestionActions place={place} versions={versions} isLast={isLast} onEdit={() => setEdited(true)} />
@@ -62,7 +68,7 @@ function Cut({ tokens, canContinue }: { readonly tokens: number; readonly canCon
     <p class="row quiet">
       Cut at the limit of {tokens} {tokens === 1 ? "token" : "tokens"}
       {canContinue && !isAnswering.value && (
-        <button type="button" onClick={() => void send("Continue.", [])}>
+        <button type="button" onClick={() => void send("Continue.")}>
           Continue
         </button>
       )}
