@@ -49,15 +49,15 @@ export function remedyOf(slot: SlotView): Remedy | undefined {
       };
     case "ModelNotFound":
       return model === null
-        ? { says: "Choose a model with Swap.", word: "Choose a model", href: at }
+        ? { says: "Choose a model under Model.", word: "Choose a model", href: at }
         : {
-            says: "Look for the model on the page Models, or choose another one with Swap.",
+            says: "Look for the model on the page Models, or choose another one under Model.",
             word: `Find ${model}`,
             href: findPath(model),
           };
     case "ModelFileMissing":
       return {
-        says: "Nothing can be pulled: its file was on this machine. Put the file back, or choose another model with Swap.",
+        says: "Nothing can be pulled: its file was on this machine. Put the file back, or choose another one under Model.",
         word: "Choose a model",
         href: at,
       };
@@ -81,7 +81,7 @@ export function remedyOf(slot: SlotView): Remedy | undefined {
       };
     case "NoChatTemplate":
       return {
-        says: "Choose a model that was made for chats with Swap; the manifest can say that this slot only completes texts.",
+        says: "Choose a model that was made for chats under Model; the manifest can say that this slot only completes texts.",
         word: "Choose a model",
         href: at,
       };

@@ -1,10 +1,11 @@
 import type { JSX } from "preact";
 import type { SlotView } from "../../../src/api/management/views.ts";
 import type { BuiltinSlot } from "../../../src/api/names.ts";
-import { call } from "../../shared/api.ts";
+import { base, call } from "../../shared/api.ts";
 import { copy } from "../../shared/copy.ts";
 import { Menu } from "../../shared/menu.tsx";
 import { acting, toast } from "../../shared/toast.tsx";
+import { linesFor } from "../client-lines.ts";
 import { lacksModel } from "../concern.ts";
 import { dropDraft } from "../drafts.ts";
 import { focusHeading } from "../focus.ts";
@@ -42,6 +43,7 @@ interface SlotActionsProps {
 export function SlotActions({ slot, isPage = false }: SlotActionsProps): JSX.Element {
   const { name, enabled, capabilities, state } = slot;
   const canChat = capabilities.some((each) => each === "chat") && state !== "error";
+  const [line] = linesFor(slot, new URL("v1", base).href);
   return (
     <div class="row actions">
       {canChat && enabled && (
@@ -62,6 +64,7 @@ export function SlotActions({ slot, isPage = false }: SlotActionsProps): JSX.Ele
           { name: "Edit the manifest", act: `${slotPath(name)}/manifest` },
           { name: "Show the log", act: `${slotPath(name)}/log` },
           { name: "Copy the name", act: () => void copy(name).then(toast) },
+          ...(line === undefined ? [] : [{ name: `Copy ${line.name}`, act: () => void copy(line.text).then(toast) }]),
           ...(slot.file === null || Object.hasOwn(builtin, name)
             ? []
             : [{ name: "Delete", isDanger: true, act: () => void remove(slot, isPage) }]),

@@ -11,8 +11,19 @@ import { TrafficChart } from "./traffic-chart.tsx";
 
 /** How a slot does now, and how clients reach it. */
 export function SlotOverview({ slot, at }: { readonly slot: SlotDetail; readonly at: string }): JSX.Element {
+  const isFailed = slot.state === "error";
+  const model = (
+    <section key="model" class="card" aria-label="Model">
+      <h2>Model</h2>
+      <SwapForm slot={slot} at={at}>
+        <EnginePageLink slot={slot.name} />
+      </SwapForm>
+    </section>
+  );
   return (
     <div class="stack">
+      {/* A failed slot may need another model, and has no traffic. */}
+      {isFailed && model}
       <section class="card" aria-label="Traffic">
         <TrafficChart detail={slot} />
       </section>
@@ -21,12 +32,7 @@ export function SlotOverview({ slot, at }: { readonly slot: SlotDetail; readonly
         <h2>The last hour</h2>
         <StateBand slot={slot} />
       </section>
-      <section class="card" aria-label="Model">
-        <h2>Model</h2>
-        <SwapForm slot={slot} at={at}>
-          <EnginePageLink slot={slot.name} />
-        </SwapForm>
-      </section>
+      {!isFailed && model}
     </div>
   );
 }
