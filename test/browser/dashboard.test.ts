@@ -337,7 +337,7 @@ describe("the dashboard", () => {
       ["Tokens", /^No token yet/],
       ["Clients", /^Every client of OpenAI's API works/],
       ["About", "Version"],
-      ["General", /^You are /],
+      ["General", /^Authentication is off: everyone/],
     ] as const) {
       const parts = page.getByRole("navigation", { name: "Parts of the settings" });
       await parts.getByRole("link", { name, exact: true }).click();
