@@ -124,7 +124,13 @@ interface RenameProps {
 
 function Rename({ title, onDone }: RenameProps): JSX.Element {
   const [text, setText] = useState(title);
-  const end = (): void => onDone(text.trim() === "" || text.trim() === title ? undefined : text.trim());
+  // Once: a field that goes by Escape or Enter may lose the focus as it goes.
+  const isDone = useRef(false);
+  const finish = (next: string | undefined): void => {
+    if (!isDone.current) onDone(next);
+    isDone.current = true;
+  };
+  const end = (): void => finish(text.trim() === "" || text.trim() === title ? undefined : text.trim());
   return (
     <form
       onSubmit={(event) => {
@@ -139,7 +145,7 @@ function Rename({ title, onDone }: RenameProps): JSX.Element {
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
         onBlur={end}
-        onKeyDown={({ key }) => key === "Escape" && onDone(undefined)}
+        onKeyDown={({ key }) => key === "Escape" && finish(undefined)}
       />
     </form>
   );
