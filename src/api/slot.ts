@@ -294,7 +294,7 @@ export function completeSlot(name: string, spec: ParsedSlotSpec): SlotSpec {
   };
 }
 
-/** Stands in for a spec where there is none: the five built-in slots exist without a file: disabled, reason NotConfigured. */
+/** The spec of a slot that has none: disabled. The five built-in slots are there without a file, with the reason NotConfigured. */
 export function unconfiguredSlot(name: string): SlotSpec {
   return completeSlot(name, slotSpecSchema.parse({ enabled: false }));
 }

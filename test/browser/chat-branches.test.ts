@@ -138,7 +138,7 @@ describe("a conversation of the chat page", () => {
     await page.keyboard.press("Enter");
     held.resolve(undefined);
     await pinned.waitFor({ state: "detached" });
-    // None of it was said today.
+    // A new title is no new message: the conversation stays under the day of its last one.
     await page.getByRole("region", { name: "Older" }).getByText("renamed again").waitFor();
     await until("both are sent", () => times.length === 2);
     assert.notEqual(times[0], times[1], "a text of each change");

@@ -189,7 +189,7 @@ describe("the chat page loses nothing", () => {
       .waitFor();
     await until("both are kept", async () => (await keptMessages("shared talk (copy)")).length === 4);
     await other.page.getByRole("button", { name: "New chat" }).click();
-    // It is said where it was written.
+    // The alert stands in the conversation that it is about, and in no other.
     await other.page.getByRole("alert").waitFor({ state: "detached" });
     await inList(other.page, "shared talk (copy)").click();
     await other.page.getByRole("alert").getByRole("button", { name: "Close" }).click();

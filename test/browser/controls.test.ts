@@ -246,7 +246,7 @@ describe("the controls of the dashboard", () => {
     // The problem stays while a person corrects the text.
     await manifest.fill("nonsense = 1");
     await problem.waitFor();
-    // It goes with its text, also while a person types.
+    // The message goes with the text that it is about, also while a person types.
     await page.getByRole("button", { name: "Undo" }).click();
     await problem.waitFor({ state: "detached" });
     const valid = await manifest.inputValue();

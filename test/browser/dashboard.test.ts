@@ -193,7 +193,7 @@ describe("the dashboard", () => {
     await opened.page.getByRole("listitem", { name: "slot-8", exact: true }).waitFor();
   });
 
-  it("leads from a slot without its model to that model, and says that a file of one's own cannot be pulled", async () => {
+  it("leads from a slot whose model is missing to the page that finds it, and says that a missing file cannot be pulled", async () => {
     const stalled = (reason: string): object => ({
       state: "error",
       model: "own/er:Q4",

@@ -153,7 +153,7 @@ describe("the chat page", () => {
     assert.equal(await page.getByRole("alert").count(), 0);
   });
 
-  it("puts the text of a file into the message, as a block under its name, and refuses a file that is none", async () => {
+  it("sends an attached text as a block under its name, and refuses a file that is no text", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;
     const attach = page.getByLabel("Attach a picture or a text");

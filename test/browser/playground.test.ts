@@ -81,7 +81,7 @@ describe("the playground", () => {
     assert.equal(answer.match(/"embedding":/g)?.length, 3);
   });
 
-  it("chats, its snippet does the same, and an answer that ends early or is none is told from a whole one", async () => {
+  it("chats as its snippet does, and says where an answer ends early or is no answer", async () => {
     await using stream = await scriptedStream();
     await using opened = await openPage(browser, `${berth.url}/ui/playground`);
     const { page } = opened;

@@ -87,7 +87,7 @@ describe("a person who sets a Berth up by its pages", () => {
     await nameField.fill("gpt-4o");
     await dialog.getByText("It needs a model.").waitFor();
     await dialog.getByRole("status").getByText("gpt-4o is an alias of coder, which loses it").waitFor();
-    // Each field has a row of its own.
+    // The fields of the dialog stand in rows, one in each.
     await dialog.getByText("More", { exact: true }).click();
     const group = dialog.getByRole("textbox", { name: "Group" });
     const [first, last] = [await nameField.boundingBox(), await group.boundingBox()];

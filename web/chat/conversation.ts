@@ -92,7 +92,7 @@ async function answerTo(conversation: Conversation, question: number): Promise<v
   const earlier = shownMessages(conversation).slice(path.length);
   const [latest = reply] = afterRetry(earlier, reply);
   const isNew = latest === reply;
-  // Of a server that is out of reach the page says so itself, as long as it is.
+  // The page itself says that the server is out of reach, as long as it is.
   if (!isNew && !stopped.aborted && reply.cause?.code !== "unreachable" && current.value.id === head.id)
     failure.value = `There is no new answer, and the earlier one stays: ${reply.failure ?? ""}`;
   const isInstead = earlierPlace !== undefined && !earlier.some(saysSomething);

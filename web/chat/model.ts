@@ -33,7 +33,7 @@ export interface Message {
   readonly isCut?: boolean;
   /** Why the answer ends before its end. */
   readonly failure?: string;
-  /** What has failed, where more is to be done than to ask again. */
+  /** The cause of `failure`, where a person has to do more than to ask again. */
   readonly cause?: Cause;
   /** The place of the message that it follows, where that is not the one before it; -1: it is a first one. */
   readonly after?: number;

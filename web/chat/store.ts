@@ -197,7 +197,7 @@ interface Choices {
   readonly parameters?: Partial<Parameters>;
 }
 
-/** What a person has chosen since the page was loaded. */
+/** The model and the parameters that a person has chosen since the page was loaded. */
 let choices: Choices = {};
 
 /** Has the next message of the shown conversation asked that way. */
@@ -206,7 +206,7 @@ export function choose(what: Choices): void {
   current.value = merged(current.value, what);
 }
 
-/** What stood on the page before it was loaded anew, but for what a person has chosen since. */
+/** Puts the choices since the load into a conversation that stood on the page before it. */
 export function withChoices<T extends Pick<Conversation, "model" | "parameters">>(before: T): T {
   return merged(before, choices);
 }

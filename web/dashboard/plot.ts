@@ -24,7 +24,7 @@ export interface TimePlot extends Disposable {
 
 /** Pixels between two marks that can be told apart. */
 const markDistance = 8;
-/** Of the areas: the lines of the grid are seen through them. */
+/** The opacity of areas: the lines of the grid are seen through them. */
 const alpha = "4d";
 const font = "11px Inter, system-ui, sans-serif";
 

@@ -11,7 +11,7 @@ export function outcomeOf({ status, error }: Pick<RequestView, "status" | "error
   return { tone: "bad", text: error === null ? String(status) : `${status} ${words(error)}` };
 }
 
-/** What has answered: a slot by its name, or a provider, which the server calls `upstream NAME`. */
+/** The slot or the provider that has answered a request, in words; the server calls a provider `upstream NAME`. */
 export function answererOf(slot: string): string {
   return slot.replace(/^upstream /, "provider ");
 }

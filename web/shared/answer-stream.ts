@@ -17,7 +17,7 @@ interface StreamPiece {
   readonly tokens: number | undefined;
   /** Whether the limit of tokens has ended the answer. */
   readonly isCut: boolean;
-  /** What the request waits for, as the server has it; undefined: the event does not say. */
+  /** The server's words of what the request waits for; undefined: the event does not say. */
   readonly comment: string | undefined;
 }
 

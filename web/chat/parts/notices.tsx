@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { messageOf } from "../../shared/api.ts";
 import { copied, current, failure, forget, keepAgain, keepNow, lost, shown, unkept, unread } from "../store.ts";
 
-/** What a person should know of the server, and of what it has kept of this conversation. */
+/** Tells that the server is out of reach, and which conversations it has not kept. */
 export function Notices(): JSX.Element {
   return (
     <>

@@ -30,7 +30,7 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
     () => call<InstallState>("/api/install/state"),
     [all.some(({ state }) => isAvailable(state)), modelChanges.value],
   );
-  // Of a slot that the operator has not published yet nothing is known.
+  // Nothing is known of a slot that the operator has not published yet.
   const isPublished = ({ state, conditions }: SlotView): boolean => state !== "offline" || conditions.length > 0;
   const isUsed = all.some((slot) => isPublished(slot) && isSetUp(slot));
   if (install.state === "loading" && !isUsed) return <Loading />;

@@ -13,7 +13,7 @@ interface ActionProps {
   /** What its form is for: Enter in a field presses it. */
   readonly isMain?: boolean;
   readonly disabled?: boolean;
-  /** It acts without a press, once it is shown. */
+  /** Whether it acts without a press, once it is shown. */
   readonly isAtOnce?: boolean;
   /** Asked before it acts. */
   readonly confirm?: string;

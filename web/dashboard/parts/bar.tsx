@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 
 interface BarProps {
-  /** Of the whole; more than 1 fills it. */
+  /** The filled share of the whole; more than 1 fills it. */
   readonly share: number;
   readonly tone: "good" | "busy" | "bad";
 }

@@ -18,7 +18,7 @@ export function act(slot: string, what: "load" | "unload" | "restart"): Promise<
   return call(`/api/slots/${encodeURIComponent(slot)}/${what}`, { method: "POST" });
 }
 
-/** They are there without a manifest, too; the server deletes none of them. */
+/** The built-in slots are there without a manifest, too; the server deletes none of them. */
 const builtin = { primary: true, embed: true, stt: true, tts: true, img: true } satisfies Record<BuiltinSlot, true>;
 
 async function remove({ name, file }: SlotView, isPage: boolean): Promise<void> {

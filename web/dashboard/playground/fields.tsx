@@ -83,7 +83,7 @@ interface ModelProps {
   readonly onChange: (model: string) => void;
 }
 
-/** What a request of that capability may name. */
+/** The models that a request of that capability may name. */
 function capableOf(models: Loaded<readonly V1Model[]>, capability: SlotCapability): readonly V1Model[] {
   const known = models.state === "loading" ? [] : (models.value ?? []);
   return known.filter(({ berth }) => berth.capabilities.some((each) => each === capability));
