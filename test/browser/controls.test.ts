@@ -117,6 +117,11 @@ describe("the controls of the dashboard", () => {
     await page.mouse.click(4, 4);
     await palette.waitFor({ state: "detached" });
     await page.keyboard.press("Control+k");
+    await palette.waitFor();
+    // The browser tells the page of the end of a dialog a moment later.
+    await page.evaluate(`document.querySelector("dialog[open]").close();
+      dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true }));`);
+    await palette.waitFor();
     await page.keyboard.type("man lat");
     await palette.getByRole("option", { name: "Manifest of later", selected: true }).waitFor();
     await page.keyboard.press("Enter");

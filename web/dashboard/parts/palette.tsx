@@ -17,18 +17,21 @@ const acts = {
 
 /** Finds pages, slots and what can be done with them, by Ctrl-K from anywhere. */
 export function Palette(): JSX.Element | null {
-  const [isOpen, setOpen] = useState(false);
+  /** Counts its openings; 0: it is closed. */
+  const [opening, setOpening] = useState(0);
   useEffect(() => {
     const open = (event: KeyboardEvent): void => {
       if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
       // It would lead away from what a dialog asks or shows.
-      if (document.querySelector("dialog[open]") === null) setOpen(true);
+      if (document.querySelector("dialog[open]") === null) setOpening((last) => last + 1);
     };
     addEventListener("keydown", open);
     return () => removeEventListener("keydown", open);
   }, []);
-  return isOpen ? <Open onClose={() => setOpen(false)} /> : null;
+  // A browser tells the end of a dialog a moment later: it may be open again by then.
+  const close = (): void => setOpening((now) => (now === opening ? 0 : now));
+  return opening === 0 ? null : <Open key={opening} onClose={close} />;
 }
 
 function Open({ onClose }: { readonly onClose: () => void }): JSX.Element {
