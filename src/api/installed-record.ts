@@ -1,0 +1,25 @@
+import { z } from "zod";
+
+/**
+ * `installed.json` beside the releases of an installation: what Berth has made on this machine. The next versions read it
+ * too (docs/decisions.md 27): a new field is optional.
+ */
+export const installedRecordSchema = z.object({
+  /** The release that `current` leads to. */
+  version: z.string().min(1),
+  /** Earlier releases, newest first. */
+  previous: z.array(z.string()).default([]),
+  /** SHA-256, in hex, of the text that was written into each unit: another text there is a person's. */
+  units: z.record(z.string(), z.string()).default({}),
+  made: z
+    .object({
+      user: z.literal(true).optional(),
+      group: z.literal(true).optional(),
+      /** Files and directories, in the order in which they were made. */
+      paths: z.array(z.string()).default([]),
+    })
+    .default({ paths: [] }),
+  /** The configuration of the edge proxy, with the SHA-256 of its text. */
+  proxy: z.object({ file: z.string(), sha256: z.string() }).optional(),
+});
+export type InstalledRecord = z.output<typeof installedRecordSchema>;
