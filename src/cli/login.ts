@@ -58,7 +58,7 @@ export async function readSecret(question: string, input: Input, output: NodeJS.
     // By Ctrl-C and Ctrl-D.
     const ended = new Promise<undefined>((resolve) => lines.once("close", () => resolve(undefined)));
     const typed = await Promise.race([lines.question(""), ended]);
-    if (typed === undefined) throw new CommandError("cancelled", "no token was given", undefined);
+    if (typed === undefined) throw new CommandError("cancelled", "nothing was given", undefined);
     return typed;
   } finally {
     lines.close();

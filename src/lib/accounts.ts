@@ -22,6 +22,16 @@ export function accountOf(uid: number): Account | undefined {
   return accounts().find((account) => account.uid === uid);
 }
 
+export function accountNamed(name: string): Account | undefined {
+  return accounts().find((account) => account.name === name);
+}
+
+/** The number of the group; undefined where there is none of that name. */
+export function groupNamed(name: string): number | undefined {
+  const found = linesOf("/etc/group").find(([known]) => known === name);
+  return found === undefined ? undefined : Number(found[2]);
+}
+
 /** `ada (uid 1000)`, or the name alone; `uid 1000` where the number has no name. */
 export function userName(uid: number, withNumber = true): string {
   const account = accountOf(uid);

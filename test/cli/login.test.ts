@@ -122,6 +122,6 @@ describe("a token that is typed at a terminal", () => {
     ["Ctrl-D", "\u0004"],
   ] as const)
     it(`${name} in its place is no fault of the command's`, async () => {
-      await assert.rejects(type(key).typed, { name: "CommandError", code: "cancelled", message: "no token was given" });
+      await assert.rejects(type(key).typed, { name: "CommandError", code: "cancelled", message: "nothing was given" });
     });
 });

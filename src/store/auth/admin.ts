@@ -18,13 +18,19 @@ export async function readAdmin(stateDir: string): Promise<AdminRecord | undefin
   return text === undefined ? undefined : adminRecordSchema.safeParse(parseJson(text)).data;
 }
 
+/** Whether this user is kept, with this password. */
+export async function isAdmin(stateDir: string, user: string, password: string): Promise<boolean> {
+  const known = await readAdmin(stateDir);
+  return known?.user === user && (await compare(password, known.bcrypt));
+}
+
 /**
  * Keeps the user with a hash of the password, not the password. The same password keeps the present record, so that a
  * proxy's configuration written twice is the same text.
  */
 export async function keepAdmin(stateDir: string, user: string, password: string): Promise<AdminRecord> {
   const known = await readAdmin(stateDir);
-  if (known?.user === user && (await compare(password, known.bcrypt))) return known;
+  if (known !== undefined && (await isAdmin(stateDir, user, password))) return known;
   const record: AdminRecord = { schema: 1, user, bcrypt: await hash(password, cost) };
   const path = join(await privateDirectory(stateDir), "admin.json");
   await writeFileAtomic(path, JSON.stringify(record), { fsync: true, mode: 0o600 });

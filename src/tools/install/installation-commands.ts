@@ -4,11 +4,18 @@ import { CommandError } from "../../cli/client.ts";
 import type { CommandContext } from "../../cli/context.ts";
 import { withExamples } from "../../cli/options.ts";
 import { version } from "../../program/version.ts";
+import type { Layout } from "./layout.ts";
 
 interface Update {
   readonly channel: "stable" | "nightly";
   readonly check: boolean;
   readonly rollback: boolean;
+}
+
+interface Install {
+  readonly yes: boolean;
+  readonly model?: string;
+  readonly edge: boolean;
 }
 
 interface Uninstall {
@@ -20,14 +27,65 @@ interface Uninstall {
   readonly dev: boolean;
 }
 
+/** Throws CommandError for a user without a home directory. */
+async function layoutHere(env: NodeJS.ProcessEnv): Promise<Layout> {
+  const [{ layoutOf }, { placesOf }] = await Promise.all([import("./layout.ts"), import("../../program/settings.ts")]);
+  const layout = layoutOf(placesOf(env));
+  if (layout === undefined)
+    throw new CommandError("install.nowhere", "there is no HOME to install into", "set HOME, or install as root");
+  return layout;
+}
+
 /** The word in a form that a person can paste. */
 function shellWord(word: string): string {
   return /^[\w./@:+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** `berth update` and `berth uninstall`: the program itself and its files on this machine. */
-export function addInstallationCommands(program: Command, { env, write }: CommandContext): void {
+const readyMs = 60_000;
+
+/** `berth install`, `berth update` and `berth uninstall`: the program itself and its files on this machine. */
+export function addInstallationCommands(program: Command, { env, write, input, screen }: CommandContext): void {
   const root = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
+  const install = program
+    .command("install")
+    .description("install this unpacked release: user, directories, units, services; lists the steps first, and asks")
+    .option("-y, --yes", "do it, and ask nothing", false)
+    .option("--model <file>", "make the slot primary of this GGUF file")
+    .option("--no-edge", "with authentication: no HTTPS proxy")
+    .action(async ({ yes, model, edge }: Install) => {
+      const [{ install: run }, { thisHost }, { debiansCaddyfile }, { openServices }] = await Promise.all([
+        import("./install.ts"),
+        import("./site.ts"),
+        import("./access-steps.ts"),
+        import("./services.ts"),
+      ]);
+      const layout = await layoutHere(env);
+      await run({
+        env,
+        root,
+        version,
+        layout,
+        services: openServices({ isSystem: layout.isSystem, env, write }),
+        host: thisHost,
+        caddyfile: debiansCaddyfile,
+        isConfirmed: yes,
+        model,
+        hasEdge: edge,
+        input,
+        screen,
+        write,
+        readyMs,
+      });
+    });
+  withExamples(
+    install,
+    ["./install.sh", "from the unpacked release: the steps, then a question"],
+    ["./install.sh --yes --model /srv/qwen3-4b.gguf", "and the slot primary of that model"],
+    [
+      "SVC_AUTH_ENABLED=1 SVC_HOSTNAME=ai.local SVC_ADMIN_USER=ada SVC_ADMIN_PASSWORD=… ./install.sh --yes",
+      "with tokens, and HTTPS by Caddy",
+    ],
+  );
   const update = program
     .command("update")
     .description("say how this installation is updated; this version cannot do it itself")

@@ -1,6 +1,7 @@
 import { constants } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { adminPasswordSchema, adminUserSchema, type AdminRecord } from "../../api/admin.ts";
+import type { Config } from "../../api/config.ts";
 import { CommandError } from "../../cli/client.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { actAs } from "../../program/owner.ts";
@@ -27,17 +28,8 @@ export async function renderProxy(options: RenderOptions): Promise<{ text: strin
   const settings = await readSettings(options.env, { takeOwner: async (owner) => void stack.use(await actAs(owner)) });
   const { config } = settings;
   const { hostname, tlsEmail } = config;
-  if (!/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/i.test(hostname)) throw invalid("SVC_HOSTNAME must be a host name");
+  checkNames(config, options.dns);
   const notes: string[] = [];
-  if (isPrivateName(hostname)) {
-    if (options.dns !== undefined)
-      throw invalid(`${hostname} is no public name: --dns has no use`, "leave it out, or set SVC_HOSTNAME");
-  } else if (tlsEmail === undefined || !/^[^\s@{}"`]+@[^\s@{}"`]+\.[^\s@{}"`]+$/.test(tlsEmail)) {
-    throw invalid(`SVC_TLS_EMAIL must be an address that is read: the authority writes to it about ${hostname}`);
-  }
-  if (options.dns !== undefined && !/^[a-z0-9_]+( [^\s{}"`]+| \{env\.[A-Za-z0-9_]+\})*$/.test(options.dns)) {
-    throw invalid("--dns must be a Caddy DNS provider and its arguments", "e.g. --dns 'cloudflare {env.CF_API_TOKEN}'");
-  }
   if (options.dns !== undefined)
     notes.push(`this needs a Caddy with the module dns.providers.${options.dns.split(" ", 1)[0] ?? ""}`);
   const { enginePagesPort } = options;
@@ -61,6 +53,32 @@ export async function renderProxy(options: RenderOptions): Promise<{ text: strin
     caddyAdmin: options.caddyAdmin,
   });
   return { text, notes };
+}
+
+/** Throws CommandError where these names and addresses cannot stand in the proxy's configuration. */
+export function checkNames({ hostname, tlsEmail }: Pick<Config, "hostname" | "tlsEmail">, dns?: string): void {
+  if (!/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/i.test(hostname)) throw invalid("SVC_HOSTNAME must be a host name");
+  if (isPrivateName(hostname)) {
+    if (dns !== undefined)
+      throw invalid(`${hostname} is no public name: --dns has no use`, "leave it out, or set SVC_HOSTNAME");
+  } else if (tlsEmail === undefined || !/^[^\s@{}"`]+@[^\s@{}"`]+\.[^\s@{}"`]+$/.test(tlsEmail)) {
+    throw invalid(`SVC_TLS_EMAIL must be an address that is read: the authority writes to it about ${hostname}`);
+  }
+  if (dns !== undefined && !/^[a-z0-9_]+( [^\s{}"`]+| \{env\.[A-Za-z0-9_]+\})*$/.test(dns)) {
+    throw invalid("--dns must be a Caddy DNS provider and its arguments", "e.g. --dns 'cloudflare {env.CF_API_TOKEN}'");
+  }
+}
+
+/** The administrator that is given. Throws CommandError where the name or the password cannot be used. */
+export function checkAdmin({ adminUser, adminPassword }: Pick<Config, "adminUser" | "adminPassword">): {
+  user: string;
+  password: string;
+} {
+  const user = adminUserSchema.safeParse(adminUser);
+  if (!user.success) throw invalid(`SVC_ADMIN_USER must be ${user.error.issues[0]?.message ?? "a name"}`);
+  const password = adminPasswordSchema.safeParse(adminPassword);
+  if (!password.success) throw invalid(`SVC_ADMIN_PASSWORD must have ${password.error.issues[0]?.message ?? "text"}`);
+  return { user: user.data, password: password.data };
 }
 
 /**
@@ -105,14 +123,11 @@ async function adminOf({ config, origins }: Settings, notes: string[]): Promise<
         : "set SVC_ADMIN_PASSWORD too, for this once",
     );
   }
-  const user = adminUserSchema.safeParse(adminUser);
-  if (!user.success) throw invalid(`SVC_ADMIN_USER must be ${user.error.issues[0]?.message ?? "a name"}`);
-  const password = adminPasswordSchema.safeParse(adminPassword);
-  if (!password.success) throw invalid(`SVC_ADMIN_PASSWORD must have ${password.error.issues[0]?.message ?? "text"}`);
+  const { user, password } = checkAdmin(config);
   if (origins["adminPassword"] === "file") {
     notes.push("the hash of the password is kept now: remove admin_password from berth.toml");
   }
-  return await store.keep(user.data, password.data);
+  return await store.keep(user, password);
 }
 
 function invalid(message: string, next = "set it in the environment or in berth.toml, and render again"): CommandError {

@@ -1,0 +1,176 @@
+import { compareVersions } from "../../api/release.ts";
+import { CommandError } from "../../cli/client.ts";
+import type { Input, Output } from "../../cli/terminal.ts";
+import { errorCode, errorMessage } from "../../lib/error-code.ts";
+import { localUrl } from "../../lib/listen-address.ts";
+import { SettingsError } from "../../program/settings.ts";
+import { currentVersion } from "../release/current.ts";
+import { checkEdge, edgeStep, tokenStep } from "./access-steps.ts";
+import { checkMachine, checkRelease } from "./checks.ts";
+import { installSettings } from "./install-settings.ts";
+import { givenModel, modelSteps } from "./first-slot.ts";
+import { readRecord } from "./installed-record.ts";
+import type { Layout } from "./layout.ts";
+import { commandStep, currentStep, directorySteps, environmentStep, programStep, userStep } from "./place-steps.ts";
+import { serviceSteps } from "./service-steps.ts";
+import type { Services } from "./services.ts";
+import { Ledger, serviceUser, type Host, type Site, type Step } from "./site.ts";
+
+export interface InstallOptions {
+  readonly env: NodeJS.ProcessEnv;
+  /** The directory of this program. */
+  readonly root: string;
+  readonly version: string;
+  readonly layout: Layout;
+  readonly services: Services;
+  readonly host: Host;
+  /** The configuration file of Caddy. */
+  readonly caddyfile: string;
+  /** Nothing is asked. */
+  readonly isConfirmed: boolean;
+  /** A GGUF file that becomes the slot `primary`. */
+  readonly model?: string | undefined;
+  /** False: no edge proxy, also with authentication. */
+  readonly hasEdge: boolean;
+  readonly input: () => Input;
+  readonly screen: Output;
+  readonly write: (text: string) => void;
+  /** Milliseconds until services that are not ready have failed. */
+  readonly readyMs: number;
+}
+
+/**
+ * `berth install`: prints the steps that are left, asks, and does them. Without a terminal and without `isConfirmed` it
+ * only prints them. Throws CommandError; a step that has failed can be done again by another run.
+ */
+export async function install(options: InstallOptions): Promise<void> {
+  const { layout, write, screen, version, services } = options;
+  checkRelease(options.root);
+  const isAsked = !options.isConfirmed && screen.isTTY === true && options.input().isTTY === true;
+  const { config, env, change } = await installSettings(options, isAsked);
+  const before = await currentVersion(layout);
+  if (before !== undefined && compareVersions(before, version) > 0)
+    throw new CommandError(
+      "install.newer_installed",
+      `${before} is installed, which is newer than ${version}`,
+      "`berth update --rollback` goes back to the release before; `berth uninstall` removes both",
+    );
+  const ledger = new Ledger(layout, await readRecord(layout), version);
+  const site: Site = { ...options, env, config, ledger };
+  const hasEdge = config.authEnabled && layout.isSystem && options.hasEdge;
+  const model = options.model === undefined ? undefined : await givenModel(options.model);
+  if (hasEdge) await checkEdge(site);
+  await checkMachine(site, { hasEdge });
+  const said: string[] = [];
+  const note = (text: string): void => void said.push(text);
+  for (const name of change.kept)
+    note(`${name} stays as ${layout.environmentFile} has it; edit the file to change it\n`);
+  let token: string | undefined;
+  const isUpdate = before !== undefined && before !== version;
+  const steps: readonly Step[] = [
+    userStep(site),
+    ...(await directorySteps(site)),
+    await programStep(site),
+    ...(isUpdate ? [] : [await currentStep(site), await commandStep(site)]),
+    await environmentStep(site, change),
+    ...(model === undefined ? [] : await modelSteps(site, model, note)),
+    ...(isUpdate
+      ? [updateStep(before, version)]
+      : await serviceSteps(site, { isChanged: change.added.length > 0, readyMs: options.readyMs, note })),
+    ...(config.authEnabled ? [await tokenStep(site, (made) => (token = made))] : []),
+    ...(hasEdge ? [await edgeStep(site, options.caddyfile, note)] : []),
+  ];
+  const left = steps.filter(({ isDone }) => !isDone);
+  if (left.length === 0) {
+    for (const line of said) write(line);
+    write(`Berth ${version} is installed in ${layout.prefix}, and all is as it should be\n`);
+    return;
+  }
+  write(`Berth ${version} will:\n${left.map(({ what }) => `  ${what}\n`).join("")}`);
+  if (!(await isAgreed(options, isAsked))) return;
+  process.umask(0o022);
+  for (const step of left) await done(step, screen);
+  for (const line of said) write(line);
+  write(ending({ site, hasEdge, token, slot: model === undefined ? undefined : "primary" }));
+  if (services.kind === "none") write(byHand(layout));
+}
+
+async function isAgreed({ isConfirmed, input, screen, write }: InstallOptions, isAsked: boolean): Promise<boolean> {
+  if (isConfirmed) return true;
+  if (isAsked) {
+    const { confirm } = await import("../../cli/terminal.ts");
+    if (await confirm("Do this?", input(), screen)) return true;
+  }
+  write("nothing has been done; --yes does it\n");
+  return false;
+}
+
+/** Seam: `activate()` of src/tools/release/activate.ts takes over here. */
+function updateStep(before: string, version: string): Step {
+  return {
+    what: `update from ${before} to ${version}`,
+    isDone: false,
+    act: async () => {
+      throw new CommandError("system.not_implemented", "an older release is installed", "berth update");
+    },
+  };
+}
+
+async function done({ what, act }: Step, screen: Output): Promise<void> {
+  const { StatusLine } = await import("../../cli/terminal.ts");
+  using line = new StatusLine(screen);
+  if (screen.isTTY === true) line.show(what);
+  try {
+    await act();
+  } catch (error) {
+    if (error instanceof CommandError || error instanceof SettingsError) throw error;
+    const next = "mend that, then run the same command again: it goes on from there";
+    throw new CommandError("install.failed", `could not ${what}: ${reason(error)}`, next);
+  }
+}
+
+function reason(error: unknown): string {
+  const path = error instanceof Error && "path" in error && typeof error.path === "string" ? ` (${error.path})` : "";
+  const code = errorCode(error);
+  if (code === "ENOSPC" || code === "EDQUOT") return `no space is left${path}`;
+  if (code === "EACCES" || code === "EPERM") return `no right to write${path}`;
+  if (code === "EROFS") return `a read-only file system${path}`;
+  return errorMessage(error);
+}
+
+interface Ending {
+  readonly site: Site;
+  readonly hasEdge: boolean;
+  readonly token: string | undefined;
+  readonly slot: string | undefined;
+}
+
+/** The addresses, the token once, and the next command. */
+function ending({ site: { config, layout, services, version }, hasEdge, token, slot }: Ending): string {
+  const own = localUrl(config.host, config.port);
+  const url = hasEdge ? `https://${config.hostname}` : own;
+  const lines = [
+    `Berth ${version} is installed${services.kind === "none" ? "" : " and runs"}.`,
+    `  dashboard  ${url}/`,
+    `  chat       ${url}/chat/`,
+    `  API        ${url}/v1`,
+    ...(token === undefined ? [] : [`  token      ${token}  (shown this once)`]),
+  ];
+  const server = config.port === 8080 && config.host !== "::" ? "" : `SVC_URL=${own} `;
+  const key = token === undefined ? "" : "SVC_TOKEN=… ";
+  if (services.kind !== "none")
+    lines.push(
+      slot === undefined
+        ? `Next: put a model's GGUF file below ${config.modelsDir} and a slot into ${layout.configDir}/slots; ${server}berth model catalog lists models`
+        : `Next: ${server}${key}berth chat ${slot} "hello"`,
+    );
+  if (services.kind === "user") lines.push("The services end when you log out, unless: loginctl enable-linger");
+  return `${lines.join("\n")}\n`;
+}
+
+function byHand({ isSystem, configDir, stateDir, environmentFile }: Layout): string {
+  const command = isSystem
+    ? `runuser -u ${serviceUser} -- env $(grep -v '^#' ${environmentFile}) SVC_CONFIG_DIR=${configDir} SVC_STATE_DIR=${stateDir} berth up`
+    : "berth up";
+  return `No service manager runs here, so nothing was started. To run Berth: ${command}\n`;
+}

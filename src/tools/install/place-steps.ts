@@ -1,0 +1,201 @@
+import type { Stats } from "node:fs";
+import { chmod, chown, cp, lchown, lstat, mkdir, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { errorCode } from "../../lib/error-code.ts";
+import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { swapCurrent } from "../release/current.ts";
+import type { EnvironmentChange } from "./environment-file.ts";
+import { inNameOf } from "./as-owner.ts";
+import { ownerOf, serviceUser, type Site, type Step } from "./site.ts";
+
+/** The directories of manifests. */
+const kinds = ["slots", "models", "upstreams", "groups"] as const;
+
+/** The user and the group of a system installation. */
+export function userStep({ layout, host, ledger }: Site): Step {
+  const hasGroup = host.groupId(serviceUser) !== undefined;
+  return {
+    what: `make the user ${serviceUser}, as which the services run`,
+    isDone: !layout.isSystem || host.account(serviceUser) !== undefined,
+    act: async () => {
+      const { made } = ledger.record;
+      await ledger.note({ made: { ...made, user: true, ...(hasGroup ? {} : { group: true }) } });
+      const group = hasGroup ? ["--gid", serviceUser] : ["--user-group"];
+      const place = ["--home-dir", layout.stateDir, "--shell", "/usr/sbin/nologin"];
+      await host.run("useradd", ["--system", ...group, ...place, serviceUser]);
+    },
+  };
+}
+
+/**
+ * The directories of manifests and of state. A configuration directory that is there keeps its owner: one of root's is for
+ * manifests that only root, or Git, changes.
+ */
+export async function directorySteps(site: Site): Promise<readonly Step[]> {
+  const { layout, config, ledger } = site;
+  const { configDir, stateDir } = layout;
+  const configOwner = await statusOf(configDir);
+  const lacking = await missing([configDir, ...kinds.map((kind) => join(configDir, kind))]);
+  const owner = ownerOf(site);
+  const state = await statusOf(stateDir);
+  const modelsDir = join(stateDir, "models");
+  const isOwn = config.modelsDir === modelsDir;
+  const lackingState = await missing([stateDir, ...(isOwn ? [modelsDir] : [])]);
+  // Root's: left by a removal, which gives away what it keeps.
+  const isForeign = state !== undefined && (owner === undefined || state.uid !== owner.uid);
+  return [
+    {
+      what: `make ${configDir}, for manifests`,
+      isDone: lacking.length === 0,
+      act: async () => {
+        await ledger.making(...lacking);
+        await makeDirectory(configDir, 0o755, configOwner ?? ownerOf(site));
+        for (const kind of kinds)
+          await inNameOf(
+            configOwner ?? ownerOf(site),
+            async () => await mkdir(join(configDir, kind), { recursive: true }),
+          );
+      },
+    },
+    {
+      what: isForeign ? `give ${stateDir} to ${serviceUser}` : `make ${stateDir}, for state and models`,
+      isDone: lackingState.length === 0 && !isForeign,
+      act: async () => {
+        const now = ownerOf(site);
+        await ledger.making(...lackingState);
+        await makeDirectory(stateDir, 0o750, now);
+        if (isForeign && now !== undefined) await give(stateDir, now);
+        if (isOwn) await inNameOf(now, async () => await mkdir(modelsDir, { recursive: true, mode: 0o750 }));
+      },
+    },
+  ];
+}
+
+/** The release's tree, copied from the unpacked one, under its version. */
+export async function programStep({ layout, root, version, ledger }: Site): Promise<Step> {
+  const target = join(layout.prefix, version);
+  return {
+    what: `copy the program to ${target}`,
+    isDone: (await statusOf(target)) !== undefined,
+    act: async () => {
+      await ledger.making(layout.prefix);
+      await mkdir(layout.prefix, { recursive: true });
+      await removePartial(layout.prefix);
+      const partial = join(layout.prefix, `.${version}.partial`);
+      try {
+        await cp(root, partial, {
+          recursive: true,
+          verbatimSymlinks: true,
+          // Compiled code that this run has kept.
+          filter: (path) => path !== join(root, ".cache"),
+        });
+        await rename(partial, target);
+      } catch (error) {
+        await rm(partial, { recursive: true, force: true });
+        throw error;
+      }
+    },
+  };
+}
+
+/** Copies that a killed run has left. */
+async function removePartial(prefix: string): Promise<void> {
+  for (const name of await readdir(prefix))
+    if (name.startsWith(".") && name.endsWith(".partial"))
+      await rm(join(prefix, name), { recursive: true, force: true });
+}
+
+/** `current`, which the units and the command lead through. */
+export async function currentStep({ layout, version }: Site): Promise<Step> {
+  return {
+    what: `have ${layout.current} lead to ${version}`,
+    isDone: (await targetOf(layout.current)) === version,
+    act: async () => await swapCurrent(layout, version),
+  };
+}
+
+/** The command on the PATH. */
+export async function commandStep({ layout, ledger }: Site): Promise<Step> {
+  const target = join(layout.current, "bin/berth");
+  return {
+    what: `make the command ${layout.command}`,
+    isDone: (await targetOf(layout.command)) === target,
+    act: async () => {
+      await ledger.making(...(await missingAbove(layout.command)), layout.command);
+      await mkdir(dirname(layout.command), { recursive: true });
+      await symlink(target, layout.command);
+    },
+  };
+}
+
+/** The file of settings and secrets. */
+export async function environmentStep(site: Site, change: EnvironmentChange): Promise<Step> {
+  const { layout, ledger } = site;
+  const { environmentFile } = layout;
+  const known = await statusOf(environmentFile);
+  return {
+    what: `${known === undefined ? "make" : "add to"} ${environmentFile}: ${change.added.join(", ")}`,
+    isDone: change.added.length === 0,
+    act: async () => {
+      if (known === undefined) await ledger.making(...(await missingAbove(environmentFile)), environmentFile);
+      await mkdir(dirname(environmentFile), { recursive: true });
+      // The services read it through systemd, as root; their group, for `berth` as that user.
+      const like = known ?? {
+        mode: layout.isSystem ? 0o640 : 0o600,
+        uid: process.geteuid?.() ?? 0,
+        gid: ownerOf(site)?.gid ?? 0,
+      };
+      await writeFileAtomic(environmentFile, change.text, { fsync: true, like });
+    },
+  };
+}
+
+/** Directories above a path that are missing, the topmost first. */
+export async function missingAbove(path: string): Promise<readonly string[]> {
+  const above = dirname(path);
+  if (above === path || (await statusOf(above)) !== undefined) return [];
+  return [...(await missingAbove(above)), above];
+}
+
+async function missing(paths: readonly string[]): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const path of paths) if ((await statusOf(path)) === undefined) found.push(...(await missingAbove(path)), path);
+  return [...new Set(found)];
+}
+
+async function makeDirectory(
+  path: string,
+  mode: number,
+  owner: { uid: number; gid: number } | undefined,
+): Promise<void> {
+  if ((await statusOf(path)) !== undefined) return;
+  await mkdir(path, { recursive: true });
+  await chmod(path, mode);
+  if (owner !== undefined) await chown(path, owner.uid, owner.gid);
+}
+
+/**
+ * Gives the directory and everything below it to the user; links are not followed. A file with another name elsewhere keeps
+ * its owner: it may be a person's.
+ */
+export async function give(path: string, owner: { readonly uid: number; readonly gid: number }): Promise<void> {
+  const status = await lstat(path);
+  if (status.isFile() && status.nlink > 1) return;
+  await lchown(path, owner.uid, owner.gid);
+  if (status.isDirectory()) for (const name of await readdir(path)) await give(join(path, name), owner);
+}
+
+/** The status of a file, a directory or a link itself; undefined for a missing one. */
+export async function statusOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await lstat(path);
+  } catch (error) {
+    if (errorCode(error) === "ENOENT" || errorCode(error) === "ENOTDIR") return undefined;
+    throw error;
+  }
+}
+
+/** The target of a link; undefined where there is none. */
+export async function targetOf(path: string): Promise<string | undefined> {
+  return (await statusOf(path))?.isSymbolicLink() === true ? await readlink(path) : undefined;
+}
