@@ -122,9 +122,14 @@ export function addInstallationCommands(program: Command, { env, write, input, s
     .option("--config", "remove the manifests and berth.toml too", false)
     .option("--dev", "in a clone: what `make setup` has installed too", false)
     .action(async ({ yes, force, keepData, models, config, dev }: Uninstall) => {
-      const { uninstall: run } = await import("./uninstall.ts");
+      const [{ uninstall: run }, { installationOf }] = await Promise.all([
+        import("./uninstall.ts"),
+        import("./remove-installation.ts"),
+      ]);
+      const installation = await installationOf(env, write);
       await run({
-        env,
+        env: installation?.env ?? env,
+        installation,
         root,
         isConfirmed: yes || force,
         keepsData: keepData,

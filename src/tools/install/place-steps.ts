@@ -78,7 +78,7 @@ export async function programStep({ layout, root, version, ledger }: Site): Prom
     what: `copy the program to ${target}`,
     isDone: (await statusOf(target)) !== undefined,
     act: async () => {
-      await ledger.making(layout.prefix);
+      await ledger.making(...(await missingAbove(layout.prefix)), layout.prefix);
       await mkdir(layout.prefix, { recursive: true });
       await removePartial(layout.prefix);
       const partial = join(layout.prefix, `.${version}.partial`);

@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { CommandError } from "../../cli/client.ts";
 import { localUrl } from "../../lib/listen-address.ts";
 import { readText } from "../../lib/read-text.ts";
-import { statusOf } from "./place-steps.ts";
+import { missingAbove, statusOf } from "./place-steps.ts";
 import type { Services, Unit as UnitName } from "./services.ts";
 import type { Site, Step } from "./site.ts";
 import { compareUnits, unitsOf, writeUnits } from "./units.ts";
@@ -40,6 +40,7 @@ export async function serviceSteps(
       what: `write ${change.written.length === 0 ? "the record of the units" : change.written.join(", ")}`,
       isDone: isWritten,
       act: async () => {
+        await ledger.making(...(await missingAbove(join(layout.unitsDir, "any"))));
         const { hashes } = await writeUnits(units, ledger.record.units);
         await services.reload();
         await ledger.note({ units: hashes });

@@ -1,16 +1,24 @@
 import { spawn } from "node:child_process";
-import { lstat, readdir, rm, rmdir } from "node:fs/promises";
+import { lstat, readdir, rmdir } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Config } from "../../api/config.ts";
 import { CommandError } from "../../cli/client.ts";
 import { bytes } from "../../cli/output.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { isClone } from "../../program/clone.ts";
+import { isRelease } from "../../program/release.ts";
 import { endEngines } from "../down.ts";
-import { actAs, ownerToActAs } from "../../program/owner.ts";
-import { readSettings } from "../../program/settings.ts";
+import {
+  installationParts,
+  removeInstallation,
+  removeProgram,
+  stopServices,
+  type Installation,
+} from "./remove-installation.ts";
+import { inOwnersName, removeInOwnersName, settingsAsOwner } from "./as-owner.ts";
 
 export interface UninstallOptions {
   readonly env: NodeJS.ProcessEnv;
@@ -28,6 +36,8 @@ export interface UninstallOptions {
   readonly removesConfig: boolean;
   /** In a clone: the files of `make setup` are removed too. */
   readonly isDev: boolean;
+  /** The installation from a release whose state this is. */
+  readonly installation?: Installation | undefined;
   readonly write: (text: string) => void;
 }
 
@@ -71,29 +81,31 @@ export const modelsPart = "models";
 const configParts = ["slots", "models", "upstreams", "groups", "berth.toml"];
 const cloneParts = ["node_modules", "engines/node_modules", ".cache"];
 
+/** After this time a gateway that was stopped counts as gone, however it ended. */
+const gatewayGoneMs = 15_000;
+const pollMs = 200;
+
 /**
- * `berth uninstall`: ends every engine and removes the state directory's parts; the configuration only with its option.
- * Without confirmation it lists the targets. Throws CommandError where an operator or a gateway runs.
+ * `berth uninstall`: ends every engine and removes the state directory's parts, and the installation; the configuration only
+ * with its option. Without confirmation it lists the targets. A removal that was killed is completed by the next one. Throws
+ * CommandError where an operator or a gateway runs that is not the installation's.
  */
 export async function uninstall(options: UninstallOptions): Promise<void> {
-  const { write, isConfirmed } = options;
+  const { write, isConfirmed, installation } = options;
   const { config, hasOwner } = await settingsAsOwner(options.env);
   const { goes, stays } = await removalOf(config, options);
+  const parts = installation === undefined ? undefined : await installationParts(installation, options);
+  const left = [...stays, ...(parts?.stays ?? [])];
   if (!isConfirmed) {
-    write("would stop every engine of this instance\n");
-    for (const path of goes) write(`would remove ${path} (${bytes(await sizeOf(path))})\n`);
-    for (const line of stays) write(`would leave ${line}\n`);
+    for (const act of ["stop every engine of this instance", ...(parts?.acts ?? [])]) write(`would ${act}\n`);
+    for (const path of [...goes, ...(parts?.files ?? []), ...(parts?.program ?? [])])
+      write(`would remove ${path} (${bytes(await sizeOf(path))})\n`);
+    for (const line of left) write(`would leave ${line}\n`);
     write("nothing has been done; --yes does it\n");
     return;
   }
-  const { openStore } = await import("../../store/open.ts");
-  if ((await openStore(config).hasLiveGateway()) === true) {
-    throw new CommandError(
-      "gateway.running",
-      `a gateway runs with ${config.stateDir}`,
-      "stop it, or `berth up`, first",
-    );
-  }
+  if (installation !== undefined) await stopServices(installation);
+  await refuseGateway(config, installation === undefined ? 0 : gatewayGoneMs);
   // A state directory without an operator's files has no engines; ending them would create such files.
   if (!isUsed(config.stateDir)) write("no engine runs\n");
   else if (hasOwner) write(await endInOwnersName(options.env));
@@ -104,38 +116,34 @@ export async function uninstall(options: UninstallOptions): Promise<void> {
   // Ending engines leaves traces, so the targets are listed again.
   const { goes: all, emptied } = await removalOf(config, options);
   for (const path of all) {
-    await inOwnersName(dirname(path), async () => await rm(path, { recursive: true, force: true }));
+    await removeInOwnersName(dirname(path), path);
     write(`removed ${path}\n`);
   }
   for (const path of emptied) {
-    const left = await namesIn(path);
-    if (left === undefined) continue;
-    if (left.length === 0) {
+    const names = await namesIn(path);
+    if (names === undefined) continue;
+    if (names.length === 0) {
       await inOwnersName(dirname(path), async () => await rmdir(path));
       write(`removed ${path}\n`);
-    } else write(`left ${path}: ${left.join(", ")}\n`);
+    } else write(`left ${path}: ${names.join(", ")}\n`);
   }
-  for (const line of stays) write(`left ${line}\n`);
+  if (installation !== undefined) await removeInstallation(installation, config, options);
+  for (const line of left) write(`left ${line}\n`);
+  if (installation === undefined || parts === undefined) return;
+  await removeProgram(installation, parts.program);
+  for (const path of parts.program) write(`removed ${path}\n`);
 }
 
-async function settingsAsOwner(env: NodeJS.ProcessEnv): Promise<{ config: Config; hasOwner: boolean }> {
-  using stack = new DisposableStack();
-  let hasOwner = false;
-  const { config } = await readSettings(env, {
-    takeOwner: async (owner) => {
-      hasOwner = true;
-      stack.use(await actAs(owner));
-    },
-  });
-  return { config, hasOwner };
-}
-
-/** Root's files are removed as root, the service's as the service's user: a link there leads to no file of root's. */
-async function inOwnersName(directory: string, act: () => Promise<void>): Promise<void> {
-  const owner = await ownerToActAs(directory);
-  using stack = new DisposableStack();
-  if (owner !== undefined) stack.use(await actAs(owner));
-  await act();
+async function refuseGateway(config: Config, waitMs: number): Promise<void> {
+  const { openStore } = await import("../../store/open.ts");
+  const store = openStore(config);
+  for (const end = performance.now() + waitMs; (await store.hasLiveGateway()) === true; await delay(pollMs))
+    if (performance.now() >= end)
+      throw new CommandError(
+        "gateway.running",
+        `a gateway runs with ${config.stateDir}`,
+        "stop it, or `berth up`, first",
+      );
 }
 
 /**
@@ -175,7 +183,7 @@ const isUsed = (stateDir: string): boolean => existsSync(join(stateDir, "instanc
 
 async function removalOf(config: Config, options: UninstallOptions): Promise<Removal> {
   const { stateDir, configDir, modelsDir } = config;
-  const { keepsData, removesConfig, removesModels, isDev, root, env } = options;
+  const { keepsData, removesConfig, removesModels, isDev, root, env, installation } = options;
   if (stateDir === "/" || stateDir === env["HOME"])
     throw new CommandError("state.shared", `${stateDir} is not Berth's alone`, "remove its parts there by hand");
   const goes: string[] = [];
@@ -184,13 +192,15 @@ async function removalOf(config: Config, options: UninstallOptions): Promise<Rem
   const take = async (directory: string, parts: readonly string[]): Promise<void> => {
     for (const part of parts) if (await isThere(join(directory, part))) goes.push(join(directory, part));
   };
-  if (isUsed(stateDir) || (await isThere(join(stateDir, "auth")))) {
+  if (isUsed(stateDir) || (await isThere(join(stateDir, "auth"))) || installation !== undefined) {
     const data = keepsData ? [] : dataParts;
     await take(stateDir, [...stateParts, ...data, ...(removesModels ? [modelsPart] : [])].toSorted());
     emptied.push(stateDir);
   }
   const areBelow = relative(stateDir, modelsDir) === modelsPart;
-  if (!(areBelow && removesModels) && (await isThere(modelsDir))) {
+  const hasNoModels = areBelow && (await namesIn(modelsDir))?.length === 0;
+  if (hasNoModels && !removesModels) goes.push(modelsDir);
+  else if (!(areBelow && removesModels) && (await isThere(modelsDir))) {
     const size = bytes(await sizeOf(modelsDir));
     const next = areBelow ? "; --models removes them" : "";
     stays.push(`${modelsDir} (${size}): models, and any other files there${next}`);
@@ -200,16 +210,29 @@ async function removalOf(config: Config, options: UninstallOptions): Promise<Rem
       throw new CommandError("config.read_only", `${configDir} belongs to somebody else`, "leave out --config");
     await take(configDir, configParts);
     emptied.push(configDir);
-  } else if (await isThere(configDir)) stays.push(`${configDir}: your manifests; --config removes them`);
+  } else if (await hasFiles(configDir)) stays.push(`${configDir}: your manifests; --config removes them`);
   const isOwnClone = isClone(root);
   if (isDev && !isOwnClone)
     throw new CommandError("clone.none", `${root} is no clone: there is no \`make setup\``, "leave out --dev");
   // Last, since this program runs from there.
   if (isDev) await take(root, cloneParts);
-  stays.push(
-    isOwnClone ? `the program, a clone: rm -r ${root}` : "the program, a package: npm uninstall -g berth",
-    "images that containers ran from: `docker image ls` lists them",
-  );
+  if (!keepsData) {
+    const { credentialsFile } = await import("../../cli/credentials.ts");
+    const credentials = credentialsFile(env);
+    if (credentials !== undefined && (await isThere(credentials))) {
+      goes.push(credentials);
+      emptied.push(dirname(credentials));
+    }
+  }
+  if (installation === undefined)
+    stays.push(
+      isOwnClone
+        ? `the program, a clone: rm -r ${root}`
+        : isRelease(root)
+          ? `the program, an unpacked release: rm -r ${root}`
+          : "the program, a package: npm uninstall -g berth",
+    );
+  stays.push("images that containers ran from: `docker image ls` lists them");
   return { goes, emptied, stays };
 }
 
@@ -220,6 +243,14 @@ async function namesIn(path: string): Promise<readonly string[] | undefined> {
     if (errorCode(error) === "ENOENT") return undefined;
     throw error;
   }
+}
+
+/** Whether there is anything below but empty directories. */
+async function hasFiles(path: string): Promise<boolean> {
+  const status = await lstat(path).catch(() => undefined);
+  if (status?.isDirectory() !== true) return status !== undefined;
+  for (const name of (await namesIn(path)) ?? []) if (await hasFiles(join(path, name))) return true;
+  return false;
 }
 
 async function isThere(path: string): Promise<boolean> {
