@@ -1,6 +1,7 @@
 #!/bin/sh
-# `make test-install`: docs/install.md, command by command, in a bare Debian 13 that systemd has booted, in a container with
-# loopback alone; only the first section, which fetches, runs before the boot. Then what the page promises is looked at.
+# `make test-install`: docs/install.md, command by command, from the archive of `make release`, in a bare Debian 13 that
+# systemd has booted, in a container with loopback alone. Then what the page promises is looked at, and what is left on disk
+# after the removal. BERTH_TEST_RELEASE names a directory that `make release` has filled; absent: it is filled first.
 set -eu
 cd "$(dirname "$0")/../.."
 target=test-install
@@ -10,33 +11,41 @@ if [ "${1:-}" != inside ]; then
   install_missing
   exec unshare --mount --pid --fork --kill-child --mount-proc "$0" inside
 fi
-packages=$(readme_packages)
-# The README's packages, which make test-bare tries, are there already: the page must name the same.
-grep -qxF "apt-get install -y --no-install-recommends $packages" docs/install.md ||
-  fail "docs/install.md names other packages than README.md"
-make_root "apt-get install --no-install-recommends systemd systemd-sysv dbus" \
+# The page's packages, before the boot: nothing can be fetched afterwards.
+packages=$(sed -n 's/^apt-get install -y --no-install-recommends //p' docs/install.md | tr '\n' ' ')
+make_root "apt-get install --no-install-recommends systemd systemd-sysv dbus curl" \
   "apt-get install --no-install-recommends $packages"
 
 # steps SECTION: the shell commands below one heading of the page.
 steps() {
   awk -v heading="## $1" '$0 == heading {on = 1; next} /^## / {on = 0} on && /^```sh$/ {code = 1; next} /^```$/ {code = 0} on && code' docs/install.md |
-    grep . || fail "docs/install.md has no commands below: $1"
+    grep -v '^apt-get ' | grep . || fail "docs/install.md has no commands below: $1"
 }
 
-git clone -q --bare --no-local . "$root/srv/berth.git"
-steps "The program" >"$root/srv/program.sh"
-bare sh -euxc 'REPOSITORY=/srv/berth.git; export REPOSITORY; . /srv/program.sh' >"$root/srv/program.log" 2>&1 ||
-  { tail -20 "$root/srv/program.log" >&2; fail "the section The program failed"; }
+node="$PWD/node_modules/.bin/node"
+release=${BERTH_TEST_RELEASE:-}
+if [ -z "$release" ]; then
+  release=$root/srv/release
+  echo "making a release"
+  "$node" --disable-warning=ExperimentalWarning hack/release/main.ts --version 0.1.0 --only "linux-$("$node" -p process.arch)" --directory "$release" >/dev/null ||
+    fail "make release failed"
+fi
+cp "$release"/berth-*.tar.gz "$root/srv/"
+rm -rf "$root/srv/release"
+"$node" --disable-warning=ExperimentalWarning hack/first-model.ts "$root/srv/model.gguf"
 
 {
-  echo 'set -eux'
-  echo 'trap "[ -e /srv/result ] || journalctl --no-pager -u berth-operator -u berth-gateway | tail -40" EXIT'
-  for section in "The user and the directories" "A first slot" "The services"; do steps "$section"; done
+  echo 'set -eux; cd /srv; export MODEL=/srv/model.gguf PASSWORD="horse battery staple"'
+  echo 'trap "[ -e /srv/result ] || journalctl --no-pager -u berth-operator -u berth-gateway -u caddy | tail -60" EXIT'
   cat test/bare/installed.sh
-  steps "Authentication and the first token"
-  echo 'has_authentication'
-  steps "Updating"
-  echo 'kept_its_engine'
+  echo 'everything >/srv/before; began=$(date +%s%N)'
+  steps "Install"
+  echo 'is_installed; is_idempotent; has_user_units'
+  steps "Settings"
+  steps "Authentication and HTTPS"
+  echo 'has_authentication; has_edge'
+  steps "Removing"
+  echo 'has_left_nothing'
   echo 'echo passed >/srv/result'
 } >"$root/srv/steps.sh"
 cat >"$root/etc/systemd/system/steps.service" <<'UNIT'
@@ -58,10 +67,10 @@ leave
 timeout 1800 systemd-nspawn --quiet --register=no --keep-unit --private-network --boot -D "$root" </dev/null >"$root.boot.log" 2>&1 || true
 if [ "$(cat "$root/srv/result" 2>/dev/null)" != passed ]; then
   tail -20 "$root.boot.log" >&2
-  tail -60 "$root/srv/steps.log" >&2 || true
+  tail -80 "$root/srv/steps.log" >&2 || true
   rm -f "$root.boot.log"
   fail "docs/install.md did not hold"
 fi
 rm -f "$root.boot.log"
-grep -E '^(security|engine):' "$root/srv/steps.log" || true
+grep -E '^(security|engine|time):' "$root/srv/steps.log" || true
 echo "make test-install: 1 passed, 0 failed"

@@ -1,24 +1,72 @@
-# Part of test/bare/install.sh: runs within the booted machine, after the services have been started.
-user_of() { stat -c %U "/proc/$(systemctl show --property=MainPID --value "$1")"; }
-[ "$(user_of berth-operator)" = berth ]
-[ "$(user_of berth-gateway)" = berth ]
-engine() { berth slot show primary -o json | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' | head -1; }
-before=$(engine)
-[ -n "$before" ]
-echo "engine: $before"
-systemd-analyze security --no-pager berth-operator.service | tail -1 | sed 's/^/security: operator /'
-systemd-analyze security --no-pager berth-gateway.service | tail -1 | sed 's/^/security: gateway /'
+# Part of test/bare/install.sh: what is looked at within the booted machine, between the page's commands.
 
+# everything: every path of the disk that an installation could leave; not what the system itself writes while it runs.
+everything() {
+  find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /srv -o -path /var/log \
+    -o -path /var/lib/systemd -o -path '/var/tmp/systemd-private-*' -o -path /var/lib/caddy -o -path /var/cache \) -prune \
+    -o -printf '%y %m %u:%g %p\n' | LC_ALL=C sort
+}
+user_of() { stat -c %U "/proc/$(systemctl show --property=MainPID --value "$1")"; }
+main_pids() { systemctl show --property=MainPID --value berth-operator berth-gateway; }
+engine() { berth slot show primary -o json | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' | head -1; }
+state() { curl -fsS http://127.0.0.1:8080/api/install/state; }
+
+is_installed() {
+  echo "time: $((($(date +%s%N) - began) / 100000000)) tenths of a second from the archive to the first answer"
+  [ "$(($(date +%s%N) - began))" -lt 60000000000 ]
+  [ "$(user_of berth-operator)" = berth ]
+  [ "$(user_of berth-gateway)" = berth ]
+  [ "$(systemctl is-enabled berth-operator berth-gateway | sort -u)" = enabled ]
+  state | grep -q '"first_run": *false'
+  state | grep -q '"has_models": *true'
+  state | grep -q '"has_ready_slot": *true'
+  before=$(engine)
+  [ -n "$before" ]
+  echo "engine: $before"
+  for unit in berth-operator berth-gateway; do
+    systemd-analyze security --no-pager $unit.service | tail -1 | sed "s/^/security: $unit /"
+  done
+  systemd-analyze verify /etc/systemd/system/berth-*.service
+  # Pages and CLI may write manifests; a stranger may read neither secrets nor state.
+  [ "$(stat -c '%U %a' /etc/berth)" = "berth 755" ]
+  [ "$(stat -c '%U:%G %a' /etc/default/berth)" = "root:berth 640" ]
+  [ "$(stat -c '%U %a' /var/lib/berth)" = "berth 750" ]
+  berth slot create notes --model model >/dev/null
+  [ "$(stat -c %U /etc/berth/slots/notes.*)" = berth ]
+  berth slot delete notes --yes || berth slot rm notes --yes
+}
+is_idempotent() {
+  everything >/srv/once
+  pids=$(main_pids)
+  berth install --yes | grep -q 'all is as it should be'
+  [ "$pids" = "$(main_pids)" ]
+  everything | diff /srv/once -
+}
 has_authentication() {
   curl -s --retry 20 --retry-connrefused -o /dev/null -w '%{http_code}\n' http://127.0.0.1:8080/api/slots | grep -q '^401$'
-  bearer=$(berth token create --label test --scope all)
+  bearer=$(sed -n 's/^  token *\(svc_[^ ]*\) .*/\1/p' /srv/steps.log)
   curl -fsS -o /dev/null -H "authorization: Bearer $bearer" http://127.0.0.1:8080/api/slots
-}
-# Asked as an update leaves it: both services anew, the engine as it was.
-kept_its_engine() {
+  # The engine that ran before runs still.
   until curl -fsS -H "authorization: Bearer $bearer" http://127.0.0.1:8080/api/slots/primary | grep -qE '"state": ?"(ready|idle|serving)"'; do sleep 0.2; done
   [ -d "/proc/$before" ]
-  curl -fsS -H "authorization: Bearer $bearer" -H 'content-type: application/json' http://127.0.0.1:8080/v1/chat/completions \
-    -d '{"model":"primary","messages":[{"role":"user","content":"hi"}],"max_tokens":8}' | grep -q '"choices"'
-  [ -d "/proc/$before" ]
+}
+has_edge() {
+  edge() { curl -ks -o /dev/null -w '%{http_code}\n' --resolve svc.local:443:127.0.0.1 "$@" https://svc.local/; }
+  until [ "$(edge)" = 401 ]; do sleep 0.2; done
+  [ "$(edge -u "ada:$PASSWORD")" = 200 ]
+  [ "$(edge -u ada:wrong)" = 401 ]
+  ! grep -rqF "$PASSWORD" /etc /var/lib /usr/lib/berth /run/systemd
+  pids=$(main_pids)
+  SVC_ADMIN_PASSWORD="$PASSWORD" berth install --yes | grep -q 'all is as it should be'
+  [ "$pids" = "$(main_pids)" ]
+}
+# The models and the manifests, which the page's commands leave, and which go here.
+has_left_nothing() {
+  ! command -v berth
+  ! id berth
+  ! systemctl list-unit-files --no-pager | grep -q berth
+  everything | diff /srv/before - >/srv/left || true
+  cat /srv/left
+  [ "$(grep '^[<>]' /srv/left | grep -v ' /etc/berth\(/slots\(/primary.toml\)\?\)\?$' | grep -v ' /var/lib/berth\(/models\(/model.gguf\)\?\)\?$')" = "" ]
+  ! find /etc/berth /var/lib/berth ! -user root | grep .
 }
