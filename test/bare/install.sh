@@ -34,6 +34,9 @@ cp "$release"/berth-*.tar.gz "$root/srv/"
 rm -rf "$root/srv/release"
 "$node" --disable-warning=ExperimentalWarning hack/first-model.ts "$root/srv/model.gguf"
 
+# As Debian's installer does; debootstrap does not. Caddy looks up `localhost`.
+echo '127.0.0.1 localhost' >"$root/etc/hosts"
+
 {
   echo 'set -eux; cd /srv; export MODEL=/srv/model.gguf PASSWORD="horse battery staple"'
   echo 'trap "[ -e /srv/result ] || journalctl --no-pager -u berth-operator -u berth-gateway -u caddy | tail -60" EXIT'

@@ -3,7 +3,7 @@
 # everything: every path of the disk that an installation could leave; not what the system itself writes while it runs.
 everything() {
   find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /srv -o -path /var/log \
-    -o -path /var/lib/systemd -o -path '/var/tmp/systemd-private-*' -o -path /var/lib/caddy -o -path /var/cache \) -prune \
+    -o -path '/usr/lib/berth/*/.cache' -o -path /var/lib/berth -o -path /var/lib/systemd -o -path '/var/tmp/systemd-private-*' -o -path /var/lib/caddy -o -path /var/cache \) -prune \
     -o -printf '%y %m %u:%g %p\n' | LC_ALL=C sort
 }
 user_of() { stat -c %U "/proc/$(systemctl show --property=MainPID --value "$1")"; }
@@ -66,6 +66,7 @@ has_left_nothing() {
   ! id berth
   ! systemctl list-unit-files --no-pager | grep -q berth
   everything | diff /srv/before - >/srv/left || true
+  find /var/lib/berth | sed 's/^/> /' >>/srv/left
   cat /srv/left
   [ "$(grep '^[<>]' /srv/left | grep -v ' /etc/berth\(/slots\(/primary.toml\)\?\)\?$' | grep -v ' /var/lib/berth\(/models\(/model.gguf\)\?\)\?$')" = "" ]
   ! find /etc/berth /var/lib/berth ! -user root | grep .
