@@ -43,7 +43,7 @@ echo '127.0.0.1 localhost' >"$root/etc/hosts"
   cat test/bare/installed.sh
   echo 'everything >/srv/before; began=$(date +%s%N)'
   steps "Install"
-  echo 'is_installed; is_idempotent; has_user_units'
+  echo 'is_installed; is_idempotent'
   steps "Settings"
   steps "Authentication and HTTPS"
   echo 'has_authentication; has_edge'
