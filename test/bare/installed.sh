@@ -68,6 +68,6 @@ has_left_nothing() {
   everything | diff /srv/before - >/srv/left || true
   find /var/lib/berth | sed 's/^/> /' >>/srv/left
   cat /srv/left
-  [ "$(grep '^[<>]' /srv/left | grep -v ' /etc/berth\(/slots\(/primary.toml\)\?\)\?$' | grep -v ' /var/lib/berth\(/models\(/model.gguf\)\?\)\?$')" = "" ]
+  [ "$(grep '^[<>]' /srv/left | grep -v ' /etc/berth\(/slots\(/primary.toml\)\?\)\?$' | grep -v ' /var/lib/berth\(/models\(/model.gguf\|/.berth.*\)\?\)\?$')" = "" ]
   ! find /etc/berth /var/lib/berth ! -user root | grep .
 }

@@ -2,7 +2,7 @@ import { compareVersions } from "../../api/release.ts";
 import { CommandError } from "../../cli/client.ts";
 import type { Input, Output } from "../../cli/terminal.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
-import { localUrl } from "../../lib/listen-address.ts";
+import { isLoopback, localUrl } from "../../lib/listen-address.ts";
 import { SettingsError } from "../../program/settings.ts";
 import { currentVersion } from "../release/current.ts";
 import { checkEdge, edgeStep, tokenStep } from "./access-steps.ts";
@@ -65,6 +65,10 @@ export async function install(options: InstallOptions): Promise<void> {
   const note = (text: string): void => void said.push(text);
   for (const name of change.kept)
     note(`${name} stays as ${layout.environmentFile} has it; edit the file to change it\n`);
+  if (hasEdge && !isLoopback(config.host))
+    note(
+      `SVC_HOST=${config.host} has the API speak plain HTTP on the network beside the proxy: set 127.0.0.1 in ${layout.environmentFile}\n`,
+    );
   let token: string | undefined;
   const isUpdate = before !== undefined && before !== version;
   const steps: readonly Step[] = [
@@ -74,10 +78,10 @@ export async function install(options: InstallOptions): Promise<void> {
     ...(isUpdate ? [] : [await currentStep(site), await commandStep(site)]),
     await environmentStep(site, change),
     ...(model === undefined ? [] : await modelSteps(site, model, note)),
+    ...(config.authEnabled ? [await tokenStep(site, (made) => (token = made))] : []),
     ...(isUpdate
       ? [updateStep(before, version)]
       : await serviceSteps(site, { isChanged: change.added.length > 0, readyMs: options.readyMs, note })),
-    ...(config.authEnabled ? [await tokenStep(site, (made) => (token = made))] : []),
     ...(hasEdge ? [await edgeStep(site, options.caddyfile, note)] : []),
   ];
   const left = steps.filter(({ isDone }) => !isDone);

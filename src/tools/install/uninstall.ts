@@ -198,7 +198,7 @@ async function removalOf(config: Config, options: UninstallOptions): Promise<Rem
     emptied.push(stateDir);
   }
   const areBelow = relative(stateDir, modelsDir) === modelsPart;
-  const hasNoModels = areBelow && (await namesIn(modelsDir))?.length === 0;
+  const hasNoModels = areBelow && (await isThere(modelsDir)) && !(await hasFiles(modelsDir));
   if (hasNoModels && !removesModels) goes.push(modelsDir);
   else if (!(areBelow && removesModels) && (await isThere(modelsDir))) {
     const size = bytes(await sizeOf(modelsDir));
