@@ -37,13 +37,12 @@ export async function tokenStep(site: Site, show: (token: string) => void): Prom
 /** Throws CommandError where the edge proxy cannot be made: no Caddy, or a name that is wrong. */
 export async function checkEdge(site: Pick<Site, "config" | "host" | "layout">): Promise<void> {
   const { config, host, layout } = site;
-  await host.run("caddy", ["version"]).catch(() => {
+  if (!host.has("caddy"))
     throw new CommandError(
       "install.no_caddy",
       "the edge proxy needs Caddy, which is not installed",
       "apt-get install -y --no-install-recommends caddy; or leave the proxy out with --no-edge",
     );
-  });
   checkNames(config);
   const { openAdmin } = await import("../../store/open-admin.ts");
   const isKnown = (await statusOf(layout.stateDir)) !== undefined && (await openAdmin(config).read()) !== undefined;

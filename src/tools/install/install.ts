@@ -95,7 +95,7 @@ export async function install(options: InstallOptions): Promise<void> {
   process.umask(0o022);
   for (const step of left) await done(step, screen);
   for (const line of said) write(line);
-  write(ending({ site, hasEdge, token, slot: model === undefined ? undefined : "primary" }));
+  write(ending({ site, hasEdge, token, slot: await someSlot(config.configDir) }));
   if (services.kind === "none") write(byHand(layout));
 }
 
@@ -140,6 +140,13 @@ function reason(error: unknown): string {
   if (code === "EACCES" || code === "EPERM") return `no right to write${path}`;
   if (code === "EROFS") return `a read-only file system${path}`;
   return errorMessage(error);
+}
+
+/** A slot that a person may chat with. */
+async function someSlot(configDir: string): Promise<string | undefined> {
+  const { slotsInDirectory } = await import("../../store/files/declared-slots.ts");
+  const names = (await slotsInDirectory(configDir)).map(({ name }) => name);
+  return names.includes("primary") ? "primary" : names[0];
 }
 
 interface Ending {

@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
 import type { Config } from "../../api/config.ts";
 import type { InstalledRecord } from "../../api/installed-record.ts";
 import { accountNamed, groupNamed, type Account } from "../../lib/accounts.ts";
@@ -14,6 +16,8 @@ export const serviceUser = "berth";
 export interface Host {
   account(name: string): Account | undefined;
   groupId(name: string): number | undefined;
+  /** Whether the program is on the PATH. It is not run: some leave files behind whenever they run. */
+  has(program: string): boolean;
   /** Resolves with its standard output. Rejects where it fails, or is not there. */
   run(program: string, args: readonly string[]): Promise<string>;
 }
@@ -23,6 +27,7 @@ const programTimeoutMs = 60_000;
 export const thisHost: Host = {
   account: accountNamed,
   groupId: groupNamed,
+  has: (program) => (process.env["PATH"] ?? "").split(delimiter).some((each) => existsSync(join(each, program))),
   run: (program, args) => programOutput(program, args, { signal: AbortSignal.timeout(programTimeoutMs) }),
 };
 
