@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
+import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { CatalogEntry } from "../api/catalog.ts";
 import type { Config, ConfigOrigin } from "../api/config.ts";
+import type { GatewayRole } from "../api/gateway-report.ts";
 import { openFileLimit } from "../lib/open-file-limit.ts";
 import { localUrl } from "../lib/listen-address.ts";
 import { secretPlaces } from "../lib/secret-file.ts";
@@ -27,7 +29,7 @@ import { Cors } from "./http/cors.ts";
 import { Dispatcher, stopping } from "./dispatch/dispatcher.ts";
 import { drain } from "./drain.ts";
 import { CacheSync } from "./routing/cache-sync.ts";
-import { openListeners, portOf } from "./http/listeners.ts";
+import { Listeners, portOf, type Sharing } from "./http/listeners.ts";
 import { ChatAddress, listenForChat } from "./http/chat-address.ts";
 import { HostGuard } from "./http/hosts.ts";
 import { Drawings } from "./images/drawings.ts";
@@ -57,13 +59,15 @@ export interface RunningGateway {
   /** The revision of a slot's published state that requests are resolved against. */
   seenRevision(slot: string): number | undefined;
   /** Closes the port, so that another gateway can listen; connections stay. */
-  release(): void;
+  release(): Promise<void>;
   /** Is not ready at once. Open requests get `drainSeconds`, or until `endNow`; the rest get an error, and all is closed. */
   close(options: { drainSeconds: number; endNow?: AbortSignal }): Promise<void>;
 }
 
 export interface GatewayOptions {
   readonly log: Logger;
+  /** A standby listens beside the gateway of the same state directory; absent: this is no standby. */
+  readonly role?: GatewayRole;
   /** Gets each line of the access log, with its end; absent: there is no access log. */
   readonly accessLine?: (line: AccessLine) => void;
   readonly version: string;
@@ -173,13 +177,15 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   exportConditions(metrics.page, () => resources.all());
   /** By the steady clock; undefined: it does not stop. */
   let drainEndsAt: number | undefined;
+  /** Another gateway of this state directory has the port: clients are asked to connect again. */
+  let isRelieved = false;
   const deadline = new AbortController();
   const [startedAt, began] = [Date.now(), steadyNow()];
   let isStarted = false;
   /** Not before upstreams have listed their models, so that no client gets "not found" for one; with a time limit. */
   const isReady = (): boolean => {
     isStarted ||= upstreams.hasTried || steadyNow() - began > discoveryTimeoutMs;
-    return isStarted && drainEndsAt === undefined;
+    return isStarted && (drainEndsAt === undefined || isRelieved);
   };
   const authenticator = new Authenticator({
     isEnabled: config.authEnabled,
@@ -208,7 +214,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     bodyLimitBytes: config.bodyLimit,
     holdTimes: holdTimes ?? defaultHoldTimes,
     againAfterMs: againAfterMs ?? defaultAgainAfterMs,
-    isDraining: () => drainEndsAt !== undefined,
+    isDraining: () => drainEndsAt !== undefined && !isRelieved,
     admit: (request) => gate.principalOf(request),
   });
   metrics.onGateway(dispatcher, { drainEndsAt: () => drainEndsAt, isOperatorLive: () => !isOperatorLost() });
@@ -273,7 +279,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   await store.noteAuthMode(config.authEnabled);
   const known = await tokens.list();
   const tokenCounts = { all: known.length, unconfirmed: known.filter((each) => !each.is_confirmed).length };
-  const listeners = await openListeners(app.server, config, (how) => app.fastify.listen(how));
+  const listeners = new Listeners(app.server, await sharingOf(config, options, isReady));
+  await listeners.listen(config, (how) => app.fastify.listen(how));
   if (options.pages !== undefined) await listenForChat(config, listeners, chat, log);
   stack.use(
     await openEnginePages(config, { index, admission, published, gate, traffic, listeners, metrics, accessLog, log }),
@@ -289,11 +296,25 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     url,
     routes: app.routes,
     seenRevision: (slot) => index().slots.get(slot)?.revision,
-    release: () => void listeners.close(),
+    release: () => listeners.release(),
     async close({ drainSeconds, endNow }) {
+      isRelieved = await listeners.isRelieved();
       drainEndsAt = steadyNow() + drainSeconds * 1000;
-      await drain({ dispatcher, cacheSync, app, listeners, deadline, log }, { drainSeconds, endNow });
+      if (isRelieved) log.info("the other gateway takes the requests; open ones end here");
+      const drained = { dispatcher, cacheSync, app, listeners, deadline, log };
+      await drain(drained, { drainSeconds, endNow, isRelieved });
       await owned.disposeAsync();
     },
   };
+}
+
+/** How this gateway shares its ports. Gateways of a cluster have ports of their own. */
+async function sharingOf(
+  { store, stateDir }: Config,
+  { role = "gateway", version }: GatewayOptions,
+  isReady: () => boolean,
+): Promise<Sharing | undefined> {
+  if (store !== "files") return undefined;
+  const { dev, ino } = await stat(stateDir);
+  return { role, directory: { dev, ino }, report: () => ({ pid: process.pid, version, isReady: isReady() }) };
 }

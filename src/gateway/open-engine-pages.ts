@@ -67,16 +67,10 @@ export async function openEnginePages(
   metrics.page.read(families.enginePageSockets, () =>
     slots.map((slot) => [`slot="${slot}"`, pages.openSockets(slot)] as const),
   );
-  const { promise, resolve } = Promise.withResolvers<Error | undefined>();
-  pages.server.once("error", resolve);
-  pages.server.listen({ host, port }, () => resolve(undefined));
-  const failure = await promise;
+  const failure = await listeners.with(pages.server, { host, port });
   if (failure === undefined) {
-    pages.server
-      .off("error", resolve)
-      .on("error", (error) => log.warn({ err: error }, "an engine's page was not served"));
+    pages.server.on("error", (error) => log.warn({ err: error }, "an engine's page was not served"));
     log.info(`the pages of the engines of ${slots.join(", ")} are at ${localUrl(host, port)}/upstream/SLOT/`);
-    listeners.with(() => pages.release());
     return pages;
   }
   await pages[Symbol.asyncDispose]();

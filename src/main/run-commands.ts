@@ -2,6 +2,13 @@ import type { Command } from "commander";
 import type { CommandContext } from "../cli/context.ts";
 import { outputOption, whole, withExamples, type Shown } from "../cli/options.ts";
 
+interface ServeOptions {
+  readonly host?: string;
+  readonly port?: number;
+  readonly reload: boolean;
+  readonly standby: boolean;
+}
+
 /** The commands that run the service, or act on this machine's engines. */
 export function addRunCommands(program: Command, { env, write, exit }: CommandContext): void {
   const up = program
@@ -22,16 +29,21 @@ export function addRunCommands(program: Command, { env, write, exit }: CommandCo
     .option("--host <address>", "address to listen on (SVC_HOST)")
     .option("--port <port>", "port to listen on (SVC_PORT)", whole)
     .option("--reload", "start again when berth.toml or, in a clone, the sources change", false)
-    .action(async ({ reload, ...options }: { host?: string; port?: number; reload: boolean }) => {
+    .option("--standby", "listen beside the gateway that runs here, while that one is restarted", false)
+    .action(async ({ reload, standby, ...options }: ServeOptions) => {
       if (reload) {
         const { serveReloading } = await import("./reload.ts");
         exit(await serveReloading({ env, ...options }));
         return;
       }
       const { serve: run } = await import("./serve.ts");
-      exit(await run({ env, ...options }));
+      exit(await run({ env, isStandby: standby, ...options }));
     });
-  withExamples(serve, ["berth serve --host 127.0.0.1 --port 8090", "the gateway alone, beside a running operator"]);
+  withExamples(
+    serve,
+    ["berth serve --host 127.0.0.1 --port 8090", "the gateway alone, beside a running operator"],
+    ["berth serve --standby", "a second one on the same port, which serves while the first is restarted"],
+  );
   const operator = program
     .command("operator")
     .description("run the operator; engines keep running when it is stopped")

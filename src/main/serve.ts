@@ -17,12 +17,19 @@ const interruptDrainSeconds = 3;
 const pages = fileURLToPath(new URL("../../web/dist", import.meta.url));
 
 /** `berth serve`: the gateway until it is stopped. Resolves with the exit code. */
-export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; port?: number }): Promise<number> {
+export async function serve(options: {
+  env: NodeJS.ProcessEnv;
+  host?: string;
+  port?: number;
+  /** Listens beside the gateway of the same state directory, while that one is replaced. */
+  isStandby?: boolean;
+}): Promise<number> {
   const env = {
     ...options.env,
     ...(options.host === undefined ? {} : { SVC_HOST: options.host }),
     ...(options.port === undefined ? {} : { SVC_PORT: String(options.port) }),
   };
+  const { isStandby = false } = options;
   const { config, origins, warnings } = await readSettings(env);
   const { log, write } = openServiceLog({ level: config.logLevel, component: "gateway", env });
   followHolds();
@@ -35,7 +42,16 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
     if (running === undefined) process.exit(0);
   });
   try {
-    const options = { log, accessLine: write, version, configOrigins: origins, catalog: findCatalog, pages };
+    const role = isStandby ? "standby" : "gateway";
+    const options = {
+      log,
+      role,
+      accessLine: write,
+      version,
+      configOrigins: origins,
+      catalog: findCatalog,
+      pages,
+    } as const;
     // In a cluster the engines run on other machines than the gateway.
     const here = config.store === "files" ? { readMachine: machineReader() } : {};
     running = await runGateway(config, { ...options, ...here });
@@ -50,8 +66,7 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
   // A `released` message of `berth up` lets another gateway listen at once.
   process.on("message", (message) => {
     if (message !== "release") return;
-    running.release();
-    notifyParent("released");
+    void running.release().then(() => notifyParent("released"));
   });
   notifyParent("leaving");
   const drainSeconds =

@@ -1,6 +1,8 @@
 import type { Server as HttpServer } from "node:http";
 import { Server, type ListenOptions, type Socket } from "node:net";
-import { setTimeout as pause } from "node:timers/promises";
+import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
+import { gatewayName, gatewayReportSchema, type GatewayReport, type GatewayRole } from "../../api/gateway-report.ts";
+import { announce, announced } from "../../lib/announcement.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 
@@ -16,6 +18,19 @@ const backlog = 4096;
 const lockTimeoutMs = 2000;
 const lockRetryMs = 20;
 
+/** A socket is closed in a turn of the event loop that took less, and gave it no connection. */
+const shortTurnMs = 0.2;
+/** After so many turns a socket is closed in any turn that gave it no connection; after ten times as many in any turn. */
+const patientTurns = 200;
+
+/** A gateway that may share its ports with the other one of the same state directory. */
+export interface Sharing {
+  readonly role: GatewayRole;
+  /** The state directory's device and inode. */
+  readonly directory: { readonly dev: number; readonly ino: number };
+  readonly report: () => GatewayReport;
+}
+
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
@@ -24,70 +39,146 @@ export interface ListenAddress {
 /** The sockets on which a server's connections come, beside the server's own. */
 export class Listeners {
   readonly #server: HttpServer;
-  readonly #others: Server[];
+  readonly #others: Server[] = [];
   /** Other servers that stop listening with these. */
-  readonly #releases: (() => void)[] = [];
-  #closed: Promise<unknown> | undefined;
+  readonly #beside: Server[] = [];
+  readonly #sharing: Sharing | undefined;
+  readonly #names: AsyncDisposable[] = [];
+  #released: Promise<void> | undefined;
+  #left: readonly Promise<unknown>[] = [];
 
-  constructor(server: HttpServer, others: readonly Server[]) {
+  constructor(server: HttpServer, sharing: Sharing | undefined) {
     this.#server = server;
-    this.#others = [...others];
+    this.#sharing = sharing;
+  }
+
+  /**
+   * Listens by `listen`, which is the server's own, and on more sockets of the same port. Throws as `listen` does, and
+   * where another program listens there, as `#open` says.
+   */
+  async listen(
+    { host, port }: ListenAddress,
+    listen: (how: ListenAddress & { readonly backlog: number; readonly reusePort: boolean }) => Promise<unknown>,
+  ): Promise<void> {
+    await this.#open({ host, port }, async () => {
+      await listen({ host, port, backlog, reusePort: true });
+      const address = this.#server.address();
+      const own = typeof address === "object" && address !== null ? address : undefined;
+      if (own === undefined) return;
+      await using stack = new AsyncDisposableStack();
+      stack.defer(() => void Server.prototype.close.call(this.#server));
+      const others: Server[] = [];
+      for (let count = 1; count < socketCount; count++) {
+        const other = handingTo(this.#server, () => undefined);
+        stack.use(await listening(other, { host: own.address, port: own.port, backlog, reusePort: true }));
+        others.push(other);
+      }
+      stack.move();
+      this.#others.push(...others);
+    });
   }
 
   /** Also serves the connections to another port. Returns the failure where that port is not to be had. */
   async also(address: ListenAddress, onConnection: (socket: Socket) => void): Promise<Error | undefined> {
-    const other = handingTo(this.#server, onConnection);
+    return await this.#listenToo(handingTo(this.#server, onConnection), address, this.#others);
+  }
+
+  /**
+   * Has a separate server listen, and listen no more when these do; its connections are not waited for. Returns the
+   * failure where the port is not to be had.
+   */
+  async with(server: Server, address: ListenAddress): Promise<Error | undefined> {
+    return await this.#listenToo(server, address, this.#beside);
+  }
+
+  /** The other gateway of the same state directory listens on this port too, and is ready. */
+  async isRelieved(): Promise<boolean> {
+    const port = portOf(this.#server);
+    if (this.#sharing === undefined || port === undefined) return false;
+    return gatewayReportSchema.safeParse(await announced(otherName(port, this.#sharing))).data?.isReady === true;
+  }
+
+  /**
+   * Listens no more; what is connected stays. Linux resets the connections that wait in the queue of a socket which is
+   * closed. So each socket is closed right after a turn of the event loop that has looked at its queue and found it
+   * empty. What comes in between is reset: in microseconds, where the turn was short (docs/adr/0043-handover.md).
+   */
+  async release(): Promise<void> {
+    this.#released ??= this.#release();
+    await this.#released;
+  }
+
+  /** Listens no more. Resolves when all that came by these sockets has left. */
+  async close(): Promise<void> {
+    await this.release();
+    await Promise.all(this.#left);
+  }
+
+  async #release(): Promise<void> {
+    for (const name of this.#names) await name[Symbol.asyncDispose]();
+    this.#left = this.#others.map((other) => new Promise((resolve) => other.once("close", resolve)));
+    const open = new Set([this.#server, ...this.#others, ...this.#beside].filter((server) => server.listening));
+    const busy = new Set<Server>();
+    for (const server of open) server.on("connection", () => busy.add(server));
+    await turn();
+    for (let turns = 0; open.size > 0; turns++) {
+      const began = steadyNow();
+      busy.clear();
+      // Right after the loop has asked the kernel for events, and has handled them.
+      await turn();
+      const isShort = steadyNow() - began < shortTurnMs;
+      const [quiet] = isShort || turns >= patientTurns ? open.difference(busy) : [];
+      const [any] = turns >= 10 * patientTurns ? open : [];
+      const server = quiet ?? any;
+      if (server === undefined) continue;
+      // Not the HTTP server's own `close`, which would end idle connections.
+      Server.prototype.close.call(server);
+      open.delete(server);
+    }
+  }
+
+  async #listenToo(server: Server, address: ListenAddress, list: Server[]): Promise<Error | undefined> {
     try {
-      await listening(other, { ...address, backlog });
+      await this.#open(address, async () => void (await listening(server, { ...address, backlog, reusePort: true })));
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error));
     }
-    this.#others.push(other);
+    list.push(server);
     return undefined;
   }
 
-  /** Has a server of its own stop listening when these do; its connections are not waited for. */
-  with(release: () => void): void {
-    this.#releases.push(release);
-  }
-
-  /** Listens no more, at once; what is connected stays. Resolves when all that came by these sockets has left. */
-  close(): Promise<unknown> {
-    for (const release of this.#releases) release();
-    // Not the server's own `close`, which would end idle connections.
-    if (this.#server.listening) Server.prototype.close.call(this.#server);
-    this.#closed ??= Promise.all(this.#others.map((other) => new Promise((resolve) => other.close(resolve))));
-    return this.#closed;
+  /**
+   * Has `listen` listen on the port while no other program does, or the other gateway of the same state directory alone.
+   * Throws EADDRINUSE otherwise: to the kernel, two gateways of one user could share any port, and would get half of the
+   * requests each.
+   */
+  async #open({ host, port }: ListenAddress, listen: () => Promise<void>): Promise<void> {
+    await using _lock = await startLock(port);
+    // A socket that does not share fails where anybody listens. Port 0 is one where nobody does.
+    if (port !== 0) {
+      try {
+        await (await listening(new Server(), { host, port }))[Symbol.asyncDispose]();
+      } catch (error) {
+        const isOurs = errorCode(error) === "EADDRINUSE" && this.#sharing !== undefined;
+        if (!isOurs || (await announced(otherName(port, this.#sharing))) === undefined) throw error;
+        if ((await announced(ownName(port, this.#sharing))) !== undefined) throw error;
+      }
+    }
+    await listen();
+    if (this.#sharing === undefined || port === 0) return;
+    const { report } = this.#sharing;
+    // Another program that keeps the name prevents a handover, and nothing else.
+    const name = await announce(ownName(port, this.#sharing), report).catch(() => undefined);
+    if (name !== undefined) this.#names.push(name);
   }
 }
 
-/**
- * Listens by `listen`, which is the server's own, and on more sockets of the same port. Throws as `listen` does, and
- * where any other program listens there, another gateway of the same user included: to the kernel alone, two of them
- * could share a port and would get half of the requests each.
- */
-export async function openListeners(
-  server: HttpServer,
-  { host, port }: ListenAddress,
-  listen: (how: ListenAddress & { readonly backlog: number; readonly reusePort: boolean }) => Promise<unknown>,
-): Promise<Listeners> {
-  await using _lock = await startLock(port);
-  // A socket that does not share fails where anybody listens. Port 0 is one where nobody does.
-  if (port !== 0) await (await listening(new Server(), { host, port }))[Symbol.asyncDispose]();
-  await listen({ host, port, backlog, reusePort: true });
-  const address = server.address();
-  const own = typeof address === "object" && address !== null ? address : undefined;
-  if (own === undefined) return new Listeners(server, []);
-  const others: Server[] = [];
-  await using stack = new AsyncDisposableStack();
-  stack.defer(() => void Server.prototype.close.call(server));
-  for (let count = 1; count < socketCount; count++) {
-    const other = handingTo(server, () => undefined);
-    stack.use(await listening(other, { host: own.address, port: own.port, backlog, reusePort: true }));
-    others.push(other);
-  }
-  stack.move();
-  return new Listeners(server, others);
+function ownName(port: number, { directory, role }: Sharing): string {
+  return gatewayName(port, directory, role);
+}
+
+function otherName(port: number, { directory, role }: Sharing): string {
+  return gatewayName(port, directory, role === "gateway" ? "standby" : "gateway");
 }
 
 /** The port on which a server listens; undefined while it does not. */

@@ -4,7 +4,7 @@ import { createServer, type Server } from "node:http";
 import { connect, type Socket } from "node:net";
 import { text as textOf } from "node:stream/consumers";
 import { describe, it } from "node:test";
-import { type Listeners, openListeners } from "../../../src/gateway/http/listeners.ts";
+import { Listeners, type Sharing } from "../../../src/gateway/http/listeners.ts";
 import { refuseBytes } from "../../../src/gateway/http/refused-bytes.ts";
 import { freePort } from "../../support/free-port.ts";
 import { listen } from "../../support/listen.ts";
@@ -19,9 +19,10 @@ interface Served extends AsyncDisposable {
 }
 
 /** A server as the gateway has one, on several sockets. */
-async function serve(port: number, name = "served"): Promise<Served> {
+async function serve(port: number, name = "served", sharing?: Sharing): Promise<Served> {
   const server = createServer((_, response) => response.end(name));
-  const listeners = await openListeners(server, { host, port }, async (how) => {
+  const listeners = new Listeners(server, sharing);
+  await listeners.listen({ host, port }, async (how) => {
     server.listen(how);
     await once(server, "listening");
   });
@@ -63,7 +64,7 @@ describe("the listening sockets of a gateway", () => {
     const server = createServer();
     const port = await freePort();
     // Its own socket does not share the port: no other can be had.
-    const opened = openListeners(server, { host, port }, async (how) => {
+    const opened = new Listeners(server, undefined).listen({ host, port }, async (how) => {
       server.listen({ ...how, reusePort: false });
       await once(server, "listening");
     });
@@ -84,7 +85,7 @@ describe("the listening sockets of a gateway", () => {
       kept.push(socket);
     }
     await until("they are taken", () => taken === kept.length);
-    void first.listeners.close();
+    await first.listeners.release();
     await using _second = await serve(port, "second");
     assert.equal(await asked(port), "second");
     for (const socket of kept) {
