@@ -89,5 +89,7 @@ async function measure(perSecond: number, handovers: number): Promise<void> {
   clearInterval(timer);
   while (done < sent) await new Promise((resolve) => setTimeout(resolve, 10));
   running.send("close");
-  process.stdout.write(`${handovers} handovers, ${sent} connections, lost ${JSON.stringify(Object.fromEntries(lost))}\n`);
+  process.stdout.write(
+    `${handovers} handovers, ${sent} connections, lost ${JSON.stringify(Object.fromEntries(lost))}\n`,
+  );
 }
