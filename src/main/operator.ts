@@ -12,6 +12,7 @@ import { notifyParent } from "../program/parent.ts";
 import { followHolds } from "../program/log-hold.ts";
 import { readSettings } from "../program/settings.ts";
 import { untilStopped } from "../program/signals.ts";
+import { version } from "../program/version.ts";
 
 /** Ctrl-C is over within ten seconds whatever `stopSeconds` says, and whatever Docker does. */
 const stopTimes = {
@@ -52,6 +53,7 @@ export async function operator(options: {
   try {
     running = await runOperator(config, {
       log,
+      version,
       isPaused: options.paused,
       isStandby: options.isStandby === true,
       signal: stopping.signal,

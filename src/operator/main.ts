@@ -89,6 +89,7 @@ export async function runOperator(config: Config, options: OperatorOptions): Pro
   state = "starting";
   const leading = await store.forLeader(lease, {
     onWarning,
+    version: options.version,
     onUnknown: (what) =>
       log.warn(`another version of the operator has left a value that this version does not know: ${what}`),
   });

@@ -9,6 +9,7 @@ import type { GpuHoldings } from "./observe/memory.ts";
 /** What an operator is given beside its configuration. */
 export interface OperatorOptions {
   readonly log: Logger;
+  readonly version: string;
   readonly host: EngineHost;
   readonly probe: ProbeHardware;
   readonly holdings: GpuHoldings;

@@ -53,4 +53,5 @@ const plainErrors: readonly string[] = [
   "ApiUnreachable",
   "NoConnection",
   "RuntimeUnavailable",
+  "StateTooNew",
 ];

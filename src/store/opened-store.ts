@@ -15,6 +15,7 @@ import type { HardwareStore } from "./state/hardware.ts";
 import type { Liveness } from "./state/liveness.ts";
 import type { ModelTaskStore } from "./state/model-tasks.ts";
 import type { PullStore } from "./state/pulls.ts";
+import type { WrittenFormat } from "./state/format.ts";
 import type { RunRecord } from "./state/run-record.ts";
 import type { OpenUpstreams } from "./state/open-upstreams.ts";
 import type {
@@ -33,6 +34,8 @@ export interface LeaderOptions {
   readonly onWarning: (line: string) => void;
   /** Another version has published a value that this version does not know. */
   readonly onUnknown: (what: string) => void;
+  /** The operator's version, for the record of the state's format; absent: this is no operator. */
+  readonly version?: string;
 }
 
 /** The store of the operator that leads. */
@@ -105,12 +108,17 @@ export type StoreConfig = Pick<Config, "store" | "stateDir" | "configDir" | "rea
 export interface Store {
   /** The store was never used: there are no engines and no operator. */
   isUnused(): boolean;
-  /** Rejects with `LockHeld` where another operator leads and `standby` is absent. */
+  /**
+   * Rejects with `LockHeld` where another operator leads and `standby` is absent, and with `StateTooNew` where a later
+   * version has left a state that this version does not read.
+   */
   lead(options: LeadOptions): Promise<Lease>;
   /** The pid of the leading operator; undefined without one. */
   leader(): Promise<number | undefined>;
   forLeader(lease: Lease, options: LeaderOptions): Promise<LeaderStore>;
   forGateway(options: GatewayStoreOptions): Promise<GatewayStore>;
+  /** The number of the state's format and the version that wrote it; undefined: no operator has written it. */
+  format(): Promise<WrittenFormat | undefined>;
   /** The record of an operator, in one read; undefined without a readable one. */
   operator(): Promise<{ readonly record: PublishedOperator; readonly liveness: Liveness } | undefined>;
   /** Whether a gateway of this machine lives; undefined where it cannot be read. */

@@ -10,6 +10,8 @@ export function fileStore(config: StoreConfig): Store {
     async lead({ onWarning, ...options }) {
       const { clearOddFiles } = await import("../state/odd-files.ts");
       const { fileLeadership } = await import("../state/leadership.ts");
+      const { refuseNewerFormat } = await import("../state/format.ts");
+      await refuseNewerFormat(stateDir);
       await clearOddFiles(stateDir, onWarning);
       return await fileLeadership(stateDir).lead(options);
     },
@@ -24,6 +26,10 @@ export function fileStore(config: StoreConfig): Store {
     async forGateway(options) {
       const { openGatewayStore } = await import("./gateway-store.ts");
       return await openGatewayStore(config, options);
+    },
+    async format() {
+      const { readFormat } = await import("../state/format.ts");
+      return await readFormat(stateDir);
     },
     async operator() {
       const { readOperator } = await import("../state/published.ts");

@@ -5,6 +5,7 @@ import { ConversationThread } from "../state/conversation-thread.ts";
 import { openDemandWriter } from "../state/demand.ts";
 import { otherDemandFiles } from "../state/other-demand.ts";
 import { DiscoveredStore } from "../state/discovered.ts";
+import { refuseNewerFormat } from "../state/format.ts";
 import { openGroupStore } from "../state/groups.ts";
 import { openHardwareStore } from "../state/hardware.ts";
 import { openModelTaskStore } from "../state/model-tasks.ts";
@@ -21,6 +22,7 @@ export async function openGatewayStore(config: StoreConfig, options: GatewayStor
   const { stateDir, configDir } = config;
   const { gateway, onWarning, onUnknown, onDiscoveredError } = options;
   await using stack = new AsyncDisposableStack();
+  await refuseNewerFormat(stateDir);
   await clearOddFiles(stateDir, onWarning);
   const demand = await openDemandWriter(stateDir, gateway);
   const published = stack.use(await openPublished(stateDir, { onUnknown }));

@@ -1,11 +1,13 @@
 import { join } from "node:path";
 import { directoryOfKind } from "../../api/names.ts";
+import { errorMessage } from "../../lib/error-code.ts";
 import { everySecond } from "../../lib/pulse.ts";
 import { documentsInFiles } from "../documents.ts";
 import { ContextFiles } from "../state/context-files.ts";
 import { openDemandStore } from "../state/demand.ts";
 import { EngineLockFile } from "../state/engine-images.ts";
 import { FitFigureFile } from "../state/fit-figures.ts";
+import { writeFormat } from "../state/format.ts";
 import { openGroupStore } from "../state/groups.ts";
 import { openHardwareStore } from "../state/hardware.ts";
 import { hasInstance, openInstance, restoreInstance, restoreInstanceToStay } from "../state/instance.ts";
@@ -37,6 +39,11 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
     async inputs(): Promise<OperatorInputs> {
       await using stack = new AsyncDisposableStack();
       await keepReserve(stateDir);
+      if (options.version !== undefined) {
+        await writeFormat(stateDir, options.version).catch((error: unknown) =>
+          options.onWarning(`the format of the state could not be written down: ${errorMessage(error)}`),
+        );
+      }
       await clearLeftovers(
         stateDir,
         Object.values(directoryOfKind).map((name) => join(configDir, name)),

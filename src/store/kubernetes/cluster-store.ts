@@ -53,6 +53,8 @@ export function clusterStore(config: StoreConfig, given?: OpenClient): Store {
       const gateway = gatewayName(process.env, options.gateway);
       return await openClusterGatewayStore(config, { ...options, gateway, openClient });
     },
+    // Custom resources carry their own versions.
+    format: async () => undefined,
     async operator() {
       const { recordOf } = await import("./leadership.ts");
       const { readLease } = await import("../../lib/kubernetes/lease-election.ts");

@@ -57,6 +57,7 @@ export const stateParts: readonly string[] = [
   "discovered",
   "engines",
   "fit.json",
+  "format.json",
   "groups",
   "hardware",
   "images",
