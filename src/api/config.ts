@@ -143,6 +143,14 @@ export const configShape = {
     .describe(
       "Directory that valueFrom.file reads; absent: in a cluster <config>/secrets, elsewhere any but Berth's own files",
     ),
+  updateUrl: plainUrlSchema
+    .optional()
+    .describe("Address of the index of releases, for `berth update`; absent: the one that the release names"),
+  updateKey: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Public key of minisign that releases must be signed by; absent: the one that came with the release"),
   readOnly: bool.default(false).describe("The API never writes the configuration directory"),
 } as const;
 

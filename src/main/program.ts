@@ -11,6 +11,7 @@ import { addInstallationCommands } from "../tools/install/installation-commands.
 import { addProbeCommand } from "../tools/probe-commands.ts";
 import { addModelCheckCommand } from "../tools/model-check-commands.ts";
 import { addProxyCommands } from "../tools/proxy/proxy-commands.ts";
+import { addUpdateCommand } from "../tools/release/update-commands.ts";
 import { addRunCommands } from "./run-commands.ts";
 import { addTokenCommands } from "../tools/token-commands.ts";
 import { usageText } from "./usage-hints.ts";
@@ -51,6 +52,7 @@ export function buildProgram(process: ProgramContext): Command {
   addDoctorCommand(program, context);
   addTokenCommands(program, { ...context, isRemote });
   addInstallationCommands(program, context);
+  addUpdateCommand(program, context);
   addClusterCommands(program, context);
   withExamples(
     program,

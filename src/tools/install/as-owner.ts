@@ -1,19 +1,23 @@
 import { rm } from "node:fs/promises";
 import type { Config } from "../../api/config.ts";
 import { actAs, ownerToActAs, type Owner } from "../../program/owner.ts";
-import { readSettings } from "../../program/settings.ts";
+import { readSettings, type Settings } from "../../program/settings.ts";
 
 /** The settings, read as the owner of the directories; `hasOwner`: that is another user than root. Throws SettingsError. */
-export async function settingsAsOwner(env: NodeJS.ProcessEnv): Promise<{ config: Config; hasOwner: boolean }> {
+export async function settingsAsOwner(env: NodeJS.ProcessEnv): Promise<{
+  config: Config;
+  origins: Settings["origins"];
+  hasOwner: boolean;
+}> {
   using stack = new DisposableStack();
   let hasOwner = false;
-  const { config } = await readSettings(env, {
+  const { config, origins } = await readSettings(env, {
     takeOwner: async (owner) => {
       hasOwner = true;
       stack.use(await actAs(owner));
     },
   });
-  return { config, hasOwner };
+  return { config, origins, hasOwner };
 }
 
 /** Root's files are written as root, the service's as the service's user: a link there leads to no file of root's. */

@@ -6,12 +6,6 @@ import { withExamples } from "../../cli/options.ts";
 import { version } from "../../program/version.ts";
 import type { Layout } from "./layout.ts";
 
-interface Update {
-  readonly channel: "stable" | "nightly";
-  readonly check: boolean;
-  readonly rollback: boolean;
-}
-
 interface Install {
   readonly yes: boolean;
   readonly model?: string;
@@ -36,14 +30,9 @@ async function layoutHere(env: NodeJS.ProcessEnv): Promise<Layout> {
   return layout;
 }
 
-/** The word in a form that a person can paste. */
-function shellWord(word: string): string {
-  return /^[\w./@:+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
-
 const readyMs = 60_000;
 
-/** `berth install`, `berth update` and `berth uninstall`: the program itself and its files on this machine. */
+/** `berth install` and `berth uninstall`: the program itself and its files on this machine. */
 export function addInstallationCommands(program: Command, { env, write, input, screen }: CommandContext): void {
   const root = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
   const install = program
@@ -86,32 +75,6 @@ export function addInstallationCommands(program: Command, { env, write, input, s
       "with tokens, and HTTPS by Caddy",
     ],
   );
-  const update = program
-    .command("update")
-    .description("say how this installation is updated; this version cannot do it itself")
-    .addOption(
-      program
-        .createOption("--channel <channel>", "which releases")
-        .choices(["stable", "nightly"])
-        .default("stable")
-        .hideHelp(),
-    )
-    .option("--check", "how to look whether there is a newer one", false)
-    .option("--rollback", "how to go back", false)
-    .action(async ({ channel, check, rollback }: Update) => {
-      const { isClone } = await import("../../program/clone.ts");
-      const what = check ? "look for releases" : rollback ? "go back to a release" : "update itself";
-      const message = `${version} cannot ${what}: nothing is published on the channel ${channel} yet`;
-      const clone = rollback ? "git checkout COMMIT" : check ? "git fetch && git log ..@{u}" : "git pull --ff-only";
-      const done = check ? "" : " && make setup; then start Berth again";
-      const pack = rollback ? "npm install -g berth@VERSION" : check ? "npm view berth version" : "npm update -g berth";
-      throw new CommandError(
-        "system.not_implemented",
-        message,
-        isClone(root) ? `cd ${shellWord(root)} && ${clone}${done}` : pack,
-      );
-    });
-  withExamples(update, ["berth update", "what to do instead, for a clone or a package"]);
   const uninstall = program
     .command("uninstall")
     .description("stop every engine and remove Berth's files on this machine; lists them first, and requires --yes")

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readlink, readdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { releaseVersionSchema } from "../../api/release.ts";
 import { syncDirectory } from "../../lib/atomic-file.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { isWithin } from "../../lib/within.ts";
@@ -37,11 +38,11 @@ export async function swapCurrent({ prefix, current }: ReleasePlaces, version: s
   await syncDirectory(prefix);
 }
 
-/** The versions of the releases that are there, sorted by name; none where the prefix is missing. */
+/** The versions of the releases that are there, sorted by name; none where the prefix is missing. A package has other names. */
 export async function installedVersions({ prefix }: Pick<ReleasePlaces, "prefix">): Promise<readonly string[]> {
   const found: string[] = [];
   for (const name of await namesIn(prefix)) {
-    if (name.startsWith(".") || name === "current") continue;
+    if (!releaseVersionSchema.safeParse(name).success) continue;
     if (await stat(join(prefix, name, "release.json")).catch(() => undefined)) found.push(name);
   }
   return found.toSorted();

@@ -1,0 +1,245 @@
+import { basename, join } from "node:path";
+import { rm } from "node:fs/promises";
+import { compareVersions, type Release, type ReleaseChannel } from "../../api/release.ts";
+import { CommandError } from "../../cli/client.ts";
+import { bytes as sizeText } from "../../cli/output.ts";
+import { errorCode } from "../../lib/error-code.ts";
+import { namingFile } from "../../lib/disk-space.ts";
+import { readRecord } from "../install/installed-record.ts";
+import { activate, finish, type Activation } from "./activate.ts";
+import { currentVersion, installedVersions } from "./current.ts";
+import { newestRelease, ownTarget, type Offered } from "./index.ts";
+import { readJournal } from "./journal.ts";
+import { releaseAt, updatePlaces } from "./places.ts";
+import { besides, copyTo, shown, sourceOf, type Source } from "./source.ts";
+import { checkProgram, checkRoom, unpackRelease } from "./unpack.ts";
+import { publisherKey, verifyFile } from "./verify.ts";
+
+export interface UpdateOptions extends Activation {
+  /** The directory of the running release. */
+  readonly root: string;
+  readonly channel: ReleaseChannel;
+  /** A file or an address that the person has named: an archive, or an index. */
+  readonly from: string | undefined;
+  /** The settings `update_url` and `update_key`. */
+  readonly updateUrl: string | undefined;
+  readonly updateKey: string | undefined;
+  readonly onProgress: (what: string, doneBytes: number, allBytes: number | undefined) => void;
+}
+
+/** The answer of `berth update --check`. */
+export interface Check {
+  readonly channel: ReleaseChannel;
+  readonly installed: string;
+  /** Absent: the channel has no release for this machine. */
+  readonly newest?: string;
+  readonly released?: string;
+  readonly is_newer: boolean;
+  /** The newest release writes a state that the installed one cannot read: there is no way back. */
+  readonly changes_state_format: boolean;
+}
+
+/** An archive whose size is not known from an index. */
+const archiveLimitBytes = 2 * 1024 ** 3;
+/** An unpacked release has at most this many times the size of its archive. */
+const unpackedFactor = 5;
+
+/** `berth update --check`. Throws CommandError. */
+export async function checkForUpdate(options: UpdateOptions): Promise<Check> {
+  const { root, channel } = options;
+  const own = await releaseAt(root);
+  const offered = await newestRelease(
+    await indexOf(options, own),
+    await publisherKey(options.updateKey, root),
+    channel,
+  );
+  const base = { channel, installed: own.version };
+  if (offered === undefined) return { ...base, is_newer: false, changes_state_format: false };
+  const { version, released, state_format: format } = offered.entry;
+  const isNewer = compareVersions(version, own.version) > 0;
+  return {
+    ...base,
+    newest: version,
+    released,
+    is_newer: isNewer,
+    changes_state_format: isNewer && format > own.state_format,
+  };
+}
+
+/** `berth update`: the newest release of the channel, or the one that `from` names. Throws CommandError. */
+export async function update(options: UpdateOptions): Promise<void> {
+  const { layout, root, write } = options;
+  await using _lock = await lockUpdates(options);
+  await finishLast(options);
+  const installed = (await currentVersion(layout)) ?? "";
+  const key = await publisherKey(options.updateKey, root);
+  const release = await obtain(options, installed, key);
+  if (release === undefined) return;
+  await activate(options, installed, release);
+  write(`Berth ${release} is installed and runs; \`berth update --rollback\` goes back to ${installed}\n`);
+}
+
+/** `berth update --rollback`: the release before. Throws CommandError. */
+export async function rollback(options: UpdateOptions): Promise<void> {
+  const { layout, write } = options;
+  await using _lock = await lockUpdates(options);
+  await finishLast(options);
+  const installed = (await currentVersion(layout)) ?? "";
+  const there = await installedVersions(layout);
+  const to = (await readRecord(layout))?.previous.find((version) => there.includes(version));
+  if (to === undefined)
+    throw new CommandError("update.none", `no release before ${installed} is here`, "berth update --from FILE");
+  const release = await releaseAt(join(layout.prefix, to));
+  await checkFormat(options, release);
+  await checkProgram(join(layout.prefix, to), to);
+  await activate(options, installed, to);
+  write(`Berth ${to} runs again; \`berth update\` goes to ${installed} or a newer release\n`);
+}
+
+/** Only one process changes an installation. The lock ends with its process, in whatever way. */
+async function lockUpdates({ layout }: UpdateOptions): Promise<AsyncDisposable> {
+  const { acquireLock } = await import("../../store/state/lock.ts");
+  try {
+    return await acquireLock(updatePlaces(layout).lock);
+  } catch (error) {
+    if (error instanceof Error && error.name === "LockHeld" && "pid" in error)
+      throw new CommandError(
+        "update.running",
+        `another update runs (process ${String(error.pid)})`,
+        "wait for its end",
+      );
+    throw error;
+  }
+}
+
+/** Finishes what a killed update has begun, and removes its files. */
+async function finishLast(options: UpdateOptions): Promise<void> {
+  const { layout, write } = options;
+  const { archive, unpacked } = updatePlaces(layout);
+  for (const path of [archive, unpacked]) await rm(path, { recursive: true, force: true });
+  const journal = await readJournal(layout);
+  if (journal === undefined) return;
+  const { from, to, isGoingBack } = journal;
+  write(`an update from ${from} to ${to} was interrupted: ${isGoingBack ? `going back to ${from}` : "finishing it"}\n`);
+  await finish(options, journal);
+}
+
+async function indexOf({ from, updateUrl }: UpdateOptions, own: Release): Promise<Source> {
+  const named = from ?? updateUrl ?? own.update_url;
+  if (named === undefined)
+    throw new CommandError(
+      "update.no_source",
+      "this release names no place of newer ones",
+      "set update_url in berth.toml (or SVC_UPDATE_URL), or `berth update --from FILE`",
+    );
+  return sourceOf(named.endsWith("/") ? `${named}index.json` : named);
+}
+
+type Key = Awaited<ReturnType<typeof publisherKey>>;
+
+/** Has the wanted release lie beside the others, and returns its version; undefined where there is nothing to do. */
+async function obtain(options: UpdateOptions, installed: string, key: Key): Promise<string | undefined> {
+  const { layout, root, channel, from, write } = options;
+  const isArchive = from !== undefined && /\.(tar\.gz|tgz)$/.test(from);
+  if (isArchive) {
+    const source = sourceOf(from);
+    return await fetchRelease(options, { source, key, installed });
+  }
+  const index = await indexOf(options, await releaseAt(root));
+  const offered = await newestRelease(index, key, channel);
+  if (offered === undefined) {
+    write(`there is no release on ${channel} for ${ownTarget()}; ${installed} stays\n`);
+    return undefined;
+  }
+  const { version } = offered.entry;
+  const order = compareVersions(version, installed);
+  if (order <= 0) {
+    const what = order === 0 ? "the newest release" : `newer than ${version}, the newest`;
+    write(`${installed} is ${what} on ${channel}\n`);
+    return undefined;
+  }
+  await checkFormat(options, { version, state_format: offered.entry.state_format });
+  if ((await installedVersions(layout)).includes(version)) {
+    await checkProgram(join(layout.prefix, version), version);
+    return version;
+  }
+  return await fetchRelease(options, { source: besides(index, offered.file.url), key, installed, offered });
+}
+
+interface Fetched {
+  readonly source: Source;
+  readonly key: Key;
+  readonly installed: string;
+  /** The entry of the index; absent: the person has named the archive. */
+  readonly offered?: Offered;
+}
+
+async function fetchRelease(options: UpdateOptions, fetched: Fetched): Promise<string | undefined> {
+  const { layout, write, onStep, onProgress } = options;
+  const { source, key, installed, offered } = fetched;
+  const { archive } = updatePlaces(layout);
+  const name = offered === undefined ? basename(shown(source)) : `Berth ${offered.entry.version}`;
+  const file = offered?.file;
+  try {
+    if (file !== undefined) await checkRoom(layout, file.bytes + file.unpacked_bytes);
+    onStep("download");
+    const copied = await copyTo(source, archive, {
+      limitBytes: file?.bytes ?? archiveLimitBytes,
+      onSize: async (bytes) => {
+        if (file === undefined && bytes !== undefined) await checkRoom(layout, bytes * (1 + unpackedFactor));
+      },
+      onProgress: (bytes) => onProgress(`fetching ${name}`, bytes, file?.bytes),
+    });
+    if (file !== undefined && (copied.sha256 !== file.sha256 || copied.bytes !== file.bytes))
+      throw new CommandError(
+        "update.checksum",
+        `${shown(source)} is not the file of the index: its SHA-256 is ${copied.sha256}, ${sizeText(copied.bytes)}`,
+        "nothing was installed; try again, or ask the publisher",
+      );
+    onStep("signature");
+    await verifyFile(key, source, archive);
+    onStep("unpack");
+    const release = await unpackRelease(layout, archive, async (found) => {
+      const { version, target } = found;
+      const isWanted = offered === undefined || offered.entry.version === version;
+      if (target !== ownTarget() || !isWanted)
+        throw new CommandError(
+          "update.archive",
+          `the archive is Berth ${version} for ${target}`,
+          `this machine needs ${offered?.entry.version ?? "a release"} for ${ownTarget()}`,
+        );
+      await checkFormat(options, found);
+    });
+    if (release.version === installed) {
+      write(`${installed} is installed already\n`);
+      return undefined;
+    }
+    if (compareVersions(release.version, installed) < 0)
+      write(`${release.version} is older than ${installed}, and can read its state: going down\n`);
+    return release.version;
+  } catch (error) {
+    throw fullDisk(error, archive);
+  } finally {
+    await rm(archive, { force: true });
+  }
+}
+
+function fullDisk(error: unknown, path: string): unknown {
+  const code = errorCode(error);
+  if (code !== "ENOSPC" && code !== "EDQUOT") return namingFile(error, path);
+  return new CommandError("update.disk_full", `no space is left for ${path}`, "make room there, then try again");
+}
+
+/** Throws CommandError where the release cannot read the present state. */
+async function checkFormat(
+  { health }: UpdateOptions,
+  release: Pick<Release, "version" | "state_format">,
+): Promise<void> {
+  const written = await health.stateFormat();
+  if (written <= release.state_format) return;
+  throw new CommandError(
+    "update.state_format",
+    `Berth ${release.version} reads the state's format ${release.state_format}, and the state has format ${written}`,
+    "a newer release is needed; to go back anyway, restore a backup of the state directory from before",
+  );
+}

@@ -1,0 +1,182 @@
+import assert from "node:assert/strict";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { checkForUpdate, rollback, update } from "../../../src/tools/release/update.ts";
+import { CommandError } from "../../../src/cli/client.ts";
+import { readRecord } from "../../../src/tools/install/installed-record.ts";
+import { rejectionOf } from "../../support/rejection.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { install, layoutIn, machine, makeArchive, optionsFor, publish, stateOf, type Made } from "./machine.ts";
+
+/** A machine with Berth 0.1.0, and a publisher with these releases. */
+async function scene(...releases: readonly Made[]) {
+  const directory = await tempDir();
+  const dir = join(directory.path, "machine");
+  await install(dir, { version: "0.1.0" });
+  const index = await publish(join(directory.path, "published"), ...releases);
+  const said: string[] = [];
+  return {
+    dir,
+    index,
+    published: join(directory.path, "published"),
+    said,
+    options: (more = {}) => optionsFor(dir, said, { from: index, ...more }),
+    record: async () => {
+      const { version, previous } = (await readRecord(layoutIn(dir))) ?? {};
+      return { version, previous };
+    },
+    files: async () => (await readdir(layoutIn(dir).prefix)).toSorted(),
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+  };
+}
+
+const all = (version: string): object => ({
+  current: version,
+  works: version,
+  operator: version,
+  gateway: version,
+  standby: undefined,
+});
+
+describe("berth update", () => {
+  it("fetches the newest release, and restarts the services beside a standby", async () => {
+    await using at = await scene({ version: "0.2.0" }, { version: "0.1.0" });
+    await update(at.options());
+    assert.deepEqual(await stateOf(at.dir), all("0.2.0"));
+    assert.deepEqual(await machine(at.dir).calls(), [
+      "start berth-gateway-standby",
+      "restart berth-operator",
+      "restart berth-gateway",
+      "stop berth-gateway-standby",
+    ]);
+    assert.deepEqual(await at.record(), { version: "0.2.0", previous: ["0.1.0"] });
+    assert.deepEqual(await at.files(), ["0.1.0", "0.2.0", "current", "installed.json"]);
+    assert.deepEqual(at.said, ["Berth 0.2.0 is installed and runs; `berth update --rollback` goes back to 0.1.0"]);
+    await update(at.options());
+    assert.equal(at.said.at(-1), "0.2.0 is the newest release on stable");
+  });
+
+  it("says what there is with --check, and changes nothing", async () => {
+    await using at = await scene({ version: "0.2.0", stateFormat: 2 }, { version: "0.1.0" });
+    assert.deepEqual(await checkForUpdate(at.options()), {
+      channel: "stable",
+      installed: "0.1.0",
+      newest: "0.2.0",
+      released: "2026-11-29",
+      is_newer: true,
+      changes_state_format: true,
+    });
+    assert.deepEqual(await checkForUpdate(at.options({ channel: "nightly" })), {
+      channel: "nightly",
+      installed: "0.1.0",
+      is_newer: false,
+      changes_state_format: false,
+    });
+    assert.deepEqual(await at.files(), ["0.1.0", "current", "installed.json"]);
+  });
+
+  it("goes back, and forward again without fetching", async () => {
+    await using at = await scene({ version: "0.2.0" });
+    await update(at.options());
+    await rollback(at.options());
+    assert.deepEqual(await stateOf(at.dir), all("0.1.0"));
+    assert.deepEqual(await at.record(), { version: "0.1.0", previous: [] });
+    assert.equal((await rejectionOf(rollback(at.options()), CommandError)).message, "no release before 0.1.0 is here");
+    const steps: string[] = [];
+    await update(at.options({ onStep: (step: string) => steps.push(step) }));
+    assert.ok(!steps.includes("download"));
+    assert.deepEqual(await stateOf(at.dir), all("0.2.0"));
+  });
+
+  it("keeps three releases, and goes back through them", async () => {
+    await using at = await scene({ version: "0.2.0" });
+    for (const version of ["0.2.0", "0.3.0", "0.4.0", "0.5.0-beta.1"])
+      await update(at.options({ from: await makeArchive(at.published, { version }) }));
+    assert.deepEqual(await at.files(), ["0.3.0", "0.4.0", "0.5.0-beta.1", "current", "installed.json"]);
+    assert.deepEqual(await at.record(), { version: "0.5.0-beta.1", previous: ["0.4.0", "0.3.0"] });
+    await rollback(at.options());
+    await rollback(at.options());
+    assert.deepEqual(await stateOf(at.dir), all("0.3.0"));
+    assert.deepEqual(await at.files(), ["0.3.0", "0.4.0", "0.5.0-beta.1", "current", "installed.json"]);
+  });
+
+  it("goes down where the state can be read, and says so", async () => {
+    await using at = await scene({ version: "0.2.0" });
+    const older = await makeArchive(at.published, { version: "0.0.9" });
+    await update(at.options({ from: older }));
+    assert.deepEqual(await stateOf(at.dir), all("0.0.9"));
+    assert.match(at.said[0] ?? "", /^0\.0\.9 is older than 0\.1\.0, and can read its state: going down$/);
+  });
+
+  it("restarts only what runs", async () => {
+    await using at = await scene({ version: "0.2.0" });
+    const { services } = machine(at.dir);
+    await services.stop("berth-gateway");
+    await update(at.options());
+    assert.deepEqual(await stateOf(at.dir), { ...all("0.2.0"), gateway: undefined });
+  });
+
+  it("keeps a unit that a person has edited, and says so", async () => {
+    await using at = await scene({ version: "0.2.0" });
+    const unit = join(layoutIn(at.dir).unitsDir, "berth-gateway.service");
+    const edited = `${await readFile(unit, "utf8")}# mine\n`;
+    await writeFile(unit, edited);
+    await update(at.options());
+    assert.equal(await readFile(unit, "utf8"), edited);
+    assert.ok(at.said.includes(`${unit} was edited by a person and stays; ${unit}.new is the new text`));
+    assert.deepEqual(await stateOf(at.dir), all("0.2.0"));
+  });
+
+  it("goes back by itself where the new release does not become ready", async () => {
+    await using at = await scene({ version: "0.2.0", isNeverReady: true });
+    const error = await rejectionOf(update(at.options()), CommandError);
+    assert.equal(error.code, "update.rolled_back");
+    assert.match(
+      error.message,
+      /^0\.2\.0 did not become ready, and 0\.1\.0 runs again: berth-gateway-standby was not ready/,
+    );
+    assert.deepEqual(await stateOf(at.dir), all("0.1.0"));
+    assert.deepEqual(await at.record(), { version: "0.1.0", previous: [] });
+    assert.ok(!(await machine(at.dir).calls()).includes("NOBODY LISTENS"));
+  });
+
+  it("goes back by itself where an operator, a gateway or a slot of the new release does not become ready", async () => {
+    for (const part of ["operator", "gateway", "slots"] as const) {
+      await using at = await scene({ version: "0.2.0" });
+      const { health } = machine(at.dir);
+      const isNew = async (): Promise<boolean> => (await health.operator()) === "0.2.0";
+      const broken = {
+        ...health,
+        operator: async () => (part === "operator" && (await isNew()) ? undefined : await health.operator()),
+        gateway: async (role: "gateway" | "standby") => {
+          const report = await health.gateway(role);
+          const isBroken = part === "gateway" && role === "gateway" && report?.version === "0.2.0";
+          return isBroken ? undefined : report;
+        },
+        readySlots: async () => (part === "slots" && (await isNew()) ? new Set<string>() : await health.readySlots()),
+      };
+      const error = await rejectionOf(update(at.options({ health: broken })), CommandError);
+      assert.equal(error.code, "update.rolled_back", error.message);
+      assert.deepEqual(await stateOf(at.dir), all("0.1.0"));
+      assert.ok(!(await machine(at.dir).calls()).includes("NOBODY LISTENS"), part);
+    }
+  });
+
+  it("stays where the earlier release cannot read the state that the new one has written", async () => {
+    await using at = await scene({ version: "0.2.0", stateFormat: 2 });
+    const { health } = machine(at.dir);
+    const readySlots = async (): Promise<ReadonlySet<string>> => {
+      if ((await health.operator()) !== "0.2.0") return await health.readySlots();
+      await writeFile(join(at.dir, "state-format"), "2");
+      return new Set();
+    };
+    const error = await rejectionOf(update(at.options({ health: { ...health, readySlots } })), CommandError);
+    assert.equal(error.code, "update.not_ready");
+    assert.match(error.message, /0\.1\.0 cannot read the state that it has written \(format 2\): 0\.2\.0 stays/);
+    assert.deepEqual(await stateOf(at.dir), all("0.2.0"));
+    const back = await rejectionOf(rollback(at.options()), CommandError);
+    assert.equal(back.message, "Berth 0.1.0 reads the state's format 1, and the state has format 2");
+    assert.deepEqual(await stateOf(at.dir), all("0.2.0"));
+  });
+});
