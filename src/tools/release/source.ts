@@ -144,10 +144,9 @@ async function open(source: Source): Promise<Opened | undefined> {
   const agent = new EnvHttpProxyAgent({ connect: { timeout: connectMs }, headersTimeout: idleMs, bodyTimeout: idleMs });
   const dispatcher = agent.compose(interceptors.redirect({ maxRedirections: 5 }));
   try {
-    const answer = await request(source, {
-      dispatcher,
-      headers: { "user-agent": "berth", "accept-encoding": "identity" },
-    });
+    // The connection is closed after the answer: this process may end then.
+    const headers = { "user-agent": "berth", "accept-encoding": "identity" };
+    const answer = await request(source, { dispatcher, headers, reset: true });
     if (answer.statusCode === 404 || answer.statusCode === 410) {
       await answer.body.dump();
       return undefined;

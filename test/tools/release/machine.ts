@@ -4,7 +4,7 @@
  * no file `never-ready`.
  */
 import { execFile } from "node:child_process";
-import { mkdir, readFile, readlink, rm, symlink, writeFile, appendFile, access } from "node:fs/promises";
+import { mkdir, readFile, readlink, rename, rm, symlink, writeFile, appendFile, access } from "node:fs/promises";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -131,15 +131,15 @@ export function machine(dir: string): { services: Services; health: Health; call
     );
     return isBroken ? undefined : version;
   };
-  const start = async (unit: Unit): Promise<void> => {
-    if ((await running(unit)) !== undefined) return;
+  // At once: a process of the test may be killed at any time, and a service manager completes what it was asked for.
+  const startNow = async (unit: Unit): Promise<void> => {
     const { stdout } = await run(join(layout.current, "bin/berth"), ["--version"]);
-    await writeFile(file(unit), stdout.trim());
+    await writeFile(`${file(unit)}.new`, stdout.trim());
+    await rename(`${file(unit)}.new`, file(unit));
   };
-  const stop = async (unit: Unit): Promise<void> => {
+  const notListening = async (unit: Unit): Promise<void> => {
     if (unit === "berth-gateway" && (await readyVersion("berth-gateway-standby")) === undefined)
       await note("NOBODY LISTENS");
-    await rm(file(unit), { force: true });
   };
   return {
     calls: async () => (await readFile(join(dir, "calls"), "utf8").catch(() => "")).trimEnd().split("\n"),
@@ -147,17 +147,18 @@ export function machine(dir: string): { services: Services; health: Health; call
       kind: "user",
       async start(unit) {
         await note(`start ${unit}`);
-        await start(unit);
+        if ((await running(unit)) === undefined) await startNow(unit);
       },
       async stop(unit) {
-        if ((await running(unit)) !== undefined) await note(`stop ${unit}`);
-        if (unit === "berth-gateway") await stop(unit);
-        else await rm(file(unit), { force: true });
+        if ((await running(unit)) === undefined) return;
+        await note(`stop ${unit}`);
+        await notListening(unit);
+        await rm(file(unit), { force: true });
       },
       async restart(unit) {
         await note(`restart ${unit}`);
-        await stop(unit);
-        await start(unit);
+        await notListening(unit);
+        await startNow(unit);
       },
       enable: async () => undefined,
       disable: async () => undefined,
