@@ -32,6 +32,8 @@ if [ -z "$release" ]; then
 fi
 cp "$release"/berth-*.tar.gz "$root/srv/"
 rm -rf "$root/srv/release"
+"$node" --disable-warning=ExperimentalWarning test/bare/next-release.ts "$root"/srv/berth-*.tar.gz 9.9.9 "$root/srv/next"
+cp test/bare/load.ts "$root/srv/"
 "$node" --disable-warning=ExperimentalWarning hack/first-model.ts "$root/srv/model.gguf"
 
 # As Debian's installer does; debootstrap does not. Caddy looks up `localhost`.
@@ -40,11 +42,12 @@ echo '127.0.0.1 localhost' >"$root/etc/hosts"
 {
   echo 'set -eux; cd /srv; export MODEL=/srv/model.gguf PASSWORD="horse battery staple"'
   echo 'trap "[ -e /srv/result ] || journalctl --no-pager -u berth-operator -u berth-gateway -u caddy | tail -60" EXIT'
-  cat test/bare/installed.sh
+  cat test/bare/installed.sh test/bare/updated.sh
   echo 'everything >/srv/before; began=$(date +%s%N)'
   steps "Install"
   echo 'is_installed; is_idempotent'
   steps "Settings"
+  echo 'is_updated'
   steps "Authentication and HTTPS"
   echo 'has_authentication; has_edge'
   steps "Removing"

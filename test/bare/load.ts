@@ -25,7 +25,12 @@ function ask(agent: Agent | false, isStream: boolean): Promise<void> {
         lost.push(`${new Date().toISOString()} ${isStream ? "stream" : "request"}: ${failure}`);
       resolve();
     };
-    const body = JSON.stringify({ model, stream: isStream, messages: [{ role: "user", content: "hello" }] });
+    const body = JSON.stringify({
+      model,
+      stream: isStream,
+      max_tokens: isStream ? 200 : 2,
+      messages: [{ role: "user", content: "hello" }],
+    });
     const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
     const asked = request(`${url}/v1/chat/completions`, { method: "POST", agent, headers }, (answer) => {
       let text = "";

@@ -1,0 +1,56 @@
+# Part of test/bare/install.sh: an update and the way back, under 50 requests a second with open streams. None is lost, and
+# no engine is restarted.
+
+load_begins() {
+  mkfifo /srv/load.end
+  /usr/lib/berth/current/bin/node --disable-warning=ExperimentalWarning /srv/load.ts http://127.0.0.1:8080 primary 50 4 \
+    </srv/load.end >/srv/load.json &
+  load=$!
+  exec 7>/srv/load.end
+  sleep 2
+}
+load_ends() {
+  exec 7>&-
+  wait "$load"
+  rm /srv/load.end
+  sed 's/^/load: /' /srv/load.json
+  grep -q '"lost":\[\]' /srv/load.json
+}
+# runs VERSION: that version is installed, runs in both services, and the engine is the one from before.
+runs() {
+  [ "$(berth --version)" = "$1" ]
+  [ "$(readlink /usr/lib/berth/current)" = "$1" ]
+  for unit in berth-operator berth-gateway; do
+    readlink "/proc/$(systemctl show --property=MainPID --value $unit)/exe" | grep -q "^/usr/lib/berth/$1/bin/node$"
+  done
+  ! systemctl is-active --quiet berth-gateway-standby
+  [ "$(engine)" = "$before" ]
+  [ -d "/proc/$before" ]
+}
+is_updated() {
+  first=$(berth --version)
+  SVC_UPDATE_KEY=$(cat /srv/next/key)
+  export SVC_UPDATE_KEY
+  berth update --check --from /srv/next/index.json | grep -q '^9.9.9 of .* is on stable'
+  ! berth update --rollback
+  ! SVC_UPDATE_KEY= berth update --from /srv/next/index.json
+  load_begins
+  began=$(date +%s%N)
+  berth update --from /srv/next/index.json
+  echo "time: update in $((($(date +%s%N) - began) / 1000000000)) s"
+  runs 9.9.9
+  began=$(date +%s%N)
+  berth update --rollback
+  echo "time: rollback in $((($(date +%s%N) - began) / 1000000000)) s"
+  runs "$first"
+  load_ends
+  # Forward again, from a service manager that kills it: the next command finishes what is left.
+  systemd-run --quiet --wait -p RuntimeMaxSec=6 --setenv=SVC_UPDATE_KEY="$SVC_UPDATE_KEY" berth update --from /srv/next/index.json || true
+  berth --version
+  curl -fsS http://127.0.0.1:8080/livez >/dev/null
+  berth update --from /srv/next/index.json
+  runs 9.9.9
+  berth update --rollback
+  runs "$first"
+  unset SVC_UPDATE_KEY
+}
