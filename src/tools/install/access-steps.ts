@@ -6,7 +6,7 @@ import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { readText } from "../../lib/read-text.ts";
 import { checkAdmin, checkNames, renderProxy } from "../proxy/render.ts";
 import { inNameOf } from "./as-owner.ts";
-import { statusOf } from "./place-steps.ts";
+import { statusOf } from "./paths.ts";
 import { ownerOf, type Host, type Site, type Step } from "./site.ts";
 import { filesIn } from "./state-files.ts";
 import { sha256 } from "./units.ts";

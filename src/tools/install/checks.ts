@@ -10,7 +10,7 @@ import { errorCode } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isClone } from "../../program/clone.ts";
 import { isRelease } from "../../program/release.ts";
-import { statusOf, targetOf } from "./place-steps.ts";
+import { statusOf, targetOf } from "./paths.ts";
 import { ownerOf, serviceUser, type Site } from "./site.ts";
 import { startedUnits } from "./service-steps.ts";
 

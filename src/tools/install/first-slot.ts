@@ -7,7 +7,7 @@ import { bytes } from "../../cli/output.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { inNameOf } from "./as-owner.ts";
-import { statusOf } from "./place-steps.ts";
+import { statusOf } from "./paths.ts";
 import { ownerOf, type Site, type Step } from "./site.ts";
 
 const slot = "primary";

@@ -7,7 +7,7 @@ import { placesOf, SettingsError } from "../../program/settings.ts";
 import { settingsAsOwner } from "./as-owner.ts";
 import { keptSettings, readEnvironment, withSettings, type EnvironmentChange } from "./environment-file.ts";
 import type { Layout } from "./layout.ts";
-import { statusOf } from "./place-steps.ts";
+import { statusOf } from "./paths.ts";
 import { askForEdge } from "./questions.ts";
 
 interface SettingsOptions {

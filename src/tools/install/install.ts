@@ -92,7 +92,6 @@ export async function install(options: InstallOptions): Promise<void> {
   }
   write(`Berth ${version} will:\n${left.map(({ what }) => `  ${what}\n`).join("")}`);
   if (!(await isAgreed(options, isAsked))) return;
-  process.umask(0o022);
   for (const step of left) await done(step, screen);
   for (const line of said) write(line);
   write(ending({ site, hasEdge, token, slot: await someSlot(config.configDir) }));

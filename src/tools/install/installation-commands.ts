@@ -49,6 +49,8 @@ export function addInstallationCommands(program: Command, { env, write, input, s
         import("./services.ts"),
       ]);
       const layout = await layoutHere(env);
+      // Programs and units are for everybody to read, whatever the shell of root says.
+      process.umask(0o022);
       await run({
         env,
         root,

@@ -1,11 +1,10 @@
-import type { Stats } from "node:fs";
-import { chmod, chown, cp, lchown, lstat, mkdir, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
+import { chmod, chown, cp, lchown, lstat, mkdir, readdir, rename, rm, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { errorCode } from "../../lib/error-code.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { swapCurrent } from "../release/current.ts";
 import type { EnvironmentChange } from "./environment-file.ts";
 import { inNameOf } from "./as-owner.ts";
+import { missingAbove, statusOf, targetOf } from "./paths.ts";
 import { ownerOf, serviceUser, type Site, type Step } from "./site.ts";
 
 /** The directories of manifests. */
@@ -150,13 +149,6 @@ export async function environmentStep(site: Site, change: EnvironmentChange): Pr
   };
 }
 
-/** Directories above a path that are missing, the topmost first. */
-export async function missingAbove(path: string): Promise<readonly string[]> {
-  const above = dirname(path);
-  if (above === path || (await statusOf(above)) !== undefined) return [];
-  return [...(await missingAbove(above)), above];
-}
-
 async function missing(paths: readonly string[]): Promise<readonly string[]> {
   const found: string[] = [];
   for (const path of paths) if ((await statusOf(path)) === undefined) found.push(...(await missingAbove(path)), path);
@@ -183,19 +175,4 @@ export async function give(path: string, owner: { readonly uid: number; readonly
   if (status.isFile() && status.nlink > 1) return;
   await lchown(path, owner.uid, owner.gid);
   if (status.isDirectory()) for (const name of await readdir(path)) await give(join(path, name), owner);
-}
-
-/** The status of a file, a directory or a link itself; undefined for a missing one. */
-export async function statusOf(path: string): Promise<Stats | undefined> {
-  try {
-    return await lstat(path);
-  } catch (error) {
-    if (errorCode(error) === "ENOENT" || errorCode(error) === "ENOTDIR") return undefined;
-    throw error;
-  }
-}
-
-/** The target of a link; undefined where there is none. */
-export async function targetOf(path: string): Promise<string | undefined> {
-  return (await statusOf(path))?.isSymbolicLink() === true ? await readlink(path) : undefined;
 }

@@ -14,7 +14,8 @@ import { placesOf } from "../../program/settings.ts";
 import { readEnvironment } from "./environment-file.ts";
 import { readRecord } from "./installed-record.ts";
 import { layoutOf, type Layout } from "./layout.ts";
-import { give, statusOf, targetOf } from "./place-steps.ts";
+import { give } from "./place-steps.ts";
+import { statusOf, targetOf } from "./paths.ts";
 import { openServices, type Services } from "./services.ts";
 import { serviceUser, thisHost, type Host } from "./site.ts";
 import { sha256, unitNames } from "./units.ts";
@@ -112,6 +113,8 @@ export async function removeInstallation(
     hasUnits = true;
     write(`removed ${file}\n`);
   }
+  // A removal that was killed may have left a link to a unit that is gone.
+  for (const link of enabledLinks(layout)) await rm(link, { force: true });
   if (hasUnits) await services.reload();
   if (record.proxy !== undefined && (await removeEdge(record.proxy.file, record.proxy.sha256))) {
     write(`put ${record.proxy.file} back as it was\n`);
@@ -151,6 +154,11 @@ function isProgram({ prefix, command }: Layout, path: string): boolean {
 
 function unitFiles({ unitsDir }: Layout): readonly string[] {
   return Object.values(unitNames).map((name) => join(unitsDir, name));
+}
+
+function enabledLinks({ unitsDir, isSystem }: Layout): readonly string[] {
+  const wants = isSystem ? "multi-user.target.wants" : "default.target.wants";
+  return Object.values(unitNames).map((name) => join(unitsDir, wants, name));
 }
 
 /** The last one first: it was made in the one before. */

@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { CommandError } from "../../cli/client.ts";
 import { localUrl } from "../../lib/listen-address.ts";
 import { readText } from "../../lib/read-text.ts";
-import { missingAbove, statusOf } from "./place-steps.ts";
+import { missingAbove, statusOf } from "./paths.ts";
 import type { Services, Unit as UnitName } from "./services.ts";
 import type { Site, Step } from "./site.ts";
 import { compareUnits, unitsOf, writeUnits } from "./units.ts";
@@ -26,11 +26,13 @@ export async function serviceSteps(
     options.note(
       `${path} was edited by a person and stays; ${path}.new is the new text (\`systemctl edit\` keeps edits apart)\n`,
     );
-  const lacksNew = await Promise.all(
-    units.map(async ({ path, text }) => change.kept.includes(path) && (await readText(`${path}.new`)) !== text),
+  const haveNew = await Promise.all(
+    units.map(
+      async ({ path, text }) => (await readText(`${path}.new`)) === (change.kept.includes(path) ? text : undefined),
+    ),
   );
   const isRecorded = Object.entries(change.hashes).every(([path, hash]) => ledger.record.units[path] === hash);
-  const isWritten = change.written.length === 0 && isRecorded && !lacksNew.includes(true);
+  const isWritten = change.written.length === 0 && isRecorded && !haveNew.includes(false);
   const areEnabled = await Promise.all(startedUnits.map(async (unit) => await isEnabled(site, unit)));
   const areActive = await Promise.all(startedUnits.map(async (unit) => await services.isActive(unit)));
   const isRestart = areActive.includes(true) && (change.written.length > 0 || options.isChanged);

@@ -7,6 +7,7 @@ import { programOutput } from "../../lib/program-output.ts";
 import type { Owner } from "../../program/owner.ts";
 import { writeRecord } from "./installed-record.ts";
 import type { Layout } from "./layout.ts";
+import { missingAbove } from "./paths.ts";
 import type { Services } from "./services.ts";
 
 /** The user and group of a system installation. */
@@ -84,8 +85,12 @@ export class Ledger {
   }
 
   async note(part: Partial<InstalledRecord>): Promise<void> {
-    const next = { ...this.#record, ...part };
-    if (this.#isWritten && JSON.stringify(next) === JSON.stringify(this.#record)) return;
+    let next = { ...this.#record, ...part };
+    if (!this.#isWritten) {
+      // Writing the record makes its directory.
+      const paths = [...(await missingAbove(this.#layout.record)), ...next.made.paths];
+      next = { ...next, made: { ...next.made, paths: [...new Set(paths)] } };
+    } else if (JSON.stringify(next) === JSON.stringify(this.#record)) return;
     this.#record = next;
     await writeRecord(this.#layout, next);
     this.#isWritten = true;
