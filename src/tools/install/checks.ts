@@ -46,15 +46,21 @@ function checkAccount({ layout, host }: Site): void {
 
 async function checkOwners(site: Site): Promise<void> {
   const { layout } = site;
-  const owner = ownerOf(site);
-  for (const directory of [layout.configDir, layout.stateDir, layout.prefix]) {
+  const own = process.geteuid?.() ?? 0;
+  const service = ownerOf(site)?.uid ?? own;
+  // The services' user may not change the program, which root runs too.
+  const owners = {
+    [layout.configDir]: [0, own, service],
+    [layout.stateDir]: [0, own, service],
+    [layout.prefix]: [own],
+  };
+  for (const [directory, allowed] of Object.entries(owners)) {
     const status = await statusOf(directory);
-    if (status === undefined || status.uid === 0 || status.uid === owner?.uid) continue;
-    const whose = layout.isSystem ? serviceUser : userName(owner?.uid ?? 0, false);
+    if (status === undefined || allowed.includes(status.uid)) continue;
     throw new CommandError(
       "install.directory_foreign",
       `${directory} belongs to ${userName(status.uid)}, who could change what the services run`,
-      `move it away, or give it to root: chown -R root:root ${directory}${layout.isSystem ? "" : `, or to ${whose}`}`,
+      `move it away, or make it yours: chown -R ${userName(own, false)} ${directory}`,
     );
   }
 }

@@ -10,6 +10,7 @@ import { checkMachine, checkRelease } from "./checks.ts";
 import { installSettings } from "./install-settings.ts";
 import { givenModel, modelSteps } from "./first-slot.ts";
 import { readRecord } from "./installed-record.ts";
+import type { Health } from "../release/health.ts";
 import type { Layout } from "./layout.ts";
 import { commandStep, currentStep, directorySteps, environmentStep, programStep, userStep } from "./place-steps.ts";
 import { serviceSteps } from "./service-steps.ts";
@@ -35,6 +36,8 @@ export interface InstallOptions {
   readonly input: () => Input;
   readonly screen: Output;
   readonly write: (text: string) => void;
+  /** How the running services are; absent: as they report it themselves. */
+  readonly health?: Health;
   /** Milliseconds until services that are not ready have failed. */
   readonly readyMs: number;
 }
@@ -80,7 +83,7 @@ export async function install(options: InstallOptions): Promise<void> {
     ...(model === undefined ? [] : await modelSteps(site, model, note)),
     ...(config.authEnabled ? [await tokenStep(site, (made) => (token = made))] : []),
     ...(isUpdate
-      ? [updateStep(before, version)]
+      ? [updateStep(site, before, options)]
       : await serviceSteps(site, { isChanged: change.added.length > 0, readyMs: options.readyMs, note })),
     ...(hasEdge ? [await edgeStep(site, options.caddyfile, note)] : []),
   ];
@@ -108,13 +111,16 @@ async function isAgreed({ isConfirmed, input, screen, write }: InstallOptions, i
   return false;
 }
 
-/** Seam: `activate()` of src/tools/release/activate.ts takes over here. */
-function updateStep(before: string, version: string): Step {
+/** An older release runs: its services are restarted as by `berth update`, which loses no request. */
+function updateStep({ layout, services, config, version }: Site, before: string, options: InstallOptions): Step {
   return {
     what: `update from ${before} to ${version}`,
     isDone: false,
     act: async () => {
-      throw new CommandError("system.not_implemented", "an older release is installed", "berth update");
+      const { changeTo } = await import("../release/update.ts");
+      const health = options.health ?? (await import("../release/health.ts")).healthOf(config);
+      const { readyMs, write } = options;
+      await changeTo({ layout, services, health, readyMs, write, onStep: () => undefined }, version);
     },
   };
 }

@@ -1,6 +1,6 @@
 import { chmod, chown, cp, lchown, lstat, mkdir, readdir, rename, rm, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { syncDirectory, writeFileAtomic } from "../../lib/atomic-file.ts";
 import { swapCurrent } from "../release/current.ts";
 import type { EnvironmentChange } from "./environment-file.ts";
 import { inNameOf } from "./as-owner.ts";
@@ -71,7 +71,7 @@ export async function directorySteps(site: Site): Promise<readonly Step[]> {
 }
 
 /** The release's tree, copied from the unpacked one, under its version. */
-export async function programStep({ layout, root, version, ledger }: Site): Promise<Step> {
+export async function programStep({ layout, root, version, ledger, host }: Site): Promise<Step> {
   const target = join(layout.prefix, version);
   return {
     what: `copy the program to ${target}`,
@@ -88,7 +88,10 @@ export async function programStep({ layout, root, version, ledger }: Site): Prom
           // Compiled code that this run has kept.
           filter: (path) => path !== join(root, ".cache"),
         });
+        // All of the tree is on the disk before its name is.
+        await host.run("sync", ["-f", partial]);
         await rename(partial, target);
+        await syncDirectory(layout.prefix);
       } catch (error) {
         await rm(partial, { recursive: true, force: true });
         throw error;

@@ -186,7 +186,8 @@ async function removeUser(
   const account = host.account(serviceUser);
   if (record.made.user === true && account !== undefined) {
     for (const path of [config.configDir, config.stateDir, config.modelsDir])
-      if ((await statusOf(path))?.uid === account.uid) await give(path, { uid: 0, gid: 0 });
+      if ((await statusOf(path))?.uid === account.uid)
+        await give(path, { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 });
     await host.run("userdel", [serviceUser]).catch((error: unknown) => {
       const next = `end what runs as ${serviceUser} (ps -u ${serviceUser}), then run the same command again`;
       throw new CommandError("uninstall.failed", `the user cannot be removed: ${errorMessage(error)}`, next);

@@ -96,8 +96,23 @@ export async function rollback(options: UpdateOptions): Promise<void> {
   write(`Berth ${to} runs again; \`berth update\` goes to ${installed} or a newer release\n`);
 }
 
+/**
+ * Has the release `to`, which `berth install` has put beside the others, take the place of the installed one. Throws
+ * CommandError.
+ */
+export async function changeTo(options: Activation, to: string): Promise<void> {
+  const { layout } = options;
+  await using _lock = await lockUpdates(options);
+  await finishLast(options);
+  const installed = await currentVersion(layout);
+  if (installed === undefined || installed === to) return;
+  await checkFormat(options, await releaseAt(join(layout.prefix, to)));
+  await checkProgram(join(layout.prefix, to), to);
+  await activate(options, installed, to);
+}
+
 /** Only one process changes an installation. The lock ends with its process, in whatever way. */
-async function lockUpdates({ layout }: UpdateOptions): Promise<AsyncDisposable> {
+async function lockUpdates({ layout }: Activation): Promise<AsyncDisposable> {
   const { acquireLock } = await import("../../store/state/lock.ts");
   try {
     return await acquireLock(updatePlaces(layout).lock);
@@ -113,7 +128,7 @@ async function lockUpdates({ layout }: UpdateOptions): Promise<AsyncDisposable> 
 }
 
 /** Finishes what a killed update has begun, and removes its files. */
-async function finishLast(options: UpdateOptions): Promise<void> {
+async function finishLast(options: Activation): Promise<void> {
   const { layout, write } = options;
   const { archive, unpacked } = updatePlaces(layout);
   for (const path of [archive, unpacked]) await rm(path, { recursive: true, force: true });
@@ -231,10 +246,7 @@ function fullDisk(error: unknown, path: string): unknown {
 }
 
 /** Throws CommandError where the release cannot read the present state. */
-async function checkFormat(
-  { health }: UpdateOptions,
-  release: Pick<Release, "version" | "state_format">,
-): Promise<void> {
+async function checkFormat({ health }: Activation, release: Pick<Release, "version" | "state_format">): Promise<void> {
   const written = await health.stateFormat();
   if (written <= release.state_format) return;
   throw new CommandError(

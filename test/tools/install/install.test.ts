@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { chmod, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { PassThrough, Writable } from "node:stream";
 import { describe, it } from "node:test";
 import { CommandError } from "../../../src/cli/client.ts";
 import { SettingsError } from "../../../src/program/settings.ts";
@@ -33,6 +35,29 @@ async function assertUntouched(at: Machine): Promise<void> {
   assert.deepEqual(at.called, []);
   for (const place of [at.layout.prefix, at.layout.unitsDir, at.layout.environmentFile])
     assert.equal(await isThere(place), false, place);
+}
+
+/** A terminal at which a person answers each prompt by the line beside it. */
+function terminal(answers: Readonly<Record<string, string>>) {
+  const input = Object.assign(new PassThrough(), { isTTY: true });
+  let shown = "";
+  let last = "";
+  const screen = Object.assign(
+    new Writable({
+      write(chunk, _encoding, next) {
+        shown += String(chunk);
+        last += String(chunk);
+        const answer = Object.entries(answers).find(([prompt]) => last.endsWith(`${prompt} `));
+        if (answer !== undefined) {
+          last = "";
+          setImmediate(() => input.write(`${answer[1]}\n`));
+        }
+        next();
+      },
+    }),
+    { isTTY: true },
+  );
+  return { input: () => input, screen, shown: () => shown };
 }
 
 const edge = {
@@ -91,6 +116,39 @@ nothing has been done; --yes does it
     assert.deepEqual([record?.version, record?.made.user, record?.made.group], ["0.1.0", true, true]);
     assert.deepEqual(await at.install(), "Berth 0.1.0 is installed in DIR/lib/berth, and all is as it should be\n");
     assert.equal(at.called.length, 6);
+  });
+
+  it("asks on a terminal, and takes anything but yes for no", async () => {
+    await using at = await machine();
+    const no = terminal({ "Do this? [y/N]": "no" });
+    assert.match(await at.install({ isConfirmed: false, ...no }), /nothing has been done; --yes does it\n$/);
+    await assertUntouched(at);
+    const yes = terminal({ "Do this? [y/N]": "y" });
+    assert.match(await at.install({ isConfirmed: false, ...yes }), /is installed and runs/);
+  });
+
+  it("asks for what the edge proxy needs, and shows no password", async () => {
+    await using at = await machine();
+    at.programs.add("caddy");
+    const person = terminal({
+      "name of this machine for clients [svc.local]:": "ai.example.com",
+      "your address, for the certificate's authority:": "ada@example.com",
+      "user for people [admin]:": "",
+      "password for people (8 characters or more):": "horse battery staple",
+      "Do this? [y/N]": "yes",
+    });
+    const text = await at.install({ isConfirmed: false, env: { SVC_AUTH_ENABLED: "1" }, ...person });
+    assert.match(text, /dashboard {2}https:\/\/ai\.example\.com\//);
+    assert.ok(!person.shown().includes("staple"));
+    assert.match(
+      await readFile(at.at("etc/Caddyfile"), "utf8"),
+      /email ada@example\.com[^]*admin \$2|admin \$2[^]*email ada@example\.com/,
+    );
+    const settings = await readFile(at.layout.environmentFile, "utf8");
+    assert.match(settings, /^SVC_HOSTNAME=ai\.example\.com\nSVC_TLS_EMAIL=ada@example\.com$/m);
+    assert.ok(!settings.includes("SVC_ADMIN"));
+    const again = terminal({ "Do this? [y/N]": "yes" });
+    assert.match(await at.install({ isConfirmed: false, ...again }), /all is as it should be\n$/);
   });
 
   it("goes on where an earlier run has ended, and copies again what was half copied", async () => {
@@ -239,6 +297,40 @@ nothing has been done; --yes does it
   });
 });
 
+describe("berth install of a newer release", () => {
+  it("updates the older one that runs, gateway by gateway", async () => {
+    await using at = await machine();
+    await at.install();
+    at.called.length = 0;
+    const root = await at.release("0.2.0");
+    const text = await at.install({ root, version: "0.2.0" });
+    assert.match(
+      text,
+      /^Berth 0\.2\.0 will:\n {2}copy the program to DIR\/lib\/berth\/0\.2\.0\n {2}update from 0\.1\.0 to 0\.2\.0\nBerth 0\.2\.0 is installed and runs\.\n/,
+    );
+    assert.deepEqual(
+      at.called.filter((line) => !line.startsWith("stop")),
+      ["start berth-gateway-standby", "restart berth-operator", "restart berth-gateway"],
+    );
+    assert.equal(await readlink(at.layout.current), "0.2.0");
+    const record = await readRecord(at.layout);
+    assert.deepEqual([record?.version, record?.previous], ["0.2.0", ["0.1.0"]]);
+    assert.match(await at.install({ root, version: "0.2.0" }), /all is as it should be\n$/);
+  });
+
+  it("goes back where the newer one does not become ready", async () => {
+    await using at = await machine();
+    await at.install();
+    const root = await at.release("0.2.0");
+    at.breakUnit("berth-gateway-standby");
+    assert.match(
+      await refusal(at, { root, version: "0.2.0", readyMs: 300 }),
+      /^update\.rolled_back: 0\.2\.0 did not become ready, and 0\.1\.0 runs again/,
+    );
+    assert.equal(await readlink(at.layout.current), "0.1.0");
+  });
+});
+
 describe("berth install changes nothing", () => {
   it("from a clone or a package of npm", async () => {
     await using at = await machine();
@@ -297,7 +389,7 @@ describe("berth install changes nothing", () => {
     await using at = await machine();
     await mkdir(at.layout.configDir, { recursive: true });
     await chmod(at.path, 0o755);
-    await import("node:fs/promises").then(async ({ chown }) => await chown(at.layout.configDir, otherUser, otherUser));
+    await chown(at.layout.configDir, otherUser, otherUser);
     assert.match(
       await refusal(at),
       /^install\.directory_foreign: DIR\/etc\/berth belongs to .*65534.*, who could change what the services run\nmove it away/,
@@ -386,7 +478,6 @@ describe("berth install changes nothing", () => {
 describe("berth install fails in one clear line", () => {
   it("while it copies, and leaves no half of the program", async () => {
     await using at = await machine();
-    const { spawnSync } = await import("node:child_process");
     // No copy is made of a pipe: as on a full disk, the copying ends in its middle.
     spawnSync("mkfifo", [join(at.root, "pipe")]);
     assert.match(

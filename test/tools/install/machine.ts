@@ -1,6 +1,6 @@
-import { chmod, mkdir, readFile, rm, rmdir, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, readlink, rm, rmdir, symlink, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { PassThrough, Writable } from "node:stream";
 import type { Account } from "../../../src/lib/accounts.ts";
 import { install, type InstallOptions } from "../../../src/tools/install/install.ts";
@@ -8,6 +8,7 @@ import { readRecord } from "../../../src/tools/install/installed-record.ts";
 import type { Layout } from "../../../src/tools/install/layout.ts";
 import { readEnvironment } from "../../../src/tools/install/environment-file.ts";
 import type { Services, Unit } from "../../../src/tools/install/services.ts";
+import type { Health } from "../../../src/tools/release/health.ts";
 import type { Host } from "../../../src/tools/install/site.ts";
 import { uninstall, type UninstallOptions } from "../../../src/tools/install/uninstall.ts";
 import { listen } from "../../support/listen.ts";
@@ -44,7 +45,7 @@ export async function machine({ isSystem = true, kind = isSystem ? "system" : "u
     groupId: (name) => groups.get(name),
     has: (program) => programs.has(program),
     run: async (program, args) => {
-      called.push([program, ...args].join(" "));
+      if (program !== "sync") called.push([program, ...args].join(" "));
       const name = args.at(-1) ?? "";
       if (program === "useradd") {
         const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0];
@@ -58,15 +59,23 @@ export async function machine({ isSystem = true, kind = isSystem ? "system" : "u
   };
   let debians = "";
   const running = new Map<Unit, Server>();
+  const versions = new Map<Unit, string>();
   let broken: Unit | undefined;
   const startUnit = async (unit: Unit): Promise<void> => {
+    versions.set(unit, basename(await readlink(layout.current)));
     if (running.has(unit)) return;
     const server = createServer((request, response) => {
       if (request.url === "/api/install/complete")
         void writeFile(join(layout.stateDir, "installed"), "").then(() => response.end("{}"));
       else response.writeHead(unit === broken ? 503 : 200).end();
     });
-    await listen(server, Number(unit === "berth-operator" ? ports.SVC_OPERATOR_PORT : ports.SVC_PORT));
+    // The standby shares its port with the gateway, which a double need not do.
+    const port = {
+      "berth-operator": ports.SVC_OPERATOR_PORT,
+      "berth-gateway": ports.SVC_PORT,
+      "berth-gateway-standby": 0,
+    }[unit];
+    await listen(server, Number(port));
     running.set(unit, server);
   };
   const stopUnit = async (unit: Unit): Promise<void> => {
@@ -101,12 +110,23 @@ export async function machine({ isSystem = true, kind = isSystem ? "system" : "u
     reload: async () => void called.push("reload"),
     why: async () => "the port is taken",
   };
+  const reported = async (unit: Unit): Promise<string | undefined> =>
+    running.has(unit) && unit !== broken ? versions.get(unit) : undefined;
+  const health: Health = {
+    gateway: async (role) => {
+      const version = await reported(role === "gateway" ? "berth-gateway" : "berth-gateway-standby");
+      return version === undefined ? undefined : { pid: process.pid, version, isReady: true };
+    },
+    operator: () => reported("berth-operator"),
+    readySlots: async () => new Set(),
+    stateFormat: async () => 1,
+  };
   const release = async (version: string, more: Readonly<Record<string, string>> = {}): Promise<string> => {
     const root = at(`unpacked/berth-${version}`);
     const files = {
       "release.json": JSON.stringify({ version, target: "linux-x64", state_format: 1, unpacked_bytes: 1000 }),
       "package.json": JSON.stringify({ name: "berth", version }),
-      "bin/berth": "#!/bin/sh\n",
+      "bin/berth": `#!/bin/sh\necho ${version}\n`,
       ...Object.fromEntries(
         await Promise.all(
           ["berth-operator", "berth-gateway"].map(async (name) => {
@@ -164,6 +184,7 @@ export async function machine({ isSystem = true, kind = isSystem ? "system" : "u
           layout,
           services,
           host,
+          health,
           caddyfile: at("etc/Caddyfile"),
           isConfirmed: true,
           hasEdge: true,

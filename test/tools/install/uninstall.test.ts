@@ -167,11 +167,11 @@ ${stays}`,
   });
 });
 
-it("berth update says that it cannot, and what can", async () => {
+it("berth update says how a clone is updated", async () => {
   const { code, stdout, stderr } = await runBerth(["update", "--channel", "nightly"]);
   assert.deepEqual([code, stdout], [1, ""]);
   assert.match(
     stderr,
-    /^system\.not_implemented: \S+ cannot update itself: nothing is published on the channel nightly yet\ncd (?:\S+|'.+') && git pull --ff-only && make setup; then start Berth again\n$/,
+    /^update\.other_way: \S+ cannot update itself: it is a clone\ncd (?:\S+|'.+') && git pull --ff-only && make setup; then start Berth again\n$/,
   );
 });
