@@ -73,7 +73,7 @@ test-schema: setup ## hold the gateway against its own OpenAPI document with sch
 test-bare: setup ## follow the README as a newcomer in a bare Debian 13; needs root, installs debootstrap
 	@test/bare/readme.sh
 
-test-install: setup ## docs/install.md in a bare Debian 13 booted by systemd; needs root, installs debootstrap and systemd-container
+test-install: setup ## docs/install.md from a release in a bare Debian 13 booted by systemd; needs root, installs debootstrap and systemd-container
 	@test/bare/install.sh
 
 test-dockerfile: setup ## build hack/images/Dockerfile by podman over a base image made here; needs root, installs podman and debootstrap

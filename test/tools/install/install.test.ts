@@ -377,10 +377,10 @@ describe("berth install changes nothing", () => {
 
   it("where the user berth is somebody else", async () => {
     await using at = await machine();
-    at.accounts.set("berth", { name: "berth", uid: 4242, gid: 4242, home: "/home/berth" });
+    at.accounts.set("berth", { name: "berth", uid: 4242, gid: 4242, home: "/srv/other" });
     assert.match(
       await refusal(at),
-      /^install\.user_taken: the user berth is there already with the home directory \/home\/berth/,
+      /^install\.user_taken: the user berth is there already with the home directory \/srv\/other/,
     );
     await assertUntouched(at);
   });

@@ -46,7 +46,7 @@ describe("berth uninstall of an installation", () => {
       "would leave the unpacked release: rm -r DIR/unpacked/berth-0.1.0",
       "nothing has been done; --yes does it",
     ])
-      assert.ok(list.includes(`${line}`), `${line}\n\n${list}`);
+      assert.ok(list.includes(line), `${line}\n\n${list}`);
     at.called.length = 0;
     await at.uninstall();
     assert.deepEqual(at.called, [

@@ -37,7 +37,7 @@ describe("the units of an installation", () => {
   });
 
   it("ask for nothing of a user's own manager that it cannot do", async () => {
-    const layout = layoutAt({ isRoot: false, home: "/home/ada" });
+    const layout = layoutAt({ isRoot: false, home: "/srv/ada" });
     assert.equal(
       (await texts(layout))["berth-gateway.service"],
       `[Unit]
@@ -47,9 +47,9 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-Environment=SVC_CONFIG_DIR=/home/ada/.config/berth SVC_STATE_DIR=/home/ada/.local/state/berth BERTH_LOG=text
-EnvironmentFile=-/home/ada/.config/berth.env
-ExecStart=/home/ada/.local/lib/berth/current/bin/berth serve
+Environment=SVC_CONFIG_DIR=/srv/ada/.config/berth SVC_STATE_DIR=/srv/ada/.local/state/berth BERTH_LOG=text
+EnvironmentFile=-/srv/ada/.config/berth.env
+ExecStart=/srv/ada/.local/lib/berth/current/bin/berth serve
 Restart=always
 RestartSec=1
 TimeoutStopSec=45
@@ -70,13 +70,13 @@ WantedBy=default.target
   });
 
   it("cannot name a place with a blank", async () => {
-    const layout = layoutAt({ isRoot: false, home: "/home/ada lovelace" });
+    const layout = layoutAt({ isRoot: false, home: "/srv/ada lovelace" });
     const { code, message } = await rejectionOf(unitsOf(root, layout), CommandError);
     assert.deepEqual(
       [code, message],
       [
         "install.place_unusable",
-        "/home/ada lovelace/.local/lib/berth/current cannot stand in a unit of systemd: it has a blank or another special character",
+        "/srv/ada lovelace/.local/lib/berth/current cannot stand in a unit of systemd: it has a blank or another special character",
       ],
     );
   });
