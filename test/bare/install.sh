@@ -8,12 +8,14 @@ target=test-install
 . test/bare/root.sh
 if [ "${1:-}" != inside ]; then
   want systemd-nspawn systemd-container
+  want ip iproute2
   install_missing
   exec unshare --mount --pid --fork --kill-child --mount-proc "$0" inside
 fi
 # The page's packages, before the boot: nothing can be fetched afterwards.
 packages=$(sed -n 's/^apt-get install -y --no-install-recommends //p' docs/install.md | tr '\n' ' ')
-make_root "apt-get install --no-install-recommends systemd systemd-sysv dbus curl" \
+# A manager of services for a user needs the PAM module.
+make_root "apt-get install --no-install-recommends systemd systemd-sysv dbus libpam-systemd procps curl" \
   "apt-get install --no-install-recommends $packages"
 
 # steps SECTION: the shell commands below one heading of the page.
@@ -39,6 +41,11 @@ cp test/bare/load.ts "$root/srv/"
 # As Debian's installer does; debootstrap does not. Caddy looks up `localhost`.
 echo '127.0.0.1 localhost' >"$root/etc/hosts"
 
+install -m 755 test/bare/installed.sh test/bare/container.sh "$root/srv/"
+unshare --net sh -euc "ip link set lo up; env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+  $chroot $root /srv/container.sh" >"$root/srv/container.log" 2>&1 ||
+  { tail -40 "$root/srv/container.log" >&2; fail "an installation without systemd failed"; }
+
 {
   echo 'set -eux; cd /srv; export MODEL=/srv/model.gguf PASSWORD="horse battery staple"'
   echo 'trap "[ -e /srv/result ] || journalctl --no-pager -u berth-operator -u berth-gateway -u caddy | tail -60" EXIT'
@@ -51,7 +58,7 @@ echo '127.0.0.1 localhost' >"$root/etc/hosts"
   steps "Authentication and HTTPS"
   echo 'has_authentication; has_edge'
   steps "Removing"
-  echo 'has_left_nothing'
+  echo 'has_left_nothing; for_a_user; survives_kills'
   echo 'echo passed >/srv/result'
 } >"$root/srv/steps.sh"
 cat >"$root/etc/systemd/system/steps.service" <<'UNIT'

@@ -71,3 +71,38 @@ has_left_nothing() {
   [ "$(grep '^[<>]' /srv/left | grep -v ' /etc/berth\(/slots\(/primary.toml\)\?\)\?$' | grep -v ' /var/lib/berth\(/models\(/model.gguf\|/.berth.*\)\?\)\?$')" = "" ]
   ! find /etc/berth /var/lib/berth ! -user root | grep .
 }
+
+# for_a_user: docs/install.md, "Without root", with that user's service manager.
+for_a_user() {
+  useradd --create-home --home-dir /srv/ada --shell /bin/sh ada
+  systemctl start "user@$(id -u ada).service"
+  as_ada() {
+    runuser -u ada -- env -i HOME=/srv/ada PATH=/srv/ada/.local/bin:/usr/bin:/bin "XDG_RUNTIME_DIR=/run/user/$(id -u ada)" "$@"
+  }
+  of_ada() { find /srv/ada -path '*/.cache/*' -prune -o -printf '%y %m %u:%g %p\n' | LC_ALL=C sort; }
+  everything >/srv/before.user
+  of_ada >/srv/before.ada
+  as_ada /srv/berth-*/install.sh --yes --model /srv/model.gguf
+  as_ada berth chat primary "hello"
+  as_ada systemctl --user is-enabled berth-operator berth-gateway
+  [ "$(stat -c '%U %a' /srv/ada/.config/berth.env)" = "ada 600" ]
+  as_ada berth install --yes | grep -q 'all is as it should be'
+  as_ada berth uninstall --yes --models --config
+  of_ada | diff /srv/before.ada -
+  everything | diff /srv/before.user -
+  systemctl stop "user@$(id -u ada).service"
+  userdel --remove ada
+}
+# survives_kills: a removal that is killed at any time is completed by the next one, from the archive where the command is gone.
+survives_kills() {
+  unset SVC_AUTH_ENABLED SVC_HOSTNAME SVC_ADMIN_USER
+  rm -r /etc/berth /var/lib/berth
+  for tenths in 3 6 9 12 15 20 30; do
+    berth-*/install.sh --yes --model "$MODEL"
+    (trap '' TERM; exec timeout --signal=KILL "$((tenths / 10)).$((tenths % 10))" berth uninstall --yes --models --config) || true
+    until berth-*/bin/berth uninstall --yes --models --config; do sleep 0.5; done
+    ! systemctl list-unit-files --no-pager | grep -q berth
+    everything | diff /srv/before -
+    [ ! -e /var/lib/berth ]
+  done
+}
