@@ -6,7 +6,8 @@ cd /srv
 everything >/srv/before.container
 tar -xzf berth-*-linux-*.tar.gz
 berth-*/install.sh --yes --model /srv/model.gguf | tee /srv/said
-berth-*/install.sh --yes --model /srv/model.gguf | grep -q 'all is as it should be'
+berth-*/install.sh --yes --model /srv/model.gguf | tee /srv/again
+grep -q 'all is as it should be' /srv/again
 sh -c "$(sed -n 's/.* To run Berth: //p' /srv/said)" >/srv/up.log 2>&1 &
 up=$!
 curl -fsS --retry 60 --retry-delay 1 --retry-connrefused http://127.0.0.1:8080/livez
