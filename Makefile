@@ -12,7 +12,7 @@ OTHER_SUITES := bare bench browser clients docker edge gpu k8s llama-server moni
 TESTS := $(filter-out $(patsubst %,test/%/,$(SYSTEM) $(OTHER_SUITES) doubles fixtures support),$(wildcard test/*/))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-system test-all llama-server test-llama-server test-clients test-gpu test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-dockerfile test-soak soak verify generate images pack test-pack bench bench-setup clean
+.PHONY: help setup run test test-system test-all llama-server test-llama-server test-clients test-gpu test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-dockerfile test-soak soak verify generate images release pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -113,6 +113,9 @@ generate: setup ## write CRDs, schemas and the reference page anew
 
 images: setup ## tar files of the images of Berth and of the embedded engine, from local files alone
 	@$(RUN) hack/images/build.ts $(DIR)
+
+release: setup ## everything of a release in DIR=release: VERSION=0.2.0, KEY=, URL=, CHANNEL=stable (docs/releasing.md); ONLY=linux-x64 for its archive alone
+	@$(RUN) hack/release/main.ts --version "$(VERSION)" --channel "$(CHANNEL)" --url "$(URL)" --key "$(KEY)" --directory "$(DIR)" --only "$(ONLY)"
 
 pack: setup ## build the npm package as a .tgz
 	@npm pack --ignore-scripts=false --loglevel=error

@@ -20,14 +20,18 @@ async function main(): Promise<void> {
   const stamp = join(out, ".built-from");
   if ((await readFile(stamp, "utf8").catch(() => "")) === sources) return;
   await rm(out, { recursive: true, force: true });
+  const packages = new Set<string>();
   for (const page of pages) {
-    const sizes = await buildPage(page);
+    const sizes = await buildPage(page, packages);
     process.stdout.write(`built the ${page} page: ${sizes}\n`);
   }
+  // A release names them, with their licences.
+  await writeFile(join(out, ".packages"), `${[...packages].toSorted().join("\n")}\n`);
   await writeFile(stamp, sources);
 }
 
-async function buildPage(page: (typeof pages)[number]): Promise<string> {
+/** Adds the names of the packages that are bundled into the page. */
+async function buildPage(page: (typeof pages)[number], packages: Set<string>): Promise<string> {
   const { build } = await import("esbuild");
   const { outputFiles, metafile } = await build({
     entryPoints: [
@@ -53,6 +57,10 @@ async function buildPage(page: (typeof pages)[number]): Promise<string> {
     legalComments: "inline",
     logLevel: "warning",
   });
+  for (const path of Object.keys(metafile.inputs)) {
+    const name = /.*node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1];
+    if (name !== undefined) packages.add(name);
+  }
   const assets = join(out, page, "assets");
   await mkdir(assets, { recursive: true });
   let html = await readFile(join(web, page, "index.html"), "utf8");

@@ -1,13 +1,15 @@
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { once } from "node:events";
-import { createReadStream, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { cp, rm, writeFile } from "node:fs/promises";
 import { arch, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { PassThrough } from "node:stream";
-import { finished, pipeline } from "node:stream/promises";
+import { finished } from "node:stream/promises";
 import Dockerode from "dockerode";
+import { fileDigest } from "../../src/lib/file-digest.ts";
+import { sameBytes } from "../release/archive.ts";
+import { ran } from "../release/ran.ts";
 
 export interface ArchivedImage {
   /** With its tag. */
@@ -86,7 +88,7 @@ export class Stage implements AsyncDisposable {
     const parts = mkdtempSync(join(tmpdir(), "berth-archive-"));
     try {
       const layer = join(parts, "layer.tar");
-      const same = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
+      const same = sameBytes(0);
       await ran("tar", ["-C", this.root, ...same, "-cf", layer, "."]);
       const { name, user = "", workingDir = "/", env = [], entrypoint } = image;
       const created = "1970-01-01T00:00:00Z";
@@ -100,7 +102,7 @@ export class Stage implements AsyncDisposable {
           WorkingDir: workingDir,
           User: user,
         },
-        rootfs: { type: "layers", diff_ids: [`sha256:${await digestOf(layer)}`] },
+        rootfs: { type: "layers", diff_ids: [`sha256:${(await fileDigest(layer, "sha256")).toString("hex")}`] },
         history: [{ created }],
       });
       const configName = `${createHash("sha256").update(config).digest("hex")}.json`;
@@ -117,18 +119,4 @@ export class Stage implements AsyncDisposable {
     await rm(this.root, { recursive: true, force: true });
     process.off("exit", this.#onExit);
   }
-}
-
-async function ran(program: string, args: readonly string[]): Promise<void> {
-  const [code]: readonly unknown[] = await once(
-    spawn(program, args, { stdio: ["ignore", "inherit", "inherit"] }),
-    "exit",
-  );
-  if (code !== 0) throw new Error(`${program} ended with ${String(code)}`);
-}
-
-async function digestOf(file: string): Promise<string> {
-  const hash = createHash("sha256");
-  await pipeline(createReadStream(file), hash);
-  return hash.digest("hex");
 }

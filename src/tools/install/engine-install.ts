@@ -3,7 +3,8 @@ import { copyFile, cp, mkdir, readFile } from "node:fs/promises";
 import { arch, platform } from "node:os";
 import { dirname, join } from "node:path";
 import { isClone } from "../../program/clone.ts";
-import { embeddedInClone, embeddedInState } from "../../program/embedded.ts";
+import { embeddedBeside, embeddedInState, hasEmbedded } from "../../program/embedded.ts";
+import { isRelease } from "../../program/release.ts";
 import { integrityProblem, removePackage } from "./engine-integrity.ts";
 
 /**
@@ -17,25 +18,33 @@ const platformPackages: Readonly<Record<string, string>> = {
 
 /**
  * Installs the embedded engine beside a clone's sources, or into the state directory of an installed package. Prints
- * each step; does nothing when the right version is there. Returns the exit code.
+ * each step; does nothing when the right version is there, nor in a release, which brings the engine. Returns the exit code.
  */
 export async function installEmbedded(options: {
   stateDir: string | undefined;
   onLine: (line: string) => void;
 }): Promise<number> {
   const { onLine } = options;
+  const root = dirname(embeddedBeside);
+  if (isRelease(root)) {
+    const isThere = hasEmbedded(embeddedBeside);
+    onLine(
+      isThere ? "the embedded engine comes with this release" : `${root} is damaged: the embedded engine is not there`,
+    );
+    return isThere ? 0 : 1;
+  }
   const library = platformPackages[`${platform()} ${arch()}`];
   if (library === undefined) {
     onLine(`the embedded engine has no build for ${platform()} ${arch()}; put a llama-server on PATH instead`);
     return 1;
   }
-  const isInClone = isClone(dirname(embeddedInClone));
-  const target = isInClone ? embeddedInClone : embeddedInState(options.stateDir ?? "");
+  const isInClone = isClone(root);
+  const target = isInClone ? embeddedBeside : embeddedInState(options.stateDir ?? "");
   if (!isInClone) {
     await mkdir(target, { recursive: true });
     for (const file of ["package.json", "package-lock.json"])
-      await copyFile(join(embeddedInClone, file), join(target, file));
-    await cp(join(embeddedInClone, "src"), join(target, "src"), { recursive: true });
+      await copyFile(join(embeddedBeside, file), join(target, file));
+    await cp(join(embeddedBeside, "src"), join(target, "src"), { recursive: true });
   }
   return await installInto(target, library, onLine);
 }
