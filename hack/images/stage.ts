@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { cp, rm, writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { arch, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { PassThrough } from "node:stream";
@@ -9,6 +9,7 @@ import { finished } from "node:stream/promises";
 import Dockerode from "dockerode";
 import { fileDigest } from "../../src/lib/file-digest.ts";
 import { sameBytes } from "../release/archive.ts";
+import { copy } from "../release/program.ts";
 import { ran } from "../release/ran.ts";
 
 export interface ArchivedImage {
@@ -41,9 +42,7 @@ export class Stage implements AsyncDisposable {
   }
 
   async add(source: string, target: string): Promise<void> {
-    const path = join(this.root, target);
-    mkdirSync(dirname(path), { recursive: true });
-    await cp(source, path, { recursive: true, dereference: true });
+    await copy(source, join(this.root, target));
   }
 
   /** A program of one's own text, which names its interpreter. */

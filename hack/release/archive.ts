@@ -4,6 +4,7 @@ import { ran } from "./ran.ts";
 export const sameBytes = (seconds: number): readonly string[] => [
   "--sort=name",
   `--mtime=@${seconds}`,
+  "--mode=u=rwX,go=rX",
   "--owner=0",
   "--group=0",
   "--numeric-owner",

@@ -1,6 +1,7 @@
 import { cp, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isRecord } from "../../src/lib/record.ts";
+import { normalise } from "./archive.ts";
 import { lockedPackages, runtimePackages, type LockedPackage } from "./packages.ts";
 import { ran, root } from "./ran.ts";
 
@@ -75,6 +76,7 @@ export async function npmPackage(file: string, program: string, work: string): P
   await copy(program, staged);
   for (const part of ["bin", "README.md", "engines/src", "engines/package.json", "engines/package-lock.json"])
     await copy(join(root, part), join(staged, part));
+  await normalise(staged, 0);
   await ran("npm", ["pack", "--ignore-scripts", "--loglevel=error", "--pack-destination", work], { cwd: staged });
   const [packed = ""] = (await readdir(work)).filter((name) => name.endsWith(".tgz"));
   await cp(join(work, packed), file);
