@@ -37,8 +37,8 @@ export async function debianPackage(
     join(control, "control"),
     [
       "Package: berth",
-      // A pre-release is older than its release.
-      `Version: ${version.replace("-", "~")}`,
+      // A tilde, by which a pre-release is older than its release; Debian has another use for further hyphens.
+      `Version: ${version.replace("-", "~").replaceAll("-", ".")}`,
       `Architecture: ${architectures[target]}`,
       "Maintainer: Berth",
       `Installed-Size: ${Math.ceil(unpackedBytes / 1024)}`,
