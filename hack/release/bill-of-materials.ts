@@ -1,4 +1,6 @@
-import type { LockedPackage } from "./packages.ts";
+import { isRecord } from "../../src/lib/record.ts";
+import { wanted, type LockedPackage } from "./packages.ts";
+import { manifestOf } from "./program.ts";
 import { llamaRelease, type Shipped } from "./shipped.ts";
 
 /**
@@ -6,7 +8,7 @@ import { llamaRelease, type Shipped } from "./shipped.ts";
  * no time, so that the same release gives the same text.
  */
 export async function billOfMaterials(shipped: Shipped): Promise<unknown> {
-  const { version, target, program, pages, enginePackages, node } = shipped;
+  const { version, target, program, pages, enginePackages, node, library } = shipped;
   const llama = await llamaRelease();
   const nodeRef = `pkg:github/nodejs/node@v${node.version}`;
   const llamaRef = `pkg:github/${llama.repository}@${llama.tag}`;
@@ -19,7 +21,7 @@ export async function billOfMaterials(shipped: Shipped): Promise<unknown> {
       "bom-ref": nodeRef,
       name: "node",
       version: node.version,
-      licenses: licencesOf("MIT"),
+      licenses: licenceChoice("MIT"),
       cpe: `cpe:2.3:a:nodejs:node.js:${node.version}:*:*:*:*:*:*:*`,
       purl: nodeRef,
     },
@@ -28,7 +30,7 @@ export async function billOfMaterials(shipped: Shipped): Promise<unknown> {
       "bom-ref": llamaRef,
       name: "llama.cpp",
       version: llama.tag,
-      licenses: licencesOf("MIT"),
+      licenses: licenceChoice("MIT"),
       purl: llamaRef,
     },
     {
@@ -36,7 +38,7 @@ export async function billOfMaterials(shipped: Shipped): Promise<unknown> {
       "bom-ref": engineRef,
       name: "berth-embedded-engine",
       version,
-      licenses: licencesOf("Apache-2.0"),
+      licenses: licenceChoice("Apache-2.0"),
     },
     ...[...byRef].map(([ref, { name, version: own, license, integrity }]) => ({
       type: "library",
@@ -44,22 +46,26 @@ export async function billOfMaterials(shipped: Shipped): Promise<unknown> {
       ...scoped(name),
       version: own,
       hashes: [{ alg: "SHA-512", content: Buffer.from(integrity.slice("sha512-".length), "base64").toString("hex") }],
-      licenses: licencesOf(license),
+      licenses: licenceChoice(license),
       purl: ref,
     })),
   ].toSorted((left, right) => (left["bom-ref"] < right["bom-ref"] ? -1 : 1));
-  const direct = (locked: ReadonlyMap<string, LockedPackage>, among: readonly LockedPackage[]): readonly string[] => {
-    const inner = new Set(among.flatMap((each) => dependenciesOf(each, locked)));
-    return among.filter((each) => !inner.has(each)).map(purlOf);
-  };
-  const dependsOn = new Map<string, readonly string[]>([
-    [berth, [nodeRef, engineRef, ...direct(shipped.own, program), ...direct(shipped.own, pages)]],
-    [engineRef, [nodeRef, ...direct(shipped.engine, enginePackages)]],
+  const direct = [
+    ...(await namedIn("package.json")).map((name) => wanted(shipped.own, name)),
+    ...pages.filter((each) => !pages.some((other) => dependenciesOf(other, shipped.own).includes(each))),
+  ];
+  const ofEngine = (await namedIn("engines/package.json")).map((name) => wanted(shipped.engine, name));
+  const dependsOn: readonly (readonly [string, readonly string[]])[] = [
+    [berth, [nodeRef, engineRef, ...direct.map(purlOf)]],
+    [engineRef, [nodeRef, purlOf(library), ...ofEngine.map(purlOf)]],
+    [purlOf(library), [llamaRef]],
+    [nodeRef, []],
+    [llamaRef, []],
     ...[...program, ...pages].map((each) => edges(each, shipped.own, byRef)),
     ...enginePackages.map((each) => edges(each, shipped.engine, byRef)),
-  ]);
-  for (const each of enginePackages)
-    if (each.name.startsWith("@node-llama-cpp/")) dependsOn.set(purlOf(each), [llamaRef]);
+  ];
+  const merged = new Map<string, Set<string>>();
+  for (const [ref, refs] of dependsOn) merged.set(ref, new Set([...(merged.get(ref) ?? []), ...refs]));
   return {
     $schema: "http://cyclonedx.org/schema/bom-1.6.schema.json",
     bomFormat: "CycloneDX",
@@ -71,15 +77,21 @@ export async function billOfMaterials(shipped: Shipped): Promise<unknown> {
         "bom-ref": berth,
         name: "berth",
         version,
-        licenses: licencesOf("Apache-2.0"),
+        licenses: licenceChoice("Apache-2.0"),
         purl: berth,
       },
     },
     components,
-    dependencies: [...dependsOn]
-      .map(([ref, refs]) => ({ ref, dependsOn: [...new Set(refs)].toSorted() }))
+    dependencies: [...merged]
+      .map(([ref, refs]) => ({ ref, dependsOn: [...refs].toSorted() }))
       .toSorted((left, right) => (left.ref < right.ref ? -1 : 1)),
   };
+}
+
+/** The dependencies of a package.json of the clone. */
+async function namedIn(file: string): Promise<readonly string[]> {
+  const { dependencies } = await manifestOf(file);
+  return isRecord(dependencies) ? Object.keys(dependencies) : [];
 }
 
 const edges = (
@@ -115,6 +127,6 @@ function scoped(name: string): { group?: string; name: string } {
 }
 
 /** One id of SPDX, or an expression of several. */
-function licencesOf(license: string): readonly unknown[] {
+function licenceChoice(license: string): readonly unknown[] {
   return /^[\w.+-]+$/.test(license) ? [{ license: { id: license } }] : [{ expression: license }];
 }

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { LockedPackage } from "./packages.ts";
-import { ran, root } from "./ran.ts";
+import { ran } from "./ran.ts";
 import { llamaBundle, llamaRelease, type Shipped } from "./shipped.ts";
 
 /** A part of a release with the texts of its licence. */
@@ -53,21 +53,19 @@ export async function licencesOf(
 ): Promise<string> {
   const parts: Part[] = [];
   const missing: string[] = [];
-  const take = async (each: LockedPackage, directory: string, title: string): Promise<void> => {
-    const texts = await textsIn(directory);
+  const take = async (each: LockedPackage, title: string): Promise<void> => {
+    const texts = await textsIn(places.get(each) ?? "");
     const known = textless[each.name];
     if (texts.length === 0 && known?.license === each.license)
       texts.push(`${known.license} License\n\nCopyright (c) ${known.holder}\n\n${known.text}`);
     if (texts.length === 0) missing.push(`${each.name} ${each.version}`);
     parts.push({ title, texts });
   };
-  await take(node, places.get(node) ?? "", `Node.js ${node.version}`);
+  await take(node, `Node.js ${node.version}`);
   const llama = await llamaRelease();
   parts.push({ title: `llama.cpp ${llama.tag}`, texts: await llamaTexts(work) });
-  const named = ({ name, version, license }: LockedPackage): string => `${name} ${version} (${license})`;
-  for (const each of [...program, ...pages]) await take(each, join(root, each.path), named(each));
-  for (const each of enginePackages)
-    await take(each, places.get(each) ?? join(root, "engines", each.path), named(each));
+  for (const each of [...program, ...pages, ...enginePackages])
+    await take(each, `${each.name} ${each.version} (${each.license})`);
   if (missing.length > 0) throw new Error(`these packages have no licence text: ${missing.join(", ")}`);
   return pageOf(parts);
 }

@@ -21,7 +21,7 @@ import { embeddedArchive } from "../images/embedded.ts";
 import { tarball } from "./archive.ts";
 import { chartPackage } from "./chart.ts";
 import { debianPackage } from "./debian.ts";
-import { copy, npmPackage, writeJson, writeProgram, writeProgramPackages } from "./program.ts";
+import { npmPackage, writeJson, writeProgram } from "./program.ts";
 import { checkKey, installScript, isFirstChoice, readIndex, sign, sumsOf, withEntry } from "./publication.ts";
 import { root } from "./ran.ts";
 import { parseSecretKey } from "./signature.ts";
@@ -89,9 +89,7 @@ async function writeTarget(
   const name = `berth-${version}`;
   const parent = join(work, target);
   const tree = join(parent, name);
-  await copy(program, tree);
-  await writeProgramPackages(tree);
-  const unpackedBytes = await writeTree(tree, target, {
+  const unpackedBytes = await writeTree(tree, program, target, {
     version,
     updateUrl: url === "" ? undefined : `${url}index.json`,
     publicKey: key?.publicText,

@@ -27,14 +27,13 @@ export async function lockedPackages(directory: string): Promise<ReadonlyMap<str
   const found = new Map<string, LockedPackage>();
   for (const [path, entry] of entries) {
     if (path === "" || !isRecord(entry)) continue;
-    const { version = "", integrity = "", dependencies = {} } = entry;
-    const license = entry["license"] ?? (await oldLicense(join(root, directory, path)));
+    const { version, license, integrity, dependencies } = entry;
     found.set(path, {
       path,
       name: path.replace(/^.*node_modules\//, ""),
-      version: String(version),
-      license: String(license),
-      integrity: String(integrity),
+      version: typeof version === "string" ? version : "",
+      license: typeof license === "string" ? license : await oldLicense(join(root, directory, path)),
+      integrity: typeof integrity === "string" ? integrity : "",
       dependencies: isRecord(dependencies) ? Object.keys(dependencies) : [],
       isDev: entry["dev"] === true,
       isOptional: entry["optional"] === true,

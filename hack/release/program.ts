@@ -24,11 +24,9 @@ export async function writeProgram(directory: string, version: string): Promise<
   await writeJson(join(directory, "package.json"), { ...manifest, version });
 }
 
-/** Writes the packages that the program needs, below `directory`/node_modules. Resolves with them. */
-export async function writeProgramPackages(directory: string): Promise<readonly LockedPackage[]> {
-  const packages = runtimePackages(await lockedPackages("."));
-  await writePackages(".", packages, directory);
-  return packages;
+/** Writes the packages that the program needs, below `directory`/node_modules. */
+export async function writeProgramPackages(directory: string): Promise<void> {
+  await writePackages(".", runtimePackages(await lockedPackages(".")), directory);
 }
 
 /** Copies installed packages of the clone's `source` below `directory`. A package inside another one comes with it. */
@@ -65,7 +63,8 @@ export async function writeJson(file: string, value: unknown): Promise<void> {
   await writeFile(file, `${JSON.stringify(value, undefined, 2)}\n`);
 }
 
-async function manifestOf(file: string): Promise<Record<string, unknown>> {
+/** A package.json of the clone. */
+export async function manifestOf(file: string): Promise<Record<string, unknown>> {
   const manifest: unknown = JSON.parse(await readFile(join(root, file), "utf8"));
   return isRecord(manifest) ? manifest : {};
 }

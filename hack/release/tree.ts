@@ -4,9 +4,9 @@ import { stateFormat, type Release, type ReleaseTarget } from "../../src/api/rel
 import { normalise } from "./archive.ts";
 import { billOfMaterials } from "./bill-of-materials.ts";
 import { licencesOf } from "./licences.ts";
-import { filesOf, lockedPackages, pagePackages, runtimePackages, wanted } from "./packages.ts";
 import { copy, writeJson, writePackages } from "./program.ts";
 import { root } from "./ran.ts";
+import { shippedFor } from "./shipped.ts";
 
 export interface TreeOptions {
   readonly version: string;
@@ -24,44 +24,32 @@ const launcher =
   '#!/bin/sh\n# Installs this release: `./install.sh --help`.\nexec "$(dirname "$0")/bin/berth" install "$@"\n';
 
 /**
- * Makes the tree of a release in `directory`, where the program is already. Resolves with the size of its files, each
- * rounded up to 4 KiB, as a disk has it.
+ * Makes the tree of a release in `directory`. Resolves with the size of its files, each rounded up to 4 KiB, as a disk has
+ * it.
  */
 export async function writeTree(
   directory: string,
+  program: string,
   target: ReleaseTarget,
   { version, updateUrl, publicKey, seconds, work }: TreeOptions,
 ): Promise<number> {
   const at = (...names: string[]): string => join(directory, ...names);
-  const own = await lockedPackages(".");
-  const engine = await lockedPackages("engines");
-  const node = wanted(own, `node-${target}`);
-  const library = wanted(engine, `@node-llama-cpp/${target}`);
-  const nodeFiles = await filesOf(".", node, work);
-  const libraryFiles = await filesOf("engines", library, work);
-  const enginePackages = runtimePackages(engine);
+  const shipped = await shippedFor(target, version, work);
+  const { node, library, enginePackages, places } = shipped;
+  await copy(program, directory);
+  await writePackages(".", shipped.program, directory);
   await copy(join(root, "bin"), at("bin"));
-  await copy(join(nodeFiles, "bin/node"), at("bin/node"));
+  await copy(join(places.get(node) ?? "", "bin/node"), at("bin/node"));
   for (const part of ["src", "package.json", "package-lock.json"])
     await copy(join(root, "engines", part), at("engines", part));
-  await writePackages("engines", enginePackages, at("engines"));
-  await copy(libraryFiles, at("engines", library.path));
+  await writePackages(
+    "engines",
+    enginePackages.filter((each) => each !== library),
+    at("engines"),
+  );
+  await copy(places.get(library) ?? "", at("engines", library.path));
   await writeFile(at("install.sh"), launcher, { mode: 0o755 });
   if (publicKey !== undefined) await writeFile(at("minisign.pub"), publicKey);
-  const shipped = {
-    version,
-    target,
-    own,
-    engine,
-    program: runtimePackages(own),
-    pages: await pagePackages(own),
-    enginePackages: [...enginePackages, library],
-    node,
-    places: new Map([
-      [node, nodeFiles],
-      [library, libraryFiles],
-    ]),
-  };
   await writeJson(at("sbom.cdx.json"), await billOfMaterials(shipped));
   await writeFile(at("THIRD-PARTY-LICENSES.txt"), await licencesOf(shipped, work));
   const unpackedBytes = await sizeBelow(directory);
