@@ -62,12 +62,11 @@ export async function licencesOf(
     parts.push({ title, texts });
   };
   await take(node, `Node.js ${node.version}`);
-  const llama = await llamaRelease();
-  parts.push({ title: `llama.cpp ${llama.tag}`, texts: await llamaTexts(work) });
   for (const each of [...program, ...pages, ...enginePackages])
     await take(each, `${each.name} ${each.version} (${each.license})`);
   if (missing.length > 0) throw new Error(`these packages have no licence text: ${missing.join(", ")}`);
-  return pageOf(parts);
+  const { tag } = await llamaRelease();
+  return pageOf([...parts, { title: `llama.cpp ${tag}`, texts: await llamaTexts(work) }]);
 }
 
 /** Parts with the same text stand above it together. */
