@@ -1,9 +1,11 @@
 import type { Command } from "commander";
 import type { CommandContext } from "../../cli/context.ts";
 import { outputOption, withExamples, type Shown } from "../../cli/options.ts";
+import { addImportCommand } from "../import/import-commands.ts";
 
 /** The commands about the configuration of this machine; none needs a running service. */
-export function addConfigCommands(program: Command, { env, input, screen, write, note, exit }: CommandContext): void {
+export function addConfigCommands(program: Command, context: CommandContext): void {
+  const { env, input, screen, write, note, exit } = context;
   const config = program.command("config").description("the configuration of this machine");
   const show = config
     .command("show")
@@ -75,4 +77,5 @@ export function addConfigCommands(program: Command, { env, input, screen, write,
     ["berth config migrate --check", "the differences only"],
     ["berth config migrate", "TOML keys to snake_case, YAML keys to camelCase; comments stay"],
   );
+  addImportCommand(config, context);
 }

@@ -1,0 +1,132 @@
+import { mkdir } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { diagnosticLine } from "../../api/diagnostic.ts";
+import { directoryOfKind } from "../../api/names.ts";
+import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { errorCode } from "../../lib/error-code.ts";
+import { readText } from "../../lib/read-text.ts";
+import type { Declaration } from "../../store/files/manifest.ts";
+import { isUnchangedImport, type NewManifest, type TakenName } from "./manifests.ts";
+import { notImported } from "./source-text.ts";
+
+interface Change {
+  readonly file: string;
+  readonly before: string | undefined;
+  readonly after: string;
+}
+
+export interface Changes {
+  readonly changes: readonly Change[];
+  /** Manifests that stay as they are, one line each. */
+  readonly kept: readonly string[];
+}
+
+/** What the files of a configuration directory declare; a file that cannot be read declares nothing here. */
+export async function declarationsIn(configDir: string): Promise<readonly Declaration[]> {
+  const { listManifests } = await import("../../store/files/listing.ts");
+  const { manifestTextOrNothing } = await import("../../store/files/manifest-text.ts");
+  const { readManifests } = await import("../../store/files/manifest.ts");
+  const { files } = await listManifests(configDir, Object.values(directoryOfKind));
+  return [...files.keys()].flatMap((file) => readManifests(file, manifestTextOrNothing(file) ?? ""));
+}
+
+/** The names and aliases of slots in other files than these. */
+export function takenIn(
+  declarations: readonly Declaration[],
+  configDir: string,
+  files: ReadonlySet<string>,
+): readonly TakenName[] {
+  return declarations.flatMap(({ kind, name, file, spec }) => {
+    const shown = relative(configDir, file);
+    if (kind !== "Slot" || files.has(shown)) return [];
+    const aliases = spec !== undefined && "aliases" in spec ? spec.aliases : [];
+    return [name, ...aliases].map((each) => ({ name: each, file: shown }));
+  });
+}
+
+/**
+ * Compares manifests with the directory. A file that a person wrote or changed stays, unless `force`; and so does a
+ * resource that another file declares.
+ */
+export async function changesFor(
+  configDir: string,
+  manifests: readonly NewManifest[],
+  { declarations, force }: { readonly declarations: readonly Declaration[]; readonly force: boolean },
+): Promise<Changes> {
+  const changes: Change[] = [];
+  const kept: string[] = [];
+  for (const { kind, name, file, text } of manifests) {
+    const path = join(configDir, file);
+    const elsewhere = declarations.find((each) => each.kind === kind && each.name === name && each.file !== path);
+    if (elsewhere !== undefined) {
+      kept.push(
+        `${file}: ${kind} ${name} is declared in ${relative(configDir, elsewhere.file)}, which stays; remove it there to import it`,
+      );
+      continue;
+    }
+    const before = await readText(path);
+    if (before === text) continue;
+    if (before !== undefined && !isUnchangedImport(before) && !force)
+      kept.push(`${file}: a person wrote or changed it, and it stays; --force replaces it`);
+    else changes.push({ file, before, after: text });
+  }
+  return { changes, kept };
+}
+
+/** Throws CommandError with a line for each problem that the directory would have with the changes, and not without. */
+export async function checkChanges(configDir: string, changes: readonly Change[]): Promise<void> {
+  const { validateDirectory } = await import("../../store/files/validate.ts");
+  const edits = new Map(changes.map(({ file, after }) => [join(configDir, file), after]));
+  const before = new Set((await validateDirectory(configDir)).map(diagnosticLine));
+  const found = (await validateDirectory(configDir, { edits })).map(diagnosticLine).filter((line) => !before.has(line));
+  if (found.length > 0) throw notImported(`the directory would not be valid:\n${found.join("\n")}`);
+}
+
+/** The changes as a unified diff, with file names below the directory. */
+export function diffOf(changes: readonly Change[]): string {
+  return changes
+    .map(
+      ({ file, before, after }) =>
+        `--- ${before === undefined ? "/dev/null" : file}\n+++ ${file}\n${hunk(linesOf(before ?? ""), linesOf(after))}`,
+    )
+    .join("");
+}
+
+function linesOf(text: string): readonly string[] {
+  return text.split("\n").slice(0, -1);
+}
+
+/** From the first to the last line that differs. */
+function hunk(old: readonly string[], now: readonly string[]): string {
+  let start = 0;
+  while (start < old.length && start < now.length && old[start] === now[start]) start += 1;
+  let end = 0;
+  while (end < Math.min(old.length, now.length) - start && old.at(-1 - end) === now.at(-1 - end)) end += 1;
+  const gone = old.slice(start, old.length - end);
+  const added = now.slice(start, now.length - end);
+  const range = (lines: readonly string[]): string => `${lines.length === 0 ? start : start + 1},${lines.length}`;
+  return [
+    `@@ -${range(gone)} +${range(added)} @@`,
+    ...gone.map((line) => `-${line}`),
+    ...added.map((line) => `+${line}`),
+    "",
+  ].join("\n");
+}
+
+/** Writes each file whole. Throws CommandError where this user may not. */
+export async function writeChanges(configDir: string, changes: readonly Change[]): Promise<void> {
+  for (const { file, after } of changes) {
+    const path = join(configDir, file);
+    try {
+      await mkdir(dirname(path), { recursive: true });
+      await writeFileAtomic(path, after, { fsync: true });
+    } catch (error) {
+      const code = errorCode(error);
+      if (code === undefined) throw error;
+      throw notImported(
+        `${path} cannot be written (${code})`,
+        "run this as the user that owns the directory; a second run continues",
+      );
+    }
+  }
+}

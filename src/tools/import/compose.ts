@@ -1,0 +1,131 @@
+import { dirname, resolve } from "node:path";
+import { homedir } from "node:os";
+import { isRecord } from "../../lib/record.ts";
+import { containerSlot, type ContainerLine, type Volume } from "./container-line.ts";
+import { insidePortOf, sizeBytes, volumeOf } from "./docker-run.ts";
+import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
+import { notImported, parsedSource, sourceText, textsOf } from "./source-text.ts";
+import { wordsOf } from "./words.ts";
+
+/** Fields of a service that Berth decides itself, or that a slot does not need. */
+const silent = new Set(
+  "image command entrypoint volumes environment ports devices gpus deploy runtime shm_size container_name restart healthcheck depends_on networks labels logging init expose hostname stop_grace_period pull_policy tty stdin_open profiles".split(
+    " ",
+  ),
+);
+const others: Readonly<Record<string, string>> = {
+  env_file: "its variables are not read: write those that the engine needs into env",
+  ipc: "shmSizeBytes gives a container shared memory of its own",
+  build: "an image that is built here has to be named with image",
+  privileged: "Berth gives containers no such rights",
+  cap_add: "Berth gives containers no such rights",
+  security_opt: "Berth gives containers no such rights",
+  user: "a container runs as its image's user",
+};
+
+/**
+ * Reads the model servers of a Compose file (the Compose Specification, "Services"). `${NAME:-default}` is taken from this
+ * command's environment. Throws CommandError with file and line where the file is no such file.
+ */
+export async function importCompose(file: string, env: NodeJS.ProcessEnv): Promise<Imported> {
+  const source = await parsedSource(file, await sourceText(file));
+  const services = source.value["services"];
+  if (!isRecord(services)) throw notImported(`${file}:1: it is no Compose file: it has no map "services"`);
+  const left = new LeftList();
+  const slots: ImportedSlot[] = [];
+  for (const [service, raw] of Object.entries(services)) {
+    const name = `services.${service}`;
+    const place = source.at("services", service);
+    const unset = new Set<string>();
+    const fields = interpolated(raw, env, unset);
+    if (!isRecord(fields) || typeof fields["image"] !== "string") {
+      left.add(place, name, "not carried: it names no image");
+      continue;
+    }
+    const volumes = volumesOf(fields["volumes"], env);
+    const context = { left, place, name, directory: resolve(dirname(file)) };
+    const made = containerSlot(lineOf(fields, volumes), context);
+    if (made === undefined) continue;
+    for (const variable of unset) left.add(place, name, `\${${variable}} is not set here, and is taken as empty`);
+    for (const key of Object.keys(fields))
+      if (!silent.has(key))
+        left.add(source.at("services", service, key), `${name}.${key}`, others[key] ?? "a slot has no such setting");
+    slots.push({ name: service, place, ...made });
+  }
+  return { slots, groups: [], left: left.sorted() };
+}
+
+/** All texts with their variables; a `$$` is a dollar sign. */
+function interpolated(value: unknown, env: NodeJS.ProcessEnv, unset: Set<string>): unknown {
+  if (Array.isArray(value)) return value.map((item) => interpolated(item, env, unset));
+  if (isRecord(value))
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, interpolated(inner, env, unset)]));
+  if (typeof value !== "string") return value;
+  return value.replaceAll(
+    /\$(?:\$|\{(\w+)(?::?[-?+]([^}]*))?\}|(\w+))/g,
+    (all, braced: string | undefined, otherwise: string | undefined, bare: string | undefined) => {
+      const name = braced ?? bare;
+      if (name === undefined) return "$";
+      const found = env[name] || (all.includes("-") ? otherwise : undefined);
+      if (found === undefined) unset.add(name);
+      return found ?? "";
+    },
+  );
+}
+
+function lineOf(fields: Readonly<Record<string, unknown>>, volumes: readonly Volume[]): ContainerLine {
+  const words = (value: unknown): readonly string[] => (typeof value === "string" ? wordsOf(value) : textsOf(value));
+  const [port] = (Array.isArray(fields["ports"]) ? fields["ports"] : []).flatMap((each: unknown) =>
+    isRecord(each) ? String(each["target"]) : (insidePortOf(String(each)) ?? []),
+  );
+  return {
+    image: String(fields["image"]),
+    args: fields["command"] === undefined ? [] : words(fields["command"]),
+    entrypoint: fields["entrypoint"] === undefined ? undefined : words(fields["entrypoint"]),
+    volumes,
+    env: environmentOf(fields["environment"]),
+    devices: textsOf(fields["devices"] ?? []).map((device) => device.split(":")[0] ?? ""),
+    gpus: gpusOf(fields),
+    port,
+    shmSizeBytes: sizeBytes(String(fields["shm_size"] ?? "")),
+  };
+}
+
+function environmentOf(value: unknown): ContainerLine["env"] {
+  if (isRecord(value))
+    return Object.entries(value).flatMap(([name, text]) => textsOf(text).map((each) => [name, each] as const));
+  return textsOf(value ?? []).flatMap((pair) => {
+    const equals = pair.indexOf("=");
+    return equals < 0 ? [] : [[pair.slice(0, equals), pair.slice(equals + 1)] as const];
+  });
+}
+
+function volumesOf(value: unknown, env: NodeJS.ProcessEnv): readonly Volume[] {
+  const home = env["HOME"] || homedir();
+  const all: readonly unknown[] = Array.isArray(value) ? value : [];
+  return all.flatMap((each) => {
+    const volume = isRecord(each)
+      ? {
+          source: String(each["source"] ?? ""),
+          target: String(each["target"] ?? ""),
+          readOnly: each["read_only"] === true,
+        }
+      : volumeOf(String(each));
+    return volume === undefined ? [] : [{ ...volume, source: volume.source.replace(/^~(?=\/|$)/, home) }];
+  });
+}
+
+/** NVIDIA GPUs: `gpus`, a reservation, or the old runtime. */
+function gpusOf(fields: Readonly<Record<string, unknown>>): ContainerLine["gpus"] {
+  if (fields["gpus"] === "all" || fields["runtime"] === "nvidia") return "all";
+  let inner: unknown = fields;
+  for (const key of ["deploy", "resources", "reservations", "devices"])
+    inner = isRecord(inner) ? inner[key] : undefined;
+  const devices: readonly unknown[] = Array.isArray(inner) ? inner : [];
+  const gpu = devices
+    .filter(isRecord)
+    .find(({ driver, capabilities }) => driver === "nvidia" || textsOf(capabilities ?? []).includes("gpu"));
+  if (gpu === undefined) return undefined;
+  if (Array.isArray(gpu["device_ids"])) return gpu["device_ids"].length;
+  return typeof gpu["count"] === "number" ? gpu["count"] : "all";
+}

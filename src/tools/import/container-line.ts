@@ -1,0 +1,254 @@
+import { isAbsolute, resolve } from "node:path";
+import { secretName, secretText } from "../../api/masked-text.ts";
+import type { Backend, SlotCapability } from "../../api/names.ts";
+import {
+  hasWindowsPath,
+  secretStays,
+  withoutSecrets,
+  type LeftList,
+  type Place,
+  type SlotFields,
+  type Weights,
+} from "./imported.ts";
+import { llamaLine } from "./llama-line.ts";
+import { literal } from "./words.ts";
+
+export interface Volume {
+  /** A path of this machine, or the name of a volume of Docker. */
+  readonly source: string;
+  readonly target: string;
+  readonly readOnly: boolean;
+}
+
+/** A container of a model server, as `docker run` or a Compose file describes it. */
+export interface ContainerLine {
+  readonly image: string;
+  /** The words after the image. */
+  readonly args: readonly string[];
+  readonly entrypoint: readonly string[] | undefined;
+  readonly volumes: readonly Volume[];
+  readonly env: readonly (readonly [name: string, value: string])[];
+  readonly devices: readonly string[];
+  /** `all`, or a number of NVIDIA GPUs; undefined: none. */
+  readonly gpus: "all" | number | undefined;
+  /** The port inside the container. */
+  readonly port: string | undefined;
+  readonly shmSizeBytes: number | undefined;
+}
+
+export interface ContainerContext {
+  readonly left: LeftList;
+  readonly place: Place;
+  /** As `services.chat`. */
+  readonly name: string;
+  /** Relative paths of this machine start here. */
+  readonly directory: string;
+}
+
+/** The fields of a slot that runs such a container. */
+export interface ContainerSlot {
+  readonly spec: SlotFields;
+  readonly weights?: Weights | undefined;
+  readonly aliases: readonly string[];
+}
+
+interface KnownImage {
+  readonly name: RegExp;
+  readonly capabilities?: readonly SlotCapability[];
+  /** The arguments that name the port, where the line has none. */
+  readonly portArgs?: readonly string[];
+  readonly portEnv?: string;
+  readonly probe?: string;
+}
+
+/** Model servers by image (their own documentation of image, port and health route). */
+const knownImages: readonly KnownImage[] = [
+  { name: /vllm/, portArgs: ["--port", "$(PORT)"] },
+  { name: /sglang/, portArgs: ["--port", "$(PORT)"] },
+  { name: /text-generation-inference/, portArgs: ["--port", "$(PORT)"] },
+  { name: /text-embeddings-inference/, capabilities: ["embeddings"], portArgs: ["--port", "$(PORT)"] },
+  { name: /speaches|faster-whisper-server/, capabilities: ["transcription"], portEnv: "UVICORN_PORT" },
+  { name: /whisper/, capabilities: ["transcription"], probe: "/" },
+  { name: /kokoro/, capabilities: ["speech"] },
+  { name: /local-?ai/, capabilities: ["chat", "completions", "embeddings"], probe: "/readyz" },
+];
+
+/** Berth's port inside every container. */
+const insidePort = "8080";
+
+/** The slot of a container; undefined where no slot can be made, with the reason in `left`. */
+export function containerSlot(line: ContainerLine, context: ContainerContext): ContainerSlot | undefined {
+  const { left, place, name } = context;
+  const { image } = line;
+  if ([image, ...line.args, ...line.volumes.map(({ source }) => source)].some(hasWindowsPath)) {
+    left.add(place, name, "it names paths of Windows, which this machine has not");
+    return undefined;
+  }
+  if (/llama[.-]?cpp[^/]*$/.test(image) && /server|full|llama-swap/.test(image) && line.entrypoint === undefined)
+    return llamaContainer(line, context);
+  const known = knownImages.find((each) => each.name.test(image));
+  if (known === undefined) {
+    const ollama = /(?:^|\/)ollama(?::|$)/.test(image);
+    const folder = line.volumes.find(({ target }) => target.endsWith(".ollama"))?.source ?? "DIR";
+    const why = ollama
+      ? `an Ollama serves models of its own store: \`berth config import ollama ${folder}\` takes them`
+      : `${image} is no model server that this command knows: write a slot with engine: custom and image`;
+    left.add(place, name, why);
+    return undefined;
+  }
+  const withPort = (text: string): string =>
+    line.port === undefined
+      ? literal(text)
+      : literal(text).replaceAll(new RegExp(String.raw`(?<!\d)${line.port}(?!\d)`, "g"), "$(PORT)");
+  const args = withoutSecrets(line.args, left, place, name).map(withPort);
+  const env = Object.fromEntries(plainEnv(line, context).map(([key, value]) => [key, withPort(value)]));
+  const isPortNamed = [...args, ...Object.values(env)].some((text) => text.includes("$(PORT)"));
+  const portArgs = isPortNamed ? [] : (known.portArgs ?? []);
+  const portEnv = isPortNamed || known.portEnv === undefined ? {} : { [known.portEnv]: "$(PORT)" };
+  if (
+    !isPortNamed &&
+    known.portArgs === undefined &&
+    known.portEnv === undefined &&
+    (line.port ?? insidePort) !== insidePort
+  )
+    left.add(
+      place,
+      name,
+      `the engine must listen on $(PORT), ${insidePort} in a container, and not on ${line.port ?? "its own port"}`,
+    );
+  const all = [...args, ...portArgs];
+  const isEmbedder = all.some((word) => /^(?:embed|embedding|pooling)$/.test(word));
+  const capabilities = known.capabilities ?? (isEmbedder ? (["embeddings"] as const) : undefined);
+  return {
+    aliases: [],
+    spec: {
+      engine: "custom",
+      image,
+      ...(capabilities === undefined ? {} : { capabilities: [...capabilities] }),
+      ...served(line.args),
+      ...(line.entrypoint === undefined
+        ? all.length === 0
+          ? {}
+          : { args: all }
+        : { command: [...line.entrypoint.map(literal), ...all] }),
+      ...(known.probe === undefined ? {} : { probe: { path: known.probe } }),
+      ...hardware(line, context),
+      ...filled("env", { ...env, ...portEnv }),
+      ...mountsOf(line.volumes, context),
+    },
+  };
+}
+
+/** The name under which such servers know their model. */
+function served(args: readonly string[]): Pick<SlotFields, "model"> {
+  for (const flag of ["--served-model-name", "--model", "--model-id", "--model-path"]) {
+    const joined = args.find((word) => word.startsWith(`${flag}=`))?.slice(flag.length + 1);
+    const value = joined ?? (args.includes(flag) ? args[args.indexOf(flag) + 1] : undefined);
+    if (value !== undefined && /^[A-Za-z0-9][\w.:/@-]*$/.test(value)) return { model: { default: value } };
+  }
+  return {};
+}
+
+function llamaContainer(line: ContainerLine, context: ContainerContext): ContainerSlot | undefined {
+  const { left, place, name } = context;
+  const words = line.args[0] === "--server" || line.args[0] === "-s" ? line.args.slice(1) : line.args;
+  const fromEnv = line.env.filter(([key]) => key === "LLAMA_ARG_MODEL").flatMap(([, value]) => ["--model", value]);
+  const found = llamaLine([...fromEnv, ...words], context);
+  const path = found.model === undefined ? undefined : hostPath(found.model, line.volumes, context);
+  if (path === undefined) {
+    const what = found.fetches
+      ? "llama-server fetches its model itself"
+      : `its model ${found.model ?? ""} is on no directory of this machine`;
+    left.add(
+      place,
+      name,
+      `${what}: fetch it by \`berth model pull\`, or put the file into the models directory, and write a slot`,
+    );
+    return undefined;
+  }
+  const projector = found.projector === undefined ? undefined : hostPath(found.projector, line.volumes, context);
+  const used = line.volumes.filter(
+    ({ target }) => found.spec.args?.some((word) => word.startsWith(`${target}/`)) === true,
+  );
+  const env = Object.fromEntries(
+    plainEnv(line, context).filter(
+      ([key]) => key !== "LLAMA_ARG_MODEL" && key !== "LLAMA_ARG_HOST" && key !== "LLAMA_ARG_PORT",
+    ),
+  );
+  return {
+    aliases: found.aliases,
+    weights: { paths: [path], projector },
+    spec: {
+      image: line.image,
+      ...found.spec,
+      ...hardware(line, context),
+      ...filled("env", env),
+      ...mountsOf(used, context),
+    },
+  };
+}
+
+/** The file of this machine that a container sees at that path. */
+function hostPath(path: string, volumes: readonly Volume[], { directory }: ContainerContext): string | undefined {
+  for (const { source, target } of volumes) {
+    const isBelow = path === target || path.startsWith(target.endsWith("/") ? target : `${target}/`);
+    if (isBelow && /^[./~]/.test(source))
+      return resolve(directory, source, `.${path.slice(target.length) && `/${path.slice(target.length)}`}`);
+  }
+  return undefined;
+}
+
+function plainEnv({ env }: ContainerLine, { left, place, name }: ContainerContext): ContainerLine["env"] {
+  return env.filter(([key, value]) => {
+    const isSecret = value !== "" && (secretName.test(key) || secretText.test(value));
+    if (isSecret) left.add(place, `${name} env ${key}`, secretStays);
+    return !isSecret;
+  });
+}
+
+function hardware(
+  line: ContainerLine,
+  { left, place, name }: ContainerContext,
+): Pick<SlotFields, "backend" | "resources" | "devices" | "shmSizeBytes"> {
+  const backends: readonly (readonly [RegExp, Backend])[] = [
+    [/cuda/, "cuda"],
+    [/rocm/, "rocm"],
+    [/vulkan|intel/, "vulkan"],
+  ];
+  const named = backends.find(([pattern]) => pattern.test(line.image))?.[1];
+  const backend = named ?? (line.gpus === "all" ? "cuda" : undefined);
+  const devices = line.devices.filter(
+    (device) => device.startsWith("/dev/") && backend !== "rocm" && backend !== "vulkan",
+  );
+  if (line.devices.some((device) => !device.startsWith("/dev/")))
+    left.add(place, `${name} devices`, "only files below /dev are devices here");
+  return {
+    ...(backend === undefined ? {} : { backend }),
+    ...(typeof line.gpus === "number" ? { resources: { gpus: line.gpus } } : {}),
+    ...(devices.length === 0 ? {} : { devices }),
+    ...(line.shmSizeBytes === undefined ? {} : { shmSizeBytes: line.shmSizeBytes }),
+  };
+}
+
+function mountsOf(
+  volumes: readonly Volume[],
+  { left, place, name, directory }: ContainerContext,
+): Pick<SlotFields, "mounts"> {
+  const mounts = volumes.flatMap(({ source, target, readOnly }) => {
+    if (/^[./]/.test(source))
+      return [
+        { source: isAbsolute(source) ? source : resolve(directory, source), target, ...(readOnly ? {} : { readOnly }) },
+      ];
+    left.add(
+      place,
+      `${name} volume ${source}`,
+      "a volume of Docker's own is not carried: what the engine kept there it fetches again; mount a directory of this machine instead",
+    );
+    return [];
+  });
+  return mounts.length === 0 ? {} : { mounts };
+}
+
+function filled(key: "env", value: Readonly<Record<string, string>>): Pick<SlotFields, "env"> {
+  return Object.keys(value).length === 0 ? {} : { [key]: value };
+}

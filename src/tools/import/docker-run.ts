@@ -1,0 +1,69 @@
+import type { ContainerLine, Volume } from "./container-line.ts";
+
+/** Options of `docker run` without a value (docs.docker.com, "docker container run"). */
+const switches = new Set(
+  "--rm --init -d --detach -i --interactive -t --tty -it -ti --privileged --no-healthcheck -P".split(" "),
+);
+
+/** Bytes of a size such as `8g`; undefined: it is no size. */
+export function sizeBytes(text: string): number | undefined {
+  const [, number, unit = ""] = /^(\d+(?:\.\d+)?)\s*([kmg]?)i?b?$/i.exec(text) ?? [];
+  if (number === undefined) return undefined;
+  return Math.round(Number(number) * 1024 ** ["", "k", "m", "g"].indexOf(unit.toLowerCase()));
+}
+
+/** `source:target:ro`; undefined: it names no source. */
+export function volumeOf(text: string): Volume | undefined {
+  const [source, target, mode = ""] = text.split(":");
+  if (source === undefined || target === undefined) return undefined;
+  return { source, target, readOnly: mode.split(",").includes("ro") };
+}
+
+/** The port inside the container, of `127.0.0.1:8081:8080/tcp`. */
+export function insidePortOf(text: string): string | undefined {
+  return text.split(":").at(-1)?.replace(/\/.*$/, "");
+}
+
+/** Reads the words of `docker run` or `podman run`; undefined for any other command. */
+export function dockerRun(
+  words: readonly string[],
+): { readonly line: ContainerLine; readonly unknown: readonly string[] } | undefined {
+  const [program = "", run] = words;
+  if (!/(?:^|\/)(?:docker|podman)$/.test(program) || run !== "run") return undefined;
+  const given = new Map<string, string[]>();
+  let at = 2;
+  for (; at < words.length; at += 1) {
+    const word = words[at] ?? "";
+    if (!word.startsWith("-")) break;
+    if (switches.has(word)) continue;
+    const equals = word.indexOf("=");
+    const name = word.startsWith("--") && equals > 0 ? word.slice(0, equals) : word;
+    if (name === word) at += 1;
+    given.set(name, [...(given.get(name) ?? []), name === word ? (words[at] ?? "") : word.slice(equals + 1)]);
+  }
+  const image = words[at];
+  if (image === undefined) return undefined;
+  const all = (...names: string[]): readonly string[] => names.flatMap((name) => given.get(name) ?? []);
+  const [gpus] = all("--gpus");
+  const [shm = ""] = all("--shm-size");
+  const [port] = all("-p", "--publish");
+  const [entrypoint] = all("--entrypoint");
+  const read = "--gpus --shm-size -p --publish --entrypoint -v --volume -e --env --device --name".split(" ");
+  return {
+    unknown: [...given.keys()].filter((name) => !read.includes(name)),
+    line: {
+      image,
+      args: words.slice(at + 1),
+      entrypoint: entrypoint === undefined ? undefined : [entrypoint],
+      volumes: all("-v", "--volume").flatMap((text) => volumeOf(text) ?? []),
+      env: all("-e", "--env").flatMap((text) => {
+        const equals = text.indexOf("=");
+        return equals < 0 ? [] : [[text.slice(0, equals), text.slice(equals + 1)] as const];
+      }),
+      devices: all("--device").map((text) => text.split(":")[0] ?? ""),
+      gpus: gpus === undefined ? undefined : /^\d+$/.test(gpus) ? Number(gpus) : "all",
+      port: port === undefined ? undefined : insidePortOf(port),
+      shmSizeBytes: sizeBytes(shm),
+    },
+  };
+}

@@ -1,0 +1,151 @@
+import { access, constants, open } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import { loadConfig, type Config } from "../../api/config.ts";
+import { diagnosticLine } from "../../api/diagnostic.ts";
+import { errorCode } from "../../lib/error-code.ts";
+import { userName } from "../../lib/accounts.ts";
+import { actAs, ownerToActAs } from "../../program/owner.ts";
+import { placesOf, SettingsError, takeConfigDir, withAbsolutePaths } from "../../program/settings.ts";
+import { configDirOf } from "../config/config.ts";
+import { changesFor, checkChanges, declarationsIn, diffOf, takenIn, writeChanges } from "./changes.ts";
+import type { Imported, ImportedSlot } from "./imported.ts";
+import { manifestsOf } from "./manifests.ts";
+import type { Source } from "./source-names.ts";
+import { notImported, whyUnread } from "./source-text.ts";
+
+export interface Importing {
+  readonly env: NodeJS.ProcessEnv;
+  readonly source: Source;
+  /** The file or directory; absent: where Ollama keeps its models. */
+  readonly path: string | undefined;
+  /** The configuration directory; absent: the one a service would use. */
+  readonly dir: string | undefined;
+  readonly force: boolean;
+  readonly write: (text: string) => void;
+  /** Whether the changes shall be written: asked once, after they are shown. */
+  readonly agrees: (question: string) => Promise<boolean>;
+}
+
+/**
+ * `berth config import`: reads what another program is configured to serve, and writes it as manifests. Shows the difference
+ * first, and then each setting that was not carried. Returns false where there are changes that were not written. Throws
+ * CommandError for a source that cannot be read, and for a directory that would become invalid.
+ */
+export async function importConfig({ env, source, path, dir, force, write, agrees }: Importing): Promise<boolean> {
+  const origin = resolve(path ?? (await ollamaDirectory(env)));
+  // As the caller, whose file it is; the configuration belongs to its own user.
+  const imported = await read(source, origin, env);
+  if (imported.slots.length === 0 && imported.left.length === 0) throw notImported(`${origin}: it has no model`);
+  const configDir = resolve(dir ?? configDirOf(env));
+  const unread = await unreadWeights(imported.slots, await configIn(configDir, env));
+  await takeConfigDir(env, configDir);
+  const config = await configIn(configDir, env);
+  const declarations = await declarationsIn(configDir);
+  const { yamlText } = await import("../../store/edit/yaml-text.ts");
+  const { manifests, left } = manifestsOf(imported, {
+    origin,
+    modelsDir: config.modelsDir,
+    device: imported.groups.some(({ budget }) => budget === "memory") ? await firstDevice(config) : "host",
+    takenIn: (files) => takenIn(declarations, configDir, files),
+    yaml: yamlText,
+  });
+  const { changes, kept } = await changesFor(configDir, manifests, { declarations, force });
+  await checkChanges(configDir, changes);
+  write(diffOf(changes));
+  const lost = left.map(({ file, line, what, why }) => diagnosticLine({ file, line, message: `${what}: ${why}` }));
+  write(section("Not carried, or not quite:", [...lost, ...unread]));
+  write(section("Kept:", kept));
+  const files = changes.length === 1 ? "1 file" : `${changes.length} files`;
+  if (changes.length === 0) {
+    write(`${configDir}: nothing to do\n`);
+    return true;
+  }
+  if (!(await agrees(`Write ${files} to ${configDir}?`))) {
+    write(`nothing was written; --yes writes ${files} to ${configDir}\n`);
+    return false;
+  }
+  await writeChanges(configDir, changes);
+  write(`wrote ${files} to ${configDir}\n`);
+  return true;
+}
+
+function section(title: string, lines: readonly string[]): string {
+  return lines.length === 0 ? "" : `${[title, ...lines.map((line) => `  ${line}`)].join("\n")}\n`;
+}
+
+async function read(source: Source, origin: string, env: NodeJS.ProcessEnv): Promise<Imported> {
+  switch (source) {
+    case "llama-swap":
+      return await (await import("./llama-swap.ts")).importLlamaSwap(origin, env);
+    case "llama-server":
+      return await (await import("./presets.ts")).importPresets(origin);
+    case "ollama":
+      return await (await import("./ollama.ts")).importOllama(origin);
+    case "lm-studio":
+      return await (await import("./lm-studio.ts")).importLmStudio(origin);
+    case "compose":
+      return await (await import("./compose.ts")).importCompose(origin, env);
+  }
+}
+
+/** Ollama's own choice: OLLAMA_MODELS, else the user's directory, else that of the service (its FAQ, "models stored"). */
+async function ollamaDirectory(env: NodeJS.ProcessEnv): Promise<string> {
+  const { OLLAMA_MODELS: named } = env;
+  if (named) return named;
+  const places = [join(env["HOME"] || homedir(), ".ollama/models"), "/usr/share/ollama/.ollama/models"];
+  for (const place of places) if (await isReadable(place)) return place;
+  throw notImported(
+    `there is no Ollama in ${places.join(" and ")}`,
+    "name the directory: berth config import ollama DIR",
+  );
+}
+
+async function isReadable(path: string): Promise<boolean> {
+  return await access(path, constants.R_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** The settings of a service with that configuration. Throws SettingsError where they are invalid. */
+async function configIn(configDir: string, variables: NodeJS.ProcessEnv): Promise<Config> {
+  const env = { ...withAbsolutePaths(variables), SVC_CONFIG_DIR: configDir };
+  const { readBerthToml } = await import("../../store/files/berth-toml.ts");
+  const { values, diagnostics } = await readBerthToml(configDir);
+  const { config, problems } = loadConfig(env, values, placesOf(env));
+  if (config !== undefined && diagnostics.length === 0) return config;
+  throw new SettingsError([
+    ...diagnostics.map(diagnosticLine),
+    ...problems.map(({ key, message }) => `${key} ${message}`),
+  ]);
+}
+
+async function firstDevice(config: Config): Promise<"gpu0" | "host"> {
+  const { hardwareProbe } = await import("../../program/hardware.ts");
+  const { gpus } = await (await hardwareProbe(config))(undefined);
+  return gpus.length > 0 ? "gpu0" : "host";
+}
+
+/** Files that the service's user, as whom engines run, cannot read: one line each. */
+async function unreadWeights(slots: readonly ImportedSlot[], { stateDir }: Config): Promise<readonly string[]> {
+  const owner = await ownerToActAs(stateDir);
+  using stack = new DisposableStack();
+  if (owner !== undefined) stack.use(await actAs(owner));
+  const who = owner === undefined ? "this user" : userName(owner.uid);
+  const lines: string[] = [];
+  for (const { weights, place } of slots)
+    for (const path of [...(weights?.paths ?? []), weights?.projector].filter((each) => each !== undefined)) {
+      const error: unknown = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).then(
+        async (file) => await file.close(),
+        (failure: unknown) => failure,
+      );
+      if (error === undefined) continue;
+      const isDenied = ["EACCES", "EPERM"].includes(errorCode(error) ?? "");
+      const why = isDenied
+        ? `${who} may not read it, and neither may its engines: chmod o+x its directories, or chmod o+r the file`
+        : whyUnread(error);
+      lines.push(diagnosticLine({ ...place, message: `${path}: ${why}` }));
+    }
+  return [...new Set(lines)];
+}

@@ -1,0 +1,106 @@
+import { literalSecrets } from "../../api/masked.ts";
+import type { SlotSpecInput } from "../../api/slot.ts";
+
+/** A place in a file of the other program. */
+export interface Place {
+  readonly file: string;
+  /** Counts from 1. */
+  readonly line?: number | undefined;
+}
+
+/** A setting that Berth has not, or has otherwise. */
+export interface Left extends Place {
+  /** The setting, as `models.coder.cmdStop`; never a secret's value. */
+  readonly what: string;
+  readonly why: string;
+}
+
+/** The files of a model, absolute. */
+export interface Weights {
+  /** Shards in order. */
+  readonly paths: readonly string[];
+  readonly projector?: string | undefined;
+  /** The name of its Model where the files have none to take it from. */
+  readonly name?: string | undefined;
+}
+
+/** Fields of a Slot; the values of `request.set` are any JSON. */
+export type SlotFields = Omit<SlotSpecInput, "request"> & {
+  readonly request?: { readonly set?: Readonly<Record<string, unknown>>; readonly strip?: readonly string[] };
+};
+
+/** One model of the other program, in fields of Berth's Slot. */
+export interface ImportedSlot {
+  /** The name by which its clients call it. */
+  readonly name: string;
+  readonly place: Place;
+  readonly aliases: readonly string[];
+  /** The files of a llama slot; absent: `spec.model.default`, if any, is a name that only the engine knows. */
+  readonly weights?: Weights | undefined;
+  /** Without `aliases`, `group` and the name of the weights. */
+  readonly spec: SlotFields;
+  /** The name of an ImportedGroup. */
+  readonly group?: string | undefined;
+}
+
+export interface ImportedGroup {
+  readonly name: string;
+  /** How many slots may be loaded at once; `memory`: as many as the machine's first device holds. */
+  readonly budget: number | "memory";
+  readonly minResidencySeconds?: number;
+}
+
+/** The one form of everything that an importer understood, and of what it did not carry. */
+export interface Imported {
+  readonly slots: readonly ImportedSlot[];
+  readonly groups: readonly ImportedGroup[];
+  readonly left: readonly Left[];
+}
+
+/** Writes down what is not carried. */
+export class LeftList {
+  readonly #found: Left[] = [];
+
+  add(place: Place, what: string, why: string): void {
+    this.#found.push({ ...place, what, why });
+  }
+
+  /** By file and line, in the order of the source. */
+  sorted(): readonly Left[] {
+    return this.#found.toSorted((a, b) =>
+      a.file === b.file ? (a.line ?? 0) - (b.line ?? 0) : a.file < b.file ? -1 : 1,
+    );
+  }
+}
+
+/** Why a secret is not written into a manifest, which every reader of the directory sees. */
+export const secretStays =
+  "it looks like a secret, which no manifest holds: put it into a file of mode 0600 and name that with env.NAME.valueFrom.file";
+
+/** Whether a text names a path such as `C:\models\a.gguf`, which is no file of this machine. */
+export function hasWindowsPath(text: string): boolean {
+  return /(?:^|[\s"'=])(?:[A-Za-z]:[\\/](?!\/)|\\\\\w)/.test(text);
+}
+
+/** The words without those that look like a secret; each is told by its flag. */
+export function withoutSecrets(
+  words: readonly string[],
+  left: LeftList,
+  place: Place,
+  name: string,
+): readonly string[] {
+  const gone = new Set<number>();
+  for (const path of literalSecrets({ env: {}, args: [...words], command: undefined })) {
+    const at = Number(path.slice("args.".length));
+    const word = words[at] ?? "";
+    const isFlag = word.startsWith("-");
+    gone.add(at);
+    if (isFlag && !word.includes("=")) gone.add(at + 1);
+    left.add(
+      place,
+      `${name} ${isFlag ? word.replace(/=.*$/, "") : `word ${at + 1}`}`,
+      "it looks like a secret, and is left out: name it by a variable with env.NAME.valueFrom.file, or $(BEARER)",
+    );
+  }
+  return words.filter((_word, at) => !gone.has(at));
+}

@@ -1,0 +1,132 @@
+import type { SlotCapability } from "../../api/names.ts";
+import type { LeftList, Place, SlotFields } from "./imported.ts";
+import { literal } from "./words.ts";
+
+type Meaning =
+  | "model"
+  | "projector"
+  | "repo"
+  | "context"
+  | "parallel"
+  | "gpuLayers"
+  | "threads"
+  | "alias"
+  | "idle"
+  | "key"
+  | "given"
+  | "set"
+  | "embedding"
+  | "reranking";
+
+/**
+ * The flags that are fields of a slot, or that Berth sets itself (llama.cpp, tools/server/README.md). `given` has a value
+ * and `set` none: Berth decides both. All other flags stay arguments.
+ */
+const meanings = new Map<string, Meaning>(
+  (
+    [
+      ["model", "-m --model"],
+      ["projector", "-mm --mmproj"],
+      ["repo", "-hf -hfr --hf-repo -mu --model-url -dr --docker-repo -hff --hf-file"],
+      ["context", "-c --ctx-size"],
+      ["parallel", "-np --parallel"],
+      ["gpuLayers", "-ngl --gpu-layers --n-gpu-layers"],
+      ["threads", "-t --threads"],
+      ["alias", "-a --alias"],
+      ["idle", "--sleep-idle-seconds"],
+      ["key", "--api-key --api-key-file -hft --hf-token"],
+      ["given", "--host --port"],
+      ["set", "--jinja --metrics --no-webui --no-ui --webui --ui"],
+      ["embedding", "--embedding --embeddings"],
+      ["reranking", "--rerank --reranking"],
+    ] as const
+  ).flatMap(([meaning, flags]) => flags.split(" ").map((flag) => [flag, meaning] as const)),
+);
+
+/** People write 99 or 999 for all layers. */
+const allLayers = 99;
+
+/** The arguments of llama-server in fields of a slot. */
+export interface LlamaLine {
+  /** The file, as the line names it. */
+  readonly model: string | undefined;
+  readonly projector: string | undefined;
+  /** llama-server fetches the model itself. */
+  readonly fetches: boolean;
+  readonly aliases: readonly string[];
+  readonly idleSeconds: number | undefined;
+  readonly spec: Pick<SlotFields, "args" | "capabilities"> & { readonly model: NonNullable<SlotFields["model"]> };
+}
+
+/** Reads the words after the program. What no slot says goes into `left` with the place. */
+export function llamaLine(words: readonly string[], { left, place, name }: LineContext): LlamaLine {
+  const values = new Map<Meaning, string>();
+  const args: string[] = [];
+  let fetches = false;
+  let capability: SlotCapability | undefined;
+  for (let at = 0; at < words.length; at += 1) {
+    const word = words[at] ?? "";
+    const meaning = meanings.get(word);
+    if (meaning === undefined) args.push(literal(word));
+    else if (meaning === "embedding") capability = "embeddings";
+    else if (meaning === "reranking") capability = "rerank";
+    else if (meaning !== "set") {
+      at += 1;
+      values.set(meaning, words[at] ?? "");
+      if (meaning === "repo") fetches = true;
+      if (meaning === "key") left.add(place, `${name} ${word}`, keyReason(word));
+    }
+  }
+  const count = (meaning: Meaning, least = 1): number | undefined => {
+    const text = values.get(meaning) ?? "";
+    const value = Number(text);
+    return /^\d+$/.test(text) && value >= least ? value : undefined;
+  };
+  const parallel = count("parallel") ?? 1;
+  const tokens = count("context");
+  const isShared = args.some((word) => word === "-kvu" || word === "--kv-unified");
+  // With one cache for all, each request may take the whole; and 0 means the model's longest.
+  if (values.has("context") && (tokens === undefined || isShared)) args.push("-c", values.get("context") ?? "0");
+  return {
+    model: values.get("model"),
+    projector: values.get("projector"),
+    fetches,
+    aliases: (values.get("alias") ?? "").split(",").flatMap((alias) => alias.trim() || []),
+    idleSeconds: count("idle"),
+    spec: {
+      model: {
+        ...(tokens === undefined || isShared ? {} : { contextSize: Math.max(1, Math.floor(tokens / parallel)) }),
+        ...layersOf(values.get("gpuLayers")),
+        ...(parallel === 1 ? {} : { parallel }),
+        ...(count("threads") === undefined ? {} : { threads: count("threads") }),
+      },
+      ...(capability === undefined ? {} : { capabilities: [capability] }),
+      ...(args.length === 0 ? {} : { args }),
+    },
+  };
+}
+
+export interface LineContext {
+  readonly left: LeftList;
+  readonly place: Place;
+  /** The setting that holds the line, as `models.coder.cmd`. */
+  readonly name: string;
+}
+
+function keyReason(flag: string): string {
+  return flag.startsWith("--api")
+    ? "its value is not carried: Berth gives each engine a new key per start, and clients tokens (`berth token create`)"
+    : "its value is not carried: it looks like a secret; HF_TOKEN_PATH names a file to the operator";
+}
+
+/** A number of layers is a wish to spill the rest to the host, which Berth forbids unless it is told. */
+function layersOf(text: string | undefined): { readonly gpuLayers?: number; readonly spill?: "allow" } {
+  if (text === "auto") return { spill: "allow" };
+  if (text === undefined || !/^\d+$/.test(text) || Number(text) >= allLayers) return {};
+  return Number(text) === 0 ? { gpuLayers: 0 } : { gpuLayers: Number(text), spill: "allow" };
+}
+
+/** Whether a program is llama.cpp's server, by its name: `llama-server`, also with a version behind it. */
+export function isLlamaServer(program: string): boolean {
+  return /^llama-server/.test(program.split(/[\\/]/).at(-1) ?? "");
+}

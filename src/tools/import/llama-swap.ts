@@ -1,0 +1,69 @@
+import { dirname } from "node:path";
+import { isRecord } from "../../lib/record.ts";
+import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
+import { groupingOf } from "./llama-swap-groups.ts";
+import { macrosOf } from "./llama-swap-macros.ts";
+import { swapModel } from "./llama-swap-model.ts";
+import { notImported, parsedSource, sourceText, textsOf } from "./source-text.ts";
+
+/** Settings of llama-swap itself that slots do not have, with the setting that Berth has instead. */
+const others: Readonly<Record<string, string>> = {
+  apiKeys: "keys are not carried: make one for each client by `berth token create`, with SVC_AUTH_ENABLED=1",
+  startPort: "Berth takes ports from 8081 to 8099; SVC_SLOT_PORTS narrows them",
+  logLevel: "SVC_LOG_LEVEL is Berth's",
+  profiles: "an alias belongs to one slot: move it by an edit",
+  selectors: "one name stands for one slot; replicas: N shares one name among equal engines",
+  peers:
+    "models of other servers are Upstreams, which need a key's place: write upstreams/NAME.yaml (docs/upstreams.md)",
+};
+const ownSetting = "a setting of llama-swap's own, for which Berth has none";
+const read = new Set([
+  "models",
+  "macros",
+  "groups",
+  "matrix",
+  "routing",
+  "hooks",
+  "healthCheckTimeout",
+  "globalTTL",
+  "unloadTimeout",
+]);
+
+/**
+ * Reads a configuration of llama-swap (its config.example.yaml). Throws CommandError with file and line where the file is no
+ * such configuration; a model that cannot be carried is in `left`.
+ */
+export async function importLlamaSwap(file: string, env: NodeJS.ProcessEnv): Promise<Imported> {
+  const source = await parsedSource(file, await sourceText(file));
+  const { value } = source;
+  const models = value["models"];
+  if (!isRecord(models)) throw notImported(`${file}:1: it is no configuration of llama-swap: it has no map "models"`);
+  const left = new LeftList();
+  for (const key of Object.keys(value))
+    if (!read.has(key) && !key.startsWith("x-")) left.add(source.at(key), key, others[key] ?? ownSetting);
+  const hooks = isRecord(value["hooks"]) ? value["hooks"] : {};
+  const onStartup = isRecord(hooks["on_startup"]) ? hooks["on_startup"] : {};
+  const preload = new Set(textsOf(onStartup["preload"]));
+  const { groups, groupOf, priorityOf } = groupingOf(source, Object.keys(models), left);
+  const macros = macrosOf(value["macros"]);
+  const slots: ImportedSlot[] = [];
+  for (const [name, fields] of Object.entries(models)) {
+    if (!isRecord(fields)) {
+      left.add(source.at("models", name), `models.${name}`, "it is no map of fields");
+      continue;
+    }
+    const made = swapModel(name, fields, {
+      source,
+      left,
+      env,
+      macros,
+      directory: dirname(file),
+      group: groupOf.get(name),
+      isPreloaded: preload.has(name),
+      priority: priorityOf.get(name),
+    });
+    if (made !== undefined) slots.push(made);
+  }
+  const used = new Set(slots.map(({ group }) => group));
+  return { slots, groups: groups.filter(({ name }) => used.has(name)), left: left.sorted() };
+}

@@ -1,0 +1,119 @@
+import { readdir, stat } from "node:fs/promises";
+import { basename, dirname, join, relative } from "node:path";
+import { CommandError } from "../../cli/client.ts";
+import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
+import { lmSettings } from "./lm-studio-settings.ts";
+import { notImported, parsedSource, sourceText, whyUnread } from "./source-text.ts";
+
+/** LM Studio unloads a model an hour after its last request (lmstudio.ai/docs, "Idle TTL and Auto-Evict"). */
+const idleSeconds = 3600;
+const group = "lm-studio";
+const settingsDirectory = ".internal/user-concrete-model-default-config";
+
+/**
+ * Reads LM Studio's folders, `models/PUBLISHER/REPOSITORY/FILE.gguf`, and the settings that a person has saved for a model.
+ * The files are named where they lie. Throws CommandError where the directory has no such folders.
+ */
+export async function importLmStudio(directory: string): Promise<Imported> {
+  const root = await modelsIn(directory);
+  const { isProjectorName, modelFiles } = await import("../../models/model-files.ts");
+  const left = new LeftList();
+  const slots: ImportedSlot[] = [];
+  for (const folder of await folders(root, left)) {
+    const names = (await readdir(folder).catch(() => [])).toSorted();
+    const ggufs = names.filter((name) => /\.gguf$/i.test(name)).map((name) => join(folder, name));
+    if (ggufs.length === 0 && names.some((name) => name.endsWith(".safetensors")))
+      left.add(
+        { file: folder },
+        relative(root, folder),
+        "not carried: its weights are safetensors (MLX), and llama.cpp loads GGUF",
+      );
+    const [projector, second] = ggufs.filter(isProjectorName);
+    if (second !== undefined)
+      left.add({ file: folder }, relative(root, folder), `of several projectors ${basename(projector ?? "")} is taken`);
+    const models = modelFiles(ggufs);
+    for (const { ref, paths, shardCount } of models) {
+      const [file = ""] = paths;
+      if (shardCount > paths.length) {
+        left.add({ file }, ref, `not carried: ${paths.length} of its ${shardCount} parts are there`);
+        continue;
+      }
+      const { spec, ownPlace } = await settingsOf(root, file, left);
+      const key = basename(folder)
+        .toLowerCase()
+        .replace(/-gguf$/, "");
+      const isOnly = models.length === 1;
+      slots.push({
+        name: isOnly ? key : ref,
+        place: ownPlace ?? { file },
+        aliases: [relative(root, file).replace(/\.gguf$/i, ""), ...(isOnly ? [] : [`${key}@${quantisation(ref)}`])],
+        weights: { paths, projector, name: ref },
+        spec: { load: "onDemand", idleSeconds, ...spec },
+      });
+    }
+  }
+  if (slots.length === 0 && left.sorted().length === 0) throw notImported(`${root}: it holds no model`);
+  const isShared = slots.length > 1;
+  return {
+    slots: isShared ? slots.map((slot) => ({ ...slot, group })) : slots,
+    groups: isShared ? [{ name: group, budget: "memory" }] : [],
+    left: left.sorted(),
+  };
+}
+
+/** LM Studio's directory, or its `models`. */
+async function modelsIn(directory: string): Promise<string> {
+  const inside = join(directory, "models");
+  if ((await stat(inside).catch(() => undefined))?.isDirectory() === true) return inside;
+  try {
+    await readdir(directory);
+  } catch (error) {
+    throw notImported(`${directory}: ${whyUnread(error)}`, "name LM Studio's directory, such as ~/.lmstudio");
+  }
+  return directory;
+}
+
+/** PUBLISHER/REPOSITORY of each publisher. */
+async function folders(root: string, left: LeftList): Promise<readonly string[]> {
+  const directoriesIn = async (path: string): Promise<readonly string[]> => {
+    try {
+      const entries = await readdir(path, { withFileTypes: true });
+      const found = entries.filter(
+        (entry) => (entry.isDirectory() || entry.isSymbolicLink()) && !entry.name.startsWith("."),
+      );
+      return found.map(({ name }) => join(path, name)).toSorted();
+    } catch (error) {
+      left.add({ file: path }, "its models", whyUnread(error));
+      return [];
+    }
+  };
+  const publishers = await directoriesIn(root);
+  return (await Promise.all(publishers.map(directoriesIn))).flat();
+}
+
+/** `q4_k_m` of `Qwen3-8B-Q4_K_M`; LM Studio tells files of one repository apart by it. */
+function quantisation(ref: string): string {
+  return /[-.]((?:i?q\d|f16|bf16|f32|mxfp4)[\w]*)$/i.exec(ref)?.[1]?.toLowerCase() ?? ref.toLowerCase();
+}
+
+/** The settings that a person has saved for the file; none where there are none, or they cannot be read. */
+async function settingsOf(
+  root: string,
+  file: string,
+  left: LeftList,
+): Promise<{ readonly spec: ImportedSlot["spec"]; readonly ownPlace?: { readonly file: string } }> {
+  const settings = join(dirname(root), settingsDirectory, `${relative(root, file)}.json`);
+  if ((await stat(settings).catch(() => undefined)) === undefined) return { spec: {} };
+  try {
+    const source = await parsedSource(settings, (await sourceText(settings)).replace(/^\uFEFF/, ""));
+    return { spec: lmSettings(source, left), ownPlace: { file: settings } };
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    left.add(
+      { file: settings },
+      "its settings",
+      error.message.replace(`${settings}: `, "").replace(`${settings}:`, "line "),
+    );
+    return { spec: {} };
+  }
+}

@@ -1,0 +1,229 @@
+import { basename, relative } from "node:path";
+import { pathToFileURL } from "node:url";
+import { directoryOfKind, isBuiltin, modelRefSchema, type Kind } from "../../api/names.ts";
+import { enginesOfBuiltin } from "../../api/slot.ts";
+import { sha256 } from "../../lib/canonical.ts";
+import { isWithin } from "../../lib/within.ts";
+import { definedFields, isRecord } from "../../lib/record.ts";
+import { LeftList, type Imported, type ImportedSlot, type Left, type SlotFields, type Weights } from "./imported.ts";
+import { canBeAlias, nameFrom, refFrom, uniqueName } from "./names.ts";
+
+/** A manifest to be written. */
+export interface NewManifest {
+  readonly kind: Kind;
+  readonly name: string;
+  /** Below the configuration directory. */
+  readonly file: string;
+  readonly text: string;
+}
+
+/** A name or alias that another file declares. */
+export interface TakenName {
+  readonly name: string;
+  readonly file: string;
+}
+
+export interface ManifestContext {
+  /** The file or directory that is imported. */
+  readonly origin: string;
+  readonly modelsDir: string;
+  /** The device whose memory a group shares: `gpu0`, or `host` where there is no GPU. */
+  readonly device: string;
+  /** The names and aliases of slots in files that the import does not write. */
+  takenIn(files: ReadonlySet<string>): readonly TakenName[];
+  /** The text of a spec as a YAML file. */
+  yaml(spec: Readonly<Record<string, unknown>>): string;
+}
+
+/** The manifests of an import, one file each, in the order slots, models, groups; and what their names made impossible. */
+export function manifestsOf(
+  { slots, groups, left }: Imported,
+  context: ManifestContext,
+): { readonly manifests: readonly NewManifest[]; readonly left: readonly Left[] } {
+  const taken = new Set<string>();
+  const named = slots.map((slot) => ({ slot, name: slotName(slot, taken) }));
+  const files = new Set(named.map(({ name }) => fileOf("Slot", name)));
+  const names = new Map(context.takenIn(files).map(({ name, file }) => [name, file]));
+  for (const { name } of named) names.set(name, fileOf("Slot", name));
+  const more = new LeftList();
+  const models = new Models(context.modelsDir);
+  const made = named.map(({ slot, name }) => {
+    const aliases = [...new Set([...(slot.name === name ? [] : [slot.name]), ...slot.aliases])].filter((alias) => {
+      const owner = names.get(alias);
+      if (owner === undefined && canBeAlias(alias)) {
+        names.set(alias, fileOf("Slot", name));
+        return true;
+      }
+      if (alias !== name) more.add(slot.place, `the name ${alias}`, whyNoAlias(owner, name));
+      return false;
+    });
+    return manifest("Slot", name, slotSpec(slot, aliases, models), context);
+  });
+  const declared = models.declared().map(({ name, spec }) => manifest("Model", name, spec, context));
+  const shared = groups.map(({ name, budget, minResidencySeconds }) => {
+    const spec = { budget: budget === "memory" ? { device: context.device } : { slots: budget }, minResidencySeconds };
+    return manifest("SlotGroup", name, definedFields(spec), context);
+  });
+  return { manifests: [...made, ...declared, ...shared], left: [...left, ...more.sorted()] };
+}
+
+function whyNoAlias(owner: string | undefined, name: string): string {
+  return owner === undefined
+    ? `no slot can have it; clients call the slot ${name}`
+    : `it is a name of a slot in ${owner}; clients call this one ${name}`;
+}
+
+/** A built-in slot keeps its kind of work: another model of that name gets a name of its own. */
+function slotName({ name, spec, weights }: ImportedSlot, taken: Set<string>): string {
+  const wanted = nameFrom(name);
+  if (!isBuiltin(wanted)) return uniqueName(wanted, taken);
+  const engines: readonly string[] = enginesOfBuiltin[wanted];
+  const work = {
+    primary: [undefined, "chat"],
+    embed: ["embeddings", "rerank"],
+    stt: ["transcription"],
+    tts: ["speech"],
+    img: ["image"],
+  } as const;
+  const fits: readonly (string | undefined)[] = work[wanted];
+  const engine = spec.engine ?? (weights === undefined ? "custom" : "llama");
+  if (engines.includes(engine) && fits.includes(spec.capabilities?.[0])) return uniqueName(wanted, taken);
+  return uniqueName(`${wanted}-model`, taken);
+}
+
+function fileOf(kind: Kind, name: string): string {
+  return `${directoryOfKind[kind]}/${name}.yaml`;
+}
+
+function manifest(
+  kind: Kind,
+  name: string,
+  spec: Readonly<Record<string, unknown>>,
+  { origin, yaml }: ManifestContext,
+): NewManifest {
+  return { kind, name, file: fileOf(kind, name), text: signed(origin, yaml(spec)) };
+}
+
+/** The first line tells where a manifest is from, and whether a person has changed it since. */
+function signed(origin: string, text: string): string {
+  return `# Imported from ${origin.replaceAll(/\s+/g, " ")} by berth config import. Checksum: ${checksum(text)}\n${text}`;
+}
+
+/** Whether an import wrote the text, and nobody has changed it since. */
+export function isUnchangedImport(text: string): boolean {
+  const [, sum, rest] =
+    /^# Imported from .* by berth config import\. Checksum: ([0-9a-f]{12})\n([^]*)$/.exec(text) ?? [];
+  return rest !== undefined && sum === checksum(rest);
+}
+
+function checksum(text: string): string {
+  return sha256(text).slice(0, 12);
+}
+
+/** In the order in which a person would write them. */
+const order =
+  "engine program image command capabilities group priority load idleSeconds aliases model args env mounts devices backend resources".split(
+    " ",
+  );
+/** Values that the schema fills in: a short manifest leaves them out. */
+const defaults: Readonly<Record<string, unknown>> = {
+  engine: "llama",
+  load: "always",
+  idleSeconds: 600,
+  stopSeconds: 30,
+  priority: 0,
+};
+
+function slotSpec(slot: ImportedSlot, aliases: readonly string[], models: Models): Readonly<Record<string, unknown>> {
+  const { weights, group } = slot;
+  const found = weights === undefined ? {} : models.refOf(weights);
+  const model = {
+    ...(found.ref === undefined ? {} : { default: found.ref }),
+    ...slot.spec.model,
+    ...(found.projector === undefined ? {} : { projector: found.projector }),
+  };
+  const fields: Readonly<Record<string, unknown>> = {
+    ...slot.spec,
+    ...probeOf(slot.spec),
+    ...(group === undefined ? {} : { group }),
+    ...(aliases.length === 0 ? {} : { aliases }),
+    model,
+  };
+  const rank = (key: string): number => (order.includes(key) ? order.indexOf(key) : order.length);
+  const isSaid = ([key, value]: readonly [string, unknown]): boolean =>
+    value !== undefined && value !== defaults[key] && !(isRecord(value) && Object.keys(value).length === 0);
+  return Object.fromEntries(
+    Object.entries(fields)
+      .filter(isSaid)
+      .toSorted(([a], [b]) => rank(a) - rank(b)),
+  );
+}
+
+function probeOf({ probe }: SlotFields): Pick<SlotFields, "probe"> {
+  if (probe?.startupSeconds !== 600) return {};
+  const { startupSeconds: _default, ...rest } = probe;
+  return { probe: rest };
+}
+
+/** How many directories below the models directory Berth looks for files. */
+const depth = 2;
+const shard = /^(?<base>.+)-(?<index>\d{5})-of-(?<count>\d{5})$/;
+
+/** The models that slots name: files of the models directory by their own names, all others by a Model. */
+class Models {
+  readonly #modelsDir: string;
+  readonly #byFiles = new Map<string, { readonly ref: string; readonly projector: string | undefined }>();
+  readonly #taken = new Set<string>();
+  readonly #declared: { readonly name: string; readonly spec: Readonly<Record<string, unknown>> }[] = [];
+
+  constructor(modelsDir: string) {
+    this.#modelsDir = modelsDir;
+  }
+
+  /** The ref of the weights, and the projector where no Model names it. */
+  refOf({ paths, projector, name }: Weights): { readonly ref?: string; readonly projector?: string | undefined } {
+    const [first = ""] = paths;
+    const key = [...paths, projector ?? ""].join("\0");
+    const known = this.#byFiles.get(key);
+    if (known !== undefined) return known;
+    const stem = basename(first).replace(/\.gguf$/i, "");
+    const { base = stem, count } = shard.exec(stem)?.groups ?? {};
+    const isOwn = this.#isListed(first) && modelRefSchema.safeParse(base).success && !this.#taken.has(base);
+    if (isOwn) this.#taken.add(base);
+    const ref = isOwn ? base : uniqueName(refFrom(name ?? base), this.#taken, 100);
+    if (!isOwn) {
+      const parts = paths.length === 1 && count !== undefined ? shards(first, base, count) : paths;
+      const sources = [...parts, ...(projector === undefined ? [] : [projector])].map(
+        (path) => pathToFileURL(path).href,
+      );
+      this.#declared.push({
+        name: ref,
+        spec: sources.length === 1 ? { source: sources[0] } : { files: sources.map((source) => ({ source })) },
+      });
+    }
+    const found = { ref, projector: isOwn ? projector : undefined };
+    this.#byFiles.set(key, found);
+    return found;
+  }
+
+  declared(): readonly { readonly name: string; readonly spec: Readonly<Record<string, unknown>> }[] {
+    return this.#declared;
+  }
+
+  #isListed(path: string): boolean {
+    return (
+      /\.gguf$/i.test(path) &&
+      isWithin(path, this.#modelsDir) &&
+      relative(this.#modelsDir, path).split("/").length <= depth + 1
+    );
+  }
+}
+
+/** The path of each shard of a model, by the path of one. */
+function shards(path: string, base: string, count: string): readonly string[] {
+  const directory = path.slice(0, path.length - basename(path).length);
+  return Array.from(
+    { length: Number(count) },
+    (_, index) => `${directory}${base}-${String(index + 1).padStart(5, "0")}-of-${count}.gguf`,
+  );
+}

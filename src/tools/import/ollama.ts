@@ -1,0 +1,183 @@
+import { readdir, stat } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { CommandError } from "../../cli/client.ts";
+import { isRecord } from "../../lib/record.ts";
+import { LeftList, type Imported, type ImportedSlot, type Place } from "./imported.ts";
+import { requestDefaults } from "./ollama-parameters.ts";
+import { notImported, parsedSource, sourceText, whyUnread } from "./source-text.ts";
+
+/** Ollama unloads a model five minutes after its last request (its FAQ, "keep_alive"). */
+const keepAliveSeconds = 300;
+const group = "ollama";
+const layerType = "application/vnd.ollama.image.";
+const digest = /^sha256[:-]([0-9a-f]{64})$/;
+
+/** A manifest of Ollama's store. */
+interface StoredModel {
+  /** As `ollama list` has it: `llama3.2:3b`, `hf.co/owner/name:Q4_K_M`. */
+  readonly name: string;
+  readonly file: string;
+  readonly config: string | undefined;
+  readonly layers: readonly Layer[];
+}
+
+interface Layer {
+  readonly type: string;
+  /** The file of the store, absolute. */
+  readonly blob: string;
+}
+
+/**
+ * Reads Ollama's store of models: `manifests/HOST/NAMESPACE/NAME/TAG` and `blobs/sha256-…` (github.com/ollama/ollama,
+ * server/internal/manifest). The blobs are named where they lie. Throws CommandError where the directory is no store.
+ */
+export async function importOllama(directory: string): Promise<Imported> {
+  const root = await storeIn(directory);
+  const left = new LeftList();
+  const models: StoredModel[] = [];
+  for (const file of await filesBelow(join(root, "manifests"), 4, left)) {
+    const model = await storedModel(root, file, left);
+    if (model !== undefined) models.push(model);
+  }
+  const slots: ImportedSlot[] = [];
+  // `llama3.2:latest` and `llama3.2:3b` are often one model.
+  const same = Map.groupBy(models, ({ config, layers }) => JSON.stringify([config, layers]));
+  for (const [first, ...others] of same.values()) {
+    if (first === undefined) continue;
+    const slot = await slotOf(first, others, left);
+    if (slot !== undefined) slots.push(slot);
+  }
+  if (models.length === 0 && left.sorted().length === 0) throw notImported(`${root}: it holds no model`);
+  const isShared = slots.length > 1;
+  return {
+    slots: isShared ? slots.map((slot) => ({ ...slot, group })) : slots,
+    groups: isShared ? [{ name: group, budget: "memory" }] : [],
+    left: left.sorted(),
+  };
+}
+
+/** The store: the directory itself, or `models` in it. */
+async function storeIn(directory: string): Promise<string> {
+  for (const root of [directory, join(directory, "models")]) {
+    const status = await stat(join(root, "manifests")).catch(() => undefined);
+    if (status?.isDirectory() === true) return root;
+  }
+  const why = await readdir(directory).then(() => "it has no directory manifests, as Ollama's models have", whyUnread);
+  throw notImported(`${directory}: ${why}`, "name Ollama's directory of models, such as ~/.ollama/models");
+}
+
+async function filesBelow(directory: string, depth: number, left: LeftList): Promise<readonly string[]> {
+  try {
+    const entries = (await readdir(directory, { withFileTypes: true })).filter(({ name }) => !name.startsWith("."));
+    const below = await Promise.all(
+      entries
+        .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+        .map(async (entry) => {
+          const path = join(directory, entry.name);
+          if (depth === 1) return entry.isFile() ? [path] : [];
+          return entry.isDirectory() ? await filesBelow(path, depth - 1, left) : [];
+        }),
+    );
+    return below.flat();
+  } catch (error) {
+    left.add({ file: directory }, "its models", whyUnread(error));
+    return [];
+  }
+}
+
+async function storedModel(root: string, file: string, left: LeftList): Promise<StoredModel | undefined> {
+  const [host = "", namespace = "", name = "", tag = ""] = relative(join(root, "manifests"), file).split("/");
+  const owner = namespace === "library" ? "" : `${namespace}/`;
+  const shown = `${host === "registry.ollama.ai" ? owner : `${host}/${namespace}/`}${name}:${tag}`;
+  try {
+    const { value } = await parsedSource(file, await sourceText(file));
+    const blobOf = (entry: unknown): string | undefined => {
+      const [, hash] = digest.exec(isRecord(entry) ? String(entry["digest"]) : "") ?? [];
+      return hash === undefined ? undefined : join(root, "blobs", `sha256-${hash}`);
+    };
+    const layers = (Array.isArray(value["layers"]) ? value["layers"] : []).flatMap((layer: unknown): Layer[] => {
+      const blob = blobOf(layer);
+      const type = isRecord(layer) ? String(layer["mediaType"]) : "";
+      return blob === undefined || !type.startsWith(layerType)
+        ? []
+        : [{ type: type.slice(layerType.length).split(";")[0] ?? "", blob }];
+    });
+    return { name: shown, file, config: blobOf(value["config"]), layers };
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    left.add({ file }, shown, error.message.replace(`${file}: `, "").replace(`${file}:`, "line "));
+    return undefined;
+  }
+}
+
+async function slotOf(
+  model: StoredModel,
+  others: readonly StoredModel[],
+  left: LeftList,
+): Promise<ImportedSlot | undefined> {
+  const { file, layers, config } = model;
+  const names = [model, ...others].map(({ name }) => name).toSorted((a, b) => rank(a) - rank(b) || a.length - b.length);
+  const [first = model.name] = names;
+  const place: Place = { file };
+  const blobsOf = (...types: readonly string[]): readonly string[] =>
+    layers.flatMap(({ type, blob }) => (types.includes(type) ? [blob] : []));
+  const refuse = (why: string): undefined => void left.add(place, first, `not carried: ${why}`);
+  const [path, second] = blobsOf("model");
+  if (path === undefined) {
+    const facts = await jsonIn(config);
+    if (typeof facts["remote_host"] === "string")
+      return refuse("it runs on Ollama's servers, and not on this machine; an Upstream can name a provider");
+    if (layers.some(({ type }) => type === "tensor"))
+      return refuse("its weights are safetensors, and llama.cpp loads GGUF");
+    return refuse("its manifest names no weights");
+  }
+  if (second !== undefined)
+    return refuse("its weights are several files, which llama.cpp finds by names that Ollama's store has not");
+  const [projector] = blobsOf("projector");
+  const adapters = blobsOf("adapter");
+  for (const blob of [path, ...(projector === undefined ? [] : [projector]), ...adapters]) {
+    const error: unknown = await stat(blob).catch((failure: unknown) => failure);
+    if (error instanceof Error) return refuse(`${blob}: ${whyUnread(error)}`);
+  }
+  if (blobsOf("template").length > 0)
+    left.add(place, `${first} template`, "llama.cpp uses the chat template in the model's file, and not Ollama's");
+  if (blobsOf("system").length > 0) left.add(place, `${first} system`, "a slot has no system prompt: clients send it");
+  if (blobsOf("messages").length > 0)
+    left.add(place, `${first} messages`, "a slot has no first messages: clients send them");
+  const { set, fields } = requestDefaults(await jsonIn(blobsOf("params")[0]), (key, why) =>
+    left.add(place, `${first} ${key}`, why),
+  );
+  const args = [...fields.args, ...adapters.flatMap((blob) => ["--lora", blob])];
+  const short = first.replace(/:latest$/, "");
+  return {
+    name: short,
+    place,
+    aliases: names
+      .flatMap((name) => [name, ...(name.endsWith(":latest") ? [name.replace(/:latest$/, "")] : [])])
+      .filter((name) => name !== short),
+    weights: { paths: [path], projector, name: short.replaceAll(/[:/]/g, "-") },
+    spec: {
+      load: "onDemand",
+      idleSeconds: keepAliveSeconds,
+      model: fields.model,
+      ...(args.length === 0 ? {} : { args }),
+      ...(Object.keys(set).length === 0 ? {} : { request: { set } }),
+    },
+  };
+}
+
+/** People call a model by its name without a tag. */
+function rank(name: string): number {
+  return name.endsWith(":latest") ? 0 : 1;
+}
+
+/** Empty where there is no such file, or it is no map. */
+async function jsonIn(file: string | undefined): Promise<Readonly<Record<string, unknown>>> {
+  if (file === undefined) return {};
+  return await sourceText(file)
+    .then(
+      async (text) => (await parsedSource(file, text)).value,
+      () => ({}),
+    )
+    .catch(() => ({}));
+}

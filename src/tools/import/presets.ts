@@ -1,0 +1,178 @@
+import { dirname, resolve } from "node:path";
+import { secretName } from "../../api/masked-text.ts";
+import { hasWindowsPath, LeftList, secretStays, type Imported, type ImportedSlot } from "./imported.ts";
+import { iniSections, type IniEntry, type IniSection } from "./ini.ts";
+import { llamaLine } from "./llama-line.ts";
+import { notImported, sourceText } from "./source-text.ts";
+import { literal } from "./words.ts";
+
+/** The flags with one dash that presets may name without it (llama.cpp, tools/server/README.md). */
+const shorts = new Set(
+  "t tb C Cr Cb Crb c n b ub e kvo nkvo nr ctk ctv dt lm lzm dev ot cmoe ncmoe ncffn ngl sm ts mg fitt fitc m mu dr hf hfr hff hft v lv ctkd ctvd s l j jf bs lcs lcd ctxcp cms cram kvu sp np cb nocb mm mmu mmdev a to fa rea md ngld cd devd td hfd".split(
+    " ",
+  ),
+);
+/** Several names of one flag: a section's own value replaces that of `[*]` under each. */
+const sameKey: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    Object.entries({
+      "ctx-size": "c LLAMA_ARG_CTX_SIZE",
+      model: "m LLAMA_ARG_MODEL",
+      mmproj: "mm LLAMA_ARG_MMPROJ",
+      parallel: "np LLAMA_ARG_N_PARALLEL",
+      "n-gpu-layers": "ngl gpu-layers LLAMA_ARG_N_GPU_LAYERS",
+      threads: "t LLAMA_ARG_THREADS",
+      "hf-repo": "hf hfr LLAMA_ARG_HF_REPO",
+      "flash-attn": "fa LLAMA_ARG_FLASH_ATTN",
+      "cache-type-k": "ctk LLAMA_ARG_CACHE_TYPE_K",
+      "cache-type-v": "ctv LLAMA_ARG_CACHE_TYPE_V",
+      "batch-size": "b LLAMA_ARG_BATCH",
+      "ubatch-size": "ub LLAMA_ARG_UBATCH",
+      embedding: "embeddings LLAMA_ARG_EMBEDDINGS",
+      reranking: "rerank LLAMA_ARG_RERANKING",
+      alias: "a LLAMA_ARG_ALIAS",
+      jinja: "LLAMA_ARG_JINJA",
+      temp: "temperature LLAMA_ARG_TEMPERATURE",
+    }).flatMap(([name, others]) => others.split(" ").map((other) => [other, name] as const)),
+  ),
+};
+/** Flags without a value that presets write as a switch; a switch that is off is written with `no-`. */
+const switches = new Set(
+  "jinja mmap mlock metrics embedding reranking kv-unified cont-batching context-shift verbose webui ui swa-full kv-offload cpu-moe warmup host-buffer slots props special offline perf escape repack mmproj-offload mmproj-auto op-offload cache-prompt reasoning-preserve".split(
+    " ",
+  ),
+);
+/** llama-server's router keeps so many models loaded, unless its command line says otherwise (`--models-max`). */
+const modelsMax = 4;
+/** Keys that Berth does not carry. */
+const notOurs: Readonly<Record<string, string>> = {
+  host: "Berth decides where engines listen",
+  port: "Berth decides where engines listen",
+  "api-key":
+    "its value is not carried: Berth gives each engine a new key per start, and clients tokens (`berth token create`)",
+  "api-key-file": "Berth gives each engine a new key per start, and clients tokens (`berth token create`)",
+  "hf-token": secretStays,
+  hft: secretStays,
+  "dedup-cache-models": "Berth lists the models of its own directory",
+};
+const off = /^(?:false|off|0|disabled)$/i;
+const on = /^(?:true|on|1|enabled)$/i;
+
+/**
+ * Reads the presets of llama-server's router (tools/server/README.md, "Model presets"). Throws CommandError with file and
+ * line where the file is none.
+ */
+export async function importPresets(file: string): Promise<Imported> {
+  const sections = iniSections(file, await sourceText(file));
+  const left = new LeftList();
+  const shared = sections.find(({ name }) => name === "*")?.entries ?? [];
+  const models = sections.filter(({ name }) => name !== "" && name !== "*");
+  if (models.length === 0) throw notImported(`${file}:1: it has no section of a model, such as [qwen3-4b]`);
+  for (const { key, line } of sections[0]?.entries ?? [])
+    if (key !== "version") left.add({ file, line }, key, "it stands before the first section; write it below [*]");
+  const slots = models.flatMap((section) => slotOf(section, shared, file, left) ?? []);
+  const isCrowded = slots.length > modelsMax;
+  if (isCrowded)
+    left.add(
+      { file, line: 1 },
+      "--models-max",
+      `the router's command line is in no preset: group llama-server has its default, ${modelsMax} models at once`,
+    );
+  const group = isCrowded ? "llama-server" : undefined;
+  const shares = ({ spec }: ImportedSlot): boolean => spec.load === "onDemand";
+  return {
+    slots: slots.map((slot) => (group === undefined || !shares(slot) ? slot : { ...slot, group })),
+    groups: group === undefined ? [] : [{ name: group, budget: modelsMax }],
+    left: left.sorted(),
+  };
+}
+
+function slotOf(
+  { name, line, entries }: IniSection,
+  shared: readonly IniEntry[],
+  file: string,
+  left: LeftList,
+): ImportedSlot | undefined {
+  const place = { file, line };
+  const keys = new Map([...shared, ...entries].map((entry) => [sameKey[entry.key] ?? entry.key, entry]));
+  const words: string[] = [];
+  const env: Record<string, string> = {};
+  const own = new Map<string, string>();
+  for (const [key, entry] of keys) {
+    const { value } = entry;
+    if (key === "version") continue;
+    if (["load-on-startup", "stop-timeout"].includes(key)) own.set(key, value);
+    else if (/^LLAMA_/.test(key) && !secretName.test(key)) env[key] = value;
+    else if (notOurs[key] === undefined) words.push(...wordsFor(key, value));
+    if (notOurs[key] !== undefined || secretName.test(key))
+      left.add({ file, line: entry.line }, `[${name}] ${key}`, notOurs[key] ?? secretStays);
+  }
+  if (words.some(hasWindowsPath)) {
+    left.add(place, `[${name}]`, "the model is not carried: it names paths of Windows");
+    return undefined;
+  }
+  const at = (key: string): { readonly file: string; readonly line: number } => ({
+    file,
+    line: keys.get(key)?.line ?? line,
+  });
+  const found = llamaLine(words, { left, place, name: `[${name}]` });
+  const seconds = Number(own.get("stop-timeout"));
+  const common = {
+    ...(on.test(own.get("load-on-startup") ?? "")
+      ? {}
+      : { load: "onDemand" as const, idleSeconds: found.idleSeconds ?? 0 }),
+    ...(Object.keys(env).length === 0 ? {} : { env }),
+    ...(Number.isInteger(seconds) && seconds > 0 ? { stopSeconds: seconds } : {}),
+  };
+  if (found.model === undefined || found.fetches) {
+    // Without a source the section's name is that of a model in llama.cpp's cache.
+    const source = found.fetches ? [] : ["--hf-repo", name];
+    left.add(
+      place,
+      `[${name}]`,
+      "llama-server fetches this model itself, unseen by Berth; `berth model pull` and model.default would let Berth judge its memory",
+    );
+    const command = ["llama-server", ...[...words, ...source].map(literal), "--host", "$(HOST)", "--port", "$(PORT)"];
+    return {
+      name,
+      place,
+      aliases: found.aliases,
+      spec: { engine: "custom", command, ...common, model: { default: name } },
+    };
+  }
+  const directory = dirname(file);
+  const path = resolve(directory, found.model);
+  if (path !== found.model) left.add(at("model"), `[${name}] model`, `a relative path: taken as ${path}`);
+  const projector = found.projector === undefined ? undefined : resolve(directory, found.projector);
+  return {
+    name,
+    place,
+    aliases: found.aliases,
+    weights: { paths: [path], projector },
+    spec: { ...found.spec, ...common },
+  };
+}
+
+/** The words of llama-server's command line for one key. */
+function wordsFor(key: string, value: string): readonly string[] {
+  const positive = key.replace(/^no-/, "");
+  const isSwitch = switches.has(positive) || /^(?:true|false)$/i.test(value);
+  if (!isSwitch || !(on.test(value) || off.test(value))) return [shorts.has(key) ? `-${key}` : `--${key}`, value];
+  const isOn = on.test(value) === (positive === key);
+  if (isOn) return [shorts.has(positive) ? `-${positive}` : `--${positive}`];
+  // These are off unless they are named.
+  return [
+    "embedding",
+    "reranking",
+    "metrics",
+    "mlock",
+    "verbose",
+    "swa-full",
+    "cpu-moe",
+    "special",
+    "offline",
+    "props",
+  ].includes(positive)
+    ? []
+    : [`--no-${positive}`];
+}

@@ -1,0 +1,76 @@
+import { CommandError } from "../../cli/client.ts";
+import { diagnosticLine } from "../../api/diagnostic.ts";
+import { errorCode, errorMessage } from "../../lib/error-code.ts";
+import { isRecord } from "../../lib/record.ts";
+import { readSmallText, UnfitFile } from "../../lib/small-file.ts";
+import type { Place } from "./imported.ts";
+
+/** Larger files are no configuration: manifests have the same limit. */
+const limitBytes = 1024 ** 2;
+
+/** A file that cannot be imported: nothing is written. */
+export function notImported(message: string, next = "nothing was written"): CommandError {
+  return new CommandError("config.invalid", message, next);
+}
+
+/** The text of a file of at most 1 MiB. Throws CommandError that names the file and the reason. */
+export async function sourceText(file: string): Promise<string> {
+  try {
+    return await readSmallText(file, limitBytes);
+  } catch (error) {
+    if (error instanceof UnfitFile) throw notImported(`${file}: ${error.message}`);
+    throw notImported(`${file}: ${whyUnread(error)}`, "name another file, or run this as a user who may read it");
+  }
+}
+
+/** Why a file or directory could not be read, in words. */
+export function whyUnread(error: unknown): string {
+  const texts: Readonly<Record<string, string>> = {
+    ENOENT: "it is not there",
+    ENOTDIR: "it is no directory",
+    EISDIR: "it is a directory",
+    EACCES: "this user may not read it",
+    EPERM: "this user may not read it",
+  };
+  return texts[errorCode(error) ?? ""] ?? errorMessage(error);
+}
+
+/** A file of YAML or JSON as data. */
+export interface SourceDocument {
+  /** A map, with YAML's merge keys (`<<`) resolved. */
+  readonly value: Readonly<Record<string, unknown>>;
+  /** The place of the deepest part of the path. */
+  at(...path: readonly (string | number)[]): Place;
+}
+
+/**
+ * Parses YAML, of which JSON is a part. Throws CommandError with file, line, column and the fault, without any text of the
+ * file, which may hold secrets; and where the file is no map.
+ */
+export async function parsedSource(file: string, text: string): Promise<SourceDocument> {
+  const { parseDocuments } = await import("../../store/files/documents.ts");
+  const parsed = parseDocuments("source.yaml", text);
+  if ("problem" in parsed) throw notImported(diagnosticLine({ file, ...parsed.problem }));
+  const [document, second] = parsed.documents;
+  if (second !== undefined) throw notImported(`${file}: it holds several documents; import them one by one`);
+  const value = withMerges(document?.value);
+  if (document === undefined || !isRecord(value)) throw notImported(`${file}:1: it is no map of fields`);
+  return { value, at: (...path) => ({ file, line: document.place(path)?.line }) };
+}
+
+function withMerges(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withMerges);
+  if (!isRecord(value)) return value;
+  const { "<<": base, ...own } = value;
+  const bases = [withMerges(base)].flat().filter(isRecord);
+  const fields = Object.entries(own).map(([key, inner]) => [key, withMerges(inner)] as const);
+  return Object.assign({}, ...bases.toReversed(), Object.fromEntries(fields));
+}
+
+/** The texts of a list; other items, and another value than a list, are left out. A single text is a list of one. */
+export function textsOf(value: unknown): readonly string[] {
+  const items: readonly unknown[] = Array.isArray(value) ? value : [value];
+  return items.flatMap((item) =>
+    typeof item === "string" ? [item] : typeof item === "number" || typeof item === "boolean" ? [String(item)] : [],
+  );
+}
