@@ -4,7 +4,7 @@ import { isRecord } from "../../lib/record.ts";
 import { containerSlot, type ContainerLine, type Volume } from "./container-line.ts";
 import { insidePortOf, sizeBytes, volumeOf } from "./docker-run.ts";
 import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
-import { notImported, parsedSource, sourceText, textsOf } from "./source-text.ts";
+import { SourceFault, parsedSource, sourceText, textsOf } from "./source-text.ts";
 import { wordsOf } from "./words.ts";
 
 /** Fields of a service that Berth decides itself, or that a slot does not need. */
@@ -30,7 +30,7 @@ const others: Readonly<Record<string, string>> = {
 export async function importCompose(file: string, env: NodeJS.ProcessEnv): Promise<Imported> {
   const source = await parsedSource(file, await sourceText(file));
   const services = source.value["services"];
-  if (!isRecord(services)) throw notImported(`${file}:1: it is no Compose file: it has no map "services"`);
+  if (!isRecord(services)) throw new SourceFault({ file, line: 1 }, "it is no Compose file: it has no map 'services'");
   const left = new LeftList();
   const slots: ImportedSlot[] = [];
   for (const [service, raw] of Object.entries(services)) {

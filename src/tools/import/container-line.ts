@@ -3,6 +3,7 @@ import { secretName, secretText } from "../../api/masked-text.ts";
 import type { Backend, SlotCapability } from "../../api/names.ts";
 import {
   hasWindowsPath,
+  ownKey,
   secretStays,
   withoutSecrets,
   type LeftList,
@@ -201,7 +202,7 @@ function hostPath(path: string, volumes: readonly Volume[], { directory }: Conta
 function plainEnv({ env }: ContainerLine, { left, place, name }: ContainerContext): ContainerLine["env"] {
   return env.filter(([key, value]) => {
     const isSecret = value !== "" && (secretName.test(key) || secretText.test(value));
-    if (isSecret) left.add(place, `${name} env ${key}`, secretStays);
+    if (isSecret) left.add(place, `${name} env ${key}`, key.startsWith("LLAMA_") ? ownKey : secretStays);
     return !isSecret;
   });
 }

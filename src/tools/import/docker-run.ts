@@ -14,7 +14,8 @@ export function sizeBytes(text: string): number | undefined {
 
 /** `source:target:ro`; undefined: it names no source. */
 export function volumeOf(text: string): Volume | undefined {
-  const [source, target, mode = ""] = text.split(":");
+  // A drive of Windows has a colon of its own.
+  const [, source, target, mode = ""] = /^([A-Za-z]:[\\/][^:]*|[^:]*):([^:]*)(?::(.*))?$/.exec(text) ?? [];
   if (source === undefined || target === undefined) return undefined;
   return { source, target, readOnly: mode.split(",").includes("ro") };
 }

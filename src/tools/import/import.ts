@@ -36,7 +36,6 @@ export async function importConfig({ env, source, path, dir, force, write, agree
   const origin = resolve(path ?? (await ollamaDirectory(env)));
   // As the caller, whose file it is; the configuration belongs to its own user.
   const imported = await read(source, origin, env);
-  if (imported.slots.length === 0 && imported.left.length === 0) throw notImported(`${origin}: it has no model`);
   const configDir = resolve(dir ?? configDirOf(env));
   const unread = await unreadWeights(imported.slots, await configIn(configDir, env));
   await takeConfigDir(env, configDir);
@@ -56,6 +55,7 @@ export async function importConfig({ env, source, path, dir, force, write, agree
   const lost = left.map(({ file, line, what, why }) => diagnosticLine({ file, line, message: `${what}: ${why}` }));
   write(section("Not carried, or not quite:", [...lost, ...unread]));
   write(section("Kept:", kept));
+  if (manifests.length === 0) throw notImported(`${origin}: it has no model that can be carried`);
   const files = changes.length === 1 ? "1 file" : `${changes.length} files`;
   if (changes.length === 0) {
     write(`${configDir}: nothing to do\n`);

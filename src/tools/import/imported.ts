@@ -65,6 +65,11 @@ export class LeftList {
     this.#found.push({ ...place, what, why });
   }
 
+  /** As `add`, unless the same was written down before. */
+  addOnce(place: Place, what: string, why: string): void {
+    if (!this.#found.some((left) => left.what === what && left.why === why)) this.add(place, what, why);
+  }
+
   /** By file and line, in the order of the source. */
   sorted(): readonly Left[] {
     return this.#found.toSorted((a, b) =>
@@ -76,6 +81,10 @@ export class LeftList {
 /** Why a secret is not written into a manifest, which every reader of the directory sees. */
 export const secretStays =
   "it looks like a secret, which no manifest holds: put it into a file of mode 0600 and name that with env.NAME.valueFrom.file";
+
+/** Why the key of llama-server is not written into a manifest. */
+export const ownKey =
+  "its value is not carried: Berth gives each engine a new key per start, and clients tokens (`berth token create`)";
 
 /** Whether a text names a path such as `C:\models\a.gguf`, which is no file of this machine. */
 export function hasWindowsPath(text: string): boolean {
@@ -93,6 +102,7 @@ export function withoutSecrets(
   for (const path of literalSecrets({ env: {}, args: [...words], command: undefined })) {
     const at = Number(path.slice("args.".length));
     const word = words[at] ?? "";
+    if (gone.has(at)) continue;
     const isFlag = word.startsWith("-");
     gone.add(at);
     if (isFlag && !word.includes("=")) gone.add(at + 1);

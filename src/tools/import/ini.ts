@@ -1,4 +1,4 @@
-import { notImported } from "./source-text.ts";
+import { SourceFault } from "./source-text.ts";
 
 /** A key of a section, with its line, from 1 on. */
 export interface IniEntry {
@@ -30,7 +30,7 @@ export function iniSections(file: string, text: string): readonly IniSection[] {
     const header = /^\[\s*([^\]]*?)\s*\]\s*(?:[;#].*)?$/.exec(plain);
     const entry = /^([A-Za-z_][\w.-]*)\s*=\s*(.*)$/.exec(plain);
     if (header !== null) sections.push({ name: header[1] ?? "", line, entries: [] });
-    else if (entry === null) throw notImported(`${file}:${line}: it is neither [section] nor key = value`);
+    else if (entry === null) throw new SourceFault({ file, line: line }, "it is neither [section] nor key = value");
     else
       sections.at(-1)?.entries.push({ key: entry[1] ?? "", value: (entry[2] ?? "").replace(/\s*[;#].*$/, ""), line });
   }

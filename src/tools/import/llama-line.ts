@@ -1,5 +1,5 @@
 import type { SlotCapability } from "../../api/names.ts";
-import type { LeftList, Place, SlotFields } from "./imported.ts";
+import { ownKey, type LeftList, type Place, type SlotFields } from "./imported.ts";
 import { literal } from "./words.ts";
 
 type Meaning =
@@ -114,9 +114,8 @@ export interface LineContext {
 }
 
 function keyReason(flag: string): string {
-  return flag.startsWith("--api")
-    ? "its value is not carried: Berth gives each engine a new key per start, and clients tokens (`berth token create`)"
-    : "its value is not carried: it looks like a secret; HF_TOKEN_PATH names a file to the operator";
+  if (flag.startsWith("--api")) return ownKey;
+  return "its value is not carried: it looks like a secret; HF_TOKEN_PATH names a file to the operator";
 }
 
 /** A number of layers is a wish to spill the rest to the host, which Berth forbids unless it is told. */

@@ -101,7 +101,7 @@ export function swapModel(name: string, fields: Fields, context: SwapContext): I
   return {
     name,
     place: source.at("models", name),
-    aliases: [...textsOf(fields["aliases"]), ...made.aliases],
+    aliases: [...textsOf(fields["aliases"]).map((alias) => expanded(alias, macros, env) ?? alias), ...made.aliases],
     weights: made.weights,
     spec,
     group,
@@ -128,10 +128,10 @@ function engineOf(
     const found = llamaLine(rest, { left, place, name: what });
     if (found.model !== undefined && !found.fetches) {
       if (program !== "llama-server")
-        left.add(
+        left.addOnce(
           place,
-          `${what} ${program}`,
-          "all llama slots run the llama-server of PATH, or SVC_LLAMA_SERVER: name it there",
+          program,
+          "all llama slots run the llama-server of PATH, or of SVC_LLAMA_SERVER: name it there",
         );
       const at = (path: string): string => resolve(directory, path);
       if (at(found.model) !== found.model)

@@ -4,7 +4,7 @@ import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
 import { groupingOf } from "./llama-swap-groups.ts";
 import { macrosOf } from "./llama-swap-macros.ts";
 import { swapModel } from "./llama-swap-model.ts";
-import { notImported, parsedSource, sourceText, textsOf } from "./source-text.ts";
+import { SourceFault, parsedSource, sourceText, textsOf } from "./source-text.ts";
 
 /** Settings of llama-swap itself that slots do not have, with the setting that Berth has instead. */
 const others: Readonly<Record<string, string>> = {
@@ -37,7 +37,8 @@ export async function importLlamaSwap(file: string, env: NodeJS.ProcessEnv): Pro
   const source = await parsedSource(file, await sourceText(file));
   const { value } = source;
   const models = value["models"];
-  if (!isRecord(models)) throw notImported(`${file}:1: it is no configuration of llama-swap: it has no map "models"`);
+  if (!isRecord(models))
+    throw new SourceFault({ file, line: 1 }, "it is no configuration of llama-swap: it has no map 'models'");
   const left = new LeftList();
   for (const key of Object.keys(value))
     if (!read.has(key) && !key.startsWith("x-")) left.add(source.at(key), key, others[key] ?? ownSetting);

@@ -1,9 +1,8 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
-import { CommandError } from "../../cli/client.ts";
 import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
 import { lmSettings } from "./lm-studio-settings.ts";
-import { notImported, parsedSource, sourceText, whyUnread } from "./source-text.ts";
+import { notImported, parsedSource, SourceFault, sourceText, whyUnread } from "./source-text.ts";
 
 /** LM Studio unloads a model an hour after its last request (lmstudio.ai/docs, "Idle TTL and Auto-Evict"). */
 const idleSeconds = 3600;
@@ -108,12 +107,8 @@ async function settingsOf(
     const source = await parsedSource(settings, (await sourceText(settings)).replace(/^\uFEFF/, ""));
     return { spec: lmSettings(source, left), ownPlace: { file: settings } };
   } catch (error) {
-    if (!(error instanceof CommandError)) throw error;
-    left.add(
-      { file: settings },
-      "its settings",
-      error.message.replace(`${settings}: `, "").replace(`${settings}:`, "line "),
-    );
+    if (!(error instanceof SourceFault)) throw error;
+    left.add(error.place, "its settings", error.why);
     return { spec: {} };
   }
 }

@@ -1,10 +1,9 @@
 import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { CommandError } from "../../cli/client.ts";
 import { isRecord } from "../../lib/record.ts";
 import { LeftList, type Imported, type ImportedSlot, type Place } from "./imported.ts";
 import { requestDefaults } from "./ollama-parameters.ts";
-import { notImported, parsedSource, sourceText, whyUnread } from "./source-text.ts";
+import { notImported, parsedSource, SourceFault, sourceText, whyUnread } from "./source-text.ts";
 
 /** Ollama unloads a model five minutes after its last request (its FAQ, "keep_alive"). */
 const keepAliveSeconds = 300;
@@ -104,8 +103,8 @@ async function storedModel(root: string, file: string, left: LeftList): Promise<
     });
     return { name: shown, file, config: blobOf(value["config"]), layers };
   } catch (error) {
-    if (!(error instanceof CommandError)) throw error;
-    left.add({ file }, shown, error.message.replace(`${file}: `, "").replace(`${file}:`, "line "));
+    if (!(error instanceof SourceFault)) throw error;
+    left.add(error.place, shown, error.why);
     return undefined;
   }
 }

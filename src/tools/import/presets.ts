@@ -1,9 +1,9 @@
 import { dirname, resolve } from "node:path";
 import { secretName } from "../../api/masked-text.ts";
-import { hasWindowsPath, LeftList, secretStays, type Imported, type ImportedSlot } from "./imported.ts";
+import { hasWindowsPath, LeftList, ownKey, secretStays, type Imported, type ImportedSlot } from "./imported.ts";
 import { iniSections, type IniEntry, type IniSection } from "./ini.ts";
 import { llamaLine } from "./llama-line.ts";
-import { notImported, sourceText } from "./source-text.ts";
+import { SourceFault, sourceText } from "./source-text.ts";
 import { literal } from "./words.ts";
 
 /** The flags with one dash that presets may name without it (llama.cpp, tools/server/README.md). */
@@ -48,9 +48,8 @@ const modelsMax = 4;
 const notOurs: Readonly<Record<string, string>> = {
   host: "Berth decides where engines listen",
   port: "Berth decides where engines listen",
-  "api-key":
-    "its value is not carried: Berth gives each engine a new key per start, and clients tokens (`berth token create`)",
-  "api-key-file": "Berth gives each engine a new key per start, and clients tokens (`berth token create`)",
+  "api-key": ownKey,
+  "api-key-file": ownKey,
   "hf-token": secretStays,
   hft: secretStays,
   "dedup-cache-models": "Berth lists the models of its own directory",
@@ -67,7 +66,7 @@ export async function importPresets(file: string): Promise<Imported> {
   const left = new LeftList();
   const shared = sections.find(({ name }) => name === "*")?.entries ?? [];
   const models = sections.filter(({ name }) => name !== "" && name !== "*");
-  if (models.length === 0) throw notImported(`${file}:1: it has no section of a model, such as [qwen3-4b]`);
+  if (models.length === 0) throw new SourceFault({ file, line: 1 }, "it has no section of a model, such as [qwen3-4b]");
   for (const { key, line } of sections[0]?.entries ?? [])
     if (key !== "version") left.add({ file, line }, key, "it stands before the first section; write it below [*]");
   const slots = models.flatMap((section) => slotOf(section, shared, file, left) ?? []);

@@ -8,18 +8,31 @@ import type { Place } from "./imported.ts";
 /** Larger files are no configuration: manifests have the same limit. */
 const limitBytes = 1024 ** 2;
 
-/** A file that cannot be imported: nothing is written. */
+/** A fault of one file, which may be one of many. */
+export class SourceFault extends CommandError {
+  readonly place: Place;
+  /** The message without the place. */
+  readonly why: string;
+
+  constructor(place: Place & { readonly column?: number | undefined }, why: string, next = "nothing was written") {
+    super("config.invalid", diagnosticLine({ ...place, message: why }), next);
+    this.place = place;
+    this.why = why;
+  }
+}
+
+/** A source that cannot be imported: nothing is written. */
 export function notImported(message: string, next = "nothing was written"): CommandError {
   return new CommandError("config.invalid", message, next);
 }
 
-/** The text of a file of at most 1 MiB. Throws CommandError that names the file and the reason. */
+/** The text of a file of at most 1 MiB. Throws SourceFault that names the file and the reason. */
 export async function sourceText(file: string): Promise<string> {
   try {
     return await readSmallText(file, limitBytes);
   } catch (error) {
-    if (error instanceof UnfitFile) throw notImported(`${file}: ${error.message}`);
-    throw notImported(`${file}: ${whyUnread(error)}`, "name another file, or run this as a user who may read it");
+    if (error instanceof UnfitFile) throw new SourceFault({ file }, error.message);
+    throw new SourceFault({ file }, whyUnread(error), "name another file, or run this as a user who may read it");
   }
 }
 
@@ -44,17 +57,17 @@ export interface SourceDocument {
 }
 
 /**
- * Parses YAML, of which JSON is a part. Throws CommandError with file, line, column and the fault, without any text of the
+ * Parses YAML, of which JSON is a part. Throws SourceFault with file, line, column and the fault, without any text of the
  * file, which may hold secrets; and where the file is no map.
  */
 export async function parsedSource(file: string, text: string): Promise<SourceDocument> {
   const { parseDocuments } = await import("../../store/files/documents.ts");
   const parsed = parseDocuments("source.yaml", text);
-  if ("problem" in parsed) throw notImported(diagnosticLine({ file, ...parsed.problem }));
+  if ("problem" in parsed) throw new SourceFault({ file, ...parsed.problem }, parsed.problem.message);
   const [document, second] = parsed.documents;
-  if (second !== undefined) throw notImported(`${file}: it holds several documents; import them one by one`);
+  if (second !== undefined) throw new SourceFault({ file }, "it holds several documents; import them one by one");
   const value = withMerges(document?.value);
-  if (document === undefined || !isRecord(value)) throw notImported(`${file}:1: it is no map of fields`);
+  if (document === undefined || !isRecord(value)) throw new SourceFault({ file, line: 1 }, "it is no map of fields");
   return { value, at: (...path) => ({ file, line: document.place(path)?.line }) };
 }
 

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { fixtures, importSite } from "./site.ts";
+
+describe("berth config import compose", () => {
+  it("makes a slot of each model server, with files of this machine", async () => {
+    await using site = await importSite();
+    const { left, stdout } = await site.import("compose FIXTURES/gpu-box.compose.yaml --yes", {
+      HF_TOKEN: "hf_fixture00000000",
+    });
+    const manifests = await site.manifests();
+    assert.deepEqual(Object.keys(manifests), [
+      "models/qwen3-8b.yaml",
+      "slots/chat.yaml",
+      "slots/embeddings.yaml",
+      "slots/vllm.yaml",
+    ]);
+    assert.equal(
+      manifests["slots/chat.yaml"],
+      "image: ghcr.io/ggml-org/llama.cpp:server-cuda\nmodel:\n  default: qwen3-8b\n  contextSize: 16384\nbackend: cuda\n",
+    );
+    assert.equal(manifests["models/qwen3-8b.yaml"], `source: file://${fixtures}/models/qwen3-8b.gguf\n`);
+    assert.equal(
+      manifests["slots/vllm.yaml"],
+      `engine: custom
+image: vllm/vllm-openai:v0.11.0
+model:
+  default: Qwen/Qwen3-8B
+args:
+  - --model
+  - Qwen/Qwen3-8B
+  - --port
+  - $(PORT)
+env:
+  VLLM_LOGGING_LEVEL: INFO
+mounts:
+  - source: DIR/.cache/huggingface
+    target: /root/.cache/huggingface
+    readOnly: false
+backend: cuda
+shmSizeBytes: 8589934592
+`,
+    );
+    assert.match(
+      manifests["slots/embeddings.yaml"] ?? "",
+      /capabilities:\n {2}- embeddings\n[^]*- --port\n {2}- \$\(PORT\)\n/,
+    );
+    assert.doesNotMatch(stdout, /hf_fixture|sk-fixture/);
+    const at = (line: number, text: string): string => `FIXTURES/gpu-box.compose.yaml:${line}: ${text}`;
+    const secret =
+      "it looks like a secret, which no manifest holds: put it into a file of mode 0600 and name that with env.NAME.valueFrom.file";
+    assert.deepEqual(left, [
+      at(
+        9,
+        "services.chat env LLAMA_API_KEY: its value is not carried: Berth gives each engine a new key per start, and clients tokens (`berth token create`)",
+      ),
+      at(17, `services.vllm env HF_TOKEN: ${secret}`),
+      at(
+        17,
+        "services.vllm volume vllm-cache: a volume of Docker's own is not carried: what the engine kept there it fetches again; mount a directory of this machine instead",
+      ),
+      at(22, "services.vllm.ipc: shmSizeBytes gives a container shared memory of its own"),
+      at(
+        31,
+        "services.ollama: an Ollama serves models of its own store: `berth config import ollama ./ollama` takes them",
+      ),
+      at(
+        34,
+        "services.webui: ghcr.io/open-webui/open-webui:main is no model server that this command knows: write a slot with engine: custom and image",
+      ),
+      at(9, "FIXTURES/models/qwen3-8b.gguf: it is not there"),
+    ]);
+  });
+
+  it("has engines for speech listen where Berth asks them", async () => {
+    await using site = await importSite();
+    const { left } = await site.import("compose FIXTURES/voice.compose.yaml --yes");
+    const manifests = await site.manifests();
+    assert.match(
+      manifests["slots/whisper.yaml"] ?? "",
+      /- whisper-server --model \/models\/ggml-base\.bin --host 0\.0\.0\.0 --port \$\(PORT\)\n/,
+    );
+    assert.match(manifests["slots/speaches.yaml"] ?? "", /env:\n {2}UVICORN_PORT: \$\(PORT\)\n/);
+    assert.match(manifests["slots/kokoro.yaml"] ?? "", /capabilities:\n {2}- speech\n/);
+    assert.match(manifests["slots/localai.yaml"] ?? "", /probe:\n {2}path: \/readyz\n/);
+    assert.deepEqual(left, [
+      "FIXTURES/voice.compose.yaml:12: services.kokoro: the engine must listen on $(PORT), 8080 in a container, and not on 8880",
+      "FIXTURES/voice.compose.yaml:18: services.localai.privileged: Berth gives containers no such rights",
+      "FIXTURES/voice.compose.yaml:19: services.own: not carried: it names no image",
+      "FIXTURES/voice.compose.yaml:21: services.windows: it names paths of Windows, which this machine has not",
+    ]);
+  });
+
+  it("refuses a file that is something else", async () => {
+    await using site = await importSite();
+    await writeFile(join(site.path, "c.yaml"), "models: {}\n");
+    const { code, stderr } = await site.import(`compose ${join(site.path, "c.yaml")} --yes`);
+    assert.deepEqual(
+      [code, stderr],
+      [1, "config.invalid: DIR/c.yaml:1: it is no Compose file: it has no map 'services'\nnothing was written\n"],
+    );
+  });
+});

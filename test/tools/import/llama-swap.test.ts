@@ -1,0 +1,256 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { readManifests } from "../../../src/store/files/manifest.ts";
+import { importSite } from "./site.ts";
+
+const page = new URL("../../../docs/groups.md", import.meta.url);
+
+/** What texts declare, by kind and name. */
+function declared(files: Readonly<Record<string, string>>): Record<string, unknown> {
+  const all = Object.entries(files).flatMap(([file, text]) => readManifests(file, text));
+  return Object.fromEntries(all.map(({ kind, name, spec }) => [`${kind} ${name}`, spec]));
+}
+
+describe("berth config import llama-swap", () => {
+  it("makes of the example in docs/groups.md what stands beside it", async () => {
+    await using site = await importSite();
+    const blocks = [...(await readFile(page, "utf8")).matchAll(/```yaml\n# (llama-swap|Berth)[^]*?```/g)].map(
+      ([block]) => block.replace(/^```yaml\n/, "").replace(/```$/, ""),
+    );
+    const [theirs = "", ours = ""] = blocks;
+    const file = join(site.path, "config.yaml");
+    await writeFile(file, theirs);
+    const { code } = await site.import(`llama-swap ${file} --yes`, { SVC_MODELS_DIR: "/models" });
+    assert.equal(code, 0);
+    const expected = declared({ "slots/llama-swap.yaml": ours });
+    assert.equal(Object.keys(expected).length, 5);
+    assert.deepEqual(declared(await site.manifests()), expected);
+  });
+
+  it("carries macros, groups, hooks, filters, containers and other servers", async () => {
+    await using site = await importSite();
+    const { left, stdout } = await site.import("llama-swap FIXTURES/home-server.yaml --yes", {
+      FIXTURE_MODELS: join(site.path, "models"),
+    });
+    const manifests = await site.manifests();
+    assert.deepEqual(Object.keys(manifests), [
+      "groups/big.yaml",
+      "models/gemma.yaml",
+      "models/in-docker.yaml",
+      "slots/docker-llama.yaml",
+      "slots/embed.yaml",
+      "slots/gemma.yaml",
+      "slots/qwen-qwen3-coder.yaml",
+      "slots/small.yaml",
+      "slots/vllm.yaml",
+    ]);
+    assert.equal(
+      manifests["slots/qwen-qwen3-coder.yaml"],
+      `group: big
+load: onDemand
+aliases:
+  - gpt-4o
+model:
+  default: qwen3-coder
+  contextSize: 32768
+  parallel: 2
+args:
+  - --flash-attn
+  - "on"
+probe:
+  startupSeconds: 300
+concurrency:
+  max: 4
+request:
+  strip:
+    - temperature
+    - top_p
+  set:
+    temperature!: 0.7
+    chat_template_kwargs!:
+      enable_thinking: false
+`,
+    );
+    assert.equal(
+      manifests["slots/vllm.yaml"],
+      `engine: custom
+command:
+  - vllm
+  - serve
+  - Qwen/Qwen3-8B
+  - --port
+  - $(PORT)
+  - --served-model-name
+  - qwen3
+load: onDemand
+idleSeconds: 1800
+model:
+  default: qwen3
+probe:
+  path: /ping
+  startupSeconds: 300
+timeoutSeconds:
+  firstByte: 60
+`,
+    );
+    assert.equal(
+      manifests["slots/docker-llama.yaml"],
+      `image: ghcr.io/ggml-org/llama.cpp:server-cuda
+load: onDemand
+idleSeconds: 1800
+model:
+  default: in-docker
+  contextSize: 8192
+backend: cuda
+probe:
+  startupSeconds: 300
+`,
+    );
+    assert.equal(manifests["models/in-docker.yaml"], "source: file:///srv/models/in%20docker.gguf\n");
+    assert.match(
+      manifests["slots/gemma.yaml"] ?? "",
+      /gpuLayers: 20\n {2}spill: allow\n.*\n.*\n.*\nenv:\n {2}CUDA_VISIBLE_DEVICES: "0"\n/,
+    );
+    assert.match(
+      manifests["slots/small.yaml"] ?? "",
+      /^group: big\nload: onDemand\nidleSeconds: 0\n/,
+      "the default group is exclusive, too",
+    );
+    assert.doesNotMatch(manifests["slots/embed.yaml"] ?? "", /load|group/, "preloaded, and in no group that swaps");
+    assert.doesNotMatch(stdout, /sk-fixture|hf_fixture/);
+    const at = (line: number, text: string): string => `FIXTURES/home-server.yaml:${line}: ${text}`;
+    const program = "all llama slots run the llama-server of PATH, or of SVC_LLAMA_SERVER: name it there";
+    const stop = "Berth ends an engine by TERM, then KILL after stopSeconds; containers by the daemon";
+    assert.deepEqual(
+      left.filter((text) => !text.endsWith("it is not there")),
+      [
+        at(5, "startPort: Berth takes ports from 8081 to 8099; SVC_SLOT_PORTS narrows them"),
+        at(6, "logLevel: SVC_LOG_LEVEL is Berth's"),
+        at(
+          7,
+          "apiKeys: keys are not carried: make one for each client by `berth token create`, with SVC_AUTH_ENABLED=1",
+        ),
+        at(16, `/opt/llama.cpp/llama-server: ${program}`),
+        at(21, "models.Qwen/Qwen3 Coder.name: slots have no name for display"),
+        at(24, `models.Qwen/Qwen3 Coder.cmdStop: ${stop}`),
+        at(
+          29,
+          "models.gemma.cmd --api-key: its value is not carried: Berth gives each engine a new key per start, and clients tokens (`berth token create`)",
+        ),
+        at(29, "models.gemma.cmd models/gemma.gguf: a relative path: taken as FIXTURES/models/gemma.gguf"),
+        at(
+          30,
+          "models.gemma.env: HF_TOKEN: it looks like a secret, which no manifest holds: put it into a file of mode 0600 and name that with env.NAME.valueFrom.file",
+        ),
+        at(31, "models.gemma.unlisted: /v1/models lists every slot"),
+        at(
+          36,
+          "models.vllm.cmd --api-key: it looks like a secret, and is left out: name it by a variable with env.NAME.valueFrom.file, or $(BEARER)",
+        ),
+        at(40, "models.vllm.timeouts: only responseHeader has a like: timeoutSeconds.firstByte"),
+        at(42, "models.docker-llama.cmd --network: Berth decides how containers run; see docs/runtimes.md"),
+        at(46, `models.docker-llama.cmdStop: ${stop}`),
+        at(
+          47,
+          "models.embed.ttl: not carried: llama-swap loads the model at its start, and Berth keeps such a slot loaded",
+        ),
+        at(50, "groups.big.members: nobody is no model of this file, or in another group"),
+        at(51, "groups.pair: it is not persistent: llama-swap unloads it for exclusive groups, Berth leaves it loaded"),
+        at(
+          54,
+          "hooks.on_startup.preload: gemma shares a group, in which always loaded slots never leave: run `berth slot load` after the start",
+        ),
+        at(14, "the name Qwen/Qwen3 Coder: no slot can have it; clients call the slot qwen-qwen3-coder"),
+      ],
+    );
+  });
+
+  it("makes of a matrix one group that shares the memory, with what is dear to lose as priority", async () => {
+    await using site = await importSite();
+    const { left } = await site.import("llama-swap FIXTURES/matrix.yaml --yes");
+    const manifests = await site.manifests();
+    assert.match(
+      manifests["groups/llama-swap.yaml"] ?? "",
+      /^budget:\n {2}device: (?:host|gpu0)\nminResidencySeconds: 0\n$/,
+    );
+    const priorities = ["gemma", "qwen", "voice"].map(
+      (name) => /priority: (\d+)/.exec(manifests[`slots/${name}.yaml`] ?? "")?.[1],
+    );
+    assert.deepEqual(priorities, [undefined, "2", "50"]);
+    assert.deepEqual(left.slice(0, 4), [
+      "FIXTURES/matrix.yaml:6: models.voice.checkEndpoint: an engine is always probed; probe.path names the route",
+      "FIXTURES/matrix.yaml:14: routing.router.settings.matrix.sets: the slots share one group, which keeps loaded what fits into the memory, in any combination",
+      "FIXTURES/matrix.yaml:16: routing.scheduler: requests for a slot are served in their order",
+      "FIXTURES/matrix.yaml:17: peers: models of other servers are Upstreams, which need a key's place: write upstreams/NAME.yaml (docs/upstreams.md)",
+    ]);
+  });
+
+  it("makes names valid and unique, and leaves out what cannot run here", async () => {
+    await using site = await importSite();
+    const { left } = await site.import("llama-swap FIXTURES/plain.yaml --yes", {
+      FIXTURE_API_KEY: "sk-fixture-key-000000009",
+    });
+    const manifests = await site.manifests();
+    assert.deepEqual(Object.keys(manifests), [
+      "groups/llama-swap.yaml",
+      "models/qwen-2.yaml",
+      "models/qwen.yaml",
+      "models/speaker.yaml",
+      "slots/again.yaml",
+      "slots/deaf.yaml",
+      "slots/fetched.yaml",
+      "slots/qwen3-8b-2.yaml",
+      "slots/qwen3-8b.yaml",
+      "slots/tts-model.yaml",
+    ]);
+    assert.equal(manifests["groups/llama-swap.yaml"], "budget:\n  slots: 1\nminResidencySeconds: 0\n");
+    assert.match(
+      manifests["slots/qwen3-8b-2.yaml"] ?? "",
+      /aliases:\n {2}- qwen3_8b\n {2}- twin\nmodel:\n {2}default: qwen-2\n/,
+    );
+    assert.match(
+      manifests["slots/again.yaml"] ?? "",
+      /default: qwen-2\n {2}contextSize: 8192\n/,
+      "one file, one model",
+    );
+    assert.doesNotMatch(JSON.stringify(manifests), /sk-fixture/);
+    const refused = (line: number, name: string, why: string): string =>
+      `FIXTURES/plain.yaml:${line}: models.${name}.cmd: the model is not carried: ${why}`;
+    assert.deepEqual(left.slice(1, 11), [
+      refused(9, "windows", "its command names paths of Windows"),
+      refused(10, "lost", "${nothing} is no macro of this file"),
+      refused(11, "secret", "${env.FIXTURE_API_KEY} looks like a secret, and its value would stand in the manifest"),
+      refused(12, "circle", "its macros contain each other"),
+      refused(13, "empty", "it has no command"),
+      "FIXTURES/plain.yaml:14: models.text: it is no map of fields",
+      "FIXTURES/plain.yaml:15: models.deaf.cmd: the engine must listen on $(PORT), and its command does not name it: write it there",
+      "FIXTURES/plain.yaml:6: the name twin: it is a name of a slot in slots/qwen3-8b-2.yaml; clients call this one again",
+      "FIXTURES/plain.yaml:6: the name no name: no slot can have it; clients call the slot again",
+      "FIXTURES/plain.yaml:7: the name tts: no slot can have it; clients call the slot tts-model",
+    ]);
+  });
+
+  it("joins exclusive groups, of which llama-swap loads one at a time, and says where they loaded several", async () => {
+    await using site = await importSite();
+    const file = join(site.path, "two.yaml");
+    const model = (name: string): string => `  ${name}: { cmd: "llama-server --port \${PORT} -m /srv/${name}.gguf" }\n`;
+    await writeFile(
+      file,
+      `models:\n${["a", "b", "c", "d"].map(model).join("")}groups:\n  one: { swap: false, members: [a, b] }\n  two: { members: [c, d] }\n`,
+    );
+    const { left } = await site.import(`llama-swap ${file} --yes`);
+    const manifests = await site.manifests();
+    assert.deepEqual(
+      Object.keys(manifests).filter((name) => name.startsWith("groups/")),
+      ["groups/one.yaml"],
+    );
+    for (const name of ["a", "b", "c", "d"]) assert.match(manifests[`slots/${name}.yaml`] ?? "", /^group: one\n/);
+    assert.match(manifests["groups/one.yaml"] ?? "", /device: /);
+    assert.equal(
+      left[0],
+      "DIR/two.yaml:7: groups.one: group one keeps loaded what fits into the memory, and not just these members",
+    );
+  });
+});
