@@ -129,3 +129,11 @@ function layersOf(text: string | undefined): { readonly gpuLayers?: number; read
 export function isLlamaServer(program: string): boolean {
   return /^llama-server/.test(program.split(/[\\/]/).at(-1) ?? "");
 }
+
+/**
+ * How llama-server reads a model's file. By a variable, which its versions ignore where they do not know it: an unknown
+ * argument would end them, and the flags of this setting have changed.
+ */
+export function loadModeOf(mode: string | undefined): Pick<SlotFields, "env"> {
+  return mode === undefined ? {} : { env: { LLAMA_ARG_LOAD_MODE: mode } };
+}

@@ -1,6 +1,7 @@
 import type { SlotSpecInput } from "../../api/slot.ts";
 import { isRecord } from "../../lib/record.ts";
 import type { LeftList, SlotFields } from "./imported.ts";
+import { loadModeOf } from "./llama-line.ts";
 import type { SourceDocument } from "./source-text.ts";
 
 /** Fields of requests by LM Studio's key, which begins with `llm.prediction.`. */
@@ -23,8 +24,6 @@ const inArguments: Readonly<Record<string, (value: unknown) => readonly string[]
   "llama.evalBatchSize": (value) => ["--batch-size", String(value)],
   "llama.physicalBatchSize": (value) => ["--ubatch-size", String(value)],
   "llama.flashAttention": (value) => ["--flash-attn", value === true ? "on" : "off"],
-  "llama.tryMmap": (value) => (value === false ? ["--no-mmap"] : []),
-  "llama.keepModelInMemory": (value) => (value === true ? ["--mlock"] : []),
   "llama.kCacheQuantizationType": (value) => ["--cache-type-k", String(value)],
   "llama.vCacheQuantizationType": (value) => ["--cache-type-v", String(value)],
   "llama.ropeFrequencyBase": (value) => ["--rope-freq-base", String(value)],
@@ -45,6 +44,7 @@ export function lmSettings(source: SourceDocument, left: LeftList): SlotFields {
   let model: NonNullable<SlotSpecInput["model"]> = {};
   const args: string[] = [];
   const set: Record<string, unknown> = {};
+  let loadMode: string | undefined;
   for (const part of ["load", "operation"]) {
     const fields = isRecord(source.value[part]) ? source.value[part]["fields"] : undefined;
     const list: readonly unknown[] = Array.isArray(fields) ? fields : [];
@@ -64,6 +64,8 @@ export function lmSettings(source: SourceDocument, left: LeftList): SlotFields {
       if (load === "contextLength" && count !== undefined) model = { ...model, contextSize: count };
       else if (load === "llama.cpuThreadPoolSize" && count !== undefined) model = { ...model, threads: count };
       else if (load === "llama.acceleration.offloadRatio" && isWhole(value)) model = { ...model, ...layersOf(value) };
+      else if (load === "llama.tryMmap") loadMode = value === false ? "none" : loadMode;
+      else if (load === "llama.keepModelInMemory") loadMode = value === true ? "mlock" : loadMode;
       else if (words !== undefined) args.push(...words(value));
       else if (name !== undefined) set[name] = value;
       else left.add(source.at(part, "fields", index), key, others[key] ?? "Berth has no such setting");
@@ -74,6 +76,7 @@ export function lmSettings(source: SourceDocument, left: LeftList): SlotFields {
   return {
     ...(Object.keys(model).length === 0 ? {} : { model }),
     ...(args.length === 0 ? {} : { args }),
+    ...loadModeOf(loadMode),
     ...(Object.keys(set).length === 0 ? {} : { request: { set } }),
   };
 }

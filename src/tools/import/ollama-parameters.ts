@@ -1,4 +1,6 @@
 import type { SlotSpecInput } from "../../api/slot.ts";
+import type { SlotFields } from "./imported.ts";
+import { loadModeOf } from "./llama-line.ts";
 
 /** Parameters that requests to llama-server have under the same or another name (Ollama, docs/modelfile.mdx). */
 const inRequest: Readonly<Record<string, string>> = {
@@ -22,7 +24,8 @@ const inRequest: Readonly<Record<string, string>> = {
 interface Parameters {
   /** Fields of requests that the client does not send. */
   readonly set: Readonly<Record<string, unknown>>;
-  readonly fields: { readonly model: NonNullable<SlotSpecInput["model"]>; readonly args: readonly string[] };
+  readonly args: readonly string[];
+  readonly fields: Pick<SlotFields, "model" | "env">;
 }
 
 /** The parameters of a Modelfile as fields of a slot; `note` takes those that have no like. */
@@ -33,6 +36,7 @@ export function requestDefaults(
   const set: Record<string, unknown> = {};
   const args: string[] = [];
   let model: NonNullable<SlotSpecInput["model"]> = {};
+  let loadMode: string | undefined;
   for (const [key, value] of Object.entries(parameters)) {
     const field = inRequest[key];
     const count = typeof value === "number" && Number.isInteger(value) && value > 0 ? value : undefined;
@@ -44,10 +48,10 @@ export function requestDefaults(
     else if (key === "num_thread" && count !== undefined) model = { ...model, threads: count };
     else if (key === "num_batch" && count !== undefined) args.push("--batch-size", String(count));
     else if (key === "num_gpu" && typeof value === "number") model = { ...model, ...layersOf(value) };
-    else if (key === "use_mmap" && value === false) args.push("--no-mmap");
+    else if (key === "use_mmap") loadMode = value === false ? "none" : undefined;
     else note(key, "llama-server has no such parameter");
   }
-  return { set, fields: { model, args } };
+  return { set, args, fields: { model, ...loadModeOf(loadMode) } };
 }
 
 function layersOf(layers: number): NonNullable<SlotSpecInput["model"]> {

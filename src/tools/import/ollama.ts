@@ -143,10 +143,12 @@ async function slotOf(
   if (blobsOf("system").length > 0) left.add(place, `${first} system`, "a slot has no system prompt: clients send it");
   if (blobsOf("messages").length > 0)
     left.add(place, `${first} messages`, "a slot has no first messages: clients send them");
-  const { set, fields } = requestDefaults(await jsonIn(blobsOf("params")[0]), (key, why) =>
-    left.add(place, `${first} ${key}`, why),
-  );
-  const args = [...fields.args, ...adapters.flatMap((blob) => ["--lora", blob])];
+  const {
+    set,
+    args: own,
+    fields,
+  } = requestDefaults(await jsonIn(blobsOf("params")[0]), (key, why) => left.add(place, `${first} ${key}`, why));
+  const args = [...own, ...adapters.flatMap((blob) => ["--lora", blob])];
   const short = first.replace(/:latest$/, "");
   return {
     name: short,
@@ -158,7 +160,7 @@ async function slotOf(
     spec: {
       load: "onDemand",
       idleSeconds: keepAliveSeconds,
-      model: fields.model,
+      ...fields,
       ...(args.length === 0 ? {} : { args }),
       ...(Object.keys(set).length === 0 ? {} : { request: { set } }),
     },

@@ -1,0 +1,232 @@
+import assert from "node:assert/strict";
+import { appendFile, chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { importConfig } from "../../../src/tools/import/import.ts";
+import { noOtherUser, otherUser } from "../../support/other-user.ts";
+import { berthProcess } from "../../support/command.ts";
+import { importSite } from "./site.ts";
+
+const theirs = (context: number): string =>
+  `models:\n  coder: { cmd: "llama-server --port \${PORT} -m coder.gguf -c ${context}", aliases: [gpt-4o] }\n`;
+
+async function swapSite(files: Readonly<Record<string, string>> = {}) {
+  const site = await importSite(files);
+  const file = join(site.path, "models/swap.yaml");
+  await mkdir(join(site.path, "models"));
+  await writeFile(join(site.path, "models/coder.gguf"), "");
+  await writeFile(file, theirs(4096));
+  return {
+    ...site,
+    file,
+    slot: join(site.configDir, "slots/coder.yaml"),
+    run: (line = "") => site.import(`llama-swap ${file}${line}`),
+    [Symbol.asyncDispose]: () => site[Symbol.asyncDispose](),
+  };
+}
+
+const relative =
+  "  DIR/models/swap.yaml:2: models.coder.cmd coder.gguf: a relative path: taken as DIR/models/coder.gguf\n";
+const lost = `Not carried, or not quite:\n${relative}`;
+const unsigned = (text: string): string => text.replaceAll(/Checksum: [0-9a-f]{12}/g, "Checksum: SUM");
+
+describe("berth config import", () => {
+  it("shows the manifests as a diff and writes nothing where nobody agrees", async () => {
+    await using site = await swapSite();
+    const { code, stdout } = await site.run();
+    assert.equal(
+      unsigned(stdout),
+      `--- /dev/null
++++ slots/coder.yaml
+@@ -0,0 +1,8 @@
++# Imported from DIR/models/swap.yaml by berth config import. Checksum: SUM
++load: onDemand
++idleSeconds: 0
++aliases:
++  - gpt-4o
++model:
++  default: coder
++  contextSize: 4096
+${lost}nothing was written; --yes writes 1 file to DIR/config
+`,
+    );
+    assert.deepEqual([code, await site.manifests()], [1, {}]);
+  });
+
+  it("writes with --yes what a service takes, and has nothing to do the second time", async () => {
+    await using site = await swapSite();
+    const { code, stdout } = await site.run(" --yes");
+    assert.deepEqual([code, stdout.slice(stdout.indexOf("wrote"))], [0, "wrote 1 file to DIR/config\n"]);
+    assert.deepEqual(await site.config("validate CONFIG", site.env), {
+      code: 0,
+      stdout: "DIR/config: valid\n",
+      stderr: "",
+    });
+    assert.deepEqual(await site.run(" --yes").then((again) => [again.code, again.stdout]), [
+      0,
+      `${lost}DIR/config: nothing to do\n`,
+    ]);
+  });
+
+  it("shows only what has changed there since, and replaces its own manifests", async () => {
+    await using site = await swapSite();
+    await site.run(" --yes");
+    await writeFile(site.file, theirs(8192));
+    const { stdout } = await site.run(" --yes");
+    assert.equal(
+      unsigned(stdout),
+      `--- slots/coder.yaml
++++ slots/coder.yaml
+@@ -1,1 +1,1 @@
+-# Imported from DIR/models/swap.yaml by berth config import. Checksum: SUM
++# Imported from DIR/models/swap.yaml by berth config import. Checksum: SUM
+@@ -8,1 +8,1 @@
+-  contextSize: 4096
++  contextSize: 8192
+${lost}wrote 1 file to DIR/config
+`,
+    );
+  });
+
+  it("keeps a manifest that a person changed, until --force", async () => {
+    await using site = await swapSite();
+    await site.run(" --yes");
+    await appendFile(site.slot, "pinned: false # mine\n");
+    const kept = await site.run(" --yes");
+    assert.deepEqual(
+      [kept.code, kept.stdout],
+      [
+        0,
+        `${lost}Kept:\n  slots/coder.yaml: a person wrote or changed it, and it stays; --force replaces it\nDIR/config: nothing to do\n`,
+      ],
+    );
+    assert.match(await readFile(site.slot, "utf8"), /# mine/);
+    const { stdout } = await site.run(" --yes --force");
+    assert.match(
+      stdout,
+      /^--- slots\/coder\.yaml\n\+\+\+ slots\/coder\.yaml\n@@ -9,1 \+8,0 @@\n-pinned: false # mine\n/,
+    );
+    assert.doesNotMatch(await readFile(site.slot, "utf8"), /# mine/);
+  });
+
+  it("declares nothing twice, and takes no alias that another slot has", async () => {
+    await using site = await swapSite({ "slots/all.toml": 'aliases = ["gpt-4o"]\n[model]\ndefault = "m"\n' });
+    const { stdout } = await site.run(" --yes");
+    assert.match(
+      stdout,
+      /swap\.yaml:2: the name gpt-4o: it is a name of a slot in slots\/all\.toml; clients call this one coder\n/,
+    );
+    await using other = await swapSite({ "slots/coder.toml": '[model]\ndefault = "m"\n' });
+    const elsewhere = await other.run(" --yes --force");
+    assert.match(
+      elsewhere.stdout,
+      /Kept:\n {2}slots\/coder\.yaml: Slot coder is declared in slots\/coder\.toml, which stays; remove it there to import it\n/,
+    );
+    assert.deepEqual(await other.manifests(), {});
+  });
+
+  it("writes into another directory, where berth.toml names the models", async () => {
+    await using site = await swapSite();
+    const dir = join(site.path, "git");
+    await mkdir(dir);
+    await writeFile(join(dir, "berth.toml"), `models_dir = "${site.path}/other"\n`);
+    const { stdout } = await site.config(`import llama-swap ${site.file} --dir ${dir} --yes`);
+    assert.match(stdout, /\+\+\+ models\/coder\.yaml\n.*\n.*\n\+source: file:\/\/DIR\/models\/coder\.gguf\n/);
+    assert.match(stdout, /wrote 2 files to DIR\/git\n$/);
+  });
+
+  it("asks a person on a terminal, and writes after a yes", async () => {
+    await using site = await swapSite();
+    const asked: string[] = [];
+    const answer = (is: boolean) => async (question: string) => {
+      asked.push(question.replaceAll(site.path, "DIR"));
+      return is;
+    };
+    const env = {
+      ...site.env,
+      HOME: site.path,
+      SVC_CONFIG_DIR: site.configDir,
+      SVC_STATE_DIR: join(site.path, "state"),
+    };
+    const given = {
+      env,
+      source: "llama-swap",
+      path: site.file,
+      dir: undefined,
+      force: false,
+      write: () => undefined,
+    } as const;
+    assert.equal(await importConfig({ ...given, agrees: answer(false) }), false);
+    assert.deepEqual(await site.manifests(), {});
+    assert.equal(await importConfig({ ...given, agrees: answer(true) }), true);
+    assert.deepEqual(Object.keys(await site.manifests()), ["slots/coder.yaml"]);
+    assert.deepEqual(asked, ["Write 1 file to DIR/config?", "Write 1 file to DIR/config?"]);
+  });
+
+  for (const [what, text, message] of [
+    [
+      "broken YAML, of which it prints nothing",
+      'models:\n  a: "sk-secret\n',
+      'DIR/models/swap.yaml:3:1: Missing closing "quote',
+    ],
+    [
+      "a file that is something else",
+      "services: {}\n",
+      "DIR/models/swap.yaml:1: it is no configuration of llama-swap: it has no map 'models'",
+    ],
+    ["an empty file", "", "DIR/models/swap.yaml:1:1: the file is empty"],
+    ["a list", "- a\n", "DIR/models/swap.yaml:1: it is no map of fields"],
+    [
+      "a huge file",
+      `# ${"x".repeat(1024 ** 2)}\n`,
+      "DIR/models/swap.yaml: it is larger than 1 MiB, the limit of such a file",
+    ],
+    ["a file without a model", "models: {}\n", "DIR/models/swap.yaml: it has no model that can be carried"],
+    [
+      "two models of one name",
+      "models:\n  a: { cmd: x }\n  a: { cmd: y }\n",
+      "DIR/models/swap.yaml:3:3: Map keys must be unique",
+    ],
+  ] as const)
+    it(`refuses ${what}`, async () => {
+      await using site = await swapSite();
+      await writeFile(site.file, text);
+      const { code, stdout, stderr } = await site.run(" --yes");
+      assert.deepEqual(
+        { code, stdout, stderr },
+        { code: 1, stdout: "", stderr: `config.invalid: ${message}\nnothing was written\n` },
+      );
+      assert.deepEqual(await site.manifests(), {});
+    });
+
+  it("refuses a missing file, and a source without a name", async () => {
+    await using site = await swapSite();
+    const missing = await site.import("llama-swap none.yaml");
+    assert.match(
+      missing.stderr,
+      /^config\.invalid: .*\/none\.yaml: it is not there\nname another file, or run this as a user who may read it\n$/,
+    );
+    const unnamed = await site.import("compose");
+    assert.deepEqual(
+      [unnamed.code, unnamed.stderr],
+      [2, "usage: name the file or directory of compose\nsee `berth config import --help`\n"],
+    );
+    assert.equal((await site.import("kobold x")).code, 2);
+  });
+
+  it("says which files the service's user may not read", { skip: noOtherUser() }, async () => {
+    await using site = await swapSite();
+    const state = join(site.path, "state");
+    await mkdir(state);
+    await chmod(site.path, 0o755);
+    await chmod(join(site.path, "models/coder.gguf"), 0o600);
+    const { chown } = await import("node:fs/promises");
+    await chown(state, otherUser, otherUser);
+    const env = { ...site.env, HOME: site.path, SVC_CONFIG_DIR: site.configDir, SVC_STATE_DIR: state };
+    const { stdout } = await berthProcess(["config", "import", "llama-swap", site.file], env);
+    assert.match(
+      stdout,
+      /coder\.gguf: nobody.* may not read it, and neither may its engines: chmod o\+x its directories, or chmod o\+r the file\n/,
+    );
+  });
+});
