@@ -120,7 +120,7 @@ function addHelp(program: Command): void {
 
 /** An empty variable in a script means no slot, not all of them, and no directory rather than the present one. */
 function refuseEmpty(command: Command): void {
-  const names: readonly string[] = ["slot", "ref", "model", "id", "directory"];
+  const names: readonly string[] = ["slot", "ref", "model", "id", "directory", "path"];
   for (const [index, argument] of command.registeredArguments.entries()) {
     if (names.includes(argument.name()) && command.args[index] === "")
       command.error(`error: argument '${argument.name()}' is empty`);

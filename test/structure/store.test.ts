@@ -8,7 +8,9 @@ import { read, repositoryFiles } from "./tree.ts";
 const plain = [
   "store/origin.ts",
   "store/files/berth-toml.ts",
+  "store/edit/yaml-text.ts",
   "store/files/declared-slots.ts",
+  "store/files/documents.ts",
   "store/files/listing.ts",
   "store/files/manifest-limit.ts",
   "store/files/manifest-text.ts",

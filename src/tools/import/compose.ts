@@ -87,8 +87,13 @@ function lineOf(fields: Readonly<Record<string, unknown>>, volumes: readonly Vol
     devices: textsOf(fields["devices"] ?? []).map((device) => device.split(":")[0] ?? ""),
     gpus: gpusOf(fields),
     port,
-    shmSizeBytes: sizeBytes(String(fields["shm_size"] ?? "")),
+    shmSizeBytes: sizeBytes(textOf(fields["shm_size"])),
   };
+}
+
+/** Empty where it is neither a text nor a number. */
+function textOf(value: unknown): string {
+  return textsOf(value)[0] ?? "";
 }
 
 function environmentOf(value: unknown): ContainerLine["env"] {
@@ -106,8 +111,8 @@ function volumesOf(value: unknown, env: NodeJS.ProcessEnv): readonly Volume[] {
   return all.flatMap((each) => {
     const volume = isRecord(each)
       ? {
-          source: String(each["source"] ?? ""),
-          target: String(each["target"] ?? ""),
+          source: textOf(each["source"]),
+          target: textOf(each["target"]),
           readOnly: each["read_only"] === true,
         }
       : volumeOf(String(each));

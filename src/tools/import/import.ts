@@ -11,7 +11,7 @@ import { configDirOf } from "../config/config.ts";
 import { changesFor, checkChanges, declarationsIn, diffOf, takenIn, writeChanges } from "./changes.ts";
 import type { Imported, ImportedSlot } from "./imported.ts";
 import { manifestsOf } from "./manifests.ts";
-import type { Source } from "./source-names.ts";
+import type { Source } from "./import-commands.ts";
 import { notImported, whyUnread } from "./source-text.ts";
 
 export interface Importing {
@@ -35,7 +35,7 @@ export interface Importing {
 export async function importConfig({ env, source, path, dir, force, write, agrees }: Importing): Promise<boolean> {
   const origin = resolve(path ?? (await ollamaDirectory(env)));
   // As the caller, whose file it is; the configuration belongs to its own user.
-  const imported = await read(source, origin, env);
+  const imported = await readers[source](origin, env);
   const configDir = resolve(dir ?? configDirOf(env));
   const unread = await unreadWeights(imported.slots, await configIn(configDir, env));
   await takeConfigDir(env, configDir);
@@ -74,20 +74,13 @@ function section(title: string, lines: readonly string[]): string {
   return lines.length === 0 ? "" : `${[title, ...lines.map((line) => `  ${line}`)].join("\n")}\n`;
 }
 
-async function read(source: Source, origin: string, env: NodeJS.ProcessEnv): Promise<Imported> {
-  switch (source) {
-    case "llama-swap":
-      return await (await import("./llama-swap.ts")).importLlamaSwap(origin, env);
-    case "llama-server":
-      return await (await import("./presets.ts")).importPresets(origin);
-    case "ollama":
-      return await (await import("./ollama.ts")).importOllama(origin);
-    case "lm-studio":
-      return await (await import("./lm-studio.ts")).importLmStudio(origin);
-    case "compose":
-      return await (await import("./compose.ts")).importCompose(origin, env);
-  }
-}
+const readers = {
+  "llama-swap": async (origin, env) => (await import("./llama-swap.ts")).importLlamaSwap(origin, env),
+  "llama-server": async (origin) => (await import("./presets.ts")).importPresets(origin),
+  ollama: async (origin) => (await import("./ollama.ts")).importOllama(origin),
+  "lm-studio": async (origin) => (await import("./lm-studio.ts")).importLmStudio(origin),
+  compose: async (origin, env) => (await import("./compose.ts")).importCompose(origin, env),
+} as const satisfies Record<Source, (origin: string, env: NodeJS.ProcessEnv) => Promise<Imported>>;
 
 /** Ollama's own choice: OLLAMA_MODELS, else the user's directory, else that of the service (its FAQ, "models stored"). */
 async function ollamaDirectory(env: NodeJS.ProcessEnv): Promise<string> {

@@ -127,7 +127,7 @@ function layersOf(text: string | undefined): { readonly gpuLayers?: number; read
 
 /** Whether a program is llama.cpp's server, by its name: `llama-server`, also with a version behind it. */
 export function isLlamaServer(program: string): boolean {
-  return /^llama-server/.test(program.split(/[\\/]/).at(-1) ?? "");
+  return (program.split(/[\\/]/).at(-1) ?? "").startsWith("llama-server");
 }
 
 /**

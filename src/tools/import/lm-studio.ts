@@ -19,8 +19,11 @@ export async function importLmStudio(directory: string): Promise<Imported> {
   const left = new LeftList();
   const slots: ImportedSlot[] = [];
   for (const folder of await folders(root, left)) {
-    const names = (await readdir(folder).catch(() => [])).toSorted();
-    const ggufs = names.filter((name) => /\.gguf$/i.test(name)).map((name) => join(folder, name));
+    const names: readonly string[] = await readdir(folder).catch(() => []);
+    const ggufs = names
+      .filter((name) => /\.gguf$/i.test(name))
+      .toSorted()
+      .map((name) => join(folder, name));
     if (ggufs.length === 0 && names.some((name) => name.endsWith(".safetensors")))
       left.add(
         { file: folder },

@@ -30,9 +30,9 @@ export interface ManifestContext {
   /** The device whose memory a group shares: `gpu0`, or `host` where there is no GPU. */
   readonly device: string;
   /** The names and aliases of slots in files that the import does not write. */
-  takenIn(files: ReadonlySet<string>): readonly TakenName[];
+  readonly takenIn: (files: ReadonlySet<string>) => readonly TakenName[];
   /** The text of a spec as a YAML file. */
-  yaml(spec: Readonly<Record<string, unknown>>): string;
+  readonly yaml: (spec: Readonly<Record<string, unknown>>) => string;
 }
 
 /** The manifests of an import, one file each, in the order slots, models, groups; and what their names made impossible. */

@@ -120,7 +120,9 @@ async function slotOf(
   const place: Place = { file };
   const blobsOf = (...types: readonly string[]): readonly string[] =>
     layers.flatMap(({ type, blob }) => (types.includes(type) ? [blob] : []));
-  const refuse = (why: string): undefined => void left.add(place, first, `not carried: ${why}`);
+  const refuse = (why: string): undefined => {
+    left.add(place, first, `not carried: ${why}`);
+  };
   const [path, second] = blobsOf("model");
   if (path === undefined) {
     const facts = await jsonIn(config);

@@ -13,29 +13,27 @@ const shorts = new Set(
   ),
 );
 /** Several names of one flag: a section's own value replaces that of `[*]` under each. */
-const sameKey: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(
-    Object.entries({
-      "ctx-size": "c LLAMA_ARG_CTX_SIZE",
-      model: "m LLAMA_ARG_MODEL",
-      mmproj: "mm LLAMA_ARG_MMPROJ",
-      parallel: "np LLAMA_ARG_N_PARALLEL",
-      "n-gpu-layers": "ngl gpu-layers LLAMA_ARG_N_GPU_LAYERS",
-      threads: "t LLAMA_ARG_THREADS",
-      "hf-repo": "hf hfr LLAMA_ARG_HF_REPO",
-      "flash-attn": "fa LLAMA_ARG_FLASH_ATTN",
-      "cache-type-k": "ctk LLAMA_ARG_CACHE_TYPE_K",
-      "cache-type-v": "ctv LLAMA_ARG_CACHE_TYPE_V",
-      "batch-size": "b LLAMA_ARG_BATCH",
-      "ubatch-size": "ub LLAMA_ARG_UBATCH",
-      embedding: "embeddings LLAMA_ARG_EMBEDDINGS",
-      reranking: "rerank LLAMA_ARG_RERANKING",
-      alias: "a LLAMA_ARG_ALIAS",
-      jinja: "LLAMA_ARG_JINJA",
-      temp: "temperature LLAMA_ARG_TEMPERATURE",
-    }).flatMap(([name, others]) => others.split(" ").map((other) => [other, name] as const)),
-  ),
-};
+const sameKey: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries({
+    "ctx-size": "c LLAMA_ARG_CTX_SIZE",
+    model: "m LLAMA_ARG_MODEL",
+    mmproj: "mm LLAMA_ARG_MMPROJ",
+    parallel: "np LLAMA_ARG_N_PARALLEL",
+    "n-gpu-layers": "ngl gpu-layers LLAMA_ARG_N_GPU_LAYERS",
+    threads: "t LLAMA_ARG_THREADS",
+    "hf-repo": "hf hfr LLAMA_ARG_HF_REPO",
+    "flash-attn": "fa LLAMA_ARG_FLASH_ATTN",
+    "cache-type-k": "ctk LLAMA_ARG_CACHE_TYPE_K",
+    "cache-type-v": "ctv LLAMA_ARG_CACHE_TYPE_V",
+    "batch-size": "b LLAMA_ARG_BATCH",
+    "ubatch-size": "ub LLAMA_ARG_UBATCH",
+    embedding: "embeddings LLAMA_ARG_EMBEDDINGS",
+    reranking: "rerank LLAMA_ARG_RERANKING",
+    alias: "a LLAMA_ARG_ALIAS",
+    jinja: "LLAMA_ARG_JINJA",
+    temp: "temperature LLAMA_ARG_TEMPERATURE",
+  }).flatMap(([name, others]) => others.split(" ").map((other) => [other, name] as const)),
+);
 /** Flags without a value that presets write as a switch; a switch that is off is written with `no-`. */
 const switches = new Set(
   "jinja mmap mlock metrics embedding reranking kv-unified cont-batching context-shift verbose webui ui swa-full kv-offload cpu-moe warmup host-buffer slots props special offline perf escape repack mmproj-offload mmproj-auto op-offload cache-prompt reasoning-preserve".split(
@@ -101,7 +99,7 @@ function slotOf(
     const { value } = entry;
     if (key === "version") continue;
     if (["load-on-startup", "stop-timeout"].includes(key)) own.set(key, value);
-    else if (/^LLAMA_/.test(key) && !secretName.test(key)) env[key] = value;
+    else if (key.startsWith("LLAMA_") && !secretName.test(key)) env[key] = value;
     else if (notOurs[key] === undefined) words.push(...wordsFor(key, value));
     if (notOurs[key] !== undefined || secretName.test(key))
       left.add({ file, line: entry.line }, `[${name}] ${key}`, notOurs[key] ?? secretStays);

@@ -211,7 +211,8 @@ ${lost}wrote 1 file to DIR/config
       [unnamed.code, unnamed.stderr],
       [2, "usage: name the file or directory of compose\nsee `berth config import --help`\n"],
     );
-    assert.equal((await site.import("kobold x")).code, 2);
+    for (const line of ["kobold x", "ollama ", `llama-swap ${site.file} --dir `])
+      assert.equal((await site.import(line)).code, 2, line);
   });
 
   it("says which files the service's user may not read", { skip: noOtherUser() }, async () => {

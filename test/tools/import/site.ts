@@ -13,7 +13,7 @@ export async function importSite(files: Readonly<Record<string, string>> = {}) {
   const manifests = async (): Promise<Record<string, string>> => {
     const names = await readdir(site.configDir, { recursive: true }).catch(() => []);
     const texts: Record<string, string> = {};
-    for (const name of names.toSorted())
+    for (const name of names.map(String).toSorted())
       if (name.endsWith(".yaml"))
         texts[name] = (await readFile(join(site.configDir, name), "utf8"))
           .replace(/^# Imported from .*\n/, "")
