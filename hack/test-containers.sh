@@ -30,6 +30,7 @@ if [ "${1:-}" != inside ]; then
   else
     want dockerd docker.io
     want docker-registry docker-registry
+    want docker-compose docker-compose
   fi
   # The packages are words of their own.
   # shellcheck disable=SC2086
@@ -41,7 +42,7 @@ shift
 dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-$engine-XXXXXX")
 clean() {
   [ -n "${daemon:-}" ] && kill "$daemon" 2>/dev/null && wait "$daemon" 2>/dev/null || true
-  umount -l "$dir"/data/overlay* 2>/dev/null || true
+  umount -l "$dir"/data/overlay* "$dir"/exec/netns/* 2>/dev/null || true
   rm -rf "$dir"
   find /sys/fs/cgroup -depth -type d -path "*/${dir##*/}*" -exec rmdir {} + 2>/dev/null || true
 }
