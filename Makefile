@@ -48,7 +48,7 @@ test-clients: setup ## OpenAI's Codex, the real program, on a slot of each engin
 test-gpu: setup ## a whole Berth on a real NVIDIA GPU, with a llama-server built for CUDA: BERTH_TEST_LLAMA_SERVER=/path/to/it
 	@test/gpu/needs.sh && $(TEST) --test-concurrency=1 --test-timeout=180000 "test/gpu/**/*.test.ts"
 
-test-docker: setup ## containers on a real Docker daemon of the tests' own; needs root, installs Debian's docker.io
+test-docker: setup ## containers on a real Docker daemon of the tests' own; needs root, installs Debian's docker.io and docker-compose
 	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary hack/test-containers.sh docker "test/docker/**/*.test.ts"
 
 test-podman: setup ## the same suite over Podman's socket; needs root, installs Debian's podman

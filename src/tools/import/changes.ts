@@ -21,7 +21,24 @@ export interface Changes {
   readonly kept: readonly string[];
 }
 
-/** What the files of a configuration directory declare; a file that cannot be read declares nothing here. */
+/** The manifests that are valid by themselves, and for each of the others a line with its first fault. */
+export async function validOnly(
+  configDir: string,
+  manifests: readonly NewManifest[],
+): Promise<{ readonly valid: readonly NewManifest[]; readonly faults: readonly string[] }> {
+  const { readManifests } = await import("../../store/files/manifest.ts");
+  const faults = new Map<NewManifest, string>();
+  for (const manifest of manifests)
+    for (const { diagnostics } of readManifests(join(configDir, manifest.file), manifest.text)) {
+      const [first] = diagnostics;
+      if (first === undefined) continue;
+      const { path = [], message } = first;
+      faults.set(manifest, `${manifest.file}: not written: ${path.join(".")} ${message}`);
+    }
+  return { valid: manifests.filter((manifest) => !faults.has(manifest)), faults: [...faults.values()] };
+}
+
+/** Reads what the files of a configuration directory declare. A file that cannot be read declares nothing here. */
 export async function declarationsIn(configDir: string): Promise<readonly Declaration[]> {
   const { listManifests } = await import("../../store/files/listing.ts");
   const { manifestTextOrNothing } = await import("../../store/files/manifest-text.ts");

@@ -40,7 +40,7 @@ export interface ContainerLine {
 export interface ContainerContext {
   readonly left: LeftList;
   readonly place: Place;
-  /** As `services.chat`. */
+  /** The setting that describes the container, as `services.chat`. */
   readonly name: string;
   /** Relative paths of this machine start here. */
   readonly directory: string;

@@ -3,16 +3,18 @@ import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { loadConfig, type Config } from "../../api/config.ts";
 import { diagnosticLine } from "../../api/diagnostic.ts";
+import { printable } from "../../cli/output.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { userName } from "../../lib/accounts.ts";
 import { actAs, ownerToActAs } from "../../program/owner.ts";
 import { placesOf, SettingsError, takeConfigDir, withAbsolutePaths } from "../../program/settings.ts";
 import { configDirOf } from "../config/config.ts";
-import { changesFor, checkChanges, declarationsIn, diffOf, takenIn, writeChanges } from "./changes.ts";
+import { changesFor, checkChanges, declarationsIn, diffOf, takenIn, validOnly, writeChanges } from "./changes.ts";
 import type { Imported, ImportedSlot } from "./imported.ts";
 import { manifestsOf } from "./manifests.ts";
 import type { Source } from "./import-commands.ts";
 import { notImported, whyUnread } from "./source-text.ts";
+import { unknownFlags } from "./unknown-flags.ts";
 
 export interface Importing {
   readonly env: NodeJS.ProcessEnv;
@@ -40,6 +42,11 @@ export async function importConfig({ env, source, path, dir, force, write, agree
   const unread = await unreadWeights(imported.slots, await configIn(configDir, env));
   await takeConfigDir(env, configDir);
   const config = await configIn(configDir, env);
+  if (config.store === "kubernetes" && dir === undefined)
+    throw notImported(
+      "the slots of this service are custom resources (SVC_STORE=kubernetes)",
+      "name a directory of files by --dir",
+    );
   const declarations = await declarationsIn(configDir);
   const { yamlText } = await import("../../store/edit/yaml-text.ts");
   const { manifests, left } = manifestsOf(imported, {
@@ -49,13 +56,16 @@ export async function importConfig({ env, source, path, dir, force, write, agree
     takenIn: (files) => takenIn(declarations, configDir, files),
     yaml: yamlText,
   });
-  const { changes, kept } = await changesFor(configDir, manifests, { declarations, force });
+  const { valid, faults } = await validOnly(configDir, manifests);
+  const { changes, kept } = await changesFor(configDir, valid, { declarations, force });
   await checkChanges(configDir, changes);
   write(diffOf(changes));
   const lost = left.map(({ file, line, what, why }) => diagnosticLine({ file, line, message: `${what}: ${why}` }));
-  write(section("Not carried, or not quite:", [...lost, ...unread]));
+  // A given directory may lie anywhere: no program that it names is run.
+  const unknown = dir === undefined ? await unknownFlags(imported.slots, config, env) : [];
+  write(section("Not carried, or not quite:", [...lost, ...faults, ...unread, ...unknown]));
   write(section("Kept:", kept));
-  if (manifests.length === 0) throw notImported(`${origin}: it has no model that can be carried`);
+  if (valid.length === 0) throw notImported(`${origin}: it has no model that can be carried`);
   const files = changes.length === 1 ? "1 file" : `${changes.length} files`;
   if (changes.length === 0) {
     write(`${configDir}: nothing to do\n`);
@@ -71,7 +81,7 @@ export async function importConfig({ env, source, path, dir, force, write, agree
 }
 
 function section(title: string, lines: readonly string[]): string {
-  return lines.length === 0 ? "" : `${[title, ...lines.map((line) => `  ${line}`)].join("\n")}\n`;
+  return lines.length === 0 ? "" : `${[title, ...lines.map((line) => `  ${printable(line)}`)].join("\n")}\n`;
 }
 
 const readers = {

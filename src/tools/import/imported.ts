@@ -65,7 +65,7 @@ export class LeftList {
     this.#found.push({ ...place, what, why });
   }
 
-  /** As `add`, unless the same was written down before. */
+  /** Does the same, unless the same was written down before. */
   addOnce(place: Place, what: string, why: string): void {
     if (!this.#found.some((left) => left.what === what && left.why === why)) this.add(place, what, why);
   }

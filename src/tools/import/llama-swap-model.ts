@@ -22,7 +22,7 @@ export interface SwapContext {
   readonly left: LeftList;
   readonly env: NodeJS.ProcessEnv;
   readonly macros: Macros;
-  /** Of the file: relative paths start there. */
+  /** The directory of the file: relative paths start there. */
   readonly directory: string;
   readonly group: string | undefined;
   readonly isPreloaded: boolean;
@@ -71,6 +71,14 @@ export function swapModel(name: string, fields: Fields, context: SwapContext): I
       words.length === 0
         ? "the model is not carried: it has no command"
         : "the model is not carried: its command names paths of Windows",
+    );
+    return undefined;
+  }
+  const host = URL.parse(texts.get("proxy") ?? "")?.hostname;
+  if (host !== undefined && !isHere(host)) {
+    note(
+      "proxy",
+      "the model is not carried: another machine serves it; models of other servers are Upstreams (docs/upstreams.md)",
     );
     return undefined;
   }
@@ -172,7 +180,11 @@ function engineOf(
   };
 }
 
-/** Of an engine that is not known: what llama-swap tells its clients, or what the program's name says. */
+function isHere(host: string): boolean {
+  return host === "localhost" || host === "[::1]" || host === "0.0.0.0" || host.startsWith("127.");
+}
+
+/** The work of a program other than llama-server, by what llama-swap tells its clients, or by the program's name. */
 function capabilitiesOf(program: string, declared: unknown): readonly SlotCapability[] | undefined {
   const { in: inputs, out: outputs, reranker } = isRecord(declared) ? declared : {};
   if (reranker === true) return ["rerank"];

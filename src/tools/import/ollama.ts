@@ -13,7 +13,7 @@ const digest = /^sha256[:-]([0-9a-f]{64})$/;
 
 /** A manifest of Ollama's store. */
 interface StoredModel {
-  /** As `ollama list` has it: `llama3.2:3b`, `hf.co/owner/name:Q4_K_M`. */
+  /** The name that `ollama list` prints: `llama3.2:3b`, `hf.co/owner/name:Q4_K_M`. */
   readonly name: string;
   readonly file: string;
   readonly config: string | undefined;

@@ -57,7 +57,7 @@ const on = /^(?:true|on|1|enabled)$/i;
 
 /**
  * Reads the presets of llama-server's router (tools/server/README.md, "Model presets"). Throws CommandError with file and
- * line where the file is none.
+ * line where the file is something else.
  */
 export async function importPresets(file: string): Promise<Imported> {
   const sections = iniSections(file, await sourceText(file));

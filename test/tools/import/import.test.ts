@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { appendFile, chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { appendFile, chmod, chown, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { importConfig } from "../../../src/tools/import/import.ts";
@@ -215,13 +215,61 @@ ${lost}wrote 1 file to DIR/config
       assert.equal((await site.import(line)).code, 2, line);
   });
 
+  it("says which flags this machine's llama-server does not know", async () => {
+    await using site = await swapSite();
+    const server = join(site.path, "server");
+    await writeFile(server, "#!/bin/sh\necho '-c, --ctx-size N --no-warmup'\n", { mode: 0o755 });
+    await writeFile(
+      site.file,
+      'models:\n  a: { cmd: "llama-server --port ${PORT} -m coder.gguf --no-warmup --no-mmap --temp -1" }\n',
+    );
+    const { left } = await site.import(`llama-swap ${site.file}`, { SVC_LLAMA_SERVER: server });
+    const says = (flag: string): string =>
+      `DIR/models/swap.yaml:2: a ${flag}: DIR/server knows no such flag and would not start: remove it from args, or name another program in SVC_LLAMA_SERVER`;
+    assert.deepEqual(left.slice(1), [says("--no-mmap"), says("--temp")]);
+    const elsewhere = await site.import(`llama-swap ${site.file} --dir ${site.path}/git`, { SVC_LLAMA_SERVER: server });
+    assert.equal(elsewhere.left.length, 1);
+  });
+
+  it(
+    "reads as root what only root may read, and writes as the user of the directory",
+    { skip: noOtherUser() },
+    async () => {
+      await using site = await swapSite();
+      await mkdir(site.configDir);
+      await chown(site.configDir, otherUser, otherUser);
+      await chmod(site.path, 0o755);
+      await chmod(site.file, 0o600);
+      const env = {
+        ...site.env,
+        HOME: site.path,
+        SVC_CONFIG_DIR: site.configDir,
+        SVC_STATE_DIR: join(site.path, "state"),
+      };
+      const { code, stderr } = await berthProcess(["config", "import", "llama-swap", site.file, "--yes"], env);
+      assert.deepEqual([code, stderr], [0, ""]);
+      assert.equal((await stat(site.slot)).uid, otherUser);
+    },
+  );
+
+  it("writes no files where slots are custom resources", async () => {
+    await using site = await swapSite();
+    const { code, stderr } = await site.import(`llama-swap ${site.file} --yes`, { SVC_STORE: "kubernetes" });
+    assert.deepEqual(
+      [code, stderr],
+      [
+        1,
+        "config.invalid: the slots of this service are custom resources (SVC_STORE=kubernetes)\nname a directory of files by --dir\n",
+      ],
+    );
+  });
+
   it("says which files the service's user may not read", { skip: noOtherUser() }, async () => {
     await using site = await swapSite();
     const state = join(site.path, "state");
     await mkdir(state);
     await chmod(site.path, 0o755);
     await chmod(join(site.path, "models/coder.gguf"), 0o600);
-    const { chown } = await import("node:fs/promises");
     await chown(state, otherUser, otherUser);
     const env = { ...site.env, HOME: site.path, SVC_CONFIG_DIR: site.configDir, SVC_STATE_DIR: state };
     const { stdout } = await berthProcess(["config", "import", "llama-swap", site.file], env);

@@ -198,6 +198,7 @@ probe:
       "models/qwen-2.yaml",
       "models/qwen.yaml",
       "models/speaker.yaml",
+      "models/wide.yaml",
       "slots/again.yaml",
       "slots/deaf.yaml",
       "slots/fetched.yaml",
@@ -218,17 +219,19 @@ probe:
     assert.doesNotMatch(JSON.stringify(manifests), /sk-fixture/);
     const refused = (line: number, name: string, why: string): string =>
       `FIXTURES/plain.yaml:${line}: models.${name}.cmd: the model is not carried: ${why}`;
-    assert.deepEqual(left.slice(1, 11), [
+    assert.deepEqual(left.slice(1, 13), [
       refused(9, "windows", "its command names paths of Windows"),
       refused(10, "lost", "${nothing} is no macro of this file"),
       refused(11, "secret", "${env.FIXTURE_API_KEY} looks like a secret, and its value would stand in the manifest"),
       refused(12, "circle", "its macros contain each other"),
       refused(13, "empty", "it has no command"),
       "FIXTURES/plain.yaml:14: models.text: it is no map of fields",
-      "FIXTURES/plain.yaml:15: models.deaf.cmd: the engine must listen on $(PORT), and its command does not name it: write it there",
+      "FIXTURES/plain.yaml:15: models.distant.proxy: the model is not carried: another machine serves it; models of other servers are Upstreams (docs/upstreams.md)",
+      "FIXTURES/plain.yaml:17: models.deaf.cmd: the engine must listen on $(PORT), and its command does not name it: write it there",
       "FIXTURES/plain.yaml:6: the name twin: it is a name of a slot in slots/qwen3-8b-2.yaml; clients call this one again",
       "FIXTURES/plain.yaml:6: the name no name: no slot can have it; clients call the slot again",
       "FIXTURES/plain.yaml:7: the name tts: no slot can have it; clients call the slot tts-model",
+      "slots/wide.yaml: not written: model.parallel must be at most 256",
     ]);
   });
 

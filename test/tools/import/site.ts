@@ -8,7 +8,7 @@ export const fixtures = fileURLToPath(new URL("../../fixtures/import", import.me
 /** A configuration directory, and what `berth config import` makes of other programs' files. */
 export async function importSite(files: Readonly<Record<string, string>> = {}) {
   const site = await configSite(files);
-  const env = { SVC_MODELS_DIR: join(site.path, "models") };
+  const env = { SVC_MODELS_DIR: join(site.path, "models"), SVC_LLAMA_SERVER: "none" };
   /** Every manifest below the directory without its first line, by file. */
   const manifests = async (): Promise<Record<string, string>> => {
     const names = await readdir(site.configDir, { recursive: true }).catch(() => []);
