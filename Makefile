@@ -8,11 +8,11 @@ TEST := $(KEPT) $(RUN) --test --test-reporter=./test/support/reporter.ts
 # Whole programs, with Node alone: `make test-system`.
 SYSTEM := e2e embedded hack main program
 # Suites that need more than Node have targets of their own; every other folder belongs to `make test`.
-OTHER_SUITES := bare bench browser clients docker edge gpu k8s llama-server monitoring pack schema soak
+OTHER_SUITES := bare bench browser clients docker edge gpu k8s llama-server monitoring pack schema site soak
 TESTS := $(filter-out $(patsubst %,test/%/,$(SYSTEM) $(OTHER_SUITES) doubles fixtures support),$(wildcard test/*/))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-system test-all llama-server test-llama-server test-clients test-gpu test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-dockerfile test-soak soak verify generate images release pack test-pack bench bench-setup clean
+.PHONY: help setup run test test-system test-all llama-server test-llama-server test-clients test-gpu test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-dockerfile test-soak soak site test-site verify generate images release pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -30,7 +30,7 @@ test-system: setup ## whole programs with the real embedded engine: crashes, res
 	@$(TEST) --test-timeout=600000 --test-concurrency=$(or $(PROCESSES),4) $(SYSTEM:%="test/%/**/*.test.ts")
 
 test-all: ## before a large change is done: .ci/run, and all that it leaves out
-	@.ci/run test-podman test-install test-monitoring test-edge test-soak test-pack test-clients test-schema test-pull test-dockerfile
+	@.ci/run test-podman test-install test-monitoring test-edge test-soak test-pack test-clients test-schema test-pull test-dockerfile test-site
 	@BERTH_RUNS=2000 $(MAKE) test
 	@hack/test-k8s.sh test/k8s/scale.ts
 
@@ -89,6 +89,15 @@ soak: setup ## a whole Berth under load for an hour, with engines and operator k
 test-browser: setup ## the dashboard and the chat page in a real Chromium; as root it installs Debian's
 	@hack/chromium.sh >/dev/null && $(TEST) --test-concurrency=3 "test/browser/**/*.test.ts"
 
+site: ## build the documentation as a static site, by Node alone: BASE=/path/ on its server, OUT=directory, else site/dist
+	@BASE="$(BASE)" OUT="$(OUT)" hack/site.sh
+
+test-site: setup ## build the site and read it in a real Chromium without a network: search, both looks, a phone (needs the npm registry once)
+	@hack/chromium.sh >/dev/null && BASE=/handbook/berth/ OUT=.cache/built-site hack/site.sh
+	@$(NODE) node_modules/typescript/bin/tsc -p site
+	@PATH="$(CURDIR)/node_modules/.bin:$$PATH" node_modules/.bin/oxlint --type-aware --deny-warnings site site/.vitepress
+	@$(TEST) "test/site/**/*.test.ts"
+
 pictures: setup ## take the pictures of docs/pictures anew, in a real Chromium
 	@hack/chromium.sh >/dev/null && BERTH_TEST_PICTURES=docs/pictures $(TEST) test/browser/pictures.test.ts
 
@@ -130,4 +139,4 @@ bench: setup ## measure against nginx and the bars: BARS=chat,streams for some, 
 	@$(RUN) test/bench/main.ts $(if $(BARS),--bars $(BARS)) $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
 
 clean: ## remove what was built and the example run
-	@rm -rf dist .run .cache *.tgz
+	@rm -rf dist .run .cache site/dist *.tgz

@@ -127,5 +127,10 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 }
 
 function tableLine(cells: readonly string[]): string {
-  return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+  return `| ${cells.map(cellText).join(" | ")} |`;
+}
+
+/** Keeps `|` from ending a cell, and `<state>` outside of code from being an HTML element, which no reader would see. */
+function cellText(text: string): string {
+  return text.replaceAll("|", "\\|").replaceAll(/(`[^`]*`)|</g, (_, inCode?: string) => inCode ?? "&lt;");
 }

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { programToRead } from "../../hack/generate/cli.ts";
+import { navigation } from "../../site/navigation.ts";
 import { isRecord } from "../../src/lib/record.ts";
-import { lintCitations, lintLinks, lintRecords, tableRows } from "./documents.ts";
+import { lintCommands } from "./commands.ts";
+import { lintCitations, lintLinks, lintRecords, tableRows, unreachable } from "./documents.ts";
 import { layers } from "./layers.ts";
 import { read, repositoryFiles } from "./tree.ts";
 
@@ -10,6 +13,28 @@ const rowsOf = (path: string): string[][] => tableRows(files.get(path) ?? "");
 
 describe("documents", () => {
   it("lead to what is there", () => assert.deepEqual(lintLinks(files), []));
+
+  it("name commands, options and targets of make that are there", () => {
+    const targets = new Set([...(files.get("Makefile") ?? "").matchAll(/^([a-z0-9-]+):/gm)].map(([, name = ""]) => name));
+    assert.deepEqual(lintCommands(files, { program: programToRead(), targets }), []);
+  });
+
+  it("are all within reach of docs/README.md, and in the menu of the site", () => {
+    assert.deepEqual(unreachable(files), []);
+    const entries = navigation.flatMap((section) => section.entries);
+    const told = entries.map((entry) => ("file" in entry ? entry.file : `${entry.folder}/README.md`));
+    const folders = entries.flatMap((entry) => ("folder" in entry ? [`${entry.folder}/`] : []));
+    const isInFolder = (path: string): boolean => folders.some((folder) => path.startsWith(folder));
+    const pages = [...files.keys()].filter((path) => /^docs\/.*\.md$/.test(path) && path !== "docs/README.md");
+    assert.deepEqual(
+      told.filter((path) => path.startsWith("docs/")).toSorted(),
+      pages.filter((path) => !isInFolder(path) || path.endsWith("/README.md")).toSorted(),
+    );
+    assert.deepEqual(
+      told.filter((path) => !files.has(path)),
+      [],
+    );
+  });
 
   it("have what comments cite", () => assert.deepEqual(lintCitations(files), []));
 
@@ -72,11 +97,31 @@ describe("documents", () => {
     ["a file that is gone", "[a](docs/z.md)", ["README.md: docs/z.md is not there"]],
     ["a heading that is gone", "[a](docs/a.md#three)", ["README.md: docs/a.md has no heading #three"]],
     ["a path that is gone", "`src/z.ts`", ["README.md: src/z.ts is not there"]],
+    [
+      "a path that a command names and that is gone",
+      "```sh\ncp docs/a.md docs/z.md\n```",
+      ["README.md: docs/z.md is not there"],
+    ],
+    ["a heading that is a comment of a command", "```sh\n# Top 2\n```\n[s](#top-2)", ["README.md:  has no heading #top-2"]],
   ];
   for (const [what, text, problems] of planted) {
     it(`report ${what}`, () => {
       const around = { "docs/a.md": "# One, `two`\n", "src/b.ts": "" };
       assert.deepEqual(lintLinks(new Map(Object.entries({ ...around, "README.md": `# Top\n${text}` }))), problems);
+    });
+  }
+
+  const named: readonly (readonly [text: string, problems: readonly string[]])[] = [
+    ["`bin/berth slot show NAME -o yaml`, `berth --server URL status`, `usermod -aG docker berth`", []],
+    ["```sh\nsudo berth slot logs a \\\n  --tail 5 | head\nmake -C /opt/berth setup\nX=1 make run MODEL=a\n```", []],
+    ["`berth slot shew NAME`", ["README.md: berth slot shew NAME: there is no command shew"]],
+    ["```sh\nx && berth status --colour\n```", ["README.md: berth status --colour: there is no option --colour"]],
+    ["`PORT=1 make cake`", ["README.md: make cake is no target"]],
+  ];
+  for (const [text, problems] of named) {
+    it(`report ${problems.join() || "nothing"} of ${text.replaceAll("\n", " ")}`, () => {
+      const known = { program: programToRead(), targets: new Set(["run", "setup"]) };
+      assert.deepEqual(lintCommands(new Map([["README.md", text]]), known), problems);
     });
   }
 

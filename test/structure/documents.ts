@@ -1,7 +1,11 @@
 import { posix } from "node:path";
+import { anchorOf } from "../../site/links.ts";
 
 /** A path of the repository as texts write it, in back-ticks and without a pattern. */
-const path = /`((?:src|test|hack|docs|manifests|charts|bin)\/[\w./-]+)`/g;
+const path = /`((?:src|test|hack|docs|manifests|charts|bin|crds)\/[\w./-]+|(?:web|site)\/[\w./-]+\.\w+)`/g;
+/** The same as a word of a command, relative to the repository. */
+const word = /(?<=[ =])((?:test|hack|docs|manifests|charts)\/[\w./-]+)(?=[\s"']|$)/gm;
+const codeBlock = /^( *)```[^]*?^\1```$/gm;
 const link = /\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)/g;
 
 /** Links that lead nowhere, and paths that are not there. `files`: texts by path; others have an empty one. */
@@ -18,7 +22,8 @@ export function lintLinks(files: ReadonlyMap<string, string>): string[] {
         problems.push(`${file}: ${to} has no heading #${anchor}`);
       }
     }
-    for (const [, named = ""] of text.matchAll(path)) {
+    const blocks = [...text.matchAll(codeBlock)].map(([block]) => block).join("\n");
+    for (const [, named = ""] of [...text.matchAll(path), ...blocks.matchAll(word)]) {
       if (!isThere(named) && !isThere(`${named}.ts`)) problems.push(`${file}: ${named} is not there`);
     }
   }
@@ -77,8 +82,27 @@ function parents(file: string): string[] {
   return folder === "." ? ["."] : [folder, ...parents(folder)];
 }
 
-/** As GitHub makes them of headings. */
+/** The anchors that GitHub makes of headings: of two that are the same, the second ends in -1. */
 function anchorsOf(text: string): Set<string> {
-  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase());
-  return new Set(headings.map((heading) => heading.replaceAll(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(/\s/g, "-")));
+  const anchors = new Set<string>();
+  for (const [, heading = ""] of text.replaceAll(codeBlock, "").matchAll(/^#+ (.*)$/gm)) {
+    const anchor = anchorOf(heading);
+    const isTaken = (number: number): boolean => anchors.has(number === 0 ? anchor : `${anchor}-${number}`);
+    let number = 0;
+    while (isTaken(number)) number += 1;
+    anchors.add(number === 0 ? anchor : `${anchor}-${number}`);
+  }
+  return anchors;
+}
+
+/** Pages of `docs/` that no chain of links from docs/README.md reaches. */
+export function unreachable(files: ReadonlyMap<string, string>): string[] {
+  const reached = new Set(["docs/README.md"]);
+  for (const file of reached) {
+    for (const [, to = ""] of textOf(files, file).matchAll(link)) {
+      const target = posix.join(posix.dirname(file), to).replace(/\/$/, "/README.md");
+      if (target.startsWith("docs/") && files.has(target)) reached.add(target);
+    }
+  }
+  return [...files.keys()].filter((file) => /^docs\/.*\.md$/.test(file) && !reached.has(file));
 }
