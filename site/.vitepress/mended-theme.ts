@@ -10,7 +10,9 @@ const changes: Readonly<Record<string, readonly (readonly [before: string, after
     [':tabindex="item.items && 0"', ""],
   ],
   // The keys are no part of the button's name; look.css writes this one.
-  "VPNavBarSearchButton.vue": [['<kbd class="DocSearch-Button-Key">K</kbd>', '<kbd class="DocSearch-Button-Key"></kbd>']],
+  "VPNavBarSearchButton.vue": [
+    ['<kbd class="DocSearch-Button-Key">K</kbd>', '<kbd class="DocSearch-Button-Key"></kbd>'],
+  ],
   // Advertisements and icons from another host; the site has none, and without the addresses none can come.
   "VPCarbonAds.vue": [["//cdn.carbonads.com/carbon.js", "data:,"]],
   "VPSocialLink.vue": [["https://api.iconify.design/simple-icons/", "data:,"]],

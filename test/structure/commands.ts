@@ -35,7 +35,7 @@ export function codeOf(text: string): string[] {
   const blocks = [...text.matchAll(/^( *)```(?:sh|console)\n([^]*?)^\1```$/gm)].map(([, , block = ""]) =>
     block.replaceAll(/\\\n/g, " ").replaceAll(/^ *(?:#.*|\$ )/gm, ""),
   );
-  const prose = text.replaceAll(/^( *)```[^]*?^\1```$/gm, "");
+  const prose = text.replaceAll(/^( *)```[^]*?^\1```$/gm, "").replaceAll(/<!--[^]*?-->/g, "");
   return [...blocks, ...[...prose.matchAll(/`([^`]+)`/g)].map(([, span = ""]) => span.replaceAll(/\s+/g, " "))];
 }
 

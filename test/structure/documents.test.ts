@@ -15,7 +15,9 @@ describe("documents", () => {
   it("lead to what is there", () => assert.deepEqual(lintLinks(files), []));
 
   it("name commands, options and targets of make that are there", () => {
-    const targets = new Set([...(files.get("Makefile") ?? "").matchAll(/^([a-z0-9-]+):/gm)].map(([, name = ""]) => name));
+    const targets = new Set(
+      [...(files.get("Makefile") ?? "").matchAll(/^([a-z0-9-]+):/gm)].map(([, name = ""]) => name),
+    );
     assert.deepEqual(lintCommands(files, { program: programToRead(), targets }), []);
   });
 
@@ -48,13 +50,20 @@ describe("documents", () => {
   });
 
   it("give a reason for every package", () => {
-    const { dependencies, devDependencies, optionalDependencies }: Record<string, unknown> = JSON.parse(
-      files.get("package.json") ?? "",
+    const packages = ["package.json", "site/package.json"].flatMap((path) => {
+      const { dependencies, devDependencies, optionalDependencies }: Record<string, unknown> = JSON.parse(
+        files.get(path) ?? "",
+      );
+      return [dependencies, devDependencies, optionalDependencies].flatMap((each) =>
+        isRecord(each) ? Object.keys(each) : [],
+      );
+    });
+    const words = new Set(
+      (files.get("docs/dependencies.md") ?? "")
+        .toLowerCase()
+        .split(/[\s,()|`]+/)
+        .map(withoutStop),
     );
-    const packages = [dependencies, devDependencies, optionalDependencies].flatMap((each) =>
-      isRecord(each) ? Object.keys(each) : [],
-    );
-    const words = new Set((files.get("docs/dependencies.md") ?? "").split(/[\s,()|`]+/).map(withoutStop));
     assert.ok(packages.length > 10);
     assert.deepEqual(
       packages.filter((name) => !words.has(name)),
@@ -102,7 +111,11 @@ describe("documents", () => {
       "```sh\ncp docs/a.md docs/z.md\n```",
       ["README.md: docs/z.md is not there"],
     ],
-    ["a heading that is a comment of a command", "```sh\n# Top 2\n```\n[s](#top-2)", ["README.md:  has no heading #top-2"]],
+    [
+      "a heading that is a comment of a command",
+      "```sh\n# Top 2\n```\n[s](#top-2)",
+      ["README.md:  has no heading #top-2"],
+    ],
   ];
   for (const [what, text, problems] of planted) {
     it(`report ${what}`, () => {
