@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { programToRead } from "../../hack/generate/cli.ts";
 import { navigation } from "../../site/navigation.ts";
 import { isRecord } from "../../src/lib/record.ts";
-import { lintCommands } from "./commands.ts";
 import { lintCitations, lintLinks, lintRecords, tableRows, unreachable } from "./documents.ts";
 import { layers } from "./layers.ts";
 import { read, repositoryFiles } from "./tree.ts";
@@ -13,13 +11,6 @@ const rowsOf = (path: string): string[][] => tableRows(files.get(path) ?? "");
 
 describe("documents", () => {
   it("lead to what is there", () => assert.deepEqual(lintLinks(files), []));
-
-  it("name commands, options and targets of make that are there", () => {
-    const targets = new Set(
-      [...(files.get("Makefile") ?? "").matchAll(/^([a-z0-9-]+):/gm)].map(([, name = ""]) => name),
-    );
-    assert.deepEqual(lintCommands(files, { program: programToRead(), targets }), []);
-  });
 
   it("are all within reach of docs/README.md, and in the menu of the site", () => {
     assert.deepEqual(unreachable(files), []);
@@ -121,20 +112,6 @@ describe("documents", () => {
     it(`report ${what}`, () => {
       const around = { "docs/a.md": "# One, `two`\n", "src/b.ts": "" };
       assert.deepEqual(lintLinks(new Map(Object.entries({ ...around, "README.md": `# Top\n${text}` }))), problems);
-    });
-  }
-
-  const named: readonly (readonly [text: string, problems: readonly string[]])[] = [
-    ["`bin/berth slot show NAME -o yaml`, `berth --server URL status`, `usermod -aG docker berth`", []],
-    ["```sh\nsudo berth slot logs a \\\n  --tail 5 | head\nmake -C /opt/berth setup\nX=1 make run MODEL=a\n```", []],
-    ["`berth slot shew NAME`", ["README.md: berth slot shew NAME: there is no command shew"]],
-    ["```sh\nx && berth status --colour\n```", ["README.md: berth status --colour: there is no option --colour"]],
-    ["`PORT=1 make cake`", ["README.md: make cake is no target"]],
-  ];
-  for (const [text, problems] of named) {
-    it(`report ${problems.join() || "nothing"} of ${text.replaceAll("\n", " ")}`, () => {
-      const known = { program: programToRead(), targets: new Set(["run", "setup"]) };
-      assert.deepEqual(lintCommands(new Map([["README.md", text]]), known), problems);
     });
   }
 
