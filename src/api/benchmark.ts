@@ -8,14 +8,14 @@ export const levelLimit = 32;
 /** The most clients at once. */
 export const clientLimit = 256;
 
-/** What `berth bench` measured with that many clients at once. Absent: too few tokens for such a figure. */
+/** The figures of `berth bench` with that many clients at once. Absent: too few tokens for such a figure. */
 const levelSchema = z.strictObject({
   clients: z.int().min(1).max(clientLimit),
   requests: z.int().min(1),
   /** The median and the longest. */
   firstTokenMs: rate.optional(),
   slowestFirstTokenMs: rate.optional(),
-  /** Of the median answer, and of all clients together. */
+  /** The speed of the median answer, and of all clients together. */
   tokensPerSecondEach: rate.optional(),
   tokensPerSecond: rate,
 });

@@ -12,12 +12,15 @@ const bytes = z.int().min(0);
 /** The memory that a slot's engine needs of each device, by the best figure that is known. */
 export const fitSchema = z.strictObject({
   stage: z.enum(fitStages),
-  /** Of the device that is shortest: `host`, or a GPU as the engine or the probe names it. */
+  /** The device that is shortest: `host`, or a GPU as the engine or the probe names it. */
   device: z.string(),
   needBytes: bytes,
   /** Absent: it is not known what the device has. */
   budgetBytes: bytes.optional(),
-  /** Of that figure against what was measured: 0.02 is two hundredths too much. Absent: nothing was measured yet. */
+  /**
+   * The error of that figure against what was measured: 0.02 is two hundredths too much. Absent: nothing was measured
+   * yet.
+   */
   errorRatio: z.number().optional(),
   /** Every device that is needed. */
   devices: z.array(z.strictObject({ id: z.string(), needBytes: bytes, budgetBytes: bytes.optional() })),

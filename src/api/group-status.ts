@@ -28,7 +28,7 @@ export const groupStatusSchema = z.strictObject({
       since: time,
       needs: z.array(z.strictObject({ resource: z.string(), amount })),
       /**
-       * What coming back would cost a loaded slot: the time of its last load, and the tokens in its engine's cache with the
+       * The cost of coming back for a loaded slot: the time of its last load, and the tokens in its engine's cache with the
        * time to read them again. Absent parts: not known, or nothing is in the cache that the slot does not keep.
        */
       cost: groupCostSchema.optional(),

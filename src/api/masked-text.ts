@@ -81,12 +81,12 @@ function nameStart(text: string, at: number, from: number): number {
   return start;
 }
 
-/** Of a field of JSON. */
+/** Whether a field of JSON holds a secret, by its name. */
 function isSecretField(name: string): boolean {
   return isSecret(name) || /(?:api[_-]?key|access[_-]?key|token|secret|password|authorization|cookie)$/i.test(name);
 }
 
-/** Of a line such as `DB_PASSWORD=…` or `accessToken: …`. */
+/** Whether a line such as `DB_PASSWORD=…` or `accessToken: …` holds a secret, by its name. */
 function isSecret(name: string): boolean {
   return secretName.test(name.replaceAll("-", "_")) || /[a-z](?:Token|Secret|Password|(?:Api|Access)Key)$/.test(name);
 }
@@ -110,7 +110,7 @@ function valueAfter(
   return to === undefined ? undefined : { from, to };
 }
 
-/** Of a sticky pattern; undefined: it does not match there. */
+/** The end of a sticky pattern's match; undefined: it does not match there. */
 function endOf(pattern: RegExp, text: string, at: number): number | undefined {
   pattern.lastIndex = at;
   return pattern.test(text) ? pattern.lastIndex : undefined;

@@ -34,7 +34,7 @@ export const leftoverSchema = z.strictObject({
   path: z.string(),
   kind: z.enum(leftoverKinds),
   sizeBytes: bytes,
-  /** Of a file that was not fetched completely. */
+  /** The source of a file that was not fetched completely. */
   source: z.string().optional(),
 });
 /** A file or directory that no ref needs. */

@@ -113,7 +113,7 @@ export const modelRecordSchema = z.strictObject({
   /** Every file of the model, absolute, shards in order. */
   files: z.array(z.string()).default([]),
   projectorPath: z.string().optional(),
-  /** Of all its files together. */
+  /** The size of all its files together. */
   sizeBytes: z.int().min(0).optional(),
   sha256: sha256Schema.optional(),
   /** By path: the SHA-256 that the manifest names for files that are not fetched. */
@@ -159,7 +159,7 @@ export const modelRecordSchema = z.strictObject({
   fetch: z
     .strictObject({
       files: z.array(wantedFileSchema).min(1),
-      /** Of all files together. */
+      /** The size of all files together. */
       sizeBytes: z.int().min(0).optional(),
     })
     .optional(),

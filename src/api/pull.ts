@@ -10,7 +10,7 @@ export const pullRequestSchema = z.strictObject({
   id: pullIdSchema,
   ref: modelRefSchema,
   files: z.array(wantedFileSchema).min(1),
-  /** Of all files together, where that is declared. */
+  /** The size of all files together, where that is declared. */
   sizeBytes: z.int().min(0).optional(),
   /** Everybody may use the API that it came over: addresses of this machine are refused. */
   isOpen: z.boolean(),

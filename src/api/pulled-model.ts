@@ -16,7 +16,7 @@ export const pulledModelSchema = z.strictObject({
         name: z.string(),
         sha256: sha256Schema,
         sizeBytes: z.int().min(0),
-        /** Of the hub's repository that it came from. */
+        /** The commit of the hub's repository that it came from. */
         commit: z.string().optional(),
       }),
     )

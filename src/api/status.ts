@@ -45,7 +45,7 @@ export const slotStatusSchema = z.strictObject({
     /** The engine's own name for the model: a request's `model` is rewritten to it. */
     served: z.string().optional(),
   }),
-  /** Of a slot whose model requests choose; absent: its model does not depend on requests. */
+  /** The models that requests may choose; absent: the slot's model does not depend on requests. */
   onRequest: onRequestSchema.optional(),
   capabilities: z.array(z.enum(slotCapabilities)),
   /** The protocols that the running engine answers itself; the gateway translates or refuses the others. */
@@ -64,7 +64,7 @@ export const slotStatusSchema = z.strictObject({
       devices: z.array(z.strictObject({ id: z.string(), bytes: z.int().min(0) })),
     })
     .optional(),
-  /** Of a slot that keeps its context over an unload. Absent: nothing has been saved or restored. */
+  /** The context that the slot keeps over an unload. Absent: nothing has been saved or restored. */
   context: keptContextSchema.optional(),
   /** The memory that the slot needs, and the memory of the machine. Absent: unknown. */
   fit: fitSchema.optional(),
@@ -80,7 +80,7 @@ export const slotStatusSchema = z.strictObject({
   failures: z.int().min(0),
   lastError: lastErrorSchema.optional(),
   nextRetryAt: time.optional(),
-  /** Of a slot of several processes those that have failed, each with its own count and back-off. */
+  /** The failed processes of a slot with several, each with its own count and back-off. */
   processFailures: z
     .array(
       z.strictObject({
@@ -241,7 +241,7 @@ export const demandSchema = z.strictObject({
        * not tell its processes apart.
        */
       endpoints: z.array(processDemandSchema).optional(),
-      /** Of a slot whose model requests choose: the parts of `held` and `inFlight` that name each ref. */
+      /** The parts of `held` and `inFlight` that name each ref, of a slot whose model requests choose. */
       refs: z.array(demandOfRefSchema).optional(),
     }),
   ),
@@ -256,13 +256,16 @@ export const slotRequestSchema = z.strictObject({
   slot: slotNameSchema,
   kind: z.enum(requestKinds),
   token: z.string(),
-  /** Of `swap-model`: the ref; absent: back to the manifest's model. Of `load`: the ref to load, of those a request may name. */
+  /**
+   * For `swap-model` the ref; absent: back to the manifest's model. For `load` the ref to load, one that a request may
+   * name.
+   */
   model: modelRefSchema.optional(),
   /** Hash of the spec at the time of the request: a later edit of the same field takes precedence. */
   specHash: z.string(),
   /** `model.default` of the spec at the time of the request. */
   specModel: modelRefSchema.optional(),
-  /** Of `benchmark`. */
+  /** For `benchmark`: the result to keep. */
   benchmark: benchmarkSchema.optional(),
   requestedAt: time,
   /** The label of the caller's token, or a proxy's user; absent where nobody needs a token. */

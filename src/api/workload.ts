@@ -118,7 +118,7 @@ export interface Observed extends ProcessRef {
   readonly exit?: Exit | PodExit;
   /** The runtime was asked for the process, and the program has not begun yet. */
   readonly pending?: Pending;
-  /** Of its image, as its machine fetched it; absent: not known. */
+  /** The digest of its image, as its machine fetched it; absent: not known. */
   readonly imageDigest?: string;
   /** When its program began, where that is later than `startedAt`: its image may have been fetched in between. */
   readonly begunAt?: Date;

@@ -125,7 +125,7 @@ function choiceOf({ choices }: Record<string, unknown>): Record<string, unknown>
 /** Engines name thoughts differently: llama.cpp and vLLM, and OpenRouter. */
 const thoughtFields = ["reasoning_content", "reasoning"] as const;
 
-/** Of a delta, or of a whole message. */
+/** The pieces of a delta, or of a whole message. */
 function* piecesOf(said: unknown): Iterable<Piece> {
   if (!isRecord(said)) return;
   const thought = thoughtFields.map((field) => said[field]).find((each) => typeof each === "string" && each !== "");
@@ -134,7 +134,7 @@ function* piecesOf(said: unknown): Iterable<Piece> {
   if (typeof content === "string" && content !== "") yield { text: content, isThought: false };
 }
 
-/** Of an answer that is no stream. Throws CommandError where it is no chat. */
+/** The pieces of an answer that is no stream. Throws CommandError where it is no chat. */
 function wholeAnswer(client: Client, text: string): Iterable<Piece> {
   const answer = client.parsed(text);
   const message = isRecord(answer) ? choiceOf(answer)["message"] : undefined;

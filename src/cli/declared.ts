@@ -9,7 +9,7 @@ export interface DeclaredKind {
   readonly path: string;
   /** In sentences. */
   readonly word: string;
-  /** Of `berth`; with an s also the name of the page in docs. */
+  /** Its command of `berth`; with an s also the name of its page in docs. */
   readonly command: string;
 }
 

@@ -118,7 +118,7 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
   return `${lines.join("\n")}\n`;
 }
 
-/** Of a slot of several processes: where each answers, and whether requests are sent to it. */
+/** The lines of a slot with several processes: where each answers, and whether requests are sent to it. */
 function processLines(processes: readonly Record<string, unknown>[]): string[] {
   const lines = processes.map((process) => {
     const { endpoint, isReady, drainingSince } = process;

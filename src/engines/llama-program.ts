@@ -17,7 +17,7 @@ export function isServer(input: SlotInputs): boolean {
   return typeof image === "string" && !isEmbeddedImage(image);
 }
 
-/** What a person does where the embedded engine does not suffice. */
+/** Says what a person does where the embedded engine does not suffice. */
 export function serverRemedy({ spec, placement }: SlotInputs): string {
   if (spec.program === "embedded") return 'let the slot run llama-server, without program = "embedded"';
   return placement.runs === "program"

@@ -16,7 +16,7 @@ export interface ResponseHead {
   readonly contentLength: string | undefined;
   /** The connection may carry another request afterwards. */
   readonly isKeptAlive: boolean;
-  /** Of a provider alone. */
+  /** From a provider alone. */
   readonly retryAfter?: string | undefined;
   readonly contentEncoding?: string | undefined;
 }
@@ -73,7 +73,7 @@ export interface ExchangeRequest {
 export interface Timeouts {
   /** Milliseconds until the first byte of the answer, and between later ones; 0 none. */
   readonly firstByteMs: number;
-  /** Of an upload too: as long as it may stand still. */
+  /** Also the longest time that an upload may stand still. */
   readonly idleMs: number;
 }
 

@@ -145,7 +145,7 @@ function inputName(bytes: Buffer, start: number, end: number): ScannedInput | un
   return inputNames.find((name) => isPlain(start, end, name) && isKey(bytes, start, end, name));
 }
 
-/** Of a key that `isKey`: it is written without escapes. */
+/** Whether a key for which `isKey` holds is written without escapes. */
 function isPlain(start: number, end: number, key: string): boolean {
   return end - start === key.length + 2;
 }
@@ -181,7 +181,7 @@ function shapingName(bytes: Buffer, start: number, end: number): string | undefi
 
 const names = new KnownTexts();
 
-/** Of a model's name. */
+/** The text of a model's name. */
 function nameText(bytes: Buffer, start: number, end: number): string | undefined {
   const known = names.find(bytes, start, end);
   if (known !== undefined) return known;

@@ -2,7 +2,7 @@ import { isBlank, stringEnd } from "./json-bytes.ts";
 
 /** Engines that read by recursion end where their stack does; people stay far below, and so does every client. */
 export const mostDepth = 256;
-/** Of one object: some engines compare each name with each. */
+/** The most members of one object: some engines compare each name with each. */
 export const mostMembers = 5000;
 /** Names and values of one text. A million tokens as numbers are a request of OpenAI's API for vectors. */
 export const mostValues = 2_000_000;

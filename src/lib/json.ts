@@ -1,7 +1,7 @@
 import { JsonWalk, mostDepth } from "./json-walk.ts";
 
 declare global {
-  /** Of ECMAScript 2026: Node 24 has them, TypeScript's own types do not. */
+  /** Functions of ECMAScript 2026: Node 24 has them, TypeScript's own types do not. */
   interface JSON {
     rawJSON(text: string): object;
     isRawJSON(value: unknown): boolean;

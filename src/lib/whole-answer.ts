@@ -11,7 +11,7 @@ interface WholeAnswerOptions {
   readonly timeoutMs: number;
   /** A longer answer is AnswerTooLarge. */
   readonly limitBytes: number;
-  /** Of a longer answer the rest is dropped instead. */
+  /** Whether the rest of a longer answer is dropped instead. */
   readonly isCut?: boolean;
   readonly requestId?: string | undefined;
 }

@@ -34,7 +34,7 @@ interface KnownCost {
 /** Header facts by path and stamp: a resync of any number of models opens no unchanged file. */
 export class FactCache {
   readonly #known = new Map<string, { readonly stamp: string; readonly found: FileFacts }>();
-  /** Of models in several files, by their first file. */
+  /** The costs of models in several files, by their first file. */
   readonly #costs = new Map<string, KnownCost>();
   readonly #headers: HeaderFiles;
   readonly #read: typeof readGguf;

@@ -212,7 +212,7 @@ export async function fetchedRecord(
   };
 }
 
-/** Of one model's files, shards in order and a projector anywhere; undefined where there is only a projector. */
+/** The record of one model's files, shards in order and a projector anywhere; undefined where there is only a projector. */
 async function recordOf(
   cache: FactCache,
   ref: string,

@@ -44,7 +44,7 @@ export interface RegistryOptions {
   readonly fetched?: FetchedModels;
   /** Licences that must be accepted before a model is fetched. Asked again by each sweep after it has rejected. */
   readonly licenses?: () => Promise<Licenses>;
-  /** What the catalogue says of fetched models; absent: nothing. */
+  /** The catalogue's specs of fetched models; absent: none. */
   readonly catalog?: () => Promise<CatalogSpecs>;
   /** FastFlowLM's own store; absent: its models are not fetched. */
   readonly flm?: Pick<FlmTool, "observe" | "watch">;

@@ -24,7 +24,7 @@ interface GroupSyncOptions {
 /** Decides about groups, and tells of them: published status, metrics, log. */
 export class GroupSync {
   readonly #options: GroupSyncOptions;
-  /** Of two writes at once the older one could be the last. */
+  /** Lets one write follow the other: of two at once the older could be the last. */
   readonly #writes = new Serial();
   #published: readonly GroupStatus[] | undefined;
 

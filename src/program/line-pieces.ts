@@ -20,7 +20,7 @@ export class LinePieces {
   #last: Buffer | undefined;
   /** The memory of a piece that was written. Pieces of new memory take a third more processor time (docs/performance.md). */
   #spare: Buffer | undefined;
-  /** Of the last piece, in bytes. */
+  /** The used bytes of the last piece. */
   #used = 0;
 
   get isEmpty(): boolean {

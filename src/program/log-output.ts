@@ -31,7 +31,7 @@ export class LogOutput {
   readonly #waiting = new LinePieces();
   /** These come after the lines above. */
   #late: LateLine[] = [];
-  /** Of the lines that wait as bytes, and of those that are being written. */
+  /** The bytes of the lines that wait in that form, and of those that are being written. */
   #waitingBytes = 0;
   #lostLines = 0;
   /** A line that comes now waits for the write before it, or for the end of the pause after that write. */

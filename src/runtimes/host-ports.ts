@@ -11,6 +11,6 @@ export interface HostPorts {
   listening(): ReadonlySet<number> | undefined;
   /** Whether a program listens there that is not that process's engine. */
   isTakenByStranger(port: number, process: SlotProcess): boolean;
-  /** Of engines that run, and of those that an earlier operator had not removed when they had ended. */
+  /** The ports of engines that run, and of those that an earlier operator had not removed when they had ended. */
   recorded(): Promise<readonly (HeldPort & { readonly hasEnded: boolean })[]>;
 }

@@ -12,7 +12,7 @@ export interface RemoveOptions {
 }
 
 export interface StartOptions {
-  /** Of the slot's object in the cluster, which owns what is started there; absent: the slot is a file. */
+  /** The uid of the slot's object in the cluster, which owns what is started there; absent: the slot is a file. */
   readonly ownerUid?: string;
 }
 
@@ -63,7 +63,7 @@ export interface RuntimeTraits {
   readonly addressing: Addressing;
   /** Its engines run on other machines, of which neither devices nor memory are known here. */
   readonly isElsewhere?: true;
-  /** What an engine needs is fetched after the engine was asked for: until then no program runs. */
+  /** Fetches what an engine needs after the engine was asked for: until then no program runs. */
   readonly pullsAfterStart?: true;
   /** It makes Pods: adapters write what a Pod alone can have. */
   readonly inCluster?: true;

@@ -88,7 +88,7 @@ export class RuntimeSet implements Runtimes {
     return this.#first.hostPorts ?? noPorts;
   }
 
-  /** Of engines that are processes of this machine; undefined: the user of this process. */
+  /** The user of engines that are processes of this machine; undefined: the user of this process. */
   async engineOwner(): Promise<EngineOwner | undefined> {
     return await this.#first.engineOwner?.();
   }

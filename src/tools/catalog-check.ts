@@ -3,7 +3,7 @@ import { bytes, cell, render, type Column, type Format } from "../cli/output.ts"
 import { CommandError } from "../cli/client.ts";
 import { errorMessage } from "../lib/error-code.ts";
 
-/** What a publisher's server says about one file of a curated model. */
+/** The answer of a publisher's server about one file of a curated model. */
 export interface CheckedFile {
   readonly ref: string;
   readonly source: string;

@@ -14,7 +14,7 @@ const levelSchema = z.strictObject({
   tokens_per_second: figure.describe("Of all clients together"),
 });
 
-/** What `berth bench` tells of a slot. */
+/** The report of `berth bench` on a slot. */
 export const benchmarkBody = z.strictObject({
   model: modelRefSchema.nullish().describe("The measured model; refused where the slot holds another by now"),
   max_tokens: z.int().min(1).describe("The longest answer"),
@@ -34,7 +34,7 @@ export const benchmarkViewSchema = z.strictObject({
 });
 export type BenchmarkView = z.output<typeof benchmarkViewSchema>;
 
-/** Of a model or a catalogue entry: by the slot that holds it and was measured last. */
+/** The benchmark of a model or a catalogue entry: by the slot that holds it and was measured last. */
 export const modelBenchmarkSchema = benchmarkViewSchema
   .extend({ slot: z.string() })
   .nullable()

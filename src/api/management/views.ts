@@ -37,7 +37,7 @@ export const slotViewSchema = z.strictObject({
   runtime: z.union([z.enum(runtimeKinds), z.string()]),
   port: z.int().nullable(),
   endpoint: z.string().nullable(),
-  /** Of a container: its image, and the digest where it is known. */
+  /** The image of a container, and the digest where it is known. */
   image: z.string().nullable(),
   image_digest: z.string().nullable(),
   enabled: z.boolean(),

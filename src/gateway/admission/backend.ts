@@ -69,7 +69,7 @@ export function isFailing({ failedAt }: Backend, now: number): boolean {
   return now - failedAt < failureMs;
 }
 
-/** Of several with equally few, the one that was chosen longest ago. */
+/** The backend with the fewest requests in flight; among equals, the one that was chosen longest ago. */
 export function fewestInFlight(backends: readonly Backend[]): Backend | undefined {
   let found: Backend | undefined;
   for (const backend of backends) {

@@ -69,7 +69,7 @@ export class WaitQueue {
 }
 
 const noEndpoints: readonly Endpoint[] = [];
-/** Of a queue without a slot. */
+/** The limits of a queue without a slot. */
 export const closedLimits: QueueLimits = { max: 1, queue: 0, holdMs: 0, queueMs: 0 };
 
 function gateOf(availability: Availability, now: number): GateState {

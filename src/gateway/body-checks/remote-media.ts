@@ -49,7 +49,7 @@ function addressIn(value: unknown, path: Path): Path | undefined {
   return undefined;
 }
 
-/** Of the OpenAI, Responses and Messages APIs, and of servers that go beyond them. */
+/** Whether the OpenAI, Responses and Messages APIs, or servers that go beyond them, name media so. */
 function isMedia(name: string): boolean {
   return /^(?:input_)?(?:image|audio|video|file)(?:_url)?$/.test(name);
 }

@@ -92,7 +92,7 @@ export class DemandPublisher implements AsyncDisposable {
   }
 }
 
-/** Of the replica with the longest conversation in its cache. */
+/** The context of the replica with the longest conversation in its cache. */
 function contextOf(
   backends: readonly { readonly backend: Pick<Backend, "context"> }[],
 ): Pick<DemandReport["slots"][string], "context"> {

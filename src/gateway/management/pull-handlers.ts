@@ -20,7 +20,7 @@ type PullHandlers = Pick<
   "pullModel" | "modelChoices" | "listPulls" | "getPull" | "cancelPull" | "pausePull" | "verifyModel" | "resumePull"
 >;
 
-/** Of all callers together: each takes the operator's memory, and is tried again for as long as it fails. */
+/** The most pulls of all callers together: each takes the operator's memory, and is tried again for as long as it fails. */
 const mostPulls = 100;
 
 /** Handlers of pulls. The gateway only writes down what is wanted: the operator fetches. */

@@ -48,7 +48,7 @@ const document = z
   })
   .transform(({ title, source }) => source(title));
 
-/** What becomes of content of the user and of tools, by its type. */
+/** Translates content of the user and of tools, by its type. */
 const shown = {
   text,
   image: image.transform(({ source }) => source),

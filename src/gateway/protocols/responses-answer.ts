@@ -148,7 +148,7 @@ export const callForms = {
 } as const;
 
 export interface ToolCall {
-  /** Of the item, without its prefix. */
+  /** The item's id, without its prefix. */
   readonly id: string;
   readonly callId: string;
   readonly tool: ClientTool;

@@ -94,7 +94,7 @@ function jsonText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** What becomes of an item, by its type. A chat has no place for others, such as records of OpenAI's own tools. */
+/** Translates an item by its type. A chat has no place for other types, such as records of OpenAI's own tools. */
 const item = byType<ResponsesItem>(
   {
     message,

@@ -4,7 +4,7 @@ import type { AnswerFormat } from "./answer-format.ts";
 export interface Usage {
   input: number | undefined;
   output: number | undefined;
-  /** Of llama.cpp: the prompt tokens that were not in its cache, and the milliseconds that reading them took. */
+  /** llama.cpp's figures: the prompt tokens that were not in its cache, and the milliseconds that reading them took. */
   promptTokens?: number;
   promptMs?: number;
 }
@@ -22,7 +22,10 @@ const nearEnd = 4096;
 const mostCount = 1e9;
 const inputCount = /"(?:prompt|input)_tokens"\s*:\s*(\d+)/;
 const outputCount = /"(?:completion|output)_tokens"\s*:\s*(\d+)/;
-/** Of llama.cpp: prompt tokens without those that it had in its cache, those, and the answer's. */
+/**
+ * llama.cpp's fields: prompt tokens that were not in its cache, those that were, the time for reading them, and the
+ * answer's tokens.
+ */
 const timedPrompt = /"prompt_n"\s*:\s*(\d+)/;
 const timedCache = /"cache_n"\s*:\s*(\d+)/;
 const timedPromptMs = /"prompt_ms"\s*:\s*([\d.]+)/;

@@ -8,7 +8,7 @@ export function eventsIn(lines: Buffer): number {
   return count;
 }
 
-/** Of whole lines. */
+/** Whether `lines`, which are whole, end with a blank line. */
 export function endsWithBlankLine(lines: Buffer): boolean {
   const end = lines.length - 2;
   const before = lines[end] === 0x0d ? end - 1 : end;

@@ -92,7 +92,7 @@ export function holdersOf(index: ResolutionIndex, model: ModelRecord): readonly 
   return found.size < 2 ? [...found] : [...index.slots.values()].filter((slot) => found.has(slot));
 }
 
-/** Of each index once: lists ask for the holders of every model. */
+/** The holders in each index, computed once: lists ask for those of every model. */
 const holders = new WeakMap<ResolutionIndex, ReadonlyMap<string, readonly KnownSlot[]>>();
 
 /** The enabled slots by each ref, and by each absolute path of a file, that they need. */

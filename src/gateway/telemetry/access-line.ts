@@ -87,7 +87,7 @@ class Begin {
 const begin = new Begin();
 const beginBytes = new Begin().of(0).length + numberBytes;
 
-/** What lines of one kind have in common. */
+/** The fields that lines of one kind share. */
 interface KindFields {
   readonly path: string;
   readonly slot: string;
@@ -103,7 +103,7 @@ interface KindFields {
 interface LineKind extends KindFields {
   /** From the request's id to its figures. */
   readonly part: Buffer;
-  /** Of a line without its request's id. */
+  /** The most bytes of a line, without its request's id. */
   readonly mostBytes: number;
 }
 

@@ -1,4 +1,4 @@
-/** Of the kept bodies together, in bytes. */
+/** The most bytes of all kept bodies together. */
 const capacity = 4 * 1024 * 1024;
 
 /** The place of a body in a ring: from a position that only grows. */

@@ -10,7 +10,7 @@ export interface KindOptions<Kind> {
   readonly make: (request: EndedRequest) => Kind;
 }
 
-/** What requests of one kind have in common, such as the bytes of what is written of each: it is made once. */
+/** Keeps what requests of one kind share, such as the bytes that are written for each: it is made once. */
 export class RequestKinds<Kind> {
   readonly #options: KindOptions<Kind>;
   readonly #kinds = new Map<string, Kind>();

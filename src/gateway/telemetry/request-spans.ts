@@ -5,7 +5,7 @@ import { modelsAsKey, RequestKinds } from "./request-kinds.ts";
 import type { EndedRequest, EngineEndpoint } from "./request-record.ts";
 import type { SpanIds } from "./trace-context.ts";
 
-/** Of OTLP: the kinds of a span. */
+/** The kinds of a span, as OTLP numbers them. */
 const kinds = { internal: 1, server: 2, client: 3 } as const;
 
 /**
@@ -104,7 +104,7 @@ const endFailedPart = Buffer.from('],"status":{"code":2}},');
 const codePart = Buffer.concat([valueEndPart, endPart]);
 const codeFailedPart = Buffer.concat([valueEndPart, endFailedPart]);
 
-/** Of the longest code of an error. */
+/** The bytes of the longest code of an error. */
 const errorBytes = 100;
 /** The most bytes of a span without its kind, its request's id and its address. */
 const spanBytes =
@@ -116,7 +116,7 @@ const spanBytes =
   errorBytes;
 const mostSpans = 4;
 
-/** What requests of one kind have in common. */
+/** The fields that requests of one kind share. */
 interface KindFields {
   readonly path: string;
   readonly slot: string;
@@ -133,7 +133,7 @@ interface SpanKind extends KindFields {
   readonly queuePart: Buffer;
   /** From the request's identifier to its status. */
   readonly pathPart: Buffer;
-  /** Of all spans without the request's identifier and the engine's address. */
+  /** The most bytes of all spans, without the request's identifier and the engine's address. */
   readonly mostBytes: number;
 }
 

@@ -30,7 +30,10 @@ export function readTraceparent(header: string | string[] | undefined): ClientTr
 
 const stateChars = 512;
 
-/** What the makers of traces say among themselves; only beside a `traceparent`. Entries beyond 512 characters are left out. */
+/**
+ * Reads the header in which the makers of traces pass data on; it counts only beside a `traceparent`. Entries beyond
+ * 512 characters are left out.
+ */
 export function readTracestate(header: string | string[] | undefined): string | undefined {
   if (typeof header !== "string" || header === "" || !/^[\t\x20-\x7e]*$/.test(header)) return undefined;
   if (header.length <= stateChars) return header;
@@ -75,9 +78,9 @@ function withLines(traceparent: string, tracestate: string | undefined): PassedT
 
 /** Which requests get spans. */
 export interface Sampling {
-  /** Of those without a client's trace. */
+  /** Decides about a request without a client's trace. */
   choose(): boolean;
-  /** Of those that their client has sampled. */
+  /** Decides about a request that its client has sampled. */
   chooseOfClient(): boolean;
 }
 
@@ -149,7 +152,7 @@ export class UnsampledTraces {
     return new UnsampledTrace(`${this.#before}${lowPairs[low]}${this.#after}`);
   }
 
-  /** What the next numbers have in common. */
+  /** Makes the part that the next numbers share. */
   #begin(): void {
     if (this.#number === 0 || this.#before === "") this.#random = { trace: randomHex(13), span: randomHex(5) };
     const high = (this.#number >>> 8).toString(16).padStart(4, "0");

@@ -19,7 +19,7 @@ export class Traces implements AsyncDisposable {
     this.#sampler = new TraceSampler(options.part);
   }
 
-  /** Of a request that was admitted. */
+  /** Begins the trace of a request that was admitted. */
   begin(headers: Parameters<typeof ownTrace>[0]): RequestTrace {
     return ownTrace(headers, this.#sampler);
   }

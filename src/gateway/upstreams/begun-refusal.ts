@@ -4,7 +4,7 @@ import type { Mask } from "./mask.ts";
 
 /** The rest of a longer error of a provider is not read. */
 const limitBytes = 65_536;
-/** Of an error that takes longer, the received part is reported. */
+/** The longest time for receiving an error; of a slower error the received part is reported. */
 export const defaultErrorTimeoutMs = 10_000;
 
 /** A provider's error that is being received, bounded in size and time. */

@@ -174,7 +174,7 @@ export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, Queue
     this.#exchange = transport.send({ ...request, body: body.sent }, { requestId, trace, timeouts }, this);
   }
 
-  /** Of one attempt: the client gets only a successful answer. */
+  /** Takes the head of one attempt's answer: the client gets only a successful answer. */
   onHead({ status, contentType, contentLength, retryAfter, contentEncoding = "identity" }: ResponseHead): void {
     if (this.#isSettled) return;
     if (status >= 300) {

@@ -36,7 +36,7 @@ export class ResponseParser {
   #hasBegun = false;
   #held: Buffer | undefined;
   #left = 0;
-  /** Of announcements and trailers. */
+  /** The bytes of announcements and trailers. */
   #headBytes = 0;
   #isKeptAlive = true;
 

@@ -36,7 +36,7 @@ export function namedKubeconfig(env: Environment): string | undefined {
   return env["KUBECONFIG"] === "" ? undefined : env["KUBECONFIG"];
 }
 
-/** What the kubelet mounts into every Pod with a service account. */
+/** The directory that the kubelet mounts into every Pod with a service account. */
 export const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** The kubelet replaces a token an hour before it expires. */

@@ -26,7 +26,7 @@ export interface Candidate {
   readonly name: string;
   readonly identity: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** What the Lease says beside its own fields; read at each write. `before`: what it said when it was taken. */
+  /** The annotations of the Lease beside its own fields; read at each write. `before`: those when it was taken. */
   readonly annotations: (before: Readonly<Record<string, string>>) => Readonly<Record<string, string>>;
   readonly times?: ElectionTimes;
   /** In milliseconds; absent: the steady clock. */
@@ -245,7 +245,7 @@ async function findLease(client: ApiClient, name: string, limit: Limit = {}): Pr
   };
 }
 
-/** What renewals keep. */
+/** The fields that renewals keep. */
 interface Term {
   readonly acquireTime: string;
   readonly transitions: number;

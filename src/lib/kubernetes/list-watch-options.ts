@@ -6,7 +6,7 @@ export interface ListWatchOptions extends Collection {
   readonly client: ApiClient;
   /** The names whose object appeared, changed or is gone. An exception is counted and reported. */
   readonly onChange: (names: readonly string[]) => void;
-  /** What stays in memory of each object; absent: all of it. */
+  /** The part of each object that stays in memory; absent: all of it. */
   readonly keep?: (value: KubeObject["value"]) => KubeObject["value"];
   /** Each failure; the list-watch goes on. */
   readonly onError?: (error: unknown) => void;

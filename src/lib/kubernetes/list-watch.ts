@@ -19,7 +19,7 @@ const grace = 0.1;
  * was restored from a backup counts versions from an earlier one, and a watch from a later version tells nothing.
  */
 const idleWatches = 2;
-/** What a list lacks is asked for again after this. */
+/** Objects missing from a list are asked for again after this. */
 const secondListMs = 250;
 /** A watch is opened again within 2 s, unless the API server does not answer. */
 const followingMs = 5000;

@@ -86,7 +86,7 @@ export function isNewer(version: string, than: string): boolean {
   return version.length === than.length ? version > than : version.length > than.length;
 }
 
-/** Of two versions that can be compared. */
+/** Whether a version is older than another; both can be compared. */
 export function isOlder(version: string, than: string): boolean {
   return isNewer(than, version) && !isNewer(version, than);
 }

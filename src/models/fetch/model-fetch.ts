@@ -50,7 +50,7 @@ interface Part {
 export class ModelFetch {
   readonly #options: ModelFetchOptions;
   readonly #room: Room;
-  /** Of each source that is being fetched, with the number of models that need it. */
+  /** The sources that are being fetched, each with the number of models that need it. */
   readonly #sources = new Map<string, { readonly turn: Serial; users: number }>();
 
   constructor(options: ModelFetchOptions) {
@@ -217,7 +217,7 @@ export class ModelFetch {
   }
 }
 
-/** What is wrong with a whole file that should be GGUF. A header may be newer than what this version reads. */
+/** Finds the fault of a whole file that should be GGUF. A header may be newer than what this version reads. */
 async function faultOf(
   path: string,
   headers: HeaderFiles | undefined,

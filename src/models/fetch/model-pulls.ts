@@ -255,7 +255,7 @@ function failureOf(error: unknown, store: string): PullFailure {
   return { reason: isNoSpace(error) ? "NoSpace" : "FetchFailed", message, isTerminal: false };
 }
 
-/** What to do about a path that the operator's user may not use; empty where the system names no path. */
+/** Says what to do about a path that the operator's user may not use; empty where the system names no path. */
 function remedyOf(error: unknown, store: string): string {
   const path = error instanceof Error && "path" in error ? error.path : undefined;
   if (typeof path !== "string") return "";

@@ -15,7 +15,7 @@ export interface Content {
 /** A file is fetched, recorded and checked in blocks of this size; the last block may be shorter. */
 export const blockBytes = 1024 * 1024;
 
-/** What a journal says of a complete block. */
+/** The checksum that a journal has of a complete block. */
 export interface BlockSum {
   /**
    * `own`: the block's CRC-32. `prefix`: the first 32 bits of the SHA-256 of the file up to the end of the block, which

@@ -7,7 +7,7 @@ import { decoded } from "./source.ts";
 /** An HTTP proxy. */
 export interface Proxy {
   readonly url: URL;
-  /** Of its `Proxy-Authorization`; undefined: it asks for none. */
+  /** The value of its `Proxy-Authorization`; undefined: it asks for none. */
   readonly authorization: string | undefined;
 }
 

@@ -8,7 +8,7 @@ export interface Budget {
   readonly totalBytes: number;
   /** The amount that is free now; absent: unknown, or not relevant because the kernel frees memory by itself. */
   readonly freeBytes?: number;
-  /** Of a GPU with shared memory: what it and the processor may take together. */
+  /** The bytes that a GPU with shared memory and the processor may take together. */
   readonly machineBytes?: number;
   /** The part of what is free that slots which are being loaded will take, for messages. */
   readonly reserved?: { readonly bytes: number; readonly slots: readonly string[] };

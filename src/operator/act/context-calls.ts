@@ -10,7 +10,7 @@ const answerLimitBytes = 4 * 1024 ** 2;
 export interface Place {
   readonly id: number;
   readonly isBusy: boolean;
-  /** Of the last request; undefined: none since the start. */
+  /** The tokens of the last request; undefined: none since the start. */
   readonly tokens?: number;
 }
 

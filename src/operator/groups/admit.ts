@@ -9,7 +9,7 @@ import type { GroupRules } from "./rules.ts";
 
 /** The answer about the next engine of a loaded slot. */
 export interface NextGrant {
-  /** Of the need that the answer is about. */
+  /** The key of the need that the answer is about. */
   readonly key: string;
   readonly grant: Grant;
 }
@@ -17,7 +17,7 @@ export interface NextGrant {
 export interface Admission {
   readonly entries: Entries;
   readonly grants: ReadonlyMap<string, Grant>;
-  /** Of loaded slots whose engine is to be replaced. */
+  /** The grants of loaded slots whose engine is to be replaced. */
   readonly nextGrants: ReadonlyMap<string, NextGrant>;
   /** When time alone changes the answer. */
   readonly requeueMs?: number;

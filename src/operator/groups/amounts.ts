@@ -21,7 +21,7 @@ export function fits(all: readonly { readonly needs: Amounts }[], capacity: Amou
   return exceeded(all, capacity).length === 0;
 }
 
-/** Of each resource the larger amount. */
+/** The larger amount of each resource. */
 export function largest(one: Amounts, other: Amounts): Amounts {
   const resources = new Set([...one.keys(), ...other.keys()]);
   return new Map([...resources].map((id) => [id, Math.max(amountOf(one, id), amountOf(other, id))]));

@@ -8,9 +8,9 @@ export interface Entry {
   readonly sinceMs: number;
   /** Since when it has been ready without interruption. */
   readonly readySinceMs?: number;
-  /** Of a leaving slot. */
+  /** The reason for which a leaving slot leaves. */
   readonly cause?: LeavingCause;
-  /** Of a loaded slot whose engine is to be replaced: whether it has the memory of the next engine. */
+  /** Whether a loaded slot whose engine is to be replaced has the memory of the next engine. */
   readonly next?: { readonly state: "granted" | "waiting"; readonly sinceMs: number };
 }
 

@@ -48,7 +48,7 @@ export function evictions(
   return gone;
 }
 
-/** Of all combinations that are enough: few busy slots, low priorities, a low price, in this order. */
+/** The cheapest of all combinations that are enough: few busy slots, low priorities, a low price, in this order. */
 function cheapest(members: readonly Member[], isEnough: (gone: readonly Member[]) => boolean): readonly Member[] {
   let best: { readonly gone: readonly Member[]; readonly cost: readonly number[] } | undefined;
   for (let bits = 0; bits < 2 ** members.length; bits += 1) {

@@ -44,7 +44,7 @@ export function waitingMessage(
   return `group ${group} is full: ${names} ${have}${remarks.length === 0 ? "" : `; ${listed(remarks)}`}`;
 }
 
-/** What the loaded slots hold of a budget that they are over; undefined: they are within it. */
+/** Says how much the loaded slots hold of a budget that they are over; undefined: they are within it. */
 export function overBudgetMessage(group: string, held: readonly Member[], capacity: Amounts): string | undefined {
   const [resource] = exceeded(held, capacity);
   if (resource === undefined) return undefined;

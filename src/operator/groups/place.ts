@@ -110,7 +110,7 @@ function without(held: Held, name: string): readonly Member[] {
   return [...held.values()].filter((each) => each.name !== name);
 }
 
-/** Of holders that are over the budget those that can leave now, as far as that helps. */
+/** The holders over the budget that can leave now, as far as that helps. */
 function overBudget(
   holders: readonly Member[],
   capacity: Amounts,

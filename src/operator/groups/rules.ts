@@ -1,6 +1,6 @@
 import type { Amounts } from "./amounts.ts";
 
-/** What a group allows its slots. */
+/** The limits that a group sets its slots. */
 export interface GroupRules {
   readonly group: string;
   /** The amounts that the loaded slots may need together. A resource that is not named is not limited. */

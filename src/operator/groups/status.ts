@@ -14,7 +14,7 @@ export interface GroupFacts {
   readonly members: readonly Member[];
   readonly entries: Entries;
   readonly grants: (slot: string) => Grant;
-  /** Of loaded slots whose engine is to be replaced. */
+  /** The grants of loaded slots whose engine is to be replaced. */
   readonly nextGrants: (slot: string) => Grant | undefined;
   readonly lentUntil?: string;
   readonly problems: GroupStatus["problems"];

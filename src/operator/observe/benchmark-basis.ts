@@ -9,8 +9,8 @@ import type { SlotInput } from "../plan/input.ts";
 import type { Machine } from "../plan/placing.ts";
 
 /**
- * What a benchmark of the slot would depend on now. Undefined where no result is kept or to be kept. Of a
- * slot that is not to be loaded, engine and settings are not known.
+ * The basis that a benchmark of the slot would depend on now. Undefined where no result is kept or to be kept. The
+ * engine and the settings of a slot that is not to be loaded are not known.
  */
 export async function benchmarkBasis(
   { machine, runtime }: { readonly machine: Pick<Machine, "facts">; readonly runtime: Pick<Runtimes, "traitsOf"> },

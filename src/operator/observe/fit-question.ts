@@ -39,7 +39,7 @@ export interface LaunchedModel {
 export interface FitQuestion {
   /** Equal for equal models, settings and engines. */
   readonly key: string;
-  /** Of llama.cpp; empty where only declared and measured figures exist. */
+  /** The processes of llama.cpp; empty where only declared and measured figures exist. */
   readonly processes: readonly LaunchedModel[];
   readonly gpus: readonly GpuShare[];
   readonly budgets: readonly Budget[];
@@ -50,7 +50,7 @@ export interface FitQuestion {
   /** The embedded engine's own limit of the context without a setting. */
   readonly defaultContext: number | undefined;
   readonly program: string | undefined;
-  /** Of the model. */
+  /** The figures that the model declares. */
   readonly declared: { readonly memoryBytes: number | undefined; readonly gpuBytes: number | undefined };
   /** The machine's memory that the manifest of the slot reserves for all its processes. */
   readonly reservedBytes: number | undefined;

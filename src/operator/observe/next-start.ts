@@ -27,7 +27,7 @@ export interface StartingEngine {
   readonly refusal: Placed["refusal"];
 }
 
-/** What the next start of the slot would run, and what it lacks. */
+/** The workloads that the next start of the slot would run, and what it lacks. */
 export interface NextStart extends Pick<SlotInput, "workloads" | "unleased" | "runtimeError"> {
   /** The number of replicas without a port now. */
   readonly lacking: number;

@@ -30,7 +30,10 @@ const terminalReasons: ReadonlySet<string> = new Set([
   "WrongPlatform",
   "WarmUpRefused",
 ]);
-/** Of these a cluster may mend by itself: its Git tool brings the image, or the Secret of its registry, after the slot. */
+/**
+ * The reasons that a cluster may mend by itself: its Git tool brings the image, or the Secret of its registry, after
+ * the slot.
+ */
 const mendedReasons: ReadonlySet<string> = new Set(["ImageNotFound", "Unauthorized"]);
 /** An engine that was ready for this long and ends has not failed to start (DECISIONS 9). */
 export const steadyMs = 60_000;

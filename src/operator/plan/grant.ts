@@ -25,7 +25,7 @@ export type Grant =
       readonly cause: LeavingCause;
       /** The slot that waits longest; undefined: none. */
       readonly for: string | undefined;
-      /** What the loaded slots hold, and the budget; absent: they are not over it. */
+      /** The amount that the loaded slots hold, and the budget; absent: they are not over it. */
       readonly over?: string;
       /** The cost of coming back; absent: that of a load alone. */
       readonly cost?: string;

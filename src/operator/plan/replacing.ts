@@ -81,8 +81,8 @@ function mayStopAlone(input: ProcessInput): boolean {
 }
 
 /**
- * Of n replicas n − 1 stay ready, and one in any case. Replaced replicas leave before surplus ones, since these answer
- * meanwhile; the highest ordinal first, as in a StatefulSet.
+ * Whether a process may leave: of n replicas n − 1 stay ready, and one in any case. Replaced replicas leave before surplus
+ * ones, since these answer meanwhile; the highest ordinal first, as in a StatefulSet.
  */
 function mayLeave({ slot, process }: ProcessInput): boolean {
   if (process.role !== "main") return true;

@@ -11,7 +11,7 @@ const probeMs = 3000;
 /** The figures of the operator's page that others have. */
 export function metricSources(options: {
   readonly pulls: Pick<ModelPulls, "counts" | "idle">;
-  /** Of the runtime that slots get by default. */
+  /** The traits of the runtime that slots get by default. */
   readonly traits: Pick<RuntimeTraits, "isElsewhere"> | undefined;
   readonly facts: () => Pick<HardwareFacts, "gpus">;
   readonly probe: (signal: AbortSignal) => Promise<Pick<HardwareFacts, "gpus">>;

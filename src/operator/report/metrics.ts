@@ -27,7 +27,7 @@ export interface MetricSources {
   readonly gpus?: () => Promise<readonly GpuFacts[]>;
 }
 
-/** What a reconcile is for. */
+/** The kinds of resource that a reconcile is for. */
 export const reconciledKinds = ["Registry", "Group", "Pull", "Slot"] as const;
 
 /** The operator's metric page (docs/metrics.md). Names are a contract with people's dashboards. */

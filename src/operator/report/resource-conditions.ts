@@ -120,7 +120,7 @@ function modelClaims(
 /** A message about progress changes this often: each change is a write of the registry. */
 const percentStep = 5;
 
-/** What the pulls under way say of their models. Pure, and equal until there is news. */
+/** The claims of the pulls under way about their models. Pure, and equal until there is news. */
 export function pullClaims(pulls: readonly ListedPull[]): PullClaims {
   const claims = new Map<string, readonly ConditionClaim[]>();
   // Two pulls of a ref differ in their sources: the failed pull must not hide the other.

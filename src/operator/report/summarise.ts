@@ -277,7 +277,7 @@ function contextOf({ spec, context }: SlotInput, before: SlotStatus): Pick<SlotS
   return spec?.model.keepContext === undefined || latest === undefined ? {} : { context: latest };
 }
 
-/** Of the first main process that answers, else of the first. */
+/** The endpoint of the first main process that answers, else of the first. */
 function endpointOf(input: SlotInput, processes: SlotStatus["processes"]): Pick<SlotStatus, "endpoint" | "port"> {
   const mains = processes.filter(({ role }) => role === "main");
   const main = mains.find(({ isReady }) => isReady) ?? mains[0];

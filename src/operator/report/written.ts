@@ -106,7 +106,7 @@ export class PublishedWriter {
   }
 }
 
-/** Of a status that must be small: what led to its state. */
+/** The number of transitions in a status that must be small: those that led to its state. */
 const lastTransitions = 3;
 
 /**

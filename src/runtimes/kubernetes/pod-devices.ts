@@ -9,7 +9,7 @@ const gpuResource: Readonly<Record<string, string>> = { cuda: "nvidia.com/gpu", 
 export interface PodDevices {
   /** Limits of the container; requests of extended resources equal them by themselves. */
   readonly limits: Readonly<Record<string, string>>;
-  /** Of memory and processors without a limit, which would itself be the request. */
+  /** Requests of memory and processors without a limit, which would itself be the request. */
   readonly requests: Readonly<Record<string, string>>;
   readonly claims: readonly { readonly name: string; readonly request?: string }[];
   /** Claims of the Pod, which its container names. */

@@ -22,7 +22,7 @@ interface OwnParts {
   readonly own: readonly unknown[];
   /** The volume of every slot's models. */
   readonly models: ModelVolume | undefined;
-  /** What else Pods of slots may mount: `claim:NAME`, or `path:/DIRECTORY` of the node. */
+  /** The other volumes that Pods of slots may mount: `claim:NAME`, or `path:/DIRECTORY` of the node. */
   readonly volumes: readonly string[];
   /** Berth has made the engine privileged. */
   readonly isPrivileged: boolean;

@@ -11,7 +11,7 @@ import type { Pod } from "./pod-object.ts";
 import type { PodSecret } from "./pod.ts";
 import type { PodView } from "./pod-view.ts";
 
-/** Of an object that is made: an unknown field is refused, and not left out. */
+/** Options for an object that is made: an unknown field is refused, and not left out. */
 export const createStrictly = { fieldManager: "berth", fieldValidation: "Strict" } as const;
 
 /** A Secret of the manifest does not exist, or lacks the key: it may come after the slot. */
@@ -99,7 +99,7 @@ export class PodSecrets {
     return uidIn(await this.#view.request("POST", "secrets", "", { query: createStrictly, body: secret }));
   }
 
-  /** Of a Pod without an owner: its Secret of that uid goes with it, whoever ends it. */
+  /** Makes a Pod without an owner the owner of its Secret of that uid, which then goes with it, whoever ends it. */
   async giveTo(pod: Pod, secretUid: string): Promise<void> {
     const { name, uid } = pod.metadata;
     const ownerReferences = [{ apiVersion: "v1", kind: "Pod", name, uid }];

@@ -45,7 +45,7 @@ export interface PodStart {
   readonly startedAt: Date;
 }
 
-/** What would otherwise be plain in the Pod: the bearer, and values that the operator has read from files. */
+/** The values that would otherwise be plain in the Pod: the bearer, and those that the operator has read from files. */
 export interface PodSecret {
   readonly metadata: { readonly name: string };
   readonly type: "Opaque";

@@ -3,7 +3,7 @@ import type { Config } from "../../api/config.ts";
 import type { RuntimeTraits } from "../runtime.ts";
 import { isOnNode, modelVolume } from "./in-cluster.ts";
 
-/** Of a cluster of which the environment says nothing. */
+/** The traits in a cluster of which the environment says nothing. */
 export const kubernetesTraits: RuntimeTraits = {
   kind: "kubernetes",
   runs: "image",

@@ -13,7 +13,7 @@ const shownProblems = 20;
 /** Slots that manifests declare, by name. */
 export type DeclaredSlots = ReadonlyMap<string, SlotSpec>;
 
-/** What manifests of a directory declare, as far as they can be read. */
+/** The resources that manifests of a directory declare, as far as they can be read. */
 interface Declared {
   readonly slots: DeclaredSlots;
   /** The names of SlotGroups. */
@@ -105,7 +105,7 @@ export function groupFindings(slots: DeclaredSlots, groups: ReadonlySet<string>)
   });
 }
 
-/** What manifests of a directory declare, as far as they can be read. */
+/** Reads the resources that manifests of a directory declare, as far as they can be read. */
 export async function declared(configDir: string): Promise<Declared> {
   const { listManifests } = await import("../../store/files/listing.ts");
   const { manifestLimitBytes } = await import("../../store/files/manifest-limit.ts");
