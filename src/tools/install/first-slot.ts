@@ -6,7 +6,8 @@ import { CommandError } from "../../cli/client.ts";
 import { bytes } from "../../cli/output.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { errorCode } from "../../lib/error-code.ts";
-import { inNameOf } from "./as-owner.ts";
+import type { DeclaredSlot } from "../../store/files/declared-slots.ts";
+import { inNameOf, inOwnersName } from "./as-owner.ts";
 import { statusOf } from "./paths.ts";
 import { ownerOf, type Site, type Step } from "./site.ts";
 
@@ -59,9 +60,7 @@ export async function modelSteps(
   const { modelsDir, configDir } = site.config;
   const steps: Step[] = [];
   for (const path of paths) steps.push(await fileStep(site, path, join(modelsDir, basename(path)), note));
-  const { slotsInDirectory } = await import("../../store/files/declared-slots.ts");
-  const hasConfig = (await statusOf(join(configDir, "slots"))) !== undefined;
-  const known = (hasConfig ? await slotsInDirectory(configDir) : []).find(({ name }) => name === slot);
+  const known = (await slotsOf(configDir)).find(({ name }) => name === slot);
   if (known !== undefined && known.spec.model.default !== ref)
     note(
       `the slot ${slot} stays as ${known.file} declares it; \`berth slot swap ${slot} ${ref}\` loads the model there\n`,
@@ -77,6 +76,14 @@ export async function modelSteps(
     },
   };
   return [...steps, step];
+}
+
+/** The slots that are declared; none without the directory. */
+export async function slotsOf(configDir: string): Promise<readonly DeclaredSlot[]> {
+  if ((await statusOf(join(configDir, "slots"))) === undefined) return [];
+  const { slotsInDirectory } = await import("../../store/files/declared-slots.ts");
+  // A manifest of another user is not read.
+  return await inOwnersName(configDir, async () => await slotsInDirectory(configDir));
 }
 
 async function fileStep(site: Site, path: string, target: string, note: (text: string) => void): Promise<Step> {

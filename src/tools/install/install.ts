@@ -8,7 +8,7 @@ import { currentVersion } from "../release/current.ts";
 import { checkEdge, edgeStep, tokenStep } from "./access-steps.ts";
 import { checkMachine, checkRelease } from "./checks.ts";
 import { installSettings } from "./install-settings.ts";
-import { givenModel, modelSteps } from "./first-slot.ts";
+import { givenModel, modelSteps, slotsOf } from "./first-slot.ts";
 import { readRecord } from "./installed-record.ts";
 import type { Health } from "../release/health.ts";
 import type { Layout } from "./layout.ts";
@@ -149,8 +149,7 @@ function reason(error: unknown): string {
 
 /** A slot that a person may chat with. */
 async function someSlot(configDir: string): Promise<string | undefined> {
-  const { slotsInDirectory } = await import("../../store/files/declared-slots.ts");
-  const names = (await slotsInDirectory(configDir)).map(({ name }) => name);
+  const names = (await slotsOf(configDir)).map(({ name }) => name);
   return names.includes("primary") ? "primary" : names[0];
 }
 
