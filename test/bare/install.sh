@@ -85,5 +85,5 @@ if [ "$(cat "$root/srv/result" 2>/dev/null)" != passed ]; then
   fail "docs/install.md did not hold"
 fi
 rm -f "$root.boot.log"
-grep -E '^(security|engine|time):' "$root/srv/steps.log" || true
+grep -E '^(security|engine|time|load):' "$root/srv/steps.log" || true
 echo "make test-install: 1 passed, 0 failed"

@@ -162,7 +162,7 @@ it("a gateway that has closed its port completes its requests, while another gat
   const slots = { primary: { port: engine.port } };
   await using gateway = await startGateway({ slots });
   const open = await gateway.post("/v1/chat/completions", stream);
-  gateway.running.release();
+  await gateway.running.release();
   const closed = gateway.running.close({ drainSeconds: 30 });
   await using next = await startGateway({ slots, env: { SVC_PORT: String(gateway.running.port) } });
   assert.equal(next.url, gateway.url);

@@ -15,6 +15,7 @@ import { announced } from "../../src/lib/announcement.ts";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { command, type RunningBerth } from "../support/berth.ts";
 import { childOf } from "../support/child-of.ts";
+import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
 import { chat, coder, engineOf, startUp } from "./coder.ts";
 
@@ -62,7 +63,15 @@ function serve(berth: RunningBerth, ...words: readonly string[]) {
 }
 
 it("a gateway is restarted beside a standby, and the standby stopped, without a lost request", async () => {
-  await using berth = await startUp({ manifest: coder("", "--token-ms", "20") });
+  const [chatPort, pagesPort] = [await freePort(), await freePort()];
+  await using berth = await startUp({
+    manifest: coder("", "--token-ms", "20"),
+    env: {
+      SVC_CHAT_PORT: String(chatPort),
+      SVC_ENGINE_PAGES: "coder",
+      SVC_ENGINE_PAGES_PORT: String(pagesPort),
+    },
+  });
   const engine = await engineOf(berth);
   using load = startLoad(berth);
   for (let round = 0; round < 2; round++) {
@@ -79,6 +88,9 @@ it("a gateway is restarted beside a standby, and the standby stopped, without a 
     assert.equal(after, childOf(berth.child, "serve"));
     process.kill(standby.pid, "SIGTERM");
     assert.equal(await standby.ended, 0, await standby.said());
+    const said = await standby.said();
+    assert.ok(said.includes(`the chat page listens on http://127.0.0.1:${chatPort}`), said);
+    assert.ok(said.includes(`are at http://127.0.0.1:${pagesPort}/upstream/`), said);
   }
   const { sent, answered, streams, lost } = await load.end();
   assert.deepEqual(lost, []);

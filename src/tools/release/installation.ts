@@ -41,7 +41,7 @@ export async function installationOf({ root, env, version, options }: Asked): Pr
       throw new CommandError(
         "update.not_installed",
         `this is an unpacked release in ${root}, which is not installed`,
-        `${shellWord(join(root, "install.sh"))}`,
+        shellWord(join(root, "install.sh")),
       );
     if (!options.check)
       throw new CommandError("update.rights", "only root may change this installation", "sudo berth update");

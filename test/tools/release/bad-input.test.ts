@@ -213,10 +213,9 @@ describe("berth update leaves the running version alone, and says in one line wh
         // Its size is known before it is fetched.
         assert.match((await at.refused()).message, /free, and the release needs/);
         // A server that says no size: the disk is full in the middle.
-        await using server = createServer(async (request, response) => {
-          const bytes = await readFile(join(at.published, request.url ?? ""));
-          response.write(bytes.subarray(0, 10));
-          response.end(Buffer.concat([bytes, Buffer.alloc(400_000)]));
+        await using server = createServer((_request, response) => {
+          response.write("some");
+          response.end(Buffer.alloc(400_000));
         });
         const url = `http://127.0.0.1:${await listen(server)}`;
         const full = await at.refused(`${url}/berth-0.2.0-${ownTarget()}.tar.gz`);
