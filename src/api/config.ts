@@ -81,9 +81,7 @@ export const configShape = {
     ),
   tracesPart: part
     .default(0.1)
-    .describe(
-      "The part of requests that are traced where the client has not decided, 20 a second at most; 1: all, for a try",
-    ),
+    .describe("Part of requests that are traced where the client has not decided, 20 a second at most; 1: all"),
   apiExec: bool.default(false).describe("The API may write fields that run code, such as command"),
   allowedHosts: list.default([]).describe("More Host names that /api and /models accept"),
   corsOrigins: origins
@@ -143,14 +141,8 @@ export const configShape = {
     .describe(
       "Directory that valueFrom.file reads; absent: in a cluster <config>/secrets, elsewhere any but Berth's own files",
     ),
-  updateUrl: plainUrlSchema
-    .optional()
-    .describe("Address of the index of releases, for `berth update`; absent: the one that the release names"),
-  updateKey: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("Public key of minisign that releases must be signed by; absent: the one that came with the release"),
+  updateUrl: plainUrlSchema.optional().describe("Index of releases for berth update; absent: the release's own"),
+  updateKey: z.string().min(1).optional().describe("minisign key that signs releases; absent: the release's own"),
   readOnly: bool.default(false).describe("The API never writes the configuration directory"),
 } as const;
 

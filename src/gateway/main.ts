@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { CatalogEntry } from "../api/catalog.ts";
@@ -29,8 +28,10 @@ import { Cors } from "./http/cors.ts";
 import { Dispatcher, stopping } from "./dispatch/dispatcher.ts";
 import { drain } from "./drain.ts";
 import { CacheSync } from "./routing/cache-sync.ts";
-import { Listeners, portOf, type Sharing } from "./http/listeners.ts";
+import { Listeners, portOf } from "./http/listeners.ts";
+import { sharingOf } from "./http/sharing.ts";
 import { ChatAddress, listenForChat } from "./http/chat-address.ts";
+import { Lifetime } from "./lifetime.ts";
 import { HostGuard } from "./http/hosts.ts";
 import { Drawings } from "./images/drawings.ts";
 import { ImageCache } from "./images/cache.ts";
@@ -88,8 +89,6 @@ export interface GatewayOptions {
   /** Before each further attempt of a request whose connection was refused; longer in tests. */
   readonly againAfterMs?: readonly number[];
 }
-
-const discoveryTimeoutMs = 5000;
 
 /** Runs the gateway until closed. Needs no operator: it serves the published state, and reports a missing one. */
 export async function runGateway(config: Config, options: GatewayOptions): Promise<RunningGateway> {
@@ -175,18 +174,10 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const isOperatorLost = (): boolean => published.operatorLiveness() !== "live";
   const resources = new ResourceIndex({ index, upstreams, isOperatorLost });
   exportConditions(metrics.page, () => resources.all());
-  /** By the steady clock; undefined: it does not stop. */
-  let drainEndsAt: number | undefined;
-  /** Another gateway of this state directory has the port: clients are asked to connect again. */
-  let isRelieved = false;
+  const lifetime = new Lifetime(() => upstreams.hasTried);
   const deadline = new AbortController();
-  const [startedAt, began] = [Date.now(), steadyNow()];
-  let isStarted = false;
-  /** Not before upstreams have listed their models, so that no client gets "not found" for one; with a time limit. */
-  const isReady = (): boolean => {
-    isStarted ||= upstreams.hasTried || steadyNow() - began > discoveryTimeoutMs;
-    return isStarted && (drainEndsAt === undefined || isRelieved);
-  };
+  const startedAt = Date.now();
+  const isReady = (): boolean => lifetime.isReady;
   const authenticator = new Authenticator({
     isEnabled: config.authEnabled,
     verify: (token) => tokens.verify(token),
@@ -214,10 +205,10 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     bodyLimitBytes: config.bodyLimit,
     holdTimes: holdTimes ?? defaultHoldTimes,
     againAfterMs: againAfterMs ?? defaultAgainAfterMs,
-    isDraining: () => drainEndsAt !== undefined && !isRelieved,
+    isDraining: () => lifetime.isDraining,
     admit: (request) => gate.principalOf(request),
   });
-  metrics.onGateway(dispatcher, { drainEndsAt: () => drainEndsAt, isOperatorLive: () => !isOperatorLost() });
+  metrics.onGateway(dispatcher, { drainEndsAt: () => lifetime.drainEndsAt, isOperatorLive: () => !isOperatorLost() });
   const images = new ImageCache(join(config.stateDir, "images"));
   const drawings = new Drawings((slot) => admission.acquireUnqueued(slot, ""));
   const kept = stack.use(new KeptItems({ budget, ...keptItems(config.bufferLimit) }));
@@ -279,7 +270,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   await store.noteAuthMode(config.authEnabled);
   const known = await tokens.list();
   const tokenCounts = { all: known.length, unconfirmed: known.filter((each) => !each.is_confirmed).length };
-  const listeners = new Listeners(app.server, await sharingOf(config, options, isReady));
+  const listeners = new Listeners(app.server, await sharingOf(config, { role: options.role, version, isReady }));
   await listeners.listen(config, (how) => app.fastify.listen(how));
   if (options.pages !== undefined) await listenForChat(config, listeners, chat, log);
   stack.use(
@@ -298,23 +289,12 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     seenRevision: (slot) => index().slots.get(slot)?.revision,
     release: () => listeners.release(),
     async close({ drainSeconds, endNow }) {
-      isRelieved = await listeners.isRelieved();
-      drainEndsAt = steadyNow() + drainSeconds * 1000;
+      const isRelieved = (lifetime.isRelieved = await listeners.isRelieved());
+      lifetime.drainEndsAt = steadyNow() + drainSeconds * 1000;
       if (isRelieved) log.info("the other gateway takes the requests; open ones end here");
       const drained = { dispatcher, cacheSync, app, listeners, deadline, log };
       await drain(drained, { drainSeconds, endNow, isRelieved });
       await owned.disposeAsync();
     },
   };
-}
-
-/** How this gateway shares its ports. Gateways of a cluster have ports of their own. */
-async function sharingOf(
-  { store, stateDir }: Config,
-  { role = "gateway", version }: GatewayOptions,
-  isReady: () => boolean,
-): Promise<Sharing | undefined> {
-  if (store !== "files") return undefined;
-  const { dev, ino } = await stat(stateDir);
-  return { role, directory: { dev, ino }, report: () => ({ pid: process.pid, version, isReady: isReady() }) };
 }

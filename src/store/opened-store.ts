@@ -1,5 +1,6 @@
 import type { Config } from "../api/config.ts";
 import type { EngineLock } from "../api/engine-images.ts";
+import type { WrittenFormat } from "../api/state-format.ts";
 import type { PublishedOperator, PublishedRegistry, PublishedSlot } from "../api/status.ts";
 import type { TokenStore } from "./auth/tokens.ts";
 import type { ManifestThread } from "./files/thread/manifest-thread.ts";
@@ -15,7 +16,6 @@ import type { HardwareStore } from "./state/hardware.ts";
 import type { Liveness } from "./state/liveness.ts";
 import type { ModelTaskStore } from "./state/model-tasks.ts";
 import type { PullStore } from "./state/pulls.ts";
-import type { WrittenFormat } from "./state/format.ts";
 import type { RunRecord } from "./state/run-record.ts";
 import type { OpenUpstreams } from "./state/open-upstreams.ts";
 import type {

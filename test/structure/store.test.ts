@@ -21,6 +21,8 @@ const plain = [
   // The images and the models that a release ships, in its own directory.
   "store/files/catalog.ts",
   "store/state/engine-images.ts",
+  // The lock of updates is no state.
+  "store/state/lock.ts",
 ];
 
 const openers = ["store/open.ts", "store/open-admin.ts", "store/open-cluster.ts"];

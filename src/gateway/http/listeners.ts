@@ -1,10 +1,11 @@
 import type { Server as HttpServer } from "node:http";
 import { Server, type ListenOptions, type Socket } from "node:net";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
-import { gatewayName, gatewayReportSchema, type GatewayReport, type GatewayRole } from "../../api/gateway-report.ts";
+import { gatewayReportSchema } from "../../api/gateway-report.ts";
 import { announce, announced } from "../../lib/announcement.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
+import { otherName, ownName, type Sharing } from "./sharing.ts";
 
 /**
  * Node takes one connection from a listening socket per turn of its event loop (libuv 1.52, `uv__server_io`). A turn of a
@@ -22,14 +23,6 @@ const lockRetryMs = 20;
 const shortTurnMs = 0.2;
 /** After so many turns a socket is closed in any turn that gave it no connection; after ten times as many in any turn. */
 const patientTurns = 200;
-
-/** A gateway that may share its ports with the other one of the same state directory. */
-export interface Sharing {
-  readonly role: GatewayRole;
-  /** The state directory's device and inode. */
-  readonly directory: { readonly dev: number; readonly ino: number };
-  readonly report: () => GatewayReport;
-}
 
 export interface ListenAddress {
   readonly host: string;
@@ -171,14 +164,6 @@ export class Listeners {
     const name = await announce(ownName(port, this.#sharing), report).catch(() => undefined);
     if (name !== undefined) this.#names.push(name);
   }
-}
-
-function ownName(port: number, { directory, role }: Sharing): string {
-  return gatewayName(port, directory, role);
-}
-
-function otherName(port: number, { directory, role }: Sharing): string {
-  return gatewayName(port, directory, role === "gateway" ? "standby" : "gateway");
 }
 
 /** The port on which a server listens; undefined while it does not. */

@@ -1,17 +1,9 @@
 import { join } from "node:path";
-import { z } from "zod";
 import { stateFormat } from "../../api/release.ts";
+import { writtenFormatSchema, type WrittenFormat } from "../../api/state-format.ts";
 import { writeJsonNow } from "../../lib/atomic-file.ts";
 import { parseJson } from "../../lib/json.ts";
 import { readText } from "../../lib/read-text.ts";
-
-const formatSchema = z.object({
-  /** The number of the format, which grows where an earlier release could not read the state any more. */
-  format: z.int().min(1),
-  /** The version of the operator that has written it. */
-  version: z.string(),
-});
-export type WrittenFormat = z.output<typeof formatSchema>;
 
 /** The state directory has a newer format than this version reads. */
 export class StateTooNew extends Error {
@@ -31,7 +23,7 @@ export class StateTooNew extends Error {
  * readable: the format is then the first one.
  */
 export async function readFormat(stateDir: string): Promise<WrittenFormat | undefined> {
-  return formatSchema.safeParse(parseJson((await readText(pathOf(stateDir))) ?? "")).data;
+  return writtenFormatSchema.safeParse(parseJson((await readText(pathOf(stateDir))) ?? "")).data;
 }
 
 /** Throws StateTooNew where a later version has written the state in a format that this version does not read. */
