@@ -12,7 +12,7 @@ sh -c "$(sed -n 's/.* To run Berth: //p' /srv/said)" >/srv/up.log 2>&1 &
 up=$!
 curl -fsS --retry 60 --retry-delay 1 --retry-connrefused http://127.0.0.1:8080/livez
 berth chat primary "hello"
-[ "$(ps -o user= -C node | sort -u)" = berth ]
+[ "$(ps -eo user:32,args | grep "[b]in/node" | cut -d " " -f 1 | sort -u)" = berth ]
 kill -TERM "$up"
 wait "$up" || true
 berth uninstall --yes --models --config

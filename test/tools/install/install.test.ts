@@ -228,6 +228,8 @@ nothing has been done; --yes does it
       const copy = await stat(join(at.layout.stateDir, "models/m-00001-of-00002.gguf"));
       assert.deepEqual([copy.uid, copy.mode & 0o777], [otherUser, 0o640]);
       assert.match(await readFile(join(at.layout.configDir, "slots/primary.toml"), "utf8"), /default = "m"/);
+      // The manifest is the service's, and is read as its user.
+      assert.match(await at.install({ model: at.at("m-00002-of-00002.gguf") }), /all is as it should be\n$/);
     },
   );
 
