@@ -18,4 +18,4 @@ wait "$up" || true
 berth uninstall --yes --models --config
 everything | diff /srv/before.container -
 [ ! -e /var/lib/berth ]
-rm -r /srv/berth-0*
+rm -r /srv/berth-*/
