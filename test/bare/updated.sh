@@ -16,6 +16,8 @@ load_ends() {
   sed 's/^/load: /' /srv/load.json
   grep -q '"lost":\[\]' /srv/load.json
 }
+# For `set -e`, which ignores commands after an exclamation mark.
+fails() { if "$@"; then return 1; fi; }
 # runs VERSION: that version is installed, runs in both services, and the engine is the one from before.
 runs() {
   [ "$(berth --version)" = "$1" ]
@@ -23,7 +25,7 @@ runs() {
   for unit in berth-operator berth-gateway; do
     readlink "/proc/$(systemctl show --property=MainPID --value $unit)/exe" | grep -q "^/usr/lib/berth/$1/bin/node$"
   done
-  ! systemctl is-active --quiet berth-gateway-standby
+  fails systemctl is-active --quiet berth-gateway-standby
   [ "$(engine)" = "$before" ]
   [ -d "/proc/$before" ]
 }
@@ -32,8 +34,8 @@ is_updated() {
   SVC_UPDATE_KEY=$(cat /srv/next/key)
   export SVC_UPDATE_KEY
   berth update --check --from /srv/next/index.json | grep -q '^9.9.9 of .* is on stable'
-  ! berth update --rollback
-  ! SVC_UPDATE_KEY= berth update --from /srv/next/index.json
+  fails berth update --rollback
+  fails env SVC_UPDATE_KEY= berth update --from /srv/next/index.json
   load_begins
   began=$(date +%s%N)
   berth update --from /srv/next/index.json
@@ -44,8 +46,8 @@ is_updated() {
   echo "time: rollback in $((($(date +%s%N) - began) / 1000000000)) s"
   runs "$first"
   load_ends
-  # Forward again, from a service manager that kills it: the next command finishes what is left.
-  systemd-run --quiet --wait -p RuntimeMaxSec=6 --setenv=SVC_UPDATE_KEY="$SVC_UPDATE_KEY" berth update --from /srv/next/index.json || true
+  # Forward again, and killed in the middle: the next command finishes what is left.
+  systemd-run --quiet --wait -p RuntimeMaxSec=6 -p KillSignal=SIGKILL --setenv=SVC_UPDATE_KEY="$SVC_UPDATE_KEY" berth update --from /srv/next/index.json || true
   berth --version
   curl -fsS http://127.0.0.1:8080/livez >/dev/null
   berth update --from /srv/next/index.json

@@ -93,6 +93,7 @@ async function restart(activation: Activation, version: string, slots: readonly 
   }
   const runs = async (unit: Unit): Promise<boolean> => await services.isActive(unit);
   const [hasOperator, hasGateway] = [await runs("berth-operator"), await runs("berth-gateway")];
+  if (!hasOperator && !hasGateway) write(`no service of this installation runs; what is started next is ${version}\n`);
   const isOldGateway = hasGateway && !isReady(await health.gateway("gateway"), version);
   using _migration = migrateConnections();
   if (isOldGateway && (await health.gateway("standby"))?.isReady !== true) {

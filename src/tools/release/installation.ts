@@ -55,7 +55,11 @@ export async function installationOf({ root, env, version, options }: Asked): Pr
   return await settingsOf(layout, env);
 }
 
-async function settingsOf(layout: Layout, env: NodeJS.ProcessEnv): Promise<Installation> {
+/**
+ * The settings of the services of these places. Throws CommandError for a key that another user than root could replace in
+ * root's installation; SettingsError.
+ */
+export async function settingsOf(layout: Layout, env: NodeJS.ProcessEnv): Promise<Installation> {
   const inFile = readEnvironment(await readTextOrNothing(layout.environmentFile));
   const places = { SVC_CONFIG_DIR: layout.configDir, SVC_STATE_DIR: layout.stateDir };
   const { config, origins } = await settingsAsOwner({ ...env, ...inFile, ...places });

@@ -8,7 +8,7 @@ import { namingFile } from "../../lib/disk-space.ts";
 import { readRecord } from "../install/installed-record.ts";
 import { activate, finish, type Activation } from "./activate.ts";
 import { currentVersion, installedVersions } from "./current.ts";
-import { newestRelease, ownTarget, type Offered } from "./index.ts";
+import { newestRelease, ownTarget, type Offered } from "./release-index.ts";
 import { readJournal } from "./journal.ts";
 import { releaseAt, updatePlaces } from "./places.ts";
 import { besides, copyTo, shown, sourceOf, type Source } from "./source.ts";
@@ -76,7 +76,7 @@ export async function update(options: UpdateOptions): Promise<void> {
   const release = await obtain(options, installed, key);
   if (release === undefined) return;
   await activate(options, installed, release);
-  write(`Berth ${release} is installed and runs; \`berth update --rollback\` goes back to ${installed}\n`);
+  write(`Berth ${release} is installed; \`berth update --rollback\` goes back to ${installed}\n`);
 }
 
 /** `berth update --rollback`: the release before. Throws CommandError. */
@@ -93,7 +93,7 @@ export async function rollback(options: UpdateOptions): Promise<void> {
   await checkFormat(options, release);
   await checkProgram(join(layout.prefix, to), to);
   await activate(options, installed, to);
-  write(`Berth ${to} runs again; \`berth update\` goes to ${installed} or a newer release\n`);
+  write(`Berth ${to} is installed again; \`berth update\` goes to ${installed} or a newer release\n`);
 }
 
 /**

@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import { promisify } from "node:util";
 import { CommandError } from "../../../src/cli/client.ts";
 import { rollback, update } from "../../../src/tools/release/update.ts";
-import { ownTarget } from "../../../src/tools/release/index.ts";
+import { ownTarget } from "../../../src/tools/release/release-index.ts";
 import { freePort } from "../../support/free-port.ts";
 import { listen } from "../../support/listen.ts";
 import { rejectionOf } from "../../support/rejection.ts";

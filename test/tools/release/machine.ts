@@ -17,7 +17,7 @@ import type { Layout } from "../../../src/tools/install/layout.ts";
 import type { Services, Unit } from "../../../src/tools/install/services.ts";
 import { unitsOf, writeUnits } from "../../../src/tools/install/units.ts";
 import type { Health } from "../../../src/tools/release/health.ts";
-import { ownTarget } from "../../../src/tools/release/index.ts";
+import { ownTarget } from "../../../src/tools/release/release-index.ts";
 import type { UpdateOptions } from "../../../src/tools/release/update.ts";
 
 const run = promisify(execFile);

@@ -52,7 +52,7 @@ describe("berth update", () => {
     ]);
     assert.deepEqual(await at.record(), { version: "0.2.0", previous: ["0.1.0"] });
     assert.deepEqual(await at.files(), ["0.1.0", "0.2.0", "current", "installed.json"]);
-    assert.deepEqual(at.said, ["Berth 0.2.0 is installed and runs; `berth update --rollback` goes back to 0.1.0"]);
+    assert.deepEqual(at.said, ["Berth 0.2.0 is installed; `berth update --rollback` goes back to 0.1.0"]);
     await update(at.options());
     assert.equal(at.said.at(-1), "0.2.0 is the newest release on stable");
   });
@@ -115,6 +115,21 @@ describe("berth update", () => {
     await services.stop("berth-gateway");
     await update(at.options());
     assert.deepEqual(await stateOf(at.dir), { ...all("0.2.0"), gateway: undefined });
+  });
+
+  it("says where no service runs that it would restart", async () => {
+    await using at = await scene({ version: "0.2.0" });
+    const { services } = machine(at.dir);
+    for (const unit of ["berth-gateway", "berth-operator"] as const) await services.stop(unit);
+    await update(at.options());
+    assert.equal(at.said[0], "no service of this installation runs; what is started next is 0.2.0");
+    await update(
+      at.options({
+        services: { ...services, kind: "none" },
+        from: await makeArchive(at.published, { version: "0.3.0" }),
+      }),
+    );
+    assert.equal(at.said[2], "no service manager runs here: restart Berth yourself, so that 0.3.0 runs");
   });
 
   it("keeps a unit that a person has edited, and says so", async () => {
