@@ -40,3 +40,13 @@ export function expandMacros(text: string, macros: Macros, env: NodeJS.ProcessEn
   if (/\$\{[\w.-]+\}/.test(expanded)) throw new MacroProblem("its macros contain each other");
   return expanded;
 }
+
+/** The same; undefined where a macro has no value. */
+export function expanded(text: string, macros: Macros, env: NodeJS.ProcessEnv): string | undefined {
+  try {
+    return expandMacros(text, macros, env);
+  } catch (error) {
+    if (!(error instanceof MacroProblem)) throw error;
+    return undefined;
+  }
+}

@@ -1,19 +1,12 @@
 import { resolve } from "node:path";
-import { secretName, secretText } from "../../api/masked-text.ts";
 import { modelRefSchema, type SlotCapability } from "../../api/names.ts";
 import { isRecord } from "../../lib/record.ts";
 import { containerSlot, type ContainerSlot } from "./container-line.ts";
 import { dockerRun } from "./docker-run.ts";
-import {
-  hasWindowsPath,
-  secretStays,
-  withoutSecrets,
-  type ImportedSlot,
-  type LeftList,
-  type SlotFields,
-} from "./imported.ts";
+import { hasWindowsPath, withoutSecrets, type ImportedSlot, type LeftList, type SlotFields } from "./imported.ts";
 import { isLlamaServer, llamaLine } from "./llama-line.ts";
-import { expandMacros, MacroProblem, macrosOf, type Macros } from "./llama-swap-macros.ts";
+import { envOf, loadOf, requestOf, startupOf, stopOf, timeoutsOf, type Fields } from "./llama-swap-fields.ts";
+import { expanded, expandMacros, MacroProblem, macrosOf, type Macros } from "./llama-swap-macros.ts";
 import { textsOf, type SourceDocument } from "./source-text.ts";
 import { literal, withoutComments, wordsOf } from "./words.ts";
 
@@ -28,8 +21,6 @@ export interface SwapContext {
   readonly isPreloaded: boolean;
   readonly priority: number | undefined;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** Settings of a model that a slot has not. */
 const others: Readonly<Record<string, string>> = {
@@ -74,7 +65,7 @@ export function swapModel(name: string, fields: Fields, context: SwapContext): I
     );
     return undefined;
   }
-  const host = URL.parse(texts.get("proxy") ?? "")?.hostname;
+  const host = URL.parse((texts.get("proxy") ?? "").replace("$(PORT)", "1"))?.hostname;
   if (host !== undefined && !isHere(host)) {
     note(
       "proxy",
@@ -197,116 +188,4 @@ function capabilitiesOf(program: string, declared: unknown): readonly SlotCapabi
   if (/^sd-server|stable-diffusion/.test(base)) return ["image"];
   if (/kokoro|tts/.test(base)) return ["speech"];
   return undefined;
-}
-
-/** Seconds as llama-swap has them; undefined: the file sets none. */
-function secondsOf(value: unknown): number | undefined {
-  return typeof value === "number" && Number.isInteger(value) && value >= 0 ? value : undefined;
-}
-
-/** A model's own time, or that of the whole file; llama-swap takes no less than 15 s. */
-function startupOf(fields: Fields, { value }: SourceDocument): { readonly startupSeconds?: number } {
-  const seconds = secondsOf(fields["healthCheckTimeout"]) ?? secondsOf(value["healthCheckTimeout"]);
-  return seconds === undefined ? {} : { startupSeconds: Math.max(15, seconds) };
-}
-
-function stopOf(fields: Fields, { value }: SourceDocument): Pick<SlotFields, "stopSeconds"> {
-  const seconds = secondsOf(fields["unloadTimeout"]) || secondsOf(value["unloadTimeout"]);
-  return seconds === undefined ? {} : { stopSeconds: seconds };
-}
-
-interface LoadContext {
-  readonly isPreloaded: boolean;
-  readonly group: string | undefined;
-  readonly note: (why: string) => void;
-  readonly left: LeftList;
-}
-
-function loadOf(
-  fields: Fields,
-  source: SourceDocument,
-  { isPreloaded, group, note, left }: LoadContext,
-  name: string,
-): Pick<SlotFields, "load" | "idleSeconds"> {
-  const idleSeconds = secondsOf(fields["ttl"]) ?? secondsOf(source.value["globalTTL"]) ?? 0;
-  if (isPreloaded && group === undefined) {
-    if (idleSeconds > 0)
-      note("not carried: llama-swap loads the model at its start, and Berth keeps such a slot loaded");
-    return { load: "always" };
-  }
-  if (isPreloaded)
-    left.add(
-      source.at("hooks", "on_startup", "preload"),
-      "hooks.on_startup.preload",
-      `${name} shares a group, in which always loaded slots never leave: run \`berth slot load\` after the start`,
-    );
-  return { load: "onDemand", idleSeconds };
-}
-
-function timeoutsOf(value: unknown, note: (key: string, why: string) => void): Pick<SlotFields, "timeoutSeconds"> {
-  const timeouts = isRecord(value) ? value : {};
-  const firstByte = secondsOf(timeouts["responseHeader"]);
-  if (Object.keys(timeouts).some((key) => key !== "responseHeader"))
-    note("timeouts", "only responseHeader has a like: timeoutSeconds.firstByte");
-  return firstByte === undefined ? {} : { timeoutSeconds: { firstByte } };
-}
-
-function envOf(
-  value: unknown,
-  macros: Macros,
-  env: NodeJS.ProcessEnv,
-  known: SlotFields["env"],
-  note: (key: string, why: string) => void,
-): Pick<SlotFields, "env"> {
-  const found: Record<string, NonNullable<SlotFields["env"]>[string]> = { ...known };
-  for (const pair of textsOf(value)) {
-    const [, name = "", text = ""] = /^([A-Za-z_]\w*)=([^]*)$/.exec(pair) ?? [];
-    if (name === "") note("env", "a variable is written as NAME=value");
-    else if (secretName.test(name) || secretText.test(text)) note("env", `${name}: ${secretStays}`);
-    else {
-      const value = expanded(text, macros, env);
-      if (value === undefined) note("env", `${name}: it holds a macro that has no value here`);
-      else found[name] = literal(value).replaceAll("$$(PORT)", "$(PORT)");
-    }
-  }
-  return Object.keys(found).length === 0 ? {} : { env: found };
-}
-
-function expanded(text: string, macros: Macros, env: NodeJS.ProcessEnv): string | undefined {
-  try {
-    return expandMacros(text, macros, env);
-  } catch (error) {
-    if (!(error instanceof MacroProblem)) throw error;
-    return undefined;
-  }
-}
-
-/** llama-swap's values replace the client's: a trailing `!` says so here. */
-function requestOf(
-  value: unknown,
-  note: (key: string, why: string) => void,
-  expand: (text: string) => string | undefined,
-): NonNullable<SlotFields["request"]> {
-  const filters = isRecord(value) ? value : {};
-  const stripped = filters["stripParams"] ?? filters["strip_params"];
-  const strip =
-    typeof stripped === "string"
-      ? stripped.split(",").flatMap((each) => (each.trim() === "model" ? [] : each.trim() || []))
-      : [];
-  const set = Object.entries(isRecord(filters["setParams"]) ? filters["setParams"] : {}).filter(
-    ([key]) => key !== "model",
-  );
-  for (const key of Object.keys(filters))
-    if (!["stripParams", "strip_params", "setParams"].includes(key))
-      note("filters", `${key}: a slot sets the same fields for all its names; give each variant a slot of its own`);
-  const values = set.map(([key, field]) => {
-    if (typeof field !== "string") return [`${key}!`, field] as const;
-    const text = expand(field) ?? field;
-    const isNumber = text !== field && /^-?\d+(?:\.\d+)?$/.test(text);
-    return [`${key}!`, isNumber ? Number(text) : text] as const;
-  });
-  return {
-    ...(strip.length === 0 ? {} : { strip }),
-    ...(values.length === 0 ? {} : { set: Object.fromEntries(values) }),
-  };
 }

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { appendFile, chmod, chown, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable, Writable } from "node:stream";
 import { describe, it } from "node:test";
-import { importConfig } from "../../../src/tools/import/import.ts";
+import { runCommandLine } from "../../../src/main/command-line.ts";
 import { noOtherUser, otherUser } from "../../support/other-user.ts";
 import { berthProcess } from "../../support/command.ts";
 import { importSite } from "./site.ts";
@@ -135,32 +136,38 @@ ${lost}wrote 1 file to DIR/config
     assert.match(stdout, /wrote 2 files to DIR\/git\n$/);
   });
 
-  it("asks a person on a terminal, and writes after a yes", async () => {
+  it("asks on the terminal of the command, and writes after a yes alone", async () => {
     await using site = await swapSite();
-    const asked: string[] = [];
-    const answer = (is: boolean) => async (question: string) => {
-      asked.push(question.replaceAll(site.path, "DIR"));
-      return is;
-    };
     const env = {
       ...site.env,
       HOME: site.path,
       SVC_CONFIG_DIR: site.configDir,
       SVC_STATE_DIR: join(site.path, "state"),
     };
-    const given = {
-      env,
-      source: "llama-swap",
-      path: site.file,
-      dir: undefined,
-      force: false,
-      write: () => undefined,
-    } as const;
-    assert.equal(await importConfig({ ...given, agrees: answer(false) }), false);
-    assert.deepEqual(await site.manifests(), {});
-    assert.equal(await importConfig({ ...given, agrees: answer(true) }), true);
-    assert.deepEqual(Object.keys(await site.manifests()), ["slots/coder.yaml"]);
-    assert.deepEqual(asked, ["Write 1 file to DIR/config?", "Write 1 file to DIR/config?"]);
+    for (const [typed, code, files] of [
+      ["n\n", 1, []],
+      ["y\n", 0, ["slots/coder.yaml"]],
+    ] as const) {
+      let said = "";
+      const screen = new Writable({
+        write(chunk, _encoding, done) {
+          said += String(chunk);
+          done();
+        },
+      });
+      const input = Object.assign(Readable.from([Buffer.from(typed)], { objectMode: false }), { isTTY: true });
+      const context = {
+        env,
+        input: () => input,
+        output: screen,
+        screen,
+        write: () => undefined,
+        note: () => undefined,
+      };
+      assert.equal(await runCommandLine(["config", "import", "llama-swap", site.file], context), code);
+      assert.equal(said, `Write 1 file to ${site.configDir}? [y/N] `);
+      assert.deepEqual(Object.keys(await site.manifests()), files);
+    }
   });
 
   for (const [what, text, message] of [
