@@ -39,7 +39,7 @@ export async function importConfig({ env, source, path, dir, force, write, agree
   // As the caller, whose file it is; the configuration belongs to its own user.
   const imported = await readers[source](origin, env);
   const configDir = resolve(dir ?? configDirOf(env));
-  const unread = await unreadWeights(imported.slots, await configIn(configDir, env));
+  const unread = await unreadFiles(imported.slots, await configIn(configDir, env));
   await takeConfigDir(env, configDir);
   const config = await configIn(configDir, env);
   if (config.store === "kubernetes" && dir === undefined)
@@ -130,15 +130,26 @@ async function firstDevice(config: Config): Promise<"gpu0" | "host"> {
   return gpus.length > 0 ? "gpu0" : "host";
 }
 
-/** Files that the service's user, as whom engines run, cannot read: one line each. */
-async function unreadWeights(slots: readonly ImportedSlot[], { stateDir }: Config): Promise<readonly string[]> {
-  const owner = await ownerToActAs(stateDir);
+/** Models and programs that the user of engines, by default the service's, cannot read: one line each. */
+async function unreadFiles(
+  slots: readonly ImportedSlot[],
+  { stateDir, engineUser }: Config,
+): Promise<readonly string[]> {
+  const { findUser } = await import("../../runtimes/process/user.ts");
+  const user = await findUser(engineUser).catch(() => undefined);
+  const owner = user ?? (await ownerToActAs(stateDir));
   using stack = new DisposableStack();
   if (owner !== undefined) stack.use(await actAs(owner));
   const who = owner === undefined ? "this user" : userName(owner.uid);
   const lines: string[] = [];
-  for (const { weights, place } of slots)
-    for (const path of [...(weights?.paths ?? []), weights?.projector].filter((each) => each !== undefined)) {
+  for (const { weights, place, spec } of slots) {
+    const program = spec.image === undefined ? spec.command?.[0] : undefined;
+    const files = [
+      ...(weights?.paths ?? []),
+      weights?.projector,
+      program?.startsWith("/") === true ? program : undefined,
+    ];
+    for (const path of files.filter((each) => each !== undefined)) {
       const error: unknown = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).then(
         async (file) => await file.close(),
         (failure: unknown) => failure,
@@ -146,9 +157,10 @@ async function unreadWeights(slots: readonly ImportedSlot[], { stateDir }: Confi
       if (error === undefined) continue;
       const isDenied = ["EACCES", "EPERM"].includes(errorCode(error) ?? "");
       const why = isDenied
-        ? `${who} may not read it, and neither may its engines: chmod o+x its directories, or chmod o+r the file`
+        ? `${who}, as whom engines run, may not read it: chmod o+x its directories, or chmod o+r the file`
         : whyUnread(error);
       lines.push(diagnosticLine({ ...place, message: `${path}: ${why}` }));
     }
+  }
   return [...new Set(lines)];
 }

@@ -271,18 +271,22 @@ ${lost}wrote 1 file to DIR/config
     );
   });
 
-  it("says which files the service's user may not read", { skip: noOtherUser() }, async () => {
-    await using site = await swapSite();
-    const state = join(site.path, "state");
-    await mkdir(state);
-    await chmod(site.path, 0o755);
-    await chmod(join(site.path, "models/coder.gguf"), 0o600);
-    await chown(state, otherUser, otherUser);
-    const env = { ...site.env, HOME: site.path, SVC_CONFIG_DIR: site.configDir, SVC_STATE_DIR: state };
-    const { stdout } = await berthProcess(["config", "import", "llama-swap", site.file], env);
-    assert.match(
-      stdout,
-      /coder\.gguf: nobody.* may not read it, and neither may its engines: chmod o\+x its directories, or chmod o\+r the file\n/,
-    );
-  });
+  for (const [whose, isService] of [
+    ["the service's user", true],
+    ["the user of engines", false],
+  ] as const)
+    it(`says which files ${whose} may not read`, { skip: noOtherUser() }, async () => {
+      await using site = await swapSite();
+      const state = join(site.path, "state");
+      await mkdir(state);
+      if (isService) await chown(state, otherUser, otherUser);
+      await chmod(site.path, 0o755);
+      await chmod(join(site.path, "models/coder.gguf"), 0o600);
+      const env = { ...site.env, HOME: site.path, SVC_CONFIG_DIR: site.configDir, SVC_STATE_DIR: state };
+      const user = isService ? {} : { SVC_ENGINE_USER: String(otherUser) };
+      const { stdout } = await berthProcess(["config", "import", "llama-swap", site.file], { ...env, ...user });
+      const remedy = "chmod o+x its directories, or chmod o+r the file";
+      assert.match(stdout, /coder\.gguf: .*\b(?:nobody|65534)\b.*, as whom engines run, may not read it: /);
+      assert.ok(stdout.includes(remedy));
+    });
 });

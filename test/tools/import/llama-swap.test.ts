@@ -219,6 +219,7 @@ probe:
     assert.doesNotMatch(JSON.stringify(manifests), /sk-fixture/);
     const refused = (line: number, name: string, why: string): string =>
       `FIXTURES/plain.yaml:${line}: models.${name}.cmd: the model is not carried: ${why}`;
+    assert.equal(left.at(-1), "FIXTURES/plain.yaml:17: /srv/no/server: it is not there");
     assert.deepEqual(left.slice(1, 13), [
       refused(9, "windows", "its command names paths of Windows"),
       refused(10, "lost", "${nothing} is no macro of this file"),
