@@ -109,6 +109,15 @@ it("Docker alone serves a model by manifests/compose", { skip: noCompose, timeou
     "the same engine serves on",
   );
 
+  // As docs/docker.md says for other machines.
+  Object.assign(env, { BERTH_HOST: "0.0.0.0", BERTH_AUTH: "1" });
+  await compose("up", "-d");
+  await until("the gateway asks for a token", async () => (await fetch(`${url}/api/slots`)).status === 401, 60_000);
+  const made = await compose(..."exec -T operator berth token create --label laptop --scope all".split(" "));
+  const [token = ""] = /svc_\S+/.exec(made) ?? [];
+  const asked = await fetch(`${url}/api/slots`, { headers: { authorization: `Bearer ${token}` } });
+  assert.equal(asked.status, 200);
+
   for (const words of end) await compose(...words);
   assert.deepEqual(await engines(), []);
 });
