@@ -129,7 +129,7 @@ release: setup ## everything of a release in DIR=release: VERSION=0.2.0, KEY=, U
 pack: setup ## build the npm package as a .tgz
 	@npm pack --ignore-scripts=false --loglevel=error
 
-test-pack: setup ## install the npm package into an empty directory and run it (needs the npm registry)
+test-pack: setup ## install the npm package into an empty directory and run it; make a release twice and run it (needs the npm registry)
 	@$(TEST) "test/pack/**/*.test.ts"
 
 bench-setup: ## what the benchmark needs: nginx and wrk, by apt
