@@ -12,6 +12,9 @@ export async function ownVersion(): Promise<string> {
   return version;
 }
 
+/** The parts of the program that are the clone's own files. */
+export const programParts = ["manifests", "crds", "web/dist", "LICENSE"] as const;
+
 /**
  * Writes the program: what its sources compile to, the pages, the manifests, and package.json with that version. The
  * packages are not part of it.
@@ -19,7 +22,7 @@ export async function ownVersion(): Promise<string> {
 export async function writeProgram(directory: string, version: string): Promise<void> {
   const compiler = "node_modules/typescript/bin/tsc";
   await ran(process.execPath, [compiler, "-p", "tsconfig.build.json", "--outDir", join(directory, "dist")]);
-  for (const part of ["manifests", "crds", "web/dist", "LICENSE"]) await copy(join(root, part), join(directory, part));
+  for (const part of programParts) await copy(join(root, part), join(directory, part));
   const { scripts: _scripts, devDependencies: _development, ...manifest } = await manifestOf("package.json");
   await writeJson(join(directory, "package.json"), { ...manifest, version });
 }
