@@ -63,6 +63,8 @@ main() {
   fi
 
   work=$(mktemp -d "${TMPDIR:-/var/tmp}/berth-install-XXXXXX") || fail "no temporary directory can be made; set TMPDIR to another directory"
+  # `berth install` acts as the service's user, too, which reads the program.
+  chmod 755 "$work"
   trap 'rm -rf "$work"' EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP

@@ -16,6 +16,7 @@ const name = `berth-1.2.3-linux-${arch()}.tar.gz`;
 const berth = `#!/bin/sh
 echo "called as \${0#"$TMPDIR"/berth-install-??????}:"
 for each; do echo "[$each]"; done
+[ "$(stat -c %a "$(dirname "$0")/../..")" = 755 ] || echo "other users cannot read this"
 exit "\${BERTH_EXIT:-0}"
 `;
 
