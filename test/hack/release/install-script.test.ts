@@ -135,7 +135,7 @@ describe("install.sh", () => {
     await using at = await site("http://127.0.0.1:1/");
     const tools = join(at.path, "tools");
     await mkdir(tools);
-    for (const each of ["dirname", "mktemp", "rm", "sh", "uname"]) {
+    for (const each of ["chmod", "dirname", "mktemp", "rm", "sh", "uname"]) {
       const path = execFileSync("sh", ["-c", `command -v ${each}`], { encoding: "utf8" }).trim();
       await symlink(path, join(tools, each));
     }
