@@ -21,6 +21,7 @@ export const navigation: readonly Section[] = [
       { text: "k3s", file: "docs/quick/k3s.md" },
       { text: "A clone", file: "docs/start.md" },
       { text: "Your first real model", file: "docs/first-model.md" },
+      { text: "Moving in", file: "docs/moving.md" },
     ],
   },
   {
@@ -86,6 +87,7 @@ export const navigation: readonly Section[] = [
       { text: "Reporting a weakness", file: "SECURITY.md" },
       { text: "Architecture", file: "docs/architecture.md" },
       { text: "Testing", file: "docs/testing.md" },
+      { text: "Releasing", file: "docs/releasing.md" },
       { text: "Dependencies", file: "docs/dependencies.md" },
       { text: "Decisions", file: "docs/decisions.md" },
       { text: "Decision records", folder: "docs/adr" },

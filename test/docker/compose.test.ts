@@ -68,7 +68,7 @@ it("Docker alone serves a model by manifests/compose", { skip: noCompose, timeou
     for (const { Id: id } of await engines()) await removed(api.getContainer(id));
   });
   stack.defer(async () => void (await run("down", "--timeout", "5")));
-  const page = await readFile(join(root, "docs/docker.md"), "utf8");
+  const page = await readFile(join(root, "docs/quick/docker.md"), "utf8");
   const blocks = [...page.matchAll(/```sh\n([^]*?)```/g)].map(([, block = ""]) =>
     [...block.matchAll(/^docker compose (.*?) *(?:#.*)?$/gm)].map(([, line = ""]) =>
       line.replace("exec", "exec -T").replace("qwen3-4b", "tiny").replaceAll('"', "").split(" "),
@@ -109,7 +109,7 @@ it("Docker alone serves a model by manifests/compose", { skip: noCompose, timeou
     "the same engine serves on",
   );
 
-  // As docs/docker.md says for other machines.
+  // As docs/quick/docker.md says for other machines.
   Object.assign(env, { BERTH_HOST: "0.0.0.0", BERTH_AUTH: "1" });
   await compose("up", "-d");
   await until("the gateway asks for a token", async () => (await fetch(`${url}/api/slots`)).status === 401, 60_000);

@@ -39,7 +39,7 @@ export function addInstallationCommands(program: Command, { env, write, input, s
     .command("install")
     .description("install this unpacked release: user, directories, units, services; lists the steps first, and asks")
     .option("-y, --yes", "do it, and ask nothing", false)
-    .option("--model <file>", "make the slot primary of this GGUF file")
+    .option("--model <file>", "the GGUF file of a new slot primary")
     .option("--no-edge", "with authentication: no HTTPS proxy")
     .action(async ({ yes, model, edge }: Install) => {
       const [{ install: run }, { thisHost }, { debiansCaddyfile }, { openServices }] = await Promise.all([
