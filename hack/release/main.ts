@@ -57,7 +57,8 @@ async function readOrder(): Promise<Order> {
   if (!version.success) throw new Error(`VERSION=${values.version}: give ${version.error.issues[0]?.message ?? ""}`);
   const channel = releaseChannels.find((each) => each === (values.channel || "stable"));
   if (channel === undefined) throw new Error(`CHANNEL=${values.channel}: give one of ${releaseChannels.join(", ")}`);
-  if (values.url !== "" && !/^https?:\/\/[^/]/.test(values.url))
+  // `berth update` takes HTTP from this machine alone.
+  if (values.url !== "" && !/^(https:\/\/[^/]|http:\/\/(127\.0\.0\.1|localhost|\[::1\])[:/])/.test(values.url))
     throw new Error(`URL=${values.url}: give an address that begins with https://`);
   const targets = releaseTargets.filter((each) => values.only === "" || each === values.only);
   if (targets.length === 0) throw new Error(`ONLY=${values.only}: give one of ${releaseTargets.join(", ")}`);
@@ -145,7 +146,8 @@ async function main(): Promise<void> {
   const released = new Date(seconds * 1000).toISOString().slice(0, 10);
   const index = withEntry(older, channel, { version, released, state_format: stateFormat, files });
   if (isFirstChoice(index, version)) {
-    const sums = { x64: files["linux-x64"]?.sha256 ?? "none", arm64: files["linux-arm64"]?.sha256 ?? "none" };
+    const all = index.channels[channel]?.find((entry) => entry.version === version)?.files;
+    const sums = { x64: all?.["linux-x64"]?.sha256 ?? "none", arm64: all?.["linux-arm64"]?.sha256 ?? "none" };
     await writeFile(join(made, "install.sh"), await installScript(version, url, sums), { mode: 0o755 });
   }
   const artefacts = (await readdir(made)).toSorted();

@@ -23,6 +23,8 @@ export async function writeProgram(directory: string, version: string): Promise<
   const compiler = "node_modules/typescript/bin/tsc";
   await ran(process.execPath, [compiler, "-p", "tsconfig.build.json", "--outDir", join(directory, "dist")]);
   for (const part of programParts) await copy(join(root, part), join(directory, part));
+  const compose = join(directory, "manifests/compose/compose.yaml");
+  await writeFile(compose, (await readFile(compose, "utf8")).replace(/(localhost\/berth:)[\w.-]+/, `$1${version}`));
   const { scripts: _scripts, devDependencies: _development, ...manifest } = await manifestOf("package.json");
   await writeJson(join(directory, "package.json"), { ...manifest, version });
 }

@@ -39,10 +39,17 @@ export async function checkKey(directory: string, key: MinisignSecretKey | undef
     );
 }
 
-/** The index with that release in its channel, newest first, in place of one with the same version. */
+/**
+ * The index with that release in its channel, newest first, in place of one with the same version. Archives of that
+ * version for other targets stay: each may be made on its own.
+ */
 export function withEntry(index: ReleaseIndex, channel: ReleaseChannel, entry: IndexEntry): ReleaseIndex {
-  const others = (index.channels[channel] ?? []).filter(({ version }) => version !== entry.version);
-  const entries = [...others, entry].toSorted((left, right) => compareVersions(right.version, left.version));
+  const known = index.channels[channel] ?? [];
+  const others = known.filter(({ version }) => version !== entry.version);
+  const files = { ...known.find(({ version }) => version === entry.version)?.files, ...entry.files };
+  const entries = [...others, { ...entry, files }].toSorted((left, right) =>
+    compareVersions(right.version, left.version),
+  );
   return { format: 1, channels: { ...index.channels, [channel]: entries } };
 }
 

@@ -121,6 +121,8 @@ test("a release, made twice", { timeout: 1_200_000 }, async (t) => {
       await readFile(join(tree, "minisign.pub"), "utf8"),
       await readFile(join(first, "minisign.pub"), "utf8"),
     );
+    const compose = await readFile(join(tree, "manifests/compose/compose.yaml"), "utf8");
+    assert.ok(compose.includes(`:-localhost/berth:${version}}`));
     for (const name of ["LICENSE", "THIRD-PARTY-LICENSES.txt", "sbom.cdx.json", "install.sh"])
       assert.ok((await stat(join(tree, name))).size > 0, name);
     assert.deepEqual(

@@ -28,6 +28,13 @@ describe("the index of a publisher", () => {
     assert.deepEqual(index.channels.nightly, [entry("0.11.0-beta.1")]);
   });
 
+  it("keeps the archive of another processor that was made before", () => {
+    const file = { url: "a.tar.gz", sha256: "0".repeat(64), bytes: 1, unpacked_bytes: 1 };
+    const first = withEntry({ format: 1, channels: {} }, "stable", { ...entry("0.2.0"), files: { "linux-x64": file } });
+    const both = withEntry(first, "stable", { ...entry("0.2.0"), files: { "linux-arm64": file } });
+    assert.deepEqual(both.channels.stable, [{ ...entry("0.2.0"), files: { "linux-x64": file, "linux-arm64": file } }]);
+  });
+
   it("has install.sh install the newest stable release, or the newest while there is none", () => {
     const nightly = withEntry({ format: 1, channels: {} }, "nightly", entry("0.3.0-beta.1"));
     assert.equal(isFirstChoice(nightly, "0.3.0-beta.1"), true);
