@@ -11,7 +11,6 @@ import { unitsOf, writeUnits } from "../install/units.ts";
 import { installedVersions, keptReleases, pruneReleases, swapCurrent } from "./current.ts";
 import type { Health } from "./health.ts";
 import { removeJournal, writeJournal, type Journal } from "./journal.ts";
-import { migrateConnections } from "./migrate-connections.ts";
 import { releaseAt } from "./places.ts";
 
 export interface Activation {
@@ -24,6 +23,8 @@ export interface Activation {
   readonly write: (text: string) => void;
   /** The step that begins, for progress. Tests end the process here. */
   readonly onStep: (step: string) => void;
+  /** Changes the machine while gateways give way to each other; absent: nothing is changed. */
+  readonly migrateConnections?: () => Disposable;
   /** Milliseconds between two looks at a service. Absent: 100. */
   readonly pollMs?: number;
 }
@@ -95,7 +96,7 @@ async function restart(activation: Activation, version: string, slots: readonly 
   const [hasOperator, hasGateway] = [await runs("berth-operator"), await runs("berth-gateway")];
   if (!hasOperator && !hasGateway) write(`no service of this installation runs; what is started next is ${version}\n`);
   const isOldGateway = hasGateway && !isReady(await health.gateway("gateway"), version);
-  using _migration = migrateConnections();
+  using _migration = activation.migrateConnections?.();
   if (isOldGateway && (await health.gateway("standby"))?.isReady !== true) {
     onStep("standby");
     await services.stop("berth-gateway-standby");
