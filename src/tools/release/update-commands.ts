@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
-import { releaseChannels, type ReleaseChannel } from "../../api/release.ts";
+import type { ReleaseChannel } from "../../api/release.ts";
 import { CommandError } from "../../cli/client.ts";
 import type { CommandContext } from "../../cli/context.ts";
 import { whole, withExamples } from "../../cli/options.ts";
@@ -26,7 +26,7 @@ export function addUpdateCommand(program: Command, context: CommandContext): voi
     .addOption(
       program
         .createOption("--channel <channel>", "which releases")
-        .choices([...releaseChannels])
+        .choices(["stable", "nightly"] satisfies readonly ReleaseChannel[])
         .default("stable"),
     )
     .option("--check", "only say whether there is a newer one", false)
