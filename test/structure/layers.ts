@@ -48,7 +48,7 @@ export const layers: Readonly<Record<string, Layer>> = {
     layers: ["api", "lib", "program"],
     modules: ["cli/client.ts", "cli/options.ts", "cli/output.ts"],
     dynamic: ["store", "engines", "models", "runtimes", "hardware", "operator", "cli"],
-    packages: ["commander", "undici", "zod"],
+    packages: ["commander", "diff", "undici", "zod"],
   },
   main: {
     layers: ["api", "lib", "program", "tools"],

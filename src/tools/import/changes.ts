@@ -1,5 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
+import { createTwoFilesPatch, FILE_HEADERS_ONLY } from "diff";
 import { diagnosticLine } from "../../api/diagnostic.ts";
 import { directoryOfKind } from "../../api/names.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
@@ -99,62 +100,16 @@ export async function checkChanges(configDir: string, changes: readonly Change[]
   if (found.length > 0) throw notImported(`the directory would not be valid:\n${found.join("\n")}`);
 }
 
-/** The changes as a unified diff, with file names below the directory. */
+/** The changes as a unified diff without lines around them, with file names below the directory. */
 export function diffOf(changes: readonly Change[]): string {
   return changes
-    .map(
-      ({ file, before, after }) =>
-        `--- ${before === undefined ? "/dev/null" : file}\n+++ ${file}\n${hunks(linesOf(before ?? ""), linesOf(after))}`,
+    .map(({ file, before, after }) =>
+      createTwoFilesPatch(before === undefined ? "/dev/null" : file, file, before ?? "", after, undefined, undefined, {
+        context: 0,
+        headerOptions: FILE_HEADERS_ONLY,
+      }),
     )
     .join("");
-}
-
-function linesOf(text: string): readonly string[] {
-  return text.split("\n").slice(0, -1);
-}
-
-/** The runs of lines that differ, each with its place; without lines around them. */
-function hunks(old: readonly string[], now: readonly string[]): string {
-  const common = commonLengths(old, now);
-  const text: string[] = [];
-  let at = 0;
-  let to = 0;
-  while (at < old.length || to < now.length) {
-    const [start, from] = [at, to];
-    while ((at < old.length || to < now.length) && old[at] !== now[to]) {
-      if (to === now.length || (at < old.length && (common[at + 1]?.[to] ?? 0) >= (common[at]?.[to + 1] ?? 0))) at += 1;
-      else to += 1;
-    }
-    const [gone, added] = [old.slice(start, at), now.slice(from, to)];
-    if (gone.length + added.length > 0)
-      text.push(
-        `@@ -${range(start, gone)} +${range(from, added)} @@`,
-        ...gone.map((line) => `-${line}`),
-        ...added.map((line) => `+${line}`),
-      );
-    at += 1;
-    to += 1;
-  }
-  return `${text.join("\n")}\n`;
-}
-
-function range(start: number, { length }: readonly string[]): string {
-  return `${length === 0 ? start : start + 1},${length}`;
-}
-
-/** The length of the longest common part of all lines from each pair of places on. */
-function commonLengths(old: readonly string[], now: readonly string[]): readonly (readonly number[])[] {
-  const lengths: number[][] = Array.from({ length: old.length + 1 }, () =>
-    Array.from({ length: now.length + 1 }, () => 0),
-  );
-  for (let at = old.length - 1; at >= 0; at -= 1)
-    for (let to = now.length - 1; to >= 0; to -= 1) {
-      const row = lengths[at];
-      if (row === undefined) continue;
-      const next = lengths[at + 1];
-      row[to] = old[at] === now[to] ? (next?.[to + 1] ?? 0) + 1 : Math.max(next?.[to] ?? 0, row[to + 1] ?? 0);
-    }
-  return lengths;
 }
 
 /** Writes each file whole. Throws CommandError where this user may not. */
