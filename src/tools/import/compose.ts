@@ -4,16 +4,16 @@ import { isRecord } from "../../lib/record.ts";
 import { containerSlot, type ContainerLine, type Volume } from "./container-line.ts";
 import { insidePortOf, sizeBytes, volumeOf } from "./docker-run.ts";
 import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
-import { SourceFault, parsedSource, sourceText, textsOf } from "./source-text.ts";
+import { carried, read, settingsOf, type Mapping } from "./mapping.ts";
+import { mapAt, SourceFault, parsedSource, sourceText, textsOf } from "./source-text.ts";
 import { wordsOf } from "./words.ts";
 
-/** Fields of a service that Berth decides itself, or that a slot does not need. */
-const silent = new Set(
-  "image command entrypoint volumes environment ports devices gpus deploy runtime shm_size container_name restart healthcheck depends_on networks labels logging init expose hostname stop_grace_period pull_policy tty stdin_open profiles".split(
-    " ",
+/** The fields of a service. */
+const mapping: Mapping = {
+  // Berth decides these itself, or a slot does not need them.
+  ...read(
+    "image command entrypoint volumes environment ports devices gpus deploy runtime shm_size container_name restart healthcheck depends_on networks labels logging init expose hostname stop_grace_period pull_policy tty stdin_open profiles",
   ),
-);
-const others: Readonly<Record<string, string>> = {
   env_file: "its variables are not read: write those that the engine needs into env",
   ipc: "shmSizeBytes gives a container shared memory of its own",
   build: "an image that is built here has to be named with image",
@@ -47,9 +47,10 @@ export async function importCompose(file: string, env: NodeJS.ProcessEnv): Promi
     const made = containerSlot(lineOf(fields, volumes), context);
     if (made === undefined) continue;
     for (const variable of unset) left.add(place, name, `\${${variable}} is not set here, and is taken as empty`);
-    for (const key of Object.keys(fields))
-      if (!silent.has(key))
-        left.add(source.at("services", service, key), `${name}.${key}`, others[key] ?? "a slot has no such setting");
+    carried(settingsOf(fields, source, "services", service), mapping, {
+      left,
+      otherwise: "a slot has no such setting",
+    });
     slots.push({ name: service, place, ...made });
   }
   return { slots, groups: [], left: left.sorted() };
@@ -123,11 +124,8 @@ function volumesOf(value: unknown, env: NodeJS.ProcessEnv): readonly Volume[] {
 /** NVIDIA GPUs: `gpus`, a reservation, or the old runtime. */
 function gpusOf(fields: Readonly<Record<string, unknown>>): ContainerLine["gpus"] {
   if (fields["gpus"] === "all" || fields["runtime"] === "nvidia") return "all";
-  let inner: unknown = fields;
-  for (const key of ["deploy", "resources", "reservations", "devices"])
-    inner = isRecord(inner) ? inner[key] : undefined;
-  const devices: readonly unknown[] = Array.isArray(inner) ? inner : [];
-  const gpu = devices
+  const { devices } = mapAt(fields, "deploy", "resources", "reservations");
+  const gpu = (Array.isArray(devices) ? devices : [])
     .filter(isRecord)
     .find(({ driver, capabilities }) => driver === "nvidia" || textsOf(capabilities ?? []).includes("gpu"));
   if (gpu === undefined) return undefined;

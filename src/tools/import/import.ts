@@ -6,15 +6,16 @@ import { diagnosticLine } from "../../api/diagnostic.ts";
 import { printable } from "../../cli/output.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { userName } from "../../lib/accounts.ts";
+import { findLlamaServer } from "../../program/llama-server.ts";
 import { actAs, ownerToActAs } from "../../program/owner.ts";
 import { placesOf, SettingsError, takeConfigDir, withAbsolutePaths } from "../../program/settings.ts";
+import { askServer } from "../../program/server-facts.ts";
 import { configDirOf } from "../config/config.ts";
 import { changesFor, checkChanges, declarationsIn, diffOf, takenIn, validOnly, writeChanges } from "./changes.ts";
 import type { Imported, ImportedSlot } from "./imported.ts";
 import { manifestsOf } from "./manifests.ts";
 import type { Source } from "./import-commands.ts";
 import { notImported, whyUnread } from "./source-text.ts";
-import { unknownFlags } from "./unknown-flags.ts";
 
 export interface Importing {
   readonly env: NodeJS.ProcessEnv;
@@ -163,4 +164,24 @@ async function unreadFiles(
     }
   }
   return [...new Set(lines)];
+}
+
+/** Arguments that this machine's llama-server does not know: one line each. Empty where there is none, or it prints no help. */
+async function unknownFlags(
+  slots: readonly ImportedSlot[],
+  { llamaServer, engineUser }: Config,
+  env: NodeJS.ProcessEnv,
+): Promise<readonly string[]> {
+  const used = slots.filter(({ weights, spec }) => weights !== undefined && spec.image === undefined);
+  if (used.every(({ spec }) => (spec.args ?? []).length === 0)) return [];
+  const program = await findLlamaServer(llamaServer, env).catch(() => undefined);
+  const flags = program === undefined ? undefined : (await askServer(program, { env, engineUser })).flags;
+  if (program === undefined || flags === undefined) return [];
+  return used.flatMap(({ name, place, spec }) =>
+    (spec.args ?? []).flatMap((word) => {
+      if (!/^--?[a-z][a-z0-9-]*$/.test(word) || flags.has(word)) return [];
+      const message = `${name} ${word}: ${program} knows no such flag and would not start: remove it from args, or name another program in SVC_LLAMA_SERVER`;
+      return [diagnosticLine({ ...place, message })];
+    }),
+  );
 }

@@ -24,9 +24,12 @@ export interface Weights {
   readonly name?: string | undefined;
 }
 
-/** Fields of a Slot; the values of `request.set` are any JSON. */
+/** Fields of a Slot, of which empty ones are not written; the values of `request.set` are any JSON. */
 export type SlotFields = Omit<SlotSpecInput, "request"> & {
-  readonly request?: { readonly set?: Readonly<Record<string, unknown>>; readonly strip?: readonly string[] };
+  readonly request?: {
+    readonly set?: Readonly<Record<string, unknown>> | undefined;
+    readonly strip?: readonly string[] | undefined;
+  };
 };
 
 /** One model of the other program, in fields of Berth's Slot. */
@@ -55,6 +58,16 @@ export interface Imported {
   readonly slots: readonly ImportedSlot[];
   readonly groups: readonly ImportedGroup[];
   readonly left: readonly Left[];
+}
+
+/** Slots that share a group where they are more than it holds; those that are loaded at the start are in none. */
+export function sharing(
+  slots: readonly ImportedSlot[],
+  { name, budget }: ImportedGroup,
+): Pick<Imported, "slots" | "groups"> {
+  if (slots.length <= (budget === "memory" ? 1 : budget)) return { slots, groups: [] };
+  const grouped = slots.map((slot) => (slot.spec.load === "onDemand" ? { ...slot, group: name } : slot));
+  return { slots: grouped, groups: [{ name, budget }] };
 }
 
 /** Writes down what is not carried. */

@@ -1,5 +1,6 @@
 import type { SlotCapability } from "../../api/names.ts";
 import { ownKey, type LeftList, type Place, type SlotFields } from "./imported.ts";
+import { layers } from "./mapping.ts";
 import { literal } from "./words.ts";
 
 type Meaning =
@@ -42,9 +43,6 @@ const meanings = new Map<string, Meaning>(
     ] as const
   ).flatMap(([meaning, flags]) => flags.split(" ").map((flag) => [flag, meaning] as const)),
 );
-
-/** People write 99 or 999 for all layers. */
-const allLayers = 99;
 
 /** The arguments of llama-server in fields of a slot. */
 export interface LlamaLine {
@@ -95,13 +93,13 @@ export function llamaLine(words: readonly string[], { left, place, name }: LineC
     idleSeconds: count("idle"),
     spec: {
       model: {
-        ...(tokens === undefined || isShared ? {} : { contextSize: Math.max(1, Math.floor(tokens / parallel)) }),
+        contextSize: tokens === undefined || isShared ? undefined : Math.max(1, Math.floor(tokens / parallel)),
         ...layersOf(values.get("gpuLayers")),
-        ...(parallel === 1 ? {} : { parallel }),
-        ...(count("threads") === undefined ? {} : { threads: count("threads") }),
+        parallel,
+        threads: count("threads"),
       },
-      ...(capability === undefined ? {} : { capabilities: [capability] }),
-      ...(args.length === 0 ? {} : { args }),
+      capabilities: capability === undefined ? undefined : [capability],
+      args,
     },
   };
 }
@@ -118,22 +116,11 @@ function keyReason(flag: string): string {
   return "its value is not carried: it looks like a secret; HF_TOKEN_PATH names a file to the operator";
 }
 
-/** A number of layers is a wish to spill the rest to the host, which Berth forbids unless it is told. */
-function layersOf(text: string | undefined): { readonly gpuLayers?: number; readonly spill?: "allow" } {
-  if (text === "auto") return { spill: "allow" };
-  if (text === undefined || !/^\d+$/.test(text) || Number(text) >= allLayers) return {};
-  return Number(text) === 0 ? { gpuLayers: 0 } : { gpuLayers: Number(text), spill: "allow" };
+function layersOf(text: string | undefined): NonNullable<SlotFields["model"]> {
+  return text === "auto" ? { spill: "allow" } : layers(/^\d+$/.test(text ?? "") ? Number(text) : Infinity);
 }
 
 /** Whether a program is llama.cpp's server, by its name: `llama-server`, also with a version behind it. */
 export function isLlamaServer(program: string): boolean {
   return (program.split(/[\\/]/).at(-1) ?? "").startsWith("llama-server");
-}
-
-/**
- * How llama-server reads a model's file. By a variable, which its versions ignore where they do not know it: an unknown
- * argument would end them, and the flags of this setting have changed.
- */
-export function loadModeOf(mode: string | undefined): Pick<SlotFields, "env"> {
-  return mode === undefined ? {} : { env: { LLAMA_ARG_LOAD_MODE: mode } };
 }

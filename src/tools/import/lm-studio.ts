@@ -1,12 +1,11 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
-import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
+import { LeftList, sharing, type Imported, type ImportedSlot } from "./imported.ts";
 import { lmSettings } from "./lm-studio-settings.ts";
-import { notImported, parsedSource, SourceFault, sourceText, whyUnread } from "./source-text.ts";
+import { notImported, parsedSource, pathsBelow, SourceFault, sourceText, whyUnread } from "./source-text.ts";
 
 /** LM Studio unloads a model an hour after its last request (lmstudio.ai/docs, "Idle TTL and Auto-Evict"). */
 const idleSeconds = 3600;
-const group = "lm-studio";
 const settingsDirectory = ".internal/user-concrete-model-default-config";
 
 /**
@@ -18,7 +17,7 @@ export async function importLmStudio(directory: string): Promise<Imported> {
   const { isProjectorName, modelFiles } = await import("../../models/model-files.ts");
   const left = new LeftList();
   const slots: ImportedSlot[] = [];
-  for (const folder of await folders(root, left)) {
+  for (const folder of await pathsBelow(root, 2, left)) {
     const names: readonly string[] = await readdir(folder).catch(() => []);
     const ggufs = names
       .filter((name) => /\.gguf$/i.test(name))
@@ -55,12 +54,7 @@ export async function importLmStudio(directory: string): Promise<Imported> {
     }
   }
   if (slots.length === 0 && left.sorted().length === 0) throw notImported(`${root}: it holds no model`);
-  const isShared = slots.length > 1;
-  return {
-    slots: isShared ? slots.map((slot) => ({ ...slot, group })) : slots,
-    groups: isShared ? [{ name: group, budget: "memory" }] : [],
-    left: left.sorted(),
-  };
+  return { ...sharing(slots, { name: "lm-studio", budget: "memory" }), left: left.sorted() };
 }
 
 /** LM Studio's directory, or its `models`. */
@@ -73,24 +67,6 @@ async function modelsIn(directory: string): Promise<string> {
     throw notImported(`${directory}: ${whyUnread(error)}`, "name LM Studio's directory, such as ~/.lmstudio");
   }
   return directory;
-}
-
-/** PUBLISHER/REPOSITORY of each publisher. */
-async function folders(root: string, left: LeftList): Promise<readonly string[]> {
-  const directoriesIn = async (path: string): Promise<readonly string[]> => {
-    try {
-      const entries = await readdir(path, { withFileTypes: true });
-      const found = entries.filter(
-        (entry) => (entry.isDirectory() || entry.isSymbolicLink()) && !entry.name.startsWith("."),
-      );
-      return found.map(({ name }) => join(path, name)).toSorted();
-    } catch (error) {
-      left.add({ file: path }, "its models", whyUnread(error));
-      return [];
-    }
-  };
-  const publishers = await directoriesIn(root);
-  return (await Promise.all(publishers.map(directoriesIn))).flat();
 }
 
 /** `q4_k_m` of `Qwen3-8B-Q4_K_M`; LM Studio tells files of one repository apart by it. */

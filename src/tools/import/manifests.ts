@@ -1,11 +1,12 @@
 import { basename, relative } from "node:path";
 import { pathToFileURL } from "node:url";
+import { isDeepStrictEqual } from "node:util";
 import { directoryOfKind, isBuiltin, modelRefSchema, type Kind } from "../../api/names.ts";
-import { enginesOfBuiltin } from "../../api/slot.ts";
+import { enginesOfBuiltin, slotSpecSchema } from "../../api/slot.ts";
 import { sha256 } from "../../lib/canonical.ts";
 import { isWithin } from "../../lib/within.ts";
 import { definedFields, isRecord } from "../../lib/record.ts";
-import { LeftList, type Imported, type ImportedSlot, type Left, type SlotFields, type Weights } from "./imported.ts";
+import { LeftList, type Imported, type ImportedSlot, type Left, type Weights } from "./imported.ts";
 import { canBeAlias, nameFrom, refFrom, uniqueName } from "./names.ts";
 
 /** A manifest to be written. */
@@ -122,47 +123,32 @@ function checksum(text: string): string {
 
 /** In the order in which a person would write them. */
 const order =
-  "engine program image command capabilities group priority load idleSeconds aliases model args env mounts devices backend resources".split(
+  "engine image command capabilities group priority load idleSeconds aliases model args env mounts devices backend resources shmSizeBytes probe stopSeconds concurrency timeoutSeconds request".split(
     " ",
   );
-/** Values that the schema fills in: a short manifest leaves them out. */
-const defaults: Readonly<Record<string, unknown>> = {
-  engine: "llama",
-  load: "always",
-  idleSeconds: 600,
-  stopSeconds: 30,
-  priority: 0,
-};
+/** The schema's own values: a short manifest leaves them out. */
+const defaults = slotSpecSchema.parse({});
 
 function slotSpec(slot: ImportedSlot, aliases: readonly string[], models: Models): Readonly<Record<string, unknown>> {
   const { weights, group } = slot;
-  const found = weights === undefined ? {} : models.refOf(weights);
-  const model = {
-    ...(found.ref === undefined ? {} : { default: found.ref }),
-    ...slot.spec.model,
-    ...(found.projector === undefined ? {} : { projector: found.projector }),
-  };
-  const fields: Readonly<Record<string, unknown>> = {
-    ...slot.spec,
-    ...probeOf(slot.spec),
-    ...(group === undefined ? {} : { group }),
-    ...(aliases.length === 0 ? {} : { aliases }),
-    model,
-  };
-  const rank = (key: string): number => (order.includes(key) ? order.indexOf(key) : order.length);
-  const isSaid = ([key, value]: readonly [string, unknown]): boolean =>
-    value !== undefined && value !== defaults[key] && !(isRecord(value) && Object.keys(value).length === 0);
-  return Object.fromEntries(
-    Object.entries(fields)
-      .filter(isSaid)
-      .toSorted(([a], [b]) => rank(a) - rank(b)),
-  );
+  const { ref, projector } = weights === undefined ? {} : models.refOf(weights);
+  const model = { default: ref, ...slot.spec.model, ...definedFields({ projector }) };
+  const rank = ([key]: readonly [string, unknown]): number => order.indexOf(key);
+  const fields = Object.entries({ ...slot.spec, group, aliases, model }).toSorted((a, b) => rank(a) - rank(b));
+  return said(Object.fromEntries(fields), defaults);
 }
 
-function probeOf({ probe }: SlotFields): Pick<SlotFields, "probe"> {
-  if (probe?.startupSeconds !== 600) return {};
-  const { startupSeconds: _default, ...rest } = probe;
-  return { probe: rest };
+/** The fields without those that are undefined, empty, or as the schema has them. */
+function said(fields: Readonly<Record<string, unknown>>, standard: Readonly<Record<string, unknown>>): typeof fields {
+  return Object.fromEntries(
+    Object.entries(fields).flatMap(([key, value]) => {
+      const usual = standard[key];
+      if (!isRecord(value) || !isRecord(usual))
+        return value === undefined || isDeepStrictEqual(value, usual) ? [] : [[key, value] as const];
+      const inner = said(value, usual);
+      return Object.keys(inner).length === 0 ? [] : [[key, inner] as const];
+    }),
+  );
 }
 
 /** How many directories below the models directory Berth looks for files. */

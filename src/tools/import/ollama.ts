@@ -1,15 +1,51 @@
 import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { isRecord } from "../../lib/record.ts";
-import { LeftList, type Imported, type ImportedSlot, type Place } from "./imported.ts";
-import { requestDefaults } from "./ollama-parameters.ts";
-import { notImported, parsedSource, SourceFault, sourceText, whyUnread } from "./source-text.ts";
+import { LeftList, sharing, type Imported, type ImportedSlot, type Place } from "./imported.ts";
+import {
+  carried,
+  inArguments,
+  inModel,
+  inRequest,
+  isCount,
+  joined,
+  layers,
+  loadMode,
+  read,
+  type Mapping,
+  type Setting,
+} from "./mapping.ts";
+import { notImported, parsedSource, pathsBelow, SourceFault, sourceText, whyUnread } from "./source-text.ts";
 
 /** Ollama unloads a model five minutes after its last request (its FAQ, "keep_alive"). */
 const keepAliveSeconds = 300;
-const group = "ollama";
 const layerType = "application/vnd.ollama.image.";
 const digest = /^sha256[:-]([0-9a-f]{64})$/;
+
+/** The parameters of a Modelfile (Ollama, docs/modelfile.mdx); requests to llama-server have most under the same name. */
+const parameters: Mapping = {
+  ...Object.fromEntries(
+    "temperature top_k top_p min_p typical_p seed stop repeat_penalty repeat_last_n presence_penalty frequency_penalty mirostat mirostat_eta mirostat_tau"
+      .split(" ")
+      .map((key) => [key, inRequest(key)]),
+  ),
+  num_keep: inRequest("n_keep"),
+  // Below 0 it is no limit.
+  num_predict: (value) => (isCount(value) ? { request: { set: { max_tokens: value } } } : {}),
+  num_ctx: inModel("contextSize"),
+  num_thread: inModel("threads"),
+  num_batch: inArguments("--batch-size"),
+  num_gpu: (value) => ({ model: layers(Number(value)) }),
+  use_mmap: (value) => (value === false ? loadMode("none") : {}),
+};
+/** The types of a model's layers. */
+const layerTypes: Mapping = {
+  ...read("model projector params license"),
+  adapter: inArguments("--lora"),
+  template: "llama.cpp uses the chat template in the model's file, and not Ollama's",
+  system: "a slot has no system prompt: clients send it",
+  messages: "a slot has no first messages: clients send them",
+};
 
 /** A manifest of Ollama's store. */
 interface StoredModel {
@@ -34,7 +70,7 @@ export async function importOllama(directory: string): Promise<Imported> {
   const root = await storeIn(directory);
   const left = new LeftList();
   const models: StoredModel[] = [];
-  for (const file of await filesBelow(join(root, "manifests"), 4, left)) {
+  for (const file of await pathsBelow(join(root, "manifests"), 4, left)) {
     const model = await storedModel(root, file, left);
     if (model !== undefined) models.push(model);
   }
@@ -47,12 +83,7 @@ export async function importOllama(directory: string): Promise<Imported> {
     if (slot !== undefined) slots.push(slot);
   }
   if (models.length === 0 && left.sorted().length === 0) throw notImported(`${root}: it holds no model`);
-  const isShared = slots.length > 1;
-  return {
-    slots: isShared ? slots.map((slot) => ({ ...slot, group })) : slots,
-    groups: isShared ? [{ name: group, budget: "memory" }] : [],
-    left: left.sorted(),
-  };
+  return { ...sharing(slots, { name: "ollama", budget: "memory" }), left: left.sorted() };
 }
 
 /** The store: the directory itself, or `models` in it. */
@@ -63,25 +94,6 @@ async function storeIn(directory: string): Promise<string> {
   }
   const why = await readdir(directory).then(() => "it has no directory manifests, as Ollama's models have", whyUnread);
   throw notImported(`${directory}: ${why}`, "name Ollama's directory of models, such as ~/.ollama/models");
-}
-
-async function filesBelow(directory: string, depth: number, left: LeftList): Promise<readonly string[]> {
-  try {
-    const entries = (await readdir(directory, { withFileTypes: true })).filter(({ name }) => !name.startsWith("."));
-    const below = await Promise.all(
-      entries
-        .toSorted((a, b) => (a.name < b.name ? -1 : 1))
-        .map(async (entry) => {
-          const path = join(directory, entry.name);
-          if (depth === 1) return entry.isFile() ? [path] : [];
-          return entry.isDirectory() ? await filesBelow(path, depth - 1, left) : [];
-        }),
-    );
-    return below.flat();
-  } catch (error) {
-    left.add({ file: directory }, "its models", whyUnread(error));
-    return [];
-  }
 }
 
 async function storedModel(root: string, file: string, left: LeftList): Promise<StoredModel | undefined> {
@@ -114,12 +126,12 @@ async function slotOf(
   others: readonly StoredModel[],
   left: LeftList,
 ): Promise<ImportedSlot | undefined> {
-  const { file, layers, config } = model;
+  const { file, config } = model;
   const names = [model, ...others].map(({ name }) => name).toSorted((a, b) => rank(a) - rank(b) || a.length - b.length);
   const [first = model.name] = names;
   const place: Place = { file };
-  const blobsOf = (...types: readonly string[]): readonly string[] =>
-    layers.flatMap(({ type, blob }) => (types.includes(type) ? [blob] : []));
+  const blobsOf = (wanted: string): readonly string[] =>
+    model.layers.flatMap(({ type, blob }) => (type === wanted ? [blob] : []));
   const refuse = (why: string): undefined => {
     left.add(place, first, `not carried: ${why}`);
   };
@@ -128,29 +140,22 @@ async function slotOf(
     const facts = await jsonIn(config);
     if (typeof facts["remote_host"] === "string")
       return refuse("it runs on Ollama's servers, and not on this machine; an Upstream can name a provider");
-    if (layers.some(({ type }) => type === "tensor"))
-      return refuse("its weights are safetensors, and llama.cpp loads GGUF");
+    if (blobsOf("tensor").length > 0) return refuse("its weights are safetensors, and llama.cpp loads GGUF");
     return refuse("its manifest names no weights");
   }
   if (second !== undefined)
     return refuse("its weights are several files, which llama.cpp finds by names that Ollama's store has not");
   const [projector] = blobsOf("projector");
-  const adapters = blobsOf("adapter");
-  for (const blob of [path, ...(projector === undefined ? [] : [projector]), ...adapters]) {
+  for (const blob of [path, ...blobsOf("projector").slice(0, 1), ...blobsOf("adapter")]) {
     const error: unknown = await stat(blob).catch((failure: unknown) => failure);
     if (error instanceof Error) return refuse(`${blob}: ${whyUnread(error)}`);
   }
-  if (blobsOf("template").length > 0)
-    left.add(place, `${first} template`, "llama.cpp uses the chat template in the model's file, and not Ollama's");
-  if (blobsOf("system").length > 0) left.add(place, `${first} system`, "a slot has no system prompt: clients send it");
-  if (blobsOf("messages").length > 0)
-    left.add(place, `${first} messages`, "a slot has no first messages: clients send them");
-  const {
-    set,
-    args: own,
-    fields,
-  } = requestDefaults(await jsonIn(blobsOf("params")[0]), (key, why) => left.add(place, `${first} ${key}`, why));
-  const args = [...own, ...adapters.flatMap((blob) => ["--lora", blob])];
+  const settings = (entries: readonly (readonly [string, unknown])[]): readonly Setting[] =>
+    entries.map(([key, value]) => ({ key, value, what: `${first} ${key}`, place }));
+  const held = settings(model.layers.map(({ type, blob }) => [type, blob]));
+  const fromLayers = carried(held, layerTypes, { left, otherwise: "llama-server has no such layer" });
+  const given = settings(Object.entries(await jsonIn(blobsOf("params")[0])));
+  const fromParameters = carried(given, parameters, { left, otherwise: "llama-server has no such parameter" });
   const short = first.replace(/:latest$/, "");
   return {
     name: short,
@@ -159,13 +164,7 @@ async function slotOf(
       .flatMap((name) => [name, ...(name.endsWith(":latest") ? [name.replace(/:latest$/, "")] : [])])
       .filter((name) => name !== short),
     weights: { paths: [path], projector, name: short.replaceAll(/[:/]/g, "-") },
-    spec: {
-      load: "onDemand",
-      idleSeconds: keepAliveSeconds,
-      ...fields,
-      ...(args.length === 0 ? {} : { args }),
-      ...(Object.keys(set).length === 0 ? {} : { request: { set } }),
-    },
+    spec: joined(fromParameters, fromLayers, { load: "onDemand", idleSeconds: keepAliveSeconds }),
   };
 }
 

@@ -1,9 +1,11 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import { CommandError } from "../../cli/client.ts";
 import { diagnosticLine } from "../../api/diagnostic.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { isRecord } from "../../lib/record.ts";
 import { readSmallText, UnfitFile } from "../../lib/small-file.ts";
-import type { Place } from "./imported.ts";
+import type { LeftList, Place } from "./imported.ts";
 
 /** Larger files are no configuration: manifests have the same limit. */
 const limitBytes = 1024 ** 2;
@@ -48,6 +50,19 @@ export function whyUnread(error: unknown): string {
   return texts[errorCode(error) ?? ""] ?? errorMessage(error);
 }
 
+/** The paths that lie so deep below a directory, sorted, without hidden ones. A directory that cannot be read is in `left`. */
+export async function pathsBelow(directory: string, depth: number, left: LeftList): Promise<readonly string[]> {
+  if (depth === 0) return [directory];
+  try {
+    const names = (await readdir(directory)).filter((name) => !name.startsWith(".")).toSorted();
+    return (await Promise.all(names.map((name) => pathsBelow(join(directory, name), depth - 1, left)))).flat();
+  } catch (error) {
+    // A file that lies beside the directories.
+    if (errorCode(error) !== "ENOTDIR") left.add({ file: directory }, "its models", whyUnread(error));
+    return [];
+  }
+}
+
 /** A file of YAML or JSON as data. */
 export interface SourceDocument {
   /** A map, with YAML's merge keys (`<<`) resolved. */
@@ -78,6 +93,13 @@ function withMerges(value: unknown): unknown {
   const bases = [withMerges(base)].flat().filter(isRecord);
   const fields = Object.entries(own).map(([key, inner]) => [key, withMerges(inner)] as const);
   return Object.assign({}, ...bases.toReversed(), Object.fromEntries(fields));
+}
+
+/** The map in a map at that path; empty where there is none. */
+export function mapAt(value: unknown, ...path: readonly string[]): Readonly<Record<string, unknown>> {
+  let inner = value;
+  for (const part of path) inner = isRecord(inner) ? inner[part] : undefined;
+  return isRecord(inner) ? inner : {};
 }
 
 /** The texts of a list; other items, and another value than a list, are left out. A single text is a list of one. */
