@@ -1,4 +1,4 @@
-import { isAbsolute, resolve } from "node:path";
+import { resolve } from "node:path";
 import { secretName, secretText } from "../../api/masked-text.ts";
 import type { Backend, SlotCapability } from "../../api/names.ts";
 import {
@@ -104,50 +104,38 @@ export function containerSlot(line: ContainerLine, context: ContainerContext): C
   const args = withoutSecrets(line.args, left, place, name).map(withPort);
   const env = Object.fromEntries(plainEnv(line, context).map(([key, value]) => [key, withPort(value)]));
   const isPortNamed = [...args, ...Object.values(env)].some((text) => text.includes("$(PORT)"));
-  const portArgs = isPortNamed ? [] : (known.portArgs ?? []);
+  const isPortGiven = known.portArgs !== undefined || known.portEnv !== undefined;
+  if (!isPortNamed && !isPortGiven && (line.port ?? insidePort) !== insidePort)
+    left.add(place, name, `the engine must listen on $(PORT), ${insidePort} in a container, and not on ${line.port}`);
+  const all = [...args, ...(isPortNamed ? [] : (known.portArgs ?? []))];
   const portEnv = isPortNamed || known.portEnv === undefined ? {} : { [known.portEnv]: "$(PORT)" };
-  if (
-    !isPortNamed &&
-    known.portArgs === undefined &&
-    known.portEnv === undefined &&
-    (line.port ?? insidePort) !== insidePort
-  )
-    left.add(
-      place,
-      name,
-      `the engine must listen on $(PORT), ${insidePort} in a container, and not on ${line.port ?? "its own port"}`,
-    );
-  const all = [...args, ...portArgs];
   const isEmbedder = all.some((word) => /^(?:embed|embedding|pooling)$/.test(word));
   const capabilities = known.capabilities ?? (isEmbedder ? (["embeddings"] as const) : undefined);
+  const entrypoint = line.entrypoint?.map(literal);
   return {
     aliases: [],
     spec: {
       engine: "custom",
       image,
-      ...(capabilities === undefined ? {} : { capabilities: [...capabilities] }),
-      ...served(line.args),
-      ...(line.entrypoint === undefined
-        ? all.length === 0
-          ? {}
-          : { args: all }
-        : { command: [...line.entrypoint.map(literal), ...all] }),
-      ...(known.probe === undefined ? {} : { probe: { path: known.probe } }),
+      capabilities: capabilities && [...capabilities],
+      ...(entrypoint === undefined ? { args: all } : { command: [...entrypoint, ...all] }),
+      model: { default: servedName(line.args) },
+      probe: { path: known.probe },
       ...hardware(line, context),
-      ...filled("env", { ...env, ...portEnv }),
-      ...mountsOf(line.volumes, context),
+      env: { ...env, ...portEnv },
+      mounts: mountsOf(line.volumes, context),
     },
   };
 }
 
 /** The name under which such servers know their model. */
-function served(args: readonly string[]): Pick<SlotFields, "model"> {
-  for (const flag of ["--served-model-name", "--model", "--model-id", "--model-path"]) {
+function servedName(args: readonly string[]): string | undefined {
+  const flags = ["--served-model-name", "--model", "--model-id", "--model-path"];
+  const values = flags.map((flag) => {
     const joined = args.find((word) => word.startsWith(`${flag}=`))?.slice(flag.length + 1);
-    const value = joined ?? (args.includes(flag) ? args[args.indexOf(flag) + 1] : undefined);
-    if (value !== undefined && /^[A-Za-z0-9][\w.:/@-]*$/.test(value)) return { model: { default: value } };
-  }
-  return {};
+    return joined ?? (args.includes(flag) ? args[args.indexOf(flag) + 1] : undefined);
+  });
+  return values.find((value) => value !== undefined && /^[A-Za-z0-9][\w.:/@-]*$/.test(value));
 }
 
 function llamaContainer(line: ContainerLine, context: ContainerContext): ContainerSlot | undefined {
@@ -171,11 +159,7 @@ function llamaContainer(line: ContainerLine, context: ContainerContext): Contain
   const used = line.volumes.filter(
     ({ target }) => found.spec.args?.some((word) => word.startsWith(`${target}/`)) === true,
   );
-  const env = Object.fromEntries(
-    plainEnv(line, context).filter(
-      ([key]) => key !== "LLAMA_ARG_MODEL" && key !== "LLAMA_ARG_HOST" && key !== "LLAMA_ARG_PORT",
-    ),
-  );
+  const env = plainEnv(line, context).filter(([key]) => !/^LLAMA_ARG_(?:MODEL|HOST|PORT)$/.test(key));
   return {
     aliases: found.aliases,
     weights: { paths: [path], projector },
@@ -183,8 +167,8 @@ function llamaContainer(line: ContainerLine, context: ContainerContext): Contain
       image: line.image,
       ...found.spec,
       ...hardware(line, context),
-      ...filled("env", env),
-      ...mountsOf(used, context),
+      env: Object.fromEntries(env),
+      mounts: mountsOf(used, context),
     },
   };
 }
@@ -207,39 +191,34 @@ function plainEnv({ env }: ContainerLine, { left, place, name }: ContainerContex
   });
 }
 
-function hardware(
-  line: ContainerLine,
-  { left, place, name }: ContainerContext,
-): Pick<SlotFields, "backend" | "resources" | "devices" | "shmSizeBytes"> {
-  const backends: readonly (readonly [RegExp, Backend])[] = [
-    [/cuda/, "cuda"],
-    [/rocm/, "rocm"],
-    [/vulkan|intel/, "vulkan"],
-  ];
+const backends: readonly (readonly [RegExp, Backend])[] = [
+  [/cuda/, "cuda"],
+  [/rocm/, "rocm"],
+  [/vulkan|intel/, "vulkan"],
+];
+
+function hardware(line: ContainerLine, { left, place, name }: ContainerContext): SlotFields {
   const named = backends.find(([pattern]) => pattern.test(line.image))?.[1];
   const backend = named ?? (line.gpus === "all" ? "cuda" : undefined);
-  const devices = line.devices.filter(
-    (device) => device.startsWith("/dev/") && backend !== "rocm" && backend !== "vulkan",
-  );
-  if (line.devices.some((device) => !device.startsWith("/dev/")))
+  const devices = line.devices.filter((device) => device.startsWith("/dev/"));
+  if (devices.length < line.devices.length)
     left.add(place, `${name} devices`, "only files below /dev are devices here");
   return {
-    ...(backend === undefined ? {} : { backend }),
-    ...(typeof line.gpus === "number" ? { resources: { gpus: line.gpus } } : {}),
-    ...(devices.length === 0 ? {} : { devices }),
-    ...(line.shmSizeBytes === undefined ? {} : { shmSizeBytes: line.shmSizeBytes }),
+    backend,
+    resources: { gpus: typeof line.gpus === "number" ? line.gpus : undefined },
+    // Berth gives these backends their devices.
+    devices: backend === "rocm" || backend === "vulkan" ? [] : devices,
+    shmSizeBytes: line.shmSizeBytes,
   };
 }
 
 function mountsOf(
   volumes: readonly Volume[],
   { left, place, name, directory }: ContainerContext,
-): Pick<SlotFields, "mounts"> {
-  const mounts = volumes.flatMap(({ source, target, readOnly }) => {
+): NonNullable<SlotFields["mounts"]> {
+  return volumes.flatMap(({ source, target, readOnly }) => {
     if (/^[./]/.test(source))
-      return [
-        { source: isAbsolute(source) ? source : resolve(directory, source), target, ...(readOnly ? {} : { readOnly }) },
-      ];
+      return [{ source: resolve(directory, source), target, ...(readOnly ? {} : { readOnly }) }];
     left.add(
       place,
       `${name} volume ${source}`,
@@ -247,9 +226,4 @@ function mountsOf(
     );
     return [];
   });
-  return mounts.length === 0 ? {} : { mounts };
-}
-
-function filled(key: "env", value: Readonly<Record<string, string>>): Pick<SlotFields, "env"> {
-  return Object.keys(value).length === 0 ? {} : { [key]: value };
 }

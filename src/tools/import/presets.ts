@@ -1,8 +1,17 @@
 import { dirname, resolve } from "node:path";
 import { secretName } from "../../api/masked-text.ts";
-import { hasWindowsPath, LeftList, ownKey, secretStays, type Imported, type ImportedSlot } from "./imported.ts";
+import {
+  hasWindowsPath,
+  LeftList,
+  ownKey,
+  secretStays,
+  sharing,
+  type Imported,
+  type ImportedSlot,
+} from "./imported.ts";
 import { iniSections, type IniEntry, type IniSection } from "./ini.ts";
 import { llamaLine } from "./llama-line.ts";
+import { isCount } from "./mapping.ts";
 import { SourceFault, sourceText } from "./source-text.ts";
 import { literal } from "./words.ts";
 
@@ -40,10 +49,14 @@ const switches = new Set(
     " ",
   ),
 );
+/** The switches that are off unless they are named. */
+const offByDefault = new Set(
+  "embedding reranking metrics mlock verbose swa-full cpu-moe special offline props".split(" "),
+);
 /** llama-server's router keeps so many models loaded, unless its command line says otherwise (`--models-max`). */
 const modelsMax = 4;
 /** Keys that Berth does not carry. */
-const notOurs: Readonly<Record<string, string>> = {
+const notCarried: Readonly<Record<string, string>> = {
   host: "Berth decides where engines listen",
   port: "Berth decides where engines listen",
   "api-key": ownKey,
@@ -62,26 +75,20 @@ const on = /^(?:true|on|1|enabled)$/i;
 export async function importPresets(file: string): Promise<Imported> {
   const sections = iniSections(file, await sourceText(file));
   const left = new LeftList();
-  const shared = sections.find(({ name }) => name === "*")?.entries ?? [];
+  const common = sections.find(({ name }) => name === "*")?.entries ?? [];
   const models = sections.filter(({ name }) => name !== "" && name !== "*");
   if (models.length === 0) throw new SourceFault({ file, line: 1 }, "it has no section of a model, such as [qwen3-4b]");
   for (const { key, line } of sections[0]?.entries ?? [])
     if (key !== "version") left.add({ file, line }, key, "it stands before the first section; write it below [*]");
-  const slots = models.flatMap((section) => slotOf(section, shared, file, left) ?? []);
-  const isCrowded = slots.length > modelsMax;
-  if (isCrowded)
+  const slots = models.flatMap((section) => slotOf(section, common, file, left) ?? []);
+  const shared = sharing(slots, { name: "llama-server", budget: modelsMax });
+  if (shared.groups.length > 0)
     left.add(
       { file, line: 1 },
       "--models-max",
       `the router's command line is in no preset: group llama-server has its default, ${modelsMax} models at once`,
     );
-  const group = isCrowded ? "llama-server" : undefined;
-  const shares = ({ spec }: ImportedSlot): boolean => spec.load === "onDemand";
-  return {
-    slots: slots.map((slot) => (group === undefined || !shares(slot) ? slot : { ...slot, group })),
-    groups: group === undefined ? [] : [{ name: group, budget: modelsMax }],
-    left: left.sorted(),
-  };
+  return { ...shared, left: left.sorted() };
 }
 
 function slotOf(
@@ -94,32 +101,24 @@ function slotOf(
   const keys = new Map([...shared, ...entries].map((entry) => [sameKey[entry.key] ?? entry.key, entry]));
   const words: string[] = [];
   const env: Record<string, string> = {};
-  const own = new Map<string, string>();
-  for (const [key, entry] of keys) {
-    const { value } = entry;
-    if (key === "version") continue;
-    if (["load-on-startup", "stop-timeout"].includes(key)) own.set(key, value);
-    else if (key.startsWith("LLAMA_") && !secretName.test(key)) env[key] = value;
-    else if (notOurs[key] === undefined) words.push(...wordsFor(key, value));
-    if (notOurs[key] !== undefined || secretName.test(key))
-      left.add({ file, line: entry.line }, `[${name}] ${key}`, notOurs[key] ?? secretStays);
+  for (const [key, { value, line: at }] of keys) {
+    const why = notCarried[key] ?? (secretName.test(key) ? secretStays : undefined);
+    if (why !== undefined) left.add({ file, line: at }, `[${name}] ${key}`, why);
+    else if (key.startsWith("LLAMA_")) env[key] = value;
+    else if (!["version", "load-on-startup", "stop-timeout"].includes(key)) words.push(...wordsFor(key, value));
   }
   if (words.some(hasWindowsPath)) {
     left.add(place, `[${name}]`, "the model is not carried: it names paths of Windows");
     return undefined;
   }
-  const at = (key: string): { readonly file: string; readonly line: number } => ({
-    file,
-    line: keys.get(key)?.line ?? line,
-  });
   const found = llamaLine(words, { left, place, name: `[${name}]` });
-  const seconds = Number(own.get("stop-timeout"));
-  const common = {
-    ...(on.test(own.get("load-on-startup") ?? "")
+  const seconds = Number(keys.get("stop-timeout")?.value);
+  const own = {
+    ...(on.test(keys.get("load-on-startup")?.value ?? "")
       ? {}
       : { load: "onDemand" as const, idleSeconds: found.idleSeconds ?? 0 }),
-    ...(Object.keys(env).length === 0 ? {} : { env }),
-    ...(Number.isInteger(seconds) && seconds > 0 ? { stopSeconds: seconds } : {}),
+    env,
+    stopSeconds: isCount(seconds) ? seconds : undefined,
   };
   if (found.model === undefined || found.fetches) {
     // Without a source the section's name is that of a model in llama.cpp's cache.
@@ -134,19 +133,20 @@ function slotOf(
       name,
       place,
       aliases: found.aliases,
-      spec: { engine: "custom", command, ...common, model: { default: name } },
+      spec: { engine: "custom", command, ...own, model: { default: name } },
     };
   }
   const directory = dirname(file);
   const path = resolve(directory, found.model);
-  if (path !== found.model) left.add(at("model"), `[${name}] model`, `a relative path: taken as ${path}`);
+  if (path !== found.model)
+    left.add({ file, line: keys.get("model")?.line ?? line }, `[${name}] model`, `a relative path: taken as ${path}`);
   const projector = found.projector === undefined ? undefined : resolve(directory, found.projector);
   return {
     name,
     place,
     aliases: found.aliases,
     weights: { paths: [path], projector },
-    spec: { ...found.spec, ...common },
+    spec: { ...found.spec, ...own },
   };
 }
 
@@ -157,19 +157,5 @@ function wordsFor(key: string, value: string): readonly string[] {
   if (!isSwitch || !(on.test(value) || off.test(value))) return [shorts.has(key) ? `-${key}` : `--${key}`, value];
   const isOn = on.test(value) === (positive === key);
   if (isOn) return [shorts.has(positive) ? `-${positive}` : `--${positive}`];
-  // These are off unless they are named.
-  return [
-    "embedding",
-    "reranking",
-    "metrics",
-    "mlock",
-    "verbose",
-    "swa-full",
-    "cpu-moe",
-    "special",
-    "offline",
-    "props",
-  ].includes(positive)
-    ? []
-    : [`--no-${positive}`];
+  return offByDefault.has(positive) ? [] : [`--no-${positive}`];
 }
