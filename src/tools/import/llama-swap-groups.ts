@@ -1,7 +1,7 @@
 import { isRecord } from "../../lib/record.ts";
 import { nameFrom } from "./names.ts";
 import type { ImportedGroup, LeftList } from "./imported.ts";
-import { textsOf, type SourceDocument } from "./source-text.ts";
+import { mapAt, textsOf, type SourceDocument } from "./source-text.ts";
 
 /** Which models share which group, and how dear each is to lose. */
 export interface Grouping {
@@ -29,10 +29,10 @@ type Budget = ImportedGroup["budget"];
  */
 export function groupingOf(source: SourceDocument, models: readonly string[], left: LeftList): Grouping {
   const below = ["routing", "router", "settings"];
-  const router = fieldsAt(source.value, ["routing", "router"]);
-  const settings = fieldsAt(source.value, below);
+  const router = mapAt(source.value, "routing", "router");
+  const settings = mapAt(source.value, ...below);
   const isMatrix = router["use"] === "matrix" || (router["use"] === undefined && isRecord(source.value["matrix"]));
-  if (isRecord(fieldsAt(source.value, ["routing"])["scheduler"]))
+  if (isRecord(mapAt(source.value, "routing")["scheduler"]))
     left.add(source.at("routing", "scheduler"), "routing.scheduler", "requests for a slot are served in their order");
   if (isMatrix) {
     const path = isRecord(source.value["matrix"]) ? ["matrix"] : [...below, "matrix"];
@@ -43,18 +43,6 @@ export function groupingOf(source: SourceDocument, models: readonly string[], le
   return { ...grouped(groups, source, left), priorityOf: new Map() };
 }
 
-function fieldsAt(
-  value: Readonly<Record<string, unknown>>,
-  path: readonly string[],
-): Readonly<Record<string, unknown>> {
-  let fields = value;
-  for (const part of path) {
-    const inner = fields[part];
-    fields = isRecord(inner) ? inner : {};
-  }
-  return fields;
-}
-
 function swapGroups(
   path: readonly string[],
   models: readonly string[],
@@ -62,8 +50,8 @@ function swapGroups(
   left: LeftList,
 ): readonly SwapGroup[] {
   const taken = new Set<string>();
-  const groups = Object.entries(fieldsAt(source.value, path)).map(([name, value]): SwapGroup => {
-    const fields = isRecord(value) ? value : {};
+  const groups = Object.entries(mapAt(source.value, ...path)).map(([name, value]): SwapGroup => {
+    const fields = mapAt(value);
     const members = textsOf(fields["members"]).filter((member) => {
       const isKnown = models.includes(member) && !taken.has(member);
       if (!isKnown)
@@ -134,10 +122,10 @@ function matrixGrouping(
   path: readonly string[],
   left: LeftList,
 ): Grouping {
-  const matrix = fieldsAt(source.value, path);
-  const vars = isRecord(matrix["vars"]) ? matrix["vars"] : {};
+  const matrix = mapAt(source.value, ...path);
+  const vars = mapAt(matrix, "vars");
   const modelOf = (name: string): string => (typeof vars[name] === "string" ? vars[name] : name);
-  const sets = Object.entries(isRecord(matrix["sets"]) ? matrix["sets"] : {});
+  const sets = Object.entries(mapAt(matrix, "sets"));
   const isSingle = sets.every(([, text]) => typeof text === "string" && !/[&+]/.test(text));
   if (!isSingle)
     left.add(
@@ -145,7 +133,7 @@ function matrixGrouping(
       `${path.join(".")}.sets`,
       "the slots share one group, which keeps loaded what fits into the memory, in any combination",
     );
-  const costs = Object.entries(isRecord(matrix["evict_costs"]) ? matrix["evict_costs"] : {});
+  const costs = Object.entries(mapAt(matrix, "evict_costs"));
   return {
     groups: members.length < 2 ? [] : [swapping("llama-swap", isSingle ? 1 : "memory")],
     groupOf: new Map(members.length < 2 ? [] : members.map((member) => [member, "llama-swap"])),

@@ -1,5 +1,5 @@
 import { secretName } from "../../api/masked-text.ts";
-import { isRecord } from "../../lib/record.ts";
+import { mapAt } from "./source-text.ts";
 
 /** A macro that has no value here. The message says why, without any value. */
 export class MacroProblem extends Error {
@@ -11,7 +11,7 @@ export type Macros = ReadonlyMap<string, string>;
 /** The macros of a map of llama-swap, in its order; values are texts, numbers and booleans. */
 export function macrosOf(value: unknown): Macros {
   return new Map(
-    (isRecord(value) ? Object.entries(value) : []).flatMap(([name, text]) =>
+    Object.entries(mapAt(value)).flatMap(([name, text]) =>
       ["string", "number", "boolean"].includes(typeof text) ? [[name, String(text)] as const] : [],
     ),
   );

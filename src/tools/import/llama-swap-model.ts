@@ -1,13 +1,13 @@
 import { resolve } from "node:path";
 import { modelRefSchema, type SlotCapability } from "../../api/names.ts";
-import { isRecord } from "../../lib/record.ts";
 import { containerSlot, type ContainerSlot } from "./container-line.ts";
 import { dockerRun } from "./docker-run.ts";
-import { hasWindowsPath, withoutSecrets, type ImportedSlot, type LeftList, type SlotFields } from "./imported.ts";
+import { hasWindowsPath, withoutSecrets, type ImportedSlot, type LeftList } from "./imported.ts";
 import { isLlamaServer, llamaLine } from "./llama-line.ts";
-import { envOf, loadOf, requestOf, startupOf, stopOf, timeoutsOf, type Fields } from "./llama-swap-fields.ts";
+import { modelMapping, timesOf, type Fields } from "./llama-swap-fields.ts";
 import { expanded, expandMacros, MacroProblem, macrosOf, type Macros } from "./llama-swap-macros.ts";
-import { textsOf, type SourceDocument } from "./source-text.ts";
+import { carried, joined, settingsOf } from "./mapping.ts";
+import { mapAt, textsOf, type SourceDocument } from "./source-text.ts";
 import { literal, withoutComments, wordsOf } from "./words.ts";
 
 export interface SwapContext {
@@ -21,22 +21,6 @@ export interface SwapContext {
   readonly isPreloaded: boolean;
   readonly priority: number | undefined;
 }
-
-/** Settings of a model that a slot has not. */
-const others: Readonly<Record<string, string>> = {
-  name: "slots have no name for display",
-  description: "slots have no description",
-  metadata: "slots have no metadata in /v1/models",
-  unlisted: "/v1/models lists every slot",
-  cmdStop: "Berth ends an engine by TERM, then KILL after stopSeconds; containers by the daemon",
-  sendLoadingState: "a stream that waits has comments in its place (docs/requests.md)",
-  compat: "Berth has no such switch",
-};
-const read = new Set(
-  "cmd macros env proxy checkEndpoint ttl unloadTimeout useModelName filters aliases concurrencyLimit timeouts capabilities healthCheckTimeout".split(
-    " ",
-  ),
-);
 
 /** The slot of one model; undefined where none can be made, with the reason in `left`. */
 export function swapModel(name: string, fields: Fields, context: SwapContext): ImportedSlot | undefined {
@@ -57,12 +41,8 @@ export function swapModel(name: string, fields: Fields, context: SwapContext): I
   const command = texts.get("cmd") ?? "";
   const words = wordsOf(command);
   if (words.length === 0 || hasWindowsPath(command)) {
-    note(
-      "cmd",
-      words.length === 0
-        ? "the model is not carried: it has no command"
-        : "the model is not carried: its command names paths of Windows",
-    );
+    const why = words.length === 0 ? "it has no command" : "its command names paths of Windows";
+    note("cmd", `the model is not carried: ${why}`);
     return undefined;
   }
   const host = URL.parse((texts.get("proxy") ?? "").replace("$(PORT)", "1"))?.hostname;
@@ -75,34 +55,27 @@ export function swapModel(name: string, fields: Fields, context: SwapContext): I
   }
   const made = engineOf(name, words, texts, fields, context);
   if (made === undefined) return undefined;
-  for (const key of Object.keys(fields))
-    if (!read.has(key) && fields[key] !== false) note(key, others[key] ?? "Berth knows no such setting");
-  const checked = texts.get("checkEndpoint");
-  if (checked === "none") note("checkEndpoint", "an engine is always probed; probe.path names the route");
-  const probe = {
-    ...made.spec.probe,
-    ...(checked === undefined || !checked.startsWith("/") || checked === "/health" ? {} : { path: checked }),
-    ...startupOf(fields, source),
-  };
-  const max = fields["concurrencyLimit"];
-  const request = requestOf(fields["filters"], note, (text) => expanded(text, macros, env));
-  const spec: SlotFields = {
-    ...made.spec,
-    ...loadOf(fields, source, { isPreloaded, group, note: (why) => note("ttl", why), left }, name),
-    ...(priority === undefined || group === undefined ? {} : { priority }),
-    ...(Object.keys(probe).length === 0 ? {} : { probe }),
-    ...stopOf(fields, source),
-    ...(typeof max === "number" && max > 0 ? { concurrency: { max } } : {}),
-    ...timeoutsOf(fields["timeouts"], note),
-    ...envOf(fields["env"], macros, env, made.spec.env, note),
-    ...(Object.keys(request).length === 0 ? {} : { request }),
-  };
+  const isAlways = isPreloaded && group === undefined;
+  if (isPreloaded && !isAlways)
+    left.add(
+      source.at("hooks", "on_startup", "preload"),
+      "hooks.on_startup.preload",
+      `${name} shares a group, in which always loaded slots never leave: run \`berth slot load\` after the start`,
+    );
+  const given = { ...fields, ...Object.fromEntries(texts), ...timesOf(fields, source.value) };
+  const settings = settingsOf(given, source, "models", name).filter(({ value }) => value !== false);
+  const otherwise = "Berth knows no such setting";
   return {
     name,
     place: source.at("models", name),
     aliases: [...textsOf(fields["aliases"]).map((alias) => expanded(alias, macros, env) ?? alias), ...made.aliases],
     weights: made.weights,
-    spec,
+    spec: joined(
+      made.spec,
+      isAlways ? {} : { load: "onDemand", idleSeconds: 0 },
+      { priority: group === undefined ? undefined : priority },
+      carried(settings, modelMapping({ macros, env, isAlways }), { left, otherwise }),
+    ),
     group,
   };
 }
@@ -156,16 +129,16 @@ function engineOf(
     left.add(place, what, "the engine must listen on $(PORT), and its command does not name it: write it there");
   const used = texts.get("useModelName");
   const served = used ?? name;
+  const isRef = modelRefSchema.safeParse(served).success;
+  // An engine of another name than its slot's is asked by its own.
+  const isOther = used !== undefined || !/^[a-z0-9-]{1,32}$/.test(served);
   const capabilities = capabilitiesOf(program, fields["capabilities"]);
   return {
     aliases: [],
     spec: {
       engine: "custom",
-      ...(capabilities === undefined ? {} : { capabilities: [...capabilities] }),
-      // An engine of another name than its slot's is asked by its own.
-      ...(modelRefSchema.safeParse(served).success && (used !== undefined || !/^[a-z0-9-]{1,32}$/.test(served))
-        ? { model: { default: served } }
-        : {}),
+      capabilities: capabilities && [...capabilities],
+      model: { default: isRef && isOther ? served : undefined },
       command,
     },
   };
@@ -177,7 +150,7 @@ function isHere(host: string): boolean {
 
 /** The work of a program other than llama-server, by what llama-swap tells its clients, or by the program's name. */
 function capabilitiesOf(program: string, declared: unknown): readonly SlotCapability[] | undefined {
-  const { in: inputs, out: outputs, reranker } = isRecord(declared) ? declared : {};
+  const { in: inputs, out: outputs, reranker } = mapAt(declared);
   if (reranker === true) return ["rerank"];
   const [made] = textsOf(outputs ?? []);
   if (made === "image") return ["image"];

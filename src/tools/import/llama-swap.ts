@@ -4,10 +4,12 @@ import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
 import { groupingOf } from "./llama-swap-groups.ts";
 import { macrosOf } from "./llama-swap-macros.ts";
 import { swapModel } from "./llama-swap-model.ts";
-import { SourceFault, parsedSource, sourceText, textsOf } from "./source-text.ts";
+import { carried, read, settingsOf, type Mapping } from "./mapping.ts";
+import { SourceFault, mapAt, parsedSource, sourceText, textsOf } from "./source-text.ts";
 
-/** Settings of llama-swap itself that slots do not have, with the setting that Berth has instead. */
-const others: Readonly<Record<string, string>> = {
+/** The settings of llama-swap itself. */
+const mapping: Mapping = {
+  ...read("models macros groups matrix routing hooks healthCheckTimeout globalTTL unloadTimeout"),
   apiKeys: "keys are not carried: make one for each client by `berth token create`, with SVC_AUTH_ENABLED=1",
   startPort: "Berth takes ports from 8081 to 8099; SVC_SLOT_PORTS narrows them",
   logLevel: "SVC_LOG_LEVEL is Berth's",
@@ -16,18 +18,7 @@ const others: Readonly<Record<string, string>> = {
   peers:
     "models of other servers are Upstreams, which need a key's place: write upstreams/NAME.yaml (docs/upstreams.md)",
 };
-const ownSetting = "a setting of llama-swap's own, for which Berth has none";
-const read = new Set([
-  "models",
-  "macros",
-  "groups",
-  "matrix",
-  "routing",
-  "hooks",
-  "healthCheckTimeout",
-  "globalTTL",
-  "unloadTimeout",
-]);
+const otherwise = "a setting of llama-swap's own, for which Berth has none";
 
 /**
  * Reads a configuration of llama-swap (its config.example.yaml). Throws CommandError with file and line where the file is no
@@ -40,11 +31,9 @@ export async function importLlamaSwap(file: string, env: NodeJS.ProcessEnv): Pro
   if (!isRecord(models))
     throw new SourceFault({ file, line: 1 }, "it is no configuration of llama-swap: it has no map 'models'");
   const left = new LeftList();
-  for (const key of Object.keys(value))
-    if (!read.has(key) && !key.startsWith("x-")) left.add(source.at(key), key, others[key] ?? ownSetting);
-  const hooks = isRecord(value["hooks"]) ? value["hooks"] : {};
-  const onStartup = isRecord(hooks["on_startup"]) ? hooks["on_startup"] : {};
-  const preload = new Set(textsOf(onStartup["preload"]));
+  const settings = settingsOf(value, source).filter(({ key }) => !key.startsWith("x-"));
+  carried(settings, mapping, { left, otherwise });
+  const preload = new Set(textsOf(mapAt(value, "hooks", "on_startup")["preload"]));
   const { groups, groupOf, priorityOf } = groupingOf(source, Object.keys(models), left);
   const macros = macrosOf(value["macros"]);
   const slots: ImportedSlot[] = [];

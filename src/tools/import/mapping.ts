@@ -55,7 +55,10 @@ export function joined(...parts: readonly SlotFields[]): SlotFields {
       args: [...(all.args ?? []), ...(part.args ?? [])],
       env: { ...all.env, ...part.env },
       probe: { ...all.probe, ...part.probe },
-      request: { ...all.request, ...part.request, set: { ...all.request?.set, ...part.request?.set } },
+      request: {
+        strip: [...(all.request?.strip ?? []), ...(part.request?.strip ?? [])],
+        set: { ...all.request?.set, ...part.request?.set },
+      },
     }),
     {},
   );
