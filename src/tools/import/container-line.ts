@@ -12,7 +12,7 @@ import {
   type Weights,
 } from "./imported.ts";
 import { llamaLine } from "./llama-line.ts";
-import { literal } from "./words.ts";
+import { literal, withPort } from "./words.ts";
 
 export interface Volume {
   /** A path of this machine, or the name of a volume of Docker. */
@@ -97,12 +97,8 @@ export function containerSlot(line: ContainerLine, context: ContainerContext): C
     left.add(place, name, why);
     return undefined;
   }
-  const withPort = (text: string): string =>
-    line.port === undefined
-      ? literal(text)
-      : literal(text).replaceAll(new RegExp(String.raw`(?<!\d)${line.port}(?!\d)`, "g"), "$(PORT)");
-  const args = withoutSecrets(line.args, left, place, name).map(withPort);
-  const env = Object.fromEntries(plainEnv(line, context).map(([key, value]) => [key, withPort(value)]));
+  const args = withoutSecrets(line.args, left, place, name).map((word) => withPort(word, line.port));
+  const env = Object.fromEntries(plainEnv(line, context).map(([key, value]) => [key, withPort(value, line.port)]));
   const isPortNamed = [...args, ...Object.values(env)].some((text) => text.includes("$(PORT)"));
   const isPortGiven = known.portArgs !== undefined || known.portEnv !== undefined;
   if (!isPortNamed && !isPortGiven && (line.port ?? insidePort) !== insidePort)

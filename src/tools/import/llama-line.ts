@@ -1,5 +1,6 @@
+import { resolve } from "node:path";
 import type { SlotCapability } from "../../api/names.ts";
-import { ownKey, type LeftList, type Place, type SlotFields } from "./imported.ts";
+import { ownKey, type LeftList, type Place, type SlotFields, type Weights } from "./imported.ts";
 import { layers } from "./mapping.ts";
 import { literal } from "./words.ts";
 
@@ -102,6 +103,24 @@ export function llamaLine(words: readonly string[], { left, place, name }: LineC
       args,
     },
   };
+}
+
+/** Why a slot runs a line as it is. */
+export const fetchesItself =
+  "llama-server fetches this model itself, unseen by Berth; `berth model pull` and model.default would let Berth judge its memory";
+
+/** The files of a line, of which relative ones start at the directory; undefined where llama-server fetches its model itself. */
+export function weightsOf(
+  { model, projector, fetches }: LlamaLine,
+  { left, place, name, directory }: LineContext & { readonly directory: string },
+): Weights | undefined {
+  if (model === undefined || fetches) {
+    left.add(place, name, fetchesItself);
+    return undefined;
+  }
+  const path = resolve(directory, model);
+  if (path !== model) left.add(place, `${name} ${model}`, `a relative path: taken as ${path}`);
+  return { paths: [path], projector: projector === undefined ? undefined : resolve(directory, projector) };
 }
 
 export interface LineContext {

@@ -4,7 +4,7 @@ import { secretStays, type SlotFields } from "./imported.ts";
 import { expanded, type Macros } from "./llama-swap-macros.ts";
 import { isCount, read, type Mapping } from "./mapping.ts";
 import { mapAt, textsOf } from "./source-text.ts";
-import { literal } from "./words.ts";
+import { withPort } from "./words.ts";
 
 /** The settings of one model of llama-swap. */
 export type Fields = Readonly<Record<string, unknown>>;
@@ -94,7 +94,7 @@ function variablesOf(
     if (name === "") note("a variable is written as NAME=value");
     else if (secretName.test(name) || secretText.test(text)) note(`${name}: ${secretStays}`);
     else if (value === undefined) note(`${name}: it holds a macro that has no value here`);
-    else found[name] = literal(value).replaceAll("$$(PORT)", "$(PORT)");
+    else found[name] = withPort(value, undefined);
   }
   return found;
 }

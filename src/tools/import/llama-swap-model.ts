@@ -1,14 +1,13 @@
-import { resolve } from "node:path";
 import { modelRefSchema, type SlotCapability } from "../../api/names.ts";
 import { containerSlot, type ContainerSlot } from "./container-line.ts";
 import { dockerRun } from "./docker-run.ts";
 import { hasWindowsPath, withoutSecrets, type ImportedSlot, type LeftList } from "./imported.ts";
-import { isLlamaServer, llamaLine } from "./llama-line.ts";
+import { isLlamaServer, llamaLine, weightsOf } from "./llama-line.ts";
 import { modelMapping, timesOf, type Fields } from "./llama-swap-fields.ts";
 import { expanded, expandMacros, MacroProblem, macrosOf, type Macros } from "./llama-swap-macros.ts";
 import { carried, joined, settingsOf } from "./mapping.ts";
 import { mapAt, textsOf, type SourceDocument } from "./source-text.ts";
-import { literal, withoutComments, wordsOf } from "./words.ts";
+import { withoutComments, withPort, wordsOf } from "./words.ts";
 
 export interface SwapContext {
   readonly source: SourceDocument;
@@ -98,33 +97,19 @@ function engineOf(
   const [program = "", ...rest] = words;
   if (isLlamaServer(program)) {
     const found = llamaLine(rest, { left, place, name: what });
-    if (found.model !== undefined && !found.fetches) {
+    const weights = weightsOf(found, { left, place, name: what, directory });
+    if (weights !== undefined) {
       if (program !== "llama-server")
         left.addOnce(
           place,
           program,
           "all llama slots run the llama-server of PATH, or of SVC_LLAMA_SERVER: name it there",
         );
-      const at = (path: string): string => resolve(directory, path);
-      if (at(found.model) !== found.model)
-        left.add(place, `${what} ${found.model}`, `a relative path: taken as ${at(found.model)}`);
-      const projector = found.projector === undefined ? undefined : at(found.projector);
-      return { spec: found.spec, aliases: found.aliases, weights: { paths: [at(found.model)], projector } };
+      return { spec: found.spec, aliases: found.aliases, weights };
     }
-    left.add(
-      place,
-      what,
-      "llama-server fetches this model itself, unseen by Berth; `berth model pull` and model.default would let Berth judge its memory",
-    );
   }
   const fixed = /:(\d+)(?:\/.*)?$/.exec(texts.get("proxy") ?? "")?.[1];
-  const command = withoutSecrets(words, left, place, what).map((word) => {
-    const text = word.replaceAll("$(PORT)", "\0");
-    const plain = literal(text).replaceAll("\0", "$(PORT)");
-    return fixed === undefined
-      ? plain
-      : plain.replaceAll(new RegExp(String.raw`(?<!\d)${fixed}(?!\d)`, "g"), "$(PORT)");
-  });
+  const command = withoutSecrets(words, left, place, what).map((word) => withPort(word, fixed));
   if (!command.some((word) => word.includes("$(PORT)")))
     left.add(place, what, "the engine must listen on $(PORT), and its command does not name it: write it there");
   const used = texts.get("useModelName");

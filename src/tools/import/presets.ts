@@ -10,7 +10,7 @@ import {
   type ImportedSlot,
 } from "./imported.ts";
 import { iniSections, type IniEntry, type IniSection } from "./ini.ts";
-import { llamaLine } from "./llama-line.ts";
+import { fetchesItself, llamaLine } from "./llama-line.ts";
 import { isCount } from "./mapping.ts";
 import { SourceFault, sourceText } from "./source-text.ts";
 import { literal } from "./words.ts";
@@ -123,11 +123,7 @@ function slotOf(
   if (found.model === undefined || found.fetches) {
     // Without a source the section's name is that of a model in llama.cpp's cache.
     const source = found.fetches ? [] : ["--hf-repo", name];
-    left.add(
-      place,
-      `[${name}]`,
-      "llama-server fetches this model itself, unseen by Berth; `berth model pull` and model.default would let Berth judge its memory",
-    );
+    left.add(place, `[${name}]`, fetchesItself);
     const command = ["llama-server", ...[...words, ...source].map(literal), "--host", "$(HOST)", "--port", "$(PORT)"];
     return {
       name,

@@ -10,28 +10,24 @@ export function withoutComments(text: string): string {
  */
 export function wordsOf(text: string): string[] {
   const line = text.replaceAll(/\\[ \t]*\r?\n/g, " ");
-  const words: string[] = [];
-  let word: string | undefined;
-  let quote = "";
-  for (let at = 0; at < line.length; at += 1) {
-    const letter = line[at] ?? "";
-    if (quote !== "" && letter === quote) quote = "";
-    else if (letter === "\\" && quote !== "'" && (quote === "" || /["\\$`]/.test(line[at + 1] ?? ""))) {
-      at += 1;
-      word = (word ?? "") + (line[at] ?? "");
-    } else if (quote === "" && (letter === '"' || letter === "'")) {
-      quote = letter;
-      word ??= "";
-    } else if (quote === "" && /\s/.test(letter)) {
-      if (word !== undefined) words.push(word);
-      word = undefined;
-    } else word = (word ?? "") + letter;
-  }
-  if (word !== undefined) words.push(word);
-  return words;
+  const words = line.match(/(?:\\[^]|"(?:\\[^]|[^"\\])*(?:"|$)|'[^']*(?:'|$)|[^\s"'\\])+/g) ?? [];
+  return words.map((word) =>
+    word.replaceAll(
+      /\\([^])|"((?:\\[^]|[^"\\])*)"?|'([^']*)'?/g,
+      (_all, escaped?: string, double?: string, single?: string) =>
+        escaped ?? double?.replaceAll(/\\(["\\$`])/g, "$1") ?? single ?? "",
+    ),
+  );
 }
 
 /** Text that Berth's `$(NAME)` leaves as it is written. */
 export function literal(text: string): string {
   return text.replaceAll(/\$\((?=[A-Za-z_]\w*\))/g, "$$$$(");
+}
+
+/** Text that Berth leaves as it is written, but for its own `$(PORT)` and for the engine's number of a port. */
+export function withPort(text: string, port: string | undefined): string {
+  const plain = text.split("$(PORT)").map(literal).join("$(PORT)");
+  if (port === undefined) return plain;
+  return plain.replaceAll(new RegExp(String.raw`(?<!\d)${port}(?!\d)`, "g"), "$(PORT)");
 }
