@@ -2,7 +2,7 @@ import { dirname, resolve } from "node:path";
 import { homedir } from "node:os";
 import { isRecord } from "../../lib/record.ts";
 import { containerSlot, type ContainerLine, type Volume } from "./container-line.ts";
-import { insidePortOf, sizeBytes, volumeOf } from "./docker-run.ts";
+import { insidePortOf, pairsOf, sizeBytes, volumeOf } from "./docker-run.ts";
 import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
 import { carried, read, settingsOf, type Mapping } from "./mapping.ts";
 import { mapAt, SourceFault, parsedSource, sourceText, textsOf } from "./source-text.ts";
@@ -98,12 +98,8 @@ function textOf(value: unknown): string {
 }
 
 function environmentOf(value: unknown): ContainerLine["env"] {
-  if (isRecord(value))
-    return Object.entries(value).flatMap(([name, text]) => textsOf(text).map((each) => [name, each] as const));
-  return textsOf(value ?? []).flatMap((pair) => {
-    const equals = pair.indexOf("=");
-    return equals < 0 ? [] : [[pair.slice(0, equals), pair.slice(equals + 1)] as const];
-  });
+  if (!isRecord(value)) return pairsOf(textsOf(value ?? []));
+  return Object.entries(value).flatMap(([name, text]) => textsOf(text).map((each) => [name, each] as const));
 }
 
 function volumesOf(value: unknown, env: NodeJS.ProcessEnv): readonly Volume[] {

@@ -6,8 +6,7 @@ import {
   ownKey,
   secretStays,
   withoutSecrets,
-  type LeftList,
-  type Place,
+  type LineContext,
   type SlotFields,
   type Weights,
 } from "./imported.ts";
@@ -35,15 +34,6 @@ export interface ContainerLine {
   /** The port inside the container. */
   readonly port: string | undefined;
   readonly shmSizeBytes: number | undefined;
-}
-
-export interface ContainerContext {
-  readonly left: LeftList;
-  readonly place: Place;
-  /** The setting that describes the container, as `services.chat`. */
-  readonly name: string;
-  /** Relative paths of this machine start here. */
-  readonly directory: string;
 }
 
 /** The fields of a slot that runs such a container. */
@@ -78,7 +68,7 @@ const knownImages: readonly KnownImage[] = [
 const insidePort = "8080";
 
 /** The slot of a container; undefined where no slot can be made, with the reason in `left`. */
-export function containerSlot(line: ContainerLine, context: ContainerContext): ContainerSlot | undefined {
+export function containerSlot(line: ContainerLine, context: LineContext): ContainerSlot | undefined {
   const { left, place, name } = context;
   const { image } = line;
   if ([image, ...line.args, ...line.volumes.map(({ source }) => source)].some(hasWindowsPath)) {
@@ -97,7 +87,7 @@ export function containerSlot(line: ContainerLine, context: ContainerContext): C
     left.add(place, name, why);
     return undefined;
   }
-  const args = withoutSecrets(line.args, left, place, name).map((word) => withPort(word, line.port));
+  const args = withoutSecrets(line.args, context).map((word) => withPort(word, line.port));
   const env = Object.fromEntries(plainEnv(line, context).map(([key, value]) => [key, withPort(value, line.port)]));
   const isPortNamed = [...args, ...Object.values(env)].some((text) => text.includes("$(PORT)"));
   const isPortGiven = known.portArgs !== undefined || known.portEnv !== undefined;
@@ -134,7 +124,7 @@ function servedName(args: readonly string[]): string | undefined {
   return values.find((value) => value !== undefined && /^[A-Za-z0-9][\w.:/@-]*$/.test(value));
 }
 
-function llamaContainer(line: ContainerLine, context: ContainerContext): ContainerSlot | undefined {
+function llamaContainer(line: ContainerLine, context: LineContext): ContainerSlot | undefined {
   const { left, place, name } = context;
   const words = line.args[0] === "--server" || line.args[0] === "-s" ? line.args.slice(1) : line.args;
   const fromEnv = line.env.filter(([key]) => key === "LLAMA_ARG_MODEL").flatMap(([, value]) => ["--model", value]);
@@ -170,7 +160,7 @@ function llamaContainer(line: ContainerLine, context: ContainerContext): Contain
 }
 
 /** The file of this machine that a container sees at that path. */
-function hostPath(path: string, volumes: readonly Volume[], { directory }: ContainerContext): string | undefined {
+function hostPath(path: string, volumes: readonly Volume[], { directory }: LineContext): string | undefined {
   for (const { source, target } of volumes) {
     const isBelow = path === target || path.startsWith(target.endsWith("/") ? target : `${target}/`);
     if (isBelow && /^[./~]/.test(source))
@@ -179,7 +169,7 @@ function hostPath(path: string, volumes: readonly Volume[], { directory }: Conta
   return undefined;
 }
 
-function plainEnv({ env }: ContainerLine, { left, place, name }: ContainerContext): ContainerLine["env"] {
+function plainEnv({ env }: ContainerLine, { left, place, name }: LineContext): ContainerLine["env"] {
   return env.filter(([key, value]) => {
     const isSecret = value !== "" && (secretName.test(key) || secretText.test(value));
     if (isSecret) left.add(place, `${name} env ${key}`, key.startsWith("LLAMA_") ? ownKey : secretStays);
@@ -193,7 +183,7 @@ const backends: readonly (readonly [RegExp, Backend])[] = [
   [/vulkan|intel/, "vulkan"],
 ];
 
-function hardware(line: ContainerLine, { left, place, name }: ContainerContext): SlotFields {
+function hardware(line: ContainerLine, { left, place, name }: LineContext): SlotFields {
   const named = backends.find(([pattern]) => pattern.test(line.image))?.[1];
   const backend = named ?? (line.gpus === "all" ? "cuda" : undefined);
   const devices = line.devices.filter((device) => device.startsWith("/dev/"));
@@ -210,7 +200,7 @@ function hardware(line: ContainerLine, { left, place, name }: ContainerContext):
 
 function mountsOf(
   volumes: readonly Volume[],
-  { left, place, name, directory }: ContainerContext,
+  { left, place, name, directory }: LineContext,
 ): NonNullable<SlotFields["mounts"]> {
   return volumes.flatMap(({ source, target, readOnly }) => {
     if (/^[./]/.test(source))

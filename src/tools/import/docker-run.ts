@@ -20,6 +20,14 @@ export function volumeOf(text: string): Volume | undefined {
   return { source, target, readOnly: mode.split(",").includes("ro") };
 }
 
+/** The variables of texts such as `NAME=value`; a name alone has none. */
+export function pairsOf(texts: readonly string[]): ContainerLine["env"] {
+  return texts.flatMap((text) => {
+    const equals = text.indexOf("=");
+    return equals < 0 ? [] : [[text.slice(0, equals), text.slice(equals + 1)] as const];
+  });
+}
+
 /** The port inside the container, of `127.0.0.1:8081:8080/tcp`. */
 export function insidePortOf(text: string): string | undefined {
   return text.split(":").at(-1)?.replace(/\/.*$/, "");
@@ -57,10 +65,7 @@ export function dockerRun(
       args: words.slice(at + 1),
       entrypoint: entrypoint === undefined ? undefined : [entrypoint],
       volumes: all("-v", "--volume").flatMap((text) => volumeOf(text) ?? []),
-      env: all("-e", "--env").flatMap((text) => {
-        const equals = text.indexOf("=");
-        return equals < 0 ? [] : [[text.slice(0, equals), text.slice(equals + 1)] as const];
-      }),
+      env: pairsOf(all("-e", "--env")),
       devices: all("--device").map((text) => text.split(":")[0] ?? ""),
       gpus: gpus === undefined ? undefined : /^\d+$/.test(gpus) ? Number(gpus) : "all",
       port: port === undefined ? undefined : insidePortOf(port),

@@ -60,6 +60,16 @@ export interface Imported {
   readonly left: readonly Left[];
 }
 
+/** Where a command line stands. */
+export interface LineContext {
+  readonly left: LeftList;
+  readonly place: Place;
+  /** The setting that holds the line, as `models.coder.cmd`. */
+  readonly name: string;
+  /** Relative paths of this machine start here. */
+  readonly directory: string;
+}
+
 /** Slots that share a group where they are more than it holds; those that are loaded at the start are in none. */
 export function sharing(
   slots: readonly ImportedSlot[],
@@ -105,12 +115,7 @@ export function hasWindowsPath(text: string): boolean {
 }
 
 /** The words without those that look like a secret; each is told by its flag. */
-export function withoutSecrets(
-  words: readonly string[],
-  left: LeftList,
-  place: Place,
-  name: string,
-): readonly string[] {
+export function withoutSecrets(words: readonly string[], { left, place, name }: LineContext): readonly string[] {
   const gone = new Set<number>();
   for (const path of literalSecrets({ env: {}, args: [...words], command: undefined })) {
     const at = Number(path.slice("args.".length));

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { SlotCapability } from "../../api/names.ts";
-import { ownKey, type LeftList, type Place, type SlotFields, type Weights } from "./imported.ts";
+import { ownKey, type LineContext, type SlotFields, type Weights } from "./imported.ts";
 import { layers } from "./mapping.ts";
 import { literal } from "./words.ts";
 
@@ -58,7 +58,7 @@ export interface LlamaLine {
 }
 
 /** Reads the words after the program. What no slot says goes into `left` with the place. */
-export function llamaLine(words: readonly string[], { left, place, name }: LineContext): LlamaLine {
+export function llamaLine(words: readonly string[], { left, place, name }: Omit<LineContext, "directory">): LlamaLine {
   const values = new Map<Meaning, string>();
   const args: string[] = [];
   let fetches = false;
@@ -112,7 +112,7 @@ export const fetchesItself =
 /** The files of a line, of which relative ones start at the directory; undefined where llama-server fetches its model itself. */
 export function weightsOf(
   { model, projector, fetches }: LlamaLine,
-  { left, place, name, directory }: LineContext & { readonly directory: string },
+  { left, place, name, directory }: LineContext,
 ): Weights | undefined {
   if (model === undefined || fetches) {
     left.add(place, name, fetchesItself);
@@ -121,13 +121,6 @@ export function weightsOf(
   const path = resolve(directory, model);
   if (path !== model) left.add(place, `${name} ${model}`, `a relative path: taken as ${path}`);
   return { paths: [path], projector: projector === undefined ? undefined : resolve(directory, projector) };
-}
-
-export interface LineContext {
-  readonly left: LeftList;
-  readonly place: Place;
-  /** The setting that holds the line, as `models.coder.cmd`. */
-  readonly name: string;
 }
 
 function keyReason(flag: string): string {

@@ -86,18 +86,19 @@ function engineOf(
   fields: Fields,
   { source, left, directory }: SwapContext,
 ): ContainerSlot | undefined {
-  const place = source.at("models", name, "cmd");
   const what = `models.${name}.cmd`;
+  const place = source.at("models", name, "cmd");
+  const context = { left, place, name: what, directory };
   const docker = dockerRun(words);
   if (docker !== undefined) {
     for (const option of docker.unknown)
       left.add(place, `${what} ${option}`, "Berth decides how containers run; see docs/runtimes.md");
-    return containerSlot(docker.line, { left, place, name: what, directory });
+    return containerSlot(docker.line, context);
   }
   const [program = "", ...rest] = words;
   if (isLlamaServer(program)) {
-    const found = llamaLine(rest, { left, place, name: what });
-    const weights = weightsOf(found, { left, place, name: what, directory });
+    const found = llamaLine(rest, context);
+    const weights = weightsOf(found, context);
     if (weights !== undefined) {
       if (program !== "llama-server")
         left.addOnce(
@@ -109,7 +110,7 @@ function engineOf(
     }
   }
   const fixed = /:(\d+)(?:\/.*)?$/.exec(texts.get("proxy") ?? "")?.[1];
-  const command = withoutSecrets(words, left, place, what).map((word) => withPort(word, fixed));
+  const command = withoutSecrets(words, context).map((word) => withPort(word, fixed));
   if (!command.some((word) => word.includes("$(PORT)")))
     left.add(place, what, "the engine must listen on $(PORT), and its command does not name it: write it there");
   const used = texts.get("useModelName");
