@@ -1,6 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from "diff";
+import { CommandError } from "../../cli/client.ts";
 import { diagnosticLine } from "../../api/diagnostic.ts";
 import { directoryOfKind } from "../../api/names.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
@@ -8,7 +9,6 @@ import { errorCode } from "../../lib/error-code.ts";
 import { readText } from "../../lib/read-text.ts";
 import type { Declaration } from "../../store/files/manifest.ts";
 import { isUnchangedImport, type NewManifest, type TakenName } from "./manifests.ts";
-import { notImported } from "./source-text.ts";
 
 interface Change {
   readonly file: string;
@@ -97,7 +97,12 @@ export async function checkChanges(configDir: string, changes: readonly Change[]
   const edits = new Map(changes.map(({ file, after }) => [join(configDir, file), after]));
   const before = new Set((await validateDirectory(configDir)).map(diagnosticLine));
   const found = (await validateDirectory(configDir, { edits })).map(diagnosticLine).filter((line) => !before.has(line));
-  if (found.length > 0) throw notImported(`the directory would not be valid:\n${found.join("\n")}`);
+  if (found.length > 0)
+    throw new CommandError(
+      "config.invalid",
+      `the directory would not be valid:\n${found.join("\n")}`,
+      "nothing was written",
+    );
 }
 
 /** The changes as a unified diff without lines around them, with file names below the directory. */
@@ -122,7 +127,8 @@ export async function writeChanges(configDir: string, changes: readonly Change[]
     } catch (error) {
       const code = errorCode(error);
       if (code === undefined) throw error;
-      throw notImported(
+      throw new CommandError(
+        "config.read_only",
         `${path} cannot be written (${code})`,
         "run this as the user that owns the directory; a second run continues",
       );

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { isRecord } from "../../lib/record.ts";
 import { containerSlot, type ContainerLine, type Volume } from "./container-line.ts";
 import { insidePortOf, pairsOf, sizeBytes, volumeOf } from "./docker-run.ts";
-import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
+import { Omissions, type Imported, type ImportedSlot } from "./imported.ts";
 import { carried, read, settingsOf, type Mapping } from "./mapping.ts";
 import { mapAt, SourceFault, parsedSource, sourceText, textsOf } from "./source-text.ts";
 import { wordsOf } from "./words.ts";
@@ -31,7 +31,7 @@ export async function importCompose(file: string, env: NodeJS.ProcessEnv): Promi
   const source = await parsedSource(file, await sourceText(file));
   const services = source.value["services"];
   if (!isRecord(services)) throw new SourceFault({ file, line: 1 }, "it is no Compose file: it has no map 'services'");
-  const left = new LeftList();
+  const omissions = new Omissions();
   const slots: ImportedSlot[] = [];
   for (const [service, raw] of Object.entries(services)) {
     const name = `services.${service}`;
@@ -39,21 +39,21 @@ export async function importCompose(file: string, env: NodeJS.ProcessEnv): Promi
     const unset = new Set<string>();
     const fields = interpolated(raw, env, unset);
     if (!isRecord(fields) || typeof fields["image"] !== "string") {
-      left.add(place, name, "not carried: it names no image");
+      omissions.add(place, name, "not carried: it names no image");
       continue;
     }
     const volumes = volumesOf(fields["volumes"], env);
-    const context = { left, place, name, directory: resolve(dirname(file)) };
+    const context = { omissions, place, name, directory: resolve(dirname(file)) };
     const made = containerSlot(lineOf(fields, volumes), context);
     if (made === undefined) continue;
-    for (const variable of unset) left.add(place, name, `\${${variable}} is not set here, and is taken as empty`);
+    for (const variable of unset) omissions.add(place, name, `\${${variable}} is not set here, and is taken as empty`);
     carried(settingsOf(fields, source, "services", service), mapping, {
-      left,
+      omissions,
       otherwise: "a slot has no such setting",
     });
     slots.push({ name: service, place, ...made });
   }
-  return { slots, groups: [], left: left.sorted() };
+  return { slots, groups: [], omissions: omissions.sorted() };
 }
 
 /** All texts with their variables; a `$$` is a dollar sign. */

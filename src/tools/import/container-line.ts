@@ -67,12 +67,12 @@ const knownImages: readonly KnownImage[] = [
 /** Berth's port inside every container. */
 const insidePort = "8080";
 
-/** The slot of a container; undefined where no slot can be made, with the reason in `left`. */
+/** The slot of a container; undefined where no slot can be made, with the reason in `omissions`. */
 export function containerSlot(line: ContainerLine, context: LineContext): ContainerSlot | undefined {
-  const { left, place, name } = context;
+  const { omissions, place, name } = context;
   const { image } = line;
   if ([image, ...line.args, ...line.volumes.map(({ source }) => source)].some(hasWindowsPath)) {
-    left.add(place, name, "it names paths of Windows, which this machine has not");
+    omissions.add(place, name, "it names paths of Windows, which this machine has not");
     return undefined;
   }
   if (/llama[.-]?cpp[^/]*$/.test(image) && /server|full|llama-swap/.test(image) && line.entrypoint === undefined)
@@ -84,7 +84,7 @@ export function containerSlot(line: ContainerLine, context: LineContext): Contai
     const why = ollama
       ? `an Ollama serves models of its own store: \`berth config import ollama ${folder}\` takes them`
       : `${image} is no model server that this command knows: write a slot with engine: custom and image`;
-    left.add(place, name, why);
+    omissions.add(place, name, why);
     return undefined;
   }
   const args = withoutSecrets(line.args, context).map((word) => withPort(word, line.port));
@@ -92,7 +92,11 @@ export function containerSlot(line: ContainerLine, context: LineContext): Contai
   const isPortNamed = [...args, ...Object.values(env)].some((text) => text.includes("$(PORT)"));
   const isPortGiven = known.portArgs !== undefined || known.portEnv !== undefined;
   if (!isPortNamed && !isPortGiven && (line.port ?? insidePort) !== insidePort)
-    left.add(place, name, `the engine must listen on $(PORT), ${insidePort} in a container, and not on ${line.port}`);
+    omissions.add(
+      place,
+      name,
+      `the engine must listen on $(PORT), ${insidePort} in a container, and not on ${line.port}`,
+    );
   const all = [...args, ...(isPortNamed ? [] : (known.portArgs ?? []))];
   const portEnv = isPortNamed || known.portEnv === undefined ? {} : { [known.portEnv]: "$(PORT)" };
   const isEmbedder = all.some((word) => /^(?:embed|embedding|pooling)$/.test(word));
@@ -125,7 +129,7 @@ function servedName(args: readonly string[]): string | undefined {
 }
 
 function llamaContainer(line: ContainerLine, context: LineContext): ContainerSlot | undefined {
-  const { left, place, name } = context;
+  const { omissions, place, name } = context;
   const words = line.args[0] === "--server" || line.args[0] === "-s" ? line.args.slice(1) : line.args;
   const fromEnv = line.env.filter(([key]) => key === "LLAMA_ARG_MODEL").flatMap(([, value]) => ["--model", value]);
   const found = llamaLine([...fromEnv, ...words], context);
@@ -134,7 +138,7 @@ function llamaContainer(line: ContainerLine, context: LineContext): ContainerSlo
     const what = found.fetches
       ? "llama-server fetches its model itself"
       : `its model ${found.model ?? ""} is on no directory of this machine`;
-    left.add(
+    omissions.add(
       place,
       name,
       `${what}: fetch it by \`berth model pull\`, or put the file into the models directory, and write a slot`,
@@ -169,10 +173,10 @@ function hostPath(path: string, volumes: readonly Volume[], { directory }: LineC
   return undefined;
 }
 
-function plainEnv({ env }: ContainerLine, { left, place, name }: LineContext): ContainerLine["env"] {
+function plainEnv({ env }: ContainerLine, { omissions, place, name }: LineContext): ContainerLine["env"] {
   return env.filter(([key, value]) => {
     const isSecret = value !== "" && (secretName.test(key) || secretText.test(value));
-    if (isSecret) left.add(place, `${name} env ${key}`, key.startsWith("LLAMA_") ? ownKey : secretStays);
+    if (isSecret) omissions.add(place, `${name} env ${key}`, key.startsWith("LLAMA_") ? ownKey : secretStays);
     return !isSecret;
   });
 }
@@ -183,12 +187,12 @@ const backends: readonly (readonly [RegExp, Backend])[] = [
   [/vulkan|intel/, "vulkan"],
 ];
 
-function hardware(line: ContainerLine, { left, place, name }: LineContext): SlotFields {
+function hardware(line: ContainerLine, { omissions, place, name }: LineContext): SlotFields {
   const named = backends.find(([pattern]) => pattern.test(line.image))?.[1];
   const backend = named ?? (line.gpus === "all" ? "cuda" : undefined);
   const devices = line.devices.filter((device) => device.startsWith("/dev/"));
   if (devices.length < line.devices.length)
-    left.add(place, `${name} devices`, "only files below /dev are devices here");
+    omissions.add(place, `${name} devices`, "only files below /dev are devices here");
   return {
     backend,
     resources: { gpus: typeof line.gpus === "number" ? line.gpus : undefined },
@@ -200,12 +204,12 @@ function hardware(line: ContainerLine, { left, place, name }: LineContext): Slot
 
 function mountsOf(
   volumes: readonly Volume[],
-  { left, place, name, directory }: LineContext,
+  { omissions, place, name, directory }: LineContext,
 ): NonNullable<SlotFields["mounts"]> {
   return volumes.flatMap(({ source, target, readOnly }) => {
     if (/^[./]/.test(source))
       return [{ source: resolve(directory, source), target, ...(readOnly ? {} : { readOnly }) }];
-    left.add(
+    omissions.add(
       place,
       `${name} volume ${source}`,
       "a volume of Docker's own is not carried: what the engine kept there it fetches again; mount a directory of this machine instead",

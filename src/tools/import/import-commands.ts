@@ -4,7 +4,7 @@ import { withExamples } from "../../cli/options.ts";
 
 /** The programs whose configuration the command reads. */
 const sources = ["llama-swap", "llama-server", "ollama", "lm-studio", "compose"] as const;
-export type Source = (typeof sources)[number];
+export type ImportSource = (typeof sources)[number];
 
 /** `berth config import`, which needs no running service. */
 export function addImportCommand(config: Command, { env, input, screen, write, exit }: CommandContext): void {
@@ -21,7 +21,7 @@ export function addImportCommand(config: Command, { env, input, screen, write, e
     .option("--dir <directory>", "the configuration directory; absent: the one a service would use")
     .option("-y, --yes", "write without asking", false)
     .option("--force", "also replace manifests that a person wrote or changed", false)
-    .action(async (source: Source, path: string | undefined, { dir, yes, force }: Options) => {
+    .action(async (source: ImportSource, path: string | undefined, { dir, yes, force }: Options) => {
       if (dir === "") command.error("error: option '--dir' is empty");
       if (path === undefined && source !== "ollama") command.error(`error: name the file or directory of ${source}`);
       const { importConfig } = await import("./import.ts");

@@ -3,6 +3,7 @@ import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { loadConfig, type Config } from "../../api/config.ts";
 import { diagnosticLine } from "../../api/diagnostic.ts";
+import { CommandError } from "../../cli/client.ts";
 import { printable } from "../../cli/output.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { userName } from "../../lib/accounts.ts";
@@ -14,12 +15,12 @@ import { configDirOf } from "../config/config.ts";
 import { changesFor, checkChanges, declarationsIn, diffOf, takenIn, validOnly, writeChanges } from "./changes.ts";
 import type { Imported, ImportedSlot } from "./imported.ts";
 import { manifestsOf } from "./manifests.ts";
-import type { Source } from "./import-commands.ts";
-import { notImported, whyUnread } from "./source-text.ts";
+import type { ImportSource } from "./import-commands.ts";
+import { emptySource, whyUnread } from "./source-text.ts";
 
 export interface Importing {
   readonly env: NodeJS.ProcessEnv;
-  readonly source: Source;
+  readonly source: ImportSource;
   /** The file or directory; absent: where Ollama keeps its models. */
   readonly path: string | undefined;
   /** The configuration directory; absent: the one a service would use. */
@@ -44,13 +45,14 @@ export async function importConfig({ env, source, path, dir, force, write, agree
   await takeConfigDir(env, configDir);
   const config = await configIn(configDir, env);
   if (config.store === "kubernetes" && dir === undefined)
-    throw notImported(
+    throw new CommandError(
+      "config.read_only",
       "the slots of this service are custom resources (SVC_STORE=kubernetes)",
       "name a directory of files by --dir",
     );
   const declarations = await declarationsIn(configDir);
   const { yamlText } = await import("../../store/edit/yaml-text.ts");
-  const { manifests, left } = manifestsOf(imported, {
+  const { manifests, omissions } = manifestsOf(imported, {
     origin,
     modelsDir: config.modelsDir,
     device: imported.groups.some(({ budget }) => budget === "memory") ? await firstDevice(config) : "host",
@@ -61,12 +63,12 @@ export async function importConfig({ env, source, path, dir, force, write, agree
   const { changes, kept } = await changesFor(configDir, valid, { declarations, force });
   await checkChanges(configDir, changes);
   write(diffOf(changes));
-  const lost = left.map(({ file, line, what, why }) => diagnosticLine({ file, line, message: `${what}: ${why}` }));
+  const lost = omissions.map(({ file, line, what, why }) => diagnosticLine({ file, line, message: `${what}: ${why}` }));
   // A given directory may lie anywhere: no program that it names is run.
   const unknown = dir === undefined ? await unknownFlags(imported.slots, config, env) : [];
   write(section("Not carried, or not quite:", [...lost, ...faults, ...unread, ...unknown]));
   write(section("Kept:", kept));
-  if (valid.length === 0) throw notImported(`${origin}: it has no model that can be carried`);
+  if (valid.length === 0) throw emptySource(`${origin}: it has no model that can be carried`);
   const files = changes.length === 1 ? "1 file" : `${changes.length} files`;
   if (changes.length === 0) {
     write(`${configDir}: nothing to do\n`);
@@ -91,7 +93,7 @@ const readers = {
   ollama: async (origin) => (await import("./ollama.ts")).importOllama(origin),
   "lm-studio": async (origin) => (await import("./lm-studio.ts")).importLmStudio(origin),
   compose: async (origin, env) => (await import("./compose.ts")).importCompose(origin, env),
-} as const satisfies Record<Source, (origin: string, env: NodeJS.ProcessEnv) => Promise<Imported>>;
+} as const satisfies Record<ImportSource, (origin: string, env: NodeJS.ProcessEnv) => Promise<Imported>>;
 
 /** Ollama's own choice: OLLAMA_MODELS, else the user's directory, else that of the service (its FAQ, "models stored"). */
 async function ollamaDirectory(env: NodeJS.ProcessEnv): Promise<string> {
@@ -99,7 +101,8 @@ async function ollamaDirectory(env: NodeJS.ProcessEnv): Promise<string> {
   if (named) return named;
   const places = [join(env["HOME"] || homedir(), ".ollama/models"), "/usr/share/ollama/.ollama/models"];
   for (const place of places) if (await isReadable(place)) return place;
-  throw notImported(
+  throw new CommandError(
+    "import.unreadable",
     `there is no Ollama in ${places.join(" and ")}`,
     "name the directory: berth config import ollama DIR",
   );

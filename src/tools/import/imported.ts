@@ -9,7 +9,7 @@ export interface Place {
 }
 
 /** A setting that Berth has not, or has otherwise. */
-export interface Left extends Place {
+export interface Omission extends Place {
   /** The setting, as `models.coder.cmdStop`; never a secret's value. */
   readonly what: string;
   readonly why: string;
@@ -57,12 +57,12 @@ export interface ImportedGroup {
 export interface Imported {
   readonly slots: readonly ImportedSlot[];
   readonly groups: readonly ImportedGroup[];
-  readonly left: readonly Left[];
+  readonly omissions: readonly Omission[];
 }
 
 /** Where a command line stands. */
 export interface LineContext {
-  readonly left: LeftList;
+  readonly omissions: Omissions;
   readonly place: Place;
   /** The setting that holds the line, as `models.coder.cmd`. */
   readonly name: string;
@@ -81,8 +81,8 @@ export function sharing(
 }
 
 /** Writes down what is not carried. */
-export class LeftList {
-  readonly #found: Left[] = [];
+export class Omissions {
+  readonly #found: Omission[] = [];
 
   add(place: Place, what: string, why: string): void {
     this.#found.push({ ...place, what, why });
@@ -90,11 +90,11 @@ export class LeftList {
 
   /** Does the same, unless the same was written down before. */
   addOnce(place: Place, what: string, why: string): void {
-    if (!this.#found.some((left) => left.what === what && left.why === why)) this.add(place, what, why);
+    if (!this.#found.some((found) => found.what === what && found.why === why)) this.add(place, what, why);
   }
 
   /** By file and line, in the order of the source. */
-  sorted(): readonly Left[] {
+  sorted(): readonly Omission[] {
     return this.#found.toSorted((a, b) =>
       a.file === b.file ? (a.line ?? 0) - (b.line ?? 0) : a.file < b.file ? -1 : 1,
     );
@@ -115,7 +115,7 @@ export function hasWindowsPath(text: string): boolean {
 }
 
 /** The words without those that look like a secret; each is told by its flag. */
-export function withoutSecrets(words: readonly string[], { left, place, name }: LineContext): readonly string[] {
+export function withoutSecrets(words: readonly string[], { omissions, place, name }: LineContext): readonly string[] {
   const gone = new Set<number>();
   for (const path of literalSecrets({ env: {}, args: [...words], command: undefined })) {
     const at = Number(path.slice("args.".length));
@@ -124,7 +124,7 @@ export function withoutSecrets(words: readonly string[], { left, place, name }: 
     const isFlag = word.startsWith("-");
     gone.add(at);
     if (isFlag && !word.includes("=")) gone.add(at + 1);
-    left.add(
+    omissions.add(
       place,
       `${name} ${isFlag ? word.replace(/=.*$/, "") : `word ${at + 1}`}`,
       "it looks like a secret, and is left out: name it by a variable with env.NAME.valueFrom.file, or $(BEARER)",

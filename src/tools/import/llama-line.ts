@@ -57,8 +57,11 @@ export interface LlamaLine {
   readonly spec: Pick<SlotFields, "args" | "capabilities"> & { readonly model: NonNullable<SlotFields["model"]> };
 }
 
-/** Reads the words after the program. What no slot says goes into `left` with the place. */
-export function llamaLine(words: readonly string[], { left, place, name }: Omit<LineContext, "directory">): LlamaLine {
+/** Reads the words after the program. What no slot says goes into `omissions` with the place. */
+export function llamaLine(
+  words: readonly string[],
+  { omissions, place, name }: Omit<LineContext, "directory">,
+): LlamaLine {
   const values = new Map<Meaning, string>();
   const args: string[] = [];
   let fetches = false;
@@ -73,7 +76,7 @@ export function llamaLine(words: readonly string[], { left, place, name }: Omit<
       at += 1;
       values.set(meaning, words[at] ?? "");
       if (meaning === "repo") fetches = true;
-      if (meaning === "key") left.add(place, `${name} ${word}`, keyReason(word));
+      if (meaning === "key") omissions.add(place, `${name} ${word}`, keyReason(word));
     }
   }
   const count = (meaning: Meaning, least = 1): number | undefined => {
@@ -112,14 +115,14 @@ export const fetchesItself =
 /** The files of a line, of which relative ones start at the directory; undefined where llama-server fetches its model itself. */
 export function weightsOf(
   { model, projector, fetches }: LlamaLine,
-  { left, place, name, directory }: LineContext,
+  { omissions, place, name, directory }: LineContext,
 ): Weights | undefined {
   if (model === undefined || fetches) {
-    left.add(place, name, fetchesItself);
+    omissions.add(place, name, fetchesItself);
     return undefined;
   }
   const path = resolve(directory, model);
-  if (path !== model) left.add(place, `${name} ${model}`, `a relative path: taken as ${path}`);
+  if (path !== model) omissions.add(place, `${name} ${model}`, `a relative path: taken as ${path}`);
   return { paths: [path], projector: projector === undefined ? undefined : resolve(directory, projector) };
 }
 

@@ -1,7 +1,7 @@
 import { isRecord } from "../../lib/record.ts";
 import type { Fields } from "./llama-swap-fields.ts";
 import { nameFrom } from "./names.ts";
-import type { ImportedGroup, LeftList } from "./imported.ts";
+import type { ImportedGroup, Omissions } from "./imported.ts";
 import { mapAt, textsOf, type SourceDocument } from "./source-text.ts";
 
 /** Which models share which group, and how dear each is to lose. */
@@ -23,7 +23,7 @@ interface SwapGroup {
 }
 
 /** Models that share a group. */
-interface Shared {
+interface SharedGroup {
   readonly name: string;
   readonly members: readonly string[];
   readonly budget: ImportedGroup["budget"];
@@ -36,16 +36,21 @@ type Note = (why: string, ...fields: readonly string[]) => void;
  * The groups of a configuration: `groups` or `matrix`, at the top or below `routing.router.settings`. Models in no group
  * are in llama-swap's default group, which has one at a time (llama-swap, config.example.yaml, "routing").
  */
-export function groupingOf(source: SourceDocument, models: readonly string[], left: LeftList): Grouping {
+export function groupingOf(source: SourceDocument, models: readonly string[], omissions: Omissions): Grouping {
   const { value } = source;
   const below = ["routing", "router", "settings"];
   const { use } = mapAt(value, "routing", "router");
   if (isRecord(mapAt(value, "routing")["scheduler"]))
-    left.add(source.at("routing", "scheduler"), "routing.scheduler", "requests for a slot are served in their order");
+    omissions.add(
+      source.at("routing", "scheduler"),
+      "routing.scheduler",
+      "requests for a slot are served in their order",
+    );
   const isMatrix = use === "matrix" || (use === undefined && isRecord(value["matrix"]));
   const key = isMatrix ? "matrix" : "groups";
   const path = isRecord(mapAt(value, ...below)[key]) && !(isMatrix && isRecord(value[key])) ? [...below, key] : [key];
-  const note: Note = (why, ...fields) => left.add(source.at(...path, ...fields), [...path, ...fields].join("."), why);
+  const note: Note = (why, ...fields) =>
+    omissions.add(source.at(...path, ...fields), [...path, ...fields].join("."), why);
   const fields = mapAt(value, ...path);
   return isMatrix ? matrixGrouping(fields, models, note) : grouped(swapGroups(fields, models, note));
 }
@@ -75,7 +80,7 @@ function swapGroups(map: Fields, models: readonly string[], note: Note): readonl
 }
 
 function grouped(groups: readonly SwapGroup[]): Grouping {
-  const found: Shared[] = [];
+  const found: SharedGroup[] = [];
   // Each unloads all others: together they are one group.
   const exclusive = groups.filter(({ isExclusive, isPersistent }) => isExclusive && !isPersistent);
   const [first, second] = exclusive;
@@ -95,7 +100,7 @@ function grouped(groups: readonly SwapGroup[]): Grouping {
 }
 
 /** llama-swap waits for nothing before it swaps. */
-function sharedBy(groups: readonly Shared[]): Omit<Grouping, "priorityOf"> {
+function sharedBy(groups: readonly SharedGroup[]): Omit<Grouping, "priorityOf"> {
   const several = groups.filter(({ members }) => members.length > 1);
   return {
     groups: several.map(({ name, budget }) => ({ name, budget, minResidencySeconds: 0 })),

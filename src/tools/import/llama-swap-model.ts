@@ -1,7 +1,7 @@
 import { modelRefSchema, type SlotCapability } from "../../api/names.ts";
 import { containerSlot, type ContainerSlot } from "./container-line.ts";
 import { dockerRun } from "./docker-run.ts";
-import { hasWindowsPath, withoutSecrets, type ImportedSlot, type LeftList } from "./imported.ts";
+import { hasWindowsPath, withoutSecrets, type ImportedSlot, type Omissions } from "./imported.ts";
 import { isLlamaServer, llamaLine, weightsOf } from "./llama-line.ts";
 import { modelMapping, timesOf, type Fields } from "./llama-swap-fields.ts";
 import { expanded, expandMacros, MacroProblem, macrosOf, type Macros } from "./llama-swap-macros.ts";
@@ -11,7 +11,7 @@ import { withoutComments, withPort, wordsOf } from "./words.ts";
 
 export interface SwapContext {
   readonly source: SourceDocument;
-  readonly left: LeftList;
+  readonly omissions: Omissions;
   readonly env: NodeJS.ProcessEnv;
   readonly macros: Macros;
   /** The directory of the file: relative paths start there. */
@@ -21,11 +21,11 @@ export interface SwapContext {
   readonly priority: number | undefined;
 }
 
-/** The slot of one model; undefined where none can be made, with the reason in `left`. */
+/** The slot of one model; undefined where none can be made, with the reason in `omissions`. */
 export function swapModel(name: string, fields: Fields, context: SwapContext): ImportedSlot | undefined {
-  const { source, left, env, group, isPreloaded, priority } = context;
+  const { source, omissions, env, group, isPreloaded, priority } = context;
   const path = `models.${name}`;
-  const note = (key: string, why: string): void => left.add(source.at("models", name, key), `${path}.${key}`, why);
+  const note = (key: string, why: string): void => omissions.add(source.at("models", name, key), `${path}.${key}`, why);
   const macros: Macros = new Map([...context.macros, ...macrosOf(fields["macros"]), ["MODEL_ID", name]]);
   const texts = new Map<string, string>();
   try {
@@ -56,7 +56,7 @@ export function swapModel(name: string, fields: Fields, context: SwapContext): I
   if (made === undefined) return undefined;
   const isAlways = isPreloaded && group === undefined;
   if (isPreloaded && !isAlways)
-    left.add(
+    omissions.add(
       source.at("hooks", "on_startup", "preload"),
       "hooks.on_startup.preload",
       `${name} shares a group, in which always loaded slots never leave: run \`berth slot load\` after the start`,
@@ -73,7 +73,7 @@ export function swapModel(name: string, fields: Fields, context: SwapContext): I
       made.spec,
       isAlways ? {} : { load: "onDemand", idleSeconds: 0 },
       { priority: group === undefined ? undefined : priority },
-      carried(settings, modelMapping({ macros, env, isAlways }), { left, otherwise }),
+      carried(settings, modelMapping({ macros, env, isAlways }), { omissions, otherwise }),
     ),
     group,
   };
@@ -84,15 +84,15 @@ function engineOf(
   words: readonly string[],
   texts: ReadonlyMap<string, string>,
   fields: Fields,
-  { source, left, directory }: SwapContext,
+  { source, omissions, directory }: SwapContext,
 ): ContainerSlot | undefined {
   const what = `models.${name}.cmd`;
   const place = source.at("models", name, "cmd");
-  const context = { left, place, name: what, directory };
+  const context = { omissions, place, name: what, directory };
   const docker = dockerRun(words);
   if (docker !== undefined) {
     for (const option of docker.unknown)
-      left.add(place, `${what} ${option}`, "Berth decides how containers run; see docs/runtimes.md");
+      omissions.add(place, `${what} ${option}`, "Berth decides how containers run; see docs/runtimes.md");
     return containerSlot(docker.line, context);
   }
   const [program = "", ...rest] = words;
@@ -101,7 +101,7 @@ function engineOf(
     const weights = weightsOf(found, context);
     if (weights !== undefined) {
       if (program !== "llama-server")
-        left.addOnce(
+        omissions.addOnce(
           place,
           program,
           "all llama slots run the llama-server of PATH, or of SVC_LLAMA_SERVER: name it there",
@@ -112,7 +112,7 @@ function engineOf(
   const fixed = /:(\d+)(?:\/.*)?$/.exec(texts.get("proxy") ?? "")?.[1];
   const command = withoutSecrets(words, context).map((word) => withPort(word, fixed));
   if (!command.some((word) => word.includes("$(PORT)")))
-    left.add(place, what, "the engine must listen on $(PORT), and its command does not name it: write it there");
+    omissions.add(place, what, "the engine must listen on $(PORT), and its command does not name it: write it there");
   const used = texts.get("useModelName");
   const served = used ?? name;
   const isRef = modelRefSchema.safeParse(served).success;

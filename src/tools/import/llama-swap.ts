@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { isRecord } from "../../lib/record.ts";
-import { LeftList, type Imported, type ImportedSlot } from "./imported.ts";
+import { Omissions, type Imported, type ImportedSlot } from "./imported.ts";
 import { groupingOf } from "./llama-swap-groups.ts";
 import { macrosOf } from "./llama-swap-macros.ts";
 import { swapModel } from "./llama-swap-model.ts";
@@ -22,7 +22,7 @@ const otherwise = "a setting of llama-swap's own, for which Berth has none";
 
 /**
  * Reads a configuration of llama-swap (its config.example.yaml). Throws CommandError with file and line where the file is no
- * such configuration; a model that cannot be carried is in `left`.
+ * such configuration; a model that cannot be carried is in `omissions`.
  */
 export async function importLlamaSwap(file: string, env: NodeJS.ProcessEnv): Promise<Imported> {
   const source = await parsedSource(file, await sourceText(file));
@@ -30,21 +30,21 @@ export async function importLlamaSwap(file: string, env: NodeJS.ProcessEnv): Pro
   const models = value["models"];
   if (!isRecord(models))
     throw new SourceFault({ file, line: 1 }, "it is no configuration of llama-swap: it has no map 'models'");
-  const left = new LeftList();
+  const omissions = new Omissions();
   const settings = settingsOf(value, source).filter(({ key }) => !key.startsWith("x-"));
-  carried(settings, mapping, { left, otherwise });
+  carried(settings, mapping, { omissions, otherwise });
   const preload = new Set(textsOf(mapAt(value, "hooks", "on_startup")["preload"]));
-  const { groups, groupOf, priorityOf } = groupingOf(source, Object.keys(models), left);
+  const { groups, groupOf, priorityOf } = groupingOf(source, Object.keys(models), omissions);
   const macros = macrosOf(value["macros"]);
   const slots: ImportedSlot[] = [];
   for (const [name, fields] of Object.entries(models)) {
     if (!isRecord(fields)) {
-      left.add(source.at("models", name), `models.${name}`, "it is no map of fields");
+      omissions.add(source.at("models", name), `models.${name}`, "it is no map of fields");
       continue;
     }
     const made = swapModel(name, fields, {
       source,
-      left,
+      omissions,
       env,
       macros,
       directory: dirname(file),
@@ -55,5 +55,5 @@ export async function importLlamaSwap(file: string, env: NodeJS.ProcessEnv): Pro
     if (made !== undefined) slots.push(made);
   }
   const used = new Set(slots.map(({ group }) => group));
-  return { slots, groups: groups.filter(({ name }) => used.has(name)), left: left.sorted() };
+  return { slots, groups: groups.filter(({ name }) => used.has(name)), omissions: omissions.sorted() };
 }

@@ -1,5 +1,5 @@
 import { isRecord } from "../../lib/record.ts";
-import type { LeftList, SlotFields } from "./imported.ts";
+import type { Omissions, SlotFields } from "./imported.ts";
 import { carried, inArguments, inModel, inRequest, layers, loadMode, type Mapping, type Setting } from "./mapping.ts";
 import type { SourceDocument } from "./source-text.ts";
 
@@ -43,7 +43,7 @@ const mapping: Mapping = {
 };
 
 /** The settings of one model (`.internal/user-concrete-model-default-config`) as fields of a slot. */
-export function lmSettings(source: SourceDocument, left: LeftList): SlotFields {
+export function lmSettings(source: SourceDocument, omissions: Omissions): SlotFields {
   const settings = ["load", "operation"].flatMap((part) => {
     const { fields } = isRecord(source.value[part]) ? source.value[part] : {};
     const list: readonly unknown[] = Array.isArray(fields) ? fields : [];
@@ -59,5 +59,5 @@ export function lmSettings(source: SourceDocument, left: LeftList): SlotFields {
   const { preset } = source.value;
   if (typeof preset === "string" && preset !== "")
     settings.push({ key: "preset", what: "preset", value: preset, place: source.at("preset") });
-  return carried(settings, mapping, { left, otherwise });
+  return carried(settings, mapping, { omissions, otherwise });
 }

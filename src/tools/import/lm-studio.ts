@@ -1,8 +1,8 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
-import { LeftList, sharing, type Imported, type ImportedSlot } from "./imported.ts";
+import { Omissions, sharing, type Imported, type ImportedSlot } from "./imported.ts";
 import { lmSettings } from "./lm-studio-settings.ts";
-import { notImported, parsedSource, pathsBelow, SourceFault, sourceText, whyUnread } from "./source-text.ts";
+import { emptySource, parsedSource, pathsBelow, SourceFault, sourceText, whyUnread } from "./source-text.ts";
 
 /** LM Studio unloads a model an hour after its last request (lmstudio.ai/docs, "Idle TTL and Auto-Evict"). */
 const idleSeconds = 3600;
@@ -15,31 +15,35 @@ const settingsDirectory = ".internal/user-concrete-model-default-config";
 export async function importLmStudio(directory: string): Promise<Imported> {
   const root = await modelsIn(directory);
   const { isProjectorName, modelFiles } = await import("../../models/model-files.ts");
-  const left = new LeftList();
+  const omissions = new Omissions();
   const slots: ImportedSlot[] = [];
-  for (const folder of await pathsBelow(root, 2, left)) {
+  for (const folder of await pathsBelow(root, 2, omissions)) {
     const names: readonly string[] = await readdir(folder).catch(() => []);
     const ggufs = names
       .filter((name) => /\.gguf$/i.test(name))
       .toSorted()
       .map((name) => join(folder, name));
     if (ggufs.length === 0 && names.some((name) => name.endsWith(".safetensors")))
-      left.add(
+      omissions.add(
         { file: folder },
         relative(root, folder),
         "not carried: its weights are safetensors (MLX), and llama.cpp loads GGUF",
       );
     const [projector, second] = ggufs.filter(isProjectorName);
     if (second !== undefined)
-      left.add({ file: folder }, relative(root, folder), `of several projectors ${basename(projector ?? "")} is taken`);
+      omissions.add(
+        { file: folder },
+        relative(root, folder),
+        `of several projectors ${basename(projector ?? "")} is taken`,
+      );
     const models = modelFiles(ggufs);
     for (const { ref, paths, shardCount } of models) {
       const [file = ""] = paths;
       if (shardCount > paths.length) {
-        left.add({ file }, ref, `not carried: ${paths.length} of its ${shardCount} parts are there`);
+        omissions.add({ file }, ref, `not carried: ${paths.length} of its ${shardCount} parts are there`);
         continue;
       }
-      const { spec, ownPlace } = await settingsOf(root, file, left);
+      const { spec, ownPlace } = await settingsOf(root, file, omissions);
       const key = basename(folder)
         .toLowerCase()
         .replace(/-gguf$/, "");
@@ -53,8 +57,8 @@ export async function importLmStudio(directory: string): Promise<Imported> {
       });
     }
   }
-  if (slots.length === 0 && left.sorted().length === 0) throw notImported(`${root}: it holds no model`);
-  return { ...sharing(slots, { name: "lm-studio", budget: "memory" }), left: left.sorted() };
+  if (slots.length === 0 && omissions.sorted().length === 0) throw emptySource(`${root}: it holds no model`);
+  return { ...sharing(slots, { name: "lm-studio", budget: "memory" }), omissions: omissions.sorted() };
 }
 
 /** LM Studio's directory, or its `models`. */
@@ -64,7 +68,7 @@ async function modelsIn(directory: string): Promise<string> {
   try {
     await readdir(directory);
   } catch (error) {
-    throw notImported(`${directory}: ${whyUnread(error)}`, "name LM Studio's directory, such as ~/.lmstudio");
+    throw new SourceFault({ file: directory }, whyUnread(error), "name LM Studio's directory, such as ~/.lmstudio");
   }
   return directory;
 }
@@ -78,16 +82,16 @@ function quantisation(ref: string): string {
 async function settingsOf(
   root: string,
   file: string,
-  left: LeftList,
+  omissions: Omissions,
 ): Promise<{ readonly spec: ImportedSlot["spec"]; readonly ownPlace?: { readonly file: string } }> {
   const settings = join(dirname(root), settingsDirectory, `${relative(root, file)}.json`);
   if ((await stat(settings).catch(() => undefined)) === undefined) return { spec: {} };
   try {
     const source = await parsedSource(settings, (await sourceText(settings)).replace(/^\uFEFF/, ""));
-    return { spec: lmSettings(source, left), ownPlace: { file: settings } };
+    return { spec: lmSettings(source, omissions), ownPlace: { file: settings } };
   } catch (error) {
     if (!(error instanceof SourceFault)) throw error;
-    left.add(error.place, "its settings", error.why);
+    omissions.add(error.place, "its settings", error.why);
     return { spec: {} };
   }
 }

@@ -6,7 +6,7 @@ import { enginesOfBuiltin, slotSpecSchema } from "../../api/slot.ts";
 import { sha256 } from "../../lib/canonical.ts";
 import { isWithin } from "../../lib/within.ts";
 import { definedFields, isRecord } from "../../lib/record.ts";
-import { LeftList, type Imported, type ImportedSlot, type Left, type Weights } from "./imported.ts";
+import { Omissions, type Imported, type ImportedSlot, type Omission, type Weights } from "./imported.ts";
 import { canBeAlias, nameFrom, refFrom, uniqueName } from "./names.ts";
 
 /** A manifest to be written. */
@@ -38,15 +38,15 @@ export interface ManifestContext {
 
 /** The manifests of an import, one file each, in the order slots, models, groups; and what their names made impossible. */
 export function manifestsOf(
-  { slots, groups, left }: Imported,
+  { slots, groups, omissions }: Imported,
   context: ManifestContext,
-): { readonly manifests: readonly NewManifest[]; readonly left: readonly Left[] } {
+): { readonly manifests: readonly NewManifest[]; readonly omissions: readonly Omission[] } {
   const taken = new Set<string>();
   const named = slots.map((slot) => ({ slot, name: slotName(slot, taken) }));
   const files = new Set(named.map(({ name }) => fileOf("Slot", name)));
   const names = new Map(context.takenIn(files).map(({ name, file }) => [name, file]));
   for (const { name } of named) names.set(name, fileOf("Slot", name));
-  const more = new LeftList();
+  const more = new Omissions();
   const models = new Models(context.modelsDir);
   const made = named.map(({ slot, name }) => {
     const aliases = [...new Set([...(slot.name === name ? [] : [slot.name]), ...slot.aliases])].filter((alias) => {
@@ -65,7 +65,7 @@ export function manifestsOf(
     const spec = { budget: budget === "memory" ? { device: context.device } : { slots: budget }, minResidencySeconds };
     return manifest("SlotGroup", name, definedFields(spec), context);
   });
-  return { manifests: [...made, ...declared, ...shared], left: [...left, ...more.sorted()] };
+  return { manifests: [...made, ...declared, ...shared], omissions: [...omissions, ...more.sorted()] };
 }
 
 function whyNoAlias(owner: string | undefined, name: string): string {

@@ -1,4 +1,4 @@
-import type { LeftList, Place, SlotFields } from "./imported.ts";
+import type { Omissions, Place, SlotFields } from "./imported.ts";
 import type { SourceDocument } from "./source-text.ts";
 
 /** A setting of the other program. */
@@ -32,10 +32,10 @@ export type Mapping = Readonly<Record<string, Rule | string>>;
 export function carried(
   settings: readonly Setting[],
   mapping: Mapping,
-  { left, otherwise }: { readonly left: LeftList; readonly otherwise: string },
+  { omissions, otherwise }: { readonly omissions: Omissions; readonly otherwise: string },
 ): SlotFields {
   const parts = settings.map(({ key, value, what, place }): SlotFields => {
-    const note = (why: string): void => left.add(place, what, why);
+    const note = (why: string): void => omissions.add(place, what, why);
     const rule = Object.hasOwn(mapping, key) ? (mapping[key] ?? otherwise) : otherwise;
     const found = typeof rule === "string" ? rule : rule(value, note);
     if (typeof found !== "string") return found;

@@ -1,7 +1,7 @@
 import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { isRecord } from "../../lib/record.ts";
-import { LeftList, sharing, type Imported, type ImportedSlot, type Place } from "./imported.ts";
+import { Omissions, sharing, type Imported, type ImportedSlot, type Place } from "./imported.ts";
 import {
   carried,
   inArguments,
@@ -15,7 +15,7 @@ import {
   type Mapping,
   type Setting,
 } from "./mapping.ts";
-import { notImported, parsedSource, pathsBelow, SourceFault, sourceText, whyUnread } from "./source-text.ts";
+import { emptySource, parsedSource, pathsBelow, SourceFault, sourceText, whyUnread } from "./source-text.ts";
 
 /** Ollama unloads a model five minutes after its last request (its FAQ, "keep_alive"). */
 const keepAliveSeconds = 300;
@@ -68,10 +68,10 @@ interface Layer {
  */
 export async function importOllama(directory: string): Promise<Imported> {
   const root = await storeIn(directory);
-  const left = new LeftList();
+  const omissions = new Omissions();
   const models: StoredModel[] = [];
-  for (const file of await pathsBelow(join(root, "manifests"), 4, left)) {
-    const model = await storedModel(root, file, left);
+  for (const file of await pathsBelow(join(root, "manifests"), 4, omissions)) {
+    const model = await storedModel(root, file, omissions);
     if (model !== undefined) models.push(model);
   }
   const slots: ImportedSlot[] = [];
@@ -79,11 +79,11 @@ export async function importOllama(directory: string): Promise<Imported> {
   const same = Map.groupBy(models, ({ config, layers }) => JSON.stringify([config, layers]));
   for (const [first, ...others] of same.values()) {
     if (first === undefined) continue;
-    const slot = await slotOf(first, others, left);
+    const slot = await slotOf(first, others, omissions);
     if (slot !== undefined) slots.push(slot);
   }
-  if (models.length === 0 && left.sorted().length === 0) throw notImported(`${root}: it holds no model`);
-  return { ...sharing(slots, { name: "ollama", budget: "memory" }), left: left.sorted() };
+  if (models.length === 0 && omissions.sorted().length === 0) throw emptySource(`${root}: it holds no model`);
+  return { ...sharing(slots, { name: "ollama", budget: "memory" }), omissions: omissions.sorted() };
 }
 
 /** The store: the directory itself, or `models` in it. */
@@ -93,10 +93,10 @@ async function storeIn(directory: string): Promise<string> {
     if (status?.isDirectory() === true) return root;
   }
   const why = await readdir(directory).then(() => "it has no directory manifests, as Ollama's models have", whyUnread);
-  throw notImported(`${directory}: ${why}`, "name Ollama's directory of models, such as ~/.ollama/models");
+  throw new SourceFault({ file: directory }, why, "name Ollama's directory of models, such as ~/.ollama/models");
 }
 
-async function storedModel(root: string, file: string, left: LeftList): Promise<StoredModel | undefined> {
+async function storedModel(root: string, file: string, omissions: Omissions): Promise<StoredModel | undefined> {
   const [host = "", namespace = "", name = "", tag = ""] = relative(join(root, "manifests"), file).split("/");
   const owner = namespace === "library" ? "" : `${namespace}/`;
   const shown = `${host === "registry.ollama.ai" ? owner : `${host}/${namespace}/`}${name}:${tag}`;
@@ -116,7 +116,7 @@ async function storedModel(root: string, file: string, left: LeftList): Promise<
     return { name: shown, file, config: blobOf(value["config"]), layers };
   } catch (error) {
     if (!(error instanceof SourceFault)) throw error;
-    left.add(error.place, shown, error.why);
+    omissions.add(error.place, shown, error.why);
     return undefined;
   }
 }
@@ -124,7 +124,7 @@ async function storedModel(root: string, file: string, left: LeftList): Promise<
 async function slotOf(
   model: StoredModel,
   others: readonly StoredModel[],
-  left: LeftList,
+  omissions: Omissions,
 ): Promise<ImportedSlot | undefined> {
   const { file, config } = model;
   const names = [model, ...others].map(({ name }) => name).toSorted((a, b) => rank(a) - rank(b) || a.length - b.length);
@@ -133,7 +133,7 @@ async function slotOf(
   const blobsOf = (wanted: string): readonly string[] =>
     model.layers.flatMap(({ type, blob }) => (type === wanted ? [blob] : []));
   const refuse = (why: string): undefined => {
-    left.add(place, first, `not carried: ${why}`);
+    omissions.add(place, first, `not carried: ${why}`);
   };
   const [path, second] = blobsOf("model");
   if (path === undefined) {
@@ -153,9 +153,9 @@ async function slotOf(
   const settings = (entries: readonly (readonly [string, unknown])[]): readonly Setting[] =>
     entries.map(([key, value]) => ({ key, value, what: `${first} ${key}`, place }));
   const held = settings(model.layers.map(({ type, blob }) => [type, blob]));
-  const fromLayers = carried(held, layerTypes, { left, otherwise: "llama-server has no such layer" });
+  const fromLayers = carried(held, layerTypes, { omissions, otherwise: "llama-server has no such layer" });
   const given = settings(Object.entries(await jsonIn(blobsOf("params")[0])));
-  const fromParameters = carried(given, parameters, { left, otherwise: "llama-server has no such parameter" });
+  const fromParameters = carried(given, parameters, { omissions, otherwise: "llama-server has no such parameter" });
   const short = first.replace(/:latest$/, "");
   return {
     name: short,

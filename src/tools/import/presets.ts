@@ -2,7 +2,7 @@ import { dirname, resolve } from "node:path";
 import { secretName } from "../../api/masked-text.ts";
 import {
   hasWindowsPath,
-  LeftList,
+  Omissions,
   ownKey,
   secretStays,
   sharing,
@@ -74,28 +74,28 @@ const on = /^(?:true|on|1|enabled)$/i;
  */
 export async function importPresets(file: string): Promise<Imported> {
   const sections = iniSections(file, await sourceText(file));
-  const left = new LeftList();
+  const omissions = new Omissions();
   const common = sections.find(({ name }) => name === "*")?.entries ?? [];
   const models = sections.filter(({ name }) => name !== "" && name !== "*");
   if (models.length === 0) throw new SourceFault({ file, line: 1 }, "it has no section of a model, such as [qwen3-4b]");
   for (const { key, line } of sections[0]?.entries ?? [])
-    if (key !== "version") left.add({ file, line }, key, "it stands before the first section; write it below [*]");
-  const slots = models.flatMap((section) => slotOf(section, common, file, left) ?? []);
+    if (key !== "version") omissions.add({ file, line }, key, "it stands before the first section; write it below [*]");
+  const slots = models.flatMap((section) => slotOf(section, common, file, omissions) ?? []);
   const shared = sharing(slots, { name: "llama-server", budget: modelsMax });
   if (shared.groups.length > 0)
-    left.add(
+    omissions.add(
       { file, line: 1 },
       "--models-max",
       `the router's command line is in no preset: group llama-server has its default, ${modelsMax} models at once`,
     );
-  return { ...shared, left: left.sorted() };
+  return { ...shared, omissions: omissions.sorted() };
 }
 
 function slotOf(
   { name, line, entries }: IniSection,
   shared: readonly IniEntry[],
   file: string,
-  left: LeftList,
+  omissions: Omissions,
 ): ImportedSlot | undefined {
   const place = { file, line };
   const keys = new Map([...shared, ...entries].map((entry) => [sameKey[entry.key] ?? entry.key, entry]));
@@ -103,15 +103,15 @@ function slotOf(
   const env: Record<string, string> = {};
   for (const [key, { value, line: at }] of keys) {
     const why = notCarried[key] ?? (secretName.test(key) ? secretStays : undefined);
-    if (why !== undefined) left.add({ file, line: at }, `[${name}] ${key}`, why);
+    if (why !== undefined) omissions.add({ file, line: at }, `[${name}] ${key}`, why);
     else if (key.startsWith("LLAMA_")) env[key] = value;
     else if (!["version", "load-on-startup", "stop-timeout"].includes(key)) words.push(...wordsFor(key, value));
   }
   if (words.some(hasWindowsPath)) {
-    left.add(place, `[${name}]`, "the model is not carried: it names paths of Windows");
+    omissions.add(place, `[${name}]`, "the model is not carried: it names paths of Windows");
     return undefined;
   }
-  const found = llamaLine(words, { left, place, name: `[${name}]` });
+  const found = llamaLine(words, { omissions, place, name: `[${name}]` });
   const seconds = Number(keys.get("stop-timeout")?.value);
   const own = {
     ...(on.test(keys.get("load-on-startup")?.value ?? "")
@@ -123,7 +123,7 @@ function slotOf(
   if (found.model === undefined || found.fetches) {
     // Without a source the section's name is that of a model in llama.cpp's cache.
     const source = found.fetches ? [] : ["--hf-repo", name];
-    left.add(place, `[${name}]`, fetchesItself);
+    omissions.add(place, `[${name}]`, fetchesItself);
     const command = ["llama-server", ...[...words, ...source].map(literal), "--host", "$(HOST)", "--port", "$(PORT)"];
     return {
       name,
@@ -135,7 +135,11 @@ function slotOf(
   const directory = dirname(file);
   const path = resolve(directory, found.model);
   if (path !== found.model)
-    left.add({ file, line: keys.get("model")?.line ?? line }, `[${name}] model`, `a relative path: taken as ${path}`);
+    omissions.add(
+      { file, line: keys.get("model")?.line ?? line },
+      `[${name}] model`,
+      `a relative path: taken as ${path}`,
+    );
   const projector = found.projector === undefined ? undefined : resolve(directory, found.projector);
   return {
     name,

@@ -5,7 +5,7 @@ import { diagnosticLine } from "../../api/diagnostic.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { isRecord } from "../../lib/record.ts";
 import { readSmallText, UnfitFile } from "../../lib/small-file.ts";
-import type { LeftList, Place } from "./imported.ts";
+import type { Omissions, Place } from "./imported.ts";
 
 /** Larger files are no configuration: manifests have the same limit. */
 const limitBytes = 1024 ** 2;
@@ -17,15 +17,15 @@ export class SourceFault extends CommandError {
   readonly why: string;
 
   constructor(place: Place & { readonly column?: number | undefined }, why: string, next = "nothing was written") {
-    super("config.invalid", diagnosticLine({ ...place, message: why }), next);
+    super("import.unreadable", diagnosticLine({ ...place, message: why }), next);
     this.place = place;
     this.why = why;
   }
 }
 
-/** A source that cannot be imported: nothing is written. */
-export function notImported(message: string, next = "nothing was written"): CommandError {
-  return new CommandError("config.invalid", message, next);
+/** A source that has nothing to carry: nothing is written. */
+export function emptySource(message: string): CommandError {
+  return new CommandError("import.empty", message, "nothing was written");
 }
 
 /** The text of a file of at most 1 MiB. Throws SourceFault that names the file and the reason. */
@@ -50,15 +50,15 @@ export function whyUnread(error: unknown): string {
   return texts[errorCode(error) ?? ""] ?? errorMessage(error);
 }
 
-/** The paths that lie so deep below a directory, sorted, without hidden ones. A directory that cannot be read is in `left`. */
-export async function pathsBelow(directory: string, depth: number, left: LeftList): Promise<readonly string[]> {
+/** The paths that lie so deep below a directory, sorted, without hidden ones. A directory that cannot be read is in `omissions`. */
+export async function pathsBelow(directory: string, depth: number, omissions: Omissions): Promise<readonly string[]> {
   if (depth === 0) return [directory];
   try {
     const names = (await readdir(directory)).filter((name) => !name.startsWith(".")).toSorted();
-    return (await Promise.all(names.map((name) => pathsBelow(join(directory, name), depth - 1, left)))).flat();
+    return (await Promise.all(names.map((name) => pathsBelow(join(directory, name), depth - 1, omissions)))).flat();
   } catch (error) {
     // A file that lies beside the directories.
-    if (errorCode(error) !== "ENOTDIR") left.add({ file: directory }, "its models", whyUnread(error));
+    if (errorCode(error) !== "ENOTDIR") omissions.add({ file: directory }, "its models", whyUnread(error));
     return [];
   }
 }

@@ -99,7 +99,7 @@ shmSizeBytes: 8589934592
     const { code, stderr } = await site.import(`compose ${join(site.path, "c.yaml")} --yes`);
     assert.deepEqual(
       [code, stderr],
-      [1, "config.invalid: DIR/c.yaml:1: it is no Compose file: it has no map 'services'\nnothing was written\n"],
+      [1, "import.unreadable: DIR/c.yaml:1: it is no Compose file: it has no map 'services'\nnothing was written\n"],
     );
   });
 });

@@ -174,35 +174,36 @@ ${lost}wrote 1 file to DIR/config
     [
       "broken YAML, of which it prints nothing",
       'models:\n  a: "sk-secret\n',
-      'DIR/models/swap.yaml:3:1: Missing closing "quote',
+      'import.unreadable: DIR/models/swap.yaml:3:1: Missing closing "quote',
     ],
     [
       "a file that is something else",
       "services: {}\n",
-      "DIR/models/swap.yaml:1: it is no configuration of llama-swap: it has no map 'models'",
+      "import.unreadable: DIR/models/swap.yaml:1: it is no configuration of llama-swap: it has no map 'models'",
     ],
-    ["an empty file", "", "DIR/models/swap.yaml:1:1: the file is empty"],
-    ["a list", "- a\n", "DIR/models/swap.yaml:1: it is no map of fields"],
+    ["an empty file", "", "import.unreadable: DIR/models/swap.yaml:1:1: the file is empty"],
+    ["a list", "- a\n", "import.unreadable: DIR/models/swap.yaml:1: it is no map of fields"],
     [
       "a huge file",
       `# ${"x".repeat(1024 ** 2)}\n`,
-      "DIR/models/swap.yaml: it is larger than 1 MiB, the limit of such a file",
+      "import.unreadable: DIR/models/swap.yaml: it is larger than 1 MiB, the limit of such a file",
     ],
-    ["a file without a model", "models: {}\n", "DIR/models/swap.yaml: it has no model that can be carried"],
+    [
+      "a file without a model",
+      "models: {}\n",
+      "import.empty: DIR/models/swap.yaml: it has no model that can be carried",
+    ],
     [
       "two models of one name",
       "models:\n  a: { cmd: x }\n  a: { cmd: y }\n",
-      "DIR/models/swap.yaml:3:3: Map keys must be unique",
+      "import.unreadable: DIR/models/swap.yaml:3:3: Map keys must be unique",
     ],
   ] as const)
     it(`refuses ${what}`, async () => {
       await using site = await swapSite();
       await writeFile(site.file, text);
       const { code, stdout, stderr } = await site.run(" --yes");
-      assert.deepEqual(
-        { code, stdout, stderr },
-        { code: 1, stdout: "", stderr: `config.invalid: ${message}\nnothing was written\n` },
-      );
+      assert.deepEqual({ code, stdout, stderr }, { code: 1, stdout: "", stderr: `${message}\nnothing was written\n` });
       assert.deepEqual(await site.manifests(), {});
     });
 
@@ -211,7 +212,7 @@ ${lost}wrote 1 file to DIR/config
     const missing = await site.import("llama-swap none.yaml");
     assert.match(
       missing.stderr,
-      /^config\.invalid: .*\/none\.yaml: it is not there\nname another file, or run this as a user who may read it\n$/,
+      /^import\.unreadable: .*\/none\.yaml: it is not there\nname another file, or run this as a user who may read it\n$/,
     );
     const unnamed = await site.import("compose");
     assert.deepEqual(
@@ -266,7 +267,7 @@ ${lost}wrote 1 file to DIR/config
       [code, stderr],
       [
         1,
-        "config.invalid: the slots of this service are custom resources (SVC_STORE=kubernetes)\nname a directory of files by --dir\n",
+        "config.read_only: the slots of this service are custom resources (SVC_STORE=kubernetes)\nname a directory of files by --dir\n",
       ],
     );
   });

@@ -136,10 +136,10 @@ request:
     await mkdir(site.root);
     const at = async (directory: string): Promise<string> =>
       (await site.import(`lm-studio ${join(site.path, directory)}`)).stderr;
-    assert.equal(await at("lmstudio"), "config.invalid: DIR/lmstudio: it holds no model\nnothing was written\n");
+    assert.equal(await at("lmstudio"), "import.empty: DIR/lmstudio: it holds no model\nnothing was written\n");
     assert.equal(
       await at("none"),
-      "config.invalid: DIR/none: it is not there\nname LM Studio's directory, such as ~/.lmstudio\n",
+      "import.unreadable: DIR/none: it is not there\nname LM Studio's directory, such as ~/.lmstudio\n",
     );
   });
 });

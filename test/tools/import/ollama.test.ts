@@ -131,7 +131,7 @@ request:
     const none = await site.import("ollama", { HOME: join(site.path, "nobody") });
     assert.equal(
       none.stderr,
-      "config.invalid: there is no Ollama in DIR/nobody/.ollama/models and /usr/share/ollama/.ollama/models\nname the directory: berth config import ollama DIR\n",
+      "import.unreadable: there is no Ollama in DIR/nobody/.ollama/models and /usr/share/ollama/.ollama/models\nname the directory: berth config import ollama DIR\n",
     );
   });
 
@@ -178,11 +178,11 @@ request:
     const next = "name Ollama's directory of models, such as ~/.ollama/models\n";
     assert.equal(
       await at("ollama/models/blobs"),
-      `config.invalid: DIR/ollama/models/blobs: it has no directory manifests, as Ollama's models have\n${next}`,
+      `import.unreadable: DIR/ollama/models/blobs: it has no directory manifests, as Ollama's models have\n${next}`,
     );
-    assert.equal(await at("none"), `config.invalid: DIR/none: it is not there\n${next}`);
+    assert.equal(await at("none"), `import.unreadable: DIR/none: it is not there\n${next}`);
     await mkdir(join(site.root, "manifests"));
-    assert.equal(await at("ollama"), "config.invalid: DIR/ollama/models: it holds no model\nnothing was written\n");
+    assert.equal(await at("ollama"), "import.empty: DIR/ollama/models: it holds no model\nnothing was written\n");
   });
 
   it("names a directory that this user may not read", { skip: noOtherUser() }, async () => {
@@ -197,7 +197,7 @@ request:
     assert.equal(stdout, `Not carried, or not quite:\n  ${directory}: its models: this user may not read it\n`);
     assert.deepEqual(
       [code, stderr],
-      [1, `config.invalid: ${site.root}: it has no model that can be carried\nnothing was written\n`],
+      [1, `import.empty: ${site.root}: it has no model that can be carried\nnothing was written\n`],
     );
   });
 });

@@ -99,7 +99,7 @@ stopSeconds: 20
       const { code, stdout, stderr } = await site.import(`llama-server ${join(site.path, "models.ini")} --yes`);
       assert.deepEqual(
         { code, stdout, stderr },
-        { code: 1, stdout: "", stderr: `config.invalid: ${message}\nnothing was written\n` },
+        { code: 1, stdout: "", stderr: `import.unreadable: ${message}\nnothing was written\n` },
       );
     });
 });
