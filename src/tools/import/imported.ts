@@ -53,10 +53,16 @@ export interface ImportedGroup {
   readonly minResidencySeconds?: number;
 }
 
+export interface ImportedUpstream {
+  readonly name: string;
+  readonly spec: Readonly<Record<string, unknown>>;
+}
+
 /** The one form of everything that an importer understood, and of what it did not carry. */
 export interface Imported {
   readonly slots: readonly ImportedSlot[];
   readonly groups: readonly ImportedGroup[];
+  readonly upstreams?: readonly ImportedUpstream[];
   readonly omissions: readonly Omission[];
 }
 

@@ -4,19 +4,18 @@ import { Omissions, type Imported, type ImportedSlot } from "./imported.ts";
 import { groupingOf } from "./llama-swap-groups.ts";
 import { macrosOf } from "./llama-swap-macros.ts";
 import { swapModel } from "./llama-swap-model.ts";
+import { peersOf } from "./llama-swap-peers.ts";
 import { carried, read, settingsOf, type Mapping } from "./mapping.ts";
 import { SourceFault, mapAt, parsedSource, sourceText, textsOf } from "./source-text.ts";
 
 /** The settings of llama-swap itself. */
 const mapping: Mapping = {
-  ...read("models macros groups matrix routing hooks healthCheckTimeout globalTTL unloadTimeout"),
+  ...read("models peers macros groups matrix routing hooks healthCheckTimeout globalTTL unloadTimeout"),
   apiKeys: "keys are not carried: make one for each client by `berth token create`, with SVC_AUTH_ENABLED=1",
   startPort: "Berth takes ports from 8081 to 8099; SVC_SLOT_PORTS narrows them",
   logLevel: "SVC_LOG_LEVEL is Berth's",
   profiles: "an alias belongs to one slot: move it by an edit",
   selectors: "one name stands for one slot; replicas: N shares one name among equal engines",
-  peers:
-    "models of other servers are Upstreams, which need a key's place: write upstreams/NAME.yaml (docs/upstreams.md)",
 };
 const otherwise = "a setting of llama-swap's own, for which Berth has none";
 
@@ -27,7 +26,7 @@ const otherwise = "a setting of llama-swap's own, for which Berth has none";
 export async function importLlamaSwap(file: string, env: NodeJS.ProcessEnv): Promise<Imported> {
   const source = await parsedSource(file, await sourceText(file));
   const { value } = source;
-  const models = value["models"];
+  const models = value["models"] ?? (isRecord(value["peers"]) ? {} : undefined);
   if (!isRecord(models))
     throw new SourceFault({ file, line: 1 }, "it is no configuration of llama-swap: it has no map 'models'");
   const omissions = new Omissions();
@@ -55,5 +54,6 @@ export async function importLlamaSwap(file: string, env: NodeJS.ProcessEnv): Pro
     if (made !== undefined) slots.push(made);
   }
   const used = new Set(slots.map(({ group }) => group));
-  return { slots, groups: groups.filter(({ name }) => used.has(name)), omissions: omissions.sorted() };
+  const upstreams = peersOf(source, { macros, env, omissions });
+  return { slots, groups: groups.filter(({ name }) => used.has(name)), upstreams, omissions: omissions.sorted() };
 }

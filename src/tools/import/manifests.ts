@@ -36,9 +36,9 @@ export interface ManifestContext {
   readonly yaml: (spec: Readonly<Record<string, unknown>>) => string;
 }
 
-/** The manifests of an import, one file each, in the order slots, models, groups; and what their names made impossible. */
+/** The manifests of an import, one file each, in the order slots, models, groups, upstreams; and what their names made impossible. */
 export function manifestsOf(
-  { slots, groups, omissions }: Imported,
+  { slots, groups, upstreams = [], omissions }: Imported,
   context: ManifestContext,
 ): { readonly manifests: readonly NewManifest[]; readonly omissions: readonly Omission[] } {
   const taken = new Set<string>();
@@ -65,7 +65,11 @@ export function manifestsOf(
     const spec = { budget: budget === "memory" ? { device: context.device } : { slots: budget }, minResidencySeconds };
     return manifest("SlotGroup", name, definedFields(spec), context);
   });
-  return { manifests: [...made, ...declared, ...shared], omissions: [...omissions, ...more.sorted()] };
+  const distantNames = new Set<string>();
+  const distant = upstreams.map(({ name, spec }) =>
+    manifest("Upstream", uniqueName(nameFrom(name), distantNames), spec, context),
+  );
+  return { manifests: [...made, ...declared, ...shared, ...distant], omissions: [...omissions, ...more.sorted()] };
 }
 
 function whyNoAlias(owner: string | undefined, name: string): string {

@@ -179,12 +179,48 @@ probe:
       (name) => /priority: (\d+)/.exec(manifests[`slots/${name}.yaml`] ?? "")?.[1],
     );
     assert.deepEqual(priorities, [undefined, "2", "50"]);
-    assert.deepEqual(left.slice(0, 4), [
+    assert.deepEqual(left.slice(0, 3), [
       "FIXTURES/matrix.yaml:6: models.voice.checkEndpoint: an engine is always probed; probe.path names the route",
       "FIXTURES/matrix.yaml:14: routing.router.settings.matrix.sets: the slots share one group, which keeps loaded what fits into the memory, in any combination",
       "FIXTURES/matrix.yaml:16: routing.scheduler: requests for a slot are served in their order",
-      "FIXTURES/matrix.yaml:17: peers: models of other servers are Upstreams, which need a key's place: write upstreams/NAME.yaml (docs/upstreams.md)",
     ]);
+  });
+
+  it("makes Upstreams of peers, without their keys", async () => {
+    await using site = await importSite();
+    const file = join(site.path, "peers.yaml");
+    await writeFile(
+      file,
+      `peers:
+  box: { proxy: "http://192.0.2.7:8080/", models: [big, org/small] }
+  Open Router:
+    proxy: https://openrouter.example/api
+    apiKey: \${env.ROUTER_KEY}
+    models: [a]
+    filters: { stripParams: top_k }
+  plain: { proxy: "https://other.example", apiKey: sk-fixture-key-000000001, models: [b] }
+  broken: { models: [c] }
+  login: { proxy: "https://me:fixture-password@other.example", models: [d] }
+`,
+    );
+    const { code, left, stdout } = await site.import(`llama-swap ${file} --yes`, { ROUTER_KEY: "sk-fixture-2" });
+    assert.equal(code, 0);
+    const bearer = (variable: string): string => `auth:\n  type: bearer\n  valueFrom:\n    env: ${variable}\n`;
+    assert.deepEqual(await site.manifests(), {
+      "upstreams/box.yaml": "baseUrl: http://192.0.2.7:8080/v1\nmodels:\n  - ref: big\n  - ref: org/small\n",
+      "upstreams/open-router.yaml": `baseUrl: https://openrouter.example/api/v1\n${bearer("ROUTER_KEY")}models:\n  - ref: a\n`,
+      "upstreams/plain.yaml": `baseUrl: https://other.example/v1\n${bearer("PLAIN_API_KEY")}models:\n  - ref: b\n`,
+    });
+    const key = (variable: string): string =>
+      `its value is not carried: set it as ${variable} in the environment of the gateway`;
+    assert.deepEqual(left, [
+      `DIR/peers.yaml:5: peers.Open Router.apiKey: ${key("ROUTER_KEY")}`,
+      "DIR/peers.yaml:7: peers.Open Router.filters: an Upstream has no such setting",
+      `DIR/peers.yaml:8: peers.plain.apiKey: ${key("PLAIN_API_KEY")}`,
+      "upstreams/broken.yaml: not written: baseUrl must be an http or https address",
+      "upstreams/login.yaml: not written: baseUrl credentials belong in auth.valueFrom",
+    ]);
+    assert.doesNotMatch(stdout, /sk-fixture|fixture-password/);
   });
 
   it("makes names valid and unique, and leaves out what cannot run here", async () => {
