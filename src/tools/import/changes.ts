@@ -8,7 +8,7 @@ import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { readText } from "../../lib/read-text.ts";
 import type { Declaration } from "../../store/files/manifest.ts";
-import { isUnchangedImport, type NewManifest, type TakenName } from "./manifests.ts";
+import { isUnchangedImport, type NewManifest, type DeclaredName } from "./manifests.ts";
 
 interface Change {
   readonly file: string;
@@ -48,17 +48,12 @@ export async function declarationsIn(configDir: string): Promise<readonly Declar
   return [...files.keys()].flatMap((file) => readManifests(file, manifestTextOrNothing(file) ?? ""));
 }
 
-/** The names and aliases of slots in other files than these. */
-export function takenIn(
-  declarations: readonly Declaration[],
-  configDir: string,
-  files: ReadonlySet<string>,
-): readonly TakenName[] {
+/** The names and aliases of all slots, with files below the directory. */
+export function slotNames(declarations: readonly Declaration[], configDir: string): readonly DeclaredName[] {
   return declarations.flatMap(({ kind, name, file, spec }) => {
-    const shown = relative(configDir, file);
-    if (kind !== "Slot" || files.has(shown)) return [];
     const aliases = spec !== undefined && "aliases" in spec ? spec.aliases : [];
-    return [name, ...aliases].map((each) => ({ name: each, file: shown }));
+    const names = kind === "Slot" ? [name, ...aliases] : [];
+    return names.map((each) => ({ name: each, file: relative(configDir, file) }));
   });
 }
 

@@ -4,14 +4,14 @@ import { isRecord } from "../../lib/record.ts";
 import { containerSlot, type ContainerLine, type Volume } from "./container-line.ts";
 import { insidePortOf, pairsOf, sizeBytes, volumeOf } from "./docker-run.ts";
 import { Omissions, type Imported, type ImportedSlot } from "./imported.ts";
-import { carried, read, settingsOf, type Mapping } from "./mapping.ts";
+import { carried, readElsewhere, settingsOf, type Mapping } from "./mapping.ts";
 import { mapAt, SourceFault, parsedSource, sourceText, textsOf } from "./source-text.ts";
 import { wordsOf } from "./words.ts";
 
 /** The fields of a service. */
 const mapping: Mapping = {
   // Berth decides these itself, or a slot does not need them.
-  ...read(
+  ...readElsewhere(
     "image command entrypoint volumes environment ports devices gpus deploy runtime shm_size container_name restart healthcheck depends_on networks labels logging init expose hostname stop_grace_period pull_policy tty stdin_open profiles",
   ),
   env_file: "its variables are not read: write those that the engine needs into env",

@@ -6,9 +6,9 @@ import {
   ownKey,
   secretStays,
   withoutSecrets,
+  type ImportedSlot,
   type LineContext,
   type SlotFields,
-  type Weights,
 } from "./imported.ts";
 import { llamaLine } from "./llama-line.ts";
 import { literal, withPort } from "./words.ts";
@@ -37,11 +37,7 @@ export interface ContainerLine {
 }
 
 /** The fields of a slot that runs such a container. */
-export interface ContainerSlot {
-  readonly spec: SlotFields;
-  readonly weights?: Weights | undefined;
-  readonly aliases: readonly string[];
-}
+export type ContainerSlot = Pick<ImportedSlot, "spec" | "weights" | "aliases">;
 
 interface KnownImage {
   readonly name: RegExp;

@@ -12,7 +12,7 @@ import { actAs, ownerToActAs } from "../../program/owner.ts";
 import { placesOf, SettingsError, takeConfigDir, withAbsolutePaths } from "../../program/settings.ts";
 import { askServer } from "../../program/server-facts.ts";
 import { configDirOf } from "../config/config.ts";
-import { changesFor, checkChanges, declarationsIn, diffOf, takenIn, validOnly, writeChanges } from "./changes.ts";
+import { changesFor, checkChanges, declarationsIn, diffOf, slotNames, validOnly, writeChanges } from "./changes.ts";
 import type { Imported, ImportedSlot } from "./imported.ts";
 import { manifestsOf } from "./manifests.ts";
 import type { ImportSource } from "./import-commands.ts";
@@ -56,7 +56,7 @@ export async function importConfig({ env, source, path, dir, force, write, agree
     origin,
     modelsDir: config.modelsDir,
     device: imported.groups.some(({ budget }) => budget === "memory") ? await firstDevice(config) : "host",
-    takenIn: (files) => takenIn(declarations, configDir, files),
+    declared: slotNames(declarations, configDir),
     yaml: yamlText,
   });
   const { valid, faults } = await validOnly(configDir, manifests);

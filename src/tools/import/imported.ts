@@ -66,7 +66,7 @@ export interface Imported {
   readonly omissions: readonly Omission[];
 }
 
-/** Where a command line stands. */
+/** The place of a command line in the source. */
 export interface LineContext {
   readonly omissions: Omissions;
   readonly place: Place;

@@ -4,46 +4,28 @@ import { ownKey, type LineContext, type SlotFields, type Weights } from "./impor
 import { layers } from "./mapping.ts";
 import { literal } from "./words.ts";
 
-type Meaning =
-  | "model"
-  | "projector"
-  | "repo"
-  | "context"
-  | "parallel"
-  | "gpuLayers"
-  | "threads"
-  | "alias"
-  | "idle"
-  | "key"
-  | "given"
-  | "set"
-  | "embedding"
-  | "reranking";
-
 /**
  * The flags that are fields of a slot, or that Berth sets itself (llama.cpp, tools/server/README.md). `given` has a value
  * and `set` none: Berth decides both. All other flags stay arguments.
  */
-const meanings = new Map<string, Meaning>(
-  (
-    [
-      ["model", "-m --model"],
-      ["projector", "-mm --mmproj"],
-      ["repo", "-hf -hfr --hf-repo -mu --model-url -dr --docker-repo -hff --hf-file"],
-      ["context", "-c --ctx-size"],
-      ["parallel", "-np --parallel"],
-      ["gpuLayers", "-ngl --gpu-layers --n-gpu-layers"],
-      ["threads", "-t --threads"],
-      ["alias", "-a --alias"],
-      ["idle", "--sleep-idle-seconds"],
-      ["key", "--api-key --api-key-file -hft --hf-token"],
-      ["given", "--host --port"],
-      ["set", "--jinja --metrics --no-webui --no-ui --webui --ui"],
-      ["embedding", "--embedding --embeddings"],
-      ["reranking", "--rerank --reranking"],
-    ] as const
-  ).flatMap(([meaning, flags]) => flags.split(" ").map((flag) => [flag, meaning] as const)),
-);
+const flags = [
+  ["model", "-m --model"],
+  ["projector", "-mm --mmproj"],
+  ["repo", "-hf -hfr --hf-repo -mu --model-url -dr --docker-repo -hff --hf-file"],
+  ["context", "-c --ctx-size"],
+  ["parallel", "-np --parallel"],
+  ["gpuLayers", "-ngl --gpu-layers --n-gpu-layers"],
+  ["threads", "-t --threads"],
+  ["alias", "-a --alias"],
+  ["idle", "--sleep-idle-seconds"],
+  ["key", "--api-key --api-key-file -hft --hf-token"],
+  ["given", "--host --port"],
+  ["set", "--jinja --metrics --no-webui --no-ui --webui --ui"],
+  ["embedding", "--embedding --embeddings"],
+  ["reranking", "--rerank --reranking"],
+] as const;
+type Meaning = (typeof flags)[number][0];
+const meanings = new Map(flags.flatMap(([meaning, names]) => names.split(" ").map((name) => [name, meaning] as const)));
 
 /** The arguments of llama-server in fields of a slot. */
 export interface LlamaLine {

@@ -2,7 +2,7 @@ import { secretName, secretText } from "../../api/masked-text.ts";
 import { definedFields } from "../../lib/record.ts";
 import { secretStays, type SlotFields } from "./imported.ts";
 import { expanded, type Macros } from "./llama-swap-macros.ts";
-import { isCount, read, type Mapping } from "./mapping.ts";
+import { isCount, readElsewhere, type Mapping } from "./mapping.ts";
 import { mapAt, textsOf } from "./source-text.ts";
 import { withPort } from "./words.ts";
 
@@ -16,10 +16,10 @@ interface FieldContext {
   readonly isAlways: boolean;
 }
 
-/** What becomes of the settings of a model. */
+/** The rules for the settings of a model. */
 export function modelMapping({ macros, env, isAlways }: FieldContext): Mapping {
   return {
-    ...read("cmd macros proxy useModelName aliases capabilities"),
+    ...readElsewhere("cmd macros proxy useModelName aliases capabilities"),
     ttl: (value) => {
       const idleSeconds = secondsOf(value) ?? 0;
       if (!isAlways) return { idleSeconds };

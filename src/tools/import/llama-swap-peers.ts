@@ -1,6 +1,6 @@
 import type { ImportedUpstream, Omissions } from "./imported.ts";
 import { expanded, type Macros } from "./llama-swap-macros.ts";
-import { carried, read, settingsOf, type Mapping } from "./mapping.ts";
+import { carried, readElsewhere, settingsOf, type Mapping } from "./mapping.ts";
 import { nameFrom } from "./names.ts";
 import { mapAt, textsOf, type SourceDocument } from "./source-text.ts";
 
@@ -18,7 +18,7 @@ export function peersOf(source: SourceDocument, { macros, env, omissions }: Peer
     const [, named] = /^\$\{env\.([A-Za-z_]\w*)\}$/.exec(String(apiKey)) ?? [];
     const variable = named ?? `${nameFrom(name).toUpperCase().replaceAll("-", "_")}_API_KEY`;
     const mapping: Mapping = {
-      ...read("proxy models"),
+      ...readElsewhere("proxy models"),
       apiKey: `its value is not carried: set it as ${variable} in the environment of the gateway`,
       timeouts: "an Upstream has others: connectSeconds, and timeoutSeconds between parts of an answer",
     };

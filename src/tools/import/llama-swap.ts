@@ -5,12 +5,12 @@ import { groupingOf } from "./llama-swap-groups.ts";
 import { macrosOf } from "./llama-swap-macros.ts";
 import { swapModel } from "./llama-swap-model.ts";
 import { peersOf } from "./llama-swap-peers.ts";
-import { carried, read, settingsOf, type Mapping } from "./mapping.ts";
+import { carried, readElsewhere, settingsOf, type Mapping } from "./mapping.ts";
 import { SourceFault, mapAt, parsedSource, sourceText, textsOf } from "./source-text.ts";
 
 /** The settings of llama-swap itself. */
 const mapping: Mapping = {
-  ...read("models peers macros groups matrix routing hooks healthCheckTimeout globalTTL unloadTimeout"),
+  ...readElsewhere("models peers macros groups matrix routing hooks healthCheckTimeout globalTTL unloadTimeout"),
   apiKeys: "keys are not carried: make one for each client by `berth token create`, with SVC_AUTH_ENABLED=1",
   startPort: "Berth takes ports from 8081 to 8099; SVC_SLOT_PORTS narrows them",
   logLevel: "SVC_LOG_LEVEL is Berth's",

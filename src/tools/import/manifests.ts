@@ -18,8 +18,8 @@ export interface NewManifest {
   readonly text: string;
 }
 
-/** A name or alias that another file declares. */
-export interface TakenName {
+/** A name or alias of a slot, with the file that declares it. */
+export interface DeclaredName {
   readonly name: string;
   readonly file: string;
 }
@@ -30,8 +30,8 @@ export interface ManifestContext {
   readonly modelsDir: string;
   /** The device whose memory a group shares: `gpu0`, or `host` where there is no GPU. */
   readonly device: string;
-  /** The names and aliases of slots in files that the import does not write. */
-  readonly takenIn: (files: ReadonlySet<string>) => readonly TakenName[];
+  /** The names and aliases of all slots of the directory. */
+  readonly declared: readonly DeclaredName[];
   /** The text of a spec as a YAML file. */
   readonly yaml: (spec: Readonly<Record<string, unknown>>) => string;
 }
@@ -43,9 +43,10 @@ export function manifestsOf(
 ): { readonly manifests: readonly NewManifest[]; readonly omissions: readonly Omission[] } {
   const taken = new Set<string>();
   const named = slots.map((slot) => ({ slot, name: slotName(slot, taken) }));
-  const files = new Set(named.map(({ name }) => fileOf("Slot", name)));
-  const names = new Map(context.takenIn(files).map(({ name, file }) => [name, file]));
-  for (const { name } of named) names.set(name, fileOf("Slot", name));
+  const own = new Map(named.map(({ name }) => [name, fileOf("Slot", name)]));
+  // The import replaces its own files.
+  const others = context.declared.filter(({ file }) => ![...own.values()].includes(file));
+  const names = new Map([...others.map(({ name, file }) => [name, file] as const), ...own]);
   const more = new Omissions();
   const models = new Models(context.modelsDir);
   const made = named.map(({ slot, name }) => {
@@ -60,7 +61,7 @@ export function manifestsOf(
     });
     return manifest("Slot", name, slotSpec(slot, aliases, models), context);
   });
-  const declared = models.declared().map(({ name, spec }) => manifest("Model", name, spec, context));
+  const declared = models.declared.map(({ name, spec }) => manifest("Model", name, spec, context));
   const shared = groups.map(({ name, budget, minResidencySeconds }) => {
     const spec = { budget: budget === "memory" ? { device: context.device } : { slots: budget }, minResidencySeconds };
     return manifest("SlotGroup", name, definedFields(spec), context);
@@ -139,17 +140,20 @@ function slotSpec(slot: ImportedSlot, aliases: readonly string[], models: Models
   const model = { default: ref, ...slot.spec.model, ...definedFields({ projector }) };
   const rank = ([key]: readonly [string, unknown]): number => order.indexOf(key);
   const fields = Object.entries({ ...slot.spec, group, aliases, model }).toSorted((a, b) => rank(a) - rank(b));
-  return said(Object.fromEntries(fields), defaults);
+  return withoutDefaults(Object.fromEntries(fields), defaults);
 }
 
 /** The fields without those that are undefined, empty, or as the schema has them. */
-function said(fields: Readonly<Record<string, unknown>>, standard: Readonly<Record<string, unknown>>): typeof fields {
+function withoutDefaults(
+  fields: Readonly<Record<string, unknown>>,
+  standard: Readonly<Record<string, unknown>>,
+): typeof fields {
   return Object.fromEntries(
     Object.entries(fields).flatMap(([key, value]) => {
       const usual = standard[key];
       if (!isRecord(value) || !isRecord(usual))
         return value === undefined || isDeepStrictEqual(value, usual) ? [] : [[key, value] as const];
-      const inner = said(value, usual);
+      const inner = withoutDefaults(value, usual);
       return Object.keys(inner).length === 0 ? [] : [[key, inner] as const];
     }),
   );
@@ -164,7 +168,7 @@ class Models {
   readonly #modelsDir: string;
   readonly #byFiles = new Map<string, { readonly ref: string; readonly projector: string | undefined }>();
   readonly #taken = new Set<string>();
-  readonly #declared: { readonly name: string; readonly spec: Readonly<Record<string, unknown>> }[] = [];
+  readonly declared: { readonly name: string; readonly spec: Readonly<Record<string, unknown>> }[] = [];
 
   constructor(modelsDir: string) {
     this.#modelsDir = modelsDir;
@@ -186,7 +190,7 @@ class Models {
       const sources = [...parts, ...(projector === undefined ? [] : [projector])].map(
         (path) => pathToFileURL(path).href,
       );
-      this.#declared.push({
+      this.declared.push({
         name: ref,
         spec: sources.length === 1 ? { source: sources[0] } : { files: sources.map((source) => ({ source })) },
       });
@@ -194,10 +198,6 @@ class Models {
     const found = { ref, projector: isOwn ? projector : undefined };
     this.#byFiles.set(key, found);
     return found;
-  }
-
-  declared(): readonly { readonly name: string; readonly spec: Readonly<Record<string, unknown>> }[] {
-    return this.#declared;
   }
 
   #isListed(path: string): boolean {

@@ -25,7 +25,7 @@ export function settingsOf(
 /** The fields of a slot for a value, or why it is not carried; `note` says what of the value is not carried. */
 type Rule = (value: unknown, note: (why: string) => void) => SlotFields | string;
 
-/** What becomes of each setting of a program: fields of a slot, or the reason why a slot has none. */
+/** A rule for each setting of a program, by its key; a text is the reason why it is not carried. */
 export type Mapping = Readonly<Record<string, Rule | string>>;
 
 /** The fields that settings become. Those that are not carried are written down; `otherwise` is why for an unknown one. */
@@ -64,8 +64,8 @@ export function joined(...parts: readonly SlotFields[]): SlotFields {
   );
 }
 
-/** Rules for settings that the program's importer reads by itself, or that say nothing to Berth; names with blanks between. */
-export function read(keys: string): Mapping {
+/** Rules for settings that become no fields here: the importer reads them itself, or Berth needs none. Blanks separate keys. */
+export function readElsewhere(keys: string): Mapping {
   return Object.fromEntries(keys.split(" ").map((key) => [key, () => ({})]));
 }
 

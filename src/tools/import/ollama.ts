@@ -11,7 +11,7 @@ import {
   joined,
   layers,
   loadMode,
-  read,
+  readElsewhere,
   type Mapping,
   type Setting,
 } from "./mapping.ts";
@@ -40,7 +40,7 @@ const parameters: Mapping = {
 };
 /** The types of a model's layers. */
 const layerTypes: Mapping = {
-  ...read("model projector params license"),
+  ...readElsewhere("model projector params license"),
   adapter: inArguments("--lora"),
   template: "llama.cpp uses the chat template in the model's file, and not Ollama's",
   system: "a slot has no system prompt: clients send it",

@@ -9,7 +9,6 @@ import {
   type Imported,
   type ImportedSlot,
 } from "./imported.ts";
-import { iniSections, type IniEntry, type IniSection } from "./ini.ts";
 import { fetchesItself, llamaLine } from "./llama-line.ts";
 import { isCount } from "./mapping.ts";
 import { SourceFault, sourceText } from "./source-text.ts";
@@ -67,6 +66,19 @@ const notCarried: Readonly<Record<string, string>> = {
 };
 const off = /^(?:false|off|0|disabled)$/i;
 const on = /^(?:true|on|1|enabled)$/i;
+
+/** A key of a section, with its line, from 1 on. */
+interface IniEntry {
+  readonly key: string;
+  readonly value: string;
+  readonly line: number;
+}
+
+interface IniSection {
+  readonly name: string;
+  readonly line: number;
+  readonly entries: readonly IniEntry[];
+}
 
 /**
  * Reads the presets of llama-server's router (tools/server/README.md, "Model presets"). Throws CommandError with file and
@@ -158,4 +170,28 @@ function wordsFor(key: string, value: string): readonly string[] {
   const isOn = on.test(value) === (positive === key);
   if (isOn) return [shorts.has(positive) ? `-${positive}` : `--${positive}`];
   return offByDefault.has(positive) ? [] : [`--no-${positive}`];
+}
+
+/**
+ * The sections of an INI file as llama-server reads them (llama.cpp, common/preset.cpp): `;` and `#` begin comments, also
+ * behind a value, and there are no quotes. Keys before the first section are those of a section without a name. Throws
+ * CommandError with file and line, without any text of the file.
+ */
+function iniSections(file: string, text: string): readonly IniSection[] {
+  const sections: (IniSection & { readonly entries: IniEntry[] })[] = [{ name: "", line: 1, entries: [] }];
+  for (const [index, raw] of text
+    .replace(/^\uFEFF/, "")
+    .split(/\r\n|\n|\r/)
+    .entries()) {
+    const line = index + 1;
+    const plain = raw.trim();
+    if (plain === "" || /^[;#]/.test(plain)) continue;
+    const header = /^\[\s*([^\]]*?)\s*\]\s*(?:[;#].*)?$/.exec(plain);
+    const entry = /^([A-Za-z_][\w.-]*)\s*=\s*(.*)$/.exec(plain);
+    if (header !== null) sections.push({ name: header[1] ?? "", line, entries: [] });
+    else if (entry === null) throw new SourceFault({ file, line }, "it is neither [section] nor key = value");
+    else
+      sections.at(-1)?.entries.push({ key: entry[1] ?? "", value: (entry[2] ?? "").replace(/\s*[;#].*$/, ""), line });
+  }
+  return sections;
 }
