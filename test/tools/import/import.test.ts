@@ -260,6 +260,23 @@ ${lost}wrote 1 file to DIR/config
     },
   );
 
+  it("names a file that this user may not write", { skip: noOtherUser() }, async () => {
+    await using site = await swapSite();
+    await mkdir(join(site.configDir, "slots"), { recursive: true });
+    await chown(site.configDir, otherUser, otherUser);
+    await chmod(site.path, 0o755);
+    const env = { ...site.env, HOME: "/nonexistent", SVC_CONFIG_DIR: site.configDir };
+    const words = ["config", "import", "llama-swap", site.file, "--yes"];
+    const { code, stderr } = await berthProcess(words, env, { uid: otherUser, gid: otherUser });
+    assert.deepEqual(
+      [code, stderr],
+      [
+        1,
+        `config.read_only: ${site.slot} cannot be written (EACCES)\nrun this as the user that owns the directory; a second run continues\n`,
+      ],
+    );
+  });
+
   it("writes no files where slots are custom resources", async () => {
     await using site = await swapSite();
     const { code, stderr } = await site.import(`llama-swap ${site.file} --yes`, { SVC_STORE: "kubernetes" });
