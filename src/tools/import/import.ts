@@ -169,7 +169,10 @@ async function unreadFiles(
   return [...new Set(lines)];
 }
 
-/** Arguments that this machine's llama-server does not know: one line each. Empty where there is none, or it prints no help. */
+/**
+ * Arguments that this machine's llama-server does not know: one line each. Empty where it prints no help; one line where
+ * there is none.
+ */
 async function unknownFlags(
   slots: readonly ImportedSlot[],
   { llamaServer, engineUser }: Config,
@@ -178,8 +181,14 @@ async function unknownFlags(
   const used = slots.filter(({ weights, spec }) => weights !== undefined && spec.image === undefined);
   if (used.every(({ spec }) => (spec.args ?? []).length === 0)) return [];
   const program = await findLlamaServer(llamaServer, env).catch(() => undefined);
-  const flags = program === undefined ? undefined : (await askServer(program, { env, engineUser })).flags;
-  if (program === undefined || flags === undefined) return [];
+  if (program === undefined) {
+    const names = used.filter(({ spec }) => (spec.args ?? []).length > 0).map(({ name }) => name);
+    return [
+      `no llama-server was found here, and the embedded engine may not know the args of ${names.join(", ")}: name a llama-server in SVC_LLAMA_SERVER`,
+    ];
+  }
+  const { flags } = await askServer(program, { env, engineUser });
+  if (flags === undefined) return [];
   return used.flatMap(({ name, place, spec }) =>
     (spec.args ?? []).flatMap((word) => {
       if (!/^--?[a-z][a-z0-9-]*$/.test(word) || flags.has(word)) return [];

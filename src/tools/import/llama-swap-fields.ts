@@ -20,8 +20,11 @@ interface FieldContext {
 export function modelMapping({ macros, env, isAlways }: FieldContext): Mapping {
   return {
     ...readElsewhere("cmd macros proxy useModelName aliases capabilities"),
-    ttl: (value) => {
+    ttl: (value, note) => {
       const idleSeconds = secondsOf(value) ?? 0;
+      // -1 stands for the value of the whole file.
+      if (secondsOf(value) === undefined && value !== -1)
+        note("it is no whole number of seconds: the slot stays loaded once it is");
       if (!isAlways) return { idleSeconds };
       if (idleSeconds === 0) return {};
       return "not carried: llama-swap loads the model at its start, and Berth keeps such a slot loaded";

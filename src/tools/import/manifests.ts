@@ -43,17 +43,22 @@ export function manifestsOf(
 ): { readonly manifests: readonly NewManifest[]; readonly omissions: readonly Omission[] } {
   const taken = new Set<string>();
   const named = slots.map((slot) => ({ slot, name: slotName(slot, taken) }));
-  const own = new Map(named.map(({ name }) => [name, fileOf("Slot", name)]));
+  const files = new Set(named.map(({ name }) => fileOf("Slot", name)));
+  const own = named.map(({ name }) => [name, `a slot in ${fileOf("Slot", name)}`] as const);
   // The import replaces its own files.
-  const others = context.declared.filter(({ file }) => ![...own.values()].includes(file));
-  const names = new Map([...others.map(({ name, file }) => [name, file] as const), ...own]);
+  const others = context.declared.filter(({ file }) => !files.has(file));
+  const names = new Map([...others.map(({ name, file }) => [name, `a slot in ${file}`] as const), ...own]);
   const more = new Omissions();
-  const models = new Models(context.modelsDir);
+  const models = new Models(context.modelsDir, contestedNames(slots));
+  const refs = slots.flatMap(({ weights }) => (weights === undefined ? [] : (models.refOf(weights).ref ?? [])));
   const made = named.map(({ slot, name }) => {
+    const ref = slot.weights === undefined ? undefined : models.refOf(slot.weights).ref;
     const aliases = [...new Set([...(slot.name === name ? [] : [slot.name]), ...slot.aliases])].filter((alias) => {
-      const owner = names.get(alias);
+      // Clients call a slot by the name of its model as well, and a model's name is no alias.
+      if (alias === ref && refs.filter((each) => each === ref).length === 1) return false;
+      const owner = names.get(alias) ?? (refs.includes(alias) ? `the model ${alias}` : undefined);
       if (owner === undefined && canBeAlias(alias)) {
-        names.set(alias, fileOf("Slot", name));
+        names.set(alias, `a slot in ${fileOf("Slot", name)}`);
         return true;
       }
       if (alias !== name) more.add(slot.place, `the name ${alias}`, whyNoAlias(owner, name));
@@ -73,10 +78,22 @@ export function manifestsOf(
   return { manifests: [...made, ...declared, ...shared, ...distant], omissions: [...omissions, ...more.sorted()] };
 }
 
+/** Names of slots that share their weights with another one: a model of that name would answer for either. */
+function contestedNames(slots: readonly ImportedSlot[]): ReadonlySet<string> {
+  const byFiles = Map.groupBy(
+    slots.filter(({ weights }) => weights !== undefined),
+    ({ weights }) => weights && keyOf(weights),
+  );
+  const shared = [...byFiles.values()].filter(({ length }) => length > 1).flat();
+  return new Set(shared.flatMap(({ name, aliases }) => [name, ...aliases]));
+}
+
+const keyOf = ({ paths, projector }: Weights): string => [...paths, projector ?? ""].join("\0");
+
 function whyNoAlias(owner: string | undefined, name: string): string {
   return owner === undefined
     ? `no slot can have it; clients call the slot ${name}`
-    : `it is a name of a slot in ${owner}; clients call this one ${name}`;
+    : `it is a name of ${owner}; clients call this one ${name}`;
 }
 
 /** A built-in slot keeps its kind of work: another model of that name gets a name of its own. */
@@ -166,25 +183,30 @@ const shard = /^(?<base>.+)-(?<index>\d{5})-of-(?<count>\d{5})$/;
 /** The models that slots name: files of the models directory by their own names, all others by a Model. */
 class Models {
   readonly #modelsDir: string;
+  readonly #contested: ReadonlySet<string>;
   readonly #byFiles = new Map<string, { readonly ref: string; readonly projector: string | undefined }>();
   readonly #taken = new Set<string>();
   readonly declared: { readonly name: string; readonly spec: Readonly<Record<string, unknown>> }[] = [];
 
-  constructor(modelsDir: string) {
+  /** No Model gets a name of `contested`. */
+  constructor(modelsDir: string, contested: ReadonlySet<string>) {
     this.#modelsDir = modelsDir;
+    this.#contested = contested;
   }
 
   /** The ref of the weights, and the projector where no Model names it. */
-  refOf({ paths, projector, name }: Weights): { readonly ref?: string; readonly projector?: string | undefined } {
+  refOf(weights: Weights): { readonly ref?: string; readonly projector?: string | undefined } {
+    const { paths, projector, name } = weights;
     const [first = ""] = paths;
-    const key = [...paths, projector ?? ""].join("\0");
+    const key = keyOf(weights);
     const known = this.#byFiles.get(key);
     if (known !== undefined) return known;
     const stem = basename(first).replace(/\.gguf$/i, "");
     const { base = stem, count } = shard.exec(stem)?.groups ?? {};
     const isOwn = this.#isListed(first) && modelRefSchema.safeParse(base).success && !this.#taken.has(base);
     if (isOwn) this.#taken.add(base);
-    const ref = isOwn ? base : uniqueName(refFrom(name ?? base), this.#taken, 100);
+    const wanted = refFrom(name ?? base);
+    const ref = isOwn ? base : uniqueName(this.#contested.has(wanted) ? nameFrom(wanted) : wanted, this.#taken, 100);
     if (!isOwn) {
       const parts = paths.length === 1 && count !== undefined ? shards(first, base, count) : paths;
       const sources = [...parts, ...(projector === undefined ? [] : [projector])].map(

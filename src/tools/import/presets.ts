@@ -92,6 +92,11 @@ export async function importPresets(file: string): Promise<Imported> {
   if (models.length === 0) throw new SourceFault({ file, line: 1 }, "it has no section of a model, such as [qwen3-4b]");
   for (const { key, line } of sections[0]?.entries ?? [])
     if (key !== "version") omissions.add({ file, line }, key, "it stands before the first section; write it below [*]");
+  for (const [at, { name, line }] of models.entries()) {
+    const first = models.findIndex((other) => other.name === name);
+    if (first < at)
+      omissions.add({ file, line }, `[${name}]`, `line ${models[first]?.line} has that name, too: a slot of its own`);
+  }
   const slots = models.flatMap((section) => slotOf(section, common, file, omissions) ?? []);
   const shared = sharing(slots, { name: "llama-server", budget: modelsMax });
   if (shared.groups.length > 0)

@@ -76,9 +76,11 @@ export interface SourceDocument {
  * file, which may hold secrets; and where the file is no map.
  */
 export async function parsedSource(file: string, text: string): Promise<SourceDocument> {
+  if (text.trim() === "") throw new SourceFault({ file }, "the file is empty");
   const { parseDocuments } = await import("../../store/files/documents.ts");
   const parsed = parseDocuments("source.yaml", text);
-  if ("problem" in parsed) throw new SourceFault({ file, ...parsed.problem }, parsed.problem.message);
+  if ("problem" in parsed)
+    throw new SourceFault({ file, ...parsed.problem }, `it is no valid YAML or JSON: ${parsed.problem.message}`);
   const [document, second] = parsed.documents;
   if (second !== undefined) throw new SourceFault({ file }, "it holds several documents; import them one by one");
   const value = withMerges(document?.value);

@@ -174,14 +174,14 @@ ${lost}wrote 1 file to DIR/config
     [
       "broken YAML, of which it prints nothing",
       'models:\n  a: "sk-secret\n',
-      'import.unreadable: DIR/models/swap.yaml:3:1: Missing closing "quote',
+      'import.unreadable: DIR/models/swap.yaml:3:1: it is no valid YAML or JSON: Missing closing "quote',
     ],
     [
       "a file that is something else",
       "services: {}\n",
       "import.unreadable: DIR/models/swap.yaml:1: it is no configuration of llama-swap: it has no map 'models'",
     ],
-    ["an empty file", "", "import.unreadable: DIR/models/swap.yaml:1:1: the file is empty"],
+    ["an empty file", "", "import.unreadable: DIR/models/swap.yaml: the file is empty"],
     ["a list", "- a\n", "import.unreadable: DIR/models/swap.yaml:1: it is no map of fields"],
     [
       "a huge file",
@@ -196,7 +196,7 @@ ${lost}wrote 1 file to DIR/config
     [
       "two models of one name",
       "models:\n  a: { cmd: x }\n  a: { cmd: y }\n",
-      "import.unreadable: DIR/models/swap.yaml:3:3: Map keys must be unique",
+      "import.unreadable: DIR/models/swap.yaml:3:3: it is no valid YAML or JSON: Map keys must be unique",
     ],
   ] as const)
     it(`refuses ${what}`, async () => {

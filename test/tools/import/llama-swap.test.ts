@@ -3,7 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { readManifests } from "../../../src/store/files/manifest.ts";
-import { importSite } from "./site.ts";
+import { importSite, noServer } from "./site.ts";
 
 const page = new URL("../../../docs/groups.md", import.meta.url);
 
@@ -163,6 +163,7 @@ probe:
           "hooks.on_startup.preload: gemma shares a group, in which always loaded slots never leave: run `berth slot load` after the start",
         ),
         at(14, "the name Qwen/Qwen3 Coder: no slot can have it; clients call the slot qwen-qwen3-coder"),
+        noServer("Qwen/Qwen3 Coder", "gemma", "small", "embed"),
       ],
     );
   });
@@ -184,6 +185,23 @@ probe:
       "FIXTURES/matrix.yaml:14: routing.router.settings.matrix.sets: the slots share one group, which keeps loaded what fits into the memory, in any combination",
       "FIXTURES/matrix.yaml:16: routing.scheduler: requests for a slot are served in their order",
     ]);
+  });
+
+  it("says that a time is no number, and keeps a model's name among two slots of its file", async () => {
+    await using site = await importSite();
+    const file = join(site.path, "swap.yaml");
+    const command = "llama-server --port ${PORT} -m DIR/a.gguf".replace("DIR", site.path);
+    await writeFile(
+      file,
+      `models:\n  A.b:\n    cmd: ${command}\n    ttl: ten\n  other:\n    cmd: ${command} -c 512\n    aliases: [a]\n`,
+    );
+    const { left } = await site.import(`llama-swap ${file} --yes`);
+    assert.match(
+      left.join("\n"),
+      /^DIR\/swap\.yaml:4: models\.A\.b\.ttl: it is no whole number of seconds: the slot stays loaded once it is$/m,
+    );
+    const manifests = await site.manifests();
+    assert.match(manifests["slots/a-b.yaml"] ?? "", /aliases:\n {2}- A\.b\nmodel:\n {2}default: a\n/);
   });
 
   it("makes Upstreams of peers, without their keys", async () => {

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../../hack/tiny-model.ts";
 import { projector, writeProjector } from "../../support/projector.ts";
-import { importSite } from "./site.ts";
+import { importSite, noServer } from "./site.ts";
 
 // LM Studio's folders rebuilt from its documentation (lmstudio.ai/docs: "Import Models", "Per-model Defaults", "Idle TTL and
 // Auto-Evict"); the files of saved settings as the app writes them.
@@ -80,7 +80,6 @@ describe("berth config import lm-studio", () => {
 load: onDemand
 idleSeconds: 3600
 aliases:
-  - Qwen3-8B-Q8_0
   - Qwen/Qwen3-8B-GGUF/Qwen3-8B-Q8_0
   - qwen3-8b@q8_0
 model:
@@ -113,6 +112,7 @@ request:
       `${place}:2: preset: LM Studio's presets are not read`,
       `${place}:23: llm.prediction.systemPrompt: a slot has no system prompt: clients send it`,
       `${place}:39: llm.load.numParallelSessions: LM Studio's requests share one context, and Berth gives each its own: set model.parallel`,
+      noServer("Qwen3-8B-Q8_0"),
     ]);
   });
 
@@ -124,7 +124,7 @@ request:
     await site.put("models/mlx-community/Coder-4bit/model.safetensors", "");
     const { left } = await site.import(`lm-studio ${site.root} --yes`);
     assert.deepEqual(left, [
-      `DIR/lmstudio/${settings}/a/Whole-GGUF/Whole-Q4_0.gguf.json:1: its settings: Flow sequence in block collection must be sufficiently indented and end with a ]`,
+      `DIR/lmstudio/${settings}/a/Whole-GGUF/Whole-Q4_0.gguf.json:1: its settings: it is no valid YAML or JSON: Flow sequence in block collection must be sufficiently indented and end with a ]`,
       "DIR/lmstudio/models/a/Half-GGUF/Half-00001-of-00002.gguf: Half: not carried: 1 of its 2 parts are there",
       "DIR/lmstudio/models/mlx-community/Coder-4bit: mlx-community/Coder-4bit: not carried: its weights are safetensors (MLX), and llama.cpp loads GGUF",
     ]);

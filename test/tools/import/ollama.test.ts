@@ -8,7 +8,7 @@ import { readManifests } from "../../../src/store/files/manifest.ts";
 import { berthProcess } from "../../support/command.ts";
 import { noOtherUser, otherUser } from "../../support/other-user.ts";
 import { projector, writeProjector } from "../../support/projector.ts";
-import { importSite } from "./site.ts";
+import { importSite, noServer } from "./site.ts";
 
 // A store rebuilt from Ollama's documentation (docs/modelfile.mdx, docs/faq.mdx and server/internal/manifest of
 // github.com/ollama/ollama): manifests/HOST/NAMESPACE/NAME/TAG, with layers in blobs/sha256-….
@@ -82,7 +82,7 @@ aliases:
   - llama3.2:latest
   - llama3.2:3b
 model:
-  default: llama3.2
+  default: llama3-2
   contextSize: 8192
   gpuLayers: 20
   spill: allow
@@ -97,12 +97,13 @@ request:
     );
     assert.match(
       manifests["slots/me-tuned-v1.yaml"] ?? "",
-      /- me\/tuned:v1\nmodel:\n {2}default: llama3\.2\nargs:\n {2}- --lora\n {2}- DIR.*sha256-b{64}\n/,
+      /- me\/tuned:v1\nmodel:\n {2}default: llama3-2\nargs:\n {2}- --lora\n {2}- DIR.*sha256-b{64}\n/,
     );
     assert.deepEqual(left, [
       `DIR/ollama/models/manifests/${library}/gemma3/4b: gemma3:4b system: a slot has no system prompt: clients send it`,
       `DIR/ollama/models/manifests/${library}/llama3.2/3b: llama3.2:latest template: llama.cpp uses the chat template in the model's file, and not Ollama's`,
       `DIR/ollama/models/manifests/${library}/llama3.2/3b: llama3.2:latest f16_kv: llama-server has no such parameter`,
+      noServer("me/tuned:v1"),
     ]);
     const declared = Object.entries(manifests).flatMap(([file, text]) =>
       file.startsWith("models/") ? readManifests(file, text.replaceAll("DIR", site.path)) : [],
@@ -117,7 +118,7 @@ request:
       records.map(({ ref, state, path, projectorPath }) => ({ ref, state, path, projectorPath })),
       [
         { ref: "gemma3-4b", state: "available", path: site.blob("a"), projectorPath: site.blob("c") },
-        { ref: "llama3.2", state: "available", path: site.blob("a"), projectorPath: undefined },
+        { ref: "llama3-2", state: "available", path: site.blob("a"), projectorPath: undefined },
         { ref: "nomic-embed-text", state: "available", path: site.blob("b"), projectorPath: undefined },
       ],
     );
@@ -152,7 +153,7 @@ request:
         "hf.co/owner/big/Q4_K_M",
         "hf.co/owner/big:Q4_K_M: not carried: its weights are several files, which llama.cpp finds by names that Ollama's store has not",
       ),
-      `DIR/ollama/models/manifests/${library}/broken/latest:1: broken:latest: Flow sequence in block collection must be sufficiently indented and end with a ]`,
+      `DIR/ollama/models/manifests/${library}/broken/latest:1: broken:latest: it is no valid YAML or JSON: Flow sequence in block collection must be sufficiently indented and end with a ]`,
       at(
         `${library}/gone/latest`,
         `gone:latest: not carried: DIR/ollama/models/blobs/sha256-${hash("9")}: it is not there`,

@@ -84,6 +84,18 @@ stopSeconds: 20
     ]);
   });
 
+  it("says that two sections have one name", async () => {
+    await using site = await importSite();
+    const file = join(site.path, "models.ini");
+    await writeFile(file, "[a]\nmodel = /srv/a.gguf\n[a]\nmodel = /srv/b.gguf\n");
+    const { left } = await site.import(`llama-server ${file} --yes`);
+    assert.ok(left.includes("DIR/models.ini:3: [a]: line 1 has that name, too: a slot of its own"), left.join("\n"));
+    assert.deepEqual(
+      Object.keys(await site.manifests()).filter((path) => path.startsWith("slots/")),
+      ["slots/a-2.yaml", "slots/a.yaml"],
+    );
+  });
+
   for (const [what, text, message] of [
     [
       "a line that is no setting",

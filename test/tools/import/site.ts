@@ -5,6 +5,11 @@ import { configSite } from "../config/site.ts";
 
 export const fixtures = fileURLToPath(new URL("../../fixtures/import", import.meta.url));
 
+/** The line about arguments on a machine without a llama-server. */
+export function noServer(...slots: readonly string[]): string {
+  return `no llama-server was found here, and the embedded engine may not know the args of ${slots.join(", ")}: name a llama-server in SVC_LLAMA_SERVER`;
+}
+
 /** A configuration directory, and what `berth config import` makes of other programs' files. */
 export async function importSite(files: Readonly<Record<string, string>> = {}) {
   const site = await configSite(files);
