@@ -17,10 +17,13 @@ export class ProgramFailed extends Error {
   override readonly name = "ProgramFailed";
   /** Null: ended by a signal. */
   readonly exitCode: number | null;
+  /** Its standard error, the first 4 KiB. */
+  readonly said: string;
 
   constructor(program: string, exitCode: number | null, said = "") {
     super(`${program} ended with ${exitCode ?? "a signal"}${said === "" ? "" : `: ${said}`}`);
     this.exitCode = exitCode;
+    this.said = said;
   }
 }
 

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { errorMessage } from "../../lib/error-code.ts";
-import { programOutput } from "../../lib/program-output.ts";
+import { programOutput, ProgramFailed } from "../../lib/program-output.ts";
 
 /** The units of Berth, without the ending `.service`. */
 export type Unit = "berth-operator" | "berth-gateway" | "berth-gateway-standby";
@@ -60,32 +60,45 @@ function systemd(kind: "system" | "user", env: NodeJS.ProcessEnv): Services {
   const options = { env: { ...env, LC_ALL: "C", SYSTEMD_COLORS: "0" } };
   const run = async (program: string, ...args: readonly string[]): Promise<string> =>
     await programOutput(program, [...whose, ...args], { ...options, signal: AbortSignal.timeout(systemctlTimeoutMs) });
-  const systemctl = async (...args: readonly string[]): Promise<void> => {
+  const file = (unit: Unit): string => `${unit}.service`;
+  const why = async (unit: Unit): Promise<string> => {
+    const lines = await run("journalctl", "-u", file(unit), "-n", "1", "-o", "cat", "--no-pager").catch(() => "");
+    const state = await run("systemctl", "show", "-p", "ActiveState,Result", file(unit)).catch(() => "");
+    return lines.trim() || state.trim().replaceAll("\n", " ");
+  };
+  const act = async (verb: "start" | "stop" | "restart" | "enable" | "disable", unit: Unit): Promise<void> => {
     try {
-      await run("systemctl", ...args);
+      await run("systemctl", verb, file(unit));
     } catch (error) {
-      throw new ServiceFailed(`systemctl ${[...whose, ...args].join(" ")}: ${errorMessage(error)}`);
+      // systemctl.1: 5 is the code for a unit that is not there.
+      if (verb === "stop" && error instanceof ProgramFailed && error.exitCode === 5) return;
+      throw new ServiceFailed(`\`systemctl ${[...whose, verb, unit].join(" ")}\` failed: ${await reason(error, unit)}`);
     }
   };
-  const file = (unit: Unit): string => `${unit}.service`;
+  /** systemctl itself only says that a job failed, and which commands a person may run. */
+  const reason = async (error: unknown, unit: Unit): Promise<string> => {
+    if (!(error instanceof ProgramFailed)) return errorMessage(error);
+    const said = error.said.split("\n")[0] ?? "";
+    return said === "" || said.startsWith("Job for ") ? await why(unit) : said;
+  };
   return {
     kind,
-    start: async (unit) => await systemctl("start", file(unit)),
-    stop: async (unit) => await systemctl("stop", file(unit)),
-    restart: async (unit) => await systemctl("restart", file(unit)),
-    enable: async (unit) => await systemctl("enable", file(unit)),
-    disable: async (unit) => await systemctl("disable", file(unit)),
+    start: async (unit) => await act("start", unit),
+    stop: async (unit) => await act("stop", unit),
+    restart: async (unit) => await act("restart", unit),
+    enable: async (unit) => await act("enable", unit),
+    disable: async (unit) => await act("disable", unit),
     isActive: async (unit) =>
       await run("systemctl", "is-active", "--quiet", file(unit)).then(
         () => true,
         () => false,
       ),
-    reload: async () => await systemctl("daemon-reload"),
-    async why(unit) {
-      const lines = await run("journalctl", "-u", file(unit), "-n", "1", "-o", "cat", "--no-pager").catch(() => "");
-      const state = await run("systemctl", "show", "-p", "ActiveState,Result", file(unit)).catch(() => "");
-      return lines.trim() || state.trim().replaceAll("\n", " ");
+    async reload() {
+      await run("systemctl", "daemon-reload").catch((error: unknown) => {
+        throw new ServiceFailed(`\`systemctl daemon-reload\` failed: ${errorMessage(error)}`);
+      });
     },
+    why,
   };
 }
 

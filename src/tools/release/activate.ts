@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { compareVersions } from "../../api/release.ts";
+import { isAvailable, type SlotState } from "../../api/states.ts";
 import { CommandError } from "../../cli/client.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
@@ -12,6 +13,8 @@ import { installedVersions, keptReleases, pruneReleases, swapCurrent } from "./c
 import type { Health } from "./health.ts";
 import { removeJournal, writeJournal, type Journal } from "./journal.ts";
 import { releaseAt } from "./places.ts";
+
+const usualPollMs = 100;
 
 export interface Activation {
   readonly layout: Layout;
@@ -35,8 +38,14 @@ export interface Activation {
  * time, and throws CommandError then. Can be repeated after a crash at any line: `finish` does.
  */
 export async function activate(activation: Activation, from: string, to: string): Promise<void> {
-  const slots = [...(await activation.health.readySlots())].toSorted();
-  await finish(activation, { from, to, isGoingBack: false, slots });
+  const { health, services } = activation;
+  const states = [...(await health.slots())];
+  const slots = states.flatMap(([name, state]) => (isAvailable(state) ? [name] : [])).toSorted();
+  const runs = {
+    operator: await services.isActive("berth-operator"),
+    gateway: await services.isActive("berth-gateway"),
+  };
+  await finish(activation, { from, to, isGoingBack: false, runs, slots });
 }
 
 /** Carries a change to its end that has begun, here or in a process that was killed. Throws as `activate` does. */
@@ -48,14 +57,14 @@ export async function finish(activation: Activation, journal: Journal): Promise<
   await writeJournal(activation.layout, journal);
   try {
     await switchTo(activation, journal.to);
-    await restart(activation, journal.to, journal.slots);
+    await restart(activation, journal, journal.to);
+    await waitForSlots(activation, journal);
   } catch (error) {
     await goBack(activation, journal);
-    const why = error instanceof NotReady ? error.message : errorMessage(error);
     throw new CommandError(
       "update.rolled_back",
-      `${journal.to} did not become ready, and ${journal.from} runs again: ${why}`,
-      `journalctl -u berth-operator -u berth-gateway -u berth-gateway-standby`,
+      `${journal.to} did not become ready, and ${journal.from} runs again: ${errorMessage(error)}`,
+      logs(activation.services),
     );
   }
   activation.onStep("record");
@@ -83,27 +92,27 @@ async function switchTo({ layout, services, write, onStep }: Activation, version
 }
 
 /**
- * Restarts the services that run and are not of that version, so that a gateway listens at any time. Throws NotReady,
- * ServiceFailed.
+ * Restarts the services that ran before and are not of that version, so that a gateway listens at any time. Throws
+ * NotReady, ServiceFailed.
  */
-async function restart(activation: Activation, version: string, slots: readonly string[]): Promise<void> {
+async function restart(activation: Activation, { runs }: Journal, version: string): Promise<void> {
   const { services, health, write, onStep } = activation;
   if (services.kind === "none") {
     write(`no service manager runs here: restart Berth yourself, so that ${version} runs\n`);
     return;
   }
-  const runs = async (unit: Unit): Promise<boolean> => await services.isActive(unit);
-  const [hasOperator, hasGateway] = [await runs("berth-operator"), await runs("berth-gateway")];
-  if (!hasOperator && !hasGateway) write(`no service of this installation runs; what is started next is ${version}\n`);
-  const isOldGateway = hasGateway && !isReady(await health.gateway("gateway"), version);
+  if (!runs.operator && !runs.gateway)
+    write(`no service of this installation runs; what is started next is ${version}\n`);
+  const isOldGateway = runs.gateway && !isReady(await health.gateway("gateway"), version);
   using _migration = activation.migrateConnections?.();
+  // A standby of the other release that is ready serves until this one's gateway does.
   if (isOldGateway && (await health.gateway("standby"))?.isReady !== true) {
     onStep("standby");
     await services.stop("berth-gateway-standby");
     await services.start("berth-gateway-standby");
     await ready(activation, "berth-gateway-standby", async () => isReady(await health.gateway("standby"), version));
   }
-  if (hasOperator && (await health.operator()) !== version) {
+  if (runs.operator && (await health.operator()) !== version) {
     onStep("operator");
     await services.restart("berth-operator");
     await ready(activation, "berth-operator", async () => (await health.operator()) === version);
@@ -113,16 +122,35 @@ async function restart(activation: Activation, version: string, slots: readonly 
     await services.restart("berth-gateway");
     await ready(activation, "berth-gateway", async () => isReady(await health.gateway("gateway"), version));
   }
-  if (hasGateway) {
-    onStep("end of the standby");
-    await services.stop("berth-gateway-standby");
-  }
-  if (!hasOperator) return;
+  onStep("end of the standby");
+  await services.stop("berth-gateway-standby");
+}
+
+/**
+ * Waits until each slot that was ready before is ready again, or rests: a slot may be unloaded, or give its place to
+ * another one, at any time. Throws NotReady.
+ */
+async function waitForSlots({ health, readyMs, pollMs, onStep }: Activation, journal: Journal): Promise<void> {
+  const { runs, slots } = journal;
+  if (!runs.operator) return;
   onStep("slots");
-  await ready(activation, "berth-operator", async () => {
-    const now = await health.readySlots();
-    return slots.every((slot) => now.has(slot));
-  });
+  const waited = new Set(slots);
+  const end = steadyNow() + readyMs;
+  for (;;) {
+    const states = await health.slots();
+    for (const slot of waited) if (isSettled(states.get(slot))) waited.delete(slot);
+    if (waited.size === 0) return;
+    if (steadyNow() >= end) {
+      const late = [...waited].map((slot) => `${slot} is in the state ${states.get(slot) ?? "offline"}`);
+      throw new NotReady(`slots that were ready were not so again within ${readyMs / 1000} s: ${late.join(", ")}`);
+    }
+    await pause(pollMs ?? usualPollMs);
+  }
+}
+
+/** Undefined: the slot was deleted meanwhile. */
+function isSettled(state: SlotState | undefined): boolean {
+  return state === undefined || isAvailable(state) || state === "offline" || state === "unloading";
 }
 
 function isReady(
@@ -133,7 +161,7 @@ function isReady(
 }
 
 async function ready(
-  { services, readyMs, pollMs = 100 }: Activation,
+  { services, readyMs, pollMs = usualPollMs }: Activation,
   unit: Unit,
   isSo: () => Promise<boolean>,
 ): Promise<void> {
@@ -148,33 +176,39 @@ async function ready(
 /** Puts `from` back. Throws CommandError where `from` cannot read the state that `to` has written, or does not start. */
 async function goBack(activation: Activation, journal: Journal): Promise<void> {
   const { layout, health, services, onStep } = activation;
-  const { from, to, slots } = journal;
-  const { state_format: readable } = await releaseAt(join(layout.prefix, from));
-  const written = await health.stateFormat();
-  if (written > readable) {
-    await record(layout, journal);
-    await removeJournal(layout);
-    throw new CommandError(
-      "update.not_ready",
-      `${to} is not ready, and ${from} cannot read the state that it has written (format ${written}): ${to} stays`,
-      "journalctl -u berth-operator -u berth-gateway",
-    );
-  }
-  onStep("back");
-  await writeJournal(layout, { ...journal, isGoingBack: true });
-  await switchTo(activation, from);
+  const { from, to } = journal;
   try {
-    // A standby of the new release that is ready serves until the earlier one does; another one would not become ready.
-    await restart(activation, from, slots);
+    const { state_format: readable } = await releaseAt(join(layout.prefix, from));
+    const written = await health.stateFormat();
+    if (written > readable) {
+      await record(layout, journal);
+      throw new CommandError(
+        "update.not_ready",
+        `${to} is not ready, and ${from} cannot read the state that it has written (format ${written}): ${to} stays`,
+        logs(services),
+      );
+    }
+    onStep("back");
+    await writeJournal(layout, { ...journal, isGoingBack: true });
+    await switchTo(activation, from);
+    await restart(activation, journal, from);
   } catch (error) {
-    await services.stop("berth-gateway-standby").catch(() => undefined);
+    if (services.kind !== "none") await services.stop("berth-gateway-standby").catch(() => undefined);
+    if (error instanceof CommandError) throw error;
     throw new CommandError(
       "update.not_ready",
       `${to} did not become ready, and neither did ${from}, which is installed again: ${errorMessage(error)}`,
-      "journalctl -u berth-operator -u berth-gateway; `berth update` tries again",
+      `${logs(services)}; \`berth update\` tries again`,
     );
+  } finally {
+    // Also after a failure: the next update begins anew, with whatever release.
+    await removeJournal(layout);
   }
-  await removeJournal(layout);
+}
+
+/** The command that shows why services are not ready. */
+function logs({ kind }: Services): string {
+  return `journalctl${kind === "user" ? " --user" : ""} -u berth-operator -u berth-gateway -u berth-gateway-standby`;
 }
 
 /** Notes the release that is installed now, and those to go back to: earlier versions alone, newest first. */

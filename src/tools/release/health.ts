@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Config } from "../../api/config.ts";
 import { gatewayName, gatewayReportSchema, type GatewayReport, type GatewayRole } from "../../api/gateway-report.ts";
 import { knownPart } from "../../api/known-part.ts";
-import { isAvailable } from "../../api/states.ts";
+import type { SlotState } from "../../api/states.ts";
 import { publishedSlotSchema } from "../../api/status.ts";
 import { announced } from "../../lib/announcement.ts";
 import { parseJson } from "../../lib/json.ts";
@@ -16,8 +16,8 @@ export interface Health {
   gateway(role: GatewayRole): Promise<GatewayReport | undefined>;
   /** The version of the operator that leads and is ready; undefined without one. */
   operator(): Promise<string | undefined>;
-  /** The slots that answer requests, by the published state. */
-  readySlots(): Promise<ReadonlySet<string>>;
+  /** The published state of each slot. */
+  slots(): Promise<ReadonlyMap<string, SlotState>>;
   /** The number of the state's format; 1 where none is written down. */
   stateFormat(): Promise<number>;
 }
@@ -44,13 +44,13 @@ export function healthOf(config: Config): Health {
       if (answer?.ok !== true || text?.includes("standby") === true) return undefined;
       return (await readFormat())?.version;
     },
-    async readySlots() {
-      const ready = new Set<string>();
+    async slots() {
+      const states = new Map<string, SlotState>();
       for (const text of (await filesIn(join(config.stateDir, "slots"))) ?? []) {
         const slot = knownPart(publishedSlotSchema, parseJson(text));
-        if (slot !== undefined && isAvailable(slot.status.state)) ready.add(slot.name);
+        if (slot !== undefined) states.set(slot.name, slot.status.state);
       }
-      return ready;
+      return states;
     },
     stateFormat: async () => (await readFormat())?.format ?? 1,
   };

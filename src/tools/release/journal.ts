@@ -12,6 +12,8 @@ const journalSchema = z.object({
   to: z.string(),
   /** True: `to` has failed, and `from` is put back. */
   isGoingBack: z.boolean(),
+  /** Which services ran before: one that fails to start does not run all the time. */
+  runs: z.object({ operator: z.boolean(), gateway: z.boolean() }),
   /** The slots that were ready before. */
   slots: z.array(z.string()),
 });

@@ -1,7 +1,9 @@
-import { readFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { releaseSchema, type Release } from "../../api/release.ts";
 import { CommandError } from "../../cli/client.ts";
+import { errorCode } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { Layout } from "../install/layout.ts";
 
@@ -11,8 +13,25 @@ export function updatePlaces({ prefix }: Pick<Layout, "prefix">) {
     lock: join(prefix, ".update.lock"),
     journal: join(prefix, ".update.json"),
     archive: join(prefix, ".update.tar.gz"),
-    unpacked: join(prefix, ".update.unpacked"),
+    /** Another one for each process: a `tar` of a killed update may still write into the last one. */
+    unpacked: join(prefix, `.update.unpacked.${randomUUID()}`),
   };
+}
+
+/** What killed updates have left beside the releases: archives, directories, links of `swapCurrent`, and temporary files. */
+const leftover = /^\.(update\.(tar\.gz$|unpacked\.|json\.)|installed\.json\.|removed\.|current\.)/;
+
+/**
+ * Removes it. A directory into which an orphaned process writes in this moment stays until the next time. The caller holds
+ * the lock of updates.
+ */
+export async function removeUpdateLeftovers({ prefix }: Pick<Layout, "prefix">): Promise<void> {
+  for (const name of await readdir(prefix)) {
+    if (!leftover.test(name)) continue;
+    await rm(join(prefix, name), { recursive: true, force: true }).catch((error: unknown) => {
+      if (errorCode(error) !== "ENOTEMPTY") throw error;
+    });
+  }
 }
 
 /** `release.json` of a release. Throws CommandError where there is none. */

@@ -36,7 +36,6 @@ export async function unpackRelease(
   check: (release: Release) => Promise<void>,
 ): Promise<Release> {
   const { unpacked } = updatePlaces(layout);
-  await rm(unpacked, { recursive: true, force: true });
   await mkdir(unpacked, { mode: 0o755 });
   try {
     const root = await unpack(archive, unpacked);

@@ -10,7 +10,7 @@ import { activate, finish, type Activation } from "./activate.ts";
 import { currentVersion, installedVersions } from "./current.ts";
 import { newestRelease, ownTarget, type Offered } from "./release-index.ts";
 import { readJournal } from "./journal.ts";
-import { releaseAt, updatePlaces } from "./places.ts";
+import { releaseAt, removeUpdateLeftovers, updatePlaces } from "./places.ts";
 import { besides, copyTo, shown, sourceOf, type Source } from "./source.ts";
 import { checkProgram, checkRoom, unpackRelease } from "./unpack.ts";
 import { publisherKey, verifyFile } from "./verify.ts";
@@ -83,7 +83,11 @@ export async function update(options: UpdateOptions): Promise<void> {
 export async function rollback(options: UpdateOptions): Promise<void> {
   const { layout, write } = options;
   await using _lock = await lockUpdates(options);
-  await finishLast(options);
+  const back = await finishLast(options);
+  if (back !== undefined) {
+    write(`Berth ${back} is installed again; \`berth update\` goes to a newer release\n`);
+    return;
+  }
   const installed = (await currentVersion(layout)) ?? "";
   const there = await installedVersions(layout);
   const to = (await readRecord(layout))?.previous.find((version) => there.includes(version));
@@ -127,16 +131,24 @@ async function lockUpdates({ layout }: Activation): Promise<AsyncDisposable> {
   }
 }
 
-/** Finishes what a killed update has begun, and removes its files. */
-async function finishLast(options: Activation): Promise<void> {
-  const { layout, write } = options;
-  const { archive, unpacked } = updatePlaces(layout);
-  for (const path of [archive, unpacked]) await rm(path, { recursive: true, force: true });
+/**
+ * Finishes what a killed update has begun, and removes its files. Returns the version that is installed then, where that
+ * is a return to an earlier one. Throws CommandError where neither release becomes ready.
+ */
+async function finishLast(options: Activation): Promise<string | undefined> {
+  const { layout, services, write } = options;
+  await removeUpdateLeftovers(layout);
   const journal = await readJournal(layout);
-  if (journal === undefined) return;
+  if (journal === undefined) {
+    // A process that was killed right at its end.
+    if (services.kind !== "none") await services.stop("berth-gateway-standby");
+    return undefined;
+  }
   const { from, to, isGoingBack } = journal;
   write(`an update from ${from} to ${to} was interrupted: ${isGoingBack ? `going back to ${from}` : "finishing it"}\n`);
   await finish(options, journal);
+  const [now, other] = isGoingBack ? [from, to] : [to, from];
+  return compareVersions(now, other) < 0 ? now : undefined;
 }
 
 async function indexOf({ from, updateUrl }: UpdateOptions, own: Release): Promise<Source> {

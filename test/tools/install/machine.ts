@@ -118,7 +118,7 @@ export async function machine({ isSystem = true, kind = isSystem ? "system" : "u
       return version === undefined ? undefined : { pid: process.pid, version, isReady: true };
     },
     operator: () => reported("berth-operator"),
-    readySlots: async () => new Set(),
+    slots: async () => new Map(),
     stateFormat: async () => 1,
   };
   const release = async (version: string, more: Readonly<Record<string, string>> = {}): Promise<string> => {

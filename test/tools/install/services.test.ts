@@ -12,7 +12,11 @@ async function userManager() {
   const { path } = directory;
   await mkdir(join(path, "run/systemd/private"), { recursive: true });
   const note = `echo "$(basename "$0") $*" >>${path}/called; echo "$XDG_RUNTIME_DIR" >${path}/runtime`;
-  const fails = 'case $* in *operator*) echo "Unit is masked." >&2; exit 1 ;; esac';
+  const fails = `case $* in
+*operator*) echo "Unit is masked." >&2; exit 1 ;;
+*restart*standby*) echo "Job for berth-gateway-standby.service failed." >&2; exit 1 ;;
+*stop*standby*) echo "Unit berth-gateway-standby.service not loaded." >&2; exit 5 ;;
+esac`;
   const says = 'case $0 in *journalctl) echo "port 8080 is taken" ;; esac';
   for (const program of ["systemctl", "journalctl"])
     await writeFile(join(path, program), `#!/bin/sh\n${note}\n${fails}\n${says}\n`, { mode: 0o755 });
@@ -25,7 +29,7 @@ async function userManager() {
 }
 
 describe("the service manager", () => {
-  it("acts on the units of the user", async () => {
+  it("acts on the units of the user, of which one may be missing", async () => {
     await using at = await userManager();
     const { services } = at;
     assert.equal(services.kind, "user");
@@ -49,10 +53,10 @@ describe("the service manager", () => {
     await using at = await userManager();
     const { services } = at;
     const error = await rejectionOf(services.start("berth-operator"), ServiceFailed);
-    assert.equal(
-      error.message,
-      "systemctl --user start berth-operator.service: systemctl ended with 1: Unit is masked.",
-    );
+    assert.equal(error.message, "`systemctl --user start berth-operator` failed: Unit is masked.");
+    // Which names no reason itself.
+    const job = await rejectionOf(services.restart("berth-gateway-standby"), ServiceFailed);
+    assert.equal(job.message, "`systemctl --user restart berth-gateway-standby` failed: port 8080 is taken");
     assert.equal(await services.isActive("berth-operator"), false);
     assert.equal(await services.isActive("berth-gateway"), true);
     assert.equal(await services.why("berth-gateway"), "port 8080 is taken");

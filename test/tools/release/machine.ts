@@ -1,10 +1,10 @@
 /**
  * Doubles for tests of updates: small releases whose program only says its version, and a machine whose service manager
- * notes which version each unit runs. A unit starts where `current/bin/berth` starts, and is ready where its release has
- * no file `never-ready`.
+ * notes which version each unit runs. A unit starts where `current/bin/berth` starts. Where its release has a file
+ * `never-ready` for it, it ends at once and is started again and again, and is not active in between.
  */
 import { execFile } from "node:child_process";
-import { mkdir, readFile, readlink, rename, rm, symlink, writeFile, appendFile, access } from "node:fs/promises";
+import { mkdir, readFile, readlink, rename, rm, symlink, writeFile, appendFile } from "node:fs/promises";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -29,11 +29,12 @@ export interface Made {
   readonly stateFormat?: number;
   /** A shell script in the place of the program. */
   readonly program?: string;
-  readonly isNeverReady?: boolean;
+  /** The unit that ends whenever it is started; "all" for each. */
+  readonly neverReady?: Unit | "all";
 }
 
 /** The tree of a release. */
-export async function makeTree(root: string, { version, stateFormat = 1, program, isNeverReady }: Made): Promise<void> {
+export async function makeTree(root: string, { version, stateFormat = 1, program, neverReady }: Made): Promise<void> {
   await mkdir(join(root, "bin"), { recursive: true });
   await writeFile(join(root, "bin/berth"), program ?? `#!/bin/sh\necho ${version}\n`, { mode: 0o755 });
   const release = { version, target: ownTarget(), state_format: stateFormat, unpacked_bytes: 4096 };
@@ -41,7 +42,7 @@ export async function makeTree(root: string, { version, stateFormat = 1, program
   await writeFile(join(root, "package.json"), JSON.stringify({ name: "berth", version }));
   await cp(join(keys, "key.pub"), join(root, "minisign.pub"));
   await cp(join(repository, "manifests/systemd"), join(root, "manifests/systemd"), { recursive: true });
-  if (isNeverReady === true) await writeFile(join(root, "never-ready"), "");
+  if (neverReady !== undefined) await writeFile(join(root, "never-ready"), neverReady);
 }
 
 /** Signs a file with the key of the tests, or with the other one. */
@@ -125,11 +126,8 @@ export function machine(dir: string): { services: Services; health: Health; call
   const readyVersion = async (unit: Unit): Promise<string | undefined> => {
     const version = await running(unit);
     if (version === undefined) return undefined;
-    const isBroken = await access(join(layout.prefix, version, "never-ready")).then(
-      () => true,
-      () => false,
-    );
-    return isBroken ? undefined : version;
+    const broken = await readFile(join(layout.prefix, version, "never-ready"), "utf8").catch(() => "");
+    return broken === "all" || broken === unit ? undefined : version;
   };
   // At once: a process of the test may be killed at any time, and a service manager completes what it was asked for.
   const startNow = async (unit: Unit): Promise<void> => {
@@ -162,7 +160,7 @@ export function machine(dir: string): { services: Services; health: Health; call
       },
       enable: async () => undefined,
       disable: async () => undefined,
-      isActive: async (unit) => (await running(unit)) !== undefined,
+      isActive: async (unit) => (await readyVersion(unit)) !== undefined,
       reload: async () => await note("reload"),
       why: async (unit) => `${unit} says nothing`,
     },
@@ -174,7 +172,7 @@ export function machine(dir: string): { services: Services; health: Health; call
         return { pid: 1, version, isReady: (await readyVersion(unit)) === version };
       },
       operator: () => readyVersion("berth-operator"),
-      readySlots: async () => new Set((await readyVersion("berth-operator")) === undefined ? [] : ["primary"]),
+      slots: async () => new Map((await readyVersion("berth-operator")) === undefined ? [] : [["primary", "ready"]]),
       stateFormat: async () => Number((await readFile(join(dir, "state-format"), "utf8").catch(() => "")) || 1),
     },
   };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { checkForUpdate, rollback, update } from "../../../src/tools/release/update.ts";
@@ -144,7 +144,7 @@ describe("berth update", () => {
   });
 
   it("goes back by itself where the new release does not become ready", async () => {
-    await using at = await scene({ version: "0.2.0", isNeverReady: true });
+    await using at = await scene({ version: "0.2.0", neverReady: "all" });
     const error = await rejectionOf(update(at.options()), CommandError);
     assert.equal(error.code, "update.rolled_back");
     assert.match(
@@ -154,6 +154,75 @@ describe("berth update", () => {
     assert.deepEqual(await stateOf(at.dir), all("0.1.0"));
     assert.deepEqual(await at.record(), { version: "0.1.0", previous: [] });
     assert.ok(!(await machine(at.dir).calls()).includes("NOBODY LISTENS"));
+  });
+
+  it("goes back from a service that ends and is started again and again", async () => {
+    for (const neverReady of ["berth-operator", "berth-gateway", "berth-gateway-standby"] as const) {
+      await using at = await scene({ version: "0.2.0", neverReady });
+      const error = await rejectionOf(update(at.options()), CommandError);
+      assert.equal(error.code, "update.rolled_back", error.message);
+      assert.match(error.message, new RegExp(`${neverReady} was not ready within`));
+      assert.deepEqual(await stateOf(at.dir), all("0.1.0"), neverReady);
+      assert.ok(!(await machine(at.dir).calls()).includes("NOBODY LISTENS"), neverReady);
+      assert.deepEqual(await at.files(), ["0.1.0", "0.2.0", "current", "installed.json"]);
+    }
+  });
+
+  it("takes slots that are unloaded, deleted, or take turns with others as they are", async () => {
+    await using at = await scene({ version: "0.2.0" });
+    const { health } = machine(at.dir);
+    const names = ["one", "other", "deleted"];
+    let looks = 0;
+    const slots: typeof health.slots = async () => {
+      if ((await health.operator()) !== "0.2.0") return new Map(names.map((name) => [name, "idle"]));
+      const isTurn = looks++ % 2 === 0;
+      return new Map([
+        ["one", isTurn ? "ready" : "unloading"],
+        ["other", isTurn ? "warming" : "serving"],
+      ]);
+    };
+    await update(at.options({ health: { ...health, slots } }));
+    assert.deepEqual(await stateOf(at.dir), all("0.2.0"));
+  });
+
+  it("does not wait for slots on the way back, and leaves nothing that holds up the next update", async () => {
+    await using at = await scene({ version: "0.2.0" });
+    const { health } = machine(at.dir);
+    const slots: typeof health.slots = async () =>
+      (await at.files()).includes(".update.json") ? new Map([["primary", "error"]]) : await health.slots();
+    const error = await rejectionOf(update(at.options({ health: { ...health, slots } })), CommandError);
+    assert.equal(error.code, "update.rolled_back", error.message);
+    assert.deepEqual(await at.files(), ["0.1.0", "0.2.0", "current", "installed.json"]);
+    await update(at.options({ from: await makeArchive(at.published, { version: "0.3.0" }) }));
+    assert.deepEqual(await stateOf(at.dir), all("0.3.0"));
+  });
+
+  it("begins anew after an update of which neither release became ready", async () => {
+    await using at = await scene({ version: "0.2.0", neverReady: "berth-gateway" });
+    const { services, health } = machine(at.dir);
+    const restart: typeof services.restart = async (unit) => {
+      if (unit === "berth-gateway" && (await stateOf(at.dir))["current"] === "0.1.0") throw new Error("no memory");
+      await services.restart(unit);
+    };
+    const error = await rejectionOf(update(at.options({ services: { ...services, restart }, health })), CommandError);
+    assert.equal(error.message, "0.2.0 did not become ready, and neither did 0.1.0, which is installed again: no memory");
+    assert.deepEqual(await at.files(), ["0.1.0", "0.2.0", "current", "installed.json"]);
+    assert.equal((await stateOf(at.dir))["standby"], undefined);
+    // As the service manager does by itself.
+    await services.restart("berth-gateway");
+    await update(at.options({ from: await makeArchive(at.published, { version: "0.3.0" }) }));
+    assert.deepEqual(await stateOf(at.dir), all("0.3.0"));
+  });
+
+  it("ends a standby and removes files that killed updates have left", async () => {
+    await using at = await scene({ version: "0.1.0" });
+    await machine(at.dir).services.start("berth-gateway-standby");
+    const { prefix } = layoutIn(at.dir);
+    for (const name of [".removed.0.0.9.x.tmp", ".update.unpacked.x"]) await mkdir(join(prefix, name, "dist"), { recursive: true });
+    await symlink("0.0.9", join(prefix, ".current.x.tmp"));
+    await update(at.options());
+    assert.deepEqual(await stateOf(at.dir), all("0.1.0"));
+    assert.deepEqual(await at.files(), ["0.1.0", "current", "installed.json"]);
   });
 
   it("goes back by itself where an operator, a gateway or a slot of the new release does not become ready", async () => {
@@ -169,10 +238,13 @@ describe("berth update", () => {
           const isBroken = part === "gateway" && role === "gateway" && report?.version === "0.2.0";
           return isBroken ? undefined : report;
         },
-        readySlots: async () => (part === "slots" && (await isNew()) ? new Set<string>() : await health.readySlots()),
+        slots: async () =>
+          part === "slots" && (await isNew()) ? new Map([["primary", "error" as const]]) : await health.slots(),
       };
       const error = await rejectionOf(update(at.options({ health: broken })), CommandError);
       assert.equal(error.code, "update.rolled_back", error.message);
+      if (part === "slots") assert.match(error.message, /not so again within 0\.2 s: primary is in the state error$/);
+      assert.match(error.next ?? "", /^journalctl --user -u berth-operator /);
       assert.deepEqual(await stateOf(at.dir), all("0.1.0"));
       assert.ok(!(await machine(at.dir).calls()).includes("NOBODY LISTENS"), part);
     }
@@ -181,12 +253,12 @@ describe("berth update", () => {
   it("stays where the earlier release cannot read the state that the new one has written", async () => {
     await using at = await scene({ version: "0.2.0", stateFormat: 2 });
     const { health } = machine(at.dir);
-    const readySlots = async (): Promise<ReadonlySet<string>> => {
-      if ((await health.operator()) !== "0.2.0") return await health.readySlots();
+    const slots: typeof health.slots = async () => {
+      if ((await health.operator()) !== "0.2.0") return await health.slots();
       await writeFile(join(at.dir, "state-format"), "2");
-      return new Set();
+      return new Map([["primary", "starting"]]);
     };
-    const error = await rejectionOf(update(at.options({ health: { ...health, readySlots } })), CommandError);
+    const error = await rejectionOf(update(at.options({ health: { ...health, slots } })), CommandError);
     assert.equal(error.code, "update.not_ready");
     assert.match(error.message, /0\.1\.0 cannot read the state that it has written \(format 2\): 0\.2\.0 stays/);
     assert.deepEqual(await stateOf(at.dir), all("0.2.0"));
