@@ -119,11 +119,8 @@ function updateStep({ layout, services, config, version }: Site, before: string,
     act: async () => {
       const { changeTo } = await import("../release/update.ts");
       const health = options.health ?? (await import("../release/health.ts")).healthOf(config);
-      const { migrateConnections } = await import("../release/migrate-connections.ts");
       const { readyMs, write } = options;
-      const isDouble = options.health !== undefined;
-      const machine = { services, health, ...(isDouble ? {} : { migrateConnections }) };
-      await changeTo({ layout, ...machine, readyMs, write, onStep: () => undefined }, version);
+      await changeTo({ layout, services, health, readyMs, write, onStep: () => undefined }, version);
     },
   };
 }

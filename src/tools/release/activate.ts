@@ -26,8 +26,6 @@ export interface Activation {
   readonly write: (text: string) => void;
   /** The step that begins, for progress. Tests end the process here. */
   readonly onStep: (step: string) => void;
-  /** Changes the machine while gateways give way to each other; absent: nothing is changed. */
-  readonly migrateConnections?: () => Disposable;
   /** Milliseconds between two looks at a service. Absent: 100. */
   readonly pollMs?: number;
 }
@@ -104,7 +102,6 @@ async function restart(activation: Activation, { runs }: Journal, version: strin
   if (!runs.operator && !runs.gateway)
     write(`no service of this installation runs; what is started next is ${version}\n`);
   const isOldGateway = runs.gateway && !isReady(await health.gateway("gateway"), version);
-  using _migration = activation.migrateConnections?.();
   // A standby of the other release that is ready serves until this one's gateway does.
   if (isOldGateway && (await health.gateway("standby"))?.isReady !== true) {
     onStep("standby");

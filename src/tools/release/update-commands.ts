@@ -62,7 +62,6 @@ async function run(root: string, options: Update, { env, write, screen }: Comman
       import("../install/services.ts"),
       import("../../cli/terminal.ts"),
     ]);
-  const { migrateConnections } = await import("./migrate-connections.ts");
   const { layout, config, updateUrl, updateKey } = await installationOf({ root, env, version, options });
   using line = new terminal.StatusLine(screen);
   const progress = (text: string, detail = ""): void => {
@@ -77,7 +76,6 @@ async function run(root: string, options: Update, { env, write, screen }: Comman
     updateKey,
     services: openServices({ isSystem: layout.isSystem, env, write }),
     health: healthOf(config),
-    migrateConnections,
     readyMs: timeout * 1000,
     write: (text: string) => {
       line[Symbol.dispose]();
