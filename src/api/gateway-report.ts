@@ -16,10 +16,7 @@ export const gatewayReportSchema = z.object({
 
 export type GatewayReport = z.output<typeof gatewayReportSchema>;
 
-/**
- * The name of the abstract socket at which the gateway of that port, state directory and role reports. `directory`: the
- * state directory's device and inode, which are the same for every path to it.
- */
-export function gatewayName(port: number, directory: { dev: number; ino: number }, role: GatewayRole): string {
-  return `berth-${role}-${port}-${directory.dev}-${directory.ino}`;
+/** The file, below the state directory, in which the gateway of that port and role keeps its report. */
+export function gatewayReportFile(port: number, role: GatewayRole): string {
+  return `gateways/${role}-${port}.json`;
 }

@@ -270,7 +270,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   await store.noteAuthMode(config.authEnabled);
   const known = await tokens.list();
   const tokenCounts = { all: known.length, unconfirmed: known.filter((each) => !each.is_confirmed).length };
-  const listeners = new Listeners(app.server, await sharingOf(config, { role: options.role, version, isReady }));
+  const listeners = new Listeners(app.server, sharingOf(config, { role: options.role, version, isReady }));
   await listeners.listen(config, (how) => app.fastify.listen(how));
   if (options.pages !== undefined) await listenForChat(config, listeners, chat, log);
   stack.use(
@@ -291,6 +291,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     async close({ drainSeconds, endNow }) {
       const isRelieved = (lifetime.isRelieved = await listeners.isRelieved());
       lifetime.drainEndsAt = steadyNow() + drainSeconds * 1000;
+      listeners.report();
       if (isRelieved) log.info("the other gateway takes the requests; open ones end here");
       const drained = { dispatcher, cacheSync, app, listeners, deadline, log };
       await drain(drained, { drainSeconds, endNow, isRelieved });

@@ -1,36 +1,63 @@
-import { connect, Server } from "node:net";
-import { text as textOf } from "node:stream/consumers";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import { writeJsonNow } from "./atomic-file.ts";
+import { bootId } from "./boot-id.ts";
 import { parseJson } from "./json.ts";
+import { startTimeOf } from "./process-identity.ts";
+import { everySecond } from "./pulse.ts";
+import { readTextOrNothing } from "./read-text.ts";
+import { isRecord } from "./record.ts";
 
-const answerMs = 1000;
-
-/**
- * Listens at the abstract socket of that name until disposed: each connection gets `report()` as JSON. Linux frees the
- * name when the process ends in any way, and shows it to every user in the same network namespace. Rejects with
- * EADDRINUSE where another process holds the name.
- */
-export async function announce(name: string, report: () => object): Promise<AsyncDisposable> {
-  const server = new Server((socket) => {
-    // The reader may be gone.
-    socket.on("error", () => socket.destroy());
-    socket.resume().end(JSON.stringify(report()));
-  });
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once("error", reject);
-  server.listen({ path: `\0${name}` }, resolve);
-  await promise;
-  server.off("error", reject).on("error", () => undefined);
-  return server;
+export interface Announcement extends Disposable {
+  /** Writes the report now, where it has changed; otherwise that happens within a second. */
+  refresh(): void;
 }
 
-/** The report of the process that holds the name; undefined where none does, or it does not answer within a second. */
-export async function announced(name: string): Promise<unknown> {
-  const socket = connect({ path: `\0${name}`, signal: AbortSignal.timeout(answerMs) });
+/**
+ * Keeps the report in the file, for processes of this machine that may read its directory, until disposed. The file counts
+ * for as long as this process lives. Its directory is made where it is missing. Never throws: where the file cannot be
+ * written, nobody learns of this process, and each second tries again.
+ */
+export function announce(path: string, report: () => object): Announcement {
+  const identity = { pid: process.pid, startTime: startTimeOf(process.pid), bootId: bootId() };
+  let written = "";
+  const refresh = (): void => {
+    const text = JSON.stringify({ ...report(), ...identity });
+    if (text === written) return;
+    try {
+      // Not those above it: a state directory that was deleted stays so.
+      if (!existsSync(dirname(path))) mkdirSync(dirname(path), { mode: 0o750 });
+      writeJsonNow(path, text);
+      written = text;
+    } catch {
+      // As on a full disk.
+    }
+  };
+  refresh();
+  const beats = everySecond(refresh);
+  return {
+    refresh,
+    [Symbol.dispose]() {
+      beats[Symbol.dispose]();
+      // Not that of a process which has taken the place.
+      if (textNow(path) === written) rmSync(path, { force: true });
+    },
+  };
+}
+
+/** The report of the living process that keeps it in the file; undefined where none does. */
+export async function announced(path: string): Promise<unknown> {
+  const report = parseJson(await readTextOrNothing(path));
+  if (!isRecord(report)) return undefined;
+  const { pid, startTime, bootId: boot } = report;
+  if (typeof pid !== "number" || typeof startTime !== "string" || boot !== bootId()) return undefined;
+  return startTimeOf(pid) === startTime ? report : undefined;
+}
+
+function textNow(path: string): string | undefined {
   try {
-    return parseJson(await textOf(socket));
+    return readFileSync(path, "utf8");
   } catch {
     return undefined;
-  } finally {
-    socket.destroy();
   }
 }

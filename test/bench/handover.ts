@@ -8,8 +8,11 @@
  */
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
+import { mkdir } from "node:fs/promises";
 import { createServer, get } from "node:http";
 import { Server as NetServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Listeners } from "../../src/gateway/http/listeners.ts";
 import { freePort } from "../support/free-port.ts";
@@ -36,7 +39,9 @@ async function listen(port: number, role: "gateway" | "standby"): Promise<void> 
     version: "bench",
     isReady: true,
   });
-  const listeners = new Listeners(server, { role, directory: { dev: 0, ino: port }, report });
+  const stateDir = join(tmpdir(), `berth-handover-${port}`);
+  await mkdir(stateDir, { recursive: true });
+  const listeners = new Listeners(server, { role, stateDir, report });
   if (sockets.length === 0)
     await listeners.listen({ host, port }, async (how) => {
       server.listen(how);

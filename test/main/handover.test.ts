@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { stat } from "node:fs/promises";
+import { join } from "node:path";
 import { text as textOf } from "node:stream/consumers";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import {
-  gatewayName,
+  gatewayReportFile,
   gatewayReportSchema,
   type GatewayReport,
   type GatewayRole,
@@ -42,8 +42,8 @@ function startLoad(berth: RunningBerth) {
 }
 
 async function reportOf({ url, stateDir }: RunningBerth, role: GatewayRole): Promise<GatewayReport | undefined> {
-  const name = gatewayName(Number(new URL(url).port), await stat(stateDir), role);
-  return gatewayReportSchema.safeParse(await announced(name)).data;
+  const file = join(stateDir, gatewayReportFile(Number(new URL(url).port), role));
+  return gatewayReportSchema.safeParse(await announced(file)).data;
 }
 
 /** `berth serve` beside the running Berth. */

@@ -2,10 +2,10 @@ import type { Server as HttpServer } from "node:http";
 import { Server, type ListenOptions, type Socket } from "node:net";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
 import { gatewayReportSchema } from "../../api/gateway-report.ts";
-import { announce, announced } from "../../lib/announcement.ts";
+import { announce, announced, type Announcement } from "../../lib/announcement.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import { otherName, ownName, type Sharing } from "./sharing.ts";
+import { otherReport, ownReport, type Sharing } from "./sharing.ts";
 
 /**
  * Node takes one connection from a listening socket per turn of its event loop (libuv 1.52, `uv__server_io`). A turn of a
@@ -36,7 +36,7 @@ export class Listeners {
   /** Other servers that stop listening with these. */
   readonly #beside: Server[] = [];
   readonly #sharing: Sharing | undefined;
-  readonly #names: AsyncDisposable[] = [];
+  readonly #reports: Announcement[] = [];
   #released: Promise<void> | undefined;
   #left: readonly Promise<unknown>[] = [];
 
@@ -84,11 +84,16 @@ export class Listeners {
     return await this.#listenToo(server, address, this.#beside);
   }
 
+  /** Tells the other gateway, and an update, whether this one is ready; otherwise they learn it within a second. */
+  report(): void {
+    for (const report of this.#reports) report.refresh();
+  }
+
   /** The other gateway of the same state directory listens on this port too, and is ready. */
   async isRelieved(): Promise<boolean> {
     const port = portOf(this.#server);
     if (this.#sharing === undefined || port === undefined) return false;
-    return gatewayReportSchema.safeParse(await announced(otherName(port, this.#sharing))).data?.isReady === true;
+    return gatewayReportSchema.safeParse(await announced(otherReport(port, this.#sharing))).data?.isReady === true;
   }
 
   /**
@@ -108,7 +113,7 @@ export class Listeners {
   }
 
   async #release(): Promise<void> {
-    for (const name of this.#names) await name[Symbol.asyncDispose]();
+    for (const report of this.#reports) report[Symbol.dispose]();
     this.#left = this.#others.map((other) => new Promise((resolve) => other.once("close", resolve)));
     const open = new Set([this.#server, ...this.#others, ...this.#beside].filter((server) => server.listening));
     const busy = new Set<Server>();
@@ -150,19 +155,16 @@ export class Listeners {
     // A socket that does not share fails where anybody listens. Port 0 is one where nobody does.
     if (port !== 0) {
       try {
-        await (await listening(new Server(), { host, port }))[Symbol.asyncDispose]();
+        await (await listening(deaf(), { host, port }))[Symbol.asyncDispose]();
       } catch (error) {
         const isOurs = errorCode(error) === "EADDRINUSE" && this.#sharing !== undefined;
-        if (!isOurs || (await announced(otherName(port, this.#sharing))) === undefined) throw error;
-        if ((await announced(ownName(port, this.#sharing))) !== undefined) throw error;
+        if (!isOurs || (await announced(otherReport(port, this.#sharing))) === undefined) throw error;
+        if ((await announced(ownReport(port, this.#sharing))) !== undefined) throw error;
       }
     }
     await listen();
     if (this.#sharing === undefined || port === 0) return;
-    const { report } = this.#sharing;
-    // Another program that keeps the name prevents a handover, and nothing else.
-    const name = await announce(ownName(port, this.#sharing), report).catch(() => undefined);
-    if (name !== undefined) this.#names.push(name);
+    this.#reports.push(announce(ownReport(port, this.#sharing), this.#sharing.report));
   }
 }
 
@@ -192,12 +194,17 @@ async function startLock(port: number): Promise<AsyncDisposable | undefined> {
   const end = steadyNow() + lockTimeoutMs;
   for (;;) {
     try {
-      return await listening(new Server(), { path: `\0berth-listens-${port}` });
+      return await listening(deaf(), { path: `\0berth-listens-${port}` });
     } catch (error) {
       if (errorCode(error) !== "EADDRINUSE" || steadyNow() >= end) return undefined;
     }
     await pause(lockRetryMs);
   }
+}
+
+/** A server that keeps nobody who connects: a connection would hold up its end. */
+function deaf(): Server {
+  return new Server((socket) => socket.on("error", () => undefined).destroy());
 }
 
 async function listening(server: Server, options: ListenOptions): Promise<Server> {

@@ -58,6 +58,7 @@ export const stateParts: readonly string[] = [
   "engines",
   "fit.json",
   "format.json",
+  "gateways",
   "groups",
   "hardware",
   "images",

@@ -1,7 +1,6 @@
-import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config } from "../../api/config.ts";
-import { gatewayName, gatewayReportSchema, type GatewayReport, type GatewayRole } from "../../api/gateway-report.ts";
+import { gatewayReportFile, gatewayReportSchema, type GatewayReport, type GatewayRole } from "../../api/gateway-report.ts";
 import { knownPart } from "../../api/known-part.ts";
 import type { SlotState } from "../../api/states.ts";
 import { publishedSlotSchema } from "../../api/status.ts";
@@ -32,9 +31,8 @@ export function healthOf(config: Config): Health {
   };
   return {
     async gateway(role) {
-      const directory = await stat(config.stateDir).catch(() => undefined);
-      if (directory === undefined) return undefined;
-      return gatewayReportSchema.safeParse(await announced(gatewayName(config.port, directory, role))).data;
+      const file = join(config.stateDir, gatewayReportFile(config.port, role));
+      return gatewayReportSchema.safeParse(await announced(file)).data;
     },
     async operator() {
       if (config.operatorPort === 0) return (await readFormat())?.version;

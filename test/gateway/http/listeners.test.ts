@@ -61,6 +61,24 @@ describe("the listening sockets of a gateway", () => {
     }
   });
 
+  it("open although a stranger connects to the socket that guards their start, and stays", async () => {
+    const port = await freePort();
+    const server = createServer();
+    const listeners = new Listeners(server, undefined);
+    let held: Socket | undefined;
+    try {
+      await listeners.listen({ host, port }, async (how) => {
+        held = connect({ path: `\0berth-listens-${port}`, allowHalfOpen: true }).on("error", () => undefined);
+        await once(held, "connect");
+        server.listen(how);
+        await once(server, "listening");
+      });
+    } finally {
+      held?.destroy();
+      await listeners.close();
+    }
+  });
+
   it("are all closed where one of them cannot be opened, and that error stops the start", async () => {
     const server = createServer();
     const port = await freePort();
