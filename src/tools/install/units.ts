@@ -29,7 +29,10 @@ export interface UnitChange {
   readonly hashes: InstalledRecord["units"];
 }
 
-/** The places as they stand in the files of `manifests/systemd/`, the longest first. */
+/**
+ * The places as they stand in the files of `manifests/systemd/`, the longest first. The release that is installed renders
+ * the files of the next one: they keep these places, and what `standbyOf` and `forUser` look for.
+ */
 const places = [
   ["/usr/lib/berth/current", "current"],
   ["/etc/default/berth", "environmentFile"],
@@ -45,6 +48,7 @@ const userDirectives: ReadonlySet<string> = new Set([
   "ExecStart",
   "Restart",
   "RestartSec",
+  "RuntimeMaxSec",
   "KillMode",
   "TimeoutStopSec",
   "LimitNOFILE",
@@ -118,6 +122,8 @@ function standbyOf(gateway: string): string {
     )
     .replace(/^Description=.*$/m, "Description=Berth gateway, standby during an update")
     .replace(/^(ExecStart=.* serve)$/m, "$1 --standby")
+    // An update that is killed leaves it behind: it ends by itself, and is not started again.
+    .replace(/^Restart=always\nRestartSec=.*$/m, "Restart=no\nRuntimeMaxSec=30min")
     .replace(/\n\[Install\][^]*$/, "");
 }
 

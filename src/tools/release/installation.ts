@@ -19,7 +19,7 @@ interface Asked {
   readonly options: { readonly check: boolean; readonly rollback: boolean };
 }
 
-export interface Installation {
+export interface InstalledRelease {
   readonly layout: Layout;
   /** The settings of its services. */
   readonly config: Config;
@@ -27,51 +27,79 @@ export interface Installation {
   readonly updateKey: string | undefined;
 }
 
+/** The places of this user's installation, and of root's. */
+export interface KnownLayouts {
+  readonly own: Layout | undefined;
+  readonly system: Layout | undefined;
+}
+
+function layoutsOf(env: NodeJS.ProcessEnv): KnownLayouts {
+  const system = layoutOf({ isRoot: true, home: undefined, xdgConfigHome: undefined, xdgStateHome: undefined });
+  return { own: layoutOf(placesOf(env)), system };
+}
+
 /**
  * The installation that this program belongs to. Throws CommandError with the next step for a program that was not
  * installed from a release, and without the right to change it; SettingsError.
  */
-export async function installationOf({ root, env, version, options }: Asked): Promise<Installation> {
+export async function installedRelease(
+  { root, env, version, options }: Asked,
+  { own, system }: KnownLayouts = layoutsOf(env),
+): Promise<InstalledRelease> {
   if (isClone(root) || !isRelease(root)) throw otherWay({ root, version, options });
-  const layout = layoutOf(placesOf(env));
   const place = dirname(await realpath(root));
-  if (layout === undefined || place !== (await realpath(layout.prefix).catch(() => undefined))) {
-    const system = layoutOf({ isRoot: true, home: undefined, xdgConfigHome: undefined, xdgStateHome: undefined });
-    if (system === undefined || place !== system.prefix)
-      throw new CommandError(
-        "update.not_installed",
-        `this is an unpacked release in ${root}, which is not installed`,
-        shellWord(join(root, "install.sh")),
-      );
+  if (own !== undefined && place === (await realpath(own.prefix).catch(() => undefined))) {
+    if (!options.check)
+      await access(own.prefix, constants.W_OK).catch(() => {
+        throw new CommandError("update.rights", `${own.prefix} cannot be written`, "sudo berth update");
+      });
+    return await settingsOf(own, env);
+  }
+  if (system !== undefined && place === system.prefix) {
     if (!options.check)
       throw new CommandError("update.rights", "only root may change this installation", "sudo berth update");
     return await settingsOf(system, env);
   }
-  if (!options.check) {
-    await access(layout.prefix, constants.W_OK).catch(() => {
-      throw new CommandError("update.rights", `${layout.prefix} cannot be written`, "sudo berth update");
-    });
-  }
-  return await settingsOf(layout, env);
+  const isInstalled = (await stat(join(place, "installed.json")).catch(() => undefined)) !== undefined;
+  if (isInstalled)
+    throw new CommandError(
+      "update.rights",
+      `the installation in ${place} belongs to another user than the one who runs this command`,
+      "run it as that user, without sudo",
+    );
+  throw new CommandError(
+    "update.not_installed",
+    `this is an unpacked release in ${root}, which is not installed`,
+    shellWord(join(root, "install.sh")),
+  );
 }
 
+/** The settings that only root may give an installation of root's. */
+const rootsSettings = [
+  { key: "updateKey", name: "update_key", variable: "SVC_UPDATE_KEY", could: "have root run any program" },
+  { key: "updateUrl", name: "update_url", variable: "SVC_UPDATE_URL", could: "keep newer releases from root" },
+] as const;
+
 /**
- * The settings of the services of these places. Throws CommandError for a key that another user than root could replace in
- * root's installation; SettingsError.
+ * The settings of the services of these places. Throws CommandError for a key or an address that another user than root
+ * could replace in root's installation; SettingsError.
  */
-export async function settingsOf(layout: Layout, env: NodeJS.ProcessEnv): Promise<Installation> {
+export async function settingsOf(layout: Layout, env: NodeJS.ProcessEnv): Promise<InstalledRelease> {
   const inFile = readEnvironment(await readTextOrNothing(layout.environmentFile));
   const places = { SVC_CONFIG_DIR: layout.configDir, SVC_STATE_DIR: layout.stateDir };
   const { config, origins } = await settingsAsOwner({ ...env, ...inFile, ...places });
   const { updateUrl, updateKey } = config;
-  if (layout.isSystem && updateKey !== undefined && origins["updateKey"] === "file") {
-    for (const path of [layout.configDir, join(layout.configDir, "berth.toml")])
-      if ((await stat(path)).uid !== 0)
-        throw new CommandError(
-          "update.key_untrusted",
-          `update_key is in berth.toml, and ${path} does not belong to root: its owner could have root run any program`,
-          `write SVC_UPDATE_KEY into ${layout.environmentFile} instead`,
-        );
+  if (layout.isSystem) {
+    for (const { key, name, variable, could } of rootsSettings) {
+      if (config[key] === undefined || origins[key] !== "file") continue;
+      for (const path of [layout.configDir, join(layout.configDir, "berth.toml")])
+        if ((await stat(path)).uid !== 0)
+          throw new CommandError(
+            "update.setting_untrusted",
+            `${name} is in berth.toml, and ${path} does not belong to root: its owner could ${could}`,
+            `write ${variable} into ${layout.environmentFile} instead`,
+          );
+    }
   }
   return { layout, config, updateUrl, updateKey };
 }

@@ -40,6 +40,8 @@ export function addUpdateCommand(program: Command, context: CommandContext): voi
         .default("table"),
     )
     .action(async (options: Update) => {
+      // The services' user has to read the releases, the units, and what else this process writes, whatever its shell says.
+      process.umask(0o022);
       const root = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
       await run(root, options, context);
     });
@@ -54,7 +56,7 @@ export function addUpdateCommand(program: Command, context: CommandContext): voi
 
 async function run(root: string, options: Update, { env, write, screen }: CommandContext): Promise<void> {
   const { channel, check, rollback, from, timeout, output } = options;
-  const [{ installationOf }, { checkForUpdate, update, rollback: goBack }, { healthOf }, { openServices }, terminal] =
+  const [{ installedRelease }, { checkForUpdate, update, rollback: goBack }, { healthOf }, { openServices }, terminal] =
     await Promise.all([
       import("./installation.ts"),
       import("./update.ts"),
@@ -62,7 +64,7 @@ async function run(root: string, options: Update, { env, write, screen }: Comman
       import("../install/services.ts"),
       import("../../cli/terminal.ts"),
     ]);
-  const { layout, config, updateUrl, updateKey } = await installationOf({ root, env, version, options });
+  const { layout, config, updateUrl, updateKey } = await installedRelease({ root, env, version, options });
   using line = new terminal.StatusLine(screen);
   const progress = (text: string, detail = ""): void => {
     if (screen.isTTY === true) line.show(text, detail);

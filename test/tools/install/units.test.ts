@@ -34,6 +34,29 @@ describe("the units of an installation", () => {
     assert.match(standby, /^ExecStart=\/usr\/lib\/berth\/current\/bin\/berth serve --standby$/m);
     assert.match(standby, /^User=berth$/m);
     assert.doesNotMatch(standby, /Install/);
+    assert.match(standby, /^Restart=no\nRuntimeMaxSec=30min$/m);
+    assert.doesNotMatch(standby, /^(Restart=always|RestartSec)/m);
+  });
+
+  it("are rendered by an earlier release too: their files keep the places and lines that it looks for", async () => {
+    const [operator = "", gateway = ""] = await Promise.all(
+      ["operator", "gateway"].map(
+        async (name) => await readFile(join(root, `manifests/systemd/berth-${name}.service`), "utf8"),
+      ),
+    );
+    for (const text of [operator, gateway]) {
+      const directives = text.split("\n").filter((line) => !line.startsWith("#")).join("\n");
+      const paths = directives.match(/\/[\w./-]*/g) ?? [];
+      const known = /^\/(usr\/lib\/berth\/current\/bin\/berth|etc\/default\/berth|var\/lib\/berth|etc\/berth)$/;
+      assert.deepEqual(paths.filter((path) => !known.test(path)), []);
+      assert.doesNotMatch(directives, /[$%{]/, "no other placeholder, and nothing that systemd replaces");
+      assert.match(text, /^# .*\n\[Unit\]\nDescription=.*\nAfter=.*\n[^]*\n\[Install\]\nWantedBy=multi-user\.target\n$/);
+      assert.match(text, /^EnvironmentFile=-\/etc\/default\/berth$/m);
+      assert.match(text, /^Restart=always\nRestartSec=1$/m);
+    }
+    assert.match(operator, /^ExecStart=\/usr\/lib\/berth\/current\/bin\/berth operator$/m);
+    assert.match(gateway, /^ExecStart=\/usr\/lib\/berth\/current\/bin\/berth serve$/m);
+    assert.match(gateway, /^After=.* berth-operator\.service$/m);
   });
 
   it("ask for nothing of a user's own manager that it cannot do", async () => {
