@@ -54,4 +54,5 @@ const plainErrors: readonly string[] = [
   "NoConnection",
   "RuntimeUnavailable",
   "StateTooNew",
+  "StateFormatUnreadable",
 ];

@@ -4,7 +4,7 @@
  */
 import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { releaseSchema } from "../../src/api/release.ts";
 import { fileDigest } from "../../src/lib/file-digest.ts";
@@ -44,5 +44,5 @@ const index = join(directory, "index.json");
 await writeFile(index, JSON.stringify({ format: 1, channels: { stable: [entry] } }));
 const key = parseSecretKey(await readFile(new URL("../fixtures/minisign/key.sec", import.meta.url), "utf8"), "key.sec");
 for (const file of [path, index])
-  await writeFile(`${file}.minisig`, signatureText(key, await fileDigest(file, "blake2b512"), "made by a test"));
+  await writeFile(`${file}.minisig`, signatureText(key, await fileDigest(file, "blake2b512"), `file:${basename(file)}`));
 await writeFile(join(directory, "key"), key.publicText.split("\n")[1] ?? "");

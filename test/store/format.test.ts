@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { stateFormat } from "../../src/api/release.ts";
 import { loadConfig } from "../../src/api/config.ts";
 import { openStore } from "../../src/store/open.ts";
-import { StateTooNew } from "../../src/store/state/format.ts";
+import { StateFormatUnreadable, StateTooNew } from "../../src/store/state/format.ts";
 import { berthProcess } from "../support/command.ts";
 import { rejectionOf } from "../support/rejection.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -56,14 +56,21 @@ describe("the format of a state directory", () => {
     assert.equal(down.stderr, `down.failed: ${line}\n`);
   });
 
-  it("that does not read counts as the first one", async () => {
+  it("that does not read keeps every part from a start, with one clear line", async () => {
     await using directory = await tempDir();
-    const { store, file } = storeIn(directory.path);
+    const { env, store, file } = storeIn(directory.path);
     await (await store.lead(quiet))[Symbol.asyncDispose]();
-    await writeFile(file, "{");
-    assert.equal(await store.format(), undefined);
-    await using lease = await store.lead(quiet);
-    await using _inputs = await (await store.forLeader(lease, { ...quiet, version: "0.1.0" })).inputs();
-    assert.deepEqual(await store.format(), { format: stateFormat, version: "0.1.0" });
+    for (const text of ["", "{", '{"format":0,"version":"0.1.0"}']) {
+      await writeFile(file, text);
+      const { message } = await rejectionOf(store.lead(quiet), StateFormatUnreadable);
+      assert.match(message, /format\.json does not read as the format of the state: put it back from a backup, or write/);
+      assert.equal((await rejectionOf(store.format(), StateFormatUnreadable)).message, message);
+      const { code, stdout, stderr } = await berthProcess(["serve"], { ...env, BERTH_LOG: "text", SVC_PORT: "0" });
+      assert.equal(code, 1);
+      assert.ok(`${stdout}${stderr}`.includes(message), `${stdout}${stderr}`);
+      assert.equal(await readFile(file, "utf8"), text);
+    }
+    await writeFile(file, `{"format":${stateFormat},"version":"0.1.0"}`);
+    await (await store.lead(quiet))[Symbol.asyncDispose]();
   });
 });

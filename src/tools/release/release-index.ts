@@ -36,18 +36,18 @@ export function ownTarget(): ReleaseTarget {
 export async function newestRelease(
   source: Source,
   key: MinisignPublicKey,
-  channel: ReleaseChannel,
+  { channel, from }: { readonly channel: ReleaseChannel; readonly from: string | undefined },
 ): Promise<Offered | undefined> {
+  const check = from === undefined ? "check update_url in berth.toml" : "check what --from names";
   const text = await readSmall(source, indexLimitBytes);
-  if (text === undefined)
-    throw new CommandError("update.unreachable", `${shown(source)} is not there`, "check update_url in berth.toml");
+  if (text === undefined) throw new CommandError("update.unreachable", `${shown(source)} is not there`, check);
   const value = parseJson(text);
   if (!isRecord(value) || !("format" in value)) {
     const what = /^\s*</.test(text) ? "a web page" : "another file";
     throw new CommandError(
       "update.index",
       `${shown(source)} is ${what}, and not an index of releases`,
-      "check update_url in berth.toml; a login page of the network may be in between",
+      `${check}; a login page of the network may be in between`,
     );
   }
   await verifyText(key, source, text);

@@ -40,8 +40,6 @@ export function addUpdateCommand(program: Command, context: CommandContext): voi
         .default("table"),
     )
     .action(async (options: Update) => {
-      // The services' user has to read the releases, the units, and what else this process writes, whatever its shell says.
-      process.umask(0o022);
       const root = fileURLToPath(new URL("../../..", import.meta.url)).replace(/\/$/, "");
       await run(root, options, context);
     });
@@ -95,7 +93,7 @@ async function run(root: string, options: Update, { env, write, screen }: Comman
     }
     const { newest, released, installed } = found;
     if (newest === undefined) write(`there is no release on ${channel} for this machine; this is ${installed}\n`);
-    else if (!found.is_newer) write(`${installed} is up to date: ${newest} is the newest on ${channel}\n`);
+    else if (!found.is_newer) write(`${installed} is up to date: ${newest} is the newest on ${channel}, of ${released ?? ""}\n`);
     else {
       const way = found.changes_state_format ? "; it changes the state's format, so there is no way back" : "";
       write(`${newest} of ${released ?? ""} is on ${channel}, and this is ${installed}${way}\n`);

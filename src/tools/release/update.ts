@@ -46,13 +46,16 @@ const unpackedFactor = 5;
 
 /** `berth update --check`. Throws CommandError. */
 export async function checkForUpdate(options: UpdateOptions): Promise<Check> {
-  const { root, channel } = options;
+  const { root, channel, from } = options;
+  if (isArchive(from))
+    throw new CommandError(
+      "update.usage",
+      `--check compares with an index of releases, and ${from} is one release`,
+      `leave out --check, and \`berth update --from FILE\` installs it`,
+    );
   const own = await releaseAt(root);
-  const offered = await newestRelease(
-    await indexOf(options, own),
-    await publisherKey(options.updateKey, root),
-    channel,
-  );
+  const index = await indexOf(options, own);
+  const offered = await newestRelease(index, await publisherKey(options.updateKey, root), options);
   const base = { channel, installed: own.version };
   if (offered === undefined) return { ...base, is_newer: false, changes_state_format: false };
   const { version, released, state_format: format } = offered.entry;
@@ -117,6 +120,8 @@ export async function changeTo(options: Activation, to: string): Promise<void> {
 
 /** Only one process changes an installation. The lock ends with its process, in whatever way. */
 async function lockUpdates({ layout }: Activation): Promise<AsyncDisposable> {
+  // The user of the services has to read what this process writes, whatever the shell of its caller says.
+  process.umask(0o022);
   const { acquireLock } = await import("../../store/state/lock.ts");
   try {
     return await acquireLock(updatePlaces(layout).lock);
@@ -162,27 +167,31 @@ async function indexOf({ from, updateUrl }: UpdateOptions, own: Release): Promis
   return sourceOf(named.endsWith("/") ? `${named}index.json` : named);
 }
 
+function isArchive(from: string | undefined): from is string {
+  return from !== undefined && /\.(tar\.gz|tgz)$/.test(from);
+}
+
 type Key = Awaited<ReturnType<typeof publisherKey>>;
 
 /** Has the wanted release lie beside the others, and returns its version; undefined where there is nothing to do. */
 async function obtain(options: UpdateOptions, installed: string, key: Key): Promise<string | undefined> {
   const { layout, root, channel, from, write } = options;
-  const isArchive = from !== undefined && /\.(tar\.gz|tgz)$/.test(from);
-  if (isArchive) {
+  if (isArchive(from)) {
     const source = sourceOf(from);
     return await fetchRelease(options, { source, key, installed });
   }
   const index = await indexOf(options, await releaseAt(root));
-  const offered = await newestRelease(index, key, channel);
+  const offered = await newestRelease(index, key, options);
   if (offered === undefined) {
     write(`there is no release on ${channel} for ${ownTarget()}; ${installed} stays\n`);
     return undefined;
   }
-  const { version } = offered.entry;
+  const { version, released } = offered.entry;
   const order = compareVersions(version, installed);
   if (order <= 0) {
+    // The date, since an index that somebody holds back is well signed, too.
     const what = order === 0 ? "the newest release" : `newer than ${version}, the newest`;
-    write(`${installed} is ${what} on ${channel}\n`);
+    write(`${installed} is ${what} on ${channel}, of ${released}\n`);
     return undefined;
   }
   await checkFormat(options, { version, state_format: offered.entry.state_format });

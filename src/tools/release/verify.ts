@@ -20,7 +20,7 @@ export async function publisherKey(setting: string | undefined, root: string): P
     throw new CommandError(
       "update.no_key",
       "this release was published without a key, so that no update of it can be verified",
-      "set update_key in berth.toml (or SVC_UPDATE_KEY) to the publisher's public key",
+      "set update_key in berth.toml (or SVC_UPDATE_KEY) to the publisher's public key: the second line of minisign.pub, beside the releases that its publisher offers",
     );
   return await refusing(async () => parsePublicKey(text, name));
 }
@@ -40,7 +40,13 @@ async function verify(key: MinisignPublicKey, source: Source, digest: Buffer): P
   await refusing(async () => {
     if (signature === undefined)
       throw new SignatureError(`${shown(source)} has no signature: there is no ${nameOf(source)}.minisig beside it`);
-    verifySignature(key, { name: shown(source), digest, signature });
+    const comment = verifySignature(key, { name: shown(source), digest, signature });
+    // `make release` and minisign itself write it: another file of the same publisher, under this name, is not this one.
+    const named = /(?:^|\s)file:(\S+)/.exec(comment)?.[1];
+    if (named !== nameOf(source))
+      throw new SignatureError(
+        `${shown(source)} is signed as ${named ?? "a file without a name"}, and not as ${nameOf(source)}`,
+      );
   });
 }
 

@@ -6,7 +6,7 @@
 import { execFile } from "node:child_process";
 import { mkdir, readFile, readlink, rename, rm, symlink, writeFile, appendFile } from "node:fs/promises";
 import { cp } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { parseSecretKey, signatureText } from "../../../hack/release/signature.ts";
@@ -48,7 +48,7 @@ export async function makeTree(root: string, { version, stateFormat = 1, program
 /** Signs a file with the key of the tests, or with the other one. */
 export async function sign(path: string, key = "key.sec"): Promise<void> {
   const secret = parseSecretKey(await readFile(join(keys, key), "utf8"), key);
-  await writeFile(`${path}.minisig`, signatureText(secret, await fileDigest(path, "blake2b512"), "made by a test"));
+  await writeFile(`${path}.minisig`, signatureText(secret, await fileDigest(path, "blake2b512"), `file:${basename(path)}`));
 }
 
 /** A signed archive of the release; its path. */
