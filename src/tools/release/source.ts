@@ -62,9 +62,12 @@ export function shown(source: Source): string {
   return url.href;
 }
 
-/** The text of a small file; undefined where there is none. Throws CommandError `update.unreachable` and `update.source`. */
-export async function readSmall(source: Source, limitBytes: number): Promise<string | undefined> {
-  const opened = await open(source);
+/**
+ * The text of a small file; undefined where there is none. Throws CommandError `update.unreachable` and `update.source`.
+ * `silentMs`: shorter in tests.
+ */
+export async function readSmall(source: Source, limitBytes: number, silentMs = idleMs): Promise<string | undefined> {
+  const opened = await open(source, limitBytes, silentMs);
   if (opened === undefined) return undefined;
   const pieces: Buffer[] = [];
   let bytes = 0;
@@ -92,12 +95,14 @@ export interface CopyOptions {
   /** The size that the source says; undefined: it says none. Called before the first byte is written, and may throw. */
   readonly onSize?: (bytes: number | undefined) => Promise<void>;
   readonly onProgress?: (bytes: number) => void;
+  /** Shorter in tests. */
+  readonly silentMs?: number;
 }
 
 /** Writes the file to `path`. Throws as `readSmall` does, and the file system's error of `path`. */
 export async function copyTo(source: Source, path: string, options: CopyOptions): Promise<Copied> {
-  const { limitBytes, onSize, onProgress } = options;
-  const opened = await open(source);
+  const { limitBytes, onSize, onProgress, silentMs = idleMs } = options;
+  const opened = await open(source, limitBytes, silentMs);
   if (opened === undefined)
     throw new CommandError("update.unreachable", `${shown(source)} is not there`, "check the address or the path");
   await onSize?.(opened.bytes);
@@ -113,14 +118,17 @@ export async function copyTo(source: Source, path: string, options: CopyOptions)
     },
   });
   const file = createWriteStream(path, { flags: "w", mode: 0o600, flush: true });
-  let fileError: Error | undefined;
-  file.once("error", (error) => (fileError = error));
-  try {
-    await pipeline(opened.body, count, file);
-  } catch (error) {
-    throw fileError === error ? error : readFailure(source, error);
-  }
+  await pipeline(pieces(source, opened.body), count, file);
   return { bytes, sha256: hash.digest("hex") };
+}
+
+/** The body, whose errors are the source's: those of the file that is written are not. */
+async function* pieces(source: Source, body: Readable): AsyncGenerator<Buffer, void, undefined> {
+  try {
+    yield* body;
+  } catch (error) {
+    throw readFailure(source, error);
+  }
 }
 
 interface Opened {
@@ -128,7 +136,7 @@ interface Opened {
   readonly body: Readable;
 }
 
-async function open(source: Source): Promise<Opened | undefined> {
+async function open(source: Source, limitBytes: number, silentMs: number): Promise<Opened | undefined> {
   if (!(source instanceof URL)) {
     try {
       const status = await stat(source);
@@ -141,12 +149,16 @@ async function open(source: Source): Promise<Opened | undefined> {
   }
   // Loaded here alone: it takes 70 ms.
   const { EnvHttpProxyAgent, request, interceptors } = await import("undici");
-  const agent = new EnvHttpProxyAgent({ connect: { timeout: connectMs }, headersTimeout: idleMs, bodyTimeout: idleMs });
+  const agent = new EnvHttpProxyAgent({ connect: { timeout: connectMs }, headersTimeout: silentMs, bodyTimeout: silentMs });
   const dispatcher = agent.compose(interceptors.redirect({ maxRedirections: 5 }));
   try {
     // The connection is closed after the answer: this process may end then.
     const headers = { "user-agent": "berth", "accept-encoding": "identity" };
-    const answer = await request(source, { dispatcher, headers, reset: true });
+    // undici 7 crashes where a connection ends while it holds back a body (nodejs/undici#5360): it may read ahead, at most
+    // to the limit.
+    const answer = await request(source, { dispatcher, headers, reset: true, highWaterMark: limitBytes });
+    // The reader may not read yet; it learns of the error when it does.
+    answer.body.on("error", () => undefined);
     if (answer.statusCode === 404 || answer.statusCode === 410) {
       await answer.body.dump();
       return undefined;

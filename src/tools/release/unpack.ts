@@ -62,10 +62,12 @@ export async function unpackRelease(
 async function unpack(archive: string, into: string): Promise<string> {
   const args = ["-xzf", archive, "-C", into, "--no-same-owner", "--no-same-permissions"];
   try {
-    await programOutput("tar", args, { signal: AbortSignal.timeout(unpackMs) });
+    // Its messages in English, and names in any language.
+    const env = { ...process.env, LC_ALL: "C.UTF-8", LANGUAGE: "" };
+    await programOutput("tar", args, { signal: AbortSignal.timeout(unpackMs), env });
   } catch (error) {
     const line = errorMessage(error).split("\n")[0] ?? "";
-    if (/No space left/.test(errorMessage(error)))
+    if (/No space left|Wrote only/.test(errorMessage(error)))
       throw new CommandError("update.disk_full", `${into} has no room for the release`, "make room, then try again");
     throw new CommandError("update.archive", `the archive cannot be unpacked: ${line}`, "download the release again");
   }

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { createServer } from "node:http";
-import { mkdir, open, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { copyFile, mkdir, open, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { promisify } from "node:util";
 import { CommandError } from "../../../src/cli/client.ts";
-import { rollback, update } from "../../../src/tools/release/update.ts";
+import { checkForUpdate, rollback, update } from "../../../src/tools/release/update.ts";
 import { ownTarget } from "../../../src/tools/release/release-index.ts";
 import { freePort } from "../../support/free-port.ts";
 import { listen } from "../../support/listen.ts";
@@ -93,6 +93,38 @@ describe("berth update leaves the running version alone, and says in one line wh
     );
     await rm(join(layoutIn(at.dir).current, "minisign.pub"));
     assert.match((await at.refused()).message, /published without a key/);
+  });
+
+  it("a signature is that of another file of the same publisher", async () => {
+    await using at = await scene();
+    const older = await makeArchive(at.published, { version: "0.1.5" });
+    for (const suffix of ["", ".minisig"]) await copyFile(`${older}${suffix}`, `${at.archive}${suffix}`);
+    const error = await at.refused(at.archive);
+    assert.equal(error.code, "update.signature");
+    assert.match(error.message, /berth-0\.2\.0-.* is signed as berth-0\.1\.5-.*\.tar\.gz, and not as berth-0\.2\.0-/);
+  });
+
+  it("--check or --from is given what it cannot use", async () => {
+    await using at = await scene();
+    const check = await rejectionOf(checkForUpdate(optionsFor(at.dir, [], { from: at.archive })), CommandError);
+    assert.match(check.message, /^--check compares with an index of releases, and .*\.tar\.gz is one release$/);
+    const mistyped = await at.refused(join(at.published, "indx.json"));
+    assert.equal(mistyped.next, "check what --from names");
+    const updateUrl = join(at.published, "indx.json");
+    assert.equal((await at.refused(undefined, { from: undefined, updateUrl })).next, "check update_url in berth.toml");
+  });
+
+  it("the connection ends in the middle of the archive", async () => {
+    await using at = await scene();
+    await using server = createServer(async (request, response) => {
+      const name = basename(request.url ?? "");
+      const content = await readFile(join(at.published, name));
+      response.writeHead(200, { "content-length": content.length });
+      if (!name.endsWith(".tar.gz")) response.end(content);
+      else response.write(content.subarray(0, content.length / 2), () => response.destroy());
+    });
+    const error = await at.refused(`http://127.0.0.1:${await listen(server)}/index.json`);
+    assert.deepEqual([error.code, error.next], ["update.unreachable", "check the network, then try again"]);
   });
 
   it("the index was altered, is a web page, has a newer format, or is not there", async () => {
@@ -220,6 +252,15 @@ describe("berth update leaves the running version alone, and says in one line wh
         const url = `http://127.0.0.1:${await listen(server)}`;
         const full = await at.refused(`${url}/berth-0.2.0-${ownTarget()}.tar.gz`);
         assert.match(full.message, /^no space is left for .*\.update\.tar\.gz$/);
+        // Or at unpacking.
+        const large = await makeArchive(at.published, { version: "0.3.0", program: `#!/bin/sh\necho 0.3.0\n${"#".repeat(500_000)}\n` });
+        await using unsized = createServer(async (request, response) => {
+          response.write("");
+          response.end(await readFile(join(at.published, basename(request.url ?? ""))));
+        });
+        const unpacking = await at.refused(`http://127.0.0.1:${await listen(unsized)}/${basename(large)}`);
+        assert.equal(unpacking.code, "update.disk_full", unpacking.message);
+        assert.match(unpacking.message, /\.update\.unpacked\..* has no room for the release$/);
       } finally {
         await run("umount", [prefix]);
       }
