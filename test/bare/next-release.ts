@@ -44,5 +44,8 @@ const index = join(directory, "index.json");
 await writeFile(index, JSON.stringify({ format: 1, channels: { stable: [entry] } }));
 const key = parseSecretKey(await readFile(new URL("../fixtures/minisign/key.sec", import.meta.url), "utf8"), "key.sec");
 for (const file of [path, index])
-  await writeFile(`${file}.minisig`, signatureText(key, await fileDigest(file, "blake2b512"), `file:${basename(file)}`));
+  await writeFile(
+    `${file}.minisig`,
+    signatureText(key, await fileDigest(file, "blake2b512"), `file:${basename(file)}`),
+  );
 await writeFile(join(directory, "key"), key.publicText.split("\n")[1] ?? "");

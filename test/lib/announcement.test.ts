@@ -41,7 +41,7 @@ describe("the report that a process keeps in a file", () => {
     const of = (startTime: unknown): string => JSON.stringify({ ...JSON.parse(text), pid, startTime });
     await writeFile(path, of(startTimeOf(pid)));
     assert.notEqual(await announced(path), undefined);
-    for (const other of [of("1"), of(1), text.replace(/"bootId":"/, '$&0'), "{", "[]", ""]) {
+    for (const other of [of("1"), of(1), text.replace(/"bootId":"/, "$&0"), "{", "[]", ""]) {
       await writeFile(path, other);
       assert.equal(await announced(path), undefined, other);
     }

@@ -63,7 +63,10 @@ describe("the format of a state directory", () => {
     for (const text of ["", "{", '{"format":0,"version":"0.1.0"}']) {
       await writeFile(file, text);
       const { message } = await rejectionOf(store.lead(quiet), StateFormatUnreadable);
-      assert.match(message, /format\.json does not read as the format of the state: put it back from a backup, or write/);
+      assert.match(
+        message,
+        /format\.json does not read as the format of the state: put it back from a backup, or write/,
+      );
       assert.equal((await rejectionOf(store.format(), StateFormatUnreadable)).message, message);
       const { code, stdout, stderr } = await berthProcess(["serve"], { ...env, BERTH_LOG: "text", SVC_PORT: "0" });
       assert.equal(code, 1);

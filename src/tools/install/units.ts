@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { mkdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readFile, readlink, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { InstalledRecord } from "../../api/installed-record.ts";
 import { CommandError } from "../../cli/client.ts";
@@ -115,19 +115,26 @@ function forUser(text: string): string {
 
 /** The gateway that takes requests while an update restarts the other one; nothing starts it at boot. */
 function standbyOf(gateway: string): string {
-  return gateway
-    .replace(
-      /^# .*\n/,
-      "# A second gateway on the same port, which `berth update` starts while it restarts the first one.\n",
-    )
-    .replace(/^Description=.*$/m, "Description=Berth gateway, standby during an update")
-    .replace(/^(ExecStart=.* serve)$/m, "$1 --standby")
-    // An update that is killed leaves it behind: it ends by itself, and is not started again.
-    .replace(/^Restart=always\nRestartSec=.*$/m, "Restart=no\nRuntimeMaxSec=30min")
-    .replace(/\n\[Install\][^]*$/, "");
+  return (
+    gateway
+      .replace(
+        /^# .*\n/,
+        "# A second gateway on the same port, which `berth update` starts while it restarts the first one.\n",
+      )
+      .replace(/^Description=.*$/m, "Description=Berth gateway, standby during an update")
+      .replace(/^(ExecStart=.* serve)$/m, "$1 --standby")
+      // An update that is killed leaves it behind: it ends by itself, and is not started again.
+      .replace(/^Restart=always\nRestartSec=.*$/m, "Restart=no\nRuntimeMaxSec=30min")
+      .replace(/\n\[Install\][^]*$/, "")
+  );
 }
 
 export const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
+
+/** A unit that a person has masked is a link to /dev/null: an empty text, as systemd takes it. */
+async function textAt(path: string): Promise<string | undefined> {
+  return (await readlink(path).catch(() => "")) === "/dev/null" ? "" : await readText(path);
+}
 
 /** Whether a person has edited the unit, made it, or written there before Berth did. */
 function isEdited(found: string | undefined, unit: Unit, recorded: InstalledRecord["units"]): boolean {
@@ -140,7 +147,7 @@ export async function compareUnits(units: readonly Unit[], recorded: InstalledRe
   const kept: string[] = [];
   const hashes: Record<string, string> = {};
   for (const unit of units) {
-    const found = await readText(unit.path);
+    const found = await textAt(unit.path);
     const known = recorded[unit.path];
     if (isEdited(found, unit, recorded)) {
       kept.push(unit.path);

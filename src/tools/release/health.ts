@@ -1,6 +1,11 @@
 import { join } from "node:path";
 import type { Config } from "../../api/config.ts";
-import { gatewayReportFile, gatewayReportSchema, type GatewayReport, type GatewayRole } from "../../api/gateway-report.ts";
+import {
+  gatewayReportFile,
+  gatewayReportSchema,
+  type GatewayReport,
+  type GatewayRole,
+} from "../../api/gateway-report.ts";
 import { knownPart } from "../../api/known-part.ts";
 import type { SlotState } from "../../api/states.ts";
 import { publishedSlotSchema } from "../../api/status.ts";

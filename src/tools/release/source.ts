@@ -149,7 +149,11 @@ async function open(source: Source, limitBytes: number, silentMs: number): Promi
   }
   // Loaded here alone: it takes 70 ms.
   const { EnvHttpProxyAgent, request, interceptors } = await import("undici");
-  const agent = new EnvHttpProxyAgent({ connect: { timeout: connectMs }, headersTimeout: silentMs, bodyTimeout: silentMs });
+  const agent = new EnvHttpProxyAgent({
+    connect: { timeout: connectMs },
+    headersTimeout: silentMs,
+    bodyTimeout: silentMs,
+  });
   const dispatcher = agent.compose(interceptors.redirect({ maxRedirections: 5 }));
   try {
     // The connection is closed after the answer: this process may end then.

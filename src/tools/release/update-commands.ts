@@ -93,7 +93,8 @@ async function run(root: string, options: Update, { env, write, screen }: Comman
     }
     const { newest, released, installed } = found;
     if (newest === undefined) write(`there is no release on ${channel} for this machine; this is ${installed}\n`);
-    else if (!found.is_newer) write(`${installed} is up to date: ${newest} is the newest on ${channel}, of ${released ?? ""}\n`);
+    else if (!found.is_newer)
+      write(`${installed} is up to date: ${newest} is the newest on ${channel}, of ${released ?? ""}\n`);
     else {
       const way = found.changes_state_format ? "; it changes the state's format, so there is no way back" : "";
       write(`${newest} of ${released ?? ""} is on ${channel}, and this is ${installed}${way}\n`);

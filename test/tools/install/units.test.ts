@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -45,12 +45,21 @@ describe("the units of an installation", () => {
       ),
     );
     for (const text of [operator, gateway]) {
-      const directives = text.split("\n").filter((line) => !line.startsWith("#")).join("\n");
+      const directives = text
+        .split("\n")
+        .filter((line) => !line.startsWith("#"))
+        .join("\n");
       const paths = directives.match(/\/[\w./-]*/g) ?? [];
       const known = /^\/(usr\/lib\/berth\/current\/bin\/berth|etc\/default\/berth|var\/lib\/berth|etc\/berth)$/;
-      assert.deepEqual(paths.filter((path) => !known.test(path)), []);
+      assert.deepEqual(
+        paths.filter((path) => !known.test(path)),
+        [],
+      );
       assert.doesNotMatch(directives, /[$%{]/, "no other placeholder, and nothing that systemd replaces");
-      assert.match(text, /^# .*\n\[Unit\]\nDescription=.*\nAfter=.*\n[^]*\n\[Install\]\nWantedBy=multi-user\.target\n$/);
+      assert.match(
+        text,
+        /^# .*\n\[Unit\]\nDescription=.*\nAfter=.*\n[^]*\n\[Install\]\nWantedBy=multi-user\.target\n$/,
+      );
       assert.match(text, /^EnvironmentFile=-\/etc\/default\/berth$/m);
       assert.match(text, /^Restart=always\nRestartSec=1$/m);
     }
@@ -146,6 +155,18 @@ WantedBy=default.target
     assert.equal(await readFile(gateway, "utf8"), "mine\n");
     assert.match(await readFile(`${gateway}.new`, "utf8"), /# newer\n$/);
     assert.deepEqual(await compareUnits(next, second.hashes), { written: [], kept: [gateway], hashes: second.hashes });
+  });
+
+  it("leave a unit alone that a person has masked", async () => {
+    await using directory = await tempDir();
+    const layout = { ...layoutAt({}), unitsDir: directory.path };
+    const units = await unitsOf(root, layout);
+    const { hashes } = await writeUnits(units, {});
+    const path = units[1]?.path ?? "";
+    await rm(path);
+    await symlink("/dev/null", path);
+    assert.deepEqual((await writeUnits(units, hashes)).kept, [path]);
+    assert.equal(await readlink(path), "/dev/null");
   });
 
   it("leave a unit alone that was there before Berth", async () => {

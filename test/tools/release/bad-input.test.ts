@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { copyFile, mkdir, open, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { promisify } from "node:util";
 import { CommandError } from "../../../src/cli/client.ts";
-import { checkForUpdate, rollback, update } from "../../../src/tools/release/update.ts";
+import { checkForUpdate, update } from "../../../src/tools/release/update.ts";
 import { ownTarget } from "../../../src/tools/release/release-index.ts";
 import { freePort } from "../../support/free-port.ts";
 import { listen } from "../../support/listen.ts";
@@ -116,9 +117,9 @@ describe("berth update leaves the running version alone, and says in one line wh
 
   it("the connection ends in the middle of the archive", async () => {
     await using at = await scene();
-    await using server = createServer(async (request, response) => {
+    await using server = createServer((request, response) => {
       const name = basename(request.url ?? "");
-      const content = await readFile(join(at.published, name));
+      const content = readFileSync(join(at.published, name));
       response.writeHead(200, { "content-length": content.length });
       if (!name.endsWith(".tar.gz")) response.end(content);
       else response.write(content.subarray(0, content.length / 2), () => response.destroy());
@@ -209,8 +210,6 @@ describe("berth update leaves the running version alone, and says in one line wh
       /^Berth 0\.2\.0 reads the state's format 1, and the state has format 2$/,
     );
     assert.equal((await at.refused(at.archive)).code, "update.state_format");
-    const error = await rejectionOf(rollback(optionsFor(at.dir, [])), CommandError);
-    assert.equal(error.message, "no release before 0.1.0 is here");
   });
 
   it("another update runs", async () => {
@@ -253,10 +252,13 @@ describe("berth update leaves the running version alone, and says in one line wh
         const full = await at.refused(`${url}/berth-0.2.0-${ownTarget()}.tar.gz`);
         assert.match(full.message, /^no space is left for .*\.update\.tar\.gz$/);
         // Or at unpacking.
-        const large = await makeArchive(at.published, { version: "0.3.0", program: `#!/bin/sh\necho 0.3.0\n${"#".repeat(500_000)}\n` });
-        await using unsized = createServer(async (request, response) => {
+        const large = await makeArchive(at.published, {
+          version: "0.3.0",
+          program: `#!/bin/sh\necho 0.3.0\n${"#".repeat(500_000)}\n`,
+        });
+        await using unsized = createServer((request, response) => {
           response.write("");
-          response.end(await readFile(join(at.published, basename(request.url ?? ""))));
+          response.end(readFileSync(join(at.published, basename(request.url ?? ""))));
         });
         const unpacking = await at.refused(`http://127.0.0.1:${await listen(unsized)}/${basename(large)}`);
         assert.equal(unpacking.code, "update.disk_full", unpacking.message);

@@ -48,7 +48,10 @@ export async function makeTree(root: string, { version, stateFormat = 1, program
 /** Signs a file with the key of the tests, or with the other one. */
 export async function sign(path: string, key = "key.sec"): Promise<void> {
   const secret = parseSecretKey(await readFile(join(keys, key), "utf8"), key);
-  await writeFile(`${path}.minisig`, signatureText(secret, await fileDigest(path, "blake2b512"), `file:${basename(path)}`));
+  await writeFile(
+    `${path}.minisig`,
+    signatureText(secret, await fileDigest(path, "blake2b512"), `file:${basename(path)}`),
+  );
 }
 
 /** A signed archive of the release; its path. */

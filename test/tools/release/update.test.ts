@@ -223,7 +223,10 @@ describe("berth update", () => {
       await services.restart(unit);
     };
     const error = await rejectionOf(update(at.options({ services: { ...services, restart }, health })), CommandError);
-    assert.equal(error.message, "0.2.0 did not become ready, and neither did 0.1.0, which is installed again: no memory");
+    assert.equal(
+      error.message,
+      "0.2.0 did not become ready, and neither did 0.1.0, which is installed again: no memory",
+    );
     assert.deepEqual(await at.files(), ["0.1.0", "0.2.0", "current", "installed.json"]);
     assert.equal((await stateOf(at.dir))["standby"], undefined);
     // As the service manager does by itself.
@@ -236,7 +239,8 @@ describe("berth update", () => {
     await using at = await scene({ version: "0.1.0" });
     await machine(at.dir).services.start("berth-gateway-standby");
     const { prefix } = layoutIn(at.dir);
-    for (const name of [".removed.0.0.9.x.tmp", ".update.unpacked.x"]) await mkdir(join(prefix, name, "dist"), { recursive: true });
+    for (const name of [".removed.0.0.9.x.tmp", ".update.unpacked.x"])
+      await mkdir(join(prefix, name, "dist"), { recursive: true });
     await symlink("0.0.9", join(prefix, ".current.x.tmp"));
     await update(at.options());
     assert.deepEqual(await stateOf(at.dir), all("0.1.0"));
