@@ -10,7 +10,7 @@ export interface Drained {
   readonly dispatcher: Pick<Dispatcher, "underWay" | "refuseAll">;
   readonly cacheSync: Pick<CacheSync, "close">;
   readonly app: Pick<App, "fastify" | "server">;
-  readonly listeners: Pick<Listeners, "release" | "close">;
+  readonly listeners: Pick<Listeners, "report" | "release" | "close">;
   /** Aborted at the end of the time: waits and event streams of `/api` end. */
   readonly deadline: AbortController;
   readonly log: Pick<Logger, "warn">;
@@ -52,7 +52,10 @@ export async function drain(drained: Drained, time: DrainTime): Promise<void> {
       response.shouldKeepAlive = false;
     });
     await listeners.release();
-  } else cacheSync.close(stopping());
+  } else {
+    listeners.report();
+    cacheSync.close(stopping());
+  }
   const isQuiet = (): boolean => dispatcher.underWay === 0 && steadyNow() - lastRequest >= idleMs;
   // Idle connections stay until the end too: Node counts a connection as idle while its last answer is still being
   // sent.

@@ -291,7 +291,6 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     async close({ drainSeconds, endNow }) {
       const isRelieved = (lifetime.isRelieved = await listeners.isRelieved());
       lifetime.drainEndsAt = steadyNow() + drainSeconds * 1000;
-      listeners.report();
       if (isRelieved) log.info("the other gateway takes the requests; open ones end here");
       const drained = { dispatcher, cacheSync, app, listeners, deadline, log };
       await drain(drained, { drainSeconds, endNow, isRelieved });

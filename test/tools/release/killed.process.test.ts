@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { text as textOf } from "node:stream/consumers";
 import { it } from "node:test";
@@ -108,4 +108,24 @@ it("a rollback that is killed is finished by the next one", async () => {
   ]);
   const { current, operator, gateway } = await stateOf(dir);
   assert.deepEqual([current, operator, gateway], ["0.1.0", "0.1.0", "0.1.0"]);
+});
+
+it("an update writes what the services' user can read, whatever the caller's umask is", async () => {
+  await using directory = await tempDir();
+  const dir = join(directory.path, "machine");
+  await install(dir, { version: "0.1.0" });
+  const index = await publish(join(directory.path, "published"), { version: "0.2.0" });
+  const before = process.umask(0o077);
+  try {
+    await update(optionsFor(dir, [], { from: index }));
+  } finally {
+    process.umask(before);
+  }
+  for (const [path, mode] of [
+    ["0.2.0", 0o755],
+    ["0.2.0/bin", 0o755],
+    ["0.2.0/bin/berth", 0o755],
+    ["0.2.0/release.json", 0o644],
+  ] as const)
+    assert.equal((await stat(join(layoutIn(dir).prefix, path))).mode & 0o777, mode, path);
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { checkForUpdate, rollback, update } from "../../../src/tools/release/update.ts";
@@ -55,24 +55,6 @@ describe("berth update", () => {
     assert.deepEqual(at.said, ["Berth 0.2.0 is installed; `berth update --rollback` goes back to 0.1.0"]);
     await update(at.options());
     assert.equal(at.said.at(-1), "0.2.0 is the newest release on stable, of 2026-11-29");
-  });
-
-  it("writes what the services' user can read, whatever the caller's umask is", async () => {
-    await using at = await scene({ version: "0.2.0" });
-    const before = process.umask(0o077);
-    try {
-      await update(at.options());
-    } finally {
-      process.umask(before);
-    }
-    const { prefix } = layoutIn(at.dir);
-    for (const [path, mode] of [
-      ["0.2.0", 0o755],
-      ["0.2.0/bin", 0o755],
-      ["0.2.0/bin/berth", 0o755],
-      ["0.2.0/release.json", 0o644],
-    ] as const)
-      assert.equal((await stat(join(prefix, path))).mode & 0o777, mode, path);
   });
 
   it("says what there is with --check, and changes nothing", async () => {
