@@ -10,7 +10,7 @@ import { errorCode } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isClone } from "../../program/clone.ts";
 import { isRelease } from "../../program/release.ts";
-import { statusOf, targetOf } from "./paths.ts";
+import { nearest, statusOf, targetOf } from "./paths.ts";
 import { ownerOf, serviceUser, type Site } from "./site.ts";
 import { startedUnits } from "./service-steps.ts";
 
@@ -88,7 +88,11 @@ async function checkWritable({ layout }: Site): Promise<void> {
     throw new CommandError(
       "install.not_writable",
       `${path} cannot be made: ${why} (${place})`,
-      layout.isSystem ? undefined : "make the directory yours, or install as root",
+      code === "EROFS"
+        ? `make it writable, as by: mount -o remount,rw ${place}`
+        : layout.isSystem
+          ? undefined
+          : "make the directory yours, or install as root",
     );
   }
 }
@@ -150,9 +154,4 @@ async function checkPort(address: string, port: number, setting: string | undefi
     `${address}:${port} cannot be used (${code})`,
     "set SVC_HOST to an address of this machine",
   );
-}
-
-/** The path itself, or the nearest directory above it that is there. */
-async function nearest(path: string): Promise<string> {
-  return (await statusOf(path)) === undefined && path !== "/" ? await nearest(dirname(path)) : path;
 }

@@ -24,3 +24,8 @@ export async function missingAbove(path: string): Promise<readonly string[]> {
   if (above === path || (await statusOf(above)) !== undefined) return [];
   return [...(await missingAbove(above)), above];
 }
+
+/** The path itself, or the nearest directory above it that is there. */
+export async function nearest(path: string): Promise<string> {
+  return (await statusOf(path)) === undefined && path !== "/" ? await nearest(dirname(path)) : path;
+}

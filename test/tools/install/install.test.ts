@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { chmod, chown, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
@@ -228,8 +228,66 @@ nothing has been done; --yes does it
       const copy = await stat(join(at.layout.stateDir, "models/m-00001-of-00002.gguf"));
       assert.deepEqual([copy.uid, copy.mode & 0o777], [otherUser, 0o640]);
       assert.match(await readFile(join(at.layout.configDir, "slots/primary.toml"), "utf8"), /default = "m"/);
-      // The manifest is the service's, and is read as its user.
+      // The manifest is the service's, and is read as its user; a person's change of it stays, also a wrong one.
+      const manifest = join(at.layout.configDir, "slots/primary.toml");
+      await writeFile(manifest, `${await readFile(manifest, "utf8")}\n[engine]\nkind = "embedded"\n`);
+      const text = await readFile(manifest, "utf8");
       assert.match(await at.install({ model: at.at("m-00002-of-00002.gguf") }), /all is as it should be\n$/);
+      assert.equal(await readFile(manifest, "utf8"), text);
+    },
+  );
+
+  it(
+    "changes nothing outside where the service has links in place of the model's directory, file or copy",
+    { skip: noOtherUser() ?? false },
+    async () => {
+      for (const mode of [0o600, 0o644])
+        for (const trap of ["models", "models/given.gguf", "models/.given.gguf.partial"]) {
+          await using at = await machine();
+          await chmod(at.path, 0o755);
+          at.accounts.set("berth", { name: "berth", uid: otherUser, gid: otherUser, home: at.layout.stateDir });
+          await at.install();
+          await mkdir(at.at("victim"), { mode: 0o755 });
+          await writeFile(at.at("victim/file"), "GGUF", { mode: 0o600 });
+          const place = join(at.layout.stateDir, trap);
+          const models = join(at.layout.stateDir, "models");
+          await rm(trap === "models" ? models : place, { recursive: true, force: true });
+          // The service's user makes the link as soon as root has begun.
+          const target = trap === "models" ? at.at("victim") : at.at("victim/file");
+          const asService = ["--reuid", String(otherUser), "--regid", String(otherUser), "--clear-groups"];
+          assert.equal(spawnSync("setpriv", [...asService, "ln", "-s", target, place]).status, 0);
+          await writeFile(at.at("given.gguf"), "GGUF", { mode });
+          await at.install({ model: at.at("given.gguf") }).catch(() => undefined);
+          const [directory, file] = [await stat(at.at("victim")), await stat(at.at("victim/file"))];
+          const what = `${trap} ${mode.toString(8)}`;
+          assert.deepEqual(await readdir(at.at("victim")), ["file"], what);
+          assert.deepEqual([directory.uid, directory.mode & 0o777], [0, 0o755], what);
+          assert.deepEqual([file.uid, file.mode & 0o777, file.nlink], [0, 0o600, 1], what);
+        }
+    },
+  );
+
+  it(
+    "gives the service no file that another has put there while the model is copied",
+    { skip: noOtherUser() ?? false },
+    async () => {
+      await using at = await machine();
+      await chmod(at.path, 0o755);
+      at.accounts.set("berth", { name: "berth", uid: otherUser, gid: otherUser, home: at.layout.stateDir });
+      await at.install();
+      await writeFile(at.at("victim"), "secret", { mode: 0o600 });
+      await writeFile(at.at("given.gguf"), Buffer.concat([Buffer.from("GGUF"), Buffer.alloc(64 * 1024 * 1024)]), {
+        mode: 0o600,
+      });
+      const partial = join(at.layout.stateDir, "models/.given.gguf.partial");
+      // A DOUBLE of a compromised service: it puts a link in the place of the copy as soon as that is begun.
+      const script = 'until [ -e "$1" ]; do [ -d "$3" ] || exit; done; ln -s "$2" "$1.link"; mv -T "$1.link" "$1"';
+      const service = spawn("sh", ["-c", script, "sh", partial, at.at("victim"), at.path], { uid: otherUser, gid: otherUser });
+      const ended = once(service, "exit");
+      await at.install({ model: at.at("given.gguf") }).catch(() => undefined);
+      await ended;
+      const { uid, mode } = await stat(at.at("victim"));
+      assert.deepEqual([uid, mode & 0o777], [0, 0o600]);
     },
   );
 
