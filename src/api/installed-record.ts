@@ -19,6 +19,8 @@ export const installedRecordSchema = z.object({
       paths: z.array(z.string()).default([]),
     })
     .default({ paths: [] }),
+  /** The edge proxy was left out by `--no-edge`. */
+  no_edge: z.boolean().optional(),
   /** The configuration of the edge proxy, with the SHA-256 of its text. */
   proxy: z.object({ file: z.string(), sha256: z.string() }).optional(),
 });

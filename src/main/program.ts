@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { Command } from "commander";
 import { Client } from "../cli/client.ts";
 import { addApiCommands } from "../cli/commands.ts";
@@ -15,6 +16,7 @@ import { addUpdateCommand } from "../tools/release/update-commands.ts";
 import { addRunCommands } from "./run-commands.ts";
 import { addTokenCommands } from "../tools/token-commands.ts";
 import { usageText } from "./usage-hints.ts";
+import { isRelease } from "../program/release.ts";
 import { version } from "../program/version.ts";
 
 /** The parts of the process that the program needs; `docs/cli.md` is generated from a program that never runs. */
@@ -31,6 +33,10 @@ const localCommands: ReadonlySet<string> = new Set([
   "token",
   "uninstall",
 ]);
+
+/** They read the settings of an installation themselves. */
+const commandsOfInstallation: ReadonlySet<string> = new Set(["install", "update", "uninstall"]);
+const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
 /** Local commands that change or check the files of the service itself, which a named service may have elsewhere. */
 const commandsOnFiles: ReadonlySet<string> = new Set(["config", "down", "uninstall"]);
@@ -65,6 +71,10 @@ export function buildProgram(process: ProgramContext): Command {
   program.hook("preAction", async (_program, action) => {
     refuseEmpty(action);
     const name = callOf(action).split(" ")[1] ?? "";
+    if (isRelease(root) && !commandsOfInstallation.has(name)) {
+      const { takeInstalledSettings } = await import("../tools/install/installed-settings.ts");
+      await takeInstalledSettings(root, process.env);
+    }
     const server = serverOf(program, process.env);
     // The others reach a named service by its API, or are about this machine alone.
     if (!localCommands.has(name) || (server !== undefined && !commandsOnFiles.has(name))) return;

@@ -42,9 +42,10 @@ export async function readSettings(variables: NodeJS.ProcessEnv, options: ReadOp
   const configDir = env["SVC_CONFIG_DIR"] || defaultConfigDir(places);
   let values: Readonly<Record<string, unknown>> = {};
   if (configDir !== undefined) {
+    // Before the change of user, who may have no right to read this program.
+    const { readBerthToml } = await import("../store/files/berth-toml.ts");
     await takeOwnerOf(configDir, options);
     await refuseForeign("configuration", configDir, configTrust);
-    const { readBerthToml } = await import("../store/files/berth-toml.ts");
     const file = await readBerthToml(configDir);
     if (file.diagnostics.length > 0) {
       throw new SettingsError(file.diagnostics.map(diagnosticLine));

@@ -68,7 +68,7 @@ has_left_nothing() {
   everything | diff /srv/before - >/srv/left || true
   find /var/lib/berth | sed 's/^/> /' >>/srv/left
   cat /srv/left
-  [ "$(grep '^[<>]' /srv/left | grep -v ' /etc/berth\(/slots\(/primary.toml\)\?\)\?$' | grep -v ' /var/lib/berth\(/models\(/model.gguf\|/.berth.*\)\?\)\?$')" = "" ]
+  [ "$(grep '^[<>]' /srv/left | grep -v ' /etc/berth\(/.berth-uninstalled\|/slots\(/primary.toml\)\?\)\?$' | grep -v ' /var/lib/berth\(/models\(/model.gguf\|/.berth.*\)\?\)\?$')" = "" ]
   ! find /etc/berth /var/lib/berth ! -user root | grep .
 }
 
@@ -100,7 +100,12 @@ survives_kills() {
   for tenths in 3 6 9 12 15 20 30; do
     berth-*/install.sh --yes --model "$MODEL"
     (trap '' TERM; exec timeout --signal=KILL "$((tenths / 10)).$((tenths % 10))" berth uninstall --yes --models --config) || true
-    until berth-*/bin/berth uninstall --yes --models --config; do sleep 0.5; done
+    tries=0
+    until berth-*/bin/berth uninstall --yes --models --config; do
+      tries=$((tries + 1))
+      [ "$tries" -lt 20 ]
+      sleep 0.5
+    done
     ! systemctl list-unit-files --no-pager | grep -q berth
     everything | diff /srv/before -
     [ ! -e /var/lib/berth ]

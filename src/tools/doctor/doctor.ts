@@ -1,6 +1,6 @@
 import type { HardwareFacts } from "../../api/hardware.ts";
 import { accessFindings } from "./access.ts";
-import { become } from "../../program/owner.ts";
+import { become, type Owner } from "../../program/owner.ts";
 import { readSettings, type Settings } from "../../program/settings.ts";
 import { clusterFindings, configurationFindings, settingsFindings } from "./configuration.ts";
 import { engineFindings } from "./engines.ts";
@@ -27,9 +27,14 @@ export async function* doctorFindings(options: DoctorOptions): AsyncGenerator<Fi
   const { env, nodeVersion, uid, probe, now } = options;
   yield nodeFinding(nodeVersion);
   let settings: Settings;
+  let engineUid = uid;
   try {
     // As the service's user, not as root: a program in another user's berth.toml runs as that user.
-    settings = await readSettings(env, { takeOwner: (owner) => become(owner, env), skipsOwnerChecks: true });
+    const takeOwner = async (owner: Owner): Promise<void> => {
+      await become(owner, env);
+      engineUid = owner.uid;
+    };
+    settings = await readSettings(env, { takeOwner, skipsOwnerChecks: true });
   } catch (error) {
     if (!(error instanceof Error) || error.name !== "SettingsError") throw error;
     const next = "correct it, and run the check again: the rest follows from the settings";
@@ -51,7 +56,7 @@ export async function* doctorFindings(options: DoctorOptions): AsyncGenerator<Fi
   const isPasswordInFile = config.adminPassword !== undefined && origins["adminPassword"] === "file";
   yield* await accessFindings(config, isPasswordInFile);
   yield* await engineFindings(config, { env, slots, embedded: options.embedded(config.stateDir) });
-  yield* await engineUserFinding(uid, config.engineUser);
+  yield* await engineUserFinding(engineUid, config.engineUser);
   const facts = await probe(settings);
   yield* await hardwareFindings(facts);
   yield* await gpuFindings(config, { env, slots, facts });

@@ -3,13 +3,13 @@ import { chown, lstat, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { CommandError } from "../../cli/client.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { sha256 } from "../../lib/canonical.ts";
 import { readText } from "../../lib/read-text.ts";
 import { checkAdmin, checkNames, renderProxy } from "../proxy/render.ts";
 import { inNameOf } from "./as-owner.ts";
 import { statusOf } from "./paths.ts";
 import { ownerOf, type Host, type Site, type Step } from "./site.ts";
 import { filesIn } from "./state-files.ts";
-import { sha256 } from "./units.ts";
 
 /** The configuration file of Debian's Caddy. */
 export const debiansCaddyfile = "/etc/caddy/Caddyfile";
@@ -25,8 +25,9 @@ export async function tokenStep(site: Site, show: (token: string) => void): Prom
     isDone: known === undefined || known.length > 0,
     act: async () => {
       const { openStore } = await import("../../store/open.ts");
+      // Before the change of user, who may have no right to read this program.
+      await using tokens = await openStore(site.config).tokens();
       await inNameOf(ownerOf(site), async () => {
-        await using tokens = await openStore(site.config).tokens();
         const { token } = await tokens.create({ label: "first", scope: "all" }, { isConfirmed: true });
         show(token);
       });
@@ -54,16 +55,18 @@ export async function edgeStep(site: Site, file: string, note: (text: string) =>
   const { config, host, ledger, layout, services } = site;
   const { record } = ledger;
   const found = await readText(file);
-  const isOwn = found === undefined || sha256(found) === record.proxy?.sha256;
-  const isDebians = found !== undefined && !isOwn && (await isUntouched(host, file, found));
-  const isKept = !isOwn && !isDebians;
   const isAdminKnown =
     (await statusOf(join(layout.stateDir, "auth/admin.json"))) !== undefined && (await hasAdmin(site));
+  // A run that was killed may have written it, and not the record.
+  const isWritten = found !== undefined && isAdminKnown && (await rendered(site)) === found;
+  const isRecorded = found !== undefined && sha256(found) === record.proxy?.sha256;
+  const isOwn = found === undefined || isRecorded || isWritten;
+  const isDebians = found !== undefined && !isOwn && (await isUntouched(host, file, found));
+  const isKept = !isOwn && !isDebians;
   if (isKept && isAdminKnown) note(kept(file));
-  const isSame = isOwn && found !== undefined && isAdminKnown && (await rendered(site)) === found;
   return {
     what: isKept ? "keep the hash of the edge proxy's password" : `write ${file}: HTTPS for ${config.hostname}`,
-    isDone: isKept ? isAdminKnown : isSame,
+    isDone: isKept ? isAdminKnown : isWritten && isRecorded,
     act: async () => {
       const text = await rendered(site);
       if (isKept) return note(kept(file));
@@ -71,8 +74,8 @@ export async function edgeStep(site: Site, file: string, note: (text: string) =>
         await ledger.making(caddyfileBefore(file));
         await rename(file, caddyfileBefore(file));
       }
-      await ledger.note({ proxy: { file, sha256: sha256(text) } });
       await writeFileAtomic(file, text, { fsync: true, mode: 0o640 });
+      await ledger.note({ proxy: { file, sha256: sha256(text) } });
       const group = host.groupId("caddy");
       if (group !== undefined) await chown(file, (await lstat(file)).uid, group);
       if (services.kind === "none") return note("no service manager runs here: run `caddy run` yourself\n");

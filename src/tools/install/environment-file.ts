@@ -1,4 +1,3 @@
-import { parseEnv } from "node:util";
 import { CommandError } from "../../cli/client.ts";
 
 /**
@@ -23,11 +22,26 @@ export function keptSettings(env: NodeJS.ProcessEnv): Readonly<Record<string, st
   );
 }
 
-/** The variables of an environment file of systemd. */
+/**
+ * The variables of an environment file of systemd, by systemd.exec(5): lines that begin with `#` or `;` are comments, and a
+ * backslash at the end of a line goes on in the next one. A quoted value has one line here.
+ */
 export function readEnvironment(text: string | undefined): Readonly<Record<string, string>> {
+  const lines = (text ?? "").replaceAll(/\\\r?\n/g, "").split(/\r?\n/);
   return Object.fromEntries(
-    Object.entries(parseEnv(text ?? "")).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+    lines.flatMap((line) => {
+      // Neither name can begin with a comment's character.
+      const [, name, value = ""] = /^\s*([A-Za-z_]\w*)\s*=(.*)$/.exec(line) ?? [];
+      return name === undefined ? [] : [[name, unquoted(value.trim())]];
+    }),
   );
+}
+
+function unquoted(value: string): string {
+  const [, single] = /^'([^']*)'$/.exec(value) ?? [];
+  if (single !== undefined) return single;
+  const [, double] = /^"((?:[^"\\]|\\.)*)"$/.exec(value) ?? [];
+  return double === undefined ? value.replaceAll(/\\(.)/g, "$1") : double.replaceAll(/\\(["\\$`])/g, "$1");
 }
 
 const head = (

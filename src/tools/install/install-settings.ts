@@ -18,7 +18,8 @@ interface SettingsOptions {
   readonly screen: Output;
 }
 
-interface InstallSettings {
+/** What an installation knows before it makes its plan. */
+export interface InstallSettings {
   readonly config: Config;
   /** The environment of the services, and for this run the administrator that is given. */
   readonly env: NodeJS.ProcessEnv;

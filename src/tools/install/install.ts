@@ -7,12 +7,14 @@ import { SettingsError } from "../../program/settings.ts";
 import { currentVersion } from "../release/current.ts";
 import { checkEdge, edgeStep, tokenStep } from "./access-steps.ts";
 import { checkMachine, checkRelease } from "./checks.ts";
-import { installSettings } from "./install-settings.ts";
+import { installSettings, type InstallSettings } from "./install-settings.ts";
 import { givenModel, modelSteps, slotsOf } from "./first-slot.ts";
+import { lockInstallation } from "./installation-lock.ts";
 import { readRecord } from "./installed-record.ts";
 import type { Health } from "../release/health.ts";
 import type { Layout } from "./layout.ts";
 import { commandStep, currentStep, directorySteps, environmentStep, programStep, userStep } from "./place-steps.ts";
+import { missingAbove } from "./paths.ts";
 import { serviceSteps } from "./service-steps.ts";
 import type { Services } from "./services.ts";
 import { Ledger, serviceUser, type Host, type Site, type Step } from "./site.ts";
@@ -31,8 +33,8 @@ export interface InstallOptions {
   readonly isConfirmed: boolean;
   /** A GGUF file that becomes the slot `primary`. */
   readonly model?: string | undefined;
-  /** False: no edge proxy, also with authentication. */
-  readonly hasEdge: boolean;
+  /** False: no edge proxy, also with authentication; absent: as the last run. */
+  readonly hasEdge?: boolean | undefined;
   readonly input: () => Input;
   readonly screen: Output;
   readonly write: (text: string) => void;
@@ -47,10 +49,46 @@ export interface InstallOptions {
  * only prints them. Throws CommandError; a step that has failed can be done again by another run.
  */
 export async function install(options: InstallOptions): Promise<void> {
-  const { layout, write, screen, version, services } = options;
+  const { layout, write, screen, version } = options;
   checkRelease(options.root);
   const isAsked = !options.isConfirmed && screen.isTTY === true && options.input().isTTY === true;
-  const { config, env, change } = await installSettings(options, isAsked);
+  const isEdgeWanted = options.hasEdge ?? (await readRecord(layout))?.no_edge !== true;
+  const settings = await installSettings({ ...options, hasEdge: isEdgeWanted }, isAsked);
+  const plan = await planOf(options, settings, isEdgeWanted);
+  if (plan.left.length === 0) {
+    for (const line of plan.said) write(line);
+    write(`Berth ${version} is installed in ${layout.prefix}, and all is as it should be\n`);
+    return;
+  }
+  write(`Berth ${version} will:\n${plan.left.map(({ what }) => `  ${what}\n`).join("")}`);
+  if (!(await isAgreed(options, isAsked))) return;
+  using _interrupt = onInterrupt(screen);
+  await plan.site.ledger.making(...(await missingAbove(layout.prefix)), layout.prefix);
+  await using lock = new AsyncDisposableStack();
+  lock.use(await lockInstallation(layout));
+  // Another run may have ended since the plan was made.
+  const now = await planOf(options, settings, isEdgeWanted, async () => await lock.disposeAsync());
+  for (const step of now.left) await done(step, screen);
+  for (const line of now.said) write(line);
+  write(await now.ending());
+}
+
+interface Plan {
+  readonly site: Site;
+  readonly left: readonly Step[];
+  /** Lines for the person, also those that the steps add. */
+  readonly said: readonly string[];
+  readonly ending: () => Promise<string>;
+}
+
+/** The steps that are left. `unlock` is called before an update, which takes the lock itself. Throws CommandError. */
+async function planOf(
+  options: InstallOptions,
+  { config, env, change }: InstallSettings,
+  isEdgeWanted: boolean,
+  unlock?: () => Promise<void>,
+): Promise<Plan> {
+  const { layout, version, services } = options;
   const before = await currentVersion(layout);
   if (before !== undefined && compareVersions(before, version) > 0)
     throw new CommandError(
@@ -60,7 +98,7 @@ export async function install(options: InstallOptions): Promise<void> {
     );
   const ledger = new Ledger(layout, await readRecord(layout), version);
   const site: Site = { ...options, env, config, ledger };
-  const hasEdge = config.authEnabled && layout.isSystem && options.hasEdge;
+  const hasEdge = config.authEnabled && layout.isSystem && isEdgeWanted;
   const model = options.model === undefined ? undefined : await givenModel(options.model);
   if (hasEdge) await checkEdge(site);
   await checkMachine(site, { hasEdge });
@@ -83,22 +121,39 @@ export async function install(options: InstallOptions): Promise<void> {
     ...(model === undefined ? [] : await modelSteps(site, model, note)),
     ...(config.authEnabled ? [await tokenStep(site, (made) => (token = made))] : []),
     ...(isUpdate
-      ? [updateStep(site, before, options)]
+      ? [updateStep(site, before, options, unlock)]
       : await serviceSteps(site, { isChanged: change.added.length > 0, readyMs: options.readyMs, note })),
+    ...(config.authEnabled && layout.isSystem ? [edgeChoiceStep(site, isEdgeWanted)] : []),
     ...(hasEdge ? [await edgeStep(site, options.caddyfile, note)] : []),
   ];
-  const left = steps.filter(({ isDone }) => !isDone);
-  if (left.length === 0) {
-    for (const line of said) write(line);
-    write(`Berth ${version} is installed in ${layout.prefix}, and all is as it should be\n`);
-    return;
-  }
-  write(`Berth ${version} will:\n${left.map(({ what }) => `  ${what}\n`).join("")}`);
-  if (!(await isAgreed(options, isAsked))) return;
-  for (const step of left) await done(step, screen);
-  for (const line of said) write(line);
-  write(ending({ site, hasEdge, token, slot: await someSlot(config.configDir) }));
-  if (services.kind === "none") write(byHand(layout));
+  return {
+    site,
+    left: steps.filter(({ isDone }) => !isDone),
+    said,
+    ending: async () => {
+      const text = ending({ site, hasEdge, token, slot: await someSlot(config.configDir) });
+      return services.kind === "none" ? text + byHand(layout) : text;
+    },
+  };
+}
+
+/** The next run keeps to the choice. */
+function edgeChoiceStep({ ledger }: Site, isEdgeWanted: boolean): Step {
+  return {
+    what: isEdgeWanted ? "make the edge proxy after all" : "leave out the edge proxy, also in later runs",
+    isDone: (ledger.record.no_edge === true) === !isEdgeWanted,
+    act: async () => await ledger.note({ no_edge: !isEdgeWanted }),
+  };
+}
+
+/** Ctrl-C between the steps or in one: says what to do, and ends the process. */
+function onInterrupt(screen: Output): Disposable {
+  const end = (): void => {
+    screen.write("\ninterrupted; run the same command again: it goes on from there\n");
+    process.exit(130);
+  };
+  process.once("SIGINT", end);
+  return { [Symbol.dispose]: () => void process.off("SIGINT", end) };
 }
 
 async function isAgreed({ isConfirmed, input, screen, write }: InstallOptions, isAsked: boolean): Promise<boolean> {
@@ -112,7 +167,12 @@ async function isAgreed({ isConfirmed, input, screen, write }: InstallOptions, i
 }
 
 /** An older release runs: its services are restarted as by `berth update`, which loses no request. */
-function updateStep({ layout, services, config, version }: Site, before: string, options: InstallOptions): Step {
+function updateStep(
+  { layout, services, config, version }: Site,
+  before: string,
+  options: InstallOptions,
+  unlock: (() => Promise<void>) | undefined,
+): Step {
   return {
     what: `update from ${before} to ${version}`,
     isDone: false,
@@ -120,6 +180,7 @@ function updateStep({ layout, services, config, version }: Site, before: string,
       const { changeTo } = await import("../release/update.ts");
       const health = options.health ?? (await import("../release/health.ts")).healthOf(config);
       const { readyMs, write } = options;
+      await unlock?.();
       await changeTo({ layout, services, health, readyMs, write, onStep: () => undefined }, version);
     },
   };
@@ -183,9 +244,9 @@ function ending({ site: { config, layout, services, version }, hasEdge, token, s
   return `${lines.join("\n")}\n`;
 }
 
-function byHand({ isSystem, configDir, stateDir, environmentFile }: Layout): string {
+function byHand({ isSystem }: Layout): string {
   const command = isSystem
-    ? `runuser -u ${serviceUser} -- env $(grep -v '^#' ${environmentFile}) SVC_CONFIG_DIR=${configDir} SVC_STATE_DIR=${stateDir} berth up`
+    ? `runuser -u ${serviceUser} -- berth up`
     : "berth up";
   return `No service manager runs here, so nothing was started. To run Berth: ${command}\n`;
 }

@@ -9,7 +9,7 @@ import type { Layout } from "./layout.ts";
 interface Install {
   readonly yes: boolean;
   readonly model?: string;
-  readonly edge: boolean;
+  readonly edge?: boolean;
 }
 
 interface Uninstall {
@@ -40,7 +40,8 @@ export function addInstallationCommands(program: Command, { env, write, input, s
     .description("install this unpacked release: user, directories, units, services; lists the steps first, and asks")
     .option("-y, --yes", "do it, and ask nothing", false)
     .option("--model <file>", "the GGUF file of a new slot primary")
-    .option("--no-edge", "with authentication: no HTTPS proxy")
+    .option("--edge", "with authentication: an HTTPS proxy after all")
+    .option("--no-edge", "with authentication: no HTTPS proxy; later runs leave it out, too")
     .action(async ({ yes, model, edge }: Install) => {
       const [{ install: run }, { thisHost }, { debiansCaddyfile }, { openServices }] = await Promise.all([
         import("./install.ts"),
@@ -73,8 +74,8 @@ export function addInstallationCommands(program: Command, { env, write, input, s
     ["./install.sh", "from the unpacked release: the steps, then a question"],
     ["./install.sh --yes --model /srv/qwen3-4b.gguf", "and the slot primary of that model"],
     [
-      "SVC_AUTH_ENABLED=1 SVC_HOSTNAME=ai.local SVC_ADMIN_USER=ada SVC_ADMIN_PASSWORD=… ./install.sh --yes",
-      "with tokens, and HTTPS by Caddy",
+      "SVC_AUTH_ENABLED=1 SVC_HOSTNAME=ai.local SVC_ADMIN_USER=ada ./install.sh",
+      "with tokens, and HTTPS by Caddy; asks for the password",
     ],
   );
   const uninstall = program

@@ -5,7 +5,11 @@ import { swapCurrent } from "../release/current.ts";
 import type { EnvironmentChange } from "./environment-file.ts";
 import { inNameOf } from "./as-owner.ts";
 import { missingAbove, statusOf, targetOf } from "./paths.ts";
+import type { Owner } from "../../program/owner.ts";
 import { ownerOf, serviceUser, type Site, type Step } from "./site.ts";
+
+/** In a configuration directory that a removal has given to root: the next installation gives it back. */
+export const givenMark = ".berth-uninstalled";
 
 /** The directories of manifests. */
 const kinds = ["slots", "models", "upstreams", "groups"] as const;
@@ -39,21 +43,25 @@ export async function directorySteps(site: Site): Promise<readonly Step[]> {
   const state = await statusOf(stateDir);
   const modelsDir = join(stateDir, "models");
   const isOwn = config.modelsDir === modelsDir;
+  const mark = join(configDir, givenMark);
+  const isGiven = configOwner?.uid === 0 && (await statusOf(mark)) !== undefined;
   const lackingState = await missing([stateDir, ...(isOwn ? [modelsDir] : [])]);
   // Root's: left by a removal, which gives away what it keeps.
   const isForeign = state !== undefined && (owner === undefined || state.uid !== owner.uid);
   return [
     {
-      what: `make ${configDir}, for manifests`,
-      isDone: lacking.length === 0,
+      what: isGiven ? `give ${configDir} back to ${serviceUser}` : `make ${configDir}, for manifests`,
+      isDone: lacking.length === 0 && !isGiven,
       act: async () => {
+        const now = isGiven ? ownerOf(site) : (configOwner ?? ownerOf(site));
         await ledger.making(...lacking);
-        await makeDirectory(configDir, 0o755, configOwner ?? ownerOf(site));
+        await makeDirectory(configDir, 0o755, now);
+        if (isGiven) {
+          if (now !== undefined) await give(configDir, 0, now);
+          await inNameOf(now, async () => await rm(mark));
+        }
         for (const kind of kinds)
-          await inNameOf(
-            configOwner ?? ownerOf(site),
-            async () => await mkdir(join(configDir, kind), { recursive: true }),
-          );
+          await inNameOf(now, async () => await mkdir(join(configDir, kind), { recursive: true }));
       },
     },
     {
@@ -63,7 +71,7 @@ export async function directorySteps(site: Site): Promise<readonly Step[]> {
         const now = ownerOf(site);
         await ledger.making(...lackingState);
         await makeDirectory(stateDir, 0o750, now);
-        if (isForeign && now !== undefined) await give(stateDir, now);
+        if (isForeign && now !== undefined) await give(stateDir, state.uid, now);
         if (isOwn) await inNameOf(now, async () => await mkdir(modelsDir, { recursive: true, mode: 0o750 }));
       },
     },
@@ -88,6 +96,8 @@ export async function programStep({ layout, root, version, ledger, host }: Site)
           // Compiled code that this run has kept.
           filter: (path) => path !== join(root, ".cache"),
         });
+        // For everybody to read, whatever the umask of the person who has unpacked it.
+        await host.run("chmod", ["-R", "a+rX,go-w", partial]);
         // All of the tree is on the disk before its name is.
         await host.run("sync", ["-f", partial]);
         await rename(partial, target);
@@ -135,18 +145,24 @@ export async function environmentStep(site: Site, change: EnvironmentChange): Pr
   const { layout, ledger } = site;
   const { environmentFile } = layout;
   const known = await statusOf(environmentFile);
+  // A removal that keeps it gives it to root's group.
+  const isGiven = known?.gid === 0 && layout.isSystem && site.host.account(serviceUser) === undefined;
+  const isAdded = change.added.length > 0;
   return {
-    what: `${known === undefined ? "make" : "add to"} ${environmentFile}: ${change.added.join(", ")}`,
-    isDone: change.added.length === 0,
+    what: isAdded
+      ? `${known === undefined ? "make" : "add to"} ${environmentFile}: ${change.added.join(", ")}`
+      : `give ${environmentFile} back to the group ${serviceUser}`,
+    isDone: !isAdded && !isGiven,
     act: async () => {
       if (known === undefined) await ledger.making(...(await missingAbove(environmentFile)), environmentFile);
       await mkdir(dirname(environmentFile), { recursive: true });
       // The services read it through systemd, as root; their group, for `berth` as that user.
-      const like = known ?? {
+      const own = {
         mode: layout.isSystem ? 0o640 : 0o600,
         uid: process.geteuid?.() ?? 0,
         gid: ownerOf(site)?.gid ?? 0,
       };
+      const like = known === undefined || isGiven ? own : known;
       await writeFileAtomic(environmentFile, change.text, { fsync: true, like });
     },
   };
@@ -170,12 +186,13 @@ async function makeDirectory(
 }
 
 /**
- * Gives the directory and everything below it to the user; links are not followed. A file with another name elsewhere keeps
- * its owner: it may be a person's.
+ * Gives the directory and everything below it that is that user's to another; links are not followed. No process of either
+ * user but root's may run meanwhile: it could put a link in the place of a directory.
  */
-export async function give(path: string, owner: { readonly uid: number; readonly gid: number }): Promise<void> {
+export async function give(path: string, from: number, owner: Owner): Promise<void> {
   const status = await lstat(path);
-  if (status.isFile() && status.nlink > 1) return;
+  if (status.isDirectory()) for (const name of await readdir(path)) await give(join(path, name), from, owner);
+  // A file of root's with another name elsewhere may be a person's.
+  if (status.uid !== from || (from === 0 && status.isFile() && status.nlink > 1)) return;
   await lchown(path, owner.uid, owner.gid);
-  if (status.isDirectory()) for (const name of await readdir(path)) await give(join(path, name), owner);
 }

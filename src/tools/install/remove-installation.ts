@@ -1,10 +1,12 @@
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { rm, rmdir } from "node:fs/promises";
+import { chown, rm, rmdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Config } from "../../api/config.ts";
 import type { InstalledRecord } from "../../api/installed-record.ts";
 import { CommandError } from "../../cli/client.ts";
+import { accountOf } from "../../lib/accounts.ts";
+import { sha256 } from "../../lib/canonical.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { readText } from "../../lib/read-text.ts";
 import { isWithin } from "../../lib/within.ts";
@@ -14,11 +16,11 @@ import { placesOf } from "../../program/settings.ts";
 import { readEnvironment } from "./environment-file.ts";
 import { readRecord } from "./installed-record.ts";
 import { layoutOf, type Layout } from "./layout.ts";
-import { give } from "./place-steps.ts";
+import { give, givenMark } from "./place-steps.ts";
 import { statusOf, targetOf } from "./paths.ts";
 import { openServices, type Services } from "./services.ts";
 import { serviceUser, thisHost, type Host } from "./site.ts";
-import { sha256, unitNames } from "./units.ts";
+import { unitNames, unitsOf } from "./units.ts";
 
 /** An installation from a release, as its record has it. */
 export interface Installation {
@@ -46,6 +48,8 @@ export async function installationOf(
   return { layout, record, services, host: thisHost, env: { ...env, ...settings, ...places } };
 }
 
+type Write = (text: string) => void;
+
 interface Parts {
   /** Files that are removed before the program. */
   readonly files: readonly string[];
@@ -58,13 +62,16 @@ interface Parts {
 
 /** What the removal of the installation takes, beside the state. `keepsData`: the file of settings and secrets stays. */
 export async function installationParts(
-  { layout, record, services, host }: Installation,
+  installation: Installation,
   { keepsData, root }: { readonly keepsData: boolean; readonly root: string },
 ): Promise<Parts> {
+  const { layout, record, services, host } = installation;
   const acts: string[] = [];
   const stays: string[] = [];
   const units = unitFiles(layout);
-  const files = units.flatMap((file) => [file, `${file}.new`]).filter(existsSync);
+  const files = [...(await ownUnits(installation, root))];
+  for (const file of units)
+    if (existsSync(file) && !files.includes(file)) stays.push(`${file}: it was edited by a person`);
   if (services.kind !== "none" && units.some(existsSync)) acts.push("stop and disable the services");
   for (const file of units) if (existsSync(`${file}.d`)) stays.push(`${file}.d: your changes of the unit`);
   if (existsSync(layout.environmentFile)) {
@@ -103,29 +110,30 @@ export async function stopServices({ layout, services }: Installation): Promise<
 export async function removeInstallation(
   installation: Installation,
   config: Config,
-  { keepsData, write }: { readonly keepsData: boolean; readonly write: (text: string) => void },
+  { keepsData, root, write }: { readonly keepsData: boolean; readonly root: string; readonly write: Write },
 ): Promise<void> {
   const { layout, record, services, host } = installation;
-  let hasUnits = false;
-  for (const file of unitFiles(layout).flatMap((each) => [each, `${each}.new`])) {
-    if (!existsSync(file)) continue;
+  const units = await ownUnits(installation, root);
+  for (const file of units) {
     await rm(file);
-    hasUnits = true;
     write(`removed ${file}\n`);
   }
   // A removal that was killed may have left a link to a unit that is gone.
   for (const link of enabledLinks(layout)) await rm(link, { force: true });
-  if (hasUnits) await services.reload();
+  if (units.length > 0) await services.reload();
   if (record.proxy !== undefined && (await removeEdge(record.proxy.file, record.proxy.sha256))) {
-    write(`put ${record.proxy.file} back as it was\n`);
-    if (services.kind !== "none") await reloadCaddy(host, existsSync(record.proxy.file));
+    const { file } = record.proxy;
+    write(existsSync(file) ? `put ${file} back as it was\n` : `removed ${file}\n`);
+    if (services.kind !== "none") await reloadCaddy(host, existsSync(file));
   }
   if (!keepsData && existsSync(layout.environmentFile)) {
     await rm(layout.environmentFile);
     write(`removed ${layout.environmentFile}\n`);
   }
   await removeEmpty(record.made.paths.filter((path) => !isProgram(layout, path)));
-  if (layout.isSystem) await removeUser(installation, config, write);
+  if (!layout.isSystem) return;
+  await removeUser(installation, write);
+  await giveToRoot(installation, config);
 }
 
 /**
@@ -156,6 +164,19 @@ function unitFiles({ unitsDir }: Layout): readonly string[] {
   return Object.values(unitNames).map((name) => join(unitsDir, name));
 }
 
+/** The units whose text Berth has written, and the new texts beside those that a person has edited. */
+async function ownUnits({ layout, record }: Installation, root: string): Promise<readonly string[]> {
+  // An installation that was killed may have written units that the record lacks.
+  const shipped = new Map((await unitsOf(root, layout).catch(() => [])).map(({ path, text }) => [path, text]));
+  const own: string[] = [];
+  for (const file of unitFiles(layout)) {
+    const text = await readText(file);
+    if (text !== undefined && (sha256(text) === record.units[file] || text === shipped.get(file))) own.push(file);
+    if (existsSync(`${file}.new`)) own.push(`${file}.new`);
+  }
+  return own;
+}
+
 function enabledLinks({ unitsDir, isSystem }: Layout): readonly string[] {
   const wants = isSystem ? "multi-user.target.wants" : "default.target.wants";
   return Object.values(unitNames).map((name) => join(unitsDir, wants, name));
@@ -178,16 +199,8 @@ async function reloadCaddy(host: Host, hasFile: boolean): Promise<void> {
   await host.run("systemctl", [hasFile ? "reload-or-restart" : "stop", "caddy.service"]).catch(() => undefined);
 }
 
-async function removeUser(
-  { record, host }: Installation,
-  config: Config,
-  write: (text: string) => void,
-): Promise<void> {
-  const account = host.account(serviceUser);
-  if (record.made.user === true && account !== undefined) {
-    for (const path of [config.configDir, config.stateDir, config.modelsDir])
-      if ((await statusOf(path))?.uid === account.uid)
-        await give(path, { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 });
+async function removeUser({ record, host }: Installation, write: Write): Promise<void> {
+  if (record.made.user === true && host.account(serviceUser) !== undefined) {
     await host.run("userdel", [serviceUser]).catch((error: unknown) => {
       const next = `end what runs as ${serviceUser} (ps -u ${serviceUser}), then run the same command again`;
       throw new CommandError("uninstall.failed", `the user cannot be removed: ${errorMessage(error)}`, next);
@@ -196,4 +209,17 @@ async function removeUser(
   }
   // userdel takes the user's own group with it, where the machine's settings say so.
   if (record.made.group === true && host.groupId(serviceUser) !== undefined) await host.run("groupdel", [serviceUser]);
+}
+
+/** What stays gets an owner again. The user is gone, and so no process of that user can change the directories meanwhile. */
+async function giveToRoot({ layout, record, host }: Installation, config: Config): Promise<void> {
+  if (record.made.user !== true || host.account(serviceUser) !== undefined) return;
+  const root = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 };
+  for (const path of [config.configDir, config.stateDir, config.modelsDir]) {
+    const status = await statusOf(path);
+    if (status === undefined || status.uid === root.uid || accountOf(status.uid) !== undefined) continue;
+    await give(path, status.uid, root);
+    if (path === config.configDir) await writeFile(join(path, givenMark), "");
+  }
+  if (existsSync(layout.environmentFile)) await chown(layout.environmentFile, root.uid, root.gid);
 }

@@ -39,7 +39,7 @@ export async function serviceSteps(
   const isReadyNow = !areActive.includes(false) && (await notReady(site)) === undefined;
   return [
     {
-      what: `write ${change.written.length === 0 ? "the record of the units" : change.written.join(", ")}`,
+      what: change.written.length === 0 ? "note which units are Berth's" : `write ${change.written.join(", ")}`,
       isDone: isWritten,
       act: async () => {
         await ledger.making(...(await missingAbove(join(layout.unitsDir, "any"))));
@@ -65,7 +65,7 @@ export async function serviceSteps(
       act: async () => await waitUntilReady(site, options.readyMs),
     },
     {
-      what: "end the first run",
+      what: "skip the pages' setup, since this has done it",
       isDone: (await statusOf(join(layout.stateDir, "installed"))) !== undefined,
       act: async () => await completeFirstRun(site),
     },

@@ -18,6 +18,9 @@ import {
   stopServices,
   type Installation,
 } from "./remove-installation.ts";
+import { lockInstallation } from "./installation-lock.ts";
+import { statusOf } from "./paths.ts";
+import { givenMark } from "./place-steps.ts";
 import { inOwnersName, removeInOwnersName, settingsAsOwner } from "./as-owner.ts";
 
 export interface UninstallOptions {
@@ -80,7 +83,7 @@ export const stateParts: readonly string[] = [
 ];
 export const dataParts: readonly string[] = ["auth", "backups", "conversations", "engines.lock.yaml"];
 export const modelsPart = "models";
-const configParts = ["slots", "models", "upstreams", "groups", "berth.toml"];
+const configParts = ["slots", "models", "upstreams", "groups", "berth.toml", givenMark];
 const cloneParts = ["node_modules", "engines/node_modules", ".cache"];
 
 /** After this time a gateway that was stopped counts as gone, however it ended. */
@@ -106,11 +109,13 @@ export async function uninstall(options: UninstallOptions): Promise<void> {
     write("nothing has been done; --yes does it\n");
     return;
   }
+  await using _lock = installation === undefined ? undefined : await lockInstallation(installation.layout);
   if (installation !== undefined) await stopServices(installation);
-  await refuseGateway(config, installation === undefined ? 0 : gatewayGoneMs);
+  const areStopped = installation !== undefined && installation.services.kind !== "none";
+  await refuseGateway(config, areStopped ? gatewayGoneMs : 0);
   // A state directory without an operator's files has no engines; ending them would create such files.
   if (!isUsed(config.stateDir)) write("no engine runs\n");
-  else if (hasOwner) write(await endInOwnersName(options.env));
+  else if (hasOwner) write(await endInOwnersName(options.env, installation?.layout.current));
   else {
     const slots = await endEngines(config);
     write(slots.length === 0 ? "no engine runs\n" : `stopped ${slots.join(", ")}\n`);
@@ -151,13 +156,16 @@ async function refuseGateway(config: Config, waitMs: number): Promise<void> {
 /**
  * `berth down` in another process, which becomes that user for good: this process has root's files to remove as well.
  */
-async function endInOwnersName(env: NodeJS.ProcessEnv): Promise<string> {
+async function endInOwnersName(env: NodeJS.ProcessEnv, installed: string | undefined): Promise<string> {
   const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
   const entry = fileURLToPath(new URL(`../../main/berth.${extension}`, import.meta.url));
-  const child = spawn(process.execPath, [...process.execArgv, entry, "down"], {
-    env,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  // That user may read what is installed, and perhaps not what root has unpacked.
+  const command = installed === undefined ? undefined : join(installed, "bin/berth");
+  const [program, words] =
+    command !== undefined && existsSync(command)
+      ? [command, ["down"]]
+      : [process.execPath, [...process.execArgv, entry, "down"]];
+  const child = spawn(program, words, { env, stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
   let failure = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
@@ -181,6 +189,7 @@ async function sizeOf(path: string): Promise<number> {
   return sum;
 }
 
+const isThere = async (path: string): Promise<boolean> => (await statusOf(path)) !== undefined;
 const isUsed = (stateDir: string): boolean => existsSync(join(stateDir, "instance"));
 
 async function removalOf(config: Config, options: UninstallOptions): Promise<Removal> {
@@ -253,11 +262,4 @@ async function hasFiles(path: string): Promise<boolean> {
   if (status?.isDirectory() !== true) return status !== undefined;
   for (const name of (await namesIn(path)) ?? []) if (await hasFiles(join(path, name))) return true;
   return false;
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return await lstat(path).then(
-    () => true,
-    () => false,
-  );
 }

@@ -23,6 +23,8 @@ export interface RenderOptions {
  * directory, and does not need the password afterwards. Throws CommandError.
  */
 export async function renderProxy(options: RenderOptions): Promise<{ text: string; notes: string[] }> {
+  // Before the change of user, who may have no right to read this program.
+  await import("../../store/open-admin.ts");
   // The Caddyfile is written as root, the hash in the state directory as the service's user.
   using stack = new DisposableStack();
   const settings = await readSettings(options.env, { takeOwner: async (owner) => void stack.use(await actAs(owner)) });
@@ -74,6 +76,11 @@ export function checkAdmin({ adminUser, adminPassword }: Pick<Config, "adminUser
   user: string;
   password: string;
 } {
+  if (adminUser === undefined || adminPassword === undefined)
+    throw invalid(
+      `${adminUser === undefined ? "SVC_ADMIN_USER" : "SVC_ADMIN_PASSWORD"} is not set`,
+      "set it in the environment of this one command; only a hash is kept",
+    );
   const user = adminUserSchema.safeParse(adminUser);
   if (!user.success) throw invalid(`SVC_ADMIN_USER must be ${user.error.issues[0]?.message ?? "a name"}`);
   const password = adminPasswordSchema.safeParse(adminPassword);
@@ -130,6 +137,6 @@ async function adminOf({ config, origins }: Settings, notes: string[]): Promise<
   return await store.keep(user, password);
 }
 
-function invalid(message: string, next = "set it in the environment or in berth.toml, and render again"): CommandError {
+function invalid(message: string, next = "set it in the environment or in berth.toml, and run the same command again"): CommandError {
   return new CommandError("config.invalid", message, next);
 }

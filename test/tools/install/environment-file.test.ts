@@ -15,6 +15,27 @@ describe("the environment file", () => {
     const text = "# SVC_A=no\nSVC_B=yes\nSVC_C='a b'\nSVC_D=\"c\"\n\nHF_TOKEN=t\n";
     assert.deepEqual(readEnvironment(text), { SVC_B: "yes", SVC_C: "a b", SVC_D: "c", HF_TOKEN: "t" });
     assert.deepEqual(readEnvironment(undefined), {});
+    const odd = `; SVC_A=no
+  # SVC_A=no
+SVC_B=a # b
+SVC_C = 'a # b'
+SVC_D="a \\"b\\" $c"
+SVC_E=a\\
+b
+SVC_F=a\\ b
+export SVC_G=no
+SVC_H=it's
+SVC_I=
+`;
+    assert.deepEqual(readEnvironment(odd), {
+      SVC_B: "a # b",
+      SVC_C: "a # b",
+      SVC_D: 'a "b" $c',
+      SVC_E: "ab",
+      SVC_F: "a b",
+      SVC_H: "it's",
+      SVC_I: "",
+    });
   });
 
   it("keeps every line, and adds what it lacks", () => {

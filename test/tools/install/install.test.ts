@@ -9,6 +9,7 @@ import { PassThrough, Writable } from "node:stream";
 import { describe, it } from "node:test";
 import { CommandError } from "../../../src/cli/client.ts";
 import { SettingsError } from "../../../src/program/settings.ts";
+import { acquireLock } from "../../../src/store/state/lock.ts";
 import { readRecord } from "../../../src/tools/install/installed-record.ts";
 import { listen } from "../../support/listen.ts";
 import { noOtherUser, otherUser } from "../../support/other-user.ts";
@@ -83,7 +84,7 @@ describe("berth install", () => {
   write DIR/etc/systemd/berth-operator.service, DIR/etc/systemd/berth-gateway.service, DIR/etc/systemd/berth-gateway-standby.service
   start berth-operator and berth-gateway, and enable them
   wait until they are ready
-  end the first run
+  skip the pages' setup, since this has done it
 nothing has been done; --yes does it
 `,
     );
@@ -344,11 +345,54 @@ nothing has been done; --yes does it
     assert.ok(!own.called.some((line) => line.startsWith("useradd")));
   });
 
+  it("leaves the edge proxy out until it is asked for", async () => {
+    await using at = await machine();
+    at.programs.add("caddy");
+    await at.install({ env: edge, hasEdge: false });
+    assert.match(await at.install({ hasEdge: undefined }), /all is as it should be\n$/);
+    assert.match(await at.install({ env: edge, hasEdge: true }), /make the edge proxy after all\n {2}write DIR\S+Caddyfile/);
+    assert.match(await at.install({ hasEdge: undefined }), /all is as it should be\n$/);
+  });
+
+  it("takes its own Caddyfile for its own after a kill between the file and the record", async () => {
+    await using at = await machine();
+    at.programs.add("caddy");
+    await at.install({ env: edge });
+    const { proxy: _, ...record } = JSON.parse(await readFile(at.layout.record, "utf8"));
+    await writeFile(at.layout.record, JSON.stringify(record));
+    assert.match(await at.install({ env: edge }), /will:\n {2}write DIR\/etc\/Caddyfile/);
+    assert.match(await at.uninstall(), /^removed DIR\/etc\/Caddyfile$/m);
+  });
+
+  it("makes a program that everybody may read of one that its owner alone could", async () => {
+    await using at = await machine();
+    await chmod(join(at.root, "bin/berth"), 0o700);
+    await chmod(join(at.root, "bin"), 0o700);
+    await chmod(join(at.root, "package.json"), 0o660);
+    await at.install();
+    const modes = ["bin", "bin/berth", "package.json"].map(async (name) => {
+      const { mode } = await stat(join(at.layout.prefix, "0.1.0", name));
+      return (mode & 0o777).toString(8);
+    });
+    assert.deepEqual(await Promise.all(modes), ["755", "755", "644"]);
+  });
+
+  it("waits for no other installation, update or removal", async () => {
+    await using at = await machine();
+    await at.install();
+    await using _other = await acquireLock(join(at.layout.prefix, ".update.lock"));
+    await rm(at.layout.command);
+    const running = /^install\.running: another installation, update or removal runs \(process \d+\)\nwait for its end/;
+    assert.match(await refusal(at), running);
+    assert.match((await rejectionOf(at.uninstall(), CommandError)).code, /^install\.running$/);
+    assert.equal(await isThere(at.layout.environmentFile), true);
+  });
+
   it("does all but the services where no manager runs, and says how to run Berth", async () => {
     await using at = await machine({ kind: "none" });
     assert.match(
       await at.install(),
-      /Berth 0\.1\.0 is installed\.\n[^]*No service manager runs here, so nothing was started\. To run Berth: runuser -u berth/,
+      /Berth 0\.1\.0 is installed\.\n[^]*No service manager runs here, so nothing was started\. To run Berth: runuser -u berth -- berth up\n$/,
     );
     assert.equal(await isThere(at.layout.unitsDir), false);
     assert.match(await at.install(), /all is as it should be\n$/);
@@ -512,7 +556,8 @@ describe("berth install changes nothing", () => {
     for (const [wrong, why] of [
       [{ SVC_HOSTNAME: "ai.example.com" }, /SVC_TLS_EMAIL must be an address/],
       [{ SVC_ADMIN_PASSWORD: "short" }, /SVC_ADMIN_PASSWORD must have at least 8 characters/],
-      [{ SVC_ADMIN_USER: "" }, /SVC_ADMIN_USER must be/],
+      [{ SVC_ADMIN_USER: "" }, /SVC_ADMIN_USER is not set\nset it in the environment of this one command/],
+      [{ SVC_ADMIN_PASSWORD: "" }, /SVC_ADMIN_PASSWORD is not set/],
     ] as const)
       assert.match(await refusal(at, { env: { ...edge, ...wrong } }), why);
     await assertUntouched(at);
@@ -521,6 +566,11 @@ describe("berth install changes nothing", () => {
   it("with a model that is none", async () => {
     await using at = await machine();
     await writeFile(at.at("text.gguf"), "text");
+    await writeFile(at.at("my model.gguf"), "GGUF");
+    assert.match(
+      await refusal(at, { model: at.at("my model.gguf") }),
+      /^model\.unsupported_format: DIR\/my model\.gguf has a name that a model cannot have\nrename it: letters, digits/,
+    );
     await writeFile(at.at("m-00001-of-00002.gguf"), "GGUF");
     assert.match(
       await refusal(at, { model: at.at("none.gguf") }),
@@ -557,7 +607,7 @@ describe("berth install fails in one clear line", () => {
       "install.not_ready: berth-gateway is not ready after 0 s: the port is taken\njournalctl -u berth-gateway -n 50",
     );
     at.breakUnit(undefined);
-    assert.match(await at.install(), /^Berth 0\.1\.0 will:\n {2}end the first run\n/);
+    assert.match(await at.install(), /^Berth 0\.1\.0 will:\n {2}skip the pages' setup, since this has done it\n/);
   });
 
   it("with a record that does not read", async () => {

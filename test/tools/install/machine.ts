@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { chmod, mkdir, readFile, readlink, rm, rmdir, symlink, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import { basename, dirname, join } from "node:path";
@@ -45,10 +46,11 @@ export async function machine({ isSystem = true, kind = isSystem ? "system" : "u
     groupId: (name) => groups.get(name),
     has: (program) => programs.has(program),
     run: async (program, args) => {
+      if (program === "chmod") return execFileSync(program, args, { encoding: "utf8" });
       if (program !== "sync") called.push([program, ...args].join(" "));
       const name = args.at(-1) ?? "";
       if (program === "useradd") {
-        const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0];
+        const [uid, gid] = [serviceUid ?? process.getuid?.() ?? 0, serviceUid ?? process.getgid?.() ?? 0];
         accounts.set(name, { name, uid, gid, home: layout.stateDir });
         groups.set(name, gid);
       }
@@ -58,6 +60,7 @@ export async function machine({ isSystem = true, kind = isSystem ? "system" : "u
     },
   };
   let debians = "";
+  let serviceUid: number | undefined;
   const running = new Map<Unit, Server>();
   const versions = new Map<Unit, string>();
   let broken: Unit | undefined;
@@ -172,6 +175,8 @@ export async function machine({ isSystem = true, kind = isSystem ? "system" : "u
     release,
     /** The unit answers, and never as ready; undefined: every unit is ready. */
     breakUnit: (unit: Unit | undefined) => (broken = unit),
+    /** The number that a new user `berth` gets, for a test by root. */
+    setServiceUid: (uid: number) => (serviceUid = uid),
     /** What dpkg keeps of the files of Caddy. */
     setConffiles: (text: string) => (debians = text),
     install: async (options: Partial<InstallOptions> = {}): Promise<string> =>

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { spawnSync } from "node:child_process";
+import { chmod, chown, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { CommandError } from "../../../src/cli/client.ts";
@@ -122,14 +123,71 @@ describe("berth uninstall of an installation", () => {
     await mkdir(join(at.layout.unitsDir, "berth-operator.service.d"));
     await writeFile(join(at.layout.unitsDir, "berth-gateway.service"), "mine\n");
     await writeFile(join(at.layout.unitsDir, "berth-gateway.service.new"), "new\n");
-    assert.match(
-      await at.uninstall(),
-      /^left DIR\/etc\/systemd\/berth-operator\.service\.d: your changes of the unit$/m,
-    );
+    const said = await at.uninstall();
+    assert.match(said, /^left DIR\/etc\/systemd\/berth-operator\.service\.d: your changes of the unit$/m);
+    assert.match(said, /^left DIR\/etc\/systemd\/berth-gateway\.service: it was edited by a person$/m);
+    assert.equal(await readFile(join(at.layout.unitsDir, "berth-gateway.service"), "utf8"), "mine\n");
     assert.ok(at.accounts.has("berth"));
     assert.ok(!at.called.some((line) => line.startsWith("userdel")));
-    assert.deepEqual((await readdir(at.layout.unitsDir)).toSorted(), ["berth-operator.service.d"]);
+    assert.deepEqual((await readdir(at.layout.unitsDir)).toSorted(), [
+      "berth-gateway.service",
+      "berth-operator.service.d",
+    ]);
   });
+
+  it("removes units that a killed installation has written before its record", async () => {
+    await using at = await machine();
+    await at.install();
+    await writeFile(at.layout.record, JSON.stringify({ ...JSON.parse(await readFile(at.layout.record, "utf8")), units: {} }));
+    await at.uninstall();
+    assert.deepEqual(await readdir(at.layout.unitsDir).catch(() => []), []);
+  });
+
+  it(
+    "gives root what stays once no process of the user is left, and the next installation gives it back",
+    { skip: process.getuid?.() === 0 ? false : "only root gives files away" },
+    async () => {
+      await using at = await machine();
+      const [service, ada] = [61_234, 61_235];
+      at.setServiceUid(service);
+      await chmod(at.path, 0o755);
+      await writeFile(at.at("given.gguf"), "GGUF", { mode: 0o644 });
+      await chown(at.at("given.gguf"), ada, ada);
+      await at.install({ model: at.at("given.gguf") });
+      const owners = async () =>
+        await Promise.all(
+          [
+            at.layout.configDir,
+            join(at.layout.configDir, "slots/primary.toml"),
+            at.layout.stateDir,
+            join(at.layout.stateDir, "models/given.gguf"),
+            at.layout.environmentFile,
+          ].map(async (path) => await stat(path).then(({ uid, gid }) => [uid, gid].join(":"))),
+        );
+      const [own, adas, root] = [`${service}:${service}`, `${ada}:${ada}`, "0:0"];
+      assert.deepEqual(await owners(), [own, own, own, adas, `0:${service}`]);
+      const { run } = at.host;
+      const ended: string[] = [];
+      const host = {
+        ...at.host,
+        run: async (program: string, args: readonly string[]) => {
+          if (program === "userdel") ended.push(...(await owners()));
+          return await run(program, args);
+        },
+      };
+      const record = JSON.parse(await readFile(at.layout.record, "utf8"));
+      const installation = { layout: at.layout, record, services: at.services, host };
+      await at.uninstall({ keepsData: true, installation });
+      assert.deepEqual(ended, [own, own, own, adas, `0:${service}`], "nothing is given away before");
+      assert.deepEqual(await owners(), [root, root, root, adas, root]);
+      await at.install();
+      assert.deepEqual(await owners(), [own, own, own, adas, `0:${service}`]);
+      // A directory that a person gives to root stays root's.
+      spawnSync("chown", ["-R", "0:0", at.layout.configDir]);
+      await at.install();
+      assert.equal((await stat(at.layout.configDir)).uid, 0);
+    },
+  );
 
   it("completes a removal that was killed", async () => {
     await using at = await machine();

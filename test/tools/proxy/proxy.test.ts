@@ -208,7 +208,7 @@ describe("berth proxy render", { concurrency: 2 }, () => {
     ["", { SVC_ADMIN_PASSWORD: "short" }, /SVC_ADMIN_PASSWORD must have at least 8 characters/],
     ["", { SVC_ADMIN_PASSWORD: "é".repeat(37) }, /SVC_ADMIN_PASSWORD must have at most 72 bytes/],
     ["", { SVC_ADMIN_USER: "ada lovelace" }, /SVC_ADMIN_USER must be 1 to 64 letters/],
-    ["", { SVC_ADMIN_USER: "" }, /SVC_ADMIN_USER must be /],
+    ["", { SVC_ADMIN_USER: "" }, /SVC_ADMIN_USER is not set/],
   ] as const)
     it(`refuses ${JSON.stringify([words, env])}`, async () => {
       await using at = await site();
