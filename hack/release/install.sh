@@ -2,7 +2,7 @@
 # Installs Berth @VERSION@: unpacks the release into a temporary directory and runs its `bin/berth install` with all other
 # arguments.
 #
-#   sh install.sh [--from FILE|URL] [OPTIONS]      `--help` shows the options
+#   sh install.sh [--from FILE|URL] [OPTIONS]      `--help` shows them
 #
 # The release is FILE or URL, else the archive beside this script, else the publisher's. Its SHA-256 must be the one below.
 set -eu
@@ -10,6 +10,18 @@ set -eu
 fail() {
   echo "install.sh: $1" >&2
   exit 1
+}
+
+usage() {
+  cat <<'USAGE'
+Usage: sh install.sh [options]
+
+  --from FILE|URL  the archive of the release; otherwise the one beside this script, or the publisher's
+  -y, --yes        do it, and ask nothing; otherwise lists the steps first, and asks
+  --model FILE     the GGUF file of a new slot primary
+  --no-edge        with authentication: no HTTPS proxy
+USAGE
+  exit
 }
 
 # Writes $2 with what the address $1 has.
@@ -51,6 +63,7 @@ main() {
         left=$((left - 1))
         ;;
       --from=*) from=${each#--from=} ;;
+      -h | --help) usage ;;
       *) set -- "$@" "$each" ;;
     esac
   done
@@ -87,6 +100,9 @@ main() {
       *"No space left"*) fail "no space left in $work: set TMPDIR to another directory" ;;
       *) fail "$from could not be unpacked: $(echo "$why" | head -n 1)" ;;
     esac
+
+  [ -x "$work/berth-$version/bin/berth" ] ||
+    fail "no program may run in $work, as where it is mounted with noexec: set TMPDIR to another directory"
 
   # A script that comes through a pipe leaves no standard input for questions.
   if [ ! -t 0 ] && (: </dev/tty) 2>/dev/null; then

@@ -33,7 +33,7 @@ is_installed() {
   [ "$(stat -c '%U %a' /var/lib/berth)" = "berth 750" ]
   berth slot create notes --model model >/dev/null
   [ "$(stat -c %U /etc/berth/slots/notes.*)" = berth ]
-  berth slot delete notes --yes || berth slot rm notes --yes
+  berth slot delete notes --yes
 }
 is_idempotent() {
   everything >/srv/once

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { chmod, copyFile, mkdir, readFile, readdir, symlink, truncate, writeFile } from "node:fs/promises";
 import { arch } from "node:os";
@@ -80,6 +80,23 @@ describe("install.sh", () => {
     const { code } = await at.install(["--from", at.archive], { BERTH_EXIT: "3" });
     assert.equal(code, 3);
     assert.deepEqual(await at.left(), []);
+  });
+
+  it("shows its options, and unpacks nothing for them", async () => {
+    await using at = await site();
+    const { code, stdout, stderr } = await at.install(["--yes", "--help"]);
+    assert.deepEqual([code, stderr], [0, ""]);
+    for (const option of ["--from FILE|URL", "-y, --yes", "--model FILE", "--no-edge"]) assert.ok(stdout.includes(option));
+  });
+
+  const canMount = spawnSync("unshare", ["--mount", "true"]).status === 0;
+  it("says so where no program may run", { skip: canMount ? false : "nothing may be mounted here" }, async () => {
+    await using at = await site();
+    const line = 'mount -t tmpfs -o noexec none "$TMPDIR" && exec sh "$1" --from "$2"';
+    const args = ["--mount", "sh", "-c", line, "sh", join(at.path, "script/install.sh"), at.archive];
+    const { code, stderr } = await endOf("unshare", args, { TMPDIR: join(at.path, "tmp") });
+    assert.equal(code, 1);
+    assert.match(stderr, /^install\.sh: no program may run in \S+, as where it is mounted with noexec: set TMPDIR to/);
   });
 
   it("works through a pipe", async () => {
