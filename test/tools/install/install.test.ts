@@ -14,7 +14,7 @@ import { readRecord } from "../../../src/tools/install/installed-record.ts";
 import { listen } from "../../support/listen.ts";
 import { noOtherUser, otherUser } from "../../support/other-user.ts";
 import { rejectionOf } from "../../support/rejection.ts";
-import { runBerth } from "../../support/command.ts";
+import { endOf, runBerth } from "../../support/command.ts";
 import { machine } from "./machine.ts";
 
 const isThere = async (path: string): Promise<boolean> =>
@@ -597,6 +597,20 @@ describe("berth install fails in one clear line", () => {
     assert.deepEqual(await readdir(at.layout.prefix), ["installed.json"]);
     await rm(join(at.root, "pipe"));
     assert.match(await at.install(), /is installed and runs/);
+  });
+
+  it("at Ctrl-C, and goes on from there", async () => {
+    await using at = await machine();
+    const here = JSON.stringify(new URL("./machine.ts", import.meta.url).href);
+    // A DOUBLE of a person: Ctrl-C while a service starts.
+    const script = `
+      import { machine } from ${here};
+      await using at = await machine();
+      const start = async () => await new Promise((resolve) => { process.kill(process.pid, "SIGINT"); setTimeout(resolve, 60_000); });
+      await at.install({ services: { ...at.services, start }, screen: process.stderr });`;
+    const words = ["--disable-warning=ExperimentalWarning", "--input-type=module", "-e", script];
+    const { code, stderr } = await endOf(process.execPath, words, { TMPDIR: at.path });
+    assert.deepEqual([code, stderr], [130, "\ninterrupted; run the same command again: it goes on from there\n"]);
   });
 
   it("where a service does not become ready", async () => {

@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { chmod, chown, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { bootId } from "../../../src/lib/boot-id.ts";
 import { CommandError } from "../../../src/cli/client.ts";
 import { rejectionOf } from "../../support/rejection.ts";
 import { machine } from "./machine.ts";
@@ -209,6 +210,18 @@ describe("berth uninstall of an installation", () => {
       // The service manager has no unit any more whose links it could remove.
       ["etc/systemd", "etc/systemd/multi-user.target.wants"],
     );
+  });
+
+  it("refuses at once where a gateway runs that no service manager can stop", async () => {
+    await using at = await machine({ kind: "none" });
+    await at.install();
+    const demand = { schema: 1, gateway: "g", pid: 1, bootId: bootId(), heartbeat: new Date().toISOString(), slots: {} };
+    await mkdir(join(at.layout.stateDir, "demand"));
+    await writeFile(join(at.layout.stateDir, "demand/g.json"), JSON.stringify(demand));
+    const began = performance.now();
+    assert.equal((await rejectionOf(at.uninstall(), CommandError)).code, "gateway.running");
+    assert.ok(performance.now() - began < 5000);
+    assert.ok((await everything(at)).includes("lib/berth/current"));
   });
 
   it("says what keeps the user, and completes once that has ended", async () => {
