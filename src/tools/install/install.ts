@@ -177,10 +177,10 @@ function updateStep(
     what: `update from ${before} to ${version}`,
     isDone: false,
     act: async () => {
+      await unlock?.();
       const { changeTo } = await import("../release/update.ts");
       const health = options.health ?? (await import("../release/health.ts")).healthOf(config);
       const { readyMs, write } = options;
-      await unlock?.();
       await changeTo({ layout, services, health, readyMs, write, onStep: () => undefined }, version);
     },
   };
