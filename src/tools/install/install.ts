@@ -245,8 +245,6 @@ function ending({ site: { config, layout, services, version }, hasEdge, token, s
 }
 
 function byHand({ isSystem }: Layout): string {
-  const command = isSystem
-    ? `runuser -u ${serviceUser} -- berth up`
-    : "berth up";
+  const command = isSystem ? `runuser -u ${serviceUser} -- berth up` : "berth up";
   return `No service manager runs here, so nothing was started. To run Berth: ${command}\n`;
 }

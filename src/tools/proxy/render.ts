@@ -137,6 +137,9 @@ async function adminOf({ config, origins }: Settings, notes: string[]): Promise<
   return await store.keep(user, password);
 }
 
-function invalid(message: string, next = "set it in the environment or in berth.toml, and run the same command again"): CommandError {
+function invalid(
+  message: string,
+  next = "set it in the environment or in berth.toml, and run the same command again",
+): CommandError {
   return new CommandError("config.invalid", message, next);
 }

@@ -86,7 +86,8 @@ describe("install.sh", () => {
     await using at = await site();
     const { code, stdout, stderr } = await at.install(["--yes", "--help"]);
     assert.deepEqual([code, stderr], [0, ""]);
-    for (const option of ["--from FILE|URL", "-y, --yes", "--model FILE", "--no-edge"]) assert.ok(stdout.includes(option));
+    for (const option of ["--from FILE|URL", "-y, --yes", "--model FILE", "--no-edge"])
+      assert.ok(stdout.includes(option));
   });
 
   const canMount = spawnSync("unshare", ["--mount", "true"]).status === 0;

@@ -283,7 +283,10 @@ nothing has been done; --yes does it
       const partial = join(at.layout.stateDir, "models/.given.gguf.partial");
       // A DOUBLE of a compromised service: it puts a link in the place of the copy as soon as that is begun.
       const script = 'until [ -e "$1" ]; do [ -d "$3" ] || exit; done; ln -s "$2" "$1.link"; mv -T "$1.link" "$1"';
-      const service = spawn("sh", ["-c", script, "sh", partial, at.at("victim"), at.path], { uid: otherUser, gid: otherUser });
+      const service = spawn("sh", ["-c", script, "sh", partial, at.at("victim"), at.path], {
+        uid: otherUser,
+        gid: otherUser,
+      });
       const ended = once(service, "exit");
       await at.install({ model: at.at("given.gguf") }).catch(() => undefined);
       await ended;
@@ -350,7 +353,10 @@ nothing has been done; --yes does it
     at.programs.add("caddy");
     await at.install({ env: edge, hasEdge: false });
     assert.match(await at.install({ hasEdge: undefined }), /all is as it should be\n$/);
-    assert.match(await at.install({ env: edge, hasEdge: true }), /make the edge proxy after all\n {2}write DIR\S+Caddyfile/);
+    assert.match(
+      await at.install({ env: edge, hasEdge: true }),
+      /make the edge proxy after all\n {2}write DIR\S+Caddyfile/,
+    );
     assert.match(await at.install({ hasEdge: undefined }), /all is as it should be\n$/);
   });
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { endOf } from "../../support/command.ts";
-import { noOtherUser, otherUser } from "../../support/other-user.ts";
+import { noOtherUser, otherUser, twoUsersDir } from "../../support/other-user.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const clone = fileURLToPath(new URL("../../..", import.meta.url));
@@ -37,6 +37,19 @@ describe("a release that another user uses", { skip: noOtherUser() ?? false }, (
     const { stdout, stderr, code } = await endOf(process.execPath, ["--input-type=module", "-e", script]);
     assert.deepEqual([code, stderr.replaceAll(/^.*Warning.*\n/gm, "")], [0, ""]);
     assert.match(stdout, /all is as it should be\n\n$/);
+  });
+
+  it("is checked by root as what runs as the service's user", async () => {
+    await using directory = await twoUsersDir();
+    const env = {
+      HOME: directory.path,
+      SVC_CONFIG_DIR: directory.theirs,
+      SVC_STATE_DIR: directory.theirs,
+      SVC_OPERATOR_PORT: "0",
+    };
+    const { stdout } = await endOf(join(clone, "bin/berth"), ["doctor"], { ...env, SVC_PORT: "0" });
+    assert.match(stdout, /access/);
+    assert.doesNotMatch(stdout, /run as root/);
   });
 
   it("reads the settings of its installation below the shell's variables, and as an unpacked one does not", async () => {

@@ -139,7 +139,10 @@ describe("berth uninstall of an installation", () => {
   it("removes units that a killed installation has written before its record", async () => {
     await using at = await machine();
     await at.install();
-    await writeFile(at.layout.record, JSON.stringify({ ...JSON.parse(await readFile(at.layout.record, "utf8")), units: {} }));
+    await writeFile(
+      at.layout.record,
+      JSON.stringify({ ...JSON.parse(await readFile(at.layout.record, "utf8")), units: {} }),
+    );
     await at.uninstall();
     assert.deepEqual(await readdir(at.layout.unitsDir).catch(() => []), []);
   });
@@ -167,13 +170,12 @@ describe("berth uninstall of an installation", () => {
         );
       const [own, adas, root] = [`${service}:${service}`, `${ada}:${ada}`, "0:0"];
       assert.deepEqual(await owners(), [own, own, own, adas, `0:${service}`]);
-      const { run } = at.host;
       const ended: string[] = [];
       const host = {
         ...at.host,
         run: async (program: string, args: readonly string[]) => {
           if (program === "userdel") ended.push(...(await owners()));
-          return await run(program, args);
+          return await at.host.run(program, args);
         },
       };
       const record = JSON.parse(await readFile(at.layout.record, "utf8"));
@@ -215,7 +217,14 @@ describe("berth uninstall of an installation", () => {
   it("refuses at once where a gateway runs that no service manager can stop", async () => {
     await using at = await machine({ kind: "none" });
     await at.install();
-    const demand = { schema: 1, gateway: "g", pid: 1, bootId: bootId(), heartbeat: new Date().toISOString(), slots: {} };
+    const demand = {
+      schema: 1,
+      gateway: "g",
+      pid: 1,
+      bootId: bootId(),
+      heartbeat: new Date().toISOString(),
+      slots: {},
+    };
     await mkdir(join(at.layout.stateDir, "demand"));
     await writeFile(join(at.layout.stateDir, "demand/g.json"), JSON.stringify(demand));
     const began = performance.now();
