@@ -97,6 +97,7 @@ for_a_user() {
 survives_kills() {
   unset SVC_AUTH_ENABLED SVC_HOSTNAME SVC_ADMIN_USER
   rm -r /etc/berth /var/lib/berth
+  everything >/srv/before.kills
   for tenths in 3 6 9 12 15 20 30; do
     berth-*/install.sh --yes --model "$MODEL"
     (trap '' TERM; exec timeout --signal=KILL "$((tenths / 10)).$((tenths % 10))" berth uninstall --yes --models --config) || true
@@ -107,7 +108,7 @@ survives_kills() {
       sleep 0.5
     done
     ! systemctl list-unit-files --no-pager | grep -q berth
-    everything | diff /srv/before -
+    everything | diff /srv/before.kills -
     [ ! -e /var/lib/berth ]
   done
 }
