@@ -8,7 +8,7 @@ import { readText } from "../../lib/read-text.ts";
 import { checkAdmin, checkNames, renderProxy } from "../proxy/render.ts";
 import { inNameOf } from "./as-owner.ts";
 import { statusOf } from "./paths.ts";
-import { ownerOf, type Host, type Site, type Step } from "./site.ts";
+import { ownerOf, type Host, type InstallTarget, type Step } from "./install-target.ts";
 import { filesIn } from "./state-files.ts";
 
 /** The configuration file of Debian's Caddy. */
@@ -17,7 +17,7 @@ export const debiansCaddyfile = "/etc/caddy/Caddyfile";
 export const caddyfileBefore = (file: string): string => `${file}.before-berth`;
 
 /** The first token, which is shown once. `show` gets it. */
-export async function tokenStep(site: Site, show: (token: string) => void): Promise<Step> {
+export async function tokenStep(site: InstallTarget, show: (token: string) => void): Promise<Step> {
   const known = await filesIn(join(site.layout.stateDir, "auth/tokens"));
   return {
     what: "make the first token, for chats and for looking at slots",
@@ -36,7 +36,7 @@ export async function tokenStep(site: Site, show: (token: string) => void): Prom
 }
 
 /** Throws CommandError where the edge proxy cannot be made: no Caddy, or a name that is wrong. */
-export async function checkEdge(site: Pick<Site, "config" | "host" | "layout">): Promise<void> {
+export async function checkEdge(site: Pick<InstallTarget, "config" | "host" | "layout">): Promise<void> {
   const { config, host, layout } = site;
   if (!host.has("caddy"))
     throw new CommandError(
@@ -51,9 +51,9 @@ export async function checkEdge(site: Pick<Site, "config" | "host" | "layout">):
 }
 
 /** The edge proxy: Caddy's configuration, with the hash of the password. A person's Caddyfile stays: `note` reports it. */
-export async function edgeStep(site: Site, file: string, note: (text: string) => void): Promise<Step> {
-  const { config, host, ledger, layout, services } = site;
-  const { record } = ledger;
+export async function edgeStep(site: InstallTarget, file: string, note: (text: string) => void): Promise<Step> {
+  const { config, host, recordFile, layout, services } = site;
+  const { record } = recordFile;
   const found = await readText(file);
   const isAdminKnown =
     (await statusOf(join(layout.stateDir, "auth/admin.json"))) !== undefined && (await hasAdmin(site));
@@ -71,11 +71,11 @@ export async function edgeStep(site: Site, file: string, note: (text: string) =>
       const text = await rendered(site);
       if (isKept) return note(kept(file));
       if (isDebians) {
-        await ledger.making(caddyfileBefore(file));
+        await recordFile.making(caddyfileBefore(file));
         await rename(file, caddyfileBefore(file));
       }
       await writeFileAtomic(file, text, { fsync: true, mode: 0o640 });
-      await ledger.note({ proxy: { file, sha256: sha256(text) } });
+      await recordFile.note({ proxy: { file, sha256: sha256(text) } });
       const group = host.groupId("caddy");
       if (group !== undefined) await chown(file, (await lstat(file)).uid, group);
       if (services.kind === "none") return note("no service manager runs here: run `caddy run` yourself\n");
@@ -112,7 +112,7 @@ async function isUntouched(host: Host, file: string, text: string): Promise<bool
   return listed.includes(` ${file} ${createHash("md5").update(text).digest("hex")}`);
 }
 
-async function hasAdmin({ config }: Site): Promise<boolean> {
+async function hasAdmin({ config }: InstallTarget): Promise<boolean> {
   const { openAdmin } = await import("../../store/open-admin.ts");
   const store = openAdmin(config);
   const { adminUser, adminPassword } = config;
@@ -120,6 +120,6 @@ async function hasAdmin({ config }: Site): Promise<boolean> {
   return (await store.read()) !== undefined;
 }
 
-async function rendered({ env }: Site): Promise<string> {
+async function rendered({ env }: InstallTarget): Promise<string> {
   return (await renderProxy({ env, httpPort: 80, httpsPort: 443 })).text;
 }

@@ -11,7 +11,7 @@ import { parseJson } from "../../lib/json.ts";
 import { isClone } from "../../program/clone.ts";
 import { isRelease } from "../../program/release.ts";
 import { nearest, statusOf, targetOf } from "./paths.ts";
-import { ownerOf, serviceUser, type Site } from "./site.ts";
+import { ownerOf, serviceUser, type InstallTarget } from "./install-target.ts";
 import { startedUnits } from "./service-steps.ts";
 
 /** Throws CommandError where the program is no unpacked release: an installation copies a whole tree. */
@@ -25,7 +25,7 @@ export function checkRelease(root: string): void {
 }
 
 /** Everything that would stop an installation in its middle. Throws CommandError; nothing has been changed then. */
-export async function checkMachine(site: Site, { hasEdge }: { readonly hasEdge: boolean }): Promise<void> {
+export async function checkMachine(site: InstallTarget, { hasEdge }: { readonly hasEdge: boolean }): Promise<void> {
   checkAccount(site);
   await checkOwners(site);
   await checkCommand(site);
@@ -34,7 +34,7 @@ export async function checkMachine(site: Site, { hasEdge }: { readonly hasEdge: 
   await checkPorts(site, hasEdge);
 }
 
-function checkAccount({ layout, host }: Site): void {
+function checkAccount({ layout, host }: InstallTarget): void {
   const account = layout.isSystem ? host.account(serviceUser) : undefined;
   if (account === undefined || account.home === layout.stateDir) return;
   throw new CommandError(
@@ -44,7 +44,7 @@ function checkAccount({ layout, host }: Site): void {
   );
 }
 
-async function checkOwners(site: Site): Promise<void> {
+async function checkOwners(site: InstallTarget): Promise<void> {
   const { layout } = site;
   const own = process.geteuid?.() ?? 0;
   const service = ownerOf(site)?.uid ?? own;
@@ -65,7 +65,7 @@ async function checkOwners(site: Site): Promise<void> {
   }
 }
 
-async function checkCommand({ layout }: Site): Promise<void> {
+async function checkCommand({ layout }: InstallTarget): Promise<void> {
   const status = await statusOf(layout.command);
   if (status === undefined || (await targetOf(layout.command)) === join(layout.current, "bin/berth")) return;
   throw new CommandError(
@@ -75,7 +75,7 @@ async function checkCommand({ layout }: Site): Promise<void> {
   );
 }
 
-async function checkWritable({ layout }: Site): Promise<void> {
+async function checkWritable({ layout }: InstallTarget): Promise<void> {
   const { prefix, configDir, stateDir, command, environmentFile, unitsDir } = layout;
   for (const path of [prefix, configDir, stateDir, dirname(command), dirname(environmentFile), unitsDir]) {
     const place = await nearest(path);
@@ -97,7 +97,7 @@ async function checkWritable({ layout }: Site): Promise<void> {
   }
 }
 
-async function checkSpace({ layout, root, version }: Site): Promise<void> {
+async function checkSpace({ layout, root, version }: InstallTarget): Promise<void> {
   if ((await statusOf(join(layout.prefix, version))) !== undefined) return;
   const release = releaseSchema.safeParse(parseJson(await readFile(join(root, "release.json"), "utf8")));
   if (!release.success)
@@ -112,7 +112,7 @@ async function checkSpace({ layout, root, version }: Site): Promise<void> {
   );
 }
 
-async function checkPorts({ config, services, host }: Site, hasEdge: boolean): Promise<void> {
+async function checkPorts({ config, services, host }: InstallTarget, hasEdge: boolean): Promise<void> {
   if (services.kind === "none") return;
   const [operator, gateway] = await Promise.all(startedUnits.map(async (unit) => await services.isActive(unit)));
   if (operator !== true) await checkPort(config.operatorHost, config.operatorPort, "SVC_OPERATOR_PORT");

@@ -12,7 +12,7 @@ import type { Owner } from "../../program/owner.ts";
 import type { DeclaredSlot } from "../../store/files/declared-slots.ts";
 import { inNameOf, inOwnersName } from "./as-owner.ts";
 import { nearest, statusOf } from "./paths.ts";
-import { ownerOf, type Site, type Step } from "./site.ts";
+import { ownerOf, type InstallTarget, type Step } from "./install-target.ts";
 
 const slot = "primary";
 const chunkBytes = 1024 * 1024;
@@ -62,7 +62,7 @@ async function magicOf(file: FileHandle): Promise<string> {
  * `note` then reports it. Throws CommandError where another file has the model's name.
  */
 export async function modelSteps(
-  site: Site,
+  site: InstallTarget,
   { ref, paths }: GivenModel,
   note: (text: string) => void,
 ): Promise<readonly Step[]> {
@@ -97,7 +97,12 @@ export async function slotsOf(configDir: string): Promise<readonly DeclaredSlot[
   return await inOwnersName(configDir, async () => await slotsInDirectory(configDir));
 }
 
-async function fileStep(site: Site, path: string, target: string, note: (text: string) => void): Promise<Step> {
+async function fileStep(
+  site: InstallTarget,
+  path: string,
+  target: string,
+  note: (text: string) => void,
+): Promise<Step> {
   const source = await stat(path);
   const known = await stat(target).catch(() => undefined);
   if (known !== undefined && known.size !== source.size)
@@ -128,7 +133,7 @@ async function fileStep(site: Site, path: string, target: string, note: (text: s
 }
 
 /** Whether a hard link serves: the same disk, and a file that the services' user may read. */
-async function mayLink(site: Site, source: Stats, directory: string): Promise<boolean> {
+async function mayLink(site: InstallTarget, source: Stats, directory: string): Promise<boolean> {
   if ((await stat(await nearest(directory))).dev !== source.dev) return false;
   return (source.mode & 0o004) !== 0 || source.uid === ownerOf(site)?.uid;
 }

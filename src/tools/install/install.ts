@@ -17,7 +17,7 @@ import { commandStep, currentStep, directorySteps, environmentStep, programStep,
 import { missingAbove } from "./paths.ts";
 import { serviceSteps } from "./service-steps.ts";
 import type { Services } from "./services.ts";
-import { Ledger, serviceUser, type Host, type Site, type Step } from "./site.ts";
+import { RecordFile, serviceUser, type Host, type InstallTarget, type Step } from "./install-target.ts";
 
 export interface InstallOptions {
   readonly env: NodeJS.ProcessEnv;
@@ -63,7 +63,7 @@ export async function install(options: InstallOptions): Promise<void> {
   write(`Berth ${version} will:\n${plan.left.map(({ what }) => `  ${what}\n`).join("")}`);
   if (!(await isAgreed(options, isAsked))) return;
   using _interrupt = onInterrupt(screen);
-  await plan.site.ledger.making(...(await missingAbove(layout.prefix)), layout.prefix);
+  await plan.site.recordFile.making(...(await missingAbove(layout.prefix)), layout.prefix);
   await using lock = new AsyncDisposableStack();
   lock.use(await lockInstallation(layout));
   // Another run may have ended since the plan was made.
@@ -74,7 +74,7 @@ export async function install(options: InstallOptions): Promise<void> {
 }
 
 interface Plan {
-  readonly site: Site;
+  readonly site: InstallTarget;
   readonly left: readonly Step[];
   /** Lines for the person, also those that the steps add. */
   readonly said: readonly string[];
@@ -96,8 +96,8 @@ async function planOf(
       `${before} is installed, which is newer than ${version}`,
       "`berth update --rollback` goes back to the release before; `berth uninstall` removes both",
     );
-  const ledger = new Ledger(layout, await readRecord(layout), version);
-  const site: Site = { ...options, env, config, ledger };
+  const recordFile = new RecordFile(layout, await readRecord(layout), version);
+  const site: InstallTarget = { ...options, env, config, recordFile };
   const hasEdge = config.authEnabled && layout.isSystem && isEdgeWanted;
   const model = options.model === undefined ? undefined : await givenModel(options.model);
   if (hasEdge) await checkEdge(site);
@@ -138,11 +138,11 @@ async function planOf(
 }
 
 /** The next run keeps to the choice. */
-function edgeChoiceStep({ ledger }: Site, isEdgeWanted: boolean): Step {
+function edgeChoiceStep({ recordFile }: InstallTarget, isEdgeWanted: boolean): Step {
   return {
     what: isEdgeWanted ? "make the edge proxy after all" : "leave out the edge proxy, also in later runs",
-    isDone: (ledger.record.no_edge === true) === !isEdgeWanted,
-    act: async () => await ledger.note({ no_edge: !isEdgeWanted }),
+    isDone: (recordFile.record.no_edge === true) === !isEdgeWanted,
+    act: async () => await recordFile.note({ no_edge: !isEdgeWanted }),
   };
 }
 
@@ -168,7 +168,7 @@ async function isAgreed({ isConfirmed, input, screen, write }: InstallOptions, i
 
 /** An older release runs: its services are restarted as by `berth update`, which loses no request. */
 function updateStep(
-  { layout, services, config, version }: Site,
+  { layout, services, config, version }: InstallTarget,
   before: string,
   options: InstallOptions,
   unlock: (() => Promise<void>) | undefined,
@@ -215,7 +215,7 @@ async function someSlot(configDir: string): Promise<string | undefined> {
 }
 
 interface Ending {
-  readonly site: Site;
+  readonly site: InstallTarget;
   readonly hasEdge: boolean;
   readonly token: string | undefined;
   readonly slot: string | undefined;

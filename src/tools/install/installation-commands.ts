@@ -45,7 +45,7 @@ export function addInstallationCommands(program: Command, { env, write, input, s
     .action(async ({ yes, model, edge }: Install) => {
       const [{ install: run }, { thisHost }, { debiansCaddyfile }, { openServices }] = await Promise.all([
         import("./install.ts"),
-        import("./site.ts"),
+        import("./install-target.ts"),
         import("./access-steps.ts"),
         import("./services.ts"),
       ]);

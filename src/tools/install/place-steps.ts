@@ -6,7 +6,7 @@ import type { EnvironmentChange } from "./environment-file.ts";
 import { inNameOf } from "./as-owner.ts";
 import { missingAbove, statusOf, targetOf } from "./paths.ts";
 import type { Owner } from "../../program/owner.ts";
-import { ownerOf, serviceUser, type Site, type Step } from "./site.ts";
+import { ownerOf, serviceUser, type InstallTarget, type Step } from "./install-target.ts";
 
 /** In a configuration directory that a removal has given to root: the next installation gives it back. */
 export const givenMark = ".berth-uninstalled";
@@ -15,14 +15,14 @@ export const givenMark = ".berth-uninstalled";
 const kinds = ["slots", "models", "upstreams", "groups"] as const;
 
 /** The user and the group of a system installation. */
-export function userStep({ layout, host, ledger }: Site): Step {
+export function userStep({ layout, host, recordFile }: InstallTarget): Step {
   const hasGroup = host.groupId(serviceUser) !== undefined;
   return {
     what: `make the user ${serviceUser}, as which the services run`,
     isDone: !layout.isSystem || host.account(serviceUser) !== undefined,
     act: async () => {
-      const { made } = ledger.record;
-      await ledger.note({ made: { ...made, user: true, ...(hasGroup ? {} : { group: true }) } });
+      const { made } = recordFile.record;
+      await recordFile.note({ made: { ...made, user: true, ...(hasGroup ? {} : { group: true }) } });
       const group = hasGroup ? ["--gid", serviceUser] : ["--user-group"];
       const place = ["--home-dir", layout.stateDir, "--shell", "/usr/sbin/nologin"];
       await host.run("useradd", ["--system", ...group, ...place, serviceUser]);
@@ -34,8 +34,8 @@ export function userStep({ layout, host, ledger }: Site): Step {
  * The directories of manifests and of state. A configuration directory that is there keeps its owner: one of root's is for
  * manifests that only root, or Git, changes.
  */
-export async function directorySteps(site: Site): Promise<readonly Step[]> {
-  const { layout, config, ledger } = site;
+export async function directorySteps(site: InstallTarget): Promise<readonly Step[]> {
+  const { layout, config, recordFile } = site;
   const { configDir, stateDir } = layout;
   const configOwner = await statusOf(configDir);
   const lacking = await missing([configDir, ...kinds.map((kind) => join(configDir, kind))]);
@@ -54,7 +54,7 @@ export async function directorySteps(site: Site): Promise<readonly Step[]> {
       isDone: lacking.length === 0 && !isGiven,
       act: async () => {
         const now = isGiven ? ownerOf(site) : (configOwner ?? ownerOf(site));
-        await ledger.making(...lacking);
+        await recordFile.making(...lacking);
         await makeDirectory(configDir, 0o755, now);
         if (isGiven) {
           if (now !== undefined) await give(configDir, 0, now);
@@ -69,7 +69,7 @@ export async function directorySteps(site: Site): Promise<readonly Step[]> {
       isDone: lackingState.length === 0 && !isForeign,
       act: async () => {
         const now = ownerOf(site);
-        await ledger.making(...lackingState);
+        await recordFile.making(...lackingState);
         await makeDirectory(stateDir, 0o750, now);
         if (isForeign && now !== undefined) await give(stateDir, state.uid, now);
         if (isOwn) await inNameOf(now, async () => await mkdir(modelsDir, { recursive: true, mode: 0o750 }));
@@ -79,13 +79,13 @@ export async function directorySteps(site: Site): Promise<readonly Step[]> {
 }
 
 /** The release's tree, copied from the unpacked one, under its version. */
-export async function programStep({ layout, root, version, ledger, host }: Site): Promise<Step> {
+export async function programStep({ layout, root, version, recordFile, host }: InstallTarget): Promise<Step> {
   const target = join(layout.prefix, version);
   return {
     what: `copy the program to ${target}`,
     isDone: (await statusOf(target)) !== undefined,
     act: async () => {
-      await ledger.making(...(await missingAbove(layout.prefix)), layout.prefix);
+      await recordFile.making(...(await missingAbove(layout.prefix)), layout.prefix);
       await mkdir(layout.prefix, { recursive: true });
       await removePartial(layout.prefix);
       const partial = join(layout.prefix, `.${version}.partial`);
@@ -118,7 +118,7 @@ async function removePartial(prefix: string): Promise<void> {
 }
 
 /** `current`, which the units and the command lead through. */
-export async function currentStep({ layout, version }: Site): Promise<Step> {
+export async function currentStep({ layout, version }: InstallTarget): Promise<Step> {
   return {
     what: `have ${layout.current} lead to ${version}`,
     isDone: (await targetOf(layout.current)) === version,
@@ -127,13 +127,13 @@ export async function currentStep({ layout, version }: Site): Promise<Step> {
 }
 
 /** The command on the PATH. */
-export async function commandStep({ layout, ledger }: Site): Promise<Step> {
+export async function commandStep({ layout, recordFile }: InstallTarget): Promise<Step> {
   const target = join(layout.current, "bin/berth");
   return {
     what: `make the command ${layout.command}`,
     isDone: (await targetOf(layout.command)) === target,
     act: async () => {
-      await ledger.making(...(await missingAbove(layout.command)), layout.command);
+      await recordFile.making(...(await missingAbove(layout.command)), layout.command);
       await mkdir(dirname(layout.command), { recursive: true });
       await symlink(target, layout.command);
     },
@@ -141,8 +141,8 @@ export async function commandStep({ layout, ledger }: Site): Promise<Step> {
 }
 
 /** The file of settings and secrets. */
-export async function environmentStep(site: Site, change: EnvironmentChange): Promise<Step> {
-  const { layout, ledger } = site;
+export async function environmentStep(site: InstallTarget, change: EnvironmentChange): Promise<Step> {
+  const { layout, recordFile } = site;
   const { environmentFile } = layout;
   const known = await statusOf(environmentFile);
   // A removal that keeps it gives it to root's group.
@@ -154,7 +154,7 @@ export async function environmentStep(site: Site, change: EnvironmentChange): Pr
       : `give ${environmentFile} back to the group ${serviceUser}`,
     isDone: !isAdded && !isGiven,
     act: async () => {
-      if (known === undefined) await ledger.making(...(await missingAbove(environmentFile)), environmentFile);
+      if (known === undefined) await recordFile.making(...(await missingAbove(environmentFile)), environmentFile);
       await mkdir(dirname(environmentFile), { recursive: true });
       // The services read it through systemd, as root; their group, for `berth` as that user.
       const own = {

@@ -19,7 +19,7 @@ import { layoutOf, type Layout } from "./layout.ts";
 import { give, givenMark } from "./place-steps.ts";
 import { statusOf, targetOf } from "./paths.ts";
 import { openServices, type Services } from "./services.ts";
-import { serviceUser, thisHost, type Host } from "./site.ts";
+import { serviceUser, thisHost, type Host } from "./install-target.ts";
 import { unitNames, unitsOf } from "./units.ts";
 
 /** An installation from a release, as its record has it. */

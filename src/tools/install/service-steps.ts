@@ -5,7 +5,7 @@ import { localUrl } from "../../lib/listen-address.ts";
 import { readText } from "../../lib/read-text.ts";
 import { missingAbove, statusOf } from "./paths.ts";
 import type { Services, Unit as UnitName } from "./services.ts";
-import type { Site, Step } from "./site.ts";
+import type { InstallTarget, Step } from "./install-target.ts";
 import { compareUnits, unitsOf, writeUnits } from "./units.ts";
 
 /** The units that an installation enables and starts, in this order. */
@@ -15,13 +15,13 @@ const answerMs = 5000;
 
 /** The units, and the services that run by them. `isChanged`: the environment file gets new lines. */
 export async function serviceSteps(
-  site: Site,
+  site: InstallTarget,
   options: { readonly isChanged: boolean; readonly readyMs: number; readonly note: (text: string) => void },
 ): Promise<readonly Step[]> {
-  const { layout, root, services, ledger } = site;
+  const { layout, root, services, recordFile } = site;
   if (services.kind === "none") return [];
   const units = await unitsOf(root, layout);
-  const change = await compareUnits(units, ledger.record.units);
+  const change = await compareUnits(units, recordFile.record.units);
   for (const path of change.kept)
     options.note(
       `${path} was edited by a person and stays; ${path}.new is the new text (\`systemctl edit\` keeps edits apart)\n`,
@@ -31,7 +31,7 @@ export async function serviceSteps(
       async ({ path, text }) => (await readText(`${path}.new`)) === (change.kept.includes(path) ? text : undefined),
     ),
   );
-  const isRecorded = Object.entries(change.hashes).every(([path, hash]) => ledger.record.units[path] === hash);
+  const isRecorded = Object.entries(change.hashes).every(([path, hash]) => recordFile.record.units[path] === hash);
   const isWritten = change.written.length === 0 && isRecorded && !haveNew.includes(false);
   const areEnabled = await Promise.all(startedUnits.map(async (unit) => await isEnabled(site, unit)));
   const areActive = await Promise.all(startedUnits.map(async (unit) => await services.isActive(unit)));
@@ -42,10 +42,10 @@ export async function serviceSteps(
       what: change.written.length === 0 ? "note which units are Berth's" : `write ${change.written.join(", ")}`,
       isDone: isWritten,
       act: async () => {
-        await ledger.making(...(await missingAbove(join(layout.unitsDir, "any"))));
-        const { hashes } = await writeUnits(units, ledger.record.units);
+        await recordFile.making(...(await missingAbove(join(layout.unitsDir, "any"))));
+        const { hashes } = await writeUnits(units, recordFile.record.units);
         await services.reload();
-        await ledger.note({ units: hashes });
+        await recordFile.note({ units: hashes });
       },
     },
     {
@@ -72,13 +72,13 @@ export async function serviceSteps(
   ];
 }
 
-async function isEnabled({ layout }: Site, unit: UnitName): Promise<boolean> {
+async function isEnabled({ layout }: InstallTarget, unit: UnitName): Promise<boolean> {
   const wants = layout.isSystem ? "multi-user.target.wants" : "default.target.wants";
   return (await statusOf(join(layout.unitsDir, wants, `${unit}.service`))) !== undefined;
 }
 
 /** The unit that does not answer as ready; undefined where both do. */
-async function notReady({ config }: Site): Promise<(typeof startedUnits)[number] | undefined> {
+async function notReady({ config }: InstallTarget): Promise<(typeof startedUnits)[number] | undefined> {
   const isReady = async (url: string): Promise<boolean> =>
     await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(answerMs) }).then(
       async (answer) => {
@@ -91,7 +91,7 @@ async function notReady({ config }: Site): Promise<(typeof startedUnits)[number]
   return (await isReady(localUrl(config.host, config.port))) ? undefined : "berth-gateway";
 }
 
-async function waitUntilReady(site: Site, readyMs: number): Promise<void> {
+async function waitUntilReady(site: InstallTarget, readyMs: number): Promise<void> {
   const end = performance.now() + readyMs;
   for (;;) {
     const unit = await notReady(site);
@@ -110,7 +110,7 @@ async function failure(services: Services, unit: UnitName, readyMs: number): Pro
   );
 }
 
-async function completeFirstRun({ config }: Site): Promise<void> {
+async function completeFirstRun({ config }: InstallTarget): Promise<void> {
   const url = `${localUrl(config.host, config.port)}/api/install/complete`;
   const answer = await fetch(url, { method: "POST", signal: AbortSignal.timeout(answerMs) });
   await answer.body?.cancel();

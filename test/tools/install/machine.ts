@@ -10,7 +10,7 @@ import type { Layout } from "../../../src/tools/install/layout.ts";
 import { readEnvironment } from "../../../src/tools/install/environment-file.ts";
 import type { Services, Unit } from "../../../src/tools/install/services.ts";
 import type { Health } from "../../../src/tools/release/health.ts";
-import type { Host } from "../../../src/tools/install/site.ts";
+import type { Host } from "../../../src/tools/install/install-target.ts";
 import { uninstall, type UninstallOptions } from "../../../src/tools/install/uninstall.ts";
 import { listen } from "../../support/listen.ts";
 import { freePorts } from "../../support/ports.ts";

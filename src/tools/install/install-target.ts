@@ -41,7 +41,7 @@ export interface Step {
 }
 
 /** The installation that is wanted, and the machine. */
-export interface Site {
+export interface InstallTarget {
   readonly layout: Layout;
   /** The unpacked release that this program runs from. */
   readonly root: string;
@@ -51,17 +51,17 @@ export interface Site {
   readonly config: Config;
   readonly services: Services;
   readonly host: Host;
-  readonly ledger: Ledger;
+  readonly recordFile: RecordFile;
 }
 
 /** The user that the services run as; undefined until a system installation has made the user. */
-export function ownerOf({ layout, host }: Pick<Site, "layout" | "host">): Owner | undefined {
+export function ownerOf({ layout, host }: Pick<InstallTarget, "layout" | "host">): Owner | undefined {
   if (!layout.isSystem) return { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
   return host.account(serviceUser);
 }
 
 /** The record of an installation while it is made: each part is noted before it is made, so that a removal finds it. */
-export class Ledger {
+export class RecordFile {
   readonly #layout: Pick<Layout, "record">;
   #record: InstalledRecord;
   #isWritten: boolean;
