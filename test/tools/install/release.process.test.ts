@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { chmod, chown, cp, mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -17,6 +18,28 @@ async function programIn(root: string): Promise<void> {
   await symlink(join(clone, "node_modules"), join(root, "node_modules"));
   await writeFile(join(root, "release.json"), "{}");
 }
+
+const canMount = spawnSync("unshare", ["--mount", "true"]).status === 0;
+it(
+  "berth install names the file that a full disk has no room for",
+  { skip: canMount ? false : "nothing may be mounted here" },
+  async () => {
+    await using directory = await tempDir();
+    const model = join(directory.path, "given.gguf");
+    await writeFile(model, Buffer.concat([Buffer.from("GGUF"), Buffer.alloc(8 * 1024 * 1024)]));
+    const disk = join(directory.path, "disk");
+    await mkdir(disk);
+    const script = `
+    import { machine } from ${JSON.stringify(join(clone, "test/tools/install/machine.ts"))};
+    await using at = await machine();
+    await at.install({ model: ${JSON.stringify(model)} }).catch(({ message }) => console.log(message.replaceAll(at.path, "DIR")));`;
+    const line = 'mount -t tmpfs -o size=4m none "$TMPDIR" && exec "$0" --input-type=module -e "$1"';
+    const { stdout } = await endOf("unshare", ["--mount", "sh", "-c", line, process.execPath, script], {
+      TMPDIR: disk,
+    });
+    assert.match(stdout, /: no space is left \(DIR\/var\/berth\/models\/given\.gguf\)\n$/);
+  },
+);
 
 describe("a release that another user uses", { skip: noOtherUser() ?? false }, () => {
   it("is installed twice by root from a directory of root's alone, with files of the service's user", async () => {
