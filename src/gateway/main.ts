@@ -276,6 +276,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   stack.use(
     await openEnginePages(config, { index, admission, published, gate, traffic, listeners, metrics, accessLog, log }),
   );
+  listeners.opened();
   const port = portOf(app.server) ?? config.port;
   const url = localUrl(config.host, port);
   log.info(`gateway listens on ${url}`);
@@ -292,8 +293,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       const isRelieved = (lifetime.isRelieved = await listeners.isRelieved());
       lifetime.drainEndsAt = steadyNow() + drainSeconds * 1000;
       if (isRelieved) log.info("the other gateway takes the requests; open ones end here");
-      const drained = { dispatcher, cacheSync, app, listeners, deadline, log };
-      await drain(drained, { drainSeconds, endNow, isRelieved });
+      await drain({ dispatcher, cacheSync, app, listeners, deadline, log }, { drainSeconds, endNow, isRelieved });
       await owned.disposeAsync();
     },
   };

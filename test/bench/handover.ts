@@ -47,6 +47,7 @@ async function listen(port: number, role: "gateway" | "standby"): Promise<void> 
       server.listen(how);
       await once(server, "listening");
     });
+  listeners.opened();
   process.on("message", () => {
     if (sockets.length === 0) void listeners.close().then(() => process.exit(0));
     else {

@@ -1,7 +1,7 @@
 import type { Server as HttpServer } from "node:http";
 import { Server, type ListenOptions, type Socket } from "node:net";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
-import { gatewayReportSchema } from "../../api/gateway-report.ts";
+import { gatewayReportSchema, type GatewayReport } from "../../api/gateway-report.ts";
 import { announce, announced, type Announcement } from "../../lib/announcement.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
@@ -37,6 +37,7 @@ export class Listeners {
   readonly #beside: Server[] = [];
   readonly #sharing: Sharing | undefined;
   readonly #reports: Announcement[] = [];
+  #hasAll = false;
   #released: Promise<void> | undefined;
   #left: readonly Promise<unknown>[] = [];
 
@@ -82,6 +83,12 @@ export class Listeners {
    */
   async with(server: Server, address: ListenAddress): Promise<Error | undefined> {
     return await this.#listenToo(server, address, this.#beside);
+  }
+
+  /** All ports are open. Not before does it report that it is ready: an update then ends the other gateway's. */
+  opened(): void {
+    this.#hasAll = true;
+    this.report();
   }
 
   /** Tells the other gateway, and an update, whether this one is ready; otherwise they learn it within a second. */
@@ -163,8 +170,13 @@ export class Listeners {
       }
     }
     await listen();
-    if (this.#sharing === undefined || port === 0) return;
-    this.#reports.push(announce(ownReport(port, this.#sharing), this.#sharing.report));
+    const sharing = this.#sharing;
+    if (sharing === undefined || port === 0) return;
+    const report = (): GatewayReport => {
+      const own = sharing.report();
+      return { ...own, isReady: own.isReady && this.#hasAll };
+    };
+    this.#reports.push(announce(ownReport(port, sharing), report));
   }
 }
 

@@ -31,11 +31,11 @@ export class StateFormatUnreadable extends Error {
 
 /**
  * The format of a state directory; undefined where no operator has written it yet: it is then the first one. Throws
- * StateFormatUnreadable.
+ * StateFormatUnreadable, and the system's error.
  */
 export async function readFormat(stateDir: string): Promise<WrittenFormat | undefined> {
   const path = pathOf(stateDir);
-  const text = await readText(path).catch(() => "");
+  const text = await readText(path);
   if (text === undefined) return undefined;
   const { data } = writtenFormatSchema.safeParse(parseJson(text));
   if (data === undefined) throw new StateFormatUnreadable(path);
