@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { text as textOf } from "node:stream/consumers";
@@ -22,8 +23,12 @@ async function killed(dir: string, from: string, when: string | number): Promise
     ...(typeof when === "string" ? [when] : []),
   ];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(child, "exit");
   if (typeof when === "number") child.stdout.once("data", () => setTimeout(() => child.kill("SIGKILL"), when));
-  return (await textOf(child.stdout)).trimEnd().split("\n");
+  const reached = await textOf(child.stdout);
+  // Its lock counts until the process has gone, which is after the end of what it prints.
+  await ended;
+  return reached.trimEnd().split("\n");
 }
 
 /** What must hold after any kill: some version runs and works, and the next update completes. */
