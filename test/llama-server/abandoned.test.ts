@@ -9,8 +9,9 @@ import { startWithLlamaServer } from "./fixture.ts";
 
 test("llama-server does not read a prompt to its end whose client has left the gateway", async () => {
   await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
-    // Its layers are wide enough that reading takes longer than llama-server's looks at its clients, once a second.
-    await writeTinyModel(join(modelsDir, "wide.gguf"), { hollow: 28_000 });
+    // Its layers are wide enough, and the prompt long enough, that reading takes many times as long as llama-server's looks at
+    // its clients, once a second, also on a fast machine.
+    await writeTinyModel(join(modelsDir, "wide.gguf"), { hollow: 28_000, contextLength: 16_384 });
     await writeFile(join(configDir, "slots/primary.toml"), '[model]\ndefault = "wide"\n');
   });
   await berth.state("primary", "ready");
@@ -25,7 +26,7 @@ test("llama-server does not read a prompt to its end whose client has left the g
   const abandoned = fetch(new URL("/v1/chat/completions", berth.url), {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify(asked("her and ".repeat(200))),
+    body: JSON.stringify(asked("her and ".repeat(2000))),
     signal: client.signal,
   });
   // Its log has the number of tokens of each prompt, and how many were read when its work ended.
