@@ -98,7 +98,7 @@ function importsOf({ outputs }: Pick<Metafile, "outputs">, name: string, found =
   return [...found];
 }
 
-/** Of every file that the pages are built from: their own, what they take from `src`, and the versions of packages. */
+/** The digest of every file that the pages are built from: their own, what they take from `src`, and the versions of packages. */
 async function digestOfSources(): Promise<string> {
   const hash = createHash("sha256");
   const files = [

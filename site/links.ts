@@ -6,7 +6,7 @@ export function pageOf(file: string): string {
   return page.replace(/(^|\/)README\.md$/, "$1index.md");
 }
 
-/** Where the site offers files of the repository that are no pages, by their path there. */
+/** The path on the site below which files of the repository stand that are no pages, each by its path in the repository. */
 export const filesPath = "/files/";
 
 /** The address on the site, from its root, of a link that `file` writes for readers of the repository. */

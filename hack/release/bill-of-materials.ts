@@ -105,7 +105,7 @@ const edges = (
     .filter((ref) => shipped.has(ref)),
 ];
 
-/** As Node resolves them: beside the package first, then further up. */
+/** Finds the dependencies of a package as Node does: beside the package first, then in each directory above. */
 function dependenciesOf(each: LockedPackage, locked: ReadonlyMap<string, LockedPackage>): readonly LockedPackage[] {
   return each.dependencies.flatMap((name) => {
     for (let place = each.path; ; place = place.slice(0, Math.max(0, place.lastIndexOf("/node_modules/")))) {

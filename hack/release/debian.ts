@@ -7,7 +7,7 @@ import { ran, root } from "./ran.ts";
 /** Debian's names of the processors. */
 const architectures: Readonly<Record<ReleaseTarget, string>> = { "linux-x64": "amd64", "linux-arm64": "arm64" };
 
-/** Where the package has the tree. It is no release itself: `postinst` makes one of it (docs/releasing.md). */
+/** The directory of the tree in the Debian package. It is no release itself: `postinst` makes one of it (docs/releasing.md). */
 const place = "usr/lib/berth/package";
 
 /** A Debian package of a release's tree. `staged`: an empty directory for its files. */
@@ -42,7 +42,7 @@ export async function debianPackage(
       `Architecture: ${architectures[target]}`,
       "Maintainer: Berth",
       `Installed-Size: ${Math.ceil(unpackedBytes / 1024)}`,
-      // Those that llama.cpp was built with, and `useradd`.
+      // The libraries that llama.cpp was built with, and passwd for the command `useradd`.
       "Depends: libc6 (>= 2.34), libgcc-s1, libstdc++6 (>= 12), passwd",
       "Recommends: systemd",
       "Suggests: caddy",

@@ -124,7 +124,7 @@ async function writeOthers(
 }
 
 async function main(): Promise<void> {
-  // What is written here is served to everybody.
+  // The files of a release are served to everybody.
   process.umask(0o022);
   const order = await readOrder();
   const { version, channel, url, directory, key, targets, isArchiveOnly, seconds } = order;

@@ -13,7 +13,7 @@ import { parsePublicKey } from "../../src/lib/minisign.ts";
 import { root } from "./ran.ts";
 import { signatureText, type MinisignSecretKey } from "./signature.ts";
 
-/** The index in the directory of a publisher; an empty one where there is none. Throws for a file that is no index. */
+/** Reads `index.json` of a publisher's directory; without that file, an index without releases. Throws for a file that is no index. */
 export async function readIndex(directory: string): Promise<ReleaseIndex> {
   const file = join(directory, "index.json");
   if (!existsSync(file)) return { format: 1, channels: {} };

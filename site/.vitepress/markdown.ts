@@ -20,7 +20,7 @@ export function readable(md: MarkdownRenderer, translate: LinkTranslation): void
   });
 }
 
-/** Writes a picture that follows the system's look as two, of which the page shows that of its own look. */
+/** Replaces a `<picture>`, which follows the system's look, by two images: the page shows the one of its own look. */
 function withBothLooks(html: string): string {
   return html.replaceAll(
     /<picture>\s*<source[^>]* srcset="([^"]+)"[^>]*>\s*<img src="([^"]+)"([^>]*)>\s*<\/picture>/g,

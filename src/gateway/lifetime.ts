@@ -7,7 +7,7 @@ export class Lifetime {
   readonly #hasTried: () => boolean;
   readonly #began = steadyNow();
   #isStarted = false;
-  /** By the steady clock; undefined: the gateway does not stop. */
+  /** The end of the time for open requests, by the steady clock; undefined while the gateway does not stop. */
   drainEndsAt: number | undefined;
   /** The other gateway of the state directory has the port: clients are asked to connect again. */
   isRelieved = false;

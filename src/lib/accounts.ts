@@ -26,7 +26,7 @@ export function accountNamed(name: string): Account | undefined {
   return accounts().find((account) => account.name === name);
 }
 
-/** The number of the group; undefined where there is none of that name. */
+/** The gid of the group of that name; undefined where /etc/group has no such group. */
 export function groupNamed(name: string): number | undefined {
   const found = linesOf("/etc/group").find(([known]) => known === name);
   return found === undefined ? undefined : Number(found[2]);

@@ -6,7 +6,7 @@ import type { EnginePrint } from "./act/learning.ts";
 import type { ProbeHardware } from "./observe/hardware.ts";
 import type { GpuHoldings } from "./observe/memory.ts";
 
-/** What an operator is given beside its configuration. */
+/** The parts that an operator gets beside its configuration. */
 export interface OperatorOptions {
   readonly log: Logger;
   readonly version: string;

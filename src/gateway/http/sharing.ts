@@ -9,7 +9,7 @@ export interface Sharing {
   readonly report: () => GatewayReport;
 }
 
-/** How this gateway shares its ports; undefined in a cluster, where each gateway has ports of its own. */
+/** The role and the report by which this gateway shares its ports; undefined in a cluster, where each gateway has its own ports. */
 export function sharingOf(
   { store, stateDir }: Pick<Config, "store" | "stateDir">,
   gateway: { readonly role: GatewayRole | undefined; readonly version: string; readonly isReady: () => boolean },

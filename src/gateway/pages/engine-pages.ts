@@ -127,16 +127,11 @@ export class EnginePages implements AsyncDisposable {
       .reduce((sum, { isOpen, request }) => sum + (isOpen && slotOf(request) === slot ? 1 : 0), 0);
   }
 
-  /** Listens no more; what is connected stays. */
-  release(): void {
-    if (this.server.listening) NetServer.prototype.close.call(this.server);
-  }
-
   /** Ends every connection. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
     for (const socket of this.#open.keys()) socket.destroy();
-    this.release();
+    if (this.server.listening) NetServer.prototype.close.call(this.server);
     this.server.closeAllConnections();
   }
 

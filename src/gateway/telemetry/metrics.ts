@@ -121,7 +121,7 @@ export class GatewayMetrics {
   onGateway(
     dispatcher: { readonly sharedReaders: number; readonly underWay: number },
     gateway: {
-      /** By the steady clock; undefined: the gateway does not stop. */
+      /** The end of the time for open requests, by the steady clock; undefined while the gateway does not stop. */
       readonly drainEndsAt: () => number | undefined;
       readonly isOperatorLive: () => boolean;
     },

@@ -18,7 +18,7 @@ interface SettingsOptions {
   readonly screen: Output;
 }
 
-/** What an installation knows before it makes its plan. */
+/** The settings that an installation knows before it makes its plan. */
 export interface InstallSettings {
   readonly config: Config;
   /** The environment of the services, and for this run the administrator that is given. */

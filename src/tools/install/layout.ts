@@ -15,7 +15,7 @@ export interface Layout {
   /** Settings and secrets, one `NAME=value` per line. */
   readonly environmentFile: string;
   readonly unitsDir: string;
-  /** What the installation has made, for updates and for the removal. */
+  /** The record of all that the installation has made, for updates and for the removal. */
   readonly record: string;
 }
 

@@ -53,14 +53,14 @@ type Write = (text: string) => void;
 interface Parts {
   /** Files that are removed before the program. */
   readonly files: readonly string[];
-  /** What else will be done, one line each, as `remove the user berth`. */
+  /** The other acts of the removal, one line each, as `remove the user berth`. */
   readonly acts: readonly string[];
   readonly stays: readonly string[];
-  /** What goes last: the command, and the releases with this program. */
+  /** The files that are removed last: the command, and the releases, from one of which this program runs. */
   readonly program: readonly string[];
 }
 
-/** What the removal of the installation takes, beside the state. `keepsData`: the file of settings and secrets stays. */
+/** Lists the parts of the installation that its removal takes, beside the state. `keepsData`: the file of settings and secrets stays. */
 export async function installationParts(
   installation: Installation,
   { keepsData, root }: { readonly keepsData: boolean; readonly root: string },
@@ -211,7 +211,7 @@ async function removeUser({ record, host }: Installation, write: Write): Promise
   if (record.made.group === true && host.groupId(serviceUser) !== undefined) await host.run("groupdel", [serviceUser]);
 }
 
-/** What stays gets an owner again. The user is gone, and so no process of that user can change the directories meanwhile. */
+/** Gives the files that stay an owner again. The user is gone, and so no process of that user can change the directories meanwhile. */
 async function giveToRoot({ layout, record, host }: Installation, config: Config): Promise<void> {
   if (record.made.user !== true || host.account(serviceUser) !== undefined) return;
   const root = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 };

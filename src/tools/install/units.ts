@@ -40,7 +40,7 @@ const places = [
   ["/etc/berth", "configDir"],
 ] as const satisfies readonly (readonly [string, keyof Layout])[];
 
-/** What a user's own service manager can do without root's rights: other directives of `[Service]` are left out. */
+/** The directives that a user's own service manager can follow without root's rights: other directives of `[Service]` are left out. */
 const userDirectives: ReadonlySet<string> = new Set([
   "Type",
   "Environment",

@@ -18,7 +18,7 @@ export function updatePlaces({ prefix }: Pick<Layout, "prefix">) {
   };
 }
 
-/** What killed updates have left beside the releases: archives, directories, links of `swapCurrent`, and temporary files. */
+/** The files that killed updates have left beside the releases: archives, directories, links of `swapCurrent`, and temporary files. */
 const leftover = /^\.(update\.(tar\.gz$|unpacked\.|json\.)|installed\.json\.|removed\.|current\.)/;
 
 /**

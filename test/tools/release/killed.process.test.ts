@@ -31,7 +31,7 @@ async function killed(dir: string, from: string, when: string | number): Promise
   return reached.trimEnd().split("\n");
 }
 
-/** What must hold after any kill: some version runs and works, and the next update completes. */
+/** Asserts that after a kill some version runs and works, and that the next update completes. */
 async function assertMended(dir: string, index: string, when: string): Promise<void> {
   const after = await stateOf(dir);
   assert.equal(after["works"], after["current"], when);
