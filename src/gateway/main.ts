@@ -290,7 +290,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     seenRevision: (slot) => index().slots.get(slot)?.revision,
     release: () => listeners.release(),
     async close({ drainSeconds, endNow }) {
-      const isRelieved = (lifetime.isRelieved = await listeners.isRelieved());
+      const isRelieved = (lifetime.isRelieved = listeners.isRelieved());
       lifetime.drainEndsAt = steadyNow() + drainSeconds * 1000;
       if (isRelieved) log.info("the other gateway takes the requests; open ones end here");
       await drain({ dispatcher, cacheSync, app, listeners, deadline, log }, { drainSeconds, endNow, isRelieved });

@@ -1,12 +1,12 @@
-import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { writeJsonNow } from "./atomic-file.ts";
 import { bootId } from "./boot-id.ts";
 import { parseJson } from "./json.ts";
 import { startTimeOf } from "./process-identity.ts";
 import { everySecond } from "./pulse.ts";
-import { readTextOrNothing } from "./read-text.ts";
 import { isRecord } from "./record.ts";
+import { readPlainText } from "./small-file.ts";
 
 export interface Announcement extends Disposable {
   /** Writes the report now, where it has changed; otherwise that happens within a second. */
@@ -46,8 +46,8 @@ export function announce(path: string, report: () => object): Announcement {
 }
 
 /** The report of the living process that keeps it in the file; undefined where none does. */
-export async function announced(path: string): Promise<unknown> {
-  const report = parseJson(await readTextOrNothing(path));
+export function announced(path: string): unknown {
+  const report = parseJson(textNow(path) ?? "");
   if (!isRecord(report)) return undefined;
   const { pid, startTime, bootId: boot } = report;
   if (typeof pid !== "number" || typeof startTime !== "string" || boot !== bootId()) return undefined;
@@ -56,7 +56,7 @@ export async function announced(path: string): Promise<unknown> {
 
 function textNow(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8");
+    return readPlainText(path);
   } catch {
     return undefined;
   }

@@ -24,9 +24,9 @@ describe("the report that a process keeps in a file", () => {
     await until("the report has changed", async () => /"isReady":true/.test(await readFile(path, "utf8")));
     isReady = false;
     own.refresh();
-    assert.deepEqual(await announced(path), { isReady: false, ...identity, bootId });
+    assert.deepEqual(announced(path), { isReady: false, ...identity, bootId });
     own[Symbol.dispose]();
-    assert.equal(await announced(path), undefined);
+    assert.equal(announced(path), undefined);
     assert.deepEqual(await readdir(join(directory.path, "gateways")), []);
   });
 
@@ -40,15 +40,15 @@ describe("the report that a process keeps in a file", () => {
     const { pid = 0 } = child;
     const of = (startTime: unknown): string => JSON.stringify({ ...JSON.parse(text), pid, startTime });
     await writeFile(path, of(startTimeOf(pid)));
-    assert.notEqual(await announced(path), undefined);
+    assert.notEqual(announced(path), undefined);
     for (const other of [of("1"), of(1), text.replace(/"bootId":"/, "$&0"), "{", "[]", ""]) {
       await writeFile(path, other);
-      assert.equal(await announced(path), undefined, other);
+      assert.equal(announced(path), undefined, other);
     }
     await writeFile(path, of(startTimeOf(pid)));
     child.kill("SIGKILL");
     await once(child, "close");
-    assert.equal(await announced(path), undefined);
+    assert.equal(announced(path), undefined);
   });
 
   it("leaves the file of a successor, and a directory that was deleted, alone", async () => {
@@ -65,7 +65,7 @@ describe("the report that a process keeps in a file", () => {
     await rm(state, { recursive: true });
     version = "0.2.0";
     later.refresh();
-    assert.equal(await announced(path), undefined);
+    assert.equal(announced(path), undefined);
     await assert.rejects(stat(state), { code: "ENOENT" });
   });
 });

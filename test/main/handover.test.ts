@@ -41,9 +41,9 @@ function startLoad(berth: RunningBerth) {
   };
 }
 
-async function reportOf({ url, stateDir }: RunningBerth, role: GatewayRole): Promise<GatewayReport | undefined> {
+function reportOf({ url, stateDir }: RunningBerth, role: GatewayRole): GatewayReport | undefined {
   const file = join(stateDir, gatewayReportFile(Number(new URL(url).port), role));
-  return gatewayReportSchema.safeParse(await announced(file)).data;
+  return gatewayReportSchema.safeParse(announced(file)).data;
 }
 
 /** `berth serve` beside the running Berth. */
@@ -77,12 +77,12 @@ it("a gateway is restarted beside a standby, and the standby stopped, without a 
   for (let round = 0; round < 2; round++) {
     const before = childOf(berth.child, "serve");
     await using standby = serve(berth, "--standby");
-    await until("the standby is ready", async () => (await reportOf(berth, "standby"))?.isReady);
-    assert.equal((await reportOf(berth, "standby"))?.pid, standby.pid);
+    await until("the standby is ready", async () => reportOf(berth, "standby")?.isReady);
+    assert.equal(reportOf(berth, "standby")?.pid, standby.pid);
     process.kill(before, "SIGTERM");
     await until("the gateway has drained", () => startTimeOf(before) === undefined);
     const after = await until("its successor is ready", async () => {
-      const report = await reportOf(berth, "gateway");
+      const report = reportOf(berth, "gateway");
       return report?.isReady === true && report.pid !== before && report.pid;
     });
     assert.equal(after, childOf(berth.child, "serve"));
@@ -102,7 +102,7 @@ it("a gateway is restarted beside a standby, and the standby stopped, without a 
 it("a standby is refused beside a second standby and beside a Berth with another state directory", async () => {
   await using berth = await startUp();
   await using _standby = serve(berth, "--standby");
-  await until("the standby is ready", async () => (await reportOf(berth, "standby"))?.isReady);
+  await until("the standby is ready", async () => reportOf(berth, "standby")?.isReady);
   const elsewhere = { ...berth, env: { ...berth.env, SVC_STATE_DIR: `${berth.stateDir}-other` } };
   for (const refused of [serve(berth, "--standby"), serve(berth), serve(elsewhere, "--standby")]) {
     assert.equal(await refused.ended, 1);

@@ -96,11 +96,14 @@ export class Listeners {
     for (const report of this.#reports) report.refresh();
   }
 
-  /** The other gateway of the same state directory listens on this port too, and is ready. */
-  async isRelieved(): Promise<boolean> {
+  /**
+   * The other gateway of the same state directory listens on this port too, and is ready. Told without waiting: a gateway
+   * that stops knows at once whether it refuses new requests.
+   */
+  isRelieved(): boolean {
     const port = portOf(this.#server);
     if (this.#sharing === undefined || port === undefined) return false;
-    return gatewayReportSchema.safeParse(await announced(otherReport(port, this.#sharing))).data?.isReady === true;
+    return gatewayReportSchema.safeParse(announced(otherReport(port, this.#sharing))).data?.isReady === true;
   }
 
   /**
@@ -165,8 +168,8 @@ export class Listeners {
         await (await listening(deaf(), { host, port }))[Symbol.asyncDispose]();
       } catch (error) {
         const isOurs = errorCode(error) === "EADDRINUSE" && this.#sharing !== undefined;
-        if (!isOurs || (await announced(otherReport(port, this.#sharing))) === undefined) throw error;
-        if ((await announced(ownReport(port, this.#sharing))) !== undefined) throw error;
+        if (!isOurs || announced(otherReport(port, this.#sharing)) === undefined) throw error;
+        if (announced(ownReport(port, this.#sharing)) !== undefined) throw error;
       }
     }
     await listen();

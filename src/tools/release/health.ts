@@ -37,7 +37,7 @@ export function healthOf(config: Config): Health {
   return {
     async gateway(role) {
       const file = join(config.stateDir, gatewayReportFile(config.port, role));
-      return gatewayReportSchema.safeParse(await announced(file)).data;
+      return gatewayReportSchema.safeParse(announced(file)).data;
     },
     async operator() {
       if (config.operatorPort === 0) return (await readFormat())?.version;
