@@ -77,6 +77,9 @@ describe("the chat page loses nothing", () => {
     await send(page, "coder", "before the reload");
     await page.getByText(/^\d+ tokens?\b/).waitFor();
     await until("it is kept", async () => (await keptMessages("before the reload")).length === 2);
+    // The page learns of that a moment later, and asks until then.
+    const mayGo = `dispatchEvent(new Event("beforeunload", { cancelable: true }))`;
+    await until("the page may go", async () => await page.evaluate(mayGo));
     await model.selectOption("mute");
     await box.fill("half a quest");
     await page.reload();
