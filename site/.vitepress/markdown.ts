@@ -20,7 +20,7 @@ export function readable(md: MarkdownRenderer, translate: LinkTranslation): void
   });
 }
 
-/** Replaces a `<picture>`, which follows the system's look, by two images: the page shows the one of its own look. */
+/** Replaces a `<picture>` by an image for each look: the site's look may be another than the system's. */
 function withBothLooks(html: string): string {
   return html.replaceAll(
     /<picture>\s*<source[^>]* srcset="([^"]+)"[^>]*>\s*<img src="([^"]+)"([^>]*)>\s*<\/picture>/g,
