@@ -154,7 +154,10 @@ async function slotOf(
     entries.map(([key, value]) => ({ key, value, what: `${first} ${key}`, place }));
   const held = settings(model.layers.map(({ type, blob }) => [type, blob]));
   const fromLayers = carried(held, layerTypes, { omissions, otherwise: "llama-server has no such layer" });
-  const given = settings(Object.entries(await jsonIn(blobsOf("params")[0])));
+  const params = await jsonIn(blobsOf("params")[0], (fault) =>
+    omissions.add(fault.place, `${first} params`, fault.why),
+  );
+  const given = settings(Object.entries(params));
   const fromParameters = carried(given, parameters, { omissions, otherwise: "llama-server has no such parameter" });
   const short = first.replace(/:latest$/, "");
   return {
@@ -173,13 +176,17 @@ function rank(name: string): number {
   return name.endsWith(":latest") ? 0 : 1;
 }
 
-/** Empty where there is no such file, or it is no map. */
-async function jsonIn(file: string | undefined): Promise<Readonly<Record<string, unknown>>> {
+/** Empty where no file is named, and where it is no map or cannot be read, of which `note` is told. */
+async function jsonIn(
+  file: string | undefined,
+  note: (fault: SourceFault) => void = () => undefined,
+): Promise<Readonly<Record<string, unknown>>> {
   if (file === undefined) return {};
-  return await sourceText(file)
-    .then(
-      async (text) => (await parsedSource(file, text)).value,
-      () => ({}),
-    )
-    .catch(() => ({}));
+  try {
+    return (await parsedSource(file, await sourceText(file))).value;
+  } catch (error) {
+    if (!(error instanceof SourceFault)) throw error;
+    note(error);
+    return {};
+  }
 }

@@ -144,11 +144,13 @@ request:
     await site.manifest(`${library}/gpt-oss/120b-cloud`, "e");
     await site.manifest(`${library}/tensors/latest`, "f", "tensor a");
     await site.manifest(`${library}/gone/latest`, "f", "model 9");
+    await site.manifest(`${library}/lost/latest`, "f", "model b", "params 8");
     await site.put(`manifests/${library}/broken/latest`, '{"layers": [');
     await site.put(`manifests/${library}/huge/latest`, " ".repeat(1024 ** 2 + 1));
     const { code, left } = await site.import(`ollama ${site.root} --yes`);
     const at = (name: string, text: string): string => `DIR/ollama/models/manifests/${name}: ${text}`;
     assert.deepEqual(left, [
+      `DIR/ollama/models/blobs/sha256-${hash("8")}: lost:latest params: it is not there`,
       at(
         "hf.co/owner/big/Q4_K_M",
         "hf.co/owner/big:Q4_K_M: not carried: its weights are several files, which llama.cpp finds by names that Ollama's store has not",
@@ -169,7 +171,13 @@ request:
       ),
     ]);
     assert.equal(code, 0);
-    assert.deepEqual(Object.keys(await site.manifests()), ["models/whole.yaml", "slots/whole.yaml"]);
+    assert.deepEqual(Object.keys(await site.manifests()), [
+      "groups/ollama.yaml",
+      "models/lost.yaml",
+      "models/whole.yaml",
+      "slots/lost.yaml",
+      "slots/whole.yaml",
+    ]);
   });
 
   it("refuses a directory that is no store, and one without a model", async () => {
