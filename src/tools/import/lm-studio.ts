@@ -14,16 +14,13 @@ const settingsDirectory = ".internal/user-concrete-model-default-config";
  */
 export async function importLmStudio(directory: string): Promise<Imported> {
   const root = await modelsIn(directory);
-  const { isProjectorName, modelFiles } = await import("../../models/model-files.ts");
+  const { isGgufName, isProjectorName, modelFiles } = await import("../../models/model-files.ts");
   const omissions = new Omissions();
   const slots: ImportedSlot[] = [];
   for (const folder of await pathsBelow(root, 2, omissions)) {
-    const names: readonly string[] = await readdir(folder).catch(() => []);
-    const ggufs = names
-      .filter((name) => /\.gguf$/i.test(name))
-      .toSorted()
-      .map((name) => join(folder, name));
-    if (ggufs.length === 0 && names.some((name) => name.endsWith(".safetensors")))
+    const files = await pathsBelow(folder, 1, omissions);
+    const ggufs = files.filter(isGgufName);
+    if (ggufs.length === 0 && files.some((name) => name.endsWith(".safetensors")))
       omissions.add(
         { file: folder },
         relative(root, folder),
@@ -87,7 +84,7 @@ async function settingsOf(
   const settings = join(dirname(root), settingsDirectory, `${relative(root, file)}.json`);
   if ((await stat(settings).catch(() => undefined)) === undefined) return { spec: {} };
   try {
-    const source = await parsedSource(settings, (await sourceText(settings)).replace(/^\uFEFF/, ""));
+    const source = await parsedSource(settings, await sourceText(settings));
     return { spec: lmSettings(source, omissions), ownPlace: { file: settings } };
   } catch (error) {
     if (!(error instanceof SourceFault)) throw error;

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdir, writeFile } from "node:fs/promises";
+import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../../hack/tiny-model.ts";
+import { berthProcess } from "../../support/command.ts";
+import { noOtherUser, otherUser } from "../../support/other-user.ts";
 import { projector, writeProjector } from "../../support/projector.ts";
 import { importSite, noServer } from "./site.ts";
 
@@ -129,6 +131,18 @@ request:
       "DIR/lmstudio/models/mlx-community/Coder-4bit: mlx-community/Coder-4bit: not carried: its weights are safetensors (MLX), and llama.cpp loads GGUF",
     ]);
     assert.deepEqual(Object.keys(await site.manifests()), ["models/Whole-Q4_0.yaml", "slots/whole.yaml"]);
+  });
+
+  it("names a folder that this user may not read", { skip: noOtherUser() }, async () => {
+    await using site = await studioSite();
+    await site.model("a/Whole-GGUF/Whole-Q4_0.gguf");
+    await chmod(site.path, 0o755);
+    const folder = join(site.root, "models/a/Whole-GGUF");
+    await chmod(folder, 0o700);
+    const env = { ...site.env, HOME: "/nonexistent", SVC_CONFIG_DIR: site.configDir };
+    const ids = { uid: otherUser, gid: otherUser };
+    const { stdout } = await berthProcess(["config", "import", "lm-studio", site.root], env, ids);
+    assert.equal(stdout, `Not carried, or not quite:\n  ${folder}: its models: this user may not read it\n`);
   });
 
   it("refuses a directory without models, and a missing one", async () => {
