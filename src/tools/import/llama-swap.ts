@@ -1,12 +1,12 @@
 import { dirname } from "node:path";
 import { isRecord } from "../../lib/record.ts";
-import { Omissions, type Imported, type ImportedSlot } from "./imported.ts";
+import { Omissions, type Imported, type ImportedSlot, type ImportedUpstream } from "./imported.ts";
 import { groupingOf } from "./llama-swap-groups.ts";
-import { macrosOf } from "./llama-swap-macros.ts";
-import { swapModel } from "./llama-swap-model.ts";
-import { peersOf } from "./llama-swap-peers.ts";
+import { expanded, macrosOf } from "./llama-swap-macros.ts";
+import { swapModel, type SwapContext } from "./llama-swap-model.ts";
 import { carried, readElsewhere, settingsOf, type Mapping } from "./mapping.ts";
-import { SourceFault, mapAt, parsedSource, sourceText, textsOf } from "./source-text.ts";
+import { nameFrom } from "./names.ts";
+import { SourceFault, mapAt, parsedSource, sourceText, textsOf, type SourceDocument } from "./source-text.ts";
 
 /** The settings of llama-swap itself. */
 const mapping: Mapping = {
@@ -56,4 +56,34 @@ export async function importLlamaSwap(file: string, env: NodeJS.ProcessEnv): Pro
   const used = new Set(slots.map(({ group }) => group));
   const upstreams = peersOf(source, { macros, env, omissions });
   return { slots, groups: groups.filter(({ name }) => used.has(name)), upstreams, omissions: omissions.sorted() };
+}
+
+/** The Upstreams of other servers (llama-swap, config.example.yaml, "peers"), to which it sends the paths of clients. */
+function peersOf(
+  source: SourceDocument,
+  { macros, env, omissions }: Pick<SwapContext, "macros" | "env" | "omissions">,
+): readonly ImportedUpstream[] {
+  return Object.entries(mapAt(source.value, "peers")).map(([name, value]) => {
+    const peer = mapAt(value);
+    const { proxy, apiKey, models } = peer;
+    const [, named] = /^\$\{env\.([A-Za-z_]\w*)\}$/.exec(String(apiKey)) ?? [];
+    const variable = named ?? `${nameFrom(name).toUpperCase().replaceAll("-", "_")}_API_KEY`;
+    const peerMapping: Mapping = {
+      ...readElsewhere("proxy models"),
+      apiKey: `its value is not carried: set it as ${variable} in the environment of the gateway`,
+      timeouts: "an Upstream has others: connectSeconds, and timeoutSeconds between parts of an answer",
+    };
+    carried(settingsOf(peer, source, "peers", name), peerMapping, {
+      omissions,
+      otherwise: "an Upstream has no such setting",
+    });
+    return {
+      name,
+      spec: {
+        baseUrl: `${expanded(String(proxy), macros, env)?.replace(/\/+$/, "")}/v1`,
+        ...(apiKey === undefined ? {} : { auth: { type: "bearer", valueFrom: { env: variable } } }),
+        models: textsOf(models ?? []).map((ref) => ({ ref: expanded(ref, macros, env) ?? ref })),
+      },
+    };
+  });
 }
