@@ -170,19 +170,21 @@ async function unreadFiles(
 }
 
 /**
- * Arguments that this machine's llama-server does not know: one line each. Empty where it prints no help; one line where
- * there is none.
+ * Arguments that this machine's llama-server does not know: one line each. Empty where it prints no help, and where slots run
+ * as containers; one line where no llama-server was found.
  */
 async function unknownFlags(
   slots: readonly ImportedSlot[],
-  { llamaServer, engineUser }: Config,
+  { llamaServer, engineUser, runtime }: Config,
   env: NodeJS.ProcessEnv,
 ): Promise<readonly string[]> {
-  const used = slots.filter(({ weights, spec }) => weights !== undefined && spec.image === undefined);
-  if (used.every(({ spec }) => (spec.args ?? []).length === 0)) return [];
+  const used = slots.filter(
+    ({ weights, spec }) => weights !== undefined && spec.image === undefined && (spec.args ?? []).length > 0,
+  );
+  if (used.length === 0 || runtime === "docker" || runtime === "kubernetes") return [];
   const program = await findLlamaServer(llamaServer, env).catch(() => undefined);
   if (program === undefined) {
-    const names = used.filter(({ spec }) => (spec.args ?? []).length > 0).map(({ name }) => name);
+    const names = used.map(({ name }) => name);
     return [
       `no llama-server was found here, and the embedded engine may not know the args of ${names.join(", ")}: name a llama-server in SVC_LLAMA_SERVER`,
     ];

@@ -237,6 +237,8 @@ ${lost}wrote 1 file to DIR/config
     assert.deepEqual(left.slice(1), [says("--no-mmap"), says("--temp")]);
     const elsewhere = await site.import(`llama-swap ${site.file} --dir ${site.path}/git`, { SVC_LLAMA_SERVER: server });
     assert.equal(elsewhere.left.length, 1);
+    const contained = await site.import(`llama-swap ${site.file}`, { SVC_LLAMA_SERVER: server, SVC_RUNTIME: "docker" });
+    assert.equal(contained.left.length, 1, "containers run llama.cpp's own image");
   });
 
   it(
