@@ -4,7 +4,8 @@ import { errorCode } from "../lib/error-code.ts";
 
 /** `name-00002-of-00005`: llama.cpp's names for the parts of one model. */
 export const shard = /^(?<base>.+)-(?<index>\d{5})-of-(?<count>\d{5})$/;
-const depth = 2;
+/** The number of directories below the models directory in which Berth looks for files. */
+export const depth = 2;
 
 /** The files of one model on disk. */
 export interface ModelFiles {

@@ -52,7 +52,7 @@ export async function importConfig({ env, source, path, dir, force, write, agree
     );
   const declarations = await declarationsIn(configDir);
   const { yamlText } = await import("../../store/edit/yaml-text.ts");
-  const { manifests, omissions } = manifestsOf(imported, {
+  const { manifests, omissions } = await manifestsOf(imported, {
     origin,
     modelsDir: config.modelsDir,
     device: imported.groups.some(({ budget }) => budget === "memory") ? await firstDevice(config) : "host",

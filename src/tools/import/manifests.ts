@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import { directoryOfKind, isBuiltin, modelRefSchema, type Kind } from "../../api/names.ts";
 import { enginesOfBuiltin, slotSpecSchema } from "../../api/slot.ts";
 import { sha256 } from "../../lib/canonical.ts";
+import type * as ModelFiles from "../../models/model-files.ts";
 import { isWithin } from "../../lib/within.ts";
 import { definedFields, isRecord } from "../../lib/record.ts";
 import { Omissions, type Imported, type ImportedSlot, type Omission, type Weights } from "./imported.ts";
@@ -37,10 +38,10 @@ export interface ManifestContext {
 }
 
 /** The manifests of an import, one file each, in the order slots, models, groups, upstreams; and what their names made impossible. */
-export function manifestsOf(
+export async function manifestsOf(
   { slots, groups, upstreams = [], omissions }: Imported,
   context: ManifestContext,
-): { readonly manifests: readonly NewManifest[]; readonly omissions: readonly Omission[] } {
+): Promise<{ readonly manifests: readonly NewManifest[]; readonly omissions: readonly Omission[] }> {
   const taken = new Set<string>();
   const named = slots.map((slot) => ({ slot, name: slotName(slot, taken) }));
   const files = new Set(named.map(({ name }) => fileOf("Slot", name)));
@@ -49,7 +50,7 @@ export function manifestsOf(
   const others = context.declared.filter(({ file }) => !files.has(file));
   const names = new Map([...others.map(({ name, file }) => [name, `a slot in ${file}`] as const), ...own]);
   const more = new Omissions();
-  const models = new Models(context.modelsDir, contestedNames(slots));
+  const models = new Models(context.modelsDir, contestedNames(slots), await import("../../models/model-files.ts"));
   const refs = slots.flatMap(({ weights }) => (weights === undefined ? [] : (models.refOf(weights).ref ?? [])));
   const made = named.map(({ slot, name }) => {
     const ref = slot.weights === undefined ? undefined : models.refOf(slot.weights).ref;
@@ -176,22 +177,20 @@ function withoutDefaults(
   );
 }
 
-/** How many directories below the models directory Berth looks for files. */
-const depth = 2;
-const shard = /^(?<base>.+)-(?<index>\d{5})-of-(?<count>\d{5})$/;
-
 /** The models that slots name: files of the models directory by their own names, all others by a Model. */
 class Models {
   readonly #modelsDir: string;
   readonly #contested: ReadonlySet<string>;
+  readonly #files: typeof ModelFiles;
   readonly #byFiles = new Map<string, { readonly ref: string; readonly projector: string | undefined }>();
   readonly #taken = new Set<string>();
   readonly declared: { readonly name: string; readonly spec: Readonly<Record<string, unknown>> }[] = [];
 
   /** No Model gets a name of `contested`. */
-  constructor(modelsDir: string, contested: ReadonlySet<string>) {
+  constructor(modelsDir: string, contested: ReadonlySet<string>, files: typeof ModelFiles) {
     this.#modelsDir = modelsDir;
     this.#contested = contested;
+    this.#files = files;
   }
 
   /** The ref of the weights, and the projector where no Model names it. */
@@ -202,7 +201,7 @@ class Models {
     const known = this.#byFiles.get(key);
     if (known !== undefined) return known;
     const stem = basename(first).replace(/\.gguf$/i, "");
-    const { base = stem, count } = shard.exec(stem)?.groups ?? {};
+    const { base = stem, count } = this.#files.shard.exec(stem)?.groups ?? {};
     const isOwn = this.#isListed(first) && modelRefSchema.safeParse(base).success && !this.#taken.has(base);
     if (isOwn) this.#taken.add(base);
     const wanted = refFrom(name ?? base);
@@ -223,8 +222,9 @@ class Models {
   }
 
   #isListed(path: string): boolean {
+    const { isGgufName, depth } = this.#files;
     return (
-      /\.gguf$/i.test(path) &&
+      isGgufName(path) &&
       isWithin(path, this.#modelsDir) &&
       relative(this.#modelsDir, path).split("/").length <= depth + 1
     );
