@@ -36,8 +36,8 @@ export async function importCompose(file: string, env: NodeJS.ProcessEnv): Promi
   for (const [service, raw] of Object.entries(services)) {
     const name = `services.${service}`;
     const place = source.at("services", service);
-    const unset = new Set<string>();
-    const fields = interpolated(raw, env, unset);
+    const notes = new Set<string>();
+    const fields = interpolated(raw, env, notes);
     if (!isRecord(fields) || typeof fields["image"] !== "string") {
       omissions.add(place, name, "not carried: it names no image");
       continue;
@@ -46,7 +46,7 @@ export async function importCompose(file: string, env: NodeJS.ProcessEnv): Promi
     const context = { omissions, place, name, directory: resolve(dirname(file)) };
     const made = containerSlot(lineOf(fields, volumes), context);
     if (made === undefined) continue;
-    for (const variable of unset) omissions.add(place, name, `\${${variable}} is not set here, and is taken as empty`);
+    for (const note of notes) omissions.add(place, name, note);
     carried(settingsOf(fields, source, "services", service), mapping, {
       omissions,
       otherwise: "a slot has no such setting",
@@ -56,19 +56,28 @@ export async function importCompose(file: string, env: NodeJS.ProcessEnv): Promi
   return { slots, groups: [], omissions: omissions.sorted() };
 }
 
-/** All texts with their variables; a `$$` is a dollar sign. */
-function interpolated(value: unknown, env: NodeJS.ProcessEnv, unset: Set<string>): unknown {
-  if (Array.isArray(value)) return value.map((item) => interpolated(item, env, unset));
+/** All texts with their variables (the Compose Specification, "Interpolation"); `notes` has what was not taken as it is written. */
+function interpolated(value: unknown, env: NodeJS.ProcessEnv, notes: Set<string>): unknown {
+  if (Array.isArray(value)) return value.map((item) => interpolated(item, env, notes));
   if (isRecord(value))
-    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, interpolated(inner, env, unset)]));
-  if (typeof value !== "string") return value;
-  return value.replaceAll(
-    /\$(?:\$|\{(\w+)(?::?[-?+]([^}]*))?\}|(\w+))/g,
-    (all, braced: string | undefined, otherwise: string | undefined, bare: string | undefined) => {
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, interpolated(inner, env, notes)]));
+  return typeof value === "string" ? filled(value, env, notes) : value;
+}
+
+function filled(text: string, env: NodeJS.ProcessEnv, notes: Set<string>): string {
+  return text.replaceAll(
+    /\$(?:\$|\{(\w+)(?:(:?)([-?+])((?:[^{}]|\{[^{}]*\})*))?\}|(\w+)|\{[^]*)/g,
+    (all, braced?: string, colon?: string, operator?: string, word = "", bare?: string) => {
+      if (all === "$$") return "$";
       const name = braced ?? bare;
-      if (name === undefined) return "$";
-      const found = env[name] || (all.includes("-") ? otherwise : undefined);
-      if (found === undefined) unset.add(name);
+      if (name === undefined) {
+        notes.add("a variable is not understood: from there on its text stays as it is written");
+        return all;
+      }
+      const found = colon === ":" ? env[name] || undefined : env[name];
+      if (operator === "+") return found === undefined ? "" : filled(word, env, notes);
+      if (found === undefined && operator === "-") return filled(word, env, notes);
+      if (found === undefined) notes.add(`\${${name}} is not set here, and is taken as empty`);
       return found ?? "";
     },
   );

@@ -93,6 +93,32 @@ shmSizeBytes: 8589934592
     ]);
   });
 
+  const services = async (text: string, env: NodeJS.ProcessEnv = {}) => {
+    await using site = await importSite();
+    const file = join(site.path, "c.yaml");
+    await writeFile(file, `services:\n${text}`);
+    const { left, stdout } = await site.import(`compose ${file} --yes`, env);
+    const manifests = await site.manifests();
+    return { left, manifests, shown: stdout + JSON.stringify(manifests) };
+  };
+
+  it("fills in variables as Compose does, and says which it cannot", async () => {
+    const text =
+      "a${SET:+b-c} d${UNSET:+e-f} ${SET-g} ${UNSET:-${SET}} ${UNSET:-{}} ${EMPTY-h}. ${EMPTY:-i} $$SET ${UNSET:?set-it}";
+    const { left, manifests } = await services(
+      `  a: { image: vllm/vllm-openai, environment: { A: "${text}", B: "\${SET:-\${A:-\${B}}}" } }\n`,
+      { SET: "s", EMPTY: "" },
+    );
+    assert.match(manifests["slots/a.yaml"] ?? "", /A: "?ab-c d s s \{\} \. i \$SET "?\n/);
+    assert.deepEqual(
+      left.map((line) => line.replace(/^.*: services/, "services")),
+      [
+        "services.a: ${UNSET} is not set here, and is taken as empty",
+        "services.a: a variable is not understood: from there on its text stays as it is written",
+      ],
+    );
+  });
+
   it("refuses a file that is something else", async () => {
     await using site = await importSite();
     await writeFile(join(site.path, "c.yaml"), "models: {}\n");
