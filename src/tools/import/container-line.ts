@@ -83,8 +83,15 @@ export function containerSlot(line: ContainerLine, context: LineContext): Contai
     omissions.add(place, name, why);
     return undefined;
   }
-  const args = withoutSecrets(line.args, context).map((word) => withPort(word, line.port));
-  const env = Object.fromEntries(plainEnv(line, context).map(([key, value]) => [key, withPort(value, line.port)]));
+  const args = withPort(withoutSecrets(line.args, context), line.port);
+  const env = Object.fromEntries(
+    plainEnv(line, context).map(([key, value]) => [
+      key,
+      withPort([`${key}=${value}`], line.port)
+        .join("")
+        .slice(key.length + 1),
+    ]),
+  );
   const isPortNamed = [...args, ...Object.values(env)].some((text) => text.includes("$(PORT)"));
   const isPortGiven = known.portArgs !== undefined || known.portEnv !== undefined;
   if (!isPortNamed && !isPortGiven && (line.port ?? insidePort) !== insidePort)

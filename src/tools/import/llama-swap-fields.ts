@@ -97,7 +97,7 @@ function variablesOf(
     if (name === "") note("a variable is written as NAME=value");
     else if (secretName.test(name) || secretText.test(text)) note(`${name}: ${secretStays}`);
     else if (value === undefined) note(`${name}: it holds a macro that has no value here`);
-    else found[name] = withPort(value, undefined);
+    else found[name] = withPort([value]).join("");
   }
   return found;
 }

@@ -110,7 +110,7 @@ function engineOf(
     }
   }
   const fixed = /:(\d+)(?:\/.*)?$/.exec(texts.get("proxy") ?? "")?.[1];
-  const command = withoutSecrets(words, context).map((word) => withPort(word, fixed));
+  const command = [...withPort(withoutSecrets(words, context), fixed)];
   if (!command.some((word) => word.includes("$(PORT)")))
     omissions.add(place, what, "the engine must listen on $(PORT), and its command does not name it: write it there");
   const used = texts.get("useModelName");

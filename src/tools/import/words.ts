@@ -25,9 +25,17 @@ export function literal(text: string): string {
   return text.replaceAll(/\$\((?=[A-Za-z_]\w*\))/g, "$$$$(");
 }
 
-/** Text that Berth leaves as it is written, but for its own `$(PORT)` and for the engine's number of a port. */
-export function withPort(text: string, port: string | undefined): string {
-  const plain = text.split("$(PORT)").map(literal).join("$(PORT)");
-  if (port === undefined) return plain;
-  return plain.replaceAll(new RegExp(String.raw`(?<!\d)${port}(?!\d)`, "g"), "$(PORT)");
+const portFlag = /^-(?:p|-?(?:.*[-_.])?port)$/i;
+
+/**
+ * Words that Berth leaves as they are written, but for its own `$(PORT)` and for the engine's port: the same number
+ * elsewhere, as in a model's name, is none.
+ */
+export function withPort(words: readonly string[], port = ""): readonly string[] {
+  const plain = words.map((word) => word.split("$(PORT)").map(literal).join("$(PORT)"));
+  if (!/^\d+$/.test(port)) return plain;
+  const named = new RegExp(String.raw`(?<=(?<![a-z\d])port[ =])${port}(?![\w.])|(?<=:)${port}(?=$|[\s/"'])`, "gi");
+  return plain.map((word, at) =>
+    word === port && portFlag.test(words[at - 1] ?? "") ? "$(PORT)" : word.replaceAll(named, "$(PORT)"),
+  );
 }

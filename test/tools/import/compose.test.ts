@@ -119,6 +119,38 @@ shmSizeBytes: 8589934592
     );
   });
 
+  it("takes the number of the port for the port only where one stands", async () => {
+    const { manifests } = await services(`  a:
+    image: vllm/vllm-openai
+    command: --model Qwen/Qwen3-Next-80B-A3B --gpu-memory-utilization 0.80 --max-model-len 80 -p 80 --report=http://0.0.0.0:80/x
+    ports: ["8080:80"]
+    environment: { MAX_JOBS: 80, VLLM_PORT: 80, VLLM_HOST: "tcp://a:80" }
+  b:
+    image: vllm/vllm-openai
+    entrypoint: [vllm, serve, --max-model-len, "8000"]
+    ports: ["8000:8000"]
+`);
+    const list = (...words: readonly string[]): string => words.map((word) => `  - ${word}\n`).join("");
+    const ported = ["-p", "$(PORT)", "--report=http://0.0.0.0:$(PORT)/x"];
+    const plain = [
+      "--model",
+      "Qwen/Qwen3-Next-80B-A3B",
+      "--gpu-memory-utilization",
+      '"0.80"',
+      "--max-model-len",
+      '"80"',
+    ];
+    const variables = '  MAX_JOBS: "80"\n  VLLM_PORT: $(PORT)\n  VLLM_HOST: tcp://a:$(PORT)\n';
+    assert.ok(
+      manifests["slots/a.yaml"]?.includes(`args:\n${list(...plain, ...ported)}env:\n${variables}`),
+      manifests["slots/a.yaml"],
+    );
+    assert.ok(
+      manifests["slots/b.yaml"]?.includes(list("vllm", "serve", "--max-model-len", '"8000"', "--port", "$(PORT)")),
+      manifests["slots/b.yaml"],
+    );
+  });
+
   it("refuses a file that is something else", async () => {
     await using site = await importSite();
     await writeFile(join(site.path, "c.yaml"), "models: {}\n");
