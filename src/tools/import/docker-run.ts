@@ -1,8 +1,10 @@
 import type { ContainerLine, Volume } from "./container-line.ts";
 
-/** Options of `docker run` without a value (docs.docker.com, "docker container run"). */
+/** Options of `docker run` and `podman run` without a value (docs.docker.com, docs.podman.io); those of one letter are below. */
 const switches = new Set(
-  "--rm --init -d --detach -i --interactive -t --tty -it -ti --privileged --no-healthcheck -P".split(" "),
+  "--rm --init --detach --interactive --tty --privileged --no-healthcheck --read-only --publish-all --oom-kill-disable --quiet --replace --rmi".split(
+    " ",
+  ),
 );
 
 /** Bytes of a size such as `8g`; undefined: it is no size. */
@@ -14,7 +16,7 @@ export function sizeBytes(text: string): number | undefined {
 
 /** `source:target:ro`; undefined: it names no source. */
 export function volumeOf(text: string): Volume | undefined {
-  // A drive of Windows has a colon of its own.
+  // The colon after the letter of a Windows drive separates nothing.
   const [, source, target, mode = ""] = /^([A-Za-z]:[\\/][^:]*|[^:]*):([^:]*)(?::(.*))?$/.exec(text) ?? [];
   if (source === undefined || target === undefined) return undefined;
   return { source, target, readOnly: mode.split(",").includes("ro") };
@@ -44,11 +46,13 @@ export function dockerRun(
   for (; at < words.length; at += 1) {
     const word = words[at] ?? "";
     if (!word.startsWith("-")) break;
-    if (switches.has(word)) continue;
-    const equals = word.indexOf("=");
-    const name = word.startsWith("--") && equals > 0 ? word.slice(0, equals) : word;
-    if (name === word) at += 1;
-    given.set(name, [...(given.get(name) ?? []), name === word ? (words[at] ?? "") : word.slice(equals + 1)]);
+    // Switches of one letter may stand before an option of one, and its value behind it: `-itp8080:80`.
+    const [, long = "", after, short = "", behind] =
+      /^(--[^=]+)(?:=([^]*))?$|^-[ditPq]*(\w?)=?([^]*)$/.exec(word) ?? [];
+    if (switches.has(long) || (long === "" && short === "")) continue;
+    const name = long || `-${short}`;
+    const value = after ?? (behind || words[(at += 1)] || "");
+    given.set(name, [...(given.get(name) ?? []), value]);
   }
   const image = words[at];
   if (image === undefined) return undefined;

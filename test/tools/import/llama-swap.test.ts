@@ -168,6 +168,29 @@ probe:
     );
   });
 
+  it("finds the image of `docker run` behind options however they are written, and prints no variable of it", async () => {
+    await using site = await importSite();
+    const file = join(site.path, "swap.yaml");
+    const lines = [
+      "-eHF_TOKEN=hf_fixture00000000 -v/srv:/data --gpus all",
+      "--read-only -dp 8000:${PORT}",
+      "--quiet -itd --rm=true --name=x -e=A=b --user 1:1",
+    ];
+    const models = lines.map((line, at) => `  m${at}: { cmd: "docker run ${line} vllm/vllm-openai --model q" }\n`);
+    await writeFile(file, `models:\n${models.join("")}`);
+    const { left, stdout } = await site.import(`llama-swap ${file} --yes`);
+    const manifests = await site.manifests();
+    for (const name of ["m0", "m1", "m2"])
+      assert.match(manifests[`slots/${name}.yaml`] ?? "", /^engine: custom\nimage: vllm\/vllm-openai\n/);
+    assert.match(manifests["slots/m0.yaml"] ?? "", /source: \/srv\n {4}target: \/data\n[^]*backend: cuda\n/);
+    assert.match(manifests["slots/m2.yaml"] ?? "", /env:\n {2}A: b\n/);
+    assert.doesNotMatch(stdout, /hf_fixture/);
+    assert.deepEqual(
+      left.map((line) => line.replace(/^.*models\.(\w+)\.cmd (.*?): .*$/, "$1 $2")),
+      ["m0 env HF_TOKEN", "m2 --user"],
+    );
+  });
+
   it("makes of a matrix one group that shares the memory, with what is dear to lose as priority", async () => {
     await using site = await importSite();
     const { left } = await site.import("llama-swap FIXTURES/matrix.yaml --yes");
