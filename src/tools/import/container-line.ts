@@ -1,8 +1,9 @@
 import { resolve } from "node:path";
-import { secretName, secretText } from "../../api/masked-text.ts";
+import { secretName } from "../../api/masked-text.ts";
 import type { Backend, SlotCapability } from "../../api/names.ts";
 import {
   hasWindowsPath,
+  holdsSecret,
   ownKey,
   secretStays,
   withoutSecrets,
@@ -11,7 +12,7 @@ import {
   type SlotFields,
 } from "./imported.ts";
 import { llamaLine } from "./llama-line.ts";
-import { literal, withPort } from "./words.ts";
+import { withPort } from "./words.ts";
 
 export interface Volume {
   /** A path of this machine, or the name of a volume of Docker. */
@@ -83,7 +84,7 @@ export function containerSlot(line: ContainerLine, context: LineContext): Contai
     omissions.add(place, name, why);
     return undefined;
   }
-  const args = withPort(withoutSecrets(line.args, context), line.port);
+  const words = withPort(withoutSecrets([...(line.entrypoint ?? []), ...line.args], context), line.port);
   const env = Object.fromEntries(
     plainEnv(line, context).map(([key, value]) => [
       key,
@@ -92,7 +93,7 @@ export function containerSlot(line: ContainerLine, context: LineContext): Contai
         .slice(key.length + 1),
     ]),
   );
-  const isPortNamed = [...args, ...Object.values(env)].some((text) => text.includes("$(PORT)"));
+  const isPortNamed = [...words, ...Object.values(env)].some((text) => text.includes("$(PORT)"));
   const isPortGiven = known.portArgs !== undefined || known.portEnv !== undefined;
   if (!isPortNamed && !isPortGiven && (line.port ?? insidePort) !== insidePort)
     omissions.add(
@@ -100,19 +101,18 @@ export function containerSlot(line: ContainerLine, context: LineContext): Contai
       name,
       `the engine must listen on $(PORT), ${insidePort} in a container, and not on ${line.port}`,
     );
-  const all = [...args, ...(isPortNamed ? [] : (known.portArgs ?? []))];
+  const all = [...words, ...(isPortNamed ? [] : (known.portArgs ?? []))];
   const portEnv = isPortNamed || known.portEnv === undefined ? {} : { [known.portEnv]: "$(PORT)" };
   const isEmbedder = all.some((word) => /^(?:embed|embedding|pooling)$/.test(word));
   const capabilities = known.capabilities ?? (isEmbedder ? (["embeddings"] as const) : undefined);
-  const entrypoint = line.entrypoint?.map(literal);
   return {
     aliases: [],
     spec: {
       engine: "custom",
       image,
       capabilities: capabilities && [...capabilities],
-      ...(entrypoint === undefined ? { args: all } : { command: [...entrypoint, ...all] }),
-      model: { default: servedName(line.args) },
+      ...(line.entrypoint === undefined ? { args: all } : { command: all }),
+      model: { default: servedName(words) },
       probe: { path: known.probe },
       ...hardware(line, context),
       env: { ...env, ...portEnv },
@@ -178,7 +178,7 @@ function hostPath(path: string, volumes: readonly Volume[], { directory }: LineC
 
 function plainEnv({ env }: ContainerLine, { omissions, place, name }: LineContext): ContainerLine["env"] {
   return env.filter(([key, value]) => {
-    const isSecret = value !== "" && (secretName.test(key) || secretText.test(value));
+    const isSecret = value !== "" && (secretName.test(key) || holdsSecret(value));
     if (isSecret) omissions.add(place, `${name} env ${key}`, key.startsWith("LLAMA_") ? ownKey : secretStays);
     return !isSecret;
   });

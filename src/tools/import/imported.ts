@@ -1,4 +1,5 @@
 import { literalSecrets } from "../../api/masked.ts";
+import { maskedText } from "../../api/masked-text.ts";
 import type { SlotSpecInput } from "../../api/slot.ts";
 
 /** A place in a file of the other program. */
@@ -120,19 +121,31 @@ export function hasWindowsPath(text: string): boolean {
   return /(?:^|[\s"'=])(?:[A-Za-z]:[\\/](?!\/)|\\\\\w)/.test(text);
 }
 
-/** The words without those that look like a secret; each is told by its flag. */
-export function withoutSecrets(words: readonly string[], { omissions, place, name }: LineContext): readonly string[] {
+/** Whether a text is a secret by its look, or holds one as a command line or an address does. */
+export function holdsSecret(text: string): boolean {
+  return maskedText(text) !== text;
+}
+
+/** The words without those that look like a secret, or hold one; each is told by its flag. */
+export function withoutSecrets(
+  words: readonly string[],
+  { omissions, place, name }: Omit<LineContext, "directory">,
+): readonly string[] {
   const gone = new Set<number>();
-  for (const path of literalSecrets({ env: {}, args: [...words], command: undefined })) {
-    const at = Number(path.slice("args.".length));
+  const found = literalSecrets({ env: {}, args: [...words], command: undefined }).map((path) =>
+    Number(path.slice("args.".length)),
+  );
+  const held = words.flatMap((word, at) => (holdsSecret(word) ? [at] : []));
+  for (const at of [...found, ...held]) {
     const word = words[at] ?? "";
     if (gone.has(at)) continue;
-    const isFlag = word.startsWith("-");
+    const flag = word.replace(/=[^]*$/, "");
+    const isFlag = word.startsWith("-") && !holdsSecret(flag);
     gone.add(at);
-    if (isFlag && !word.includes("=")) gone.add(at + 1);
+    if (isFlag && flag === word) gone.add(at + 1);
     omissions.add(
       place,
-      `${name} ${isFlag ? word.replace(/=.*$/, "") : `word ${at + 1}`}`,
+      `${name} ${isFlag ? flag : `word ${at + 1}`}`,
       "it looks like a secret, and is left out: name it by a variable with env.NAME.valueFrom.file, or $(BEARER)",
     );
   }

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { SlotCapability } from "../../api/names.ts";
-import { ownKey, type LineContext, type SlotFields, type Weights } from "./imported.ts";
+import { ownKey, withoutSecrets, type LineContext, type SlotFields, type Weights } from "./imported.ts";
 import { layers } from "./mapping.ts";
 import { literal } from "./words.ts";
 
@@ -45,13 +45,13 @@ export function llamaLine(
   { omissions, place, name }: Omit<LineContext, "directory">,
 ): LlamaLine {
   const values = new Map<Meaning, string>();
-  const args: string[] = [];
+  const others: string[] = [];
   let fetches = false;
   let capability: SlotCapability | undefined;
   for (let at = 0; at < words.length; at += 1) {
     const word = words[at] ?? "";
     const meaning = meanings.get(word);
-    if (meaning === undefined) args.push(literal(word));
+    if (meaning === undefined) others.push(word);
     else if (meaning === "embedding") capability = "embeddings";
     else if (meaning === "reranking") capability = "rerank";
     else if (meaning !== "set") {
@@ -66,6 +66,7 @@ export function llamaLine(
     const value = Number(text);
     return /^\d+$/.test(text) && value >= least ? value : undefined;
   };
+  const args = withoutSecrets(others, { omissions, place, name }).map(literal);
   const parallel = count("parallel") ?? 1;
   const tokens = count("context");
   const isShared = args.some((word) => word === "-kvu" || word === "--kv-unified");

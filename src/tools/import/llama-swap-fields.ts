@@ -1,6 +1,6 @@
-import { secretName, secretText } from "../../api/masked-text.ts";
+import { secretName } from "../../api/masked-text.ts";
 import { definedFields } from "../../lib/record.ts";
-import { secretStays, type SlotFields } from "./imported.ts";
+import { holdsSecret, secretStays, type SlotFields } from "./imported.ts";
 import { expanded, type Macros } from "./llama-swap-macros.ts";
 import { isCount, readElsewhere, type Mapping } from "./mapping.ts";
 import { mapAt, textsOf } from "./source-text.ts";
@@ -95,7 +95,7 @@ function variablesOf(
     const [, name = "", text = ""] = /^([A-Za-z_]\w*)=([^]*)$/.exec(pair) ?? [];
     const value = expanded(text, macros, env);
     if (name === "") note("a variable is written as NAME=value");
-    else if (secretName.test(name) || secretText.test(text)) note(`${name}: ${secretStays}`);
+    else if (secretName.test(name) || holdsSecret(text)) note(`${name}: ${secretStays}`);
     else if (value === undefined) note(`${name}: it holds a macro that has no value here`);
     else found[name] = withPort([value]).join("");
   }

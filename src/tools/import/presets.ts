@@ -2,6 +2,7 @@ import { dirname, resolve } from "node:path";
 import { secretName } from "../../api/masked-text.ts";
 import {
   hasWindowsPath,
+  holdsSecret,
   Omissions,
   ownKey,
   secretStays,
@@ -119,7 +120,7 @@ function slotOf(
   const words: string[] = [];
   const env: Record<string, string> = {};
   for (const [key, { value, line: at }] of keys) {
-    const why = notCarried[key] ?? (secretName.test(key) ? secretStays : undefined);
+    const why = notCarried[key] ?? (secretName.test(key) || holdsSecret(`${key}=${value}`) ? secretStays : undefined);
     if (why !== undefined) omissions.add({ file, line: at }, `[${name}] ${key}`, why);
     else if (key.startsWith("LLAMA_")) env[key] = value;
     else if (!["version", "load-on-startup", "stop-timeout"].includes(key)) words.push(...wordsFor(key, value));

@@ -151,6 +151,30 @@ shmSizeBytes: 8589934592
     );
   });
 
+  it("neither writes nor prints a secret, wherever it stands in the command, and lists each", async () => {
+    const { left, shown } = await services(`  a:
+    image: vllm/vllm-openai
+    entrypoint: [vllm, serve, --api-key, sk-fixture-key-000000001]
+    command: [bash, -c, "vllm serve --api-key sk-fixture-key-000000002", "-HAuthorization: Bearer fixture-000000003"]
+    environment: { OPTIONS: --api-key sk-fixture-key-000000004 }
+  b:
+    image: ghcr.io/ggml-org/llama.cpp:server
+    command: [-m, /m/a.gguf, "--api-key=sk-fixture-key-000000005"]
+    volumes: ["/srv:/m"]
+`);
+    assert.doesNotMatch(shown, /fixture-/);
+    assert.deepEqual(
+      left.flatMap((line) => /: (services.*?): it looks like a secret/.exec(line)?.[1] ?? []),
+      [
+        "services.a --api-key",
+        "services.a word 7",
+        "services.a word 8",
+        "services.a env OPTIONS",
+        "services.b --api-key",
+      ],
+    );
+  });
+
   it("refuses a file that is something else", async () => {
     await using site = await importSite();
     await writeFile(join(site.path, "c.yaml"), "models: {}\n");

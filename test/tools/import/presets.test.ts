@@ -58,7 +58,10 @@ stopSeconds: 20
   it("writes no key that a preset has under its variable's name", async () => {
     await using site = await importSite();
     const file = join(site.path, "models.ini");
-    await writeFile(file, "[a]\nmodel = /srv/a.gguf\nLLAMA_API_KEY = fixture-key\n");
+    await writeFile(
+      file,
+      "[a]\nmodel = /srv/a.gguf\nLLAMA_API_KEY = fixture-key\ntemplate = sk-fixture-key-000\nx-auth-token = fixture-key\n",
+    );
     const { left, stdout } = await site.import(`llama-server ${file} --yes`);
     assert.match(left[0] ?? "", /^DIR\/models\.ini:3: \[a\] LLAMA_API_KEY: it looks like a secret/);
     assert.doesNotMatch(stdout + JSON.stringify(await site.manifests()), /fixture-key/);
