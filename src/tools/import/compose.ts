@@ -108,7 +108,7 @@ function textOf(value: unknown): string {
 
 function environmentOf(value: unknown): ContainerLine["env"] {
   if (!isRecord(value)) return pairsOf(textsOf(value ?? []));
-  return Object.entries(value).flatMap(([name, text]) => textsOf(text).map((each) => [name, each] as const));
+  return Object.entries(value).map(([name, text]) => [name, textsOf(text)[0]] as const);
 }
 
 function volumesOf(value: unknown, env: NodeJS.ProcessEnv): readonly Volume[] {

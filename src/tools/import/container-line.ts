@@ -11,7 +11,7 @@ import {
   type LineContext,
   type SlotFields,
 } from "./imported.ts";
-import { llamaLine } from "./llama-line.ts";
+import { llamaLine, wordsOfVariable } from "./llama-line.ts";
 import { withPort } from "./words.ts";
 
 export interface Volume {
@@ -28,7 +28,8 @@ export interface ContainerLine {
   readonly args: readonly string[];
   readonly entrypoint: readonly string[] | undefined;
   readonly volumes: readonly Volume[];
-  readonly env: readonly (readonly [name: string, value: string])[];
+  /** A variable without a value has that of the program's own environment. */
+  readonly env: readonly (readonly [name: string, value: string | undefined])[];
   readonly devices: readonly string[];
   /** `all`, or a number of NVIDIA GPUs; undefined: none. */
   readonly gpus: "all" | number | undefined;
@@ -79,7 +80,7 @@ export function containerSlot(line: ContainerLine, context: LineContext): Contai
     const ollama = /(?:^|\/)ollama(?::|$)/.test(image);
     const folder = line.volumes.find(({ target }) => target.endsWith(".ollama"))?.source ?? "DIR";
     const why = ollama
-      ? `an Ollama serves models of its own store: \`berth config import ollama ${folder}\` takes them`
+      ? `Ollama serves the models of its own store: \`berth config import ollama ${folder}\` takes them`
       : `${image} is no model server that this command knows: write a slot with engine: custom and image`;
     omissions.add(place, name, why);
     return undefined;
@@ -134,7 +135,7 @@ function servedName(args: readonly string[]): string | undefined {
 function llamaContainer(line: ContainerLine, context: LineContext): ContainerSlot | undefined {
   const { omissions, place, name } = context;
   const words = line.args[0] === "--server" || line.args[0] === "-s" ? line.args.slice(1) : line.args;
-  const fromEnv = line.env.filter(([key]) => key === "LLAMA_ARG_MODEL").flatMap(([, value]) => ["--model", value]);
+  const fromEnv = line.env.flatMap(([key, value]) => (value === undefined ? [] : (wordsOfVariable(key, value) ?? [])));
   const found = llamaLine([...fromEnv, ...words], context);
   const path = found.model === undefined ? undefined : hostPath(found.model, line.volumes, context);
   if (path === undefined) {
@@ -152,7 +153,9 @@ function llamaContainer(line: ContainerLine, context: LineContext): ContainerSlo
   const used = line.volumes.filter(
     ({ target }) => found.spec.args?.some((word) => word.startsWith(`${target}/`)) === true,
   );
-  const env = plainEnv(line, context).filter(([key]) => !/^LLAMA_ARG_(?:MODEL|HOST|PORT)$/.test(key));
+  const env = plainEnv(line, context).filter(
+    ([key, value]) => !/^LLAMA_ARG_(?:HOST|PORT)$/.test(key) && wordsOfVariable(key, value) === undefined,
+  );
   return {
     aliases: found.aliases,
     weights: { paths: [path], projector },
@@ -176,11 +179,16 @@ function hostPath(path: string, volumes: readonly Volume[], { directory }: LineC
   return undefined;
 }
 
-function plainEnv({ env }: ContainerLine, { omissions, place, name }: LineContext): ContainerLine["env"] {
-  return env.filter(([key, value]) => {
-    const isSecret = value !== "" && (secretName.test(key) || holdsSecret(value));
-    if (isSecret) omissions.add(place, `${name} env ${key}`, key.startsWith("LLAMA_") ? ownKey : secretStays);
-    return !isSecret;
+function plainEnv(
+  { env }: ContainerLine,
+  { omissions, place, name }: LineContext,
+): readonly (readonly [name: string, value: string])[] {
+  return env.flatMap(([key, value]) => {
+    const isSecret = value !== "" && (secretName.test(key) || holdsSecret(value ?? ""));
+    if (value !== undefined && !isSecret) return [[key, value] as const];
+    const why = key.startsWith("LLAMA_") ? ownKey : secretStays;
+    omissions.add(place, `${name} env ${key}`, isSecret ? why : "it has no value there: write one into env");
+    return [];
   });
 }
 

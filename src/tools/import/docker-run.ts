@@ -22,11 +22,11 @@ export function volumeOf(text: string): Volume | undefined {
   return { source, target, readOnly: mode.split(",").includes("ro") };
 }
 
-/** The variables of texts such as `NAME=value`; a name alone has none. */
+/** The variables of texts such as `NAME=value`; a name alone has no value. */
 export function pairsOf(texts: readonly string[]): ContainerLine["env"] {
-  return texts.flatMap((text) => {
-    const equals = text.indexOf("=");
-    return equals < 0 ? [] : [[text.slice(0, equals), text.slice(equals + 1)] as const];
+  return texts.map((text) => {
+    const [name = "", ...rest] = text.split("=");
+    return [name, rest.length === 0 ? undefined : rest.join("=")] as const;
   });
 }
 

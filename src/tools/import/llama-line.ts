@@ -27,6 +27,47 @@ const flags = [
 type Meaning = (typeof flags)[number][0];
 const meanings = new Map(flags.flatMap(([meaning, names]) => names.split(" ").map((name) => [name, meaning] as const)));
 
+/** The flags with one dash that presets may name without it (llama.cpp, tools/server/README.md). */
+const shorts = new Set(
+  "t tb C Cr Cb Crb c n b ub e kvo nkvo nr ctk ctv dt lm lzm dev ot cmoe ncmoe ncffn ngl sm ts mg fitt fitc m mu dr hf hfr hff hft v lv ctkd ctvd s l j jf bs lcs lcd ctxcp cms cram kvu sp np cb nocb mm mmu mmdev a to fa rea md ngld cd devd td hfd".split(
+    " ",
+  ),
+);
+/** Several names of one flag, its variable's too: a section's own value replaces that of `[*]` under each. */
+export const sameKey: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries({
+    "ctx-size": "c LLAMA_ARG_CTX_SIZE",
+    model: "m LLAMA_ARG_MODEL",
+    mmproj: "mm LLAMA_ARG_MMPROJ",
+    parallel: "np LLAMA_ARG_N_PARALLEL",
+    "n-gpu-layers": "ngl gpu-layers LLAMA_ARG_N_GPU_LAYERS",
+    threads: "t LLAMA_ARG_THREADS",
+    "hf-repo": "hf hfr LLAMA_ARG_HF_REPO",
+    "flash-attn": "fa LLAMA_ARG_FLASH_ATTN",
+    "cache-type-k": "ctk LLAMA_ARG_CACHE_TYPE_K",
+    "cache-type-v": "ctv LLAMA_ARG_CACHE_TYPE_V",
+    "batch-size": "b LLAMA_ARG_BATCH",
+    "ubatch-size": "ub LLAMA_ARG_UBATCH",
+    embedding: "embeddings LLAMA_ARG_EMBEDDINGS",
+    reranking: "rerank LLAMA_ARG_RERANKING",
+    alias: "a LLAMA_ARG_ALIAS",
+    jinja: "LLAMA_ARG_JINJA",
+    temp: "temperature LLAMA_ARG_TEMPERATURE",
+  }).flatMap(([name, others]) => others.split(" ").map((other) => [other, name] as const)),
+);
+/** Flags without a value that presets write as a switch; a switch that is off is written with `no-`. */
+const switches = new Set(
+  "jinja mmap mlock metrics embedding reranking kv-unified cont-batching context-shift verbose webui ui swa-full kv-offload cpu-moe warmup host-buffer slots props special offline perf escape repack mmproj-offload mmproj-auto op-offload cache-prompt reasoning-preserve".split(
+    " ",
+  ),
+);
+/** The switches that are off unless they are named. */
+const offByDefault = new Set(
+  "embedding reranking metrics mlock verbose swa-full cpu-moe special offline props".split(" "),
+);
+const off = /^(?:false|off|0|disabled)$/i;
+export const on = /^(?:true|on|1|enabled)$/i;
+
 /** The arguments of llama-server in fields of a slot. */
 export interface LlamaLine {
   /** The file, as the line names it. */
@@ -92,7 +133,7 @@ export function llamaLine(
 }
 
 /** Why a slot runs a line as it is. */
-export const fetchesItself =
+const fetchesItself =
   "llama-server fetches this model itself, unseen by Berth; `berth model pull` and model.default would let Berth judge its memory";
 
 /** The files of a line, of which relative ones start at the directory; undefined where llama-server fetches its model itself. */
@@ -121,4 +162,20 @@ function layersOf(text: string | undefined): NonNullable<SlotFields["model"]> {
 /** Whether a program is llama.cpp's server, by its name: `llama-server`, also with a version behind it. */
 export function isLlamaServer(program: string): boolean {
   return (program.split(/[\\/]/).at(-1) ?? "").startsWith("llama-server");
+}
+
+/** The words of llama-server's command line for one key. */
+export function wordsFor(key: string, value: string): readonly string[] {
+  const positive = key.replace(/^no-/, "");
+  const isSwitch = switches.has(positive) || /^(?:true|false)$/i.test(value);
+  if (!isSwitch || !(on.test(value) || off.test(value))) return [shorts.has(key) ? `-${key}` : `--${key}`, value];
+  const isOn = on.test(value) === (positive === key);
+  if (isOn) return [shorts.has(positive) ? `-${positive}` : `--${positive}`];
+  return offByDefault.has(positive) ? [] : [`--no-${positive}`];
+}
+
+/** The same for a variable of llama-server that `sameKey` has; undefined for any other. */
+export function wordsOfVariable(name: string, value: string): readonly string[] | undefined {
+  const key = name.startsWith("LLAMA_ARG_") ? sameKey[name] : undefined;
+  return key === undefined ? undefined : wordsFor(key, value);
 }

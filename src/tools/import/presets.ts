@@ -1,4 +1,4 @@
-import { dirname, resolve } from "node:path";
+import { dirname } from "node:path";
 import { secretName } from "../../api/masked-text.ts";
 import {
   hasWindowsPath,
@@ -10,49 +10,11 @@ import {
   type Imported,
   type ImportedSlot,
 } from "./imported.ts";
-import { fetchesItself, llamaLine } from "./llama-line.ts";
+import { llamaLine, on, sameKey, weightsOf, wordsFor } from "./llama-line.ts";
 import { isCount } from "./mapping.ts";
 import { SourceFault, sourceText } from "./source-text.ts";
 import { literal } from "./words.ts";
 
-/** The flags with one dash that presets may name without it (llama.cpp, tools/server/README.md). */
-const shorts = new Set(
-  "t tb C Cr Cb Crb c n b ub e kvo nkvo nr ctk ctv dt lm lzm dev ot cmoe ncmoe ncffn ngl sm ts mg fitt fitc m mu dr hf hfr hff hft v lv ctkd ctvd s l j jf bs lcs lcd ctxcp cms cram kvu sp np cb nocb mm mmu mmdev a to fa rea md ngld cd devd td hfd".split(
-    " ",
-  ),
-);
-/** Several names of one flag: a section's own value replaces that of `[*]` under each. */
-const sameKey: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.entries({
-    "ctx-size": "c LLAMA_ARG_CTX_SIZE",
-    model: "m LLAMA_ARG_MODEL",
-    mmproj: "mm LLAMA_ARG_MMPROJ",
-    parallel: "np LLAMA_ARG_N_PARALLEL",
-    "n-gpu-layers": "ngl gpu-layers LLAMA_ARG_N_GPU_LAYERS",
-    threads: "t LLAMA_ARG_THREADS",
-    "hf-repo": "hf hfr LLAMA_ARG_HF_REPO",
-    "flash-attn": "fa LLAMA_ARG_FLASH_ATTN",
-    "cache-type-k": "ctk LLAMA_ARG_CACHE_TYPE_K",
-    "cache-type-v": "ctv LLAMA_ARG_CACHE_TYPE_V",
-    "batch-size": "b LLAMA_ARG_BATCH",
-    "ubatch-size": "ub LLAMA_ARG_UBATCH",
-    embedding: "embeddings LLAMA_ARG_EMBEDDINGS",
-    reranking: "rerank LLAMA_ARG_RERANKING",
-    alias: "a LLAMA_ARG_ALIAS",
-    jinja: "LLAMA_ARG_JINJA",
-    temp: "temperature LLAMA_ARG_TEMPERATURE",
-  }).flatMap(([name, others]) => others.split(" ").map((other) => [other, name] as const)),
-);
-/** Flags without a value that presets write as a switch; a switch that is off is written with `no-`. */
-const switches = new Set(
-  "jinja mmap mlock metrics embedding reranking kv-unified cont-batching context-shift verbose webui ui swa-full kv-offload cpu-moe warmup host-buffer slots props special offline perf escape repack mmproj-offload mmproj-auto op-offload cache-prompt reasoning-preserve".split(
-    " ",
-  ),
-);
-/** The switches that are off unless they are named. */
-const offByDefault = new Set(
-  "embedding reranking metrics mlock verbose swa-full cpu-moe special offline props".split(" "),
-);
 /** llama-server's router keeps so many models loaded, unless its command line says otherwise (`--models-max`). */
 const modelsMax = 4;
 /** Keys that Berth does not carry. */
@@ -65,9 +27,6 @@ const notCarried: Readonly<Record<string, string>> = {
   hft: secretStays,
   "dedup-cache-models": "Berth lists the models of its own directory",
 };
-const off = /^(?:false|off|0|disabled)$/i;
-const on = /^(?:true|on|1|enabled)$/i;
-
 /** A key of a section, with its line, from 1 on. */
 interface IniEntry {
   readonly key: string;
@@ -129,7 +88,8 @@ function slotOf(
     omissions.add(place, `[${name}]`, "the model is not carried: it names paths of Windows");
     return undefined;
   }
-  const found = llamaLine(words, { omissions, place, name: `[${name}]` });
+  const context = { omissions, place, name: `[${name}]`, directory: dirname(file) };
+  const found = llamaLine(words, context);
   const seconds = Number(keys.get("stop-timeout")?.value);
   const own = {
     ...(on.test(keys.get("load-on-startup")?.value ?? "")
@@ -138,10 +98,10 @@ function slotOf(
     env,
     stopSeconds: isCount(seconds) ? seconds : undefined,
   };
-  if (found.model === undefined || found.fetches) {
+  const weights = weightsOf(found, context);
+  if (weights === undefined) {
     // Without a source the section's name is that of a model in llama.cpp's cache.
     const source = found.fetches ? [] : ["--hf-repo", name];
-    omissions.add(place, `[${name}]`, fetchesItself);
     const command = ["llama-server", ...[...words, ...source].map(literal), "--host", "$(HOST)", "--port", "$(PORT)"];
     return {
       name,
@@ -150,32 +110,7 @@ function slotOf(
       spec: { engine: "custom", command, ...own, model: { default: name } },
     };
   }
-  const directory = dirname(file);
-  const path = resolve(directory, found.model);
-  if (path !== found.model)
-    omissions.add(
-      { file, line: keys.get("model")?.line ?? line },
-      `[${name}] model`,
-      `a relative path: taken as ${path}`,
-    );
-  const projector = found.projector === undefined ? undefined : resolve(directory, found.projector);
-  return {
-    name,
-    place,
-    aliases: found.aliases,
-    weights: { paths: [path], projector },
-    spec: { ...found.spec, ...own },
-  };
-}
-
-/** The words of llama-server's command line for one key. */
-function wordsFor(key: string, value: string): readonly string[] {
-  const positive = key.replace(/^no-/, "");
-  const isSwitch = switches.has(positive) || /^(?:true|false)$/i.test(value);
-  if (!isSwitch || !(on.test(value) || off.test(value))) return [shorts.has(key) ? `-${key}` : `--${key}`, value];
-  const isOn = on.test(value) === (positive === key);
-  if (isOn) return [shorts.has(positive) ? `-${positive}` : `--${positive}`];
-  return offByDefault.has(positive) ? [] : [`--no-${positive}`];
+  return { name, place, aliases: found.aliases, weights, spec: { ...found.spec, ...own } };
 }
 
 /**

@@ -64,7 +64,7 @@ shmSizeBytes: 8589934592
       at(22, "services.vllm.ipc: shmSizeBytes gives a container shared memory of its own"),
       at(
         31,
-        "services.ollama: an Ollama serves models of its own store: `berth config import ollama ./ollama` takes them",
+        "services.ollama: Ollama serves the models of its own store: `berth config import ollama ./ollama` takes them",
       ),
       at(
         34,
@@ -101,23 +101,6 @@ shmSizeBytes: 8589934592
     const manifests = await site.manifests();
     return { left, manifests, shown: stdout + JSON.stringify(manifests) };
   };
-
-  it("fills in variables as Compose does, and says which it cannot", async () => {
-    const text =
-      "a${SET:+b-c} d${UNSET:+e-f} ${SET-g} ${UNSET:-${SET}} ${UNSET:-{}} ${EMPTY-h}. ${EMPTY:-i} $$SET ${UNSET:?set-it}";
-    const { left, manifests } = await services(
-      `  a: { image: vllm/vllm-openai, environment: { A: "${text}", B: "\${SET:-\${A:-\${B}}}" } }\n`,
-      { SET: "s", EMPTY: "" },
-    );
-    assert.match(manifests["slots/a.yaml"] ?? "", /A: "?ab-c d s s \{\} \. i \$SET "?\n/);
-    assert.deepEqual(
-      left.map((line) => line.replace(/^.*: services/, "services")),
-      [
-        "services.a: ${UNSET} is not set here, and is taken as empty",
-        "services.a: a variable is not understood: from there on its text stays as it is written",
-      ],
-    );
-  });
 
   it("takes the number of the port for the port only where one stands", async () => {
     const { manifests } = await services(`  a:
@@ -171,6 +154,53 @@ shmSizeBytes: 8589934592
         "services.a word 8",
         "services.a env OPTIONS",
         "services.b --api-key",
+      ],
+    );
+  });
+
+  it("takes the variables of llama.cpp for its flags, and lists those without a value", async () => {
+    const { left, manifests } = await services(`  a:
+    image: ghcr.io/ggml-org/llama.cpp:server
+    environment:
+      LLAMA_ARG_MODEL: /m/a.gguf
+      LLAMA_ARG_MMPROJ: /m/mmproj.gguf
+      LLAMA_ARG_N_PARALLEL: 2
+      LLAMA_ARG_CTX_SIZE: 8192
+      LLAMA_ARG_EMBEDDINGS: 1
+      LLAMA_ARG_POOLING: mean
+      LLAMA_ARG_THREADS:
+      HF_TOKEN:
+    volumes: ["/srv:/m"]
+  b: { image: "ghcr.io/ggml-org/llama.cpp:server", environment: [LLAMA_ARG_HF_REPO=a/b, MODE] }
+`);
+    assert.equal(
+      manifests["slots/a.yaml"],
+      "image: ghcr.io/ggml-org/llama.cpp:server\ncapabilities:\n  - embeddings\nmodel:\n  default: a\n  contextSize: 4096\n  parallel: 2\nenv:\n  LLAMA_ARG_POOLING: mean\n",
+    );
+    assert.match(manifests["models/a.yaml"] ?? "", /a\.gguf\n.*\/srv\/mmproj\.gguf\n/);
+    assert.deepEqual(
+      left.map((line) => line.replace(/^.*: services/, "services")).filter((line) => line.startsWith("services")),
+      [
+        "services.a env LLAMA_ARG_THREADS: it has no value there: write one into env",
+        "services.a env HF_TOKEN: it looks like a secret, which no manifest holds: put it into a file of mode 0600 and name that with env.NAME.valueFrom.file",
+        "services.b: llama-server fetches its model itself: fetch it by `berth model pull`, or put the file into the models directory, and write a slot",
+      ],
+    );
+  });
+
+  it("fills in variables as Compose does, and says which it cannot", async () => {
+    const text =
+      "a${SET:+b-c} d${UNSET:+e-f} ${SET-g} ${UNSET:-${SET}} ${UNSET:-{}} ${EMPTY-h}. ${EMPTY:-i} $$SET ${UNSET:?set-it}";
+    const { left, manifests } = await services(
+      `  a: { image: vllm/vllm-openai, environment: { A: "${text}", B: "\${SET:-\${A:-\${B}}}" } }\n`,
+      { SET: "s", EMPTY: "" },
+    );
+    assert.match(manifests["slots/a.yaml"] ?? "", /A: "?ab-c d s s \{\} \. i \$SET "?\n/);
+    assert.deepEqual(
+      left.map((line) => line.replace(/^.*: services/, "services")),
+      [
+        "services.a: ${UNSET} is not set here, and is taken as empty",
+        "services.a: a variable is not understood: from there on its text stays as it is written",
       ],
     );
   });

@@ -172,7 +172,7 @@ probe:
     await using site = await importSite();
     const file = join(site.path, "swap.yaml");
     const lines = [
-      "-eHF_TOKEN=hf_fixture00000000 -v/srv:/data --gpus all",
+      "-eHF_TOKEN=hf_fixture00000000 -e MODE -v/srv:/data --gpus all",
       "--read-only -dp 8000:${PORT}",
       "--quiet -itd --rm=true --name=x -e=A=b --user 1:1",
     ];
@@ -187,7 +187,7 @@ probe:
     assert.doesNotMatch(stdout, /hf_fixture/);
     assert.deepEqual(
       left.map((line) => line.replace(/^.*models\.(\w+)\.cmd (.*?): .*$/, "$1 $2")),
-      ["m0 env HF_TOKEN", "m2 --user"],
+      ["m0 env HF_TOKEN", "m0 env MODE", "m2 --user"],
     );
   });
 

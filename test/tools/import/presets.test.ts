@@ -50,7 +50,7 @@ stopSeconds: 20
     assert.deepEqual(left.slice(0, 4), [
       "FIXTURES/models.ini:19: [ggml-org/gemma-3-4b-it-GGUF:Q4_K_M]: llama-server fetches this model itself, unseen by Berth; `berth model pull` and model.default would let Berth judge its memory",
       "FIXTURES/models.ini:21: [ggml-org/gemma-3-4b-it-GGUF:Q4_K_M] api-key: its value is not carried: Berth gives each engine a new key per start, and clients tokens (`berth token create`)",
-      "FIXTURES/models.ini:24: [bge] model: a relative path: taken as FIXTURES/emb/bge-m3.gguf",
+      "FIXTURES/models.ini:23: [bge] emb/bge-m3.gguf: a relative path: taken as FIXTURES/emb/bge-m3.gguf",
       "FIXTURES/models.ini:29: [bge] host: Berth decides where engines listen",
     ]);
   });
