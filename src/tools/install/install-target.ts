@@ -5,7 +5,7 @@ import type { InstalledRecord } from "../../api/installed-record.ts";
 import { accountNamed, groupNamed, type Account } from "../../lib/accounts.ts";
 import { programOutput } from "../../lib/program-output.ts";
 import type { Owner } from "../../program/owner.ts";
-import { writeRecord } from "./installed-record.ts";
+import { readRecord, writeRecord } from "./installed-record.ts";
 import type { Layout } from "./layout.ts";
 import { missingAbove } from "./paths.ts";
 import type { Services } from "./services.ts";
@@ -85,6 +85,8 @@ export class RecordFile {
   }
 
   async note(part: Partial<InstalledRecord>): Promise<void> {
+    // An update writes its own parts.
+    if (this.#isWritten) this.#record = (await readRecord(this.#layout)) ?? this.#record;
     let next = { ...this.#record, ...part };
     if (!this.#isWritten) {
       // Writing the record makes its directory.

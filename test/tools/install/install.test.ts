@@ -428,6 +428,18 @@ describe("berth install of a newer release", () => {
     assert.match(await at.install({ root, version: "0.2.0" }), /all is as it should be\n$/);
   });
 
+  it("keeps what the update has recorded when it notes the edge proxy as well", async () => {
+    await using at = await machine();
+    at.programs.add("caddy");
+    await at.install({ env: edge, hasEdge: false });
+    const root = await at.release("0.2.0");
+    const text = await at.install({ root, version: "0.2.0", env: edge, hasEdge: true });
+    assert.match(text, /update from 0\.1\.0 to 0\.2\.0\n {2}make the edge proxy after all\n {2}write DIR\S+Caddyfile/);
+    const record = await readRecord(at.layout);
+    assert.deepEqual([record?.version, record?.previous, record?.no_edge], ["0.2.0", ["0.1.0"], false]);
+    assert.equal(record?.proxy?.file, at.at("etc/Caddyfile"));
+  });
+
   it("goes back where the newer one does not become ready", async () => {
     await using at = await machine();
     await at.install();
