@@ -21,7 +21,7 @@ export const installedRecordSchema = z.object({
     .default({ paths: [] }),
   /** The edge proxy was left out by `--no-edge`. */
   no_edge: z.boolean().optional(),
-  /** The configuration of the edge proxy, with the SHA-256 of its text. */
-  proxy: z.object({ file: z.string(), sha256: z.string() }).optional(),
+  /** The configuration of the edge proxy, with the SHA-256 of its text. `loaded`: Caddy has taken it. */
+  proxy: z.object({ file: z.string(), sha256: z.string(), loaded: z.literal(true).optional() }).optional(),
 });
 export type InstalledRecord = z.output<typeof installedRecordSchema>;

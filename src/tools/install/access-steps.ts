@@ -66,7 +66,7 @@ export async function edgeStep(site: InstallTarget, file: string, note: (text: s
   if (isKept && isAdminKnown) note(kept(file));
   return {
     what: isKept ? "keep the hash of the edge proxy's password" : `write ${file}: HTTPS for ${config.hostname}`,
-    isDone: isKept ? isAdminKnown : isWritten && isRecorded,
+    isDone: isKept ? isAdminKnown : isWritten && isRecorded && record.proxy?.loaded === true,
     act: async () => {
       const text = await rendered(site);
       if (isKept) return note(kept(file));
@@ -75,21 +75,22 @@ export async function edgeStep(site: InstallTarget, file: string, note: (text: s
         await rename(file, caddyfileBefore(file));
       }
       await writeFileAtomic(file, text, { fsync: true, mode: 0o640 });
-      await recordFile.note({ proxy: { file, sha256: sha256(text) } });
+      const proxy = { file, sha256: sha256(text) };
+      await recordFile.note({ proxy });
       const group = host.groupId("caddy");
       if (group !== undefined) await chown(file, (await lstat(file)).uid, group);
-      if (services.kind === "none") return note("no service manager runs here: run `caddy run` yourself\n");
-      await host.run("systemctl", ["enable", "caddy.service"]);
-      await host.run("systemctl", ["reload-or-restart", "caddy.service"]).catch((error: unknown) => {
-        throw new CommandError(
-          "install.edge_failed",
-          `Caddy does not take ${file}`,
-          "journalctl -u caddy -n 50",
-          error,
-        );
-      });
+      if (services.kind === "none") note("no service manager runs here: run `caddy run` yourself\n");
+      else await loadCaddy(host, file);
+      await recordFile.note({ proxy: { ...proxy, loaded: true } });
     },
   };
+}
+
+async function loadCaddy(host: Host, file: string): Promise<void> {
+  await host.run("systemctl", ["enable", "caddy.service"]);
+  await host.run("systemctl", ["reload-or-restart", "caddy.service"]).catch((error: unknown) => {
+    throw new CommandError("install.edge_failed", `Caddy does not take ${file}`, "journalctl -u caddy -n 50", error);
+  });
 }
 
 /** Puts back the Caddyfile of before, where no person has edited Berth's. Returns whether the file was Berth's still. */

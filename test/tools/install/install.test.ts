@@ -360,6 +360,22 @@ nothing has been done; --yes does it
     assert.match(await at.install({ hasEdge: undefined }), /all is as it should be\n$/);
   });
 
+  it("has Caddy load the file in the next run where it did not", async () => {
+    await using at = await machine();
+    at.programs.add("caddy");
+    const run = async (program: string, words: readonly string[]): Promise<string> => {
+      if (words[0] === "reload-or-restart") throw new Error("no");
+      return await at.host.run(program, words);
+    };
+    assert.match(
+      await refusal(at, { env: edge, host: { ...at.host, run } }),
+      /^install\.edge_failed: Caddy does not take DIR\/etc\/Caddyfile\njournalctl -u caddy -n 50$/,
+    );
+    await at.install({ env: edge });
+    assert.equal(at.called.at(-1), "systemctl reload-or-restart caddy.service");
+    assert.match(await at.install({ env: edge }), /all is as it should be\n$/);
+  });
+
   it("takes its own Caddyfile for its own after a kill between the file and the record", async () => {
     await using at = await machine();
     at.programs.add("caddy");
