@@ -11,6 +11,8 @@ export const installedRecordSchema = z.object({
   previous: z.array(z.string()).default([]),
   /** SHA-256, in hex, of the text that was written into each unit: another text there is a person's. */
   units: z.record(z.string(), z.string()).default({}),
+  /** Settings or units are written that services which run have not read yet. */
+  restart: z.literal(true).optional(),
   made: z
     .object({
       user: z.literal(true).optional(),

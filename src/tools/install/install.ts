@@ -168,7 +168,7 @@ async function isAgreed({ isConfirmed, input, screen, write }: InstallOptions, i
 
 /** An older release runs: its services are restarted as by `berth update`, which loses no request. */
 function updateStep(
-  { layout, services, config, version }: InstallTarget,
+  { layout, services, config, version, recordFile }: InstallTarget,
   before: string,
   options: InstallOptions,
   unlock: (() => Promise<void>) | undefined,
@@ -182,6 +182,7 @@ function updateStep(
       const health = options.health ?? (await import("../release/health.ts")).healthOf(config);
       const { readyMs, write } = options;
       await changeTo({ layout, services, health, readyMs, write, onStep: () => undefined }, version);
+      await recordFile.note({ restart: undefined });
     },
   };
 }

@@ -155,6 +155,7 @@ export async function environmentStep(site: InstallTarget, change: EnvironmentCh
     isDone: !isAdded && !isGiven,
     act: async () => {
       if (known === undefined) await recordFile.making(...(await missingAbove(environmentFile)), environmentFile);
+      if (isAdded) await recordFile.note({ restart: true });
       await mkdir(dirname(environmentFile), { recursive: true });
       // The services read it through systemd, as root; their group, for `berth` as that user.
       const own = {

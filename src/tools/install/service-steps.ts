@@ -35,7 +35,8 @@ export async function serviceSteps(
   const isWritten = change.written.length === 0 && isRecorded && !haveNew.includes(false);
   const areEnabled = await Promise.all(startedUnits.map(async (unit) => await isEnabled(site, unit)));
   const areActive = await Promise.all(startedUnits.map(async (unit) => await services.isActive(unit)));
-  const isRestart = areActive.includes(true) && (change.written.length > 0 || options.isChanged);
+  const isNeeded = change.written.length > 0 || options.isChanged || recordFile.record.restart === true;
+  const isRestart = areActive.includes(true) && isNeeded;
   const isReadyNow = !areActive.includes(false) && (await notReady(site)) === undefined;
   return [
     {
@@ -43,6 +44,7 @@ export async function serviceSteps(
       isDone: isWritten,
       act: async () => {
         await recordFile.making(...(await missingAbove(join(layout.unitsDir, "any"))));
+        if (change.written.length > 0) await recordFile.note({ restart: true });
         const { hashes } = await writeUnits(units, recordFile.record.units);
         await services.reload();
         await recordFile.note({ units: hashes });
@@ -57,6 +59,7 @@ export async function serviceSteps(
           if (isRestart) await services.restart(unit);
           else await services.start(unit);
         }
+        await recordFile.note({ restart: undefined });
       },
     },
     {

@@ -166,6 +166,25 @@ nothing has been done; --yes does it
     assert.deepEqual((await readdir(at.layout.prefix)).toSorted(), ["0.1.0", "current", "installed.json"]);
   });
 
+  it("restarts the services where an earlier run has ended before it did", async () => {
+    await using at = await machine();
+    await at.install();
+    for (const change of ["setting", "unit"]) {
+      const env: NodeJS.ProcessEnv = change === "setting" ? { SVC_AUTH_ENABLED: "1" } : {};
+      if (change === "unit") await rm(join(at.layout.unitsDir, "berth-gateway.service"));
+      const restart = async (): Promise<void> => await Promise.reject(new Error("no"));
+      const ended = { env, hasEdge: false, services: { ...at.services, restart } };
+      assert.match(await refusal(at, ended), /^install\.failed: could not restart/);
+      at.called.length = 0;
+      assert.match(await at.install({ hasEdge: false }), /^ {2}restart berth-operator and berth-gateway$/m, change);
+      assert.deepEqual(
+        at.called.filter((line) => line.startsWith("restart")),
+        ["restart berth-operator", "restart berth-gateway"],
+      );
+      assert.match(await at.install({ hasEdge: false }), /all is as it should be\n$/);
+    }
+  });
+
   it("keeps a unit that a person has edited, and writes the new text beside it", async () => {
     await using at = await machine();
     const unit = join(at.layout.unitsDir, "berth-gateway.service");
