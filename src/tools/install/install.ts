@@ -68,8 +68,15 @@ export async function install(options: InstallOptions): Promise<void> {
   lock.use(await lockInstallation(layout));
   // Another run may have ended since the plan was made.
   const now = await planOf(options, settings, isEdgeWanted, async () => await lock.disposeAsync());
-  for (const step of now.left) await done(step, screen);
-  for (const line of now.said) write(line);
+  const say = (): void => {
+    for (const line of now.said.splice(0)) write(line);
+  };
+  say();
+  for (const step of now.left) {
+    await done(step, screen);
+    // At once: a later step may fail, and the token is shown this once.
+    say();
+  }
   write(await now.ending());
 }
 
@@ -77,7 +84,7 @@ interface Plan {
   readonly site: InstallTarget;
   readonly left: readonly Step[];
   /** Lines for the person, also those that the steps add. */
-  readonly said: readonly string[];
+  readonly said: string[];
   readonly ending: () => Promise<string>;
 }
 
@@ -110,7 +117,11 @@ async function planOf(
     note(
       `SVC_HOST=${config.host} has the API speak plain HTTP on the network beside the proxy: set 127.0.0.1 in ${layout.environmentFile}\n`,
     );
-  let token: string | undefined;
+  let hasToken = false;
+  const show = (token: string): void => {
+    hasToken = true;
+    note(`  token      ${token}  (shown this once)\n`);
+  };
   const isUpdate = before !== undefined && before !== version;
   const steps: readonly Step[] = [
     userStep(site),
@@ -119,7 +130,7 @@ async function planOf(
     ...(isUpdate ? [] : [await currentStep(site), await commandStep(site)]),
     await environmentStep(site, change),
     ...(model === undefined ? [] : await modelSteps(site, model, note)),
-    ...(config.authEnabled ? [await tokenStep(site, (made) => (token = made))] : []),
+    ...(config.authEnabled ? [await tokenStep(site, show)] : []),
     ...(isUpdate
       ? [updateStep(site, before, options, unlock)]
       : await serviceSteps(site, { isChanged: change.added.length > 0, readyMs: options.readyMs, note })),
@@ -131,7 +142,7 @@ async function planOf(
     left: steps.filter(({ isDone }) => !isDone),
     said,
     ending: async () => {
-      const text = ending({ site, hasEdge, token, slot: await someSlot(config.configDir) });
+      const text = ending({ site, hasEdge, hasToken, slot: await someSlot(config.configDir) });
       return services.kind === "none" ? text + byHand(layout) : text;
     },
   };
@@ -218,12 +229,12 @@ async function someSlot(configDir: string): Promise<string | undefined> {
 interface Ending {
   readonly site: InstallTarget;
   readonly hasEdge: boolean;
-  readonly token: string | undefined;
+  readonly hasToken: boolean;
   readonly slot: string | undefined;
 }
 
-/** The addresses, the token once, and the next command. */
-function ending({ site: { config, layout, services, version }, hasEdge, token, slot }: Ending): string {
+/** The addresses, and the next command. */
+function ending({ site: { config, layout, services, version }, hasEdge, hasToken, slot }: Ending): string {
   const own = localUrl(config.host, config.port);
   const url = hasEdge ? `https://${config.hostname}` : own;
   const lines = [
@@ -231,10 +242,9 @@ function ending({ site: { config, layout, services, version }, hasEdge, token, s
     `  dashboard  ${url}/`,
     `  chat       ${url}/chat/`,
     `  API        ${url}/v1`,
-    ...(token === undefined ? [] : [`  token      ${token}  (shown this once)`]),
   ];
   const server = config.port === 8080 && config.host !== "::" ? "" : `SVC_URL=${own} `;
-  const key = token === undefined ? "" : "SVC_TOKEN=… ";
+  const key = hasToken ? "SVC_TOKEN=… " : "";
   if (services.kind !== "none")
     lines.push(
       slot === undefined

@@ -323,7 +323,7 @@ nothing has been done; --yes does it
     const text = await at.install({ env: edge });
     assert.match(
       text,
-      /dashboard {2}https:\/\/ai\.local\/\n[^]* {2}token {6}svc_\S+ {2}\(shown this once\)\nNext: put a model/,
+      /^ {2}token {6}svc_\S+ {2}\(shown this once\)\n[^]*dashboard {2}https:\/\/ai\.local\/\n[^]*\nNext: put a model/m,
     );
     assert.match(await readFile(caddyfile, "utf8"), /^ai\.local \{$/m);
     assert.equal((await stat(caddyfile)).mode & 0o777, 0o640);
@@ -359,7 +359,7 @@ nothing has been done; --yes does it
     await using at = await machine();
     assert.match(
       await at.install({ env: { SVC_AUTH_ENABLED: "1" }, hasEdge: false }),
-      /dashboard {2}http:.*\n[^]*token {6}svc_/,
+      /token {6}svc_[^]*dashboard {2}http:/,
     );
     await using own = await machine({ isSystem: false });
     assert.match(await own.install({ env: { SVC_AUTH_ENABLED: "1" } }), /token {6}svc_[^]*loginctl enable-linger\n$/);
@@ -675,6 +675,16 @@ describe("berth install fails in one clear line", () => {
     );
     at.breakUnit(undefined);
     assert.match(await at.install(), /^Berth 0\.1\.0 will:\n {2}skip the pages' setup, since this has done it\n/);
+  });
+
+  it("after the first token, which it has shown", async () => {
+    await using at = await machine();
+    at.breakUnit("berth-gateway");
+    let said = "";
+    const write = (text: string): void => void (said += text);
+    const env = { SVC_AUTH_ENABLED: "1" };
+    assert.match(await refusal(at, { env, hasEdge: false, readyMs: 300, write }), /^install\.not_ready/);
+    assert.match(said, /^ {2}token {6}svc_\S+ {2}\(shown this once\)$/m);
   });
 
   it("with a record that does not read", async () => {
