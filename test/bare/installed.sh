@@ -6,6 +6,12 @@ everything() {
     -o -path '/usr/lib/berth/*/.cache' -o -path /var/lib/berth -o -path /var/lib/systemd -o -path '/var/tmp/systemd-private-*' -o -path /var/lib/caddy -o -path /var/cache \) -prune \
     -o -printf '%y %m %u:%g %p\n' | LC_ALL=C sort
 }
+# For `set -e`, which ignores commands after an exclamation mark.
+fails() { if "$@"; then return 1; fi; }
+has_no_unit() {
+  systemctl list-unit-files --no-pager >/srv/units
+  fails grep berth /srv/units
+}
 user_of() { stat -c %U "/proc/$(systemctl show --property=MainPID --value "$1")"; }
 main_pids() { systemctl show --property=MainPID --value berth-operator berth-gateway; }
 engine() { berth slot show primary -o json | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' | head -1; }
@@ -55,21 +61,21 @@ has_edge() {
   until [ "$(edge)" = 401 ]; do sleep 0.2; done
   [ "$(edge -u "ada:$PASSWORD")" = 200 ]
   [ "$(edge -u ada:wrong)" = 401 ]
-  ! grep -rqF "$PASSWORD" /etc /var/lib /usr/lib/berth /run/systemd
+  fails grep -rqF "$PASSWORD" /etc /var/lib /usr/lib/berth /run/systemd
   pids=$(main_pids)
   SVC_ADMIN_PASSWORD="$PASSWORD" berth install --yes | grep -q 'all is as it should be'
   [ "$pids" = "$(main_pids)" ]
 }
 # The models and the manifests, which the page's commands leave, and which go here.
 has_left_nothing() {
-  ! command -v berth
-  ! id berth
-  ! systemctl list-unit-files --no-pager | grep -q berth
+  fails command -v berth
+  fails id berth
+  has_no_unit
   everything | diff /srv/before - >/srv/left || true
   find /var/lib/berth | sed 's/^/> /' >>/srv/left
   cat /srv/left
   [ "$(grep '^[<>]' /srv/left | grep -v ' /etc/berth\(/.berth-uninstalled\|/slots\(/primary.toml\)\?\)\?$' | grep -v ' /var/lib/berth\(/models\(/model.gguf\|/.berth.*\)\?\)\?$')" = "" ]
-  ! find /etc/berth /var/lib/berth ! -user root | grep .
+  [ "$(find /etc/berth /var/lib/berth ! -user root)" = "" ]
 }
 
 # for_a_user: docs/install.md, "Without root", with that user's service manager.
@@ -107,7 +113,7 @@ survives_kills() {
       [ "$tries" -lt 20 ]
       sleep 0.5
     done
-    ! systemctl list-unit-files --no-pager | grep -q berth
+    has_no_unit
     everything | diff /srv/before.kills -
     [ ! -e /var/lib/berth ]
   done

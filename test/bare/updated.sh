@@ -16,8 +16,6 @@ load_ends() {
   sed 's/^/load: /' /srv/load.json
   grep -q '"lost":\[\]' /srv/load.json
 }
-# For `set -e`, which ignores commands after an exclamation mark.
-fails() { if "$@"; then return 1; fi; }
 # runs VERSION: that version is installed, runs in both services, and the engine is the one from before.
 runs() {
   [ "$(berth --version)" = "$1" ]
