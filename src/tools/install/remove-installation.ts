@@ -20,7 +20,7 @@ import { give, givenMark } from "./place-steps.ts";
 import { statusOf, targetOf } from "./paths.ts";
 import { openServices, type Services } from "./services.ts";
 import { serviceUser, thisHost, type Host } from "./install-target.ts";
-import { unitNames, unitsOf } from "./units.ts";
+import { unitNames, unitsOf, wantsLink } from "./units.ts";
 
 /** An installation from a release, as its record has it. */
 export interface Installation {
@@ -119,7 +119,7 @@ export async function removeInstallation(
     write(`removed ${file}\n`);
   }
   // A removal that was killed may have left a link to a unit that is gone.
-  for (const link of enabledLinks(layout)) await rm(link, { force: true });
+  for (const name of Object.values(unitNames)) await rm(wantsLink(layout, name), { force: true });
   if (units.length > 0) await services.reload();
   if (record.proxy !== undefined && (await removeEdge(record.proxy.file, record.proxy.sha256))) {
     const { file } = record.proxy;
@@ -175,11 +175,6 @@ async function ownUnits({ layout, record }: Installation, root: string): Promise
     if (existsSync(`${file}.new`)) own.push(`${file}.new`);
   }
   return own;
-}
-
-function enabledLinks({ unitsDir, isSystem }: Layout): readonly string[] {
-  const wants = isSystem ? "multi-user.target.wants" : "default.target.wants";
-  return Object.values(unitNames).map((name) => join(unitsDir, wants, name));
 }
 
 /** The last one first: it was made in the one before. */

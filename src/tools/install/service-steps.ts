@@ -6,7 +6,7 @@ import { readText } from "../../lib/read-text.ts";
 import { missingAbove, statusOf } from "./paths.ts";
 import type { Services, Unit as UnitName } from "./services.ts";
 import type { InstallTarget, Step } from "./install-target.ts";
-import { compareUnits, unitsOf, writeUnits } from "./units.ts";
+import { compareUnits, unitsOf, wantsLink, writeUnits } from "./units.ts";
 
 /** The units that an installation enables and starts, in this order. */
 export const startedUnits = ["berth-operator", "berth-gateway"] as const satisfies readonly UnitName[];
@@ -76,8 +76,7 @@ export async function serviceSteps(
 }
 
 async function isEnabled({ layout }: InstallTarget, unit: UnitName): Promise<boolean> {
-  const wants = layout.isSystem ? "multi-user.target.wants" : "default.target.wants";
-  return (await statusOf(join(layout.unitsDir, wants, `${unit}.service`))) !== undefined;
+  return (await statusOf(wantsLink(layout, `${unit}.service`))) !== undefined;
 }
 
 /** The unit that does not answer as ready; undefined where both do. */

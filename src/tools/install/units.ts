@@ -1,9 +1,9 @@
-import { createHash } from "node:crypto";
 import { mkdir, readFile, readlink, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { InstalledRecord } from "../../api/installed-record.ts";
 import { CommandError } from "../../cli/client.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { sha256 } from "../../lib/canonical.ts";
 import { readText } from "../../lib/read-text.ts";
 import type { Layout } from "./layout.ts";
 
@@ -13,6 +13,11 @@ export const unitNames = {
   gateway: "berth-gateway.service",
   standby: "berth-gateway-standby.service",
 } as const;
+
+/** The link by which the service manager starts the unit at boot, or at a user's login. */
+export function wantsLink({ unitsDir, isSystem }: Layout, name: string): string {
+  return join(unitsDir, isSystem ? "multi-user.target.wants" : "default.target.wants", name);
+}
 
 export interface Unit {
   /** Its path below the directory of units. */
@@ -128,8 +133,6 @@ function standbyOf(gateway: string): string {
       .replace(/\n\[Install\][^]*$/, "")
   );
 }
-
-export const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
 
 /** A unit that a person has masked is a link to /dev/null: an empty text, as systemd takes it. */
 async function textAt(path: string): Promise<string | undefined> {
