@@ -83,7 +83,7 @@ export function addInstallationCommands(program: Command, { env, write, input, s
     .description("stop every engine and remove Berth's files on this machine; lists them first, and requires --yes")
     .option("-y, --yes", "do it", false)
     .option("--force", "the same as --yes", false)
-    .option("--keep-data", "leave tokens and found digests", false)
+    .option("--keep-data", "leave tokens, settings, conversations, backups and found digests", false)
     .option("--models", "remove the model files too, and whatever else lies in their directory", false)
     .option("--config", "remove the manifests and berth.toml too", false)
     .option("--dev", "in a clone: what `make setup` has installed too", false)
@@ -108,6 +108,6 @@ export function addInstallationCommands(program: Command, { env, write, input, s
   withExamples(
     uninstall,
     ["berth uninstall", "the files to remove, with sizes, and those to leave"],
-    ["berth uninstall --yes --keep-data", "all but tokens, models and your manifests"],
+    ["berth uninstall --yes --keep-data", "all but tokens, settings, conversations, models and your manifests"],
   );
 }

@@ -29,7 +29,7 @@ export interface UninstallOptions {
   readonly root: string;
   /** False: only lists. */
   readonly isConfirmed: boolean;
-  /** Tokens and found digests stay. */
+  /** Tokens, settings, conversations, backups and found digests stay. */
   readonly keepsData: boolean;
   /**
    * The model files below the state directory are removed too: they may be a person's own, and take days to fetch
