@@ -17,7 +17,7 @@ export const installedRecordSchema = z.object({
     .object({
       user: z.literal(true).optional(),
       group: z.literal(true).optional(),
-      /** Files and directories, in the order in which they were made. */
+      /** Directories, in the order in which they were made. */
       paths: z.array(z.string()).default([]),
     })
     .default({ paths: [] }),

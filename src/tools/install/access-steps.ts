@@ -70,10 +70,7 @@ export async function edgeStep(site: InstallTarget, file: string, note: (text: s
     act: async () => {
       const text = await rendered(site);
       if (isKept) return note(kept(file));
-      if (isDebians) {
-        await recordFile.making(caddyfileBefore(file));
-        await rename(file, caddyfileBefore(file));
-      }
+      if (isDebians) await rename(file, caddyfileBefore(file));
       await writeFileAtomic(file, text, { fsync: true, mode: 0o640 });
       const proxy = { file, sha256: sha256(text) };
       await recordFile.note({ proxy });

@@ -82,8 +82,7 @@ export async function modelSteps(
     isDone: known !== undefined || isThere,
     act: async () => {
       const text = `# The model that answers chats. A change of this file takes effect at once.\nenabled = true\n\n[model]\ndefault = ${JSON.stringify(ref)}\n`;
-      const owner = await stat(configDir);
-      await inNameOf(owner, async () => await writeFileAtomic(file, text, { fsync: true, mode: 0o644 }));
+      await inOwnersName(configDir, async () => await writeFileAtomic(file, text, { fsync: true, mode: 0o644 }));
     },
   };
   return [...steps, step];

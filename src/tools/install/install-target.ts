@@ -77,7 +77,7 @@ export class RecordFile {
     return this.#record;
   }
 
-  /** Notes a file or directory that the installation is about to make. */
+  /** Notes directories that the installation is about to make. */
   async making(...paths: readonly string[]): Promise<void> {
     const { made } = this.#record;
     const fresh = paths.filter((path) => !made.paths.includes(path));

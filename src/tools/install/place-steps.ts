@@ -118,11 +118,15 @@ async function removePartial(prefix: string): Promise<void> {
 }
 
 /** `current`, which the units and the command lead through. */
-export async function currentStep({ layout, version }: InstallTarget): Promise<Step> {
+export async function currentStep({ layout, version, recordFile }: InstallTarget): Promise<Step> {
   return {
     what: `have ${layout.current} lead to ${version}`,
     isDone: (await targetOf(layout.current)) === version,
-    act: async () => await swapCurrent(layout, version),
+    act: async () => {
+      // An earlier run of an older release may have begun the record.
+      await recordFile.note({ version });
+      await swapCurrent(layout, version);
+    },
   };
 }
 
@@ -133,7 +137,7 @@ export async function commandStep({ layout, recordFile }: InstallTarget): Promis
     what: `make the command ${layout.command}`,
     isDone: (await targetOf(layout.command)) === target,
     act: async () => {
-      await recordFile.making(...(await missingAbove(layout.command)), layout.command);
+      await recordFile.making(...(await missingAbove(layout.command)));
       await mkdir(dirname(layout.command), { recursive: true });
       await symlink(target, layout.command);
     },
@@ -154,7 +158,7 @@ export async function environmentStep(site: InstallTarget, change: EnvironmentCh
       : `give ${environmentFile} back to the group ${serviceUser}`,
     isDone: !isAdded && !isGiven,
     act: async () => {
-      if (known === undefined) await recordFile.making(...(await missingAbove(environmentFile)), environmentFile);
+      await recordFile.making(...(await missingAbove(environmentFile)));
       if (isAdded) await recordFile.note({ restart: true });
       await mkdir(dirname(environmentFile), { recursive: true });
       // The services read it through systemd, as root; their group, for `berth` as that user.

@@ -475,6 +475,16 @@ describe("berth install of a newer release", () => {
     assert.equal(record?.proxy?.file, at.at("etc/Caddyfile"));
   });
 
+  it("takes the place of an older one that was never installed whole", async () => {
+    await using at = await machine();
+    // No copy is made of a pipe.
+    spawnSync("mkfifo", [join(at.root, "pipe")]);
+    await refusal(at);
+    assert.equal((await readRecord(at.layout))?.version, "0.1.0");
+    await at.install({ root: await at.release("0.2.0"), version: "0.2.0" });
+    assert.equal((await readRecord(at.layout))?.version, "0.2.0");
+  });
+
   it("goes back where the newer one does not become ready", async () => {
     await using at = await machine();
     await at.install();
