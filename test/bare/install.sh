@@ -47,7 +47,8 @@ unshare --net sh -euc "ip link set lo up; env -i PATH=/usr/local/sbin:/usr/local
   { tail -40 "$root/srv/container.log" >&2; fail "an installation without systemd failed"; }
 
 {
-  echo 'set -eux; cd /srv; export MODEL=/srv/model.gguf PASSWORD="horse battery staple"'
+  # No common example of a password: Debian's descriptions of packages have one.
+  echo 'set -eux; cd /srv; export MODEL=/srv/model.gguf PASSWORD="zebra battery staple"'
   echo 'trap "[ -e /srv/result ] || journalctl --no-pager -u berth-operator -u berth-gateway -u caddy | tail -60" EXIT'
   cat test/bare/installed.sh test/bare/updated.sh
   echo 'everything >/srv/before; began=$(date +%s%N)'

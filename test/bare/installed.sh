@@ -61,14 +61,15 @@ has_edge() {
   until [ "$(edge)" = 401 ]; do sleep 0.2; done
   [ "$(edge -u "ada:$PASSWORD")" = 200 ]
   [ "$(edge -u ada:wrong)" = 401 ]
-  fails grep -rqF "$PASSWORD" /etc /var/lib /usr/lib/berth /run/systemd
+  fails grep -rlF "$PASSWORD" /etc /var/lib /usr/lib/berth /run/systemd
   pids=$(main_pids)
   SVC_ADMIN_PASSWORD="$PASSWORD" berth install --yes | grep -q 'all is as it should be'
   [ "$pids" = "$(main_pids)" ]
 }
 # The models and the manifests, which the page's commands leave, and which go here.
 has_left_nothing() {
-  fails command -v berth
+  # Another shell: this one remembers the path.
+  fails sh -c 'command -v berth'
   fails id berth
   has_no_unit
   everything | diff /srv/before - >/srv/left || true
