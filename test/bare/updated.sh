@@ -2,6 +2,8 @@
 # no engine is restarted.
 
 load_begins() {
+  # The page's commands have just restarted it.
+  until curl -fsS -o /dev/null http://127.0.0.1:8080/readyz; do sleep 0.2; done
   mkfifo /srv/load.end
   /usr/lib/berth/current/bin/node --disable-warning=ExperimentalWarning /srv/load.ts http://127.0.0.1:8080 primary 50 4 \
     </srv/load.end >/srv/load.json &
