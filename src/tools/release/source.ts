@@ -105,7 +105,12 @@ export async function copyTo(source: Source, path: string, options: CopyOptions)
   const opened = await open(source, limitBytes, silentMs);
   if (opened === undefined)
     throw new CommandError("update.unreachable", `${shown(source)} is not there`, "check the address or the path");
-  await onSize?.(opened.bytes);
+  try {
+    await onSize?.(opened.bytes);
+  } catch (error) {
+    opened.body.destroy();
+    throw error;
+  }
   const hash = createHash("sha256");
   let bytes = 0;
   const count = new Transform({
@@ -141,7 +146,7 @@ async function open(source: Source, limitBytes: number, silentMs: number): Promi
     try {
       const status = await stat(source);
       if (!status.isFile()) throw new CommandError("update.source", `${source} is no file`, "name a file");
-      return { bytes: status.size, body: createReadStream(source) };
+      return { bytes: status.size, body: heard(createReadStream(source)) };
     } catch (error) {
       if (errorCode(error) === "ENOENT") return undefined;
       throw error instanceof CommandError ? error : readFailure(source, error);
@@ -161,8 +166,7 @@ async function open(source: Source, limitBytes: number, silentMs: number): Promi
     // undici 7 crashes where a connection ends while it holds back a body (nodejs/undici#5360): it may read ahead, at most
     // to the limit.
     const answer = await request(source, { dispatcher, headers, reset: true, highWaterMark: limitBytes });
-    // The reader may not read yet; it learns of the error when it does.
-    answer.body.on("error", () => undefined);
+    heard(answer.body);
     if (answer.statusCode === 404 || answer.statusCode === 410) {
       await answer.body.dump();
       return undefined;
@@ -176,6 +180,11 @@ async function open(source: Source, limitBytes: number, silentMs: number): Promi
   } catch (error) {
     throw error instanceof CommandError ? error : readFailure(source, error);
   }
+}
+
+/** The same stream, whose error ends no process: the reader may not read yet, and learns of it when it does. */
+function heard<Stream extends Readable>(stream: Stream): Stream {
+  return stream.on("error", () => undefined);
 }
 
 function tooLong(source: Source, limitBytes: number): CommandError {

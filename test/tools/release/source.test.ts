@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { CommandError } from "../../../src/cli/client.ts";
 import { copyTo, readSmall, sourceOf } from "../../../src/tools/release/source.ts";
 import { listen } from "../../support/listen.ts";
@@ -62,6 +64,39 @@ describe("a file of a publisher", () => {
     const error = await rejectionOf(copy, CommandError);
     assert.equal(error.code, "update.unreachable");
     assert.match(error.message, /\/berth\.tar\.gz cannot be read: /);
+  });
+
+  it("is left alone where there is no room for it", async () => {
+    await using directory = await tempDir();
+    let isClosed = false;
+    await using server = createServer((_request, response) => {
+      response.on("close", () => (isClosed = true)).writeHead(200, { "content-length": "1000000" });
+      response.write("some");
+    });
+    const source = sourceOf(`http://127.0.0.1:${await listen(server)}/berth.tar.gz`);
+    const onSize = async (): Promise<void> => await Promise.reject(new Error("no room"));
+    const copy = copyTo(source, join(directory.path, "copy"), { limitBytes: 2_000_000, onSize, silentMs: 600_000 });
+    assert.equal((await rejectionOf(copy, Error)).message, "no room");
+    try {
+      await until("the connection is closed", () => isClosed);
+    } finally {
+      server.closeAllConnections();
+    }
+  });
+
+  it("is not read where it goes before its first byte", async () => {
+    await using directory = await tempDir();
+    const file = join(directory.path, "file");
+    await writeFile(file, "text");
+    const onSize = async (): Promise<void> => {
+      rmSync(file);
+      await pause(50);
+    };
+    const error = await rejectionOf(
+      copyTo(sourceOf(file), join(directory.path, "copy"), { limitBytes: 4, onSize }),
+      CommandError,
+    );
+    assert.match(error.message, /file cannot be read: ENOENT/);
   });
 
   it("is copied from a path, and nothing but a file is", async () => {
