@@ -56,6 +56,20 @@ describe("the format of a state directory", () => {
     assert.equal(down.stderr, `down.failed: ${line}\n`);
   });
 
+  it("keeps an operator from leading that has waited while a newer one wrote it", async () => {
+    await using directory = await tempDir();
+    const { store, file } = storeIn(directory.path);
+    const leader = await store.lead(quiet);
+    const waiting = Promise.withResolvers<number>();
+    const standby = { onWaiting: waiting.resolve, signal: AbortSignal.timeout(10_000) };
+    const refused = rejectionOf(store.lead({ ...quiet, standby }), StateTooNew);
+    await waiting.promise;
+    await writeFile(file, JSON.stringify({ format: stateFormat + 1, version: "9.0.0" }));
+    await leader[Symbol.asyncDispose]();
+    await refused;
+    assert.equal(await store.leader(), undefined);
+  });
+
   it("that does not read keeps every part from a start, with one clear line", async () => {
     await using directory = await tempDir();
     const { env, store, file } = storeIn(directory.path);

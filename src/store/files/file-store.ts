@@ -13,7 +13,12 @@ export function fileStore(config: StoreConfig): Store {
       const { refuseNewerFormat } = await import("../state/format.ts");
       await refuseNewerFormat(stateDir);
       await clearOddFiles(stateDir, onWarning);
-      return await fileLeadership(stateDir).lead(options);
+      await using stack = new AsyncDisposableStack();
+      const lease = stack.use(await fileLeadership(stateDir).lead(options));
+      // A newer version may have led while this one waited.
+      await refuseNewerFormat(stateDir);
+      stack.move();
+      return lease;
     },
     async leader() {
       const { fileLeadership } = await import("../state/leadership.ts");
