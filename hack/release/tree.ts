@@ -24,8 +24,8 @@ const launcher =
   '#!/bin/sh\n# Installs this release: `./install.sh --help`.\nexec "$(dirname "$0")/bin/berth" install "$@"\n';
 
 /**
- * Makes the tree of a release in `directory`. Resolves with the size of its files, each rounded up to 4 KiB, as a disk has
- * it.
+ * Makes the tree of a release in `directory`. Resolves with the room that it needs: each file rounded up to 4 KiB, as a
+ * disk has it, and 4 KiB for each directory.
  */
 export async function writeTree(
   directory: string,
@@ -64,11 +64,12 @@ export async function writeTree(
   return unpackedBytes;
 }
 
-async function sizeBelow(directory: string): Promise<number> {
+export async function sizeBelow(directory: string): Promise<number> {
   let sum = 0;
   for (const name of await readdir(directory, { recursive: true })) {
-    const { size } = await stat(join(directory, name));
-    sum += Math.ceil(size / 4096) * 4096;
+    const status = await stat(join(directory, name));
+    // The size of a directory depends on the file system.
+    sum += status.isDirectory() ? 4096 : Math.ceil(status.size / 4096) * 4096;
   }
   return sum;
 }

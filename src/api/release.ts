@@ -29,7 +29,7 @@ export const releaseSchema = z.object({
   state_format: stateFormatSchema,
   /** The index of its publisher. */
   update_url: z.url({ protocol: /^https?$/ }).optional(),
-  /** The size of the tree's files, without this one. */
+  /** Room that the tree needs, without this file: each file rounded up to 4 KiB, and 4 KiB for each directory. */
   unpacked_bytes: bytesSchema,
 });
 export type Release = z.output<typeof releaseSchema>;

@@ -9,6 +9,7 @@ import { licencesOf } from "../../../hack/release/licences.ts";
 import { filesOf, lockedPackages, runtimePackages, wanted } from "../../../hack/release/packages.ts";
 import { root } from "../../../hack/release/ran.ts";
 import { shippedFor } from "../../../hack/release/shipped.ts";
+import { sizeBelow } from "../../../hack/release/tree.ts";
 import { z } from "zod";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -133,4 +134,12 @@ describe("the packages of a release", () => {
       process.env["PATH"] = path;
     }
   });
+});
+
+it("the size of a tree does not depend on the file system's size of a directory", async () => {
+  await using directory = await tempDir();
+  await mkdir(join(directory.path, "many"));
+  for (let at = 0; at < 300; at++) await writeFile(join(directory.path, "many", `${at}`.padStart(200, "x")), "");
+  await writeFile(join(directory.path, "file"), "text");
+  assert.equal(await sizeBelow(directory.path), 2 * 4096);
 });
