@@ -30,7 +30,7 @@ export async function isAdmin(stateDir: string, user: string, password: string):
  */
 export async function keepAdmin(stateDir: string, user: string, password: string): Promise<AdminRecord> {
   const known = await readAdmin(stateDir);
-  if (known !== undefined && (await isAdmin(stateDir, user, password))) return known;
+  if (known?.user === user && (await compare(password, known.bcrypt))) return known;
   const record: AdminRecord = { schema: 1, user, bcrypt: await hash(password, cost) };
   const path = join(await privateDirectory(stateDir), "admin.json");
   await writeFileAtomic(path, JSON.stringify(record), { fsync: true, mode: 0o600 });
