@@ -71,9 +71,9 @@ export interface ExchangeRequest {
 }
 
 export interface Timeouts {
-  /** Milliseconds until the first byte of the answer, and between later ones; 0 none. */
+  /** Milliseconds until the first byte of the answer; 0: no limit. */
   readonly firstByteMs: number;
-  /** Also the longest time that an upload may stand still. */
+  /** Milliseconds without a byte of the answer after its first, or in which an upload stands still; 0: no limit. */
   readonly idleMs: number;
 }
 

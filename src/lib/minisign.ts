@@ -11,7 +11,7 @@ export class SignatureError extends Error {
 }
 
 export interface MinisignPublicKey {
-  /** As minisign prints it: 16 hexadecimal digits. */
+  /** Key id: 16 hexadecimal digits, as minisign prints it. */
   readonly id: string;
   readonly key: KeyObject;
 }

@@ -52,7 +52,10 @@ export class EngineContexts {
   readonly #latest = new Map<string, KeptContext>();
   /** Processes whose files are being written or read. */
   readonly #busy = new Set<string>();
-  /** By process: the last engine that ended for its place to save to; the next operator tries again. */
+  /**
+   * Refusals by process: the last engine that ended for its place to save to. Engines of its key start without one; the
+   * next operator tries again.
+   */
   readonly #refusals = new Map<string, { readonly key: string; readonly message: string }>();
 
   constructor(options: EngineContextsOptions) {

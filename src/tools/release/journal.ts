@@ -19,7 +19,7 @@ const journalSchema = z.object({
 });
 export type Journal = z.output<typeof journalSchema>;
 
-/** Undefined where no change is under way. A file that does not read was never complete. */
+/** Undefined where no change is under way. A journal that this release does not read is ignored. */
 export async function readJournal(layout: Pick<Layout, "prefix">): Promise<Journal | undefined> {
   const text = await readText(updatePlaces(layout).journal);
   return text === undefined ? undefined : journalSchema.safeParse(parseJson(text)).data;
