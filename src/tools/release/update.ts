@@ -5,6 +5,7 @@ import { CommandError } from "../../cli/client.ts";
 import { bytes as sizeText } from "../../cli/output.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { namingFile } from "../../lib/disk-space.ts";
+import { lockInstallation } from "../install/installation-lock.ts";
 import { readRecord } from "../install/installed-record.ts";
 import { activate, finish, type Activation } from "./activate.ts";
 import { currentVersion, installedVersions } from "./current.ts";
@@ -118,22 +119,11 @@ export async function changeTo(options: Activation, to: string): Promise<void> {
   await activate(options, installed, to);
 }
 
-/** Only one process changes an installation. The lock ends with its process, in whatever way. */
+/** The lock of the installation, for what this process writes below it. Throws CommandError. */
 async function lockUpdates({ layout }: Activation): Promise<AsyncDisposable> {
   // The user of the services has to read what this process writes, whatever the shell of its caller says.
   process.umask(0o022);
-  const { acquireLock } = await import("../../store/state/lock.ts");
-  try {
-    return await acquireLock(updatePlaces(layout).lock);
-  } catch (error) {
-    if (error instanceof Error && error.name === "LockHeld" && "pid" in error)
-      throw new CommandError(
-        "update.running",
-        `another update runs (process ${String(error.pid)})`,
-        "wait for its end",
-      );
-    throw error;
-  }
+  return await lockInstallation(layout);
 }
 
 /**

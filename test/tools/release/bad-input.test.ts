@@ -212,7 +212,7 @@ describe("berth update leaves the running version alone, and says in one line wh
     assert.equal((await at.refused(at.archive)).code, "update.state_format");
   });
 
-  it("another update runs", async () => {
+  it("another process changes the installation", async () => {
     await using at = await scene();
     const reached = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
@@ -225,7 +225,7 @@ describe("berth update leaves the running version alone, and says in one line wh
     const first = update(optionsFor(at.dir, [], { from: at.index, health: { ...health, stateFormat } }));
     await reached.promise;
     const second = await rejectionOf(update(optionsFor(at.dir, [], { from: at.index })), CommandError);
-    assert.equal(second.message, `another update runs (process ${process.pid})`);
+    assert.equal(second.message, `another installation, update or removal runs (process ${process.pid})`);
     goOn.resolve();
     await first;
     assert.equal((await stateOf(at.dir))["current"], "0.2.0");
