@@ -83,10 +83,11 @@ async function switchTo({ layout, services, write, onStep }: Activation, version
   onStep("units");
   const known = await readRecord(layout);
   if (services.kind === "none" || known === undefined) return;
-  const { written, kept, hashes } = await writeUnits(await unitsOf(join(layout.prefix, version), layout), known.units);
+  const { kept, hashes } = await writeUnits(await unitsOf(join(layout.prefix, version), layout), known.units);
   for (const path of kept) write(`${path} was edited by a person and stays; ${path}.new is the new text\n`);
   await writeRecord(layout, { ...known, units: hashes });
-  if (written.length > 0) await services.reload();
+  // Also where none was written: a process that was killed may have written them, and noted it.
+  await services.reload();
 }
 
 /**
@@ -170,10 +171,14 @@ async function ready(
   }
 }
 
-/** Puts `from` back. Throws CommandError where `from` cannot read the state that `to` has written, or does not start. */
+/**
+ * Puts `from` back. Throws CommandError where `from` cannot read the state that `to` has written, cannot be put back, or
+ * does not start.
+ */
 async function goBack(activation: Activation, journal: Journal): Promise<void> {
   const { layout, health, services, onStep } = activation;
   const { from, to } = journal;
+  let isBack = false;
   try {
     const { state_format: readable } = await releaseAt(join(layout.prefix, from));
     const written = await health.stateFormat();
@@ -188,19 +193,21 @@ async function goBack(activation: Activation, journal: Journal): Promise<void> {
     onStep("back");
     await writeJournal(layout, { ...journal, isGoingBack: true });
     await switchTo(activation, from);
+    isBack = true;
     await restart(activation, journal, from);
   } catch (error) {
     if (services.kind !== "none") await services.stop("berth-gateway-standby").catch(() => undefined);
+    // Once `from` is back, the next update begins anew, with whatever release; until then it finishes this one.
+    if (isBack || error instanceof CommandError) await removeJournal(layout);
     if (error instanceof CommandError) throw error;
+    const how = isBack ? `neither did ${from}, which is installed again` : `${from} could not be put back`;
     throw new CommandError(
       "update.not_ready",
-      `${to} did not become ready, and neither did ${from}, which is installed again: ${errorMessage(error)}`,
+      `${to} did not become ready, and ${how}: ${errorMessage(error)}`,
       `${logs(services)}; \`berth update\` tries again`,
     );
-  } finally {
-    // Also after a failure: the next update begins anew, with whatever release.
-    await removeJournal(layout);
   }
+  await removeJournal(layout);
 }
 
 /** The command that shows why services are not ready. */

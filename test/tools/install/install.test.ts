@@ -455,7 +455,7 @@ describe("berth install of a newer release", () => {
     );
     assert.deepEqual(
       at.called.filter((line) => !line.startsWith("stop")),
-      ["start berth-gateway-standby", "restart berth-operator", "restart berth-gateway"],
+      ["reload", "start berth-gateway-standby", "restart berth-operator", "restart berth-gateway"],
     );
     assert.equal(await readlink(at.layout.current), "0.2.0");
     const record = await readRecord(at.layout);

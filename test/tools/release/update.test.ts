@@ -4,10 +4,21 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { checkForUpdate, rollback, update } from "../../../src/tools/release/update.ts";
 import { CommandError } from "../../../src/cli/client.ts";
+import { writeJournal } from "../../../src/tools/release/journal.ts";
 import { readRecord } from "../../../src/tools/install/installed-record.ts";
 import { rejectionOf } from "../../support/rejection.ts";
 import { tempDir } from "../../support/temp-dir.ts";
-import { install, layoutIn, machine, makeArchive, optionsFor, publish, stateOf, type Made } from "./machine.ts";
+import {
+  install,
+  layoutIn,
+  machine,
+  makeArchive,
+  makeTree,
+  optionsFor,
+  publish,
+  stateOf,
+  type Made,
+} from "./machine.ts";
 
 /** A machine with Berth 0.1.0, and a publisher with these releases. */
 async function scene(...releases: readonly Made[]) {
@@ -45,6 +56,7 @@ describe("berth update", () => {
     await update(at.options());
     assert.deepEqual(await stateOf(at.dir), all("0.2.0"));
     assert.deepEqual(await machine(at.dir).calls(), [
+      "reload",
       "start berth-gateway-standby",
       "restart berth-operator",
       "restart berth-gateway",
@@ -215,6 +227,30 @@ describe("berth update", () => {
     await services.restart("berth-gateway");
     await update(at.options({ from: await makeArchive(at.published, { version: "0.3.0" }) }));
     assert.deepEqual(await stateOf(at.dir), all("0.3.0"));
+  });
+
+  it("has the units read that a killed update has written and noted", async () => {
+    await using at = await scene({ version: "0.2.0" });
+    await makeTree(join(layoutIn(at.dir).prefix, "0.2.0"), { version: "0.2.0" });
+    const runs = { operator: true, gateway: true };
+    await writeJournal(layoutIn(at.dir), { from: "0.1.0", to: "0.2.0", isGoingBack: false, runs, slots: [] });
+    await update(at.options());
+    assert.deepEqual((await machine(at.dir).calls()).slice(0, 2), ["reload", "start berth-gateway-standby"]);
+    assert.deepEqual(await stateOf(at.dir), all("0.2.0"));
+  });
+
+  it("says that the earlier release could not be put back, and has the next update put it back", async () => {
+    await using at = await scene({ version: "0.2.0", neverReady: "all" });
+    const { health } = machine(at.dir);
+    const stateFormat: typeof health.stateFormat = async () => {
+      if ((await at.files()).includes(".update.json")) throw new Error("input/output error");
+      return await health.stateFormat();
+    };
+    const error = await rejectionOf(update(at.options({ health: { ...health, stateFormat } })), CommandError);
+    assert.equal(error.message, "0.2.0 did not become ready, and 0.1.0 could not be put back: input/output error");
+    assert.equal((await stateOf(at.dir))["current"], "0.2.0");
+    assert.equal((await rejectionOf(update(at.options()), CommandError)).code, "update.rolled_back");
+    assert.deepEqual(await stateOf(at.dir), all("0.1.0"));
   });
 
   it("ends a standby and removes files that killed updates have left", async () => {
