@@ -19,11 +19,11 @@ export function updatePlaces({ prefix }: Pick<Layout, "prefix">) {
 }
 
 /** The files that killed updates have left beside the releases: archives, directories, links of `swapCurrent`, and temporary files. */
-const leftover = /^\.(update\.(tar\.gz$|unpacked\.|json\.)|installed\.json\.|removed\.|current\.)/;
+const leftover = /^\.(update\.(tar\.gz$|unpacked\.)|\.update\.json\.|installed\.json\.|removed\.|current\.)/;
 
 /**
- * Removes it. A directory into which an orphaned process writes in this moment stays until the next time. The caller holds
- * the lock of updates.
+ * Removes the files that killed updates have left. A directory into which an orphaned process writes in this moment stays
+ * until the next time. The caller holds the lock of updates.
  */
 export async function removeUpdateLeftovers({ prefix }: Pick<Layout, "prefix">): Promise<void> {
   for (const name of await readdir(prefix)) {

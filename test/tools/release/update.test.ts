@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { checkForUpdate, rollback, update } from "../../../src/tools/release/update.ts";
 import { CommandError } from "../../../src/cli/client.ts";
+import { temporaryFor } from "../../../src/lib/atomic-file.ts";
 import { writeJournal } from "../../../src/tools/release/journal.ts";
 import { readRecord } from "../../../src/tools/install/installed-record.ts";
 import { rejectionOf } from "../../support/rejection.ts";
@@ -259,6 +260,8 @@ describe("berth update", () => {
     const { prefix } = layoutIn(at.dir);
     for (const name of [".removed.0.0.9.x.tmp", ".update.unpacked.x"])
       await mkdir(join(prefix, name, "dist"), { recursive: true });
+    for (const file of [".update.json", "installed.json"]) await writeFile(temporaryFor(join(prefix, file)), "{");
+    await writeFile(join(prefix, ".update.tar.gz"), "");
     await symlink("0.0.9", join(prefix, ".current.x.tmp"));
     await update(at.options());
     assert.deepEqual(await stateOf(at.dir), all("0.1.0"));
