@@ -223,6 +223,8 @@ describe("an engine's own page", () => {
     await fetch(`${it.url}/upstream/primary`, { redirect: "manual" });
     const leaving = new AbortController();
     const hanging = fetch(`${it.url}/upstream/primary/hang`, { signal: leaving.signal }).catch(() => undefined);
+    // The demand alone may be that of the first page: it is written once a second.
+    await until("the engine has the request", () => it.engine.calls.at(-1)?.url === "/hang");
     await until("it is counted", () => it.gateway.demand("primary")?.inFlight === 1);
     leaving.abort();
     await hanging;
