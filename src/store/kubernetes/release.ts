@@ -30,8 +30,11 @@ export async function release(client: ApiClient, options: ReleaseOptions): Promi
   const slots = collectionOf("Slot", client.namespace);
   const until = async (isDone: () => Promise<boolean>, late: string): Promise<void> => {
     const endsAtMs = performance.now() + seconds * 1000;
-    while (!(await isDone())) {
-      if (performance.now() > endsAtMs) {
+    for (;;) {
+      // A look that was begun in time may take long, and end what it has waited for: another one tells.
+      const isLast = performance.now() > endsAtMs;
+      if (await isDone()) return;
+      if (isLast) {
         write(`${late} after ${seconds} s: going on without\n`);
         return;
       }
