@@ -114,11 +114,21 @@ describe("the context that an engine saves before it is stopped", () => {
     assert.deepEqual([(await desk.restore({ spec })).calls, await desk.files()], [[], []]);
   });
 
-  it("never delays an unload: the save of an engine that does not finish is abandoned", async () => {
+  it("never delays an unload: the save of an engine that does not finish is abandoned", async ({ mock }) => {
     await using desk = await Desk.open();
     const { engine, process } = await desk.start([500, 400]);
-    engine.saveFault = async (_response, file) => await writeFile(file, "part");
+    // The time is over once the engine has written a part, however long that takes.
+    const late = new AbortController();
+    const limits = mock.method(AbortSignal, "timeout", () => late.signal).mock;
+    engine.saveFault = async (_response, file) => {
+      await writeFile(file, "part");
+      late.abort(new DOMException("too late", "TimeoutError"));
+    };
     await desk.contexts.save(process, keeping(), 50);
+    assert.deepEqual(
+      limits.calls.map((call) => call.arguments),
+      [[50]],
+    );
     assert.deepEqual(await desk.files(), []);
     assert.equal(desk.latest?.message, "it was not saved: it took more than 0.05s");
   });

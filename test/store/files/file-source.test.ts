@@ -17,8 +17,9 @@ describeSource("YAML files", async () => {
   const fileOf = (kind: Kind, name: string): string => env.at(`${directories[kind]}/${name}.yaml`);
   return {
     source: env.source,
-    put: (kind, name, spec, labels) =>
-      writeFile(
+    // In one turn: a half-written file is read as broken where the rest of it is late.
+    put: async (kind, name, spec, labels) =>
+      writeFileSync(
         fileOf(kind, name),
         JSON.stringify({ apiVersion, kind, metadata: { name, ...(labels && { labels }) }, spec }),
       ),

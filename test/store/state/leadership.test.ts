@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { rm } from "node:fs/promises";
+import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { openInstance } from "../../../src/store/state/instance.ts";
@@ -18,7 +18,8 @@ it("a standby leads where the state directory was deleted, and keeps the name of
   const standby = { onWaiting: () => (isWaiting = true), signal: new AbortController().signal };
   const second = leadership.lead({ onLost: assert.fail, standby });
   await until("it waits", () => isWaiting);
-  await rm(stateDir, { recursive: true });
+  // At once: the standby makes files again in a directory that is only being emptied.
+  await rename(stateDir, join(directory.path, "deleted"));
   await using lease = await second;
   assert.equal(await openInstance(stateDir), name);
   lease.check();
