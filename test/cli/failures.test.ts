@@ -143,17 +143,20 @@ describe("a command that cannot be done", () => {
   });
 
   it("waits for a late answer as long as the service answers /livez", async () => {
-    await using api = await apiDouble({
-      "/api/slots": (response) =>
-        void until("it was asked twice whether it lives", () => api.asked.length > 2).then(() =>
-          response.end('{"data":[]}'),
-        ),
-      "/livez": {},
+    // Each /livez must be answered within this time, which a busy machine may miss: another try shows that it waits.
+    await until("the late answer is waited for", async () => {
+      await using api = await apiDouble({
+        "/api/slots": (response) =>
+          void until("it was asked twice whether it lives", () => api.asked.length > 2 || response.destroyed).then(() =>
+            response.end('{"data":[]}'),
+          ),
+        "/livez": {},
+      });
+      const client = new Client({ server: api.url, token: undefined, idleTimeoutMs: 1000 });
+      assert.deepEqual(await client.list("/api/slots"), []);
+      assert.deepEqual(api.asked.slice(0, 3), ["GET /api/slots", "GET /livez", "GET /livez"]);
+      return true;
     });
-    // Each /livez must be answered within this time, also on a busy machine.
-    const client = new Client({ server: api.url, token: undefined, idleTimeoutMs: 1000 });
-    assert.deepEqual(await client.list("/api/slots"), []);
-    assert.deepEqual(api.asked.slice(0, 3), ["GET /api/slots", "GET /livez", "GET /livez"]);
   });
 
   it("sends no token that no token can be, and does not repeat it", async () => {

@@ -137,8 +137,10 @@ describe("a slot with several replicas", () => {
     const [stays, goes] = replicas.processes;
     assert.ok(stays !== undefined && goes !== undefined);
     await gateway.publish("primary", slotOf([stays, { ...goes, drainingSince }], { max: 1 }));
-    await until("the operator hears that it is still at work", () => inFlight(gateway, 1) === 1);
-    assert.equal(gateway.demand("primary")?.seenRevision, gateway.running.seenRevision("primary"));
+    const seen = gateway.running.seenRevision("primary");
+    // First: an earlier demand says that it is at work, too.
+    await until("the operator hears that it was seen", () => gateway.demand("primary")?.seenRevision === seen);
+    assert.equal(inFlight(gateway, 1), 1, "the operator hears that it is still at work");
     const third = say(gateway, "three");
     await until("it waits", async () => (await gateway.metric('berth_requests_queued{slot="primary"}')) === 1);
     replicas.answer(1);

@@ -115,13 +115,17 @@ describe("the listening sockets of a gateway", () => {
   });
 });
 
-/** A server that refuses bytes, and a client that does not close the connection which it is given. */
+/**
+ * A server that refuses bytes, and a client that does not close the connection which it is given. The time for a header
+ * begins with the connection: a short one may be over before a slow machine has read what is sent at once.
+ */
 async function refusing(
   stack: DisposableStack,
+  headersTimeout: number,
   closeMs?: number,
 ): Promise<{ client: Socket; closed: () => Promise<unknown>; requests: unknown[] }> {
   const requests: unknown[] = [];
-  const server = createServer({ headersTimeout: 50, requestTimeout: 0, connectionsCheckingInterval: 10 });
+  const server = createServer({ headersTimeout, requestTimeout: 0, connectionsCheckingInterval: 10 });
   server.on("request", (request) => void requests.push(request.url));
   server.on("clientError", (error, socket) => refuseBytes(error, socket, closeMs));
   const accepted = once(server, "connection");
@@ -137,14 +141,14 @@ async function refusing(
 }
 
 describe("a connection whose bytes are refused", () => {
-  for (const [what, sent, answer] of [
-    ["a request that comes too slowly", "POST / HTTP/1.1\r\nhost: ", /^HTTP\/1\.1 408 /],
-    ["what is no HTTP", "hello\r\n\r\n", /^HTTP\/1\.1 400 /],
-    ["HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", /send HTTP\/1\.1/],
-  ] satisfies [string, string, RegExp][])
+  for (const [what, sent, answer, headersTimeout] of [
+    ["a request that comes too slowly", "POST / HTTP/1.1\r\nhost: ", /^HTTP\/1\.1 408 /, 50],
+    ["what is no HTTP", "hello\r\n\r\n", /^HTTP\/1\.1 400 /, 60_000],
+    ["HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", /send HTTP\/1\.1/, 60_000],
+  ] satisfies [string, string, RegExp, number][])
     it(`is closed after ${what}, although its client does not close it`, async () => {
       using stack = new DisposableStack();
-      const { client, closed } = await refusing(stack, 50);
+      const { client, closed } = await refusing(stack, headersTimeout, 50);
       client.write(sent);
       assert.match(await textOf(client), answer);
       await closed();
@@ -152,7 +156,7 @@ describe("a connection whose bytes are refused", () => {
 
   it("makes no request, although its client completes the header after the answer", async () => {
     using stack = new DisposableStack();
-    const { client, closed, requests } = await refusing(stack);
+    const { client, closed, requests } = await refusing(stack, 50);
     client.write("POST /paid HTTP/1.1\r\nhost: a\r\ncontent-length: 0");
     assert.match(await textOf(client), /^HTTP\/1\.1 408 /);
     client.end("\r\n\r\n");

@@ -35,6 +35,14 @@ async function drawsOf(gateway: TestGateway, name: string): Promise<unknown> {
   return record(await (await fetch(`${gateway.url}/api/slots/${name}`)).json())["draws"];
 }
 
+/** Waits for these drawings of img: on a slow machine its engine may once have listed its files too late. */
+async function untilDraws(gateway: TestGateway, wanted: object): Promise<void> {
+  await until("its drawings are as wanted", async () => {
+    assert.deepEqual(await drawsOf(gateway, "img"), wanted);
+    return true;
+  });
+}
+
 async function refusedWith(response: Response): Promise<[status: number, code: string]> {
   return [response.status, (await envelopeOf(response)).error.code];
 }
@@ -139,9 +147,9 @@ describe(`POST ${path}`, () => {
       { id: "sd-1.5-pruned-emaonly", checkpoint: "v1-5-pruned-emaonly.safetensors", is_there: second },
       { id: "sdxl-turbo", checkpoint: checkpoints[0], is_there: first },
     ];
-    assert.deepEqual(await drawsOf(gateway, "img"), { models: models(true, false), loaded: null });
+    await untilDraws(gateway, { models: models(true, false), loaded: null });
     await urlOf(gateway);
-    assert.deepEqual(await drawsOf(gateway, "img"), { models: models(true, false), loaded: "sdxl-turbo" });
+    await untilDraws(gateway, { models: models(true, false), loaded: "sdxl-turbo" });
     await gateway.publish("img", slot(undefined, { state: "offline" }));
     assert.deepEqual(await drawsOf(gateway, "img"), { models: models(null, null), loaded: null });
     assert.equal(await drawsOf(gateway, "primary"), null);

@@ -71,12 +71,15 @@ describe("engines' own metrics", () => {
     await using gateway = await startGateway({ slots: { good: { port: fine.port }, zbad: { port: bad.port } } });
     for (const [script, told] of hostile) {
       bad.answer(script);
-      const comment = await until("the good engine's part is whole", async () => {
+      // On a slow machine either may once have answered too late.
+      const comment = await until("the good engine's part is whole, and the other's fault is named", async () => {
         const text = await page(gateway);
-        return text.endsWith(goodPage) ? text.slice(0, -goodPage.length) : undefined;
+        assert.ok(text.endsWith(goodPage), text.slice(-500));
+        const found = text.slice(0, -goodPage.length);
+        assert.match(found, told);
+        return found;
       });
       assert.match(comment, /^# slot zbad, main 0: [^\n]+\n$/);
-      assert.match(comment, told);
     }
   });
 });

@@ -172,7 +172,9 @@ describe("a request that arrives before the operator has published all slots", (
   });
 
   it("is forgotten when its client leaves, and refused when the gateway stops", async () => {
-    await using gateway = await startGateway({ operator: "none" });
+    // No comment, which would begin the stream: its refusal would be an event then.
+    const holdTimes = { firstCommentMs: 600_000, everyMs: 600_000 };
+    await using gateway = await startGateway({ operator: "none", gateway: { holdTimes } });
     const leaving = new AbortController();
     const left = gateway.post("/v1/chat/completions", ask("primary"), { signal: leaving.signal });
     const waiting = [ask("primary"), { ...ask("other"), stream: true }];
