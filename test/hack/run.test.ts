@@ -118,7 +118,7 @@ describe("make run", () => {
     await until("it has switched", async () =>
       /"state":"(?:ready|idle)","model":"other"/.test(await (await fetch(`${run.url}/api/slots/primary`)).text()),
     );
-    assert.ok(run.text().includes("primary.toml: its model is now other, as MODEL says"), run.text());
+    await until("it says so", () => run.text().includes("primary.toml: its model is now other, as MODEL says"));
   });
 });
 

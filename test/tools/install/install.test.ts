@@ -15,6 +15,7 @@ import { listen } from "../../support/listen.ts";
 import { noOtherUser, otherUser } from "../../support/other-user.ts";
 import { rejectionOf } from "../../support/rejection.ts";
 import { endOf, runBerth } from "../../support/command.ts";
+import { until } from "../../support/until.ts";
 import { machine } from "./machine.ts";
 
 const isThere = async (path: string): Promise<boolean> =>
@@ -307,7 +308,12 @@ nothing has been done; --yes does it
         gid: otherUser,
       });
       const ended = once(service, "exit");
-      await at.install({ model: at.at("given.gguf") }).catch(() => undefined);
+      // On a busy machine a copy may be over before the service has looked.
+      await until("the link is put there", async () => {
+        await rm(join(at.layout.stateDir, "models/given.gguf"), { force: true });
+        await at.install({ model: at.at("given.gguf") }).catch(() => undefined);
+        return service.exitCode !== null;
+      });
       await ended;
       const { uid, mode } = await stat(at.at("victim"));
       assert.deepEqual([uid, mode & 0o777], [0, 0o600]);
