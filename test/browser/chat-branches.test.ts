@@ -35,6 +35,11 @@ describe("a conversation of the chat page", () => {
 
   const heads = async (): Promise<readonly Record<string, unknown>[]> =>
     list(record(await berth.get("/api/conversations"))["data"]);
+  const keptMessages = async (title: string): Promise<readonly Record<string, unknown>[]> => {
+    const head = (await heads()).find((each) => each["title"] === title);
+    if (head === undefined) return [];
+    return list(record(await berth.get(`/api/conversations/${String(head["id"])}`))["messages"]);
+  };
   /** Has the conversation with that title kept as one of long ago. */
   const makeOld = async (title: string): Promise<void> => {
     const head = (await heads()).find((each) => each["title"] === title);
@@ -76,10 +81,7 @@ describe("a conversation of the chat page", () => {
     await until("its answer is whole", async () => (await messagesOf(page).count()) === 2);
     await isAnswered(page);
     await versions.getByText("2/2").waitFor();
-    await until("it is kept", async () => {
-      const [head] = (await heads()).filter(({ title }) => title === "first question");
-      return list(record(await berth.get(`/api/conversations/${String(head?.["id"])}`))["messages"]).length === 7;
-    });
+    await until("it is kept", async () => (await keptMessages("first question")).length === 7);
     await page.reload();
     await messagesOf(page).getByText("first question, in other words").waitFor();
     await versions.getByRole("button", { name: "Earlier version" }).click();
@@ -94,7 +96,8 @@ describe("a conversation of the chat page", () => {
     await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
     await say(page, "to be pinned");
     await page.getByRole("button", { name: "New chat" }).click();
-    await until("it is kept", async () => (await heads()).some(({ title }) => title === "to be pinned"));
+    // With its answer: as one of the question alone it would be kept once more.
+    await until("it is kept", async () => (await keptMessages("to be pinned")).length === 2);
     await makeOld("to be pinned");
     // Another visit: the page has the head of it alone.
     await page.goto(`${berth.url}/chat/?model=coder`);

@@ -5,7 +5,7 @@ import type { RunningBerth } from "../support/berth.ts";
 import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
-import { fromMenu, withParameters } from "./chat-page.ts";
+import { fromMenu, knowsAllKept, withParameters } from "./chat-page.ts";
 
 describe("the chat page loses nothing", () => {
   let browser: Browser;
@@ -77,9 +77,7 @@ describe("the chat page loses nothing", () => {
     await send(page, "coder", "before the reload");
     await page.getByText(/^\d+ tokens?\b/).waitFor();
     await until("it is kept", async () => (await keptMessages("before the reload")).length === 2);
-    // The page learns of that a moment later, and asks until then.
-    const mayGo = `dispatchEvent(new Event("beforeunload", { cancelable: true }))`;
-    await until("the page may go", async () => await page.evaluate(mayGo));
+    await knowsAllKept(page);
     await model.selectOption("mute");
     await box.fill("half a quest");
     await page.reload();

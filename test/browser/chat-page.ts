@@ -1,4 +1,5 @@
 import type { Page } from "playwright-core";
+import { until } from "../support/until.ts";
 
 /** Chooses an action of the menu that the conversation with that title has in the list. */
 export async function fromMenu(
@@ -18,4 +19,13 @@ export async function withParameters(page: Page, act: () => Promise<void>): Prom
   await act();
   await dialog.getByRole("button", { name: "Close" }).click();
   await dialog.waitFor({ state: "detached" });
+}
+
+/**
+ * Waits until the page knows that the server has kept all its texts, which it learns a moment later: until then it does
+ * not read them from the server, and has the browser ask before it goes.
+ */
+export async function knowsAllKept(page: Page): Promise<void> {
+  const mayGo = `dispatchEvent(new Event("beforeunload", { cancelable: true }))`;
+  await until("the page knows that all is kept", async () => await page.evaluate<boolean>(mayGo));
 }

@@ -6,6 +6,7 @@ import { list, record } from "../support/openai.ts";
 import { freePorts } from "../support/ports.ts";
 import { until } from "../support/until.ts";
 import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { knowsAllKept } from "./chat-page.ts";
 
 describe("the chat page, with a token", () => {
   let browser: Browser;
@@ -26,9 +27,10 @@ describe("the chat page, with a token", () => {
     await browser.close();
     await berth[Symbol.asyncDispose]();
   });
+  const holding = (each: string) => ({ authorization: `Bearer ${each}` });
   const revoke = async (each: string): Promise<void> => {
     const id = /^svc_(.*)\./.exec(each)?.[1] ?? "";
-    const headers = { authorization: `Bearer ${token}` };
+    const headers = holding(token);
     const revoked = await fetch(`${berth.url}/api/auth/tokens/${id}`, { method: "DELETE", headers });
     assert.equal(revoked.status, 204);
   };
@@ -36,20 +38,19 @@ describe("the chat page, with a token", () => {
     await page.getByLabel("Token", { exact: true }).fill(text);
     await page.getByRole("button", { name: "Use token" }).click();
   };
-  /** Sends a message, and waits until the server has kept its answer too. */
-  const say = async (page: Page, by: string, text: string): Promise<void> => {
+  /** Sends a message, and waits until its answer is kept too, for the person of these headers. */
+  const say = async (page: Page, headers: Readonly<Record<string, string>>, text: string): Promise<void> => {
     await page.getByRole("textbox", { name: "Message" }).fill(text);
     await page.keyboard.press("Enter");
     await page.getByText(/^\d+ tokens?\b/).waitFor();
     await page.getByRole("button", { name: text, exact: true }).waitFor();
-    const get = async (path: string): Promise<Record<string, unknown>> => {
-      const headers = { authorization: `Bearer ${by}` };
-      return record(await (await fetch(`${berth.url}/api/conversations${path}`, { headers })).json());
-    };
+    const get = async (path: string): Promise<Record<string, unknown>> =>
+      record(await (await fetch(`${berth.url}/api/conversations${path}`, { headers })).json());
     await until("the answer is kept", async () => {
       const [head] = list((await get(""))["data"]).filter(({ title }) => title === text);
       return list((await get(`/${String(head?.["id"])}`))["messages"]).length === 2;
     });
+    await knowsAllKept(page);
   };
 
   it("asks for another token over the page, and keeps the draft and the messages", async () => {
@@ -59,7 +60,7 @@ describe("the chat page, with a token", () => {
     await give(page, mine);
     await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
     const box = page.getByRole("textbox", { name: "Message" });
-    await say(page, mine, "before the token ends");
+    await say(page, holding(mine), "before the token ends");
     await box.fill("a draft of mine");
     await revoke(mine);
     await page.getByRole("button", { name: "before the token ends", exact: true }).click();
@@ -82,7 +83,7 @@ describe("the chat page, with a token", () => {
     await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
     for (const title of ["one", "other"]) {
       await page.getByRole("button", { name: "New chat" }).click();
-      await say(page, mine, title);
+      await say(page, holding(mine), title);
     }
     const release = Promise.withResolvers<void>();
     let held = 0;
@@ -124,14 +125,13 @@ describe("the chat page, with a token", () => {
   });
 
   it("or with a user of the proxy, keeps conversations for each user", async () => {
-    const openAs = (user: string) =>
-      openPage(browser, `${berth.url}/chat/`, { extraHTTPHeaders: { "x-forwarded-email": user } });
+    const userOf = (user: string) => ({ "x-forwarded-email": user });
+    const openAs = (user: string) => openPage(browser, `${berth.url}/chat/`, { extraHTTPHeaders: userOf(user) });
     await using ann = await openAs("ann@example.com");
     await ann.page.getByRole("combobox", { name: "Model" }).selectOption("coder");
-    await ann.page.getByRole("textbox", { name: "Message" }).fill("a secret of Ann");
-    await ann.page.keyboard.press("Enter");
     const title = { name: "a secret of Ann", exact: true } as const;
-    await ann.page.getByRole("button", title).waitFor();
+    // The page is loaded anew below, and shows then what is kept.
+    await say(ann.page, userOf("ann@example.com"), title.name);
     await using bob = await openAs("bob@example.com");
     await bob.page.getByText("No conversation yet.").waitFor();
     assert.equal(await bob.page.getByRole("button", title).count(), 0);

@@ -110,7 +110,8 @@ describe("a person who sees the pages for the first time", () => {
     await using opened = await openPage(browser, `${own.url}/chat/`, { viewport, colorScheme: "dark" });
     const { page } = opened;
     await page.getByRole("textbox", { name: "Message" }).fill("a long story");
-    await page.keyboard.press("Enter");
+    // A click waits until a model is chosen, before which nothing is sent.
+    await page.getByRole("button", { name: "Send" }).click();
     await page.getByText(/^\d+ tokens?\b/).waitFor();
     await page.emulateMedia({ media: "print" });
     const messages = page.getByRole("log", { name: "Messages" });
