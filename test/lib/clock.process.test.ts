@@ -48,3 +48,20 @@ test("wallTimeOf gives a moment the same time always, until the wall clock is se
     assert.ok(Math.abs(wallTimeOf(moment).getTime() - first - setMs) < 250);
   }
 });
+
+test("wallTimeOf gives a moment the same time although the process has stood still between its readings", (context) => {
+  const moment = steadyNow();
+  const first = wallTimeOf(moment).getTime();
+  const real = Date.now;
+  let lateMs = 0;
+  const clock = performance.now.bind(performance);
+  context.mock.method(performance, "now", () => clock() + lateMs);
+  // The second clock is read half a second later than the first one, once.
+  const read = context.mock.method(Date, "now", () => {
+    const time = real() + lateMs;
+    if (read.mock.callCount() === 0) lateMs = 500;
+    return time;
+  });
+  assert.equal(wallTimeOf(moment).getTime(), first);
+  assert.equal(read.mock.callCount(), 2);
+});
