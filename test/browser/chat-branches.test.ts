@@ -5,7 +5,7 @@ import type { RunningBerth } from "../support/berth.ts";
 import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
-import { fromMenu } from "./chat-page.ts";
+import { fromMenu, keptMessages } from "./chat-page.ts";
 
 const messagesOf = (page: Page) => page.getByRole("log", { name: "Messages" }).getByRole("article");
 
@@ -35,11 +35,7 @@ describe("a conversation of the chat page", () => {
 
   const heads = async (): Promise<readonly Record<string, unknown>[]> =>
     list(record(await berth.get("/api/conversations"))["data"]);
-  const keptMessages = async (title: string): Promise<readonly Record<string, unknown>[]> => {
-    const head = (await heads()).find((each) => each["title"] === title);
-    if (head === undefined) return [];
-    return list(record(await berth.get(`/api/conversations/${String(head["id"])}`))["messages"]);
-  };
+  const kept = (title: string) => keptMessages((path) => berth.get(path), title);
   /** Has the conversation with that title kept as one of long ago. */
   const makeOld = async (title: string): Promise<void> => {
     const head = (await heads()).find((each) => each["title"] === title);
@@ -81,7 +77,7 @@ describe("a conversation of the chat page", () => {
     await until("its answer is whole", async () => (await messagesOf(page).count()) === 2);
     await isAnswered(page);
     await versions.getByText("2/2").waitFor();
-    await until("it is kept", async () => (await keptMessages("first question")).length === 7);
+    await until("it is kept", async () => (await kept("first question")).length === 7);
     await page.reload();
     await messagesOf(page).getByText("first question, in other words").waitFor();
     await versions.getByRole("button", { name: "Earlier version" }).click();
@@ -97,7 +93,7 @@ describe("a conversation of the chat page", () => {
     await say(page, "to be pinned");
     await page.getByRole("button", { name: "New chat" }).click();
     // With its answer: as one of the question alone it would be kept once more.
-    await until("it is kept", async () => (await keptMessages("to be pinned")).length === 2);
+    await until("it is kept", async () => (await kept("to be pinned")).length === 2);
     await makeOld("to be pinned");
     // Another visit: the page has the head of it alone.
     await page.goto(`${berth.url}/chat/?model=coder`);

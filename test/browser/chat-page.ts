@@ -1,4 +1,5 @@
 import type { Page } from "playwright-core";
+import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 
 /** Chooses an action of the menu that the conversation with that title has in the list. */
@@ -19,6 +20,16 @@ export async function withParameters(page: Page, act: () => Promise<void>): Prom
   await act();
   await dialog.getByRole("button", { name: "Close" }).click();
   await dialog.waitFor({ state: "detached" });
+}
+
+/** The messages of the conversation with that title, as the server has kept them. `get` reads a path of the API. */
+export async function keptMessages(
+  get: (path: string) => Promise<unknown>,
+  title: string,
+): Promise<readonly Record<string, unknown>[]> {
+  const heads = list(record(await get("/api/conversations"))["data"]);
+  const head = heads.find((each) => each["title"] === title);
+  return head === undefined ? [] : list(record(await get(`/api/conversations/${String(head["id"])}`))["messages"]);
 }
 
 /**

@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
-import { list, record } from "../support/openai.ts";
 import { freePorts } from "../support/ports.ts";
 import { until } from "../support/until.ts";
 import { berthWith, makeToken, openBrowser, openPage, slotManifest } from "./browser.ts";
-import { knowsAllKept } from "./chat-page.ts";
+import { keptMessages, knowsAllKept } from "./chat-page.ts";
 
 describe("the chat page, with a token", () => {
   let browser: Browser;
@@ -44,12 +43,8 @@ describe("the chat page, with a token", () => {
     await page.keyboard.press("Enter");
     await page.getByText(/^\d+ tokens?\b/).waitFor();
     await page.getByRole("button", { name: text, exact: true }).waitFor();
-    const get = async (path: string): Promise<Record<string, unknown>> =>
-      record(await (await fetch(`${berth.url}/api/conversations${path}`, { headers })).json());
-    await until("the answer is kept", async () => {
-      const [head] = list((await get(""))["data"]).filter(({ title }) => title === text);
-      return list((await get(`/${String(head?.["id"])}`))["messages"]).length === 2;
-    });
+    const get = async (path: string): Promise<unknown> => (await fetch(berth.url + path, { headers })).json();
+    await until("the answer is kept", async () => (await keptMessages(get, text)).length === 2);
     await knowsAllKept(page);
   };
 

@@ -76,7 +76,7 @@ describe("the chat page", () => {
     await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
     await send("short and gone");
     await kept.getByRole("button", { name: "short and gone", exact: true }).waitFor();
-    // It is listed once its question is kept; the next one is sent only after the answer.
+    // The conversation is listed with its question alone; another message is sent only after the answer.
     await messages.getByText(/^\d+ tokens?\b/).waitFor();
     await page.getByRole("combobox", { name: "Model" }).selectOption("slow");
     await send("more of it");
