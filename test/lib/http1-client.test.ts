@@ -23,7 +23,7 @@ const none = { firstByteMs: 0, idleMs: 0 };
 /** A DOUBLE of an engine, and a pool of connections to it. */
 async function engine(onText: Parameters<typeof tcpServer>[0]) {
   const server = await tcpServer(onText);
-  // A machine that stands still for a second changes nothing here; the limit has a test of its own.
+  // Without the limit of a second, within which a busy machine may not have sent again; another test has a limit.
   const pool = new EnginePool({ host: "127.0.0.1", port: server.port }, { resendLimitMs: Infinity });
   return {
     server,

@@ -28,8 +28,8 @@ export function literal(text: string): string {
 const portFlag = /^-(?:p|-?(?:.*[-_.])?port)$/i;
 
 /**
- * Words that Berth leaves as they are written, but for its own `$(PORT)` and for the engine's port: the same number
- * elsewhere, as in a model's name, is none.
+ * Words that Berth leaves as they are written, but for its own `$(PORT)` and for the engine's port. Only a number behind
+ * the name of a port, or behind a colon, is that port.
  */
 export function withPort(words: readonly string[], port = ""): readonly string[] {
   const plain = words.map((word) => word.split("$(PORT)").map(literal).join("$(PORT)"));

@@ -142,7 +142,7 @@ describe("a client of an API server that is asked too much", { concurrency: true
       .map(({ arguments: [end, ms = 0] }) => ({ end, ms }))
       .filter(({ ms }) => ms > 15_000 && ms <= 60_000);
     assert.ok(first !== undefined && again !== undefined && more.length === 0);
-    // A request with a deadline of its own would have all of the time; this one has what the refusal and the pause left.
+    // The refusal and the pause have taken a second of the one deadline.
     assert.ok(again.ms <= 59_100, `${again.ms} ms after ${first.ms} ms`);
     again.end();
     await assert.rejects(asked, { name: "ApiUnreachable" });

@@ -170,7 +170,7 @@ async function looked({ rerank, follower }: { readonly rerank: string; readonly 
 
 test("a follower that looks between copy and cut shows no line twice", async ({ mock }) => {
   await using state = await followed("old\n");
-  // It waits for the cut two seconds at most, which a busy machine may take.
+  // The follower waits two seconds at most for the cut, and a busy machine may take longer.
   const now = performance.now();
   mock.method(performance, "now", () => now);
   copyAside(state.main);

@@ -64,7 +64,7 @@ shmSizeBytes: 8589934592
       at(22, "services.vllm.ipc: shmSizeBytes gives a container shared memory of its own"),
       at(
         31,
-        "services.ollama: Ollama serves the models of its own store: `berth config import ollama ./ollama` takes them",
+        "services.ollama: Ollama has its models in a store of its own: import that with `berth config import ollama ./ollama`",
       ),
       at(
         34,
