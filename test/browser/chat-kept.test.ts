@@ -5,7 +5,7 @@ import type { RunningBerth } from "../support/berth.ts";
 import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
-import { fromMenu, knowsAllKept, withParameters } from "./chat-page.ts";
+import { fromMenu, keptConversation, keptMessages, knowsAllKept, withParameters } from "./chat-page.ts";
 
 describe("the chat page loses nothing", () => {
   let browser: Browser;
@@ -29,14 +29,10 @@ describe("the chat page loses nothing", () => {
   const messagesOf = (page: Page) => page.getByRole("log", { name: "Messages" }).getByRole("article");
   const inList = (page: Page, title: string) =>
     page.getByRole("navigation", { name: "Conversations" }).getByRole("button", { name: title, exact: true });
-  /** The conversation with that title, as the server has it. */
-  const keptAs = async (title: string): Promise<Record<string, unknown>> => {
-    const heads = list(record(await berth.get("/api/conversations"))["data"]);
-    const found = heads.find((head) => head["title"] === title);
-    return found === undefined ? {} : record(await berth.get(`/api/conversations/${String(found["id"])}`));
-  };
-  const keptMessages = async (title: string): Promise<readonly unknown[]> =>
-    list((await keptAs(title))["messages"] ?? []).map(({ content }) => content);
+  const get = (path: string) => berth.get(path);
+  /** The texts of the messages of the conversation with that title, as the server has kept them. */
+  const keptTexts = async (title: string): Promise<readonly unknown[]> =>
+    (await keptMessages(get, title)).map(({ content }) => content);
 
   it("of a question whose answer has not begun when the page is loaded anew", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
@@ -47,7 +43,7 @@ describe("the chat page loses nothing", () => {
     const progress = page.getByRole("status", { name: "Progress" });
     await progress.getByText("waiting for mute …").waitFor();
     await until("the tab is called by it", async () => (await page.title()) === "a question of mine · Berth chat");
-    await until("it is kept", async () => (await keptMessages("a question of mine")).length === 1);
+    await until("it is kept", async () => (await keptTexts("a question of mine")).length === 1);
     await page.reload();
     // The browser has asked whether the page may go.
     assert.deepEqual(dialogs, ["beforeunload"]);
@@ -76,7 +72,7 @@ describe("the chat page loses nothing", () => {
     await withParameters(page, async () => assert.equal(await system.inputValue(), "Be brief."));
     await send(page, "coder", "before the reload");
     await page.getByText(/^\d+ tokens?\b/).waitFor();
-    await until("it is kept", async () => (await keptMessages("before the reload")).length === 2);
+    await until("it is kept", async () => (await keptTexts("before the reload")).length === 2);
     await knowsAllKept(page);
     await model.selectOption("mute");
     await box.fill("half a quest");
@@ -119,7 +115,7 @@ describe("the chat page loses nothing", () => {
     await withParameters(page, () => temperature.fill("0.3"));
     await send(page, "coder", "slow to come back");
     await page.getByText(/^\d+ tokens?\b/).waitFor();
-    await until("it is kept", async () => (await keptMessages("slow to come back")).length === 2);
+    await until("it is kept", async () => (await keptTexts("slow to come back")).length === 2);
     const held = Promise.withResolvers<void>();
     await page.route("**/api/conversations/*", async (route) => {
       await held.promise;
@@ -139,7 +135,9 @@ describe("the chat page loses nothing", () => {
       await temperature.fill("0.5");
     });
     await until("the parameters are kept", async () => {
-      const { system: prompt, temperature: heat } = record((await keptAs("slow to come back"))["parameters"]);
+      const { system: prompt, temperature: heat } = record(
+        (await keptConversation(get, "slow to come back"))["parameters"],
+      );
       return prompt === "Be kind." && heat === "0.5";
     });
   });
@@ -149,7 +147,7 @@ describe("the chat page loses nothing", () => {
     const { page } = opened;
     await send(page, "coder", "ask twice");
     await page.getByText(/^\d+ tokens?\b/).waitFor();
-    await until("it is kept", async () => (await keptMessages("ask twice")).length === 2);
+    await until("it is kept", async () => (await keptTexts("ask twice")).length === 2);
     const held = Promise.withResolvers<void>();
     await page.route("**/v1/chat/completions", async (route) => {
       await held.promise;
@@ -165,7 +163,7 @@ describe("the chat page loses nothing", () => {
       .getByText(/^There is no new answer, and the earlier one stays: The slot has failed/)
       .waitFor();
     assert.equal(await answer.count(), 1);
-    assert.equal((await keptMessages("ask twice")).length, 2);
+    assert.equal((await keptTexts("ask twice")).length, 2);
     await page.unrouteAll();
     await page.getByRole("button", { name: "Retry" }).click();
     await page.getByRole("alert").waitFor({ state: "detached" });
@@ -177,26 +175,26 @@ describe("the chat page loses nothing", () => {
     await using one = await openPage(browser, `${berth.url}/chat/`);
     await send(one.page, "coder", "shared talk");
     await one.page.getByText(/^\d+ tokens?\b/).waitFor();
-    await until("it is kept", async () => (await keptMessages("shared talk")).length === 2);
+    await until("it is kept", async () => (await keptTexts("shared talk")).length === 2);
     await using other = await openPage(browser, `${berth.url}/chat/`);
     await inList(other.page, "shared talk").click();
     await until("it is open", async () => (await messagesOf(other.page).count()) === 2);
     await send(one.page, "coder", "from the first device");
-    await until("it is kept", async () => (await keptMessages("shared talk")).length === 4);
+    await until("it is kept", async () => (await keptTexts("shared talk")).length === 4);
     await send(other.page, "coder", "from the second device");
     await other.page
       .getByRole("alert")
       .getByText(/What you have written here is kept as “shared talk \(copy\)”/)
       .waitFor();
-    await until("both are kept", async () => (await keptMessages("shared talk (copy)")).length === 4);
+    await until("both are kept", async () => (await keptTexts("shared talk (copy)")).length === 4);
     await other.page.getByRole("button", { name: "New chat" }).click();
     // The alert stands in the conversation that it is about, and in no other.
     await other.page.getByRole("alert").waitFor({ state: "detached" });
     await inList(other.page, "shared talk (copy)").click();
     await other.page.getByRole("alert").getByRole("button", { name: "Close" }).click();
     await other.page.getByRole("alert").waitFor({ state: "detached" });
-    assert.equal((await keptMessages("shared talk"))[2], "from the first device");
-    assert.equal((await keptMessages("shared talk (copy)"))[2], "from the second device");
+    assert.equal((await keptTexts("shared talk"))[2], "from the first device");
+    assert.equal((await keptTexts("shared talk (copy)"))[2], "from the second device");
     await inList(other.page, "shared talk").click();
     await messagesOf(other.page).getByText("from the first device").waitFor();
   });
@@ -208,7 +206,7 @@ describe("the chat page loses nothing", () => {
       await page.getByRole("button", { name: "New chat" }).click();
       await send(page, "coder", title);
       await page.getByText(/^\d+ tokens?\b/).waitFor();
-      await until("it is kept", async () => (await keptMessages(title)).length === 2);
+      await until("it is kept", async () => (await keptTexts(title)).length === 2);
       const [head] = list(record(await berth.get("/api/conversations"))["data"]).filter(
         (each) => each["title"] === title,
       );
@@ -218,13 +216,13 @@ describe("the chat page loses nothing", () => {
     const alert = page.getByRole("alert");
     await alert.getByText(/^“to be deleted too” was deleted elsewhere meanwhile\./).waitFor();
     await until("it is answered", async () => (await page.getByText(/^\d+ tokens?\b/).count()) === 2);
-    assert.deepEqual(await keptMessages("to be deleted too"), []);
+    assert.deepEqual(await keptTexts("to be deleted too"), []);
     await page.getByRole("button", { name: "New chat" }).click();
     await alert.waitFor({ state: "detached" });
     await page.getByRole("button", { name: "to be deleted too (not kept yet)" }).click();
     await page.getByRole("button", { name: "Keep it after all" }).click();
     await alert.waitFor({ state: "detached" });
-    assert.equal((await keptMessages("to be deleted too")).length, 4);
+    assert.equal((await keptTexts("to be deleted too")).length, 4);
     // The other one stands in the list only until somebody wants to read it.
     await inList(page, "to be deleted").click();
     await alert.getByText(/^“to be deleted” is kept no longer: it was deleted on another device/).waitFor();
@@ -238,7 +236,7 @@ describe("the chat page loses nothing", () => {
       await page.getByRole("button", { name: "New chat" }).click();
       await send(page, "coder", title);
       await page.getByText(/^\d+ tokens?\b/).waitFor();
-      await until("it is kept", async () => (await keptMessages(title)).length === 2);
+      await until("it is kept", async () => (await keptTexts(title)).length === 2);
     }
     await page.getByRole("button", { name: "New chat" }).click();
     const held = Promise.withResolvers<void>();
@@ -278,7 +276,7 @@ describe("the chat page loses nothing", () => {
     await page.getByText(/^\d+ tokens?\b/).waitFor();
     isFull = false;
     await page.getByRole("alert").waitFor({ state: "detached" });
-    await until("it is kept", async () => (await keptMessages("on a full disk")).length === 2);
+    await until("it is kept", async () => (await keptTexts("on a full disk")).length === 2);
   });
 
   it("of a text that the server does not answer: the page says so after a while, and sends it again", async () => {
@@ -295,7 +293,7 @@ describe("the chat page loses nothing", () => {
     await page.getByRole("alert").filter({ hasText: "Berth does not answer." }).waitFor();
     await page.evaluate("window.isHung = false");
     isHung = false;
-    await until("it is kept", async () => (await keptMessages("into the void")).length === 2);
+    await until("it is kept", async () => (await keptTexts("into the void")).length === 2);
     await page.evaluate("dispatchEvent(new Event('focus'))");
     await page.getByRole("alert").waitFor({ state: "detached" });
   });
@@ -305,7 +303,7 @@ describe("the chat page loses nothing", () => {
     const { page } = opened;
     await send(page, "coder", "to stay");
     await page.getByText(/^\d+ tokens?\b/).waitFor();
-    await until("it is kept", async () => (await keptMessages("to stay")).length === 2);
+    await until("it is kept", async () => (await keptTexts("to stay")).length === 2);
     const alert = page.getByRole("alert");
     await page.route(/\/(?:v1|api)\//, (route) => route.abort());
     await page.getByRole("button", { name: "Retry" }).click();

@@ -22,14 +22,19 @@ export async function withParameters(page: Page, act: () => Promise<void>): Prom
   await dialog.waitFor({ state: "detached" });
 }
 
-/** The messages of the conversation with that title, as the server has kept them. `get` reads a path of the API. */
-export async function keptMessages(
-  get: (path: string) => Promise<unknown>,
-  title: string,
-): Promise<readonly Record<string, unknown>[]> {
+/** Reads a path of the API. */
+type Get = (path: string) => Promise<unknown>;
+
+/** The conversation with that title, as the server has kept it; without fields where it has none. */
+export async function keptConversation(get: Get, title: string): Promise<Record<string, unknown>> {
   const heads = list(record(await get("/api/conversations"))["data"]);
   const head = heads.find((each) => each["title"] === title);
-  return head === undefined ? [] : list(record(await get(`/api/conversations/${String(head["id"])}`))["messages"]);
+  return head === undefined ? {} : record(await get(`/api/conversations/${String(head["id"])}`));
+}
+
+/** The messages of that conversation. */
+export async function keptMessages(get: Get, title: string): Promise<readonly Record<string, unknown>[]> {
+  return list((await keptConversation(get, title))["messages"] ?? []);
 }
 
 /**

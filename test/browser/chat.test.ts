@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
 import { freePorts } from "../support/ports.ts";
-import { list, record } from "../support/openai.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
 import type { RunningBerth } from "../support/berth.ts";
-import { fromMenu } from "./chat-page.ts";
+import { fromMenu, keptMessages } from "./chat-page.ts";
 
 describe("the chat page", () => {
   let browser: Browser;
@@ -28,14 +27,6 @@ describe("the chat page", () => {
     await berth[Symbol.asyncDispose]();
   });
 
-  /** The messages of the conversation with that title, as the server has them. */
-  const keptMessages = async (title: string): Promise<readonly Record<string, unknown>[]> => {
-    const heads = list(record(await berth.get("/api/conversations"))["data"]);
-    const found = heads.find((head) => head["title"] === title);
-    if (found === undefined) return [];
-    return list(record(await berth.get(`/api/conversations/${String(found["id"])}`))["messages"]);
-  };
-
   for (const at of ["its own port", "/chat/"] as const) {
     it(`shows an answer, and keeps, exports and deletes the conversation, at ${at}`, async () => {
       const url = at === "/chat/" ? `${berth.url}/chat` : `http://127.0.0.1:${chatPort}/`;
@@ -48,7 +39,10 @@ describe("the chat page", () => {
       await messages.getByText(/^\d+ tokens?\b/).waitFor();
       const kept = page.getByRole("navigation", { name: "Conversations" });
       await kept.getByRole("button", { name: `hello from ${at}`, exact: true }).waitFor();
-      await until("the answer is kept", async () => (await keptMessages(`hello from ${at}`)).length === 2);
+      await until(
+        "the answer is kept",
+        async () => (await keptMessages((path) => berth.get(path), `hello from ${at}`)).length === 2,
+      );
       await page.reload();
       await kept.getByRole("button", { name: `hello from ${at}`, exact: true }).click();
       await messages.getByText(/^\d+ tokens?\b/).waitFor();
