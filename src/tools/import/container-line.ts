@@ -80,7 +80,7 @@ export function containerSlot(line: ContainerLine, context: LineContext): Contai
     const ollama = /(?:^|\/)ollama(?::|$)/.test(image);
     const folder = line.volumes.find(({ target }) => target.endsWith(".ollama"))?.source ?? "DIR";
     const why = ollama
-      ? `Ollama has its models in a store of its own: import that with \`berth config import ollama ${folder}\``
+      ? `import Ollama's models with \`berth config import ollama ${folder}\``
       : `${image} is no model server that this command knows: write a slot with engine: custom and image`;
     omissions.add(place, name, why);
     return undefined;

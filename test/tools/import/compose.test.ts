@@ -62,10 +62,7 @@ shmSizeBytes: 8589934592
         "services.vllm volume vllm-cache: a volume of Docker's own is not carried: what the engine kept there it fetches again; mount a directory of this machine instead",
       ),
       at(22, "services.vllm.ipc: shmSizeBytes gives a container shared memory of its own"),
-      at(
-        31,
-        "services.ollama: Ollama has its models in a store of its own: import that with `berth config import ollama ./ollama`",
-      ),
+      at(31, "services.ollama: import Ollama's models with `berth config import ollama ./ollama`"),
       at(
         34,
         "services.webui: ghcr.io/open-webui/open-webui:main is no model server that this command knows: write a slot with engine: custom and image",
