@@ -51,6 +51,8 @@ describe("the controls of the dashboard", () => {
     held.resolve(undefined);
     await page.locator("button[aria-busy=true]").waitFor({ state: "detached" });
     assert.equal(await hasFocus(load), true);
+    // The tabs move while lines above them say how the load goes.
+    await page.locator(".page-head").getByText("Ready", { exact: true }).waitFor();
     await page.getByRole("link", { name: "Manifest", exact: true }).click();
     const manifest = page.getByRole("textbox", { name: "Manifest" });
     await manifest.fill(`${await manifest.inputValue()}idle_seconds = 55\n`);

@@ -180,6 +180,38 @@ describe("the pages, when the server is older, newer or not reachable,", () => {
     assert.equal(await page.getByRole("alert").count(), 0);
   });
 
+  it("leave the slots where they were drawn first, whatever arrives later", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    const arrivals = [
+      { path: "/api/install/state", seen: page.getByText("There is no model yet") },
+      { path: "/api/status", seen: page.locator(".version").getByText(/\d/) },
+      { path: "/api/hardware", seen: page.getByRole("region", { name: "Memory", exact: true }).getByText("Host") },
+    ].map((arrival) => ({ ...arrival, ...Promise.withResolvers<undefined>() }));
+    await page.route("**/api/**", async (route) => {
+      const { pathname } = new URL(route.request().url());
+      await arrivals.find(({ path }) => path === pathname)?.promise;
+      await route.continue();
+    });
+    await page.addInitScript(`{
+      const tops = (globalThis.tops = new Set());
+      const look = () => {
+        const list = document.querySelector("[aria-label=Slots]");
+        if (list !== null) tops.add(list.getBoundingClientRect().top);
+        requestAnimationFrame(look);
+      };
+      look();
+    }`);
+    await page.goto(berth.url);
+    for (const { resolve, seen } of arrivals) {
+      resolve(undefined);
+      await seen.first().waitFor();
+    }
+    await page.getByRole("listitem", { name: "coder" }).waitFor();
+    const tops: number[] = await page.evaluate("[...tops]");
+    assert.equal(tops.length, 1, tops.join(", "));
+  });
+
   it("are used over a slow network", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
     const { page } = opened;

@@ -33,13 +33,14 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
   // Nothing is known of a slot that the operator has not published yet.
   const isPublished = ({ state, conditions }: SlotView): boolean => state !== "offline" || conditions.length > 0;
   const isUsed = all.some((slot) => isPublished(slot) && isSetUp(slot));
-  if (install.state === "loading" && !isUsed) return <Loading />;
+  // The steps would push the page below away under a pointer that clicks.
+  if (install.state === "loading") return <Loading />;
   const first = install.state === "here" && install.value.first_run ? install.value : undefined;
   const isBare = first?.has_models === false && !isUsed;
   // One place for the page below: at another depth it would be drawn, and read, anew.
   return (
     <>
-      {first !== undefined && <Steps install={first} hasGpu={hasGpu} onEnd={again} />}
+      {first !== undefined && <Steps install={first} isBare={isBare} hasGpu={hasGpu} onEnd={again} />}
       {isBare ? <NotSetUp slots={all} /> : children}
     </>
   );
@@ -61,11 +62,13 @@ const complete = (): Promise<unknown> => call("/api/install/complete", { method:
 
 interface StepsProps {
   readonly install: InstallState;
+  /** Nothing stands below the steps. */
+  readonly isBare: boolean;
   readonly hasGpu: boolean;
   readonly onEnd: () => void;
 }
 
-function Steps({ install, hasGpu, onEnd }: StepsProps): JSX.Element | null {
+function Steps({ install, isBare, hasGpu, onEnd }: StepsProps): JSX.Element | null {
   const step = stepOf({ install, slots: [...slots.value.values()], pulls: [...pulls.value.values()] });
   const now = titles.findIndex(([, steps]) => steps.some((each) => each === step));
   const hasAnswered = figureOf(history.value, "tokens_out").some((tokens) => tokens > 0);
@@ -89,15 +92,24 @@ function Steps({ install, hasGpu, onEnd }: StepsProps): JSX.Element | null {
           </li>
         ))}
       </ol>
-      <Now step={step} hasGpu={hasGpu} />
+      <Now step={step} isBare={isBare} hasGpu={hasGpu} />
     </section>
   );
 }
 
-function Now({ step, hasGpu }: { readonly step: Step; readonly hasGpu: boolean }): JSX.Element {
+interface NowProps extends Pick<StepsProps, "isBare" | "hasGpu"> {
+  readonly step: Step;
+}
+
+function Now({ step, isBare, hasGpu }: NowProps): JSX.Element {
   switch (step) {
     case "choose":
-      return <Choose hasGpu={hasGpu} />;
+      if (isBare) return <Choose hasGpu={hasGpu} />;
+      return (
+        <p>
+          There is no model yet: choose one among <a href="ui/models">all models</a>.
+        </p>
+      );
     case "hold":
       return (
         <p>
