@@ -98,8 +98,8 @@ describe("a long conversation of the chat page", () => {
     return { short: await drawing(page), long: await drawing(page, `long-${nth}`) };
   }
 
-  // Drawing all earlier answers takes longer for each piece; what a busy machine adds to some is no fault of the page.
-  const isFlat = ({ short, long }: Round): boolean => long.over <= 25 && long.totalMs < 15 * short.totalMs;
+  // Drawing all earlier answers takes far longer for each piece, on a slow machine too.
+  const isFlat = ({ short, long }: Round): boolean => long.totalMs < 15 * short.totalMs;
 
   it("draws each piece of an answer without the earlier answers", async (t) => {
     // The machine may be busy with something else once, hardly three times.
