@@ -111,6 +111,23 @@ describe("an address of the dashboard", () => {
     await isAt("coder");
   });
 
+  it("is drawn where Back leads to it before it is read anew, and is where it was left", async () => {
+    await using opened = await openPage(browser, berth.url, { viewport: { width: 900, height: 300 } });
+    const { page } = opened;
+    const link = page.getByRole("listitem", { name: "coder" }).getByRole("link", { name: "coder", exact: true });
+    await page.getByRole("region", { name: "Memory", exact: true }).getByText("Host").first().waitFor();
+    await link.scrollIntoViewIfNeeded();
+    const left: number = await page.evaluate("scrollY");
+    assert.ok(left > 0);
+    // Never answered.
+    await page.route("**/api/**", () => undefined);
+    await link.click();
+    await page.getByRole("heading", { name: "coder", level: 1 }).waitFor();
+    await page.goBack();
+    await link.waitFor();
+    await until("it is where it was left", async () => (await page.evaluate("scrollY")) === left);
+  });
+
   it("reads out that a slot has changed its state, once", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/slots/coder`);
     const { page } = opened;

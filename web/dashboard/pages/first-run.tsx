@@ -23,6 +23,9 @@ interface FirstRunProps {
   readonly children: ComponentChildren;
 }
 
+/** As it was read last: who goes back to the overview finds it drawn, and scrolled as it was. */
+let last: InstallState | undefined;
+
 /** The three steps of a new installation, above the rest of the page or in its place, until an answer or a person ends them. */
 export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
   const all = [...slots.value.values()];
@@ -30,17 +33,25 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
     () => call<InstallState>("/api/install/state"),
     [all.some(({ state }) => isAvailable(state)), modelChanges.value],
   );
+  last = install.state === "loading" ? last : install.value;
   // Nothing is known of a slot that the operator has not published yet.
   const isPublished = ({ state, conditions }: SlotView): boolean => state !== "offline" || conditions.length > 0;
   const isUsed = all.some((slot) => isPublished(slot) && isSetUp(slot));
   // The steps would push the page below away under a pointer that clicks.
-  if (install.state === "loading") return <Loading />;
-  const first = install.state === "here" && install.value.first_run ? install.value : undefined;
+  if (install.state === "loading" && last === undefined) return <Loading />;
+  const first = last?.first_run === true ? last : undefined;
   const isBare = first?.has_models === false && !isUsed;
+  const choose = isBare ? (
+    <Choose hasGpu={hasGpu} />
+  ) : (
+    <p>
+      There is no model yet: choose one among <a href="ui/models">all models</a>.
+    </p>
+  );
   // One place for the page below: at another depth it would be drawn, and read, anew.
   return (
     <>
-      {first !== undefined && <Steps install={first} isBare={isBare} hasGpu={hasGpu} onEnd={again} />}
+      {first !== undefined && <Steps install={first} choose={choose} onEnd={again} />}
       {isBare ? <NotSetUp slots={all} /> : children}
     </>
   );
@@ -62,13 +73,12 @@ const complete = (): Promise<unknown> => call("/api/install/complete", { method:
 
 interface StepsProps {
   readonly install: InstallState;
-  /** Nothing stands below the steps. */
-  readonly isBare: boolean;
-  readonly hasGpu: boolean;
+  /** What a person does in the first step. */
+  readonly choose: JSX.Element;
   readonly onEnd: () => void;
 }
 
-function Steps({ install, isBare, hasGpu, onEnd }: StepsProps): JSX.Element | null {
+function Steps({ install, choose, onEnd }: StepsProps): JSX.Element | null {
   const step = stepOf({ install, slots: [...slots.value.values()], pulls: [...pulls.value.values()] });
   const now = titles.findIndex(([, steps]) => steps.some((each) => each === step));
   const hasAnswered = figureOf(history.value, "tokens_out").some((tokens) => tokens > 0);
@@ -92,24 +102,13 @@ function Steps({ install, isBare, hasGpu, onEnd }: StepsProps): JSX.Element | nu
           </li>
         ))}
       </ol>
-      <Now step={step} isBare={isBare} hasGpu={hasGpu} />
+      {step === "choose" ? choose : <Now step={step} />}
     </section>
   );
 }
 
-interface NowProps extends Pick<StepsProps, "isBare" | "hasGpu"> {
-  readonly step: Step;
-}
-
-function Now({ step, isBare, hasGpu }: NowProps): JSX.Element {
+function Now({ step }: { readonly step: Exclude<Step, "choose"> }): JSX.Element {
   switch (step) {
-    case "choose":
-      if (isBare) return <Choose hasGpu={hasGpu} />;
-      return (
-        <p>
-          There is no model yet: choose one among <a href="ui/models">all models</a>.
-        </p>
-      );
     case "hold":
       return (
         <p>
