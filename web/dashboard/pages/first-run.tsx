@@ -52,7 +52,7 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
   return (
     <>
       {first !== undefined && <Steps install={first} choose={choose} onEnd={again} />}
-      {isBare ? <NotSetUp slots={all} /> : children}
+      {!isBare && children}
     </>
   );
 }
@@ -149,6 +149,7 @@ function Choose({ hasGpu }: { readonly hasGpu: boolean }): JSX.Element {
           </ul>
         )}
       </Show>
+      {catalog.state !== "loading" && <NotSetUp slots={[...slots.value.values()]} />}
     </>
   );
 }
