@@ -1,8 +1,8 @@
 import { apiRoutes } from "../../src/api/management/routes.ts";
 import type { RouteShape } from "../../src/api/management/shape.ts";
-import { BufferBudget } from "../../src/gateway/admission/budget.ts";
-import { Drawings } from "../../src/gateway/images/drawings.ts";
-import { ImageCache } from "../../src/gateway/images/cache.ts";
+import { BufferBudget } from "../../src/gateway/slots/budget.ts";
+import { Drawings } from "../../src/gateway/media/images/drawings.ts";
+import { ImageCache } from "../../src/gateway/media/images/cache.ts";
 import { KeptItems } from "../../src/gateway/protocols/kept-items.ts";
 import { v1Routes, v1Shapes } from "../../src/gateway/v1/routes.ts";
 

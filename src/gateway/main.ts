@@ -11,9 +11,9 @@ import { steadyNow } from "../lib/steady-clock.ts";
 import { openStore } from "../store/open.ts";
 import type { AccessLine } from "./telemetry/access-line.ts";
 import { AccessLog } from "./telemetry/access-log.ts";
-import { Admission } from "./admission/admission.ts";
-import { isSlotDraining } from "./admission/availability.ts";
-import { BufferBudget } from "./admission/budget.ts";
+import { Admission } from "./slots/admission.ts";
+import { isSlotDraining } from "./slots/availability.ts";
+import { BufferBudget } from "./slots/budget.ts";
 import { buildApp } from "./app.ts";
 import { Authenticator } from "./auth/authenticator.ts";
 import { Gate } from "./auth/gate.ts";
@@ -33,8 +33,8 @@ import { sharingOf } from "./http/sharing.ts";
 import { ChatAddress, listenForChat } from "./http/chat-address.ts";
 import { Lifetime } from "./lifetime.ts";
 import { HostGuard } from "./http/hosts.ts";
-import { Drawings } from "./images/drawings.ts";
-import { ImageCache } from "./images/cache.ts";
+import { Drawings } from "./media/images/drawings.ts";
+import { ImageCache } from "./media/images/cache.ts";
 import { defaultAgainAfterMs } from "./dispatch/backend-call.ts";
 import type { ResolutionIndex } from "./routing/index.ts";
 import { LiveIndex } from "./routing/live-index.ts";
@@ -48,8 +48,8 @@ import { MachineReadings, type ReadMachine } from "./management/machine-readings
 import { ResourceIndex } from "./management/resource-index.ts";
 import { Traffic } from "./dispatch/traffic.ts";
 import { openEnginePages } from "./open-engine-pages.ts";
-import { UpstreamMetrics } from "./upstreams/metrics.ts";
-import { Upstreams } from "./upstreams/upstreams.ts";
+import { UpstreamMetrics } from "./providers/metrics.ts";
+import { Upstreams } from "./providers/upstreams.ts";
 import { v1Routes, v1Shapes } from "./v1/routes.ts";
 
 export interface RunningGateway {

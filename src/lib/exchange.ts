@@ -1,4 +1,4 @@
-/** One request and its answer, whoever carries them: `lib/http1/client.ts` to engines, undici to providers. */
+/** One request and its answer, whoever carries them: `engine-client/client.ts` to engines, undici to providers. */
 export interface Exchange {
   /** Reads no more until `resume`, so that the other end feels the backpressure. */
   pause(): void;

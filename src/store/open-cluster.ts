@@ -1,4 +1,4 @@
-import type { ApiClient } from "../lib/kubernetes/client.ts";
+import type { ApiClient } from "../kubernetes/client.ts";
 import type { ReleaseOptions } from "./kubernetes/release.ts";
 
 /** For a tool: the end of an installation in a cluster, whose operator goes for good. Rejects with the API server's error. */

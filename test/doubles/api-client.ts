@@ -1,5 +1,5 @@
-import { ApiError } from "../../src/lib/kubernetes/api-error.ts";
-import type { ApiClient, Call, Method } from "../../src/lib/kubernetes/client.ts";
+import { ApiError } from "../../src/kubernetes/api-error.ts";
+import type { ApiClient, Call, Method } from "../../src/kubernetes/client.ts";
 import { isRecord } from "../../src/lib/record.ts";
 
 type Value = Readonly<Record<string, unknown>>;

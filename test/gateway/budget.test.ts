@@ -8,7 +8,7 @@ import { formBody } from "../support/form.ts";
 import { startGateway } from "../support/gateway.ts";
 import { json, scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
-import { answerOf, ask, openProvider, specOf } from "./upstreams/fixture.ts";
+import { answerOf, ask, openProvider, specOf } from "./providers/fixture.ts";
 
 const MiB = 1024 * 1024;
 /** Room for one body of 3 MiB, and for no two. */

@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { isRecord } from "../../src/lib/record.ts";
 import { modelRecord } from "../support/gateway.ts";
 import { rowsOf, site, type Site } from "./management/fixture.ts";
-import { specOf } from "./upstreams/fixture.ts";
+import { specOf } from "./providers/fixture.ts";
 
 const acme = { name: "acme", spec: specOf({ baseUrl: "http://127.0.0.1:1/v1", models: [{ ref: "acme/large:free" }] }) };
 const qwen = { ...modelRecord("qwen3:4b"), created: 1234, capabilities: ["chat" as const] };

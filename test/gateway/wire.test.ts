@@ -6,7 +6,7 @@ import { envelopeIn, envelopeOf } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { rawExchange } from "../support/raw-http.ts";
 import { type ScriptedEngine, scriptedEngine } from "../support/scripted-engine.ts";
-import { specOf } from "./upstreams/fixture.ts";
+import { specOf } from "./providers/fixture.ts";
 
 const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
 const text = JSON.stringify(chat);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { after, before, it } from "node:test";
-import { openApiClient } from "../../src/lib/kubernetes/client.ts";
-import { readKubeconfig } from "../../src/lib/kubernetes/kubeconfig.ts";
-import { ListWatch } from "../../src/lib/kubernetes/list-watch.ts";
+import { openApiClient } from "../../src/kubernetes/client.ts";
+import { readKubeconfig } from "../../src/kubernetes/kubeconfig.ts";
+import { ListWatch } from "../../src/kubernetes/list-watch.ts";
 import { chat } from "../paths/fixture.ts";
 import { startBerth } from "../support/berth.ts";
 import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";

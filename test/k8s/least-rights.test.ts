@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { openApiClient } from "../../src/lib/kubernetes/client.ts";
-import { connect } from "../../src/lib/kubernetes/connection.ts";
-import { readLease } from "../../src/lib/kubernetes/lease-election.ts";
+import { openApiClient } from "../../src/kubernetes/client.ts";
+import { connect } from "../../src/kubernetes/connection.ts";
+import { readLease } from "../../src/kubernetes/lease-election.ts";
 import { openDemandLeases } from "../../src/store/kubernetes/demand.ts";
 import { tailPodLogs } from "../../src/runtimes/kubernetes/pod-logs.ts";
 import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { openApiClient, type ApiClient } from "../../src/lib/kubernetes/client.ts";
-import { readKubeconfig } from "../../src/lib/kubernetes/kubeconfig.ts";
-import { ListWatch } from "../../src/lib/kubernetes/list-watch.ts";
+import { openApiClient, type ApiClient } from "../../src/kubernetes/client.ts";
+import { readKubeconfig } from "../../src/kubernetes/kubeconfig.ts";
+import { ListWatch } from "../../src/kubernetes/list-watch.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { startFaultProxy, type FaultProxy } from "../support/kube/fault-proxy.ts";
 import { sharedPlane, type SharedPlane } from "../support/kube/shared.ts";

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import type { Container, Observed, Workload } from "../../src/api/workload.ts";
-import { openApiClient, type ApiClient } from "../../src/lib/kubernetes/client.ts";
-import { connect } from "../../src/lib/kubernetes/connection.ts";
+import { openApiClient, type ApiClient } from "../../src/kubernetes/client.ts";
+import { connect } from "../../src/kubernetes/connection.ts";
 import type { LogLine, TailOptions } from "../../src/runtimes/logs/logs.ts";
 import type { PodSite } from "../../src/runtimes/kubernetes/pod.ts";
 import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import type { Workload } from "../../src/api/workload.ts";
-import { openApiClient } from "../../src/lib/kubernetes/client.ts";
-import { connect } from "../../src/lib/kubernetes/connection.ts";
+import { openApiClient } from "../../src/kubernetes/client.ts";
+import { connect } from "../../src/kubernetes/connection.ts";
 import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { plainContainer } from "../support/container.ts";

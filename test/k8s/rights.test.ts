@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { z } from "zod";
-import { openApiClient } from "../../src/lib/kubernetes/client.ts";
-import { connect } from "../../src/lib/kubernetes/connection.ts";
+import { openApiClient } from "../../src/kubernetes/client.ts";
+import { connect } from "../../src/kubernetes/connection.ts";
 import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.ts";
 import { chat } from "../paths/fixture.ts";
 import { startBerth } from "../support/berth.ts";

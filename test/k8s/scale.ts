@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { after, before, it, type TestContext } from "node:test";
-import { ListWatch } from "../../src/lib/kubernetes/list-watch.ts";
+import { ListWatch } from "../../src/kubernetes/list-watch.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { quantile } from "../bench/bar.ts";
 import { residentBytes } from "../bench/machine/cpu.ts";

@@ -5,7 +5,7 @@ import { networkInterfaces } from "node:os";
 import { describe, it } from "node:test";
 import { isInnerHost, outerLookup } from "../../src/lib/inner-addresses.ts";
 import { listen } from "../support/listen.ts";
-import { ask, openProvider } from "../gateway/upstreams/fixture.ts";
+import { ask, openProvider } from "../gateway/providers/fixture.ts";
 
 describe("addresses that lead inwards", () => {
   it("are this machine's, link-local addresses and those of metadata services, in any spelling", () => {

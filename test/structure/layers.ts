@@ -16,23 +16,29 @@ interface Layer {
 /** Who may import whom: docs/architecture.md shows the same table to people. */
 export const layers: Readonly<Record<string, Layer>> = {
   api: { layers: [], packages: ["zod"] },
-  lib: { layers: [], packages: ["yaml"], types: ["@kubernetes/client-node"] },
+  lib: { layers: [], packages: ["yaml"] },
+  "engine-client": { layers: ["lib"], packages: [] },
+  kubernetes: { layers: ["lib"], packages: ["yaml"], types: ["@kubernetes/client-node"] },
   store: {
-    layers: ["api", "lib"],
+    layers: ["api", "lib", "kubernetes"],
     packages: ["bcrypt", "chokidar", "yaml", "smol-toml", "toml-eslint-parser"],
     types: ["zod", "@kubernetes/client-node"],
   },
   engines: { layers: ["api"], packages: [] },
-  models: { layers: ["api", "lib"], packages: [] },
-  runtimes: { layers: ["api", "lib"], packages: ["dockerode", "zod"], types: ["@kubernetes/client-node"] },
+  models: { layers: ["api", "lib", "engine-client"], packages: [] },
+  runtimes: {
+    layers: ["api", "lib", "kubernetes"],
+    packages: ["dockerode", "zod"],
+    types: ["@kubernetes/client-node"],
+  },
   hardware: { layers: ["api", "lib"], packages: [] },
   operator: {
-    layers: ["api", "lib", "store", "engines", "models", "runtimes"],
+    layers: ["api", "lib", "engine-client", "kubernetes", "store", "engines", "models", "runtimes"],
     packages: ["prom-client"],
     types: ["pino"],
   },
   gateway: {
-    layers: ["api", "lib", "store", "engines", "models"],
+    layers: ["api", "lib", "engine-client", "kubernetes", "store", "engines", "models"],
     modules: ["runtimes/logs/engine-logs.ts"],
     packages: ["fastify", "prom-client", "undici", "zod"],
     types: ["pino"],
@@ -45,13 +51,13 @@ export const layers: Readonly<Record<string, Layer>> = {
     packages: ["pino"],
   },
   tools: {
-    layers: ["api", "lib", "program"],
+    layers: ["api", "lib", "kubernetes", "program"],
     modules: ["cli/client.ts", "cli/options.ts", "cli/output.ts"],
     dynamic: ["store", "engines", "models", "runtimes", "hardware", "operator", "cli"],
     packages: ["commander", "diff", "undici", "zod"],
   },
   main: {
-    layers: ["api", "lib", "program", "tools"],
+    layers: ["api", "lib", "kubernetes", "program", "tools"],
     modules: ["cli/client.ts", "cli/commands.ts", "cli/options.ts", "cli/output.ts"],
     dynamic: ["operator", "gateway", "cli"],
     packages: ["commander"],

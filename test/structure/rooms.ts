@@ -29,33 +29,32 @@ export const rooms: Readonly<Record<string, Rooms>> = {
   gateway: {
     arrows: {
       top: ["v1", "management", "dispatch", "pages"],
-      v1: ["audio", "images", "routing", "body-checks"],
-      management: ["auth", "routing", "upstreams"],
+      v1: ["media", "routing", "body-checks"],
+      management: ["auth", "routing", "providers"],
       dispatch: ["telemetry"],
       telemetry: ["routing"],
-      audio: ["protocols"],
-      images: ["protocols"],
+      media: ["protocols"],
       routing: ["protocols"],
-      upstreams: ["relay"],
+      providers: ["relay"],
       protocols: ["relay"],
-      relay: ["admission", "http"],
+      relay: ["slots", "http"],
       auth: ["http"],
-      admission: [],
+      slots: [],
       http: [],
       pages: ["http"],
       "body-checks": [],
     },
     types: {
-      v1: ["upstreams"],
-      management: ["dispatch", "images", "telemetry"],
-      dispatch: ["upstreams", "v1"],
+      v1: ["providers"],
+      management: ["dispatch", "media", "telemetry"],
+      dispatch: ["providers", "v1"],
       telemetry: ["dispatch", "management"],
-      images: ["routing"],
-      routing: ["upstreams", "v1"],
-      upstreams: ["dispatch"],
+      media: ["routing"],
+      routing: ["providers", "v1"],
+      providers: ["dispatch"],
       auth: ["dispatch"],
-      admission: ["routing"],
-      http: ["admission"],
+      slots: ["routing"],
+      http: ["slots"],
     },
   },
 };
@@ -120,7 +119,7 @@ export function pairs(arrows: Arrows): string[] {
 /** The solid and dotted arrows of a Mermaid flowchart, `a --> b` and `a -.-> b` each in a line of its own. */
 export function drawnArrows(chart: string): { readonly solid: string[]; readonly dotted: string[] } {
   const drawn = (line: string): string[] =>
-    [...chart.matchAll(new RegExp(`^\\s*(\\w+) ${line} (.+)$`, "gm"))].flatMap(([, from = "", targets = ""]) =>
+    [...chart.matchAll(new RegExp(`^\\s*([\\w-]+) ${line} (.+)$`, "gm"))].flatMap(([, from = "", targets = ""]) =>
       targets.split(" & ").map((to) => `${from} → ${to}`),
     );
   return { solid: drawn("-->"), dotted: drawn("-\\.->") };

@@ -1,7 +1,7 @@
-import type { Admission } from "../admission/admission.ts";
-import type { WaitQueue } from "../admission/wait-queue.ts";
-import type { BackendLease } from "../admission/backend-set.ts";
-import type { BufferBudget } from "../admission/budget.ts";
+import type { Admission } from "../slots/admission.ts";
+import type { WaitQueue } from "../slots/wait-queue.ts";
+import type { BackendLease } from "../slots/backend-set.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import type { PassedTrace } from "../../lib/exchange.ts";
 import type { AnswerSink } from "../relay/answer.ts";
 import type { ResolutionIndex } from "../routing/index.ts";

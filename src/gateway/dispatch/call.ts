@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { DenseMember } from "../../lib/dense-set.ts";
-import { noCharge, type Charge } from "../admission/charge.ts";
+import { noCharge, type Charge } from "../slots/charge.ts";
 import type { BackendCallOwner, EnginePart } from "./backend-call-options.ts";
 import type { GatewayMetrics, RouteMetrics } from "../telemetry/metrics.ts";
 import { noSlot } from "../telemetry/slot-metrics.ts";

@@ -3,10 +3,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { DenseSet } from "../../lib/dense-set.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { Admission } from "../admission/admission.ts";
-import type { WaitQueue } from "../admission/wait-queue.ts";
-import type { BufferBudget } from "../admission/budget.ts";
-import { Charge } from "../admission/charge.ts";
+import type { Admission } from "../slots/admission.ts";
+import type { WaitQueue } from "../slots/wait-queue.ts";
+import type { BufferBudget } from "../slots/budget.ts";
+import { Charge } from "../slots/charge.ts";
 import type { AccessLog } from "../telemetry/access-log.ts";
 import { toApiError } from "../http/answer.ts";
 import type { CacheSync } from "../routing/cache-sync.ts";
@@ -26,7 +26,7 @@ import { routeToProvider, routeToSlot, type SlotRoute } from "../routing/route-r
 import { SharedStreams } from "./shared-streams.ts";
 import type { HoldTimes } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
-import type { Upstreams } from "../upstreams/upstreams.ts";
+import type { Upstreams } from "../providers/upstreams.ts";
 import type { V1Request, V1Route } from "../v1/route.ts";
 
 export interface DispatchOptions {

@@ -1,11 +1,11 @@
-import type { BufferBudget } from "../admission/budget.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import type { Sender } from "../relay/relay-options.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import { countTokens, TokenTimes } from "./token-times.ts";
 import { Relay } from "../relay/relay.ts";
 import { ModelRename } from "../relay/rename.ts";
 import type { ProviderRoute } from "../routing/route-request.ts";
-import type { Provider } from "../upstreams/provider.ts";
+import type { Provider } from "../providers/provider.ts";
 import type { Call } from "./call.ts";
 
 const nothing = (): void => undefined;

@@ -1,11 +1,11 @@
 import type { ApiError } from "../../api/errors.ts";
-import type { Admission, WaitPlace } from "../admission/admission.ts";
-import type { WaitQueue, Waiter } from "../admission/wait-queue.ts";
-import type { BackendLease } from "../admission/backend-set.ts";
-import type { BufferBudget } from "../admission/budget.ts";
-import type { Prompt } from "../admission/prefix-hashes.ts";
+import type { Admission, WaitPlace } from "../slots/admission.ts";
+import type { WaitQueue, Waiter } from "../slots/wait-queue.ts";
+import type { BackendLease } from "../slots/backend-set.ts";
+import type { BufferBudget } from "../slots/budget.ts";
+import type { Prompt } from "../slots/prefix-hashes.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import { noCharge, type Charge } from "../admission/charge.ts";
+import { noCharge, type Charge } from "../slots/charge.ts";
 import { toApiError } from "../http/answer.ts";
 import type { Call } from "./call.ts";
 import type { BackendCallOwner, CallGroup, EnginePart } from "./backend-call-options.ts";

@@ -1,5 +1,5 @@
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { WaitPlace } from "../admission/admission.ts";
+import type { WaitPlace } from "../slots/admission.ts";
 import type { Answer } from "../relay/answer.ts";
 
 export interface HoldTimes {

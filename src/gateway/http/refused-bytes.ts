@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { ApiError } from "../../api/errors.ts";
-import { http2Preface, http2Refusal } from "../../lib/http1/http2-refusal.ts";
+import { http2Preface, http2Refusal } from "../../engine-client/http2-refusal.ts";
 import { STATUS_CODES } from "../../lib/node-http.ts";
 import { newRequestId } from "./answer.ts";
 import { lingerMs } from "./body.ts";

@@ -9,7 +9,7 @@ import type { ManagementContext } from "./context.ts";
 import { guardAddress, guardKeySource, writeJudged } from "./exec-fields.ts";
 import { checkName, readManifest } from "./manifest-body.ts";
 import { upstreamViews } from "./upstream-views.ts";
-import { checkProvider } from "../upstreams/check.ts";
+import { checkProvider } from "../providers/check.ts";
 
 type AdminHandlers = Pick<
   Handlers,

@@ -18,10 +18,10 @@ import type { OperatorLiveness, RequestStore } from "../../store/store.ts";
 import type { TokenStore } from "../../store/auth/tokens.ts";
 import type { ManifestThread } from "../../store/files/thread/manifest-thread.ts";
 import type { AsyncManifestWriter } from "../../store/files/writer.ts";
-import type { Admission } from "../admission/admission.ts";
+import type { Admission } from "../slots/admission.ts";
 import type { Authenticator } from "../auth/authenticator.ts";
-import type { Drawings } from "../images/drawings.ts";
-import type { ImageCache } from "../images/cache.ts";
+import type { Drawings } from "../media/images/drawings.ts";
+import type { ImageCache } from "../media/images/cache.ts";
 import type { KnownSlot, ResolutionIndex } from "../routing/index.ts";
 import type { RecentRequests } from "../telemetry/recent-requests.ts";
 import type { TrafficHistory } from "../telemetry/traffic-history.ts";
@@ -29,7 +29,7 @@ import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { MachineReadings } from "./machine-readings.ts";
 import type { ResourceIndex } from "./resource-index.ts";
 import type { Traffic } from "../dispatch/traffic.ts";
-import type { Upstreams } from "../upstreams/upstreams.ts";
+import type { Upstreams } from "../providers/upstreams.ts";
 import type { ViewContext } from "./views.ts";
 
 /** Everything that management routes act on. */

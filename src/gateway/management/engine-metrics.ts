@@ -1,11 +1,11 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { processRoles, type ProcessRole } from "../../api/names.ts";
-import { EnginePool } from "../../lib/http1/client.ts";
+import { EnginePool } from "../../engine-client/client.ts";
 import { readExposition, type ForeignFamily } from "../../lib/metrics/exposition.ts";
 import { labelText } from "../../lib/metrics/spec.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { AnswerTooLarge, wholeAnswer } from "../../lib/whole-answer.ts";
-import { availabilityOf, type Endpoint } from "../admission/availability.ts";
+import { availabilityOf, type Endpoint } from "../slots/availability.ts";
 import { slotsInOrder, type ResolutionIndex } from "../routing/index.ts";
 
 /** Prometheus gives up after ten seconds by default. */

@@ -3,8 +3,8 @@ import { abnormalConditions, type Condition } from "../../api/conditions.ts";
 import { resourceKey } from "../../api/resource-status.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import { slotConditions } from "../routing/slot-conditions.ts";
-import { upstreamConditions, type LostRef } from "../upstreams/conditions.ts";
-import type { Upstreams, UpstreamView } from "../upstreams/upstreams.ts";
+import { upstreamConditions, type LostRef } from "../providers/conditions.ts";
+import type { Upstreams, UpstreamView } from "../providers/upstreams.ts";
 
 /** A resource of any kind with its conditions. */
 export interface Resource {

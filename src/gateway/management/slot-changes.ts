@@ -7,7 +7,7 @@ import { isBuiltin } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import { completeSlot, slotSpecSchema } from "../../api/slot.ts";
 import type { RequestKind } from "../../api/status.ts";
-import { invalidSpec } from "../admission/availability.ts";
+import { invalidSpec } from "../slots/availability.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { slotNamed, viewOf, type ManagementContext } from "./context.ts";
 import { guardExecFields, writeJudged } from "./exec-fields.ts";

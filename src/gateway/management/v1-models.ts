@@ -1,7 +1,7 @@
 import type { V1Model } from "../../api/management/v1-model.ts";
 import { isNoModel, type ModelRecord } from "../../api/model.ts";
 import { isBuiltin, withTranslated } from "../../api/names.ts";
-import { willAnswer } from "../admission/availability.ts";
+import { willAnswer } from "../slots/availability.ts";
 import { holdersOf, slotsInOrder, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
 import { contextLengthOf } from "./context-length.ts";
 import { routedModels, routerStatus } from "./router-models.ts";

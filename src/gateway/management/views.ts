@@ -9,7 +9,7 @@ import { resourceKey, type ResourceStatus } from "../../api/resource-status.ts";
 import { isAvailable } from "../../api/states.ts";
 import { residentBytes } from "../../lib/resident-memory.ts";
 import { holdersOf, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
-import type { Admission } from "../admission/admission.ts";
+import type { Admission } from "../slots/admission.ts";
 import { slotConditions } from "../routing/slot-conditions.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import type { Traffic } from "../dispatch/traffic.ts";

@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { ApiError } from "../../api/errors.ts";
 import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
-import type { BufferBudget } from "../admission/budget.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import { sendError } from "../http/answer.ts";
 import { asChunk } from "./chunk.ts";
 import { endsWithBlankLine, eventsIn } from "./event-lines.ts";

@@ -1,4 +1,4 @@
-import type { BufferBudget } from "../admission/budget.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import type { Usage } from "./answer-usage.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import type { AnswerSink } from "./answer.ts";

@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { ExchangeError, type Exchange, type ExchangeEvents, type ResponseHead } from "../../lib/exchange.ts";
-import type { BufferBudget } from "../admission/budget.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import { toApiError } from "../http/answer.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import { AnswerMeter } from "./answer-usage.ts";

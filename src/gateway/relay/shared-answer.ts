@@ -1,5 +1,5 @@
 import { ApiError } from "../../api/errors.ts";
-import type { BufferBudget } from "../admission/budget.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import { HeldAnswer, isEventStream, type AnswerHeaders, type AnswerSink } from "./answer.ts";
 
 /** A reader that is further behind is cut (CONTRACT "Cold slots"). */

@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import type { PublishedStore } from "../../store/store.ts";
-import type { WaitPlace } from "../admission/admission.ts";
-import type { BufferBudget } from "../admission/budget.ts";
+import type { WaitPlace } from "../slots/admission.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import type { ResolutionIndex } from "./index.ts";
 import { resolveWanted, type Target, type ModelRequest } from "./resolve.ts";
 

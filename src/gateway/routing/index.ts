@@ -4,7 +4,7 @@ import { resourceKey, type ResourceStatus } from "../../api/resource-status.ts";
 import { completeSlot, unconfiguredSlot, type SlotSpec } from "../../api/slot.ts";
 import type { PublishedSlot, SlotStatus } from "../../api/status.ts";
 import type { PublishedStore } from "../../store/store.ts";
-import type { UpstreamModel } from "../upstreams/catalog.ts";
+import type { UpstreamModel } from "../providers/catalog.ts";
 
 /** A slot as the gateway uses it: its published state, with defaults filled in. */
 export interface KnownSlot {

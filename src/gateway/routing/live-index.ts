@@ -1,6 +1,6 @@
 import type { PublishedStore } from "../../store/store.ts";
 import { buildIndex, type ResolutionIndex } from "./index.ts";
-import type { Upstreams } from "../upstreams/upstreams.ts";
+import type { Upstreams } from "../providers/upstreams.ts";
 
 /**
  * The index as of the last change. It subscribes before it reads, in one step: a change in between would stay unseen

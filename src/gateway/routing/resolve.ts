@@ -2,9 +2,9 @@ import { knownNames, nearest } from "../../api/nearest.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { SlotCapability } from "../../api/names.ts";
 import { isAvailable } from "../../api/states.ts";
-import { willAnswer } from "../admission/availability.ts";
+import { willAnswer } from "../slots/availability.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
-import type { UpstreamModel } from "../upstreams/catalog.ts";
+import type { UpstreamModel } from "../providers/catalog.ts";
 
 export type Target =
   | {

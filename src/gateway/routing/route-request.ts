@@ -1,6 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import type { ProcessRole, SlotCapability } from "../../api/names.ts";
-import type { UpstreamModel } from "../upstreams/catalog.ts";
+import type { UpstreamModel } from "../providers/catalog.ts";
 import type { BackendRequest, V1Request } from "../v1/route.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
 import { meansReranker, notThatAnyMore, resolveAgain } from "./resolve.ts";

@@ -4,8 +4,8 @@ import type { Sample } from "../../lib/metrics/spec.ts";
 import { isRecord } from "../../lib/record.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { wholeAnswer } from "../../lib/whole-answer.ts";
-import type { Admission } from "../admission/admission.ts";
-import type { Backend } from "../admission/backend.ts";
+import type { Admission } from "../slots/admission.ts";
+import type { Backend } from "../slots/backend.ts";
 import type { KnownSlot, ResolutionIndex } from "../routing/index.ts";
 
 /** Engines are queried this often while pages are read: an engine that works answers between two batches, and no page waits. */

@@ -2,7 +2,7 @@ import { gatewayMetrics as families } from "../../api/metrics/gateway.ts";
 import { slotStates, type SlotState } from "../../api/states.ts";
 import type { MetricPage } from "../../lib/metrics/page.ts";
 import type { Sample } from "../../lib/metrics/spec.ts";
-import type { Admission } from "../admission/admission.ts";
+import type { Admission } from "../slots/admission.ts";
 import type { Traffic } from "../dispatch/traffic.ts";
 import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
 

@@ -1,5 +1,5 @@
 import type { TrafficView } from "../../api/management/traffic-view.ts";
-import type { Admission } from "../admission/admission.ts";
+import type { Admission } from "../slots/admission.ts";
 import type { Traffic } from "../dispatch/traffic.ts";
 import type { RecentRequests } from "./recent-requests.ts";
 

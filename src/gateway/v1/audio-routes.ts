@@ -1,13 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
-import type { BufferBudget } from "../admission/budget.ts";
-import { speechAnswers, speechRequest, voicesAnswers } from "../audio/speech.ts";
-import { openTranscription } from "../audio/transcription.ts";
+import type { BufferBudget } from "../slots/budget.ts";
+import { speechAnswers, speechRequest, voicesAnswers } from "../media/audio/speech.ts";
+import { openTranscription } from "../media/audio/transcription.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { plainErrors } from "../http/error-form.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
 import { jsonRoute } from "./json-route.ts";
-import type { UpstreamModel } from "../upstreams/catalog.ts";
+import type { UpstreamModel } from "../providers/catalog.ts";
 import type { BackendRequest, V1Request, V1Route } from "./route.ts";
 import { UploadRequest, type UploadPath } from "./upload-request.ts";
 

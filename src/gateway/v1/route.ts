@@ -3,14 +3,14 @@ import type { ApiError } from "../../api/errors.ts";
 import type { V1About } from "../../api/management/v1-shape.ts";
 import type { SlotCapability } from "../../api/names.ts";
 import type { Exchange, ExchangeEvents, ExchangeRequest, SendOptions, Transport } from "../../lib/exchange.ts";
-import type { Endpoint } from "../admission/availability.ts";
-import type { Prompt } from "../admission/prefix-hashes.ts";
+import type { Endpoint } from "../slots/availability.ts";
+import type { Prompt } from "../slots/prefix-hashes.ts";
 import type { BodyLimits } from "../http/body.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import type { ErrorForm } from "../http/error-form.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
 import type { ModelRequest } from "../routing/resolve.ts";
-import type { UpstreamModel } from "../upstreams/catalog.ts";
+import type { UpstreamModel } from "../providers/catalog.ts";
 
 /** A `/v1` route as data; waiting, sending and relaying are the same for all (`../dispatch/dispatcher.ts`). */
 export interface V1Route {

@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import type { RouteShape } from "../../api/management/shape.ts";
 import { v1Shape } from "../../api/management/v1-shape.ts";
-import type { BufferBudget } from "../admission/budget.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
 import type { KeptItems, OwnItems } from "../protocols/kept-items.ts";
 import { MessagesCount, ResponsesCount } from "../protocols/input-tokens.ts";

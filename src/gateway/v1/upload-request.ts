@@ -1,10 +1,10 @@
 import { ApiError } from "../../api/errors.ts";
-import { transcriptionAnswers } from "../audio/transcription-answer.ts";
-import { asksForEvents, eventsOf } from "../audio/transcription-stream.ts";
-import type { Transcription } from "../audio/transcription.ts";
+import { transcriptionAnswers } from "../media/audio/transcription-answer.ts";
+import { asksForEvents, eventsOf } from "../media/audio/transcription-stream.ts";
+import type { Transcription } from "../media/audio/transcription.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
-import type { UpstreamModel } from "../upstreams/catalog.ts";
+import type { UpstreamModel } from "../providers/catalog.ts";
 import type { BackendRequest, V1Request } from "./route.ts";
 
 export type UploadPath = "/v1/audio/transcriptions" | "/v1/audio/translations";

@@ -2,7 +2,7 @@ import { connect as connectPlain, isIP, type LookupFunction, type Socket } from 
 import { connect as connectTls } from "node:tls";
 import { errorMessage } from "../../lib/error-code.ts";
 import { InnerAddress } from "../../lib/inner-addresses.ts";
-import { ProtocolError, ResponseParser } from "../../lib/http1/response-parser.ts";
+import { ProtocolError, ResponseParser } from "../../engine-client/response-parser.ts";
 import type { Proxy } from "./proxies.ts";
 import { connectToProxy, openTunnel } from "./tunnel.ts";
 import { unansweredText, unreachableText } from "./unreachable.ts";

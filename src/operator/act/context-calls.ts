@@ -1,4 +1,4 @@
-import { EnginePool } from "../../lib/http1/client.ts";
+import { EnginePool } from "../../engine-client/client.ts";
 import { isRecord } from "../../lib/record.ts";
 import { wholeAnswer } from "../../lib/whole-answer.ts";
 import type { Observed } from "../../api/workload.ts";

@@ -2,7 +2,7 @@ import type { WarmUp } from "../../engines/engine.ts";
 import { errorIn, requestMistake } from "../../engines/error-body.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { ExchangeError } from "../../lib/exchange.ts";
-import { EnginePool } from "../../lib/http1/client.ts";
+import { EnginePool } from "../../engine-client/client.ts";
 import { parseJson } from "../../lib/json.ts";
 import { wholeAnswer } from "../../lib/whole-answer.ts";
 

@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type { Config } from "../../api/config.ts";
 import type { MetricPage } from "../../lib/metrics/page.ts";
-import { http2Preface, http2Refusal } from "../../lib/http1/http2-refusal.ts";
+import { http2Preface, http2Refusal } from "../../engine-client/http2-refusal.ts";
 import { createServer } from "../../lib/node-http.ts";
 import type { Lease } from "../../store/store.ts";
 

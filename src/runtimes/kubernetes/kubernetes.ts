@@ -1,8 +1,8 @@
 import { compareProcesses, isSameProcess, processKey, processName, type ProcessRef } from "../../api/process-ref.ts";
 import type { Container, Observed, Workload } from "../../api/workload.ts";
 import { apiVersion } from "../../api/names.ts";
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import type { ApiClient } from "../../lib/kubernetes/client.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
+import type { ApiClient } from "../../kubernetes/client.ts";
 import type { SecretPlaces } from "../../lib/secret-file.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";

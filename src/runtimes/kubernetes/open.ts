@@ -1,7 +1,7 @@
 import type { Config } from "../../api/config.ts";
-import { openApiClient } from "../../lib/kubernetes/client.ts";
-import { fencedClient } from "../../lib/kubernetes/fenced-client.ts";
-import { connect, NoConnection } from "../../lib/kubernetes/connection.ts";
+import { openApiClient } from "../../kubernetes/client.ts";
+import { fencedClient } from "../../kubernetes/fenced-client.ts";
+import { connect, NoConnection } from "../../kubernetes/connection.ts";
 import { secretPlaces } from "../../lib/secret-file.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import type { Runtime } from "../runtime.ts";

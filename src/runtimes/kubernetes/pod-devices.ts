@@ -1,6 +1,6 @@
 import type { V1PodResourceClaim } from "@kubernetes/client-node";
 import type { Container, PodNeeds } from "../../api/workload.ts";
-import type { Written } from "../../lib/kubernetes/written.ts";
+import type { Written } from "../../kubernetes/written.ts";
 import { BadWorkload } from "../start-failure.ts";
 
 /** The resource under which a vendor's device plugin offers whole GPUs. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import type { RemoveOptions } from "../runtime.ts";
 import type { Pod } from "./pod-object.ts";

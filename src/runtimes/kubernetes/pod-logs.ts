@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { processName } from "../../api/process-ref.ts";
-import type { ApiClient } from "../../lib/kubernetes/client.ts";
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import { readObject, type ObjectMeta } from "../../lib/kubernetes/object.ts";
+import type { ApiClient } from "../../kubernetes/client.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
+import { readObject, type ObjectMeta } from "../../kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { nanoseconds } from "../docker/frames.ts";

@@ -1,7 +1,7 @@
 import { bearerSchema, type SecretKeyRef, type Workload } from "../../api/workload.ts";
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import { patchTypes } from "../../lib/kubernetes/client.ts";
-import { texts } from "../../lib/kubernetes/object.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
+import { patchTypes } from "../../kubernetes/client.ts";
+import { texts } from "../../kubernetes/object.ts";
 import type { SecretPlaces } from "../../lib/secret-file.ts";
 import { isRecord } from "../../lib/record.ts";
 import { givenTo, type Given } from "../process/child.ts";

@@ -1,7 +1,7 @@
-import { ApiError, ApiUnreachable } from "../../lib/kubernetes/api-error.ts";
-import type { ApiClient, Call, Method } from "../../lib/kubernetes/client.ts";
-import { ListWatch } from "../../lib/kubernetes/list-watch.ts";
-import type { KubeObject } from "../../lib/kubernetes/object.ts";
+import { ApiError, ApiUnreachable } from "../../kubernetes/api-error.ts";
+import type { ApiClient, Call, Method } from "../../kubernetes/client.ts";
+import { ListWatch } from "../../kubernetes/list-watch.ts";
+import type { KubeObject } from "../../kubernetes/object.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";

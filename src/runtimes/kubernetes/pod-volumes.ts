@@ -1,6 +1,6 @@
 import type { V1Volume, V1VolumeMount } from "@kubernetes/client-node";
 import type { Container } from "../../api/workload.ts";
-import type { Written } from "../../lib/kubernetes/written.ts";
+import type { Written } from "../../kubernetes/written.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { isWithin } from "../../lib/within.ts";
 

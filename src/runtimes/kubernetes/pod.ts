@@ -1,6 +1,6 @@
 import type { V1EnvVar, V1Pod, V1Secret } from "@kubernetes/client-node";
 import type { Container, Workload } from "../../api/workload.ts";
-import type { Written } from "../../lib/kubernetes/written.ts";
+import type { Written } from "../../kubernetes/written.ts";
 import { isRecord } from "../../lib/record.ts";
 import type { Given } from "../process/child.ts";
 import { BadWorkload } from "../start-failure.ts";

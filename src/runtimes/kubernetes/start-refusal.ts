@@ -1,5 +1,5 @@
 import type { Exit, Observed, PodExit, Workload } from "../../api/workload.ts";
-import { ApiError } from "../../lib/kubernetes/api-error.ts";
+import { ApiError } from "../../kubernetes/api-error.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { podName } from "./pod-label.ts";
 import { SecretMissing } from "./pod-secrets.ts";

@@ -19,8 +19,8 @@ export async function* tailEngineLogs(
     return;
   }
   // Imported only here: most gateways have no cluster.
-  const { connect } = await import("../../lib/kubernetes/connection.ts");
-  const { openApiClient } = await import("../../lib/kubernetes/client.ts");
+  const { connect } = await import("../../kubernetes/connection.ts");
+  const { openApiClient } = await import("../../kubernetes/client.ts");
   const { tailPodLogs } = await import("../kubernetes/pod-logs.ts");
   using client = openApiClient(await connect(env));
   yield* tailPodLogs(client, slot, options);

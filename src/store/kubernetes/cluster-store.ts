@@ -1,4 +1,4 @@
-import type { ApiClient } from "../../lib/kubernetes/client.ts";
+import type { ApiClient } from "../../kubernetes/client.ts";
 import type { Store, StoreConfig } from "../opened-store.ts";
 import type { Lease } from "../store.ts";
 import type { OpenClient } from "./cluster.ts";
@@ -57,7 +57,7 @@ export function clusterStore(config: StoreConfig, given?: OpenClient): Store {
     format: async () => undefined,
     async operator() {
       const { recordOf } = await import("./leadership.ts");
-      const { readLease } = await import("../../lib/kubernetes/lease-election.ts");
+      const { readLease } = await import("../../kubernetes/lease-election.ts");
       const { operatorLease } = await import("./names.ts");
       const view = await withClient((client) => readLease(client, operatorLease));
       const record = recordOf(view);

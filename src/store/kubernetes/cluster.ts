@@ -1,8 +1,8 @@
 import { errorMessage } from "../../lib/error-code.ts";
 import { FailureLog } from "../../lib/failure-log.ts";
-import { connect } from "../../lib/kubernetes/connection.ts";
-import { openApiClient, type ApiClient } from "../../lib/kubernetes/client.ts";
-import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
+import { connect } from "../../kubernetes/connection.ts";
+import { openApiClient, type ApiClient } from "../../kubernetes/client.ts";
+import type { ListWatch } from "../../kubernetes/list-watch.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { OpenDocuments } from "../documents.ts";
 import { follow } from "./followed.ts";

@@ -1,7 +1,7 @@
 import { apiVersion } from "../../api/names.ts";
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
-import { itemsOf, readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
+import { patchTypes, type ApiClient } from "../../kubernetes/client.ts";
+import { itemsOf, readObject, type KubeObject } from "../../kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { collectionOf, fieldManager, finalizer } from "./names.ts";
 import { hasRecord, isHidden } from "./slot-record.ts";

@@ -1,6 +1,6 @@
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import { ListWatch } from "../../lib/kubernetes/list-watch.ts";
-import type { ListWatchOptions } from "../../lib/kubernetes/list-watch-options.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
+import { ListWatch } from "../../kubernetes/list-watch.ts";
+import type { ListWatchOptions } from "../../kubernetes/list-watch-options.ts";
 
 /**
  * A collection that has been listed. Rejects where the API server refuses the list: rights or a CRD are missing, which

@@ -1,6 +1,6 @@
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import type { ApiClient } from "../../lib/kubernetes/client.ts";
-import { texts } from "../../lib/kubernetes/object.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
+import type { ApiClient } from "../../kubernetes/client.ts";
+import { texts } from "../../kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { ManifestThread } from "../files/thread/manifest-thread.ts";
 import { ConversationThread } from "../state/conversation-thread.ts";

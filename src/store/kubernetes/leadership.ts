@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { publishedOperatorSchema, type PublishedOperator } from "../../api/status.ts";
 import { knownPart } from "../../api/known-part.ts";
-import type { ApiClient } from "../../lib/kubernetes/client.ts";
+import type { ApiClient } from "../../kubernetes/client.ts";
 import {
   acquireLease,
   HeldByOther,
@@ -10,7 +10,7 @@ import {
   type ElectionTimes,
   type HeldLease,
   type LeaseView,
-} from "../../lib/kubernetes/lease-election.ts";
+} from "../../kubernetes/lease-election.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { LockHeld } from "../state/lock.ts";

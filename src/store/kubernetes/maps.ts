@@ -1,8 +1,8 @@
 import { gunzipSync, gzipSync } from "node:zlib";
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
-import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
-import { texts, type KubeObject } from "../../lib/kubernetes/object.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
+import { patchTypes, type ApiClient } from "../../kubernetes/client.ts";
+import type { ListWatch } from "../../kubernetes/list-watch.ts";
+import { texts, type KubeObject } from "../../kubernetes/object.ts";
 import { parseJson } from "../../lib/json.ts";
 import { Serial } from "../../lib/serial.ts";
 import type { Documents, DocumentsOptions } from "../documents.ts";

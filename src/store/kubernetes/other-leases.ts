@@ -1,7 +1,7 @@
 import { knownPart } from "../../api/known-part.ts";
 import { demandSchema, type Demand } from "../../api/status.ts";
-import type { ApiClient } from "../../lib/kubernetes/client.ts";
-import type { KubeObject } from "../../lib/kubernetes/object.ts";
+import type { ApiClient } from "../../kubernetes/client.ts";
+import type { KubeObject } from "../../kubernetes/object.ts";
 import { otherDemand } from "../state/other-demand.ts";
 import type { OtherDemand } from "../store.ts";
 import { demandIn, freshMs, gatewaysSelector } from "./demand.ts";

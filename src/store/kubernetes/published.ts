@@ -6,8 +6,8 @@ import {
   type PublishedRegistry,
   type PublishedSlot,
 } from "../../api/status.ts";
-import type { ApiClient } from "../../lib/kubernetes/client.ts";
-import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
+import type { ApiClient } from "../../kubernetes/client.ts";
+import type { ListWatch } from "../../kubernetes/list-watch.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { Documents, OpenDocuments } from "../documents.ts";
 import { LivenessWatch } from "../state/liveness.ts";

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
-import { readLease } from "../../lib/kubernetes/lease-election.ts";
-import { itemsOf, readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
+import { patchTypes, type ApiClient } from "../../kubernetes/client.ts";
+import { readLease } from "../../kubernetes/lease-election.ts";
+import { itemsOf, readObject, type KubeObject } from "../../kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { collectionOf, finalizer, operatorLease } from "./names.ts";
 

@@ -1,7 +1,7 @@
 import { didYouMean, nearest } from "../../api/nearest.ts";
 import { requestKinds, slotRequestSchema, type RequestKind, type SlotRequest } from "../../api/status.ts";
 import { sha256 } from "../../lib/canonical.ts";
-import type { KubeObject } from "../../lib/kubernetes/object.ts";
+import type { KubeObject } from "../../kubernetes/object.ts";
 import { parseJson } from "../../lib/json.ts";
 import { judgeSpec } from "../judged-spec.ts";
 import { acceptedPrefix, objectName, requestPrefix } from "./names.ts";

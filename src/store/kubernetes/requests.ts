@@ -1,8 +1,8 @@
 import { requestKinds, slotRequestSchema, type SlotRequest } from "../../api/status.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
-import type { KubeObject } from "../../lib/kubernetes/object.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
+import { patchTypes, type ApiClient } from "../../kubernetes/client.ts";
+import type { KubeObject } from "../../kubernetes/object.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { OpenDocuments } from "../documents.ts";
 import { LeadershipLost, type RequestStore } from "../store.ts";

@@ -3,7 +3,7 @@ import { slotSpecSchema } from "../../api/slot.ts";
 import { emptyStatus, publishedSlotSchema, type PublishedSlot } from "../../api/status.ts";
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import { parseJson } from "../../lib/json.ts";
-import type { KubeObject } from "../../lib/kubernetes/object.ts";
+import type { KubeObject } from "../../kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 
 /** What processes require of gateways: secrets, and so in a Secret and not in a status that every reader is shown. */

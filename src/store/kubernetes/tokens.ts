@@ -8,7 +8,7 @@ import { readText, readTextOrNothing } from "../../lib/read-text.ts";
 import { Serial } from "../../lib/serial.ts";
 import { TokenStore } from "../auth/tokens.ts";
 import { privateDirectory } from "../state/state-owner.ts";
-import type { ApiClient } from "../../lib/kubernetes/client.ts";
+import type { ApiClient } from "../../kubernetes/client.ts";
 import type { OpenClient } from "./cluster.ts";
 import { Maps } from "./maps.ts";
 import { tokensSecret } from "./names.ts";

@@ -1,6 +1,6 @@
-import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import type { ApiClient } from "../../lib/kubernetes/client.ts";
-import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
+import { isStatus } from "../../kubernetes/api-error.ts";
+import type { ApiClient } from "../../kubernetes/client.ts";
+import type { ListWatch } from "../../kubernetes/list-watch.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { leasesPath } from "./names.ts";
 

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { CommandError } from "../../cli/client.ts";
-import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
-import { readManifest } from "../../lib/kubernetes/manifest.ts";
+import { patchTypes, type ApiClient } from "../../kubernetes/client.ts";
+import { readManifest } from "../../kubernetes/manifest.ts";
 import { isRecord } from "../../lib/record.ts";
 
 /** Beside this code, in a clone, a package and an image. */

@@ -1,7 +1,7 @@
 import { CommandError } from "../../cli/client.ts";
-import { ApiError, ApiUnreachable } from "../../lib/kubernetes/api-error.ts";
-import { openApiClient, type ApiClient } from "../../lib/kubernetes/client.ts";
-import { connect, NoConnection } from "../../lib/kubernetes/connection.ts";
+import { ApiError, ApiUnreachable } from "../../kubernetes/api-error.ts";
+import { openApiClient, type ApiClient } from "../../kubernetes/client.ts";
+import { connect, NoConnection } from "../../kubernetes/connection.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 
 /** The cluster of the environment, for one command. Throws CommandError with the API server's own words. */

@@ -3,8 +3,8 @@ import { createServer, IncomingMessage, request as httpRequest } from "node:http
 import { Socket } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
-import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
-import { Charge } from "../../../src/gateway/admission/charge.ts";
+import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
+import { Charge } from "../../../src/gateway/slots/charge.ts";
 import { readRequestBody } from "../../../src/gateway/http/body.ts";
 import { listen } from "../../support/listen.ts";
 import { until } from "../../support/until.ts";

@@ -4,7 +4,7 @@ import { startGateway } from "../../support/gateway.ts";
 import { list, record } from "../../support/openai.ts";
 import { scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
-import { specOf } from "../upstreams/fixture.ts";
+import { specOf } from "../providers/fixture.ts";
 import { text, tool, user } from "./bodies.ts";
 import { openSite } from "./site.ts";
 

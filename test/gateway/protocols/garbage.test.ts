@@ -6,7 +6,7 @@ import { RerankTranslation } from "../../../src/gateway/protocols/rerank.ts";
 import type { Translation } from "../../../src/gateway/protocols/translation.ts";
 import { NumberedResponses } from "../../../src/gateway/protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
-import { jsonOf } from "../../../src/gateway/images/engine-http.ts";
+import { jsonOf } from "../../../src/gateway/media/images/engine-http.ts";
 import { EventStream, StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
 import { ModelRename } from "../../../src/gateway/relay/rename.ts";
 import { applyRules } from "../../../src/gateway/routing/request-rules.ts";

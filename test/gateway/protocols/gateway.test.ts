@@ -9,7 +9,7 @@ import { rejectionOf } from "../../support/rejection.ts";
 import { helloChunks, json, sayHello, scriptedEngine, type Script } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
 import { startGateway as startProtected } from "../auth/gateway.ts";
-import { specOf } from "../upstreams/fixture.ts";
+import { specOf } from "../providers/fixture.ts";
 import { assistant, text, toolCall, toolResult } from "./bodies.ts";
 import { openSite } from "./site.ts";
 

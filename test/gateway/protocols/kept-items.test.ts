@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import { KeptItems } from "../../../src/gateway/protocols/kept-items.ts";
 import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
 import { until } from "../../support/until.ts";

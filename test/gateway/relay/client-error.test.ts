@@ -8,7 +8,7 @@ import {
   engineWords,
   exchangeFailure,
 } from "../../../src/gateway/relay/engine-failure.ts";
-import { connectionFailure, refusalFailure } from "../../../src/gateway/upstreams/provider-failure.ts";
+import { connectionFailure, refusalFailure } from "../../../src/gateway/providers/provider-failure.ts";
 import { ExchangeError } from "../../../src/lib/exchange.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { json, scriptedEngine } from "../../support/scripted-engine.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
-import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import type { AnswerFormat } from "../../../src/gateway/relay/answer-format.ts";
 import type { RelayOptions, Sender } from "../../../src/gateway/relay/relay-options.ts";
 import { Relay } from "../../../src/gateway/relay/relay.ts";

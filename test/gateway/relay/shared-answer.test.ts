@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
-import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import { HeldAnswer } from "../../../src/gateway/relay/answer.ts";
 import { SharedAnswer } from "../../../src/gateway/relay/shared-answer.ts";
 import { RecorderSink } from "./recorder.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
-import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import { CacheSync } from "../../../src/gateway/routing/cache-sync.ts";
 import { buildIndex } from "../../../src/gateway/routing/index.ts";
 import type { ModelRequest, Target } from "../../../src/gateway/routing/resolve.ts";

@@ -5,7 +5,7 @@ import { slotStates } from "../../../src/api/states.ts";
 import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
 import { buildIndex, holdersOf, slotsInOrder, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
 import { meansReranker, resolve, resolveAgain, resolveWanted } from "../../../src/gateway/routing/resolve.ts";
-import type { UpstreamModel } from "../../../src/gateway/upstreams/catalog.ts";
+import type { UpstreamModel } from "../../../src/gateway/providers/catalog.ts";
 import { modelRecord, publishedSlot, type SlotSketch } from "../../support/gateway.ts";
 import { thrownBy } from "../../support/rejection.ts";
 import { fc } from "../../support/fast-check.ts";

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Condition } from "../../../src/api/conditions.ts";
-import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import type { Resource } from "../../../src/gateway/management/resource-index.ts";
 import { buildIndex, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
 import { exportConditions } from "../../../src/gateway/telemetry/condition-metrics.ts";
 import { GatewayMetrics } from "../../../src/gateway/telemetry/metrics.ts";
-import { UpstreamMetrics } from "../../../src/gateway/upstreams/metrics.ts";
-import { Upstreams } from "../../../src/gateway/upstreams/upstreams.ts";
+import { UpstreamMetrics } from "../../../src/gateway/providers/metrics.ts";
+import { Upstreams } from "../../../src/gateway/providers/upstreams.ts";
 import { MetricPage } from "../../../src/lib/metrics/page.ts";
 import { publishedSlot } from "../../support/gateway.ts";
-import { specOf } from "../upstreams/fixture.ts";
+import { specOf } from "../providers/fixture.ts";
 
 const minuteMs = 60_000;
 

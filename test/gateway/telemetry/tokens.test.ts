@@ -6,7 +6,7 @@ import { chunk, helloChunks, json, sayHello, scriptedEngine, type Script } from 
 import { until } from "../../support/until.ts";
 import { later } from "../../support/later.ts";
 import { startProvider } from "../../doubles/provider.ts";
-import { specOf } from "../upstreams/fixture.ts";
+import { specOf } from "../providers/fixture.ts";
 
 const messages = [{ role: "user", content: "hi" }];
 const stream = { model: "primary", messages, stream: true };

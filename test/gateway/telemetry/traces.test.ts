@@ -12,7 +12,7 @@ import { startGateway, type TestGateway } from "../../support/gateway.ts";
 import { importedBy } from "../../support/packages.ts";
 import { json, scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
-import { specOf } from "../upstreams/fixture.ts";
+import { specOf } from "../providers/fixture.ts";
 import { spanSchema, startReceiver, type Span } from "./receiver.ts";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
-import type { Call, Method } from "../../../src/lib/kubernetes/client.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
+import type { Call, Method } from "../../../src/kubernetes/client.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { podPath, podsOn, secretPath, start, withBearer } from "./fixture.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { ApiClient } from "../../../src/lib/kubernetes/client.ts";
+import type { ApiClient } from "../../../src/kubernetes/client.ts";
 import { firstPodLines, tailPodLogs } from "../../../src/runtimes/kubernetes/pod-logs.ts";
 
 const lineCount = 200;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { podAnnotations, podLabels } from "../../../src/runtimes/kubernetes/pod-label.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { ApiUnreachable } from "../../../src/lib/kubernetes/api-error.ts";
+import { ApiUnreachable } from "../../../src/kubernetes/api-error.ts";
 import { openDemandLeases } from "../../../src/store/kubernetes/demand.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";

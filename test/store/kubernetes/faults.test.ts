@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { demandSchema } from "../../../src/api/status.ts";
-import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { parseJson } from "../../../src/lib/json.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { openDemandLease, openDemandLeases } from "../../../src/store/kubernetes/demand.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiVersion } from "../../../src/api/names.ts";
 import { unconfiguredSlot } from "../../../src/api/slot.ts";
-import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { LeadershipLost } from "../../../src/store/store.ts";
 import type { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { loadConfig } from "../../../src/api/config.ts";
-import type { Method } from "../../../src/lib/kubernetes/client.ts";
+import type { Method } from "../../../src/kubernetes/client.ts";
 import { openClusterLeaderStore } from "../../../src/store/kubernetes/leader-store.ts";
 import type { LeaderStore } from "../../../src/store/opened-store.ts";
 import { LeadershipLost } from "../../../src/store/store.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { apiVersion } from "../../../src/api/names.ts";
-import { acquireLease } from "../../../src/lib/kubernetes/lease-election.ts";
+import { acquireLease } from "../../../src/kubernetes/lease-election.ts";
 import { release } from "../../../src/store/kubernetes/release.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { apiVersion } from "../../../src/api/names.ts";
 import type { RequestKind } from "../../../src/api/status.ts";
-import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
+import { ApiError } from "../../../src/kubernetes/api-error.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { Subscribers } from "../../../src/lib/subscribers.ts";
 import { openCluster } from "../../../src/store/kubernetes/cluster.ts";

@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { openApiClient, type ApiClient } from "../../../src/lib/kubernetes/client.ts";
-import { readKubeconfig } from "../../../src/lib/kubernetes/kubeconfig.ts";
+import { openApiClient, type ApiClient } from "../../../src/kubernetes/client.ts";
+import { readKubeconfig } from "../../../src/kubernetes/kubeconfig.ts";
 import { clusterStore } from "../../../src/store/kubernetes/cluster-store.ts";
 import type { Store } from "../../../src/store/opened-store.ts";
 import { tempDir } from "../temp-dir.ts";

@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { apiVersion } from "../../../src/api/names.ts";
-import { openApiClient, type ApiClient } from "../../../src/lib/kubernetes/client.ts";
-import { readKubeconfig } from "../../../src/lib/kubernetes/kubeconfig.ts";
+import { openApiClient, type ApiClient } from "../../../src/kubernetes/client.ts";
+import { readKubeconfig } from "../../../src/kubernetes/kubeconfig.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { until } from "../until.ts";
 import type { ApiServer } from "./control-plane.ts";
