@@ -12,7 +12,7 @@ import type { ChatAddress } from "./http/chat-address.ts";
 import type { Cors } from "./http/cors.ts";
 import type { ConnectionLimiter } from "./http/connection-limit.ts";
 import { managementFailure } from "./http/disk-failure.ts";
-import type { Dispatcher } from "./dispatch/dispatcher.ts";
+import type { ModelProxy } from "./proxy/handle.ts";
 import { takeJsonOnly } from "./http/json-bodies.ts";
 import { arrivalTimes, headerLimitBytes, refuseBytes } from "./http/refused-bytes.ts";
 import type { ManagementContext } from "./management/context.ts";
@@ -23,7 +23,7 @@ import type { Logger } from "pino";
 import type { V1Route } from "./v1/route.ts";
 
 export interface AppOptions {
-  readonly dispatcher: Dispatcher;
+  readonly proxy: ModelProxy;
   readonly v1Routes: readonly V1Route[];
   readonly management: ManagementContext;
   /** In tests: an answer that violates its schema is an error. */
@@ -134,7 +134,7 @@ function noCompiler(): never {
 
 function hotFirst(
   hot: ReadonlyMap<string, V1Route>,
-  { dispatcher, cors, chat, connections, management }: AppOptions,
+  { proxy, cors, chat, connections, management }: AppOptions,
   handler: RequestListener,
 ): RequestListener {
   return (request: IncomingMessage, response: ServerResponse) => {
@@ -162,7 +162,7 @@ function hotFirst(
       return;
     }
     const id = requestIdOf(request);
-    dispatcher.handle(route, request, response, id);
+    void proxy.handle(route, request, response, id);
   };
 }
 

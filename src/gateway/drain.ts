@@ -2,12 +2,12 @@ import type { ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import { steadyNow } from "../lib/steady-clock.ts";
 import type { App } from "./app.ts";
-import { stopping, type Dispatcher } from "./dispatch/dispatcher.ts";
+import { stopping, type ModelProxy } from "./proxy/handle.ts";
 import type { Listeners } from "./http/listeners.ts";
 import type { CacheSync } from "./routing/cache-sync.ts";
 
 export interface Drained {
-  readonly dispatcher: Pick<Dispatcher, "underWay" | "refuseAll">;
+  readonly proxy: Pick<ModelProxy, "underWay" | "refuseAll">;
   readonly cacheSync: Pick<CacheSync, "close">;
   readonly app: Pick<App, "fastify" | "server">;
   readonly listeners: Pick<Listeners, "report" | "release" | "close">;
@@ -41,7 +41,7 @@ const lastAnswersMs = 1000;
  * connection is closed.
  */
 export async function drain(drained: Drained, time: DrainTime): Promise<void> {
-  const { dispatcher, cacheSync, app, listeners, deadline, log } = drained;
+  const { proxy, cacheSync, app, listeners, deadline, log } = drained;
   const { drainSeconds, endNow, isRelieved = false } = time;
   let lastRequest = -Infinity;
   if (isRelieved) {
@@ -56,16 +56,16 @@ export async function drain(drained: Drained, time: DrainTime): Promise<void> {
     listeners.report();
     cacheSync.close(stopping());
   }
-  const isQuiet = (): boolean => dispatcher.underWay === 0 && steadyNow() - lastRequest >= idleMs;
+  const isQuiet = (): boolean => proxy.underWay === 0 && steadyNow() - lastRequest >= idleMs;
   // Idle connections stay until the end too: Node counts a connection as idle while its last answer is still being
   // sent.
   await until(() => isQuiet() || endNow?.aborted === true, drainSeconds * 1000);
   deadline.abort();
   cacheSync.close(stopping());
-  const count = dispatcher.refuseAll(stopping());
+  const count = proxy.refuseAll(stopping());
   const requests = count === 1 ? "1 request" : `${count} requests`;
   if (count > 0) log.warn(`${requests} did not end within the time to stop: an error ended them`);
-  await until(() => dispatcher.underWay === 0, lastAnswersMs);
+  await until(() => proxy.underWay === 0, lastAnswersMs);
   // Answers of this turn are sent at its end.
   await new Promise((resolve) => setImmediate(resolve));
   const cut = setTimeout(() => app.server.closeAllConnections(), lastAnswersMs);

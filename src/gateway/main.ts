@@ -23,9 +23,9 @@ import { refusalCounter } from "./auth/metrics.ts";
 import { reachLines } from "./auth/reach.ts";
 import { EngineCaches } from "./telemetry/engine-cache.ts";
 import { exportConditions } from "./telemetry/condition-metrics.ts";
-import { DemandPublisher } from "./dispatch/demand.ts";
+import { DemandPublisher } from "./slots/demand.ts";
 import { Cors } from "./http/cors.ts";
-import { Dispatcher, stopping } from "./dispatch/dispatcher.ts";
+import { ModelProxy, stopping } from "./proxy/handle.ts";
 import { drain } from "./drain.ts";
 import { CacheSync } from "./routing/cache-sync.ts";
 import { Listeners, portOf } from "./http/listeners.ts";
@@ -35,18 +35,18 @@ import { Lifetime } from "./lifetime.ts";
 import { HostGuard } from "./http/hosts.ts";
 import { Drawings } from "./media/images/drawings.ts";
 import { ImageCache } from "./media/images/cache.ts";
-import { defaultAgainAfterMs } from "./dispatch/backend-call.ts";
+import { defaultAgainAfterMs } from "./proxy/place.ts";
 import type { ResolutionIndex } from "./routing/index.ts";
 import { LiveIndex } from "./routing/live-index.ts";
 import { KeptItems, keptItems } from "./protocols/kept-items.ts";
 import { GatewayMetrics } from "./telemetry/metrics.ts";
-import { defaultHoldTimes, type HoldTimes } from "./dispatch/stream-hold.ts";
+import { defaultHoldTimes, type HoldTimes } from "./proxy/stream-hold.ts";
 import { openTraces } from "./telemetry/open-traces.ts";
 import { RecentRequests } from "./telemetry/recent-requests.ts";
 import { TrafficHistory } from "./telemetry/traffic-history.ts";
 import { MachineReadings, type ReadMachine } from "./management/machine-readings.ts";
 import { ResourceIndex } from "./management/resource-index.ts";
-import { Traffic } from "./dispatch/traffic.ts";
+import { Traffic } from "./slots/traffic.ts";
 import { openEnginePages } from "./open-engine-pages.ts";
 import { UpstreamMetrics } from "./providers/metrics.ts";
 import { Upstreams } from "./providers/upstreams.ts";
@@ -191,7 +191,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const recent = new RecentRequests({ keepsBodies: config.requestBodies });
   const history = stack.use(new TrafficHistory({ metrics, traffic, admission, recent }));
   const accessLog = new AccessLog(log, options.accessLine, config.accessLogPart);
-  const dispatcher = new Dispatcher({
+  const proxy = new ModelProxy({
     index,
     cacheSync,
     admission,
@@ -206,9 +206,9 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     holdTimes: holdTimes ?? defaultHoldTimes,
     againAfterMs: againAfterMs ?? defaultAgainAfterMs,
     isDraining: () => lifetime.isDraining,
-    admit: (request) => gate.principalOf(request),
+    identify: (request) => gate.principalOf(request),
   });
-  metrics.onGateway(dispatcher, { drainEndsAt: () => lifetime.drainEndsAt, isOperatorLive: () => !isOperatorLost() });
+  metrics.onGateway(proxy, { drainEndsAt: () => lifetime.drainEndsAt, isOperatorLive: () => !isOperatorLost() });
   const images = new ImageCache(join(config.stateDir, "images"));
   const drawings = new Drawings((slot) => admission.acquireUnqueued(slot, ""));
   const kept = stack.use(new KeptItems({ budget, ...keptItems(config.bufferLimit) }));
@@ -218,7 +218,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const limits = files === undefined ? undefined : connectionLimits(files);
   const chat = new ChatAddress();
   const app = await buildApp({
-    dispatcher,
+    proxy,
     cors,
     connections: new ConnectionLimiter(limits),
     bodyLimitBytes: config.bodyLimit,
@@ -293,7 +293,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       const isRelieved = (lifetime.isRelieved = listeners.isRelieved());
       lifetime.drainEndsAt = steadyNow() + drainSeconds * 1000;
       if (isRelieved) log.info("the other gateway takes the requests; open ones end here");
-      await drain({ dispatcher, cacheSync, app, listeners, deadline, log }, { drainSeconds, endNow, isRelieved });
+      await drain({ proxy, cacheSync, app, listeners, deadline, log }, { drainSeconds, endNow, isRelieved });
       await owned.disposeAsync();
     },
   };

@@ -9,7 +9,7 @@ import type { Admission } from "./slots/admission.ts";
 import { availabilityOf } from "./slots/availability.ts";
 import type { UnqueuedLease } from "./slots/backend.ts";
 import type { Gate } from "./auth/gate.ts";
-import type { Traffic } from "./dispatch/traffic.ts";
+import type { Traffic } from "./slots/traffic.ts";
 import type { Listeners } from "./http/listeners.ts";
 import { EnginePages } from "./pages/engine-pages.ts";
 import type { PageEngine } from "./pages/engine-headers.ts";

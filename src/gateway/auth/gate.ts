@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import type { Identity, ScopeClass } from "../../api/scopes.ts";
-import type { Principal } from "../dispatch/call.ts";
+import type { Principal } from "../proxy/call.ts";
 import type { HostGuard, RouteKind } from "../http/hosts.ts";
 import type { Authenticator } from "./authenticator.ts";
 
@@ -26,11 +26,11 @@ export class Gate {
     return this.#authenticator.mayStill(request, wanted);
   }
 
-  /** Like `admit`, for a route of `/v1`; refused credentials are returned. */
-  principalOf(request: IncomingMessage): Principal | ApiError {
+  /** Like `admit`, for a route of `/v1`. */
+  principalOf(request: IncomingMessage): Principal {
     this.#checkHost(request, "v1", "engine");
     const caller = this.#authenticator.judge(request, "v1");
-    if (caller instanceof ApiError) return caller;
+    if (caller instanceof ApiError) throw caller;
     const { source, identity, tokenId, scope } = caller;
     const owner = `${source} ${tokenId ?? identity}`;
     const client = source === "none" ? (request.socket.remoteAddress ?? "") : owner;

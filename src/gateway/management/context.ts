@@ -28,7 +28,7 @@ import type { TrafficHistory } from "../telemetry/traffic-history.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { MachineReadings } from "./machine-readings.ts";
 import type { ResourceIndex } from "./resource-index.ts";
-import type { Traffic } from "../dispatch/traffic.ts";
+import type { Traffic } from "../slots/traffic.ts";
 import type { Upstreams } from "../providers/upstreams.ts";
 import type { ViewContext } from "./views.ts";
 

@@ -5,7 +5,7 @@ import { willAnswer } from "../slots/availability.ts";
 import { holdersOf, slotsInOrder, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
 import { contextLengthOf } from "./context-length.ts";
 import { routedModels, routerStatus } from "./router-models.ts";
-import type { Traffic } from "../dispatch/traffic.ts";
+import type { Traffic } from "../slots/traffic.ts";
 
 interface V1Context {
   readonly index: ResolutionIndex;

@@ -12,7 +12,7 @@ import { holdersOf, type KnownSlot, type ResolutionIndex } from "../routing/inde
 import type { Admission } from "../slots/admission.ts";
 import { slotConditions } from "../routing/slot-conditions.ts";
 import type { SlotStatus } from "../../api/status.ts";
-import type { Traffic } from "../dispatch/traffic.ts";
+import type { Traffic } from "../slots/traffic.ts";
 import { benchmarkOfModel, benchmarkView, loadSecondsOf } from "./benchmark-views.ts";
 
 /** Bodies of `/v1/models` and `/api`: snake_case JSON, as in CONTRACT. */

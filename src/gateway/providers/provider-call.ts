@@ -10,7 +10,6 @@ import type { WaitPlace } from "../slots/admission.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { toApiError } from "../http/answer.ts";
 import type { QueuedClient, SlotQueue } from "../slots/slot-queue.ts";
-import type { HeldClient } from "../dispatch/stream-hold.ts";
 import type { Permit } from "./circuits.ts";
 import { BegunRefusal, defaultErrorTimeoutMs } from "./begun-refusal.ts";
 import { Mask, StreamMask } from "./mask.ts";
@@ -45,7 +44,7 @@ export interface CallingProvider {
  *                │           └─ any other ─────▶ settled      │
  *                └────────────────────────────────────────────┘
  */
-export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, QueuedClient {
+export class ProviderCall implements Exchange, ExchangeEvents, QueuedClient {
   denseIndex = -1;
   readonly client: string;
   readonly #provider: CallingProvider;

@@ -12,7 +12,7 @@ const translatedLimitBytes = 16 * 1024 * 1024;
 const uncountedBytes = 65_536;
 
 /** An answer that is buffered until its end, bounded and charged to the budget. */
-export class BufferedAnswer {
+export class BufferedAnswer implements Disposable {
   readonly #gathered = new GatheredBytes();
   readonly #charge: Charge;
   readonly #limitBytes: number;
@@ -39,12 +39,12 @@ export class BufferedAnswer {
     }
   }
 
-  /** All bytes; the charge stays until `end`. */
+  /** All bytes; the charge stays until it is disposed. */
   take(): Buffer {
     return this.#gathered.take();
   }
 
-  end(): void {
+  [Symbol.dispose](): void {
     this.#gathered.clear();
     this.#charge.end();
   }

@@ -1,6 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import type { PublishedStore } from "../../store/store.ts";
-import type { WaitPlace } from "../slots/admission.ts";
+import { onAbort } from "../../lib/on-abort.ts";
 import type { BufferBudget } from "../slots/budget.ts";
 import type { ResolutionIndex } from "./index.ts";
 import { resolveWanted, type Target, type ModelRequest } from "./resolve.ts";
@@ -14,14 +14,11 @@ export interface CacheSyncOptions {
   readonly holdMs: number;
 }
 
-/** Returns the target of the value, or throws ApiError. */
-type Outcome = () => Target;
-
 /** A request that waits until the meaning of its model is known. */
-export interface UnresolvedRequest {
-  readonly isWaiting: boolean;
-  readonly place: WaitPlace;
-  abandon(): void;
+interface Unresolved {
+  readonly wanted: ModelRequest;
+  readonly resolve: (target: Target) => void;
+  readonly reject: (reason: unknown) => void;
 }
 
 /**
@@ -31,7 +28,7 @@ export interface UnresolvedRequest {
  */
 export class CacheSync {
   readonly #options: CacheSyncOptions;
-  readonly #waiting = new Set<SyncWaiter>();
+  readonly #waiting = new Set<Unresolved>();
   #isOver = false;
 
   constructor(options: CacheSyncOptions) {
@@ -55,47 +52,41 @@ export class CacheSync {
     }
   }
 
-  /** Calls `then` once, unless abandoned. `bytes` is the request's memory during the wait. Throws ApiError. */
-  wait(wanted: ModelRequest, bytes: number, then: (outcome: Outcome) => void): UnresolvedRequest {
+  /**
+   * Resolves once the value has a target. `bytes`: the request's memory during the wait. Rejects with ApiError, and with the
+   * signal's reason.
+   */
+  async wait(wanted: ModelRequest, bytes: number, signal: AbortSignal): Promise<Target> {
     const { holdMs, budget } = this.#options;
     if (holdMs === 0) throw notPublished(wanted);
+    const { promise, resolve, reject } = Promise.withResolvers<Target>();
+    const waiting = { wanted, resolve, reject };
+    using stack = new DisposableStack();
     budget.take(bytes);
-    const waiting = new SyncWaiter(
-      (outcome) => {
-        if (!this.#waiting.delete(waiting)) return;
-        budget.give(bytes);
-        if (outcome !== undefined) then(outcome);
-      },
-      wanted,
-      holdMs,
-    );
+    stack.defer(() => budget.give(bytes));
     this.#waiting.add(waiting);
-    return waiting;
+    stack.defer(() => this.#waiting.delete(waiting));
+    const timer = setTimeout(() => reject(notPublished(wanted)), holdMs);
+    stack.defer(() => clearTimeout(timer));
+    stack.use(onAbort(signal, reject));
+    return await promise;
   }
 
   /** The published state has changed: requests that waited for it continue. */
   refresh(): void {
-    for (const waiting of this.#waiting) {
-      let outcome: Outcome | undefined;
+    for (const { wanted, resolve, reject } of this.#waiting) {
       try {
-        const target = this.resolve(waiting.wanted);
-        if (target !== undefined) outcome = () => target;
+        const target = this.resolve(wanted);
+        if (target !== undefined) resolve(target);
       } catch (error) {
-        outcome = () => {
-          throw error;
-        };
+        reject(error);
       }
-      if (outcome !== undefined) waiting.end(outcome);
     }
   }
 
   /** Refuses all waiting requests: the gateway is stopping. */
   close(failure: ApiError): void {
-    for (const waiting of this.#waiting) {
-      waiting.end(() => {
-        throw failure;
-      });
-    }
+    for (const { reject } of this.#waiting) reject(failure);
   }
 
   #hasEnded(): boolean {
@@ -103,36 +94,6 @@ export class CacheSync {
     // Without a live operator nobody would end a wait: what was known last counts.
     if (published.operatorLiveness() === "live") this.#isOver = published.operator()?.isSettled === true;
     return this.#isOver;
-  }
-}
-
-class SyncWaiter implements UnresolvedRequest {
-  readonly wanted: ModelRequest;
-  readonly #onEnd: (outcome: Outcome | undefined) => void;
-  readonly #timer: NodeJS.Timeout;
-  isWaiting = true;
-  /** The name may be any text of a client: it is not repeated. */
-  readonly place: WaitPlace = { at: "slot", name: "unknown", state: "offline", position: 0, progress: undefined };
-
-  constructor(onEnd: (outcome: Outcome | undefined) => void, wanted: ModelRequest, holdMs: number) {
-    this.#onEnd = onEnd;
-    this.wanted = wanted;
-    this.#timer = setTimeout(() => {
-      this.end(() => {
-        throw notPublished(wanted);
-      });
-    }, holdMs);
-  }
-
-  abandon(): void {
-    this.end(undefined);
-  }
-
-  end(outcome: Outcome | undefined): void {
-    if (!this.isWaiting) return;
-    this.isWaiting = false;
-    clearTimeout(this.#timer);
-    this.#onEnd(outcome);
   }
 }
 

@@ -3,7 +3,7 @@ import type { ProcessRole, SlotCapability } from "../../api/names.ts";
 import type { UpstreamModel } from "../providers/catalog.ts";
 import type { BackendRequest, V1Request } from "../v1/route.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
-import { meansReranker, notThatAnyMore, resolveAgain } from "./resolve.ts";
+import { meansReranker, notThatAnyMore, resolveAgain, type Target } from "./resolve.ts";
 
 /** A request that goes to a slot, and how an engine of the slot is asked. Made once; whatever comes later reads it. */
 export interface SlotRoute {
@@ -22,8 +22,15 @@ export interface ProviderRoute {
   readonly backendRequest: BackendRequest;
 }
 
+/** Throws ApiError where the target does not serve the request. */
+export function routeTo(request: V1Request, target: Target): SlotRoute | ProviderRoute {
+  return target.kind === "upstream"
+    ? routeToProvider(request, target.model)
+    : routeToSlot(request, target.slot, target.ref);
+}
+
 /** Throws ApiError where the slot does not serve the request. */
-export function routeToSlot(request: V1Request, slot: KnownSlot, ref: string | undefined): SlotRoute {
+function routeToSlot(request: V1Request, slot: KnownSlot, ref: string | undefined): SlotRoute {
   const backendRequest = request.forSlot(slot);
   const { capability } = backendRequest;
   // The capabilities of another model of the slot are known once that model is loaded.
@@ -51,7 +58,7 @@ export function routeAgain(index: ResolutionIndex, route: SlotRoute): SlotRoute 
 }
 
 /** Throws ApiError where the provider does not serve the request. */
-export function routeToProvider(request: V1Request, model: UpstreamModel): ProviderRoute {
+function routeToProvider(request: V1Request, model: UpstreamModel): ProviderRoute {
   const { upstream, spec } = model;
   const backendRequest = request.forProvider?.(model);
   if (backendRequest === undefined || !spec.capabilities.includes(backendRequest.capability)) {

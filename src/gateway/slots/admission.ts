@@ -157,14 +157,14 @@ export class Admission {
     return lost;
   }
 
-  place(waitQueue: WaitQueue, waiter: Waiter): WaitPlace {
+  place(waitQueue: WaitQueue, waiter?: Waiter): WaitPlace {
     const status = this.#options.index().slots.get(waitQueue.slot)?.status;
     const { bytesDone, bytesTotal } = status?.progress ?? {};
     return {
       at: "slot",
       name: waitQueue.slot,
       state: waitQueue.queue.gate === "open" ? "queued" : (status?.state ?? "offline"),
-      position: waitQueue.queue.position(waiter),
+      position: waiter === undefined ? 0 : waitQueue.queue.position(waiter),
       progress: bytesDone === undefined || !bytesTotal ? undefined : Math.floor((100 * bytesDone) / bytesTotal),
       ...(waitQueue.ref === undefined ? {} : swapProgress(waitQueue.ref, status)),
     };

@@ -119,18 +119,18 @@ export class GatewayMetrics {
 
   /** Each is called at each scrape. */
   onGateway(
-    dispatcher: { readonly sharedReaders: number; readonly underWay: number },
+    proxy: { readonly sharedReaders: number; readonly underWay: number },
     gateway: {
       /** The end of the time for open requests, by the steady clock; undefined while the gateway does not stop. */
       readonly drainEndsAt: () => number | undefined;
       readonly isOperatorLive: () => boolean;
     },
   ): void {
-    this.page.read(families.sharedReaders, () => [["", dispatcher.sharedReaders]]);
+    this.page.read(families.sharedReaders, () => [["", proxy.sharedReaders]]);
     this.page.read(families.draining, () => [["", gateway.drainEndsAt() === undefined ? 0 : 1]]);
     this.page.read(families.drainLeft, function* () {
       const endsAt = gateway.drainEndsAt();
-      if (endsAt !== undefined && dispatcher.underWay > 0) yield ["", Math.max(0, endsAt - steadyNow()) / 1000];
+      if (endsAt !== undefined && proxy.underWay > 0) yield ["", Math.max(0, endsAt - steadyNow()) / 1000];
     });
     this.page.read(families.operatorLive, () => [["", gateway.isOperatorLive() ? 1 : 0]]);
   }

@@ -8,7 +8,7 @@ export interface EngineEndpoint {
 }
 
 /** The figures of an engine's work; undefined: it did not count. */
-interface EngineFigures {
+export interface EngineFigures {
   /** By the steady clock. */
   readonly startedAt: number;
   readonly ms: number;

@@ -3,7 +3,7 @@ import { slotStates, type SlotState } from "../../api/states.ts";
 import type { MetricPage } from "../../lib/metrics/page.ts";
 import type { Sample } from "../../lib/metrics/spec.ts";
 import type { Admission } from "../slots/admission.ts";
-import type { Traffic } from "../dispatch/traffic.ts";
+import type { Traffic } from "../slots/traffic.ts";
 import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
 
 /** Label of requests whose model resolved to no slot: unknown names must not create new series. */

@@ -1,6 +1,6 @@
 import type { TrafficView } from "../../api/management/traffic-view.ts";
 import type { Admission } from "../slots/admission.ts";
-import type { Traffic } from "../dispatch/traffic.ts";
+import type { Traffic } from "../slots/traffic.ts";
 import type { RecentRequests } from "./recent-requests.ts";
 
 /** The counters of a slot since the start of the gateway. */

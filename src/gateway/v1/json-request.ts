@@ -32,7 +32,7 @@ interface JsonRequestOptions {
 
 /** A request whose body is one JSON object, scanned once. */
 export class JsonRequest implements V1Request {
-  readonly body: Buffer;
+  body: Buffer;
   readonly model: string;
   readonly isStream: boolean;
   readonly #scanned: ScannedBody;
@@ -66,6 +66,10 @@ export class JsonRequest implements V1Request {
     this.#scanned = scanned;
     this.#inputRule = inputRule;
     this.#target = target;
+  }
+
+  drop(): void {
+    this.body = nothing;
   }
 
   checkWhole(): void {
@@ -164,6 +168,8 @@ interface SentBody {
   readonly leftOut: readonly string[] | undefined;
 }
 
+const nothing = Buffer.alloc(0);
+
 class JsonBackendRequest implements BackendRequest {
   readonly method = "POST";
   readonly contentType = "application/json";
@@ -171,10 +177,10 @@ class JsonBackendRequest implements BackendRequest {
   readonly served: string;
   readonly accept: string;
   /** Parts of the client's own buffer, where it can be sent. */
-  readonly body: readonly Buffer[];
+  body: readonly Buffer[];
   readonly bytes: number;
   readonly leftOut: readonly string[] | undefined;
-  readonly #whole: Buffer;
+  #whole: Buffer;
   readonly #scanned: ScannedBody | undefined;
 
   constructor(
@@ -191,6 +197,11 @@ class JsonBackendRequest implements BackendRequest {
     this.leftOut = leftOut;
     this.#whole = body;
     this.#scanned = scanned;
+  }
+
+  drop(): void {
+    this.body = [];
+    this.#whole = nothing;
   }
 
   get path(): string {

@@ -12,7 +12,7 @@ import type { AnswerFormat } from "../relay/answer-format.ts";
 import type { ModelRequest } from "../routing/resolve.ts";
 import type { UpstreamModel } from "../providers/catalog.ts";
 
-/** A `/v1` route as data; waiting, sending and relaying are the same for all (`../dispatch/dispatcher.ts`). */
+/** A `/v1` route as data; waiting, sending and relaying are the same for all (`../proxy/handle.ts`). */
 export interface V1Route {
   readonly method: "GET" | "POST";
   /** The path of the route, which is its label in metrics too. */
@@ -47,6 +47,8 @@ export interface V1Request extends ModelRequest {
   checkWhole?(): void;
   /** Notifies `listener` when the body breaks while the request waits or is sent; absent: the body is complete. */
   onBroken?(listener: (failure: ApiError) => void): void;
+  /** The backend has the request: its body is not needed any more. */
+  drop?(): void;
   /** The request has ended. */
   discard?(): void;
 }
@@ -61,6 +63,8 @@ export interface BackendRequest extends ExchangeRequest {
   readonly prompt?: Prompt | undefined;
   /** Parts of the request that the backend does not get: types of tools and items, keywords of tools; absent: none. */
   readonly leftOut?: readonly string[] | undefined;
+  /** The backend has the request: its body is not needed any more. */
+  drop?(): void;
   /** The memory of the waiting request, beside the bytes that are charged already. */
   readonly bytes: number;
   /** For an engine that needs more than one exchange; absent: the request is sent unchanged. */

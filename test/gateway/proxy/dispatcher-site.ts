@@ -6,15 +6,15 @@ import { AccessLog } from "../../../src/gateway/telemetry/access-log.ts";
 import { Admission } from "../../../src/gateway/slots/admission.ts";
 import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import type { PublishedSlot } from "../../../src/api/status.ts";
-import type { Principal } from "../../../src/gateway/dispatch/call.ts";
-import { Dispatcher } from "../../../src/gateway/dispatch/dispatcher.ts";
+import type { Principal } from "../../../src/gateway/proxy/call.ts";
+import { ModelProxy } from "../../../src/gateway/proxy/handle.ts";
 import { CacheSync } from "../../../src/gateway/routing/cache-sync.ts";
-import { defaultAgainAfterMs } from "../../../src/gateway/dispatch/backend-call.ts";
+import { defaultAgainAfterMs } from "../../../src/gateway/proxy/place.ts";
 import { buildIndex, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
 import { GatewayMetrics } from "../../../src/gateway/telemetry/metrics.ts";
 import { plainErrors } from "../../../src/gateway/http/error-form.ts";
-import { defaultHoldTimes } from "../../../src/gateway/dispatch/stream-hold.ts";
-import { Traffic } from "../../../src/gateway/dispatch/traffic.ts";
+import { defaultHoldTimes } from "../../../src/gateway/proxy/stream-hold.ts";
+import { Traffic } from "../../../src/gateway/slots/traffic.ts";
 import { Upstreams } from "../../../src/gateway/providers/upstreams.ts";
 import type { Destination, BackendRequest, V1Request, V1Route } from "../../../src/gateway/v1/route.ts";
 import { ExchangeError, type Exchange, type ExchangeEvents } from "../../../src/lib/exchange.ts";
@@ -246,7 +246,7 @@ let metrics: GatewayMetrics | undefined;
  */
 export class DispatcherSite {
   readonly arrivals: Arrival[] = [];
-  readonly dispatcher: Dispatcher;
+  readonly dispatcher: ModelProxy;
   readonly #admission: Admission;
   readonly #traffic = new Traffic(() => undefined);
   readonly #budget: BufferBudget;
@@ -272,7 +272,7 @@ export class DispatcherSite {
     const cacheSync = new CacheSync({ index, published, holdMs, inFlight, budget: this.#budget });
     const upstreams = { get: () => undefined };
     metrics ??= new GatewayMetrics({ traffic, admission: this.#admission, index, upstreams, unresolved: () => 0 });
-    this.dispatcher = new Dispatcher({
+    this.dispatcher = new ModelProxy({
       index,
       cacheSync,
       admission: this.#admission,
@@ -285,7 +285,7 @@ export class DispatcherSite {
       holdTimes: defaultHoldTimes,
       againAfterMs: defaultAgainAfterMs,
       isDraining: () => false,
-      admit: (request): Principal => ({ ...this.#visitOf(request).wish, owner: "" }),
+      identify: (request): Principal => ({ ...this.#visitOf(request).wish, owner: "" }),
     });
     this.#route = {
       method: "POST",
@@ -310,7 +310,7 @@ export class DispatcherSite {
     this.arrivals.push(arrival);
     const request = clientRequest();
     this.#asking.set(request, arrival);
-    this.dispatcher.handle(this.#route, request, arrival.response, "id");
+    void this.dispatcher.handle(this.#route, request, arrival.response, "id");
     await this.settle();
   }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Traffic } from "../../../src/gateway/dispatch/traffic.ts";
+import { Traffic } from "../../../src/gateway/slots/traffic.ts";
 
 describe("requests that a slot does not serve", () => {
   it("are published at once with the first of them, and those that follow it within a second with the heartbeat", () => {

@@ -12,37 +12,41 @@ export interface HoldTimes {
 /** CONTRACT "Cold slots". */
 export const defaultHoldTimes: HoldTimes = { firstCommentMs: 5000, everyMs: 10_000 };
 
-/** A waiting client with its place. */
-export interface HeldClient {
-  readonly isWaiting: boolean;
-  readonly place: WaitPlace;
-}
-
 /** Sends comments to a client that waits for its stream, so that neither it nor a proxy times out. */
-export class StreamHold {
+export class StreamHold implements Disposable {
   readonly #answer: Answer;
-  readonly waiter: HeldClient;
   readonly #since = steadyNow();
   readonly #everyMs: number;
+  /** Undefined: it does not wait now, but may wait again where an engine cannot be reached. */
+  #place: (() => WaitPlace | undefined) | undefined;
   #timer: NodeJS.Timeout;
 
-  constructor(answer: Answer, waiter: HeldClient, { firstCommentMs, everyMs }: HoldTimes) {
+  constructor(answer: Answer, { firstCommentMs, everyMs }: HoldTimes) {
     this.#answer = answer;
-    this.waiter = waiter;
     this.#everyMs = everyMs;
     this.#timer = setTimeout(() => this.#sendComment(), firstCommentMs);
   }
 
-  end(): void {
+  /** The client waits at that place until the wait is disposed. */
+  at(place: () => WaitPlace | undefined): Disposable {
+    this.#place = place;
+    return {
+      [Symbol.dispose]: () => {
+        if (this.#place === place) this.#place = undefined;
+      },
+    };
+  }
+
+  [Symbol.dispose](): void {
     clearTimeout(this.#timer);
   }
 
   #sendComment(): void {
-    // An engine that could not be reached makes it wait once more.
     if (this.#answer.isAnswered || this.#answer.isOver) return;
-    if (this.waiter.isWaiting) {
+    const place = this.#place?.();
+    if (place !== undefined) {
       this.#answer.hold();
-      this.#answer.comment(`waiting ${describe(this.waiter.place, steadyNow() - this.#since)}`);
+      this.#answer.comment(`waiting ${describe(place, steadyNow() - this.#since)}`);
     }
     this.#timer = setTimeout(() => this.#sendComment(), this.#everyMs);
   }

@@ -1,6 +1,6 @@
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { EnginePart } from "./backend-call-options.ts";
 import type { SlotMetrics } from "../telemetry/metrics.ts";
+import type { EngineFigures } from "../telemetry/request-record.ts";
 
 /** The tokens of one stream, as they arrive from the engine. */
 export class TokenTimes {
@@ -29,7 +29,7 @@ export class TokenTimes {
  */
 export function countTokens(
   metrics: Pick<SlotMetrics, "tokensIn" | "tokensOut">,
-  { tokensIn = 0, tokensOut = 0 }: Pick<EnginePart, "tokensIn" | "tokensOut">,
+  { tokensIn = 0, tokensOut = 0 }: Pick<EngineFigures, "tokensIn" | "tokensOut">,
   arrived = 0,
 ): void {
   metrics.tokensIn.value += tokensIn;

@@ -1,0 +1,157 @@
+import { ExchangeError, type Exchange, type ExchangeEvents, type ResponseHead } from "../../lib/exchange.ts";
+import { onAbort } from "../../lib/on-abort.ts";
+import { AnswerMeter } from "../relay/answer-usage.ts";
+import type { SlotMetrics } from "../telemetry/metrics.ts";
+import type { EngineFigures } from "../telemetry/request-record.ts";
+import type { Place } from "./place.ts";
+import type { Recipient } from "./recipient.ts";
+import { countTokens, TokenTimes } from "./token-times.ts";
+
+/** Who reads an answer after its head. */
+export type AnswerReader = Omit<ExchangeEvents, "onHead">;
+
+/** The time of one attempt, and where it went. */
+type Attempt = Pick<EngineFigures, "startedAt" | "ms" | "endpoint">;
+
+interface BackendAnswerOptions {
+  readonly to: Recipient;
+  /** The backend's name for the model. */
+  readonly served: string;
+  /** Undefined: a provider answers. */
+  readonly place?: Place;
+  readonly slotMetrics: SlotMetrics;
+}
+
+/**
+ * One backend's answer as it arrives: its head as a promise, and what follows to a reader. What comes before there is a reader
+ * is kept. Disposing it ends the exchange, and notes what the backend has done.
+ */
+export class BackendAnswer implements ExchangeEvents, Disposable {
+  readonly meter = new AnswerMeter();
+  readonly #to: Recipient;
+  readonly #place: Place | undefined;
+  readonly #served: string;
+  readonly #slotMetrics: SlotMetrics;
+  readonly #head = Promise.withResolvers<ResponseHead>();
+  readonly #abort: Disposable;
+  #exchange: Exchange | undefined;
+  #attempt: (() => Attempt | undefined) | undefined;
+  #isNoted = false;
+  #reader: AnswerReader | undefined;
+  #early: Buffer[] = [];
+  /** Undefined while more may come; null: whole. */
+  #end: Error | null | undefined;
+  #tokens: TokenTimes | undefined;
+
+  constructor({ to, served, place, slotMetrics }: BackendAnswerOptions) {
+    this.#to = to;
+    this.#served = served;
+    this.#place = place;
+    this.#slotMetrics = slotMetrics;
+    this.#abort = onAbort(to.signal, (reason) => this.#cut(reason));
+  }
+
+  /** Rejects with ExchangeError where there is no answer, and with the reason for which its recipient is cancelled. */
+  get head(): Promise<ResponseHead> {
+    return this.#head.promise;
+  }
+
+  get exchange(): Exchange | undefined {
+    return this.#exchange;
+  }
+
+  /** `attempt`: the last one of a provider, which has several; undefined: nothing was sent. */
+  start(exchange: Exchange, attempt?: () => Attempt | undefined): void {
+    this.#exchange = exchange;
+    this.#attempt = attempt;
+    if (this.#end !== undefined) exchange.abort();
+  }
+
+  /** From now on the reader gets what comes, and first what has come already. */
+  read(reader: AnswerReader): void {
+    this.#reader = reader;
+    for (let chunk = this.#early.shift(); chunk !== undefined && this.#reader === reader; chunk = this.#early.shift())
+      reader.onData(chunk);
+    if (this.#end === undefined || this.#reader !== reader) return;
+    if (this.#end === null) reader.onEnd();
+    else reader.onError(this.#end);
+  }
+
+  /** The reader wants no more; what comes is kept for the next one. */
+  unread(): void {
+    this.#reader = undefined;
+  }
+
+  /** Tokens of a stream have arrived. */
+  noteTokens(count: number): void {
+    if (this.#tokens === undefined) for (const call of this.#to.calls) call.noteFirstToken();
+    this.#tokens ??= new TokenTimes(this.#slotMetrics);
+    this.#tokens.arrived(count);
+  }
+
+  onHead(head: ResponseHead): void {
+    this.#place?.heard();
+    for (const call of this.#to.calls) call.noteFirstByte();
+    this.#head.resolve(head);
+  }
+
+  onData(chunk: Buffer): void {
+    if (this.#end !== undefined) return;
+    this.#place?.heard();
+    if (this.#reader === undefined) this.#early.push(chunk);
+    else this.#reader.onData(chunk);
+  }
+
+  onEnd(): void {
+    if (this.#end !== undefined) return;
+    this.#end = null;
+    this.#reader?.onEnd();
+  }
+
+  onError(error: Error): void {
+    if (this.#end !== undefined) return;
+    if (error instanceof ExchangeError && /^(connect|closed|broken)$/.test(error.phase)) this.#place?.fail();
+    this.#fail(error);
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#isNoted) this.#note();
+    this.close();
+  }
+
+  /** Ends the exchange of an attempt that another one follows. */
+  close(): void {
+    this.#isNoted = true;
+    this.#abort[Symbol.dispose]();
+    this.#reader = undefined;
+    this.#early = [];
+    if (this.#end !== undefined) return;
+    this.#end = null;
+    this.#exchange?.abort();
+  }
+
+  #cut(reason: unknown): void {
+    if (this.#end !== undefined) return;
+    this.#exchange?.abort();
+    this.#fail(reason instanceof Error ? reason : new Error(String(reason)));
+  }
+
+  #fail(error: Error): void {
+    this.#end = error;
+    this.#head.reject(error);
+    this.#reader?.onError(error);
+  }
+
+  /** What the backend has done, for the slot's metrics and for each client's record. */
+  #note(): void {
+    const { usage } = this.meter;
+    const tokensIn = usage?.input;
+    const tokensOut = usage?.output ?? this.#tokens?.count;
+    countTokens(this.#slotMetrics, { tokensIn, tokensOut }, this.#tokens?.count);
+    const place = this.#place;
+    place?.backend?.context.answered(usage, tokensOut);
+    const attempt = place === undefined ? this.#attempt?.() : place.attempt;
+    if (attempt === undefined) return;
+    for (const call of this.#to.calls) call.record.engine = { ...attempt, model: this.#served, tokensIn, tokensOut };
+  }
+}

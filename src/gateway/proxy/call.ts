@@ -1,0 +1,197 @@
+import type { ServerResponse } from "node:http";
+import type { ApiError } from "../../api/errors.ts";
+import type { DenseMember } from "../../lib/dense-set.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import type { SlotRoute } from "../routing/route-request.ts";
+import type { Admission, WaitPlace } from "../slots/admission.ts";
+import type { BackendLease } from "../slots/backend-set.ts";
+import type { WaitQueue } from "../slots/wait-queue.ts";
+import { noCharge, type Charge } from "../slots/charge.ts";
+import type { Answer } from "../relay/answer.ts";
+import type { GatewayMetrics, RouteMetrics } from "../telemetry/metrics.ts";
+import type { RecentRequests } from "../telemetry/recent-requests.ts";
+import { RequestRecord, shortName } from "../telemetry/request-record.ts";
+import { noSlot } from "../telemetry/slot-metrics.ts";
+import type { RequestTrace } from "../telemetry/trace-context.ts";
+import type { V1Request, V1Route } from "../v1/route.ts";
+import { QueuedCall } from "./queued-call.ts";
+import type { Recipient, Turn } from "./recipient.ts";
+import { StreamHold, type HoldTimes } from "./stream-hold.ts";
+
+/** The client of a request, for queues and shared streams. */
+export interface Principal {
+  /** Requests of one client wait for each other. */
+  readonly client: string;
+  /** Streams are shared only among clients with the same rights. */
+  readonly scope: string;
+  /** The owner of stored answers. Without authentication all clients are one. */
+  readonly owner: string;
+}
+
+export const anonymous: Principal = { client: "", scope: "", owner: "" };
+
+/** The reason for which a request is cancelled whose client does not wait for it any more. */
+export const clientGone = new Error("the client has disconnected");
+
+interface CallParts {
+  readonly response: ServerResponse;
+  readonly requestId: string;
+  readonly answer: Answer;
+  readonly charge: Charge;
+}
+
+interface CallOptions {
+  readonly admission: Admission;
+  readonly metrics: GatewayMetrics;
+  readonly holdTimes: HoldTimes;
+  readonly recent?: Pick<RecentRequests, "keepBody">;
+}
+
+/** One client's request, from its header to the end of its answer. */
+export class Call implements DenseMember, Recipient {
+  denseIndex = -1;
+  readonly route: V1Route;
+  readonly response: ServerResponse;
+  readonly requestId: string;
+  readonly answer: Answer;
+  readonly record = new RequestRecord();
+  principal: Principal = anonymous;
+  /** Undefined: its client has none, and traces are off. */
+  trace: RequestTrace | undefined;
+  readonly #began = performance.now();
+  readonly #cancelled = new AbortController();
+  readonly #closed = Promise.withResolvers<void>();
+  readonly #options: CallOptions;
+  #hold: StreamHold | undefined;
+  #charge: Charge;
+  #slot = noSlot;
+  #series: RouteMetrics | undefined;
+
+  constructor(route: V1Route, { response, requestId, answer, charge }: CallParts, options: CallOptions) {
+    this.route = route;
+    this.response = response;
+    this.requestId = requestId;
+    this.answer = answer;
+    this.#charge = charge;
+    this.#options = options;
+    response.on("close", () => {
+      this.#hold?.[Symbol.dispose]();
+      this.#charge.end();
+      if (!response.writableFinished) this.cancel(clientGone);
+      this.#closed.resolve();
+    });
+  }
+
+  /** Aborted with the reason for which the request ends early: an ApiError, or `clientGone`. */
+  get signal(): AbortSignal {
+    return this.#cancelled.signal;
+  }
+
+  cancel(reason: ApiError | typeof clientGone): void {
+    this.#cancelled.abort(reason);
+  }
+
+  /** Resolves once the answer was sent, or the client has disconnected. */
+  get closed(): Promise<void> {
+    return this.#closed.promise;
+  }
+
+  /** The slot that answers, or `upstream NAME`. */
+  get slot(): string {
+    return this.#slot;
+  }
+
+  set slot(slot: string) {
+    this.#slot = slot;
+    this.#series = undefined;
+  }
+
+  get seconds(): number {
+    return (performance.now() - this.#began) / 1000;
+  }
+
+  get metrics(): RouteMetrics {
+    return (this.#series ??= this.#options.metrics.of(this.route.path, this.#slot));
+  }
+
+  get sink(): Answer {
+    return this.answer;
+  }
+
+  get calls(): readonly Call[] {
+    return [this];
+  }
+
+  /** The request was read. What is left of it is discarded at the disposal. */
+  read(request: V1Request): Disposable {
+    this.record.isStream = request.isStream;
+    this.record.requestedModel = shortName(request.model);
+    this.record.body = this.#options.recent?.keepBody(request.body);
+    // An upload may break at any time, or has already.
+    request.onBroken?.((failure) => this.cancel(failure));
+    return {
+      [Symbol.dispose]: () => {
+        this.#charge.end();
+        request.discard?.();
+      },
+    };
+  }
+
+  enter({ backendRequest }: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn {
+    const { admission } = this.#options;
+    admission.recheck(waitQueue);
+    const queued = new QueuedCall(this, waitQueue, { ...this.#options, prompt: backendRequest.prompt });
+    return queued.arrive() ?? queued;
+  }
+
+  /** Tells the client and the log what of the request the backend does not get. */
+  noteLeftOut(types: readonly string[] = []): void {
+    if (types.length === 0) return;
+    this.record.leftOut = types.join(", ");
+    if (!this.response.headersSent) this.response.setHeader("x-berth-left-out", this.record.leftOut);
+  }
+
+  /** A wait has ended after so many milliseconds, `holdMs` of them because the slot was not loaded. */
+  noteWait(waitMs: number, holdMs: number): void {
+    this.record.heldMs += holdMs;
+    this.record.queuedMs += waitMs - holdMs;
+    this.record.waitEndedAt = steadyNow();
+  }
+
+  noteFirstByte(): void {
+    this.metrics.firstByte.observe(this.seconds);
+  }
+
+  /** A stream's first token has arrived. */
+  noteFirstToken(): void {
+    const { seconds } = this;
+    this.record.firstTokenMs = seconds * 1000;
+    const series = this.metrics.firstToken(this.record.heldMs > 0 ? "cold" : "warm");
+    if (this.trace?.isSampled === true) series.observeAs(seconds, "trace_id", this.trace.traceId);
+    else series.observeAs(seconds, "request_id", this.requestId);
+  }
+
+  /** Until it is disposed, the client of a stream gets comments about its place, so that nobody times out. */
+  hold(place: () => WaitPlace | undefined): Disposable | undefined {
+    if (!this.record.isStream) return undefined;
+    this.#hold ??= new StreamHold(this.answer, this.#options.holdTimes);
+    return this.#hold.at(place);
+  }
+
+  /** The charge of the request's body, until the body is sent and released. */
+  get charge(): Charge {
+    return this.#charge;
+  }
+
+  /** From now on the body is kept for other clients too, which may outlive this one. */
+  handOver(): Charge {
+    const charge = this.#charge;
+    this.#charge = noCharge;
+    return charge;
+  }
+
+  /** The engine has the request; `isUnused`: nothing refers to its body any more. */
+  bodyDone(isUnused: boolean): void {
+    this.#charge.end(isUnused);
+  }
+}

@@ -1,0 +1,167 @@
+import { hash } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { ApiError } from "../../api/errors.ts";
+import { DenseSet } from "../../lib/dense-set.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import { Answer } from "../relay/answer.ts";
+import type { CacheSync } from "../routing/cache-sync.ts";
+import type { Target } from "../routing/resolve.ts";
+import { routeTo, type SlotRoute } from "../routing/route-request.ts";
+import type { WaitPlace } from "../slots/admission.ts";
+import { Charge } from "../slots/charge.ts";
+import type { WaitQueue } from "../slots/wait-queue.ts";
+import type { AccessLog } from "../telemetry/access-log.ts";
+import type { GatewayMetrics } from "../telemetry/metrics.ts";
+import type { RecentRequests } from "../telemetry/recent-requests.ts";
+import { passedTrace, type RequestTrace } from "../telemetry/trace-context.ts";
+import type { Traces } from "../telemetry/traces.ts";
+import type { Upstreams } from "../providers/upstreams.ts";
+import type { V1Request, V1Route } from "../v1/route.ts";
+import { Call, clientGone, type Principal } from "./call.ts";
+import { Place, type PlaceOptions } from "./place.ts";
+import { answerFromProvider } from "./provider-answer.ts";
+import { record } from "./record.ts";
+import { refuse, relay } from "./relay.ts";
+import { send } from "./send.ts";
+import { SharedStreams } from "./share.ts";
+import type { HoldTimes } from "./stream-hold.ts";
+
+export interface ModelProxyOptions extends PlaceOptions {
+  readonly cacheSync: CacheSync;
+  readonly upstreams: Upstreams;
+  readonly metrics: GatewayMetrics;
+  readonly log: AccessLog;
+  readonly recent?: Pick<RecentRequests, "add" | "keepBody">;
+  /** Undefined: traces have no receiver. */
+  readonly traces?: Pick<Traces, "begin" | "ended"> | undefined;
+  readonly bodyLimitBytes: number;
+  readonly holdTimes: HoldTimes;
+  /** The gateway accepts no new requests. */
+  readonly isDraining: () => boolean;
+  /** Throws ApiError for refused credentials, and for a refused host or site. */
+  readonly identify: (request: IncomingMessage) => Principal;
+}
+
+/** The path of every `/v1` request, from its header to the end of its answer. */
+export class ModelProxy {
+  readonly #options: ModelProxyOptions;
+  /** Calls whose answer has not been sent. */
+  readonly #calls = new DenseSet<Call>();
+  readonly #shared: SharedStreams;
+
+  constructor(options: ModelProxyOptions) {
+    this.#options = options;
+    this.#shared = new SharedStreams(options);
+  }
+
+  /** Never rejects: a failure ends the request. */
+  async handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): Promise<void> {
+    const { admission, budget, metrics, cacheSync, bodyLimitBytes } = this.#options;
+    const call = this.#begin(route, response, requestId);
+    try {
+      call.principal = this.#options.identify(request);
+      call.trace = this.#traceOf(request);
+      if (this.#options.isDraining()) throw stopping();
+      const limits = { bodyBytes: bodyLimitBytes, charge: call.charge };
+      const asked = await route.read(request, limits, call.principal.owner);
+      using _ = call.read(asked);
+      call.signal.throwIfAborted();
+      const target = cacheSync.resolve(asked) ?? (await this.#awaitMeaning(asked, call));
+      call.slot = slotOf(target);
+      const query = routeTo(asked, target);
+      call.noteLeftOut(query.backendRequest.leftOut);
+      if ("model" in query) {
+        await answerFromProvider(call, query, this.#options);
+        return;
+      }
+      const waitQueue = admission.waitQueueOf(query.slot.name, query.role, query.ref);
+      const key = shareKey(query, waitQueue, call);
+      if (key !== undefined) {
+        await this.#shared.join(key, waitQueue, query, call);
+        return;
+      }
+      using place = new Place(this.#options, waitQueue, query, call);
+      await place.enter();
+      using answer = await send(place, call, metrics);
+      await relay(answer, place.route, call.answer, budget);
+    } catch (error) {
+      if (error !== clientGone) refuse(call.answer, error);
+    } finally {
+      await call.closed;
+      this.#calls.delete(call);
+      record(call, this.#options);
+    }
+  }
+
+  get sharedReaders(): number {
+    return this.#shared.readers;
+  }
+
+  /**
+   * Requests whose answer has not been sent, and whose client is connected: also those still being read, and slow
+   * readers.
+   */
+  get underWay(): number {
+    return this.#calls.size;
+  }
+
+  /**
+   * Ends every request: one without an answer yet gets `failure`, a stream gets it as its last event. Waiting requests
+   * end first: none of them may take the place of one that is ended here. Returns their number.
+   */
+  refuseAll(failure: ApiError): number {
+    const calls = this.#calls.toArray();
+    this.#options.admission.close(failure);
+    for (const call of calls) call.cancel(failure);
+    return calls.length;
+  }
+
+  #begin(route: V1Route, response: ServerResponse, requestId: string): Call {
+    const { budget, log } = this.#options;
+    const answer = new Answer(response, requestId, route.errors, { log, budget });
+    const call = new Call(route, { response, requestId, answer, charge: new Charge(budget) }, this.#options);
+    this.#calls.add(call);
+    return call;
+  }
+
+  /** Until an operator has published what the model may mean. */
+  async #awaitMeaning(asked: V1Request, call: Call): Promise<Target> {
+    const since = steadyNow();
+    using _ = call.hold(() => unknownPlace);
+    const bytes = call.charge.uncounted(asked.body?.length ?? 0);
+    const target = await this.#options.cacheSync.wait(asked, bytes, call.signal);
+    call.record.heldMs += steadyNow() - since;
+    return target;
+  }
+
+  /** Spans are not for those who may not ask. */
+  #traceOf({ headers }: IncomingMessage): RequestTrace | undefined {
+    const { traces } = this.#options;
+    if (traces !== undefined) return traces.begin(headers);
+    return headers["traceparent"] === undefined ? undefined : passedTrace(headers);
+  }
+}
+
+/** The name may be any text of a client: it is not repeated. */
+const unknownPlace: WaitPlace = { at: "slot", name: "unknown", state: "offline", position: 0, progress: undefined };
+
+function slotOf(target: Target): string {
+  return target.kind === "upstream" ? `upstream ${target.model.upstream}` : target.slot.name;
+}
+
+/** What makes streams from a slot that is not loaded identical; undefined: the request is sent for its client alone. */
+function shareKey({ request }: SlotRoute, { slot, role, ref, queue }: WaitQueue, call: Call): string | undefined {
+  if (queue.gate === "open") return undefined;
+  request.checkWhole?.();
+  const { isStream, body, owner } = request;
+  if (!isStream || body === undefined) return undefined;
+  return JSON.stringify([call.route.path, slot, role, ref ?? "", call.principal.scope, owner, hash("sha256", body)]);
+}
+
+/** The error when this gateway stops. Another gateway, or the next one, can serve the request. */
+export function stopping(): ApiError {
+  return new ApiError("system.overloaded", {
+    message: "the gateway is stopping; send the request again",
+    headers: { "retry-after": "2", connection: "close" },
+  });
+}

@@ -1,0 +1,88 @@
+import type { ApiError } from "../../api/errors.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import type { Admission } from "../slots/admission.ts";
+import type { BackendLease } from "../slots/backend-set.ts";
+import type { Prompt } from "../slots/prefix-hashes.ts";
+import type { Waiter, WaitQueue } from "../slots/wait-queue.ts";
+import type { GatewayMetrics } from "../telemetry/metrics.ts";
+import type { Call } from "./call.ts";
+import type { Turn } from "./recipient.ts";
+
+interface QueuedCallOptions {
+  readonly admission: Admission;
+  readonly metrics: Pick<GatewayMetrics, "waited">;
+  readonly prompt: Prompt | undefined;
+  /** Members of one group share one place: the first turn counts for all. Absent: alone. */
+  readonly group?: object;
+}
+
+/** One client's request in the queue of its slot. Disposing it leaves the queue. */
+export class QueuedCall implements Waiter, Turn {
+  readonly call: Call;
+  readonly prompt: Prompt | undefined;
+  readonly group?: object;
+  readonly #waitQueue: WaitQueue;
+  readonly #options: QueuedCallOptions;
+  #turn: PromiseWithResolvers<BackendLease> | undefined;
+  #since: number | undefined;
+  #hold: Disposable | undefined;
+
+  constructor(call: Call, waitQueue: WaitQueue, options: QueuedCallOptions) {
+    this.call = call;
+    this.prompt = options.prompt;
+    if (options.group !== undefined) this.group = options.group;
+    this.#waitQueue = waitQueue;
+    this.#options = options;
+  }
+
+  get client(): string {
+    return this.call.principal.client;
+  }
+
+  get hasBegun(): boolean {
+    return this.call.answer.hasBegun;
+  }
+
+  get lease(): Promise<BackendLease> {
+    return this.#resolvers.promise;
+  }
+
+  /** By the last known state of its slot: a lease where a place is free; undefined: it waits. Throws ApiError where it is refused. */
+  arrive(): BackendLease | undefined {
+    const { admission } = this.#options;
+    const lease = admission.arrive(this.#waitQueue, this);
+    if (lease !== undefined) return lease;
+    this.#since = steadyNow();
+    this.#hold = this.call.hold(() => admission.place(this.#waitQueue, this));
+    return undefined;
+  }
+
+  onAdmitted(lease: BackendLease): void {
+    this.#resolvers.resolve(lease);
+  }
+
+  onRefused(failure: ApiError): void {
+    this.refuse(failure);
+  }
+
+  refuse(reason: unknown): void {
+    this.#resolvers.reject(reason);
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#since === undefined) return;
+    this.#waitQueue.queue.leave(this);
+    this.#hold?.[Symbol.dispose]();
+    const now = steadyNow();
+    const waitMs = now - this.#since;
+    const holdMs = this.#waitQueue.queue.heldMs(waitMs, now);
+    this.#options.metrics.waited(this.#waitQueue.slot, { waitMs, holdMs });
+    this.call.noteWait(waitMs, holdMs);
+    this.#since = undefined;
+  }
+
+  /** Most requests get a place at once and need none. */
+  get #resolvers(): PromiseWithResolvers<BackendLease> {
+    return (this.#turn ??= Promise.withResolvers());
+  }
+}

@@ -1,0 +1,241 @@
+import { ApiError } from "../../api/errors.ts";
+import { ExchangeError } from "../../lib/exchange.ts";
+import { toApiError } from "../http/answer.ts";
+import { HeldAnswer, isEventStream, type AnswerSink } from "../relay/answer.ts";
+import { BufferedAnswer } from "../relay/buffered-answer.ts";
+import { engineEventFailure, exchangeFailure, refuseFailure } from "../relay/engine-failure.ts";
+import { EventStream, unfitAnswer } from "../relay/event-stream.ts";
+import { passiveType } from "../relay/passive-type.ts";
+import { ModelRename } from "../relay/rename.ts";
+import { wholeAsEvents } from "../relay/whole-as-events.ts";
+import { isWholeJson, notJson } from "../relay/whole-json.ts";
+import type { BufferBudget } from "../slots/budget.ts";
+import type { BackendRequest, V1Request } from "../v1/route.ts";
+import type { AnswerReader, BackendAnswer } from "./backend-answer.ts";
+import { clientGone } from "./call.ts";
+
+export interface Relayed {
+  readonly request: Pick<V1Request, "model" | "isStream">;
+  readonly backendRequest: Pick<BackendRequest, "format" | "served">;
+}
+
+/** A failure within a translated stream, with the events that report it: they depend on earlier ones. */
+export class StreamFailure extends Error {
+  override readonly name = "StreamFailure";
+  readonly failure: ApiError;
+  readonly events: string | undefined;
+
+  constructor(failure: ApiError, events: string | undefined) {
+    super(failure.message, { cause: failure });
+    this.failure = failure;
+    this.events = events;
+  }
+}
+
+/** Ends the answer with a failure, in the form that is still possible. */
+export function refuse(sink: AnswerSink, error: unknown): void {
+  if (error instanceof StreamFailure) sink.refuse(error.failure, error.events);
+  else sink.refuse(failureOf(error));
+}
+
+/** The client's error for any failure of an exchange. */
+function failureOf(error: unknown): ApiError {
+  return error instanceof ExchangeError ? exchangeFailure(error) : toApiError(error);
+}
+
+/**
+ * Brings a backend's answer to its client, as it comes or in one piece:
+ *
+ *   event stream   line by line; a failure is one last event
+ *   JSON           in one piece, so that a failure can be reported; as it comes where it is large; as events for a stream
+ *   other          as it comes; a failure cuts the connection
+ *
+ * Resolves once the sink has all of it. Rejects with StreamFailure, ApiError, or the reason of the recipient's signal.
+ */
+export async function relay(
+  answer: BackendAnswer,
+  relayed: Relayed,
+  sink: AnswerSink,
+  budget: BufferBudget,
+): Promise<void> {
+  const { status, contentType, contentLength } = await answer.head;
+  const type = passiveType(contentType ?? "application/octet-stream");
+  const rename = new ModelRename(relayed.backendRequest.served, relayed.request.model);
+  const way = { answer, relayed, rename, sink, status, type };
+  if (isEventStream(type)) await relayEvents(way);
+  else if (type.startsWith("application/json")) await relayWhole(way, budget);
+  else await relayBytes(way, contentLength);
+}
+
+/** One answer on its way. */
+interface Way {
+  readonly answer: BackendAnswer;
+  readonly relayed: Relayed;
+  readonly rename: ModelRename;
+  readonly sink: AnswerSink;
+  readonly status: number;
+  readonly type: string;
+}
+
+async function relayBytes(way: Way, length?: string): Promise<void> {
+  begin(way, length);
+  const flow = new Flow(way.answer, way.sink);
+  const broken = await flow.run((chunk) => flow.write(chunk));
+  if (broken !== undefined) throw broken;
+  way.sink.end();
+}
+
+/** `whole`: the events that a whole answer has become; absent: the backend's own. */
+async function relayEvents(way: Way, whole?: Buffer): Promise<void> {
+  const { answer, relayed, rename, sink } = way;
+  const { format } = relayed.backendRequest;
+  const { isChat = false, endMark, eventLimitBytes, translation } = format;
+  const stream = translation?.stream;
+  const events = new EventStream({ rename, isChat, endMark, eventLimitBytes });
+  const flow = new Flow(answer, sink);
+  /** Without a chunk: the stream has ended, and its last line may lack its end. */
+  const take = (chunk?: Buffer): void => {
+    let bytes = chunk === undefined ? events.end() : events.push(chunk);
+    const tokens = answer.meter.events(bytes, events.isEnding, format);
+    if (tokens > 0) answer.noteTokens(tokens);
+    if (bytes !== undefined && stream !== undefined) bytes = stream.push(bytes);
+    if (bytes !== undefined) flow.write(bytes);
+    if (events.error !== undefined) throw engineEventFailure(events.error);
+  };
+  begin(way);
+  try {
+    let broken: Error | undefined;
+    if (whole === undefined) broken = await flow.run(take);
+    else take(whole);
+    take();
+    // A failure after [DONE] does not change the answer.
+    if (broken !== undefined && !events.isDone) throw broken;
+    if (broken === undefined && !events.isWhole)
+      throw new ApiError("dispatch.upstream_failed", { message: "the engine ended the stream early" });
+    sink.end(stream?.end());
+  } catch (error) {
+    if (error === clientGone) {
+      stream?.abandon?.();
+      throw error;
+    }
+    const failure = error instanceof ExchangeError ? exchangeFailure(error) : unfitAnswer(error);
+    throw new StreamFailure(failure, stream?.fail?.(failure));
+  }
+}
+
+async function relayWhole(way: Way, budget: BufferBudget): Promise<void> {
+  const { answer, relayed, rename, sink } = way;
+  const { translation } = relayed.backendRequest.format;
+  using buffered = new BufferedAnswer(budget, { isTranslated: translation !== undefined });
+  const tooLarge = await gathered(answer, buffered);
+  if (tooLarge !== undefined) {
+    if (translation !== undefined) throw tooLarge;
+    await relayLarge(way, buffered.take());
+    return;
+  }
+  let whole = buffered.take();
+  let { type } = way;
+  try {
+    refuseFailure(whole, translation);
+    const events = relayed.request.isStream ? wholeAsEvents(whole) : undefined;
+    if (events !== undefined) {
+      await relayEvents({ ...way, type: "text/event-stream" }, events);
+      return;
+    }
+    whole = rename.whole(answer.meter.whole(whole));
+    if (translation !== undefined) {
+      whole = translation.answer(whole);
+      type = translation.contentType ?? type;
+    } else if (!isWholeJson(whole)) throw new ApiError("dispatch.upstream_failed", { message: notJson });
+  } catch (error) {
+    throw error instanceof StreamFailure ? error : unfitAnswer(error);
+  }
+  begin({ ...way, type }, whole.length);
+  sink.end(whole);
+}
+
+/** Resolves once the answer is whole, or with the reason for which no more of it may be kept. */
+async function gathered(answer: BackendAnswer, buffered: BufferedAnswer): Promise<ApiError | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<ApiError | undefined>();
+  answer.read({
+    onData(chunk) {
+      const tooLarge = buffered.add(chunk);
+      if (tooLarge === undefined) return;
+      answer.unread();
+      answer.exchange?.pause();
+      resolve(tooLarge);
+    },
+    onEnd: () => resolve(undefined),
+    onError: reject,
+  });
+  return await promise;
+}
+
+/** What was kept of a large answer, and then the rest as it comes. */
+async function relayLarge(way: Way, kept: Buffer): Promise<void> {
+  const { answer, sink, rename } = way;
+  begin(way);
+  const flow = new Flow(answer, sink);
+  flow.write(rename.whole(kept));
+  if (!flow.isPaused) answer.exchange?.resume();
+  const broken = await flow.run((chunk) => flow.write(chunk));
+  if (broken !== undefined) throw broken;
+  sink.end();
+}
+
+function begin({ sink, status, type }: Way, length?: number | string): void {
+  try {
+    sink.begin(status, { "content-type": type, "content-length": length });
+  } catch (error) {
+    if (!(error instanceof HeldAnswer)) throw error;
+    throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no stream" });
+  }
+}
+
+/** The bytes of an answer on their way to its sink, at the sink's pace. */
+class Flow implements AnswerReader {
+  readonly #answer: BackendAnswer;
+  readonly #sink: AnswerSink;
+  readonly #ended = Promise.withResolvers<Error | undefined>();
+  #take: (chunk: Buffer) => void = () => undefined;
+  isPaused = false;
+
+  constructor(answer: BackendAnswer, sink: AnswerSink) {
+    this.#answer = answer;
+    this.#sink = sink;
+  }
+
+  /** Resolves at the end, with the failure where the answer breaks off. Rejects with what `take` throws. */
+  async run(take: (chunk: Buffer) => void): Promise<Error | undefined> {
+    this.#take = take;
+    this.#answer.read(this);
+    return await this.#ended.promise;
+  }
+
+  write(bytes: Buffer): void {
+    if (this.#sink.write(bytes) || this.isPaused) return;
+    this.isPaused = true;
+    this.#answer.exchange?.pause();
+    this.#sink.onDrain(() => {
+      this.isPaused = false;
+      this.#answer.exchange?.resume();
+    });
+  }
+
+  onData(chunk: Buffer): void {
+    try {
+      this.#take(chunk);
+    } catch (error) {
+      this.#answer.unread();
+      this.#ended.reject(error);
+    }
+  }
+
+  onEnd(): void {
+    this.#ended.resolve(undefined);
+  }
+
+  onError(error: Error): void {
+    this.#ended.resolve(error);
+  }
+}

@@ -1,0 +1,226 @@
+import { toApiError } from "../http/answer.ts";
+import { onAbort } from "../../lib/on-abort.ts";
+import type { PassedTrace } from "../../lib/exchange.ts";
+import { SharedAnswer } from "../relay/shared-answer.ts";
+import type { SlotRoute } from "../routing/route-request.ts";
+import type { BackendLease } from "../slots/backend-set.ts";
+import type { Charge } from "../slots/charge.ts";
+import type { WaitQueue } from "../slots/wait-queue.ts";
+import type { GatewayMetrics } from "../telemetry/metrics.ts";
+import { clientGone, type Call } from "./call.ts";
+import { Place, type PlaceOptions } from "./place.ts";
+import { QueuedCall } from "./queued-call.ts";
+import type { Recipient, Turn } from "./recipient.ts";
+import { refuse, relay } from "./relay.ts";
+import { send } from "./send.ts";
+
+export interface ShareOptions extends PlaceOptions {
+  readonly metrics: Pick<GatewayMetrics, "waited" | "joined" | "ofSlot">;
+}
+
+/** Streams from slots that are not loaded: identical ones are sent once (CONTRACT "Cold slots"). */
+export class SharedStreams {
+  readonly #options: ShareOptions;
+  /** By their key; some may have begun already. */
+  readonly #open = new Map<string, SharedStream>();
+  readonly #tally = { readers: 0 };
+
+  constructor(options: ShareOptions) {
+    this.#options = options;
+  }
+
+  /** Clients of streams that others may share, until each has the whole stream. */
+  get readers(): number {
+    return this.#tally.readers;
+  }
+
+  /**
+   * The call gets the stream of that `key`, for which the first call sends its request. Resolves once it has all of it. Rejects
+   * with the reason for which it is cancelled.
+   */
+  async join(key: string, waitQueue: WaitQueue, route: SlotRoute, call: Call): Promise<void> {
+    // Before the waiting clients are read: this may admit or refuse them.
+    this.#options.admission.recheck(waitQueue);
+    let stream = this.#open.get(key);
+    const isFirst = stream?.isJoinable !== true;
+    if (stream === undefined || isFirst) {
+      stream = new SharedStream(this.#options, waitQueue, route, call, this.#tally);
+      this.#open.set(key, stream);
+    } else this.#options.metrics.joined(waitQueue.slot);
+    const own = stream;
+    own.join(call);
+    if (isFirst)
+      void own.run().finally(() => {
+        if (this.#open.get(key) === own) this.#open.delete(key);
+      });
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    void call.closed.then(resolve);
+    using _ = onAbort(call.signal, reject);
+    try {
+      await promise;
+    } finally {
+      own.leave(call);
+    }
+  }
+}
+
+/**
+ * One stream for several clients. Each waits in its own client's queue from its arrival, so that it does not wait behind another
+ * client's requests, and for its own time; the first turn of any counts for all.
+ */
+class SharedStream implements Recipient {
+  readonly sink: SharedAnswer;
+  readonly requestId: string;
+  readonly trace: PassedTrace | undefined;
+  readonly #options: ShareOptions;
+  readonly #waitQueue: WaitQueue;
+  readonly #route: SlotRoute;
+  readonly #deserted = new AbortController();
+  /** The members, each with its place in the queue while the stream waits. */
+  readonly #members = new Map<Call, QueuedCall | undefined>();
+  /** The charge of the body to send: the first client's. */
+  readonly #charge: Charge;
+  #turn: SharedTurn | undefined;
+
+  constructor(options: ShareOptions, waitQueue: WaitQueue, route: SlotRoute, first: Call, tally: { readers: number }) {
+    this.#options = options;
+    this.#waitQueue = waitQueue;
+    this.#route = route;
+    this.requestId = first.requestId;
+    this.trace = first.trace;
+    this.#charge = first.handOver();
+    this.sink = new SharedAnswer({ budget: options.budget, tally, onDeserted: () => this.#deserted.abort(clientGone) });
+  }
+
+  get calls(): Iterable<Call> {
+    return this.#members.keys();
+  }
+
+  get signal(): AbortSignal {
+    return this.#deserted.signal;
+  }
+
+  get isJoinable(): boolean {
+    return this.sink.isJoinable;
+  }
+
+  join(call: Call): void {
+    call.charge.end();
+    this.#members.set(call, undefined);
+    this.sink.join(call.answer);
+    const turn = this.#turn;
+    if (turn === undefined) return;
+    const lease = this.#arrive(call, turn);
+    if (lease !== undefined) turn.admit(lease);
+  }
+
+  /** The stream ends with its last member. */
+  leave(call: Call): void {
+    const queued = this.#members.get(call);
+    if (!this.#members.delete(call)) return;
+    queued?.[Symbol.dispose]();
+    if (this.sink.leave(call.answer) === 0) this.#deserted.abort(clientGone);
+  }
+
+  /** Never rejects: each member's answer ends with the failure. */
+  async run(): Promise<void> {
+    try {
+      using place = new Place(this.#options, this.#waitQueue, this.#route, this);
+      await place.enter();
+      using answer = await send(place, this, this.#options.metrics);
+      await relay(answer, place.route, this.sink, this.#options.budget);
+    } catch (error) {
+      if (error !== clientGone) refuse(this.sink, error);
+    } finally {
+      this.#charge.end();
+    }
+  }
+
+  enter(): BackendLease | Turn {
+    // Once: with some members in the queue already, it could admit them.
+    this.#options.admission.recheck(this.#waitQueue);
+    const turn = new SharedTurn(() => this.#stopWaiting());
+    for (const call of [...this.#members.keys()]) {
+      const lease = this.#arrive(call, turn);
+      if (lease === undefined) continue;
+      this.#stopWaiting();
+      return lease;
+    }
+    this.#turn = turn;
+    return turn;
+  }
+
+  bodyDone(isUnused: boolean): void {
+    this.#charge.end(isUnused);
+  }
+
+  /** A lease where the member is admitted at once. Throws ApiError where it is the last one and refused. */
+  #arrive(call: Call, turn: SharedTurn): BackendLease | undefined {
+    const { prompt } = this.#route.backendRequest;
+    const queued = new QueuedCall(call, this.#waitQueue, { ...this.#options, prompt, group: this });
+    try {
+      const lease = queued.arrive();
+      if (lease !== undefined) return lease;
+    } catch (error) {
+      if (!this.#dismiss(call, error)) throw error;
+      return undefined;
+    }
+    this.#members.set(call, queued);
+    queued.lease.then(
+      (lease) => turn.admit(lease),
+      (failure: unknown) => {
+        if (!this.#dismiss(call, failure)) turn.refuse(failure);
+      },
+    );
+    return undefined;
+  }
+
+  /** Refuses one member alone. False for the last: its failure is that of the stream. */
+  #dismiss(call: Call, failure: unknown): boolean {
+    this.#members.get(call)?.[Symbol.dispose]();
+    if (this.#members.size === 1) return false;
+    this.#members.delete(call);
+    this.sink.dismiss(call.answer, toApiError(failure));
+    return true;
+  }
+
+  #stopWaiting(): void {
+    this.#turn = undefined;
+    for (const [call, queued] of this.#members) {
+      queued?.[Symbol.dispose]();
+      this.#members.set(call, undefined);
+    }
+  }
+}
+
+/** The first turn of any member. */
+class SharedTurn implements Turn {
+  readonly #lease = Promise.withResolvers<BackendLease>();
+  readonly #onEnd: () => void;
+  #isOver = false;
+
+  constructor(onEnd: () => void) {
+    this.#onEnd = onEnd;
+  }
+
+  get lease(): Promise<BackendLease> {
+    return this.#lease.promise;
+  }
+
+  /** Another member may have had its turn already. */
+  admit(lease: BackendLease): void {
+    if (this.#isOver) lease.release();
+    this.#isOver = true;
+    this.#lease.resolve(lease);
+  }
+
+  refuse(reason: unknown): void {
+    this.#isOver = true;
+    this.#lease.reject(reason);
+  }
+
+  [Symbol.dispose](): void {
+    this.#isOver = true;
+    this.#onEnd();
+  }
+}
