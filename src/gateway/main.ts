@@ -162,7 +162,6 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     index,
     inFlight: (slot) => traffic.inFlight(slot),
     published,
-    budget,
     holdMs: config.holdSeconds * 1000,
   });
   // A provider's list may contain the model that a request waits for: without an operator's heartbeat nothing else

@@ -9,10 +9,6 @@ import type { Charge } from "../slots/charge.ts";
 export const lingerMs = 10_000;
 /** A sender that sends nothing for this long within its body is gone, or an attacker. */
 export const idleTimeoutMs = 30_000;
-/**
- * A body of this size that arrived in one piece costs no more than its connection: it is counted only while it waits.
- */
-const smallBytes = 16_384;
 
 /** The limits of a request's body. */
 export interface BodyLimits {
@@ -39,7 +35,7 @@ export function readRequestBody(
     return Promise.reject(tooLarge(limits.bodyBytes));
   }
   const body = Promise.withResolvers<Buffer>();
-  const reading = new Reading(request, limits, declared, body);
+  const reading = new Reading(request, limits, body);
   reading.expectWithin(idleMs);
   request.on("data", (chunk: Buffer) => reading.add(chunk));
   request.on("end", () => reading.end());
@@ -56,16 +52,14 @@ export function readRequestBody(
 class Reading implements Flushable {
   readonly #request: IncomingMessage;
   readonly #limits: BodyLimits;
-  readonly #declared: number;
   #body: PromiseWithResolvers<Buffer> | undefined;
   readonly #gathered = new GatheredBytes();
   #idleMs = 0;
   #idleTimer: NodeJS.Timeout | undefined;
 
-  constructor(request: IncomingMessage, limits: BodyLimits, declared: number, body: PromiseWithResolvers<Buffer>) {
+  constructor(request: IncomingMessage, limits: BodyLimits, body: PromiseWithResolvers<Buffer>) {
     this.#request = request;
     this.#limits = limits;
-    this.#declared = declared;
     this.#body = body;
   }
 
@@ -93,15 +87,12 @@ class Reading implements Flushable {
       this.#refuse(tooLarge(bodyBytes));
       return;
     }
-    const isSmall = chunk.length === this.#declared && chunk.length <= smallBytes;
-    if (!isSmall) {
-      try {
-        charge.take(chunk.length);
-      } catch (error) {
-        release(chunk);
-        this.#refuse(error);
-        return;
-      }
+    try {
+      charge.take(chunk.length);
+    } catch (error) {
+      release(chunk);
+      this.#refuse(error);
+      return;
     }
     // Hundreds of copied chunks would otherwise stay until garbage collection.
     if (this.#gathered.add(chunk)) release(chunk);

@@ -70,8 +70,11 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
   /** From now on the reader gets what comes, and first what has come already. */
   read(reader: AnswerReader): void {
     this.#reader = reader;
-    for (let chunk = this.#early.shift(); chunk !== undefined && this.#reader === reader; chunk = this.#early.shift())
+    while (this.#reader === reader) {
+      const chunk = this.#early.shift();
+      if (chunk === undefined) break;
       reader.onData(chunk);
+    }
     if (this.#end === undefined || this.#reader !== reader) return;
     if (this.#end === null) reader.onEnd();
     else reader.onError(this.#end);

@@ -8,6 +8,7 @@ import type { CacheSync } from "../routing/cache-sync.ts";
 import type { Target } from "../routing/resolve.ts";
 import { routeTo, type SlotRoute } from "../routing/route-request.ts";
 import type { WaitPlace } from "../slots/admission.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import { Charge } from "../slots/charge.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { AccessLog } from "../telemetry/access-log.ts";
@@ -29,6 +30,8 @@ import type { HoldTimes } from "./stream-hold.ts";
 export interface ModelProxyOptions extends PlaceOptions {
   readonly cacheSync: CacheSync;
   readonly upstreams: Upstreams;
+  /** Bounds the memory of bodies and answers. */
+  readonly budget: BufferBudget;
   readonly metrics: GatewayMetrics;
   readonly log: AccessLog;
   readonly recent?: Pick<RecentRequests, "add" | "keepBody">;
@@ -128,8 +131,7 @@ export class ModelProxy {
   async #awaitMeaning(asked: V1Request, call: Call): Promise<Target> {
     const since = steadyNow();
     using _ = call.hold(() => unknownPlace);
-    const bytes = call.charge.uncounted(asked.body?.length ?? 0);
-    const target = await this.#options.cacheSync.wait(asked, bytes, call.signal);
+    const target = await this.#options.cacheSync.wait(asked, call.signal);
     call.record.heldMs += steadyNow() - since;
     return target;
   }

@@ -5,7 +5,6 @@ import type { Admission } from "../slots/admission.ts";
 import type { Endpoint } from "../slots/availability.ts";
 import type { Backend } from "../slots/backend.ts";
 import { BackendLease } from "../slots/backend-set.ts";
-import type { BufferBudget } from "../slots/budget.ts";
 import type { SlotTraffic, Traffic } from "../slots/traffic.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
@@ -18,7 +17,6 @@ export const defaultAgainAfterMs: readonly number[] = [250, 750];
 export interface PlaceOptions {
   readonly admission: Admission;
   readonly traffic: Traffic;
-  readonly budget: BufferBudget;
   readonly index: () => ResolutionIndex;
   readonly againAfterMs: readonly number[];
 }
@@ -119,16 +117,16 @@ export class Place implements Disposable {
   }
 
   async #wait(turn: Turn): Promise<void> {
-    const { traffic, budget } = this.#options;
-    const { bytes } = this.#route.backendRequest;
-    using stack = new DisposableStack();
-    stack.use(turn);
-    traffic.hold(this.#waitQueue.slot);
-    stack.defer(() => traffic.release(this.#waitQueue.slot));
-    budget.take(bytes);
-    stack.defer(() => budget.give(bytes));
-    stack.use(onAbort(this.#to.signal, (reason) => turn.refuse(reason)));
-    this.#take(await turn.lease);
+    const { traffic } = this.#options;
+    const { slot } = this.#waitQueue;
+    traffic.hold(slot);
+    try {
+      using _ = turn;
+      using __ = onAbort(this.#to.signal, (reason) => turn.refuse(reason));
+      this.#take(await turn.lease);
+    } finally {
+      traffic.release(slot);
+    }
     this.#to.signal.throwIfAborted();
     this.#renew();
   }

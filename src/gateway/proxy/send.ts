@@ -11,6 +11,11 @@ import type { Recipient } from "./recipient.ts";
 const errorLimitBytes = 65_536;
 const errorLimitMs = 10_000;
 
+interface Asked {
+  readonly request: Pick<SlotRoute["request"], "body">;
+  readonly backendRequest: Pick<SlotRoute["backendRequest"], "format">;
+}
+
 /**
  * Sends the request to the engine of its place, and again where that one cannot be reached. Resolves with the answer once its
  * head is there, which is a success. Rejects with ApiError, with ExchangeError, or with the reason of the recipient's signal.
@@ -26,7 +31,7 @@ export async function send(
     const answer = new BackendAnswer({ to, served, place, slotMetrics: metrics.ofSlot(slot.name) });
     try {
       start(answer, place, to);
-      await successOf(answer, place.route);
+      await success(answer, place.route);
       to.bodyDone(answer.exchange?.isSent === true);
       place.route.request.drop?.();
       backendRequest.drop?.();
@@ -48,8 +53,8 @@ function start(answer: BackendAnswer, { route, backend }: Place, { requestId, tr
   answer.start(backendRequest.exchange?.(to, answer) ?? to.transport.send(backendRequest, to, answer));
 }
 
-/** Waits for the head of a success. Rejects with the engine's refusal, in our words. */
-async function successOf(answer: BackendAnswer, { request, backendRequest }: SlotRoute): Promise<void> {
+/** Waits for the head of a success. Rejects with the engine's refusal, in our words, and as `BackendAnswer.head`. */
+export async function success(answer: BackendAnswer, { request, backendRequest }: Asked): Promise<void> {
   const { status } = await answer.head;
   if (status < 300) return;
   const body = await errorOf(answer);

@@ -4,6 +4,7 @@ import type { PassedTrace } from "../../lib/exchange.ts";
 import { SharedAnswer } from "../relay/shared-answer.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import type { Charge } from "../slots/charge.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
@@ -15,6 +16,7 @@ import { refuse, relay } from "./relay.ts";
 import { send } from "./send.ts";
 
 export interface ShareOptions extends PlaceOptions {
+  readonly budget: BufferBudget;
   readonly metrics: Pick<GatewayMetrics, "waited" | "joined" | "ofSlot">;
 }
 

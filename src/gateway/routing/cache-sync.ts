@@ -1,7 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import type { PublishedStore } from "../../store/store.ts";
 import { onAbort } from "../../lib/on-abort.ts";
-import type { BufferBudget } from "../slots/budget.ts";
 import type { ResolutionIndex } from "./index.ts";
 import { resolveWanted, type Target, type ModelRequest } from "./resolve.ts";
 
@@ -9,7 +8,6 @@ export interface CacheSyncOptions {
   readonly index: () => ResolutionIndex;
   readonly inFlight: (slot: string) => number;
   readonly published: Pick<PublishedStore, "operatorLiveness"> & { operator(): { isSettled: boolean } | undefined };
-  readonly budget: BufferBudget;
   /** Milliseconds that a request waits for the first complete publication; 0: not at all. */
   readonly holdMs: number;
 }
@@ -52,18 +50,13 @@ export class CacheSync {
     }
   }
 
-  /**
-   * Resolves once the value has a target. `bytes`: the request's memory during the wait. Rejects with ApiError, and with the
-   * signal's reason.
-   */
-  async wait(wanted: ModelRequest, bytes: number, signal: AbortSignal): Promise<Target> {
-    const { holdMs, budget } = this.#options;
+  /** Resolves once the value has a target. Rejects with ApiError, and with the signal's reason. */
+  async wait(wanted: ModelRequest, signal: AbortSignal): Promise<Target> {
+    const { holdMs } = this.#options;
     if (holdMs === 0) throw notPublished(wanted);
     const { promise, resolve, reject } = Promise.withResolvers<Target>();
     const waiting = { wanted, resolve, reject };
     using stack = new DisposableStack();
-    budget.take(bytes);
-    stack.defer(() => budget.give(bytes));
     this.#waiting.add(waiting);
     stack.defer(() => this.#waiting.delete(waiting));
     const timer = setTimeout(() => reject(notPublished(wanted)), holdMs);

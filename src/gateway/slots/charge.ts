@@ -11,11 +11,6 @@ export class Charge {
     this.#budget = budget;
   }
 
-  /** The uncharged part of `bytes`: all or none. */
-  uncounted(bytes: number): number {
-    return this.#bytes > 0 ? 0 : bytes;
-  }
-
   /** Throws ApiError `system.overloaded`, and counts nothing, when the sum would be too large. */
   take(bytes: number): void {
     this.#budget.take(bytes);

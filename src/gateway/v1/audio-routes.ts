@@ -95,7 +95,6 @@ function voicesRequest(served: string, query: string): BackendRequest {
     capability: "speech",
     format: voicesFormat,
     served,
-    bytes: 0,
     method: "GET",
     path: `/v1/audio/voices${query}`,
     accept: "application/json",

@@ -1,5 +1,4 @@
 import { ApiError } from "../../api/errors.ts";
-import type { Charge } from "../slots/charge.ts";
 import type { ImageCache } from "../media/images/cache.ts";
 import type { Drawings } from "../media/images/drawings.ts";
 import { drawImages } from "../media/images/exchange.ts";
@@ -37,7 +36,7 @@ export function imageRoute(places: ImagePlaces): V1Route {
     aliasPaths: [],
     errors: plainErrors,
     async read(request, limits) {
-      return new ImageRequest(await readJsonBody(request, limits), places, limits.charge);
+      return new ImageRequest(await readJsonBody(request, limits), places);
     },
   };
 }
@@ -56,9 +55,8 @@ class ImageRequest implements V1Request {
   readonly #scanned: ScannedBody;
   readonly #workflows: Workflows;
   readonly #places: ImagePlaces;
-  readonly #charge: Charge;
 
-  constructor(body: Buffer, places: ImagePlaces, charge: Charge) {
+  constructor(body: Buffer, places: ImagePlaces) {
     this.body = body;
     const { scanned, model } = readModel(body);
     this.model = model;
@@ -68,7 +66,6 @@ class ImageRequest implements V1Request {
     this.#workflows = places.drawings.workflows();
     // A curated name means the same everywhere.
     this.fixedSlot = { slot: "img", ...(this.#workflows.has(model) ? {} : { unless: "image" }) };
-    this.#charge = charge;
   }
 
   /** Unchanged: the fields and models of a provider are its own. */
@@ -78,7 +75,6 @@ class ImageRequest implements V1Request {
       accept: this.isStream ? "text/event-stream" : "application/json",
       body: withModel(this.body, this.#scanned, providerModel),
       served: providerModel,
-      bytes: 0,
       format: providerFormat,
     };
   }
@@ -101,7 +97,6 @@ class ImageRequest implements V1Request {
       accept: "application/json",
       format: {},
       served: this.model,
-      bytes: this.#charge.uncounted(this.body.length),
       exchange: ({ transport, endpoint, requestId, timeouts }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
         const { images: cache, drawings, basePath } = this.#places;

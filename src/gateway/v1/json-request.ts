@@ -130,7 +130,7 @@ export class JsonRequest implements V1Request {
   }
 
   #request(target: JsonTarget, served: string, sent: SentBody): BackendRequest {
-    return new JsonBackendRequest(target, served, sent, { charge: this.#charge, isStream: this.isStream });
+    return new JsonBackendRequest(target, served, sent, this.isStream);
   }
 
   /** The client's own buffer, unless it must be changed. `tools`: the client's. */
@@ -146,10 +146,9 @@ export class JsonRequest implements V1Request {
     return { body, scanned: this.#scannedOf(body), leftOut: translation?.leftOut };
   }
 
-  /** Small copies are counted while they wait, as their bodies are. */
   #chargeCopy(bytes: number): void {
     const more = bytes - this.#copyBytes;
-    if (more <= 0 || this.#charge.uncounted(bytes) > 0) return;
+    if (more <= 0) return;
     this.#charge.take(more);
     this.#copyBytes = bytes;
   }
@@ -178,22 +177,15 @@ class JsonBackendRequest implements BackendRequest {
   readonly accept: string;
   /** Parts of the client's own buffer, where it can be sent. */
   body: readonly Buffer[];
-  readonly bytes: number;
   readonly leftOut: readonly string[] | undefined;
   #whole: Buffer;
   readonly #scanned: ScannedBody | undefined;
 
-  constructor(
-    target: JsonTarget,
-    served: string,
-    { body, scanned, leftOut }: SentBody,
-    { charge, isStream }: { charge: Charge; isStream: boolean },
-  ) {
+  constructor(target: JsonTarget, served: string, { body, scanned, leftOut }: SentBody, isStream: boolean) {
     this.format = target;
     this.served = served;
     this.accept = target.accept ?? (isStream ? "text/event-stream" : "application/json");
     this.body = withModel(body, scanned, served);
-    this.bytes = charge.uncounted(body.length);
     this.leftOut = leftOut;
     this.#whole = body;
     this.#scanned = scanned;

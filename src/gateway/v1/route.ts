@@ -65,8 +65,6 @@ export interface BackendRequest extends ExchangeRequest {
   readonly leftOut?: readonly string[] | undefined;
   /** The backend has the request: its body is not needed any more. */
   drop?(): void;
-  /** The memory of the waiting request, beside the bytes that are charged already. */
-  readonly bytes: number;
   /** For an engine that needs more than one exchange; absent: the request is sent unchanged. */
   exchange?(to: Destination, events: ExchangeEvents): Exchange;
 }

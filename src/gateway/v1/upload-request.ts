@@ -60,7 +60,6 @@ export class UploadRequest implements V1Request {
       capability: "transcription",
       format: { endMark: end, translation: new UploadAnswers(this.#path, this.#upload.fields, label) },
       served,
-      bytes: 0,
       method: "POST",
       path: this.#path,
       accept: "*/*",

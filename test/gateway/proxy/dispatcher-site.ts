@@ -127,13 +127,11 @@ class RecorderLeg implements BackendRequest {
   readonly capability = "chat";
   readonly format = {};
   readonly served = "engine-model";
-  readonly bytes: number;
   readonly arrival: Arrival;
   readonly calls: EngineCall[] = [];
 
-  constructor(arrival: Arrival, bytes: number) {
+  constructor(arrival: Arrival) {
     this.arrival = arrival;
-    this.bytes = bytes;
   }
 
   exchange(_to: Destination, events: ExchangeEvents): Exchange {
@@ -187,7 +185,7 @@ export class Arrival {
   constructor(wish: Wish, group: Group) {
     this.wish = wish;
     this.group = group;
-    this.backendRequest = new RecorderLeg(this, wish.word.length);
+    this.backendRequest = new RecorderLeg(this);
     group.members.push(this);
   }
 
@@ -269,7 +267,7 @@ export class DispatcherSite {
     this.#admission = new Admission({ index, operator: liveness, holdMs, now: () => Date.now() });
     const published = { operator: () => undefined, operatorLiveness: liveness };
     const inFlight = (slot: string): number => traffic.inFlight(slot);
-    const cacheSync = new CacheSync({ index, published, holdMs, inFlight, budget: this.#budget });
+    const cacheSync = new CacheSync({ index, published, holdMs, inFlight });
     const upstreams = { get: () => undefined };
     metrics ??= new GatewayMetrics({ traffic, admission: this.#admission, index, upstreams, unresolved: () => 0 });
     this.dispatcher = new ModelProxy({
@@ -293,8 +291,9 @@ export class DispatcherSite {
       about: { summary: "", takes: "application/json", gives: "application/json" },
       aliasPaths: [],
       errors: plainErrors,
-      read: async (request): Promise<V1Request> => {
+      read: async (request, { charge }): Promise<V1Request> => {
         const { wish, backendRequest } = this.#visitOf(request);
+        charge.take(wish.word.length);
         return { model: wish.slot, isStream: wish.isStream, body: bodyOf(wish), forSlot: () => backendRequest };
       },
     };

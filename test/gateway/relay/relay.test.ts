@@ -1,64 +1,78 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { ApiError } from "../../../src/api/errors.ts";
 import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import type { AnswerFormat } from "../../../src/gateway/relay/answer-format.ts";
-import type { RelayOptions, Sender } from "../../../src/gateway/relay/relay-options.ts";
-import { Relay } from "../../../src/gateway/relay/relay.ts";
-import { ModelRename } from "../../../src/gateway/relay/rename.ts";
+import { BackendAnswer } from "../../../src/gateway/proxy/backend-answer.ts";
+import { clientGone } from "../../../src/gateway/proxy/call.ts";
+import type { Recipient } from "../../../src/gateway/proxy/recipient.ts";
+import { refuse, relay } from "../../../src/gateway/proxy/relay.ts";
+import { success } from "../../../src/gateway/proxy/send.ts";
 import { ExchangeError } from "../../../src/lib/exchange.ts";
+import { HistogramSeries } from "../../../src/lib/metrics/histogram.ts";
+import { ValueSeries } from "../../../src/lib/metrics/families.ts";
 import { RecorderSink } from "./recorder.ts";
 import { fc } from "../../support/fast-check.ts";
-import { until } from "../../support/until.ts";
 
-type Options = AnswerFormat & Partial<RelayOptions & Pick<Sender, "onFailed">> & { room?: number; isHeld?: boolean };
+type Options = AnswerFormat & { room?: number; isHeld?: boolean; isStream?: boolean };
 
-function site({ room, isHeld = false, onFailed = () => false, isStream = false, ...rest }: Options = {}) {
+const slotMetrics = {
+  tokensIn: new ValueSeries("", 0),
+  tokensOut: new ValueSeries("", 0),
+  betweenTokens: new HistogramSeries("", []),
+};
+
+function site({ room, isHeld = false, isStream = false, ...format }: Options = {}) {
   const sink = new RecorderSink(room);
   sink.isHeld = isHeld;
-  /** What the exchange was told, and what the relay told of itself. */
+  /** What the exchange was told, and the end of the answer. */
   const log: string[] = [];
-  const nothing = (): void => undefined;
-  const { isChat, endMark, translation, errorTimeoutMs } = rest;
-  const relay = new Relay({
-    sender: {
-      onFirstByte: () => void log.push("first"),
-      onByte: nothing,
-      onTokens: nothing,
-      onBodyDone: nothing,
-      onFailed,
-      onSettled: () => void log.push("settled"),
-    },
+  const leaving = new AbortController();
+  const to: Recipient = {
     sink,
-    rename: new ModelRename("engine", "asked"),
-    format: {
-      ...(isChat === undefined ? {} : { isChat }),
-      ...(endMark === undefined ? {} : { endMark }),
-      ...(translation === undefined ? {} : { translation }),
-    },
-    body: Buffer.from("{}"),
-    isStream,
-    budget: new BufferBudget(1e9),
-    ...(errorTimeoutMs === undefined ? {} : { errorTimeoutMs }),
-  });
-  relay.start({
+    calls: [],
+    signal: leaving.signal,
+    requestId: "id",
+    trace: undefined,
+    enter: () => assert.fail(),
+    bodyDone: () => undefined,
+  };
+  const answer = new BackendAnswer({ to, served: "engine", slotMetrics });
+  answer.start({
     pause: () => void log.push("pause"),
     resume: () => void log.push("resume"),
     abort: () => void log.push("abort"),
   });
+  const request = { model: "asked", isStream, body: Buffer.from("{}") };
+  const relayed = { request, backendRequest: { served: "engine", format } };
+  async function run(): Promise<void> {
+    try {
+      using whole = answer;
+      await success(whole, relayed);
+      await relay(whole, relayed, sink, new BufferBudget(1e9));
+    } catch (error) {
+      if (error !== clientGone) refuse(sink, error);
+    } finally {
+      log.push("settled");
+    }
+  }
+  const ended = run();
   const head = (contentType: string | undefined, status = 200, contentLength?: string): void =>
-    relay.onHead({ status, contentType, contentLength, isKeptAlive: true });
-  return { relay, sink, log, head, data: (text: string) => relay.onData(Buffer.from(text)) };
+    answer.onHead({ status, contentType, contentLength, isKeptAlive: true });
+  const abort = (): void => leaving.abort(clientGone);
+  return { answer, sink, log, ended, head, abort, data: (text: string) => answer.onData(Buffer.from(text)) };
 }
 
 type Site = ReturnType<typeof site>;
 
 /** A whole exchange with these pieces as its answer. */
-function answered(options: Options, type: string, ...pieces: readonly string[]): Site {
+async function answered(options: Options, type: string, ...pieces: readonly string[]): Promise<Site> {
   const one = site(options);
   one.head(type);
   for (const piece of pieces) one.data(piece);
-  one.relay.onEnd();
+  one.answer.onEnd();
+  await one.ended;
   return one;
 }
 
@@ -70,12 +84,12 @@ const done = 'data: {"choices":[{"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
 describe("Relay of JSON", () => {
   const call = { id: "c1", type: "function", function: { name: "f", arguments: "{}" } };
   for (const isHeld of [false, true])
-    it(`sends a whole answer to a stream's request as its events, ${isHeld ? "held" : "not held"}`, () => {
+    it(`sends a whole answer to a stream's request as its events, ${isHeld ? "held" : "not held"}`, async () => {
       const message = { role: "assistant", content: "hi", tool_calls: [call] };
       const choices = [{ index: 0, message, finish_reason: "tool_calls" }];
       const usage = { prompt_tokens: 1, completion_tokens: 2 };
       const answer = { id: "1", object: "chat.completion", model: "engine", choices, usage };
-      const { sink } = answered({ isStream: true, isChat: true, isHeld }, json, JSON.stringify(answer));
+      const { sink } = await answered({ isStream: true, isChat: true, isHeld }, json, JSON.stringify(answer));
       assert.deepEqual([sink.headers?.["content-type"], sink.calls.at(-1)], [events, "end"]);
       const chunk = (delta: object, finish: string | null = null): object => {
         const choice = { index: 0, delta, finish_reason: finish };
@@ -93,9 +107,13 @@ describe("Relay of JSON", () => {
       );
     });
 
-  it("sends a whole completion to a stream's request as one event", () => {
+  it("sends a whole completion to a stream's request as one event", async () => {
     const choices = '"choices":[{"index":0,"text":"hi","finish_reason":"stop"}]';
-    const { sink } = answered({ isStream: true }, json, `{"object":"text_completion","model":"engine",${choices}}`);
+    const { sink } = await answered(
+      { isStream: true },
+      json,
+      `{"object":"text_completion","model":"engine",${choices}}`,
+    );
     assert.equal(sink.text, `data: {"model":"asked","object":"text_completion",${choices}}\n\ndata: [DONE]\n\n`);
   });
 
@@ -104,80 +122,85 @@ describe("Relay of JSON", () => {
     [{ code: 400, message: "no such field" }, "dispatch.rejected", 400],
     ["oops", "dispatch.upstream_failed", 502],
   ] as const)
-    it(`takes the error ${JSON.stringify(error)} with a success status for the failure that it is`, () => {
+    it(`takes the error ${JSON.stringify(error)} with a success status for the failure that it is`, async () => {
       for (const isStream of [false, true]) {
-        const { failure } = answered({ isStream }, json, JSON.stringify({ error })).sink;
+        const { failure } = (await answered({ isStream }, json, JSON.stringify({ error }))).sink;
         assert.deepEqual([failure?.code, failure?.status], [code, status]);
       }
     });
 
-  it("keeps it until its end, names the model, and says how long it is", () => {
-    const { relay, sink, log, head, data } = site();
+  it("keeps it until its end, names the model, and says how long it is", async () => {
+    const { answer, sink, log, ended, head, data } = site();
     head("application/json; charset=utf-8");
     data('{"model":"eng');
+    await turn();
     assert.deepEqual(sink.calls, []);
     data('ine"}');
-    relay.onEnd();
+    answer.onEnd();
+    await ended;
     assert.deepEqual([sink.calls, sink.text, sink.status], [["begin", "end"], '{"model":"asked"}', 200]);
     assert.deepEqual(sink.headers, { "content-type": "application/json; charset=utf-8", "content-length": 17 });
-    assert.deepEqual(log, ["first", "settled"]);
+    assert.deepEqual(log, ["settled"]);
   });
 
   for (const text of ['{"choices":[{"mess', "<html>busy</html>", "", "{", "[1,2"])
-    it(`takes ${JSON.stringify(text)} for the engine's failure`, () => {
-      const { calls, failure } = answered({}, json, text).sink;
+    it(`takes ${JSON.stringify(text)} for the engine's failure`, async () => {
+      const { calls, failure } = (await answered({}, json, text)).sink;
       assert.deepEqual(calls, ["refuse dispatch.upstream_failed"]);
       assert.equal(failure?.message, "the engine's answer is not JSON");
     });
 
   for (const text of ['\n{"a":1}\r\n', "[]", " 1 ", '"text"', '{"error":null,"choices":[]}'])
-    it(`passes ${JSON.stringify(text)} on`, () => assert.equal(answered({}, json, text).sink.text, text));
+    it(`passes ${JSON.stringify(text)} on`, async () => assert.equal((await answered({}, json, text)).sink.text, text));
 
-  it("relays a large answer in pieces, and loses no byte", () => {
-    const { relay, sink, head, data } = site();
+  it("relays a large answer in pieces, and loses no byte", async () => {
+    const { answer, sink, ended, head, data } = site();
     const piece = "x".repeat(3 * 1024 * 1024);
     head(json);
     data('{"model":"engine","x":"');
     for (let count = 0; count < 4; count += 1) data(piece);
+    await turn();
     assert.equal(sink.calls[0], "begin");
     data('"}');
-    relay.onEnd();
+    answer.onEnd();
+    await ended;
     assert.ok(sink.text === `{"model":"asked","x":"${piece.repeat(4)}"}`);
   });
 
-  it("is translated whole; an answer that cannot be translated is the engine's failure", () => {
+  it("is translated whole; an answer that cannot be translated is the engine's failure", async () => {
     const answer = (body: Buffer): Buffer => {
       if (body.includes("odd")) throw new Error("odd");
       return Buffer.from(`<${body.toString()}>`);
     };
-    const { sink: good } = answered({ translation: { answer } }, json, '{"model":"engine"}');
+    const { sink: good } = await answered({ translation: { answer } }, json, '{"model":"engine"}');
     assert.deepEqual([good.text, good.headers?.["content-length"]], ['<{"model":"asked"}>', 19]);
-    const odd = answered({ translation: { answer } }, json, '{"odd":1}');
-    assert.deepEqual([odd.sink.calls, odd.log], [["refuse dispatch.upstream_failed"], ["first", "settled"]]);
+    const odd = await answered({ translation: { answer } }, json, '{"odd":1}');
+    assert.deepEqual([odd.sink.calls, odd.log], [["refuse dispatch.upstream_failed"], ["settled"]]);
   });
 });
 
 describe("Relay of an event stream", () => {
-  const ends = ({ relay }: Site): void => relay.onEnd();
-  const breaks = ({ relay }: Site): void => relay.onError(broken);
+  const ends = ({ answer }: Site): void => answer.onEnd();
+  const breaks = ({ answer }: Site): void => answer.onError(broken);
   for (const [what, sent, end] of [
     ["breaks after [DONE]", done, breaks],
     ["ends without having ended its last line", done.trimEnd(), ends],
     ["breaks off without having ended its last line", done.trimEnd(), breaks],
   ] as const)
-    it(`is whole when its engine ${what}`, () => {
+    it(`is whole when its engine ${what}`, async () => {
       const one = site();
       one.head(events);
       one.data(sent);
       end(one);
+      await one.ended;
       assert.deepEqual([one.sink.calls, one.sink.text], [["begin", "end"], done]);
-      assert.deepEqual(one.log, ["first", "settled"]);
+      assert.deepEqual(one.log, ["settled"]);
     });
 
-  it("reports an error in a last line without an end", () => {
-    const { sink, log } = answered({}, events, 'data: {"error":{"code":429,"message":"too many"}}');
+  it("reports an error in a last line without an end", async () => {
+    const { sink, log } = await answered({}, events, 'data: {"error":{"code":429,"message":"too many"}}');
     assert.deepEqual([sink.calls, sink.failure?.message], [["begin", "refuse dispatch.rejected"], "too many"]);
-    assert.deepEqual(log, ["first", "abort", "settled"]);
+    assert.deepEqual(log, ["settled"]);
   });
 
   for (const [what, act] of [
@@ -186,28 +209,30 @@ describe("Relay of an event stream", () => {
     ["with an error in it", ({ data }: Site) => data('data: {"error":{"code":500}}\n\n')],
     ["that is none", ({ data }: Site) => data("<html>\n")],
   ] as const)
-    it(`${what} is refused once, and the exchange is over`, () => {
+    it(`${what} is refused once, and the exchange is over`, async () => {
       const one = site();
       one.head(events);
       act(one);
+      await one.ended;
       assert.deepEqual(one.sink.calls, ["begin", "refuse dispatch.upstream_failed"]);
       assert.equal(one.log.filter((each) => each === "settled").length, 1);
       // Whatever else the exchange says now is nobody's.
       one.data("data: {}\n\n");
       ends(one);
       breaks(one);
-      one.relay.abort();
+      one.abort();
+      await turn();
       assert.equal(one.sink.calls.length, 2);
     });
 
-  it("that cannot be written again is the engine's failure, and no exception of the gateway", () => {
+  it("that cannot be written again is the engine's failure, and no exception of the gateway", async () => {
     const nested = `{"x":${"[".repeat(200_000)}${"]".repeat(200_000)},"choices":[{"delta":{}}]}`;
     const odd = (): never => {
       throw new RangeError("Maximum call stack size exceeded");
     };
     for (const { sink, log } of [
-      answered({ isChat: true }, events, `data: ${nested}\n\n`),
-      answered({ translation: { answer: odd, stream: { push: (bytes) => bytes, end: odd } } }, events, done),
+      await answered({ isChat: true }, events, `data: ${nested}\n\n`),
+      await answered({ translation: { answer: odd, stream: { push: (bytes) => bytes, end: odd } } }, events, done),
     ]) {
       assert.deepEqual([sink.failure?.code, log.at(-1)], ["dispatch.upstream_failed", "settled"]);
       const told = /^the engine's answer (has another shape|is broken: an event is not JSON)$/;
@@ -215,50 +240,61 @@ describe("Relay of an event stream", () => {
     }
   });
 
-  it("is translated as it arrives, with the translation's rest at the end", () => {
+  it("is translated as it arrives, with the translation's rest at the end", async () => {
     const stream = {
       push: (bytes: Buffer) => (bytes.includes("skip") ? undefined : bytes),
       end: () => Buffer.from("event: stop\n\n"),
     };
-    const { sink } = answered({ translation: { answer: (body) => body, stream } }, events, "data: skip\n\n", done);
+    const { sink } = await answered(
+      { translation: { answer: (body) => body, stream } },
+      events,
+      "data: skip\n\n",
+      done,
+    );
     assert.equal(sink.text, `${done}event: stop\n\n`);
   });
 
-  it("lets the engine wait for its reader, once, and then continues", () => {
+  it("lets the engine wait for its reader, once, and then continues", async () => {
     const { sink, log, head, data } = site({ room: 10 });
     head(events);
     data("data: 0123456789\n\n");
+    await turn();
     assert.deepEqual([log.at(-1), sink.isWaiting], ["pause", true]);
     sink.drain(5);
     assert.equal(log.at(-1), "resume");
     data("data: 0123456789\n\n");
-    assert.deepEqual(log, ["first", "pause", "resume", "pause"]);
+    assert.deepEqual(log, ["pause", "resume", "pause"]);
   });
 });
 
 describe("Relay of other answers", () => {
-  it("passes bytes with their type and length", () => {
-    const { relay, sink, head, data } = site();
+  it("passes bytes with their type and length", async () => {
+    const { answer, sink, ended, head, data } = site();
     head("audio/mpeg", 200, "4");
     data("\u0001\u0002");
     data("34");
-    relay.onEnd();
+    answer.onEnd();
+    await ended;
     assert.deepEqual([sink.calls, sink.text], [["begin", "end"], "\u0001\u000234"]);
     assert.deepEqual(sink.headers, { "content-type": "audio/mpeg", "content-length": "4" });
   });
 
   it("reports an error without an end at its time limit", async () => {
-    const { sink, log, head, data } = site({ errorTimeoutMs: 20 });
+    mock.timers.enable({ apis: ["setTimeout"] });
+    using _ = { [Symbol.dispose]: () => mock.timers.reset() };
+    const { sink, log, ended, head, data } = site();
     head("text/plain", 400);
     data("it was");
+    await turn();
     assert.deepEqual(sink.calls, []);
-    await until("it is reported", () => sink.calls.length > 0);
-    assert.deepEqual([sink.calls, log], [["refuse dispatch.rejected"], ["first", "abort", "settled"]]);
+    mock.timers.tick(10_000);
+    await ended;
+    assert.deepEqual([sink.calls, log], [["refuse dispatch.rejected"], ["abort", "settled"]]);
     data("late");
   });
 });
 
-it("Relay answers once, for any events of the exchange", () => {
+it("Relay answers once, for any events of the exchange", async () => {
   const pieces = ['data: {"model":"engine"}\n\n', done, "data: ", "{", '{"model":"engine"}', "\n", "x"];
   const says = fc.record({
     type: fc.constantFrom(events, json, "audio/wav", undefined),
@@ -268,17 +304,23 @@ it("Relay answers once, for any events of the exchange", () => {
     isHeld: fc.boolean(),
     room: fc.constantFrom(1, Infinity),
   });
-  fc.assert(
-    fc.property(says, ({ type, status, chunks, last, isHeld, room }) => {
-      const { relay, sink, log, head, data } = site({ room, isHeld });
+  await fc.assert(
+    fc.asyncProperty(says, async ({ type, status, chunks, last, isHeld, room }) => {
+      const { answer, sink, log, ended, head, abort, data } = site({ room, isHeld });
       head(type, status);
       for (const chunk of chunks) {
         if (sink.isWaiting) sink.drain(room);
         data(chunk);
+        await turn();
       }
-      if (last === "abort") relay.abort();
-      if (last === "end" || last === "both") relay.onEnd();
-      if (last === "error" || last === "both") relay.onError(broken);
+      if (last === "abort") abort();
+      if (last === "end" || last === "both") answer.onEnd();
+      if (last === "error" || last === "both") answer.onError(broken);
+      for (let count = 0; sink.isWaiting && count < 3; count++) {
+        sink.drain(room);
+        await turn();
+      }
+      await ended;
       const endings = sink.calls.filter((call) => call !== "begin");
       assert.ok(endings.length === 1 || (last === "abort" && endings.length === 0), sink.calls.join());
       assert.equal(log.filter((each) => each === "settled").length, 1);

@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
-import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import { CacheSync } from "../../../src/gateway/routing/cache-sync.ts";
 import { buildIndex } from "../../../src/gateway/routing/index.ts";
 import type { ModelRequest, Target } from "../../../src/gateway/routing/resolve.ts";
@@ -14,7 +13,7 @@ import type { OperatorLiveness } from "../../../src/store/store.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { modelRecord, publishedSlot, type SlotSketch, startGateway } from "../../support/gateway.ts";
 import { restOf, withoutComments } from "../../support/held-stream.ts";
-import { thrownBy } from "../../support/rejection.ts";
+import { rejectionOf } from "../../support/rejection.ts";
 import { helloChunks, scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
 
@@ -30,7 +29,6 @@ interface State {
 /** A wait for what an operator publishes, and that state, which a test changes. */
 function syncOf(first: Partial<State> = {}, holdMs = 60_000) {
   const state: State = { liveness: "absent", isSettled: false, slots: {}, ...first };
-  const budget = new BufferBudget(100);
   const source = {
     slots: () => Object.entries(state.slots).map(([name, sketch]) => publishedSlot(name, sketch, 1)),
     registry: () => ({ schema: 1 as const, models: [modelRecord("known")], upstreams: [] }),
@@ -39,11 +37,23 @@ function syncOf(first: Partial<State> = {}, holdMs = 60_000) {
     index: () => buildIndex(source, new Map()),
     inFlight: () => 0,
     published: { operator: () => state, operatorLiveness: () => state.liveness },
-    budget,
     holdMs,
   });
-  return { sync, state, budget };
+  return { sync, state };
 }
+
+/** What a target that is waited for, or the failure of the wait, is in a few words. */
+async function heard(waited: Promise<Target>): Promise<unknown> {
+  const outcome = await waited.then(
+    (target) => () => target,
+    (error: unknown) => () => {
+      throw error;
+    },
+  );
+  return told(outcome);
+}
+
+const lasting = new AbortController().signal;
 
 /** What a target or a failure is in a few words; undefined while nobody knows. */
 function told(outcome: () => Target | undefined): unknown {
@@ -86,22 +96,20 @@ describe("the meaning of a model", () => {
     assert.equal(meanings(sync)[3], undefined);
   });
 
-  it("is told to each request that waits, which takes room in the budget meanwhile", () => {
-    const { sync, state, budget } = syncOf();
-    const heard: unknown[] = [];
-    const wait = (model: string, bytes = 30) => sync.wait({ model }, bytes, (outcome) => heard.push(told(outcome)));
-    const [, leaving] = [wait("coder"), wait("primary"), wait("nonsense")];
-    assert.deepEqual([sync.waiting, budget.usedBytes], [3, 90]);
-    assert.throws(() => wait("primary"), { code: "system.overloaded" });
-    leaving?.abandon();
+  it("is told to each request that waits", async () => {
+    const { sync, state } = syncOf();
+    const leaving = new AbortController();
+    const wait = (model: string, signal = lasting) => heard(sync.wait({ model }, signal));
+    const [coder, primary, nonsense] = [wait("coder"), wait("primary", leaving.signal), wait("nonsense")];
+    assert.equal(sync.waiting, 3);
+    leaving.abort(new ApiError("dispatch.invalid_request"));
+    assert.equal(await primary, "dispatch.invalid_request");
     Object.assign(state, { liveness: "live", slots: { coder: {} } });
     sync.refresh();
-    assert.deepEqual([heard, sync.waiting, budget.usedBytes], [["coder"], 1, 30]);
+    assert.deepEqual([await coder, sync.waiting], ["coder", 1]);
     state.isSettled = true;
     sync.refresh();
-    assert.deepEqual([heard, sync.waiting, budget.usedBytes], [["coder", "model.not_found"], 0, 0]);
-    sync.close(new ApiError("system.overloaded"));
-    assert.equal(heard.length, 2);
+    assert.deepEqual([await nonsense, sync.waiting], ["model.not_found", 0]);
   });
 
   it("is the error of a wait when its time is over, at once where there is none, and of a stop", async () => {
@@ -110,9 +118,9 @@ describe("the meaning of a model", () => {
       [{ model: "sdxl", fixedSlot: { slot: "img" } }, "img"],
     ];
     for (const [request, slot] of requests) {
-      const outcome = await new Promise<() => Target>((resolve) => syncOf({}, 10).sync.wait(request, 0, resolve));
-      for (const act of [outcome, () => syncOf({}, 0).sync.wait(request, 0, () => undefined)]) {
-        const { code, details, headers } = thrownBy(act, ApiError);
+      for (const holdMs of [10, 0]) {
+        const waited = syncOf({}, holdMs).sync.wait(request, lasting);
+        const { code, details, headers } = await rejectionOf(waited, ApiError);
         assert.deepEqual(
           [code, details, headers],
           ["slot.not_ready", { slot, state: "offline", reason: "NotPublished" }, { "retry-after": "2" }],
@@ -120,10 +128,9 @@ describe("the meaning of a model", () => {
       }
     }
     const { sync } = syncOf();
-    const heard: unknown[] = [];
-    sync.wait({ model: "primary" }, 0, (outcome) => heard.push(told(outcome)));
+    const waiting = heard(sync.wait({ model: "primary" }, lasting));
     sync.close(new ApiError("system.overloaded"));
-    assert.deepEqual(heard, ["system.overloaded"]);
+    assert.equal(await waiting, "system.overloaded");
   });
 });
 
