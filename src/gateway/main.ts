@@ -9,7 +9,6 @@ import { localUrl } from "../lib/listen-address.ts";
 import { secretPlaces } from "../lib/secret-file.ts";
 import { steadyNow } from "../lib/steady-clock.ts";
 import { openStore } from "../store/open.ts";
-import type { AccessLine } from "./telemetry/access-line.ts";
 import { AccessLog } from "./telemetry/access-log.ts";
 import { Admission } from "./slots/admission.ts";
 import { isSlotDraining } from "./slots/availability.ts";
@@ -69,8 +68,8 @@ export interface GatewayOptions {
   readonly log: Logger;
   /** A standby listens beside the gateway of the same state directory; absent: this is no standby. */
   readonly role?: GatewayRole;
-  /** Gets each line of the access log, with its end; absent: there is no access log. */
-  readonly accessLine?: (line: AccessLine) => void;
+  /** Gets the lines of the access log; absent: there is none. */
+  readonly accessLog?: Logger;
   readonly version: string;
   /** The source of each setting; absent: not known. */
   readonly configOrigins?: Readonly<Record<string, ConfigOrigin>>;
@@ -189,7 +188,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts], cors), authenticator);
   const recent = new RecentRequests({ keepsBodies: config.requestBodies });
   const history = stack.use(new TrafficHistory({ metrics, traffic, admission, recent }));
-  const accessLog = new AccessLog(log, options.accessLine, config.accessLogPart);
+  const accessLog = new AccessLog({ log, lines: options.accessLog, part: config.accessLogPart });
   const proxy = new ModelProxy({
     index,
     cacheSync,

@@ -31,7 +31,7 @@ export async function serve(options: {
   };
   const { isStandby = false } = options;
   const { config, origins, warnings } = await readSettings(env);
-  const { log, write } = openServiceLog({ level: config.logLevel, component: "gateway", env });
+  const { log, accessLog } = openServiceLog({ level: config.logLevel, component: "gateway", env });
   followHolds();
   for (const warning of warnings) log.warn(warning);
   const { stopped, again } = untilStopped();
@@ -46,7 +46,7 @@ export async function serve(options: {
     const options = {
       log,
       role,
-      accessLine: write,
+      accessLog,
       version,
       configOrigins: origins,
       catalog: findCatalog,

@@ -1,6 +1,5 @@
 import { write, writeSync } from "node:fs";
 import { errorCode } from "../lib/error-code.ts";
-import { LinePieces, pieceBytes, type LateLine } from "./line-pieces.ts";
 
 /** After a write, lines that may wait do so for this time, until there are more of them: each write wakes a thread. */
 const pauseMs = 100;
@@ -9,8 +8,8 @@ const retryMs = 100;
 /** How long the last lines wait for a reader when the process ends. */
 const lastMs = 1000;
 
-/** Late lines that wait at most: what each of them is made from stays in memory. */
-const lateLimit = 128;
+/** Lines that may wait do so no longer once there are so many bytes. */
+const pieceBytes = 256 * 1024;
 
 export interface LogOutputOptions {
   readonly fd: number;
@@ -28,10 +27,8 @@ export interface LogOutputOptions {
  */
 export class LogOutput {
   readonly #options: LogOutputOptions;
-  readonly #waiting = new LinePieces();
-  /** These come after the lines above. */
-  #late: LateLine[] = [];
-  /** The bytes of the lines that wait in that form, and of those that are being written. */
+  #lines: string[] = [];
+  /** The bytes of the lines that wait, and of those that are being written. */
   #waitingBytes = 0;
   #lostLines = 0;
   /** A line that comes now waits for the write before it, or for the end of the pause after that write. */
@@ -49,38 +46,15 @@ export class LogOutput {
   }
 
   write(line: string, mayWait = false): void {
-    this.#makeLate();
-    this.#add(line);
+    if (this.#isGone) return;
+    const bytes = Buffer.byteLength(line);
+    if (this.#waitingBytes + bytes > this.#options.limitBytes) this.#lostLines += 1;
+    else {
+      this.#lines.push(line);
+      this.#waitingBytes += bytes;
+    }
     if (!mayWait) this.#isUrgent = true;
     this.#schedule();
-  }
-
-  /** As `write` of a line that may wait. */
-  writeLate(line: LateLine): void {
-    if (this.#isGone) return;
-    this.#late.push(line);
-    if (this.#late.length >= lateLimit) this.#makeLate();
-    this.#schedule();
-  }
-
-  #makeLate(): void {
-    if (this.#late.length === 0) return;
-    const lines = this.#late;
-    this.#late = [];
-    if (this.#isGone) return;
-    for (const line of lines) {
-      const bytes = this.#waiting.addLate(line, this.#options.limitBytes - this.#waitingBytes);
-      if (bytes === undefined) this.#lostLines += 1;
-      else this.#waitingBytes += bytes;
-    }
-  }
-
-  #add(line: string): void {
-    if (this.#isGone) return;
-    const room = this.#options.limitBytes - this.#waitingBytes;
-    // At most three bytes for each UTF-16 unit: the exact number costs a pass over the text.
-    if (line.length * 3 <= room || Buffer.byteLength(line) <= room) this.#waitingBytes += this.#waiting.add(line);
-    else this.#lostLines += 1;
   }
 
   #schedule(): void {
@@ -97,10 +71,9 @@ export class LogOutput {
   #next(): void {
     clearTimeout(this.#pause);
     this.#pause = undefined;
-    this.#makeLate();
-    const piece = this.#waiting.take();
-    if (this.#waiting.isEmpty) this.#isUrgent = false;
-    if (piece === undefined) {
+    this.#isUrgent = false;
+    const piece = this.#take();
+    if (piece.length === 0) {
       this.#isWriting = false;
       const lost = this.#lostLines;
       if (lost === 0 || this.#hasFailed) return;
@@ -118,7 +91,6 @@ export class LogOutput {
           this.#write(piece.subarray(written));
           return;
         }
-        this.#waiting.giveBack(piece);
         if (this.#isUrgent || this.#waitingBytes >= pieceBytes || this.#lostLines > 0) this.#next();
         else this.#pause = setTimeout(() => this.#next(), pauseMs).unref();
       } else if (errorCode(error) === "EAGAIN") setTimeout(() => this.#write(piece), retryMs);
@@ -135,17 +107,21 @@ export class LogOutput {
 
   #giveUp(): void {
     this.#isGone = true;
-    this.#late = [];
-    this.#waiting.clear();
+    this.#lines = [];
     this.#waitingBytes = 0;
+  }
+
+  #take(): Buffer {
+    const piece = Buffer.from(this.#lines.join(""));
+    this.#lines = [];
+    return piece;
   }
 
   /** A write that the thread pool has begun counts as done. */
   #writeLast(): void {
     if (this.#isGone) return;
-    this.#makeLate();
     const until = performance.now() + lastMs;
-    for (let rest = this.#waiting.take(); rest !== undefined; rest = rest.length > 0 ? rest : this.#waiting.take()) {
+    for (let rest = this.#take(); rest.length > 0;) {
       try {
         rest = rest.subarray(writeSync(this.#options.fd, rest));
       } catch (error) {

@@ -1,6 +1,5 @@
 import { pino, type Logger } from "pino";
 import { writeUnheld } from "./log-hold.ts";
-import type { LateLine } from "./line-pieces.ts";
 import { LogOutput } from "./log-output.ts";
 import { goOnWithoutReaders } from "./lost-output.ts";
 import { parseJson } from "../lib/json.ts";
@@ -20,11 +19,8 @@ const waitingBytes = 4 * 1024 * 1024;
 
 export interface ServiceLog {
   readonly log: Logger;
-  /**
-   * Writes a line that has pino's form already, with its end, a tenth of a second late at most: for lines of which there
-   * may be thousands a second. The caller checks the level.
-   */
-  readonly write: (line: LateLine) => void;
+  /** Its lines, of which there may be thousands a second, are written together: a tenth of a second late at most. */
+  readonly accessLog: Logger;
 }
 
 /** The log of a process: `openServiceLog` without its other entry. */
@@ -47,9 +43,12 @@ export function openServiceLog(options: { level: string; component: string; env:
     onLost: (lines) =>
       log.warn(`${lines} lines of this log are lost: its output was not read for a while, or its disk was full`),
   });
-  const putText = (line: string, mayWait: boolean): void => writeUnheld(() => output.write(readable(line), mayWait));
-  const log: Logger = pino(base, { write: (line) => (asText ? putText(line, false) : output.write(line)) });
-  return { log, write: (line) => (asText ? putText(line.text(), true) : output.writeLate(line)) };
+  const write = (line: string, mayWait: boolean): void => {
+    if (asText) writeUnheld(() => output.write(readable(line), mayWait));
+    else output.write(line, mayWait);
+  };
+  const log: Logger = pino(base, { write: (line) => write(line, false) });
+  return { log, accessLog: pino(base, { write: (line) => write(line, true) }) };
 }
 
 /**

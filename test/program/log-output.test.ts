@@ -2,22 +2,11 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
-import type { LateLine } from "../../src/program/line-pieces.ts";
 import { LogOutput } from "../../src/program/log-output.ts";
 
 /** A line of a hundred bytes. */
 const line = (name: string): string => `${name.padEnd(99, ".")}\n`;
 const turn = (): Promise<void> => Promise.resolve();
-/** Says that it may take three bytes for each UTF-16 unit. */
-const lateLine = (text: string, onMade: () => void = () => undefined): LateLine => ({
-  mostBytes: text.length * 3,
-  put: (memory, at) => {
-    onMade();
-    return at + memory.write(text, at);
-  },
-  text: () => text,
-});
-
 describe("the output of a log", () => {
   let written: string[] = [];
   let finish: (() => void)[] = [];
@@ -69,13 +58,13 @@ describe("the output of a log", () => {
     output.write(line("a"), true);
     await turn();
     finish.shift()?.();
-    for (let count = 0; count < 2622; count += 1) output.write(line("b"), true);
+    for (let count = 0; count < 2700; count += 1) output.write(line("b"), true);
     assert.equal(written.length, 2);
-    assert.equal(written[1]?.length, 262_100);
+    assert.equal(written[1]?.length, 262_200);
     finish.shift()?.();
     assert.equal(written.length, 2, "the rest is less than that");
     mock.timers.tick(100);
-    assert.equal(written.join("").length, 262_300);
+    assert.equal(written.join("").length, 270_100);
   });
 
   it("lets no line wait that may not, and sends those that wait before it along", async () => {
@@ -109,55 +98,14 @@ describe("the output of a log", () => {
     assert.ok(written.join("") === lines.join(""));
   });
 
-  it("makes late lines in their order, when they are written or another line follows them", async () => {
-    const made: string[] = [];
-    const late = (name: string) => lateLine(line(name), () => made.push(name));
-    output.writeLate(late("a"));
-    assert.deepEqual(made, []);
-    await turn();
-    assert.deepEqual(written, [line("a")], "at once where nothing is written");
-    finish.shift()?.();
-    output.writeLate(late("b"));
-    output.writeLate(late("c"));
-    assert.deepEqual(made, ["a"]);
-    mock.timers.tick(100);
-    assert.deepEqual(written.slice(1), [line("b") + line("c")]);
-    output.writeLate(late("d"));
-    output.write(line("e"));
-    output.writeLate(late("f"));
-    finish.shift()?.();
-    assert.deepEqual(written.slice(2), [line("d") + line("e") + line("f")]);
-    finish.shift()?.();
-    for (let nth = 1; nth <= 128; nth += 1) {
-      assert.equal(made.length, 5);
-      output.writeLate(late(String(nth)));
-    }
-    assert.equal(made.length, 133, "so many requests are kept in memory at most");
-  });
-
-  it("writes late lines of any size and alphabet whole, between other lines", async () => {
-    const lines = Array.from({ length: 400 }, (_, nth) => `${nth} ${"aß€😀".repeat((nth * 7919) % 30_000)}\n`);
-    for (const [nth, each] of lines.entries()) {
-      if (nth % 5 === 0) output.write(each, true);
-      else output.writeLate(lateLine(each));
-      if (nth % 3 === 0) continue;
-      await turn();
-      mock.timers.tick(100);
-      for (let done = finish.shift(); done !== undefined; done = finish.shift()) done();
-    }
-    mock.timers.tick(100);
-    // Not `equal`, which would print megabytes.
-    assert.ok(written.join("") === lines.join(""));
-  });
-
-  it("writes late lines when the process ends", async () => {
+  it("writes waiting lines when the process ends", async () => {
     const last: string[] = [];
     mock.method(fs, "writeSync", (_fd: number, piece: Buffer) => {
       last.push(piece.toString());
       return piece.length;
     });
     syncBuiltinESMExports();
-    output.writeLate(lateLine(line("a")));
+    output.write(line("a"), true);
     process.listeners("exit").at(-1)?.(0);
     await turn();
     assert.deepEqual([...written, ...last], [line("a")]);
@@ -187,10 +135,10 @@ describe("the output of a log", () => {
     );
   });
 
-  it("counts late lines that find no room as lost", async () => {
+  it("counts lines that find no room as lost", async () => {
     const onLost = mock.fn();
     const small = new LogOutput({ fd: 1, limitBytes: 150, onLost });
-    for (const name of ["a", "b", "c"]) small.writeLate(lateLine(line(name)));
+    for (const name of ["a", "b", "c"]) small.write(line(name), true);
     await turn();
     assert.deepEqual(written, [line("a")]);
     finish.shift()?.();

@@ -112,7 +112,7 @@ export async function startGateway(
   options.onStart?.(stateDir);
   const running = await runGateway(config, {
     log,
-    accessLine: (line) => put(line.text()),
+    accessLog: pino({ level: "info", base: { component: "gateway" } }, { write: put }),
     version: "0.0.0-test",
     isStrict: true,
     ...options.gateway,

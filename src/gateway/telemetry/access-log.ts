@@ -1,24 +1,25 @@
 import type { Logger } from "pino";
 import type { ApiError } from "../../api/errors.ts";
-import { AccessLine } from "./access-line.ts";
 import type { EndedRequest } from "./request-record.ts";
 
-/**
- * One line per request, without any text of request or answer; and each internal failure, with its cause. The lines have
- * pino's form, but pino does not write them: it needs as much time for a line as the rest of the gateway's telemetry.
- */
+export interface AccessLogOptions {
+  /** For internal failures. */
+  readonly log: Logger;
+  /** Gets the lines, at the level "info"; undefined: there are none. */
+  readonly lines: Logger | undefined;
+  /** How many of the requests that were answered have a line; every other request has. Absent: all. */
+  readonly part?: number;
+}
+
+/** One line per request, without any text of request or answer; and each internal failure, with its cause. */
 export class AccessLog {
   readonly #log: Logger;
-  readonly #write: ((line: AccessLine) => void) | undefined;
+  readonly #lines: Logger | undefined;
   readonly #part: number;
 
-  /**
-   * `write` gets the lines, where the log has the level "info"; undefined: there are none. `part`: how many of the
-   * requests that were answered have a line; every other request has.
-   */
-  constructor(log: Logger, write: ((line: AccessLine) => void) | undefined, part = 1) {
+  constructor({ log, lines, part = 1 }: AccessLogOptions) {
     this.#log = log;
-    this.#write = log.isLevelEnabled("info") ? write : undefined;
+    this.#lines = lines?.isLevelEnabled("info") === true ? lines : undefined;
     this.#part = part;
   }
 
@@ -29,9 +30,28 @@ export class AccessLog {
   }
 
   /** The answer was sent or has failed, or the client disconnected: 499. */
-  closed(request: EndedRequest): void {
-    if (this.#write === undefined) return;
-    if (request.code < 400 && request.failure === undefined && this.#part < 1 && Math.random() >= this.#part) return;
-    this.#write(new AccessLine(request));
+  closed({ requestId, path, slot, code, seconds, failure, record }: EndedRequest): void {
+    if (this.#lines === undefined) return;
+    if (code < 400 && failure === undefined && this.#part < 1 && Math.random() >= this.#part) return;
+    const { engine } = record;
+    // The log leaves out what is undefined.
+    const line = {
+      requestId,
+      slot,
+      status: code,
+      asked: record.requestedModel || undefined,
+      stream: record.isStream || undefined,
+      leftOut: record.leftOut || undefined,
+      resolved: engine?.model,
+      failure: failure?.code,
+      ms: Math.round(seconds * 1000),
+      heldMs: Math.round(record.heldMs) || undefined,
+      queuedMs: Math.round(record.queuedMs) || undefined,
+      firstTokenMs: record.firstTokenMs === 0 ? undefined : Math.round(record.firstTokenMs),
+      engineMs: engine === undefined ? undefined : Math.round(engine.ms),
+      tokensIn: engine?.tokensIn,
+      tokensOut: engine?.tokensOut,
+    };
+    this.#lines.info(line, `${path} ${slot} ${code}${failure === undefined ? "" : ` ${failure.code}`}`);
   }
 }

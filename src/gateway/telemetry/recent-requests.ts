@@ -30,49 +30,21 @@ export interface RecentRequest {
   readonly body: string | undefined;
 }
 
+/** A body is in the ring of bodies, until newer ones have taken its room. */
+type Kept = Omit<RecentRequest, "body"> & Pick<EndedRequest["record"], "body">;
+
 /** The number of requests that are kept, and of the characters of each body that are shown. */
 const requestLimit = 500;
 const shownCharacters = 16 * 1024;
-/** Requests that wait at most until they are put in their places. */
-const lateLimit = 128;
 /** More than is shown: a secret that begins within the shown part is masked whole if it ends within this. */
 const keptBytes = 64 * 1024;
 
 /** The last requests. Bodies only where a person has asked for them, and shown without what looks like a secret. */
 export class RecentRequests {
   readonly #bodies: BodyRing | undefined;
-  /**
-   * A ring of 500 places in columns: the next request overwrites the oldest. Objects would outlive two young collections and
-   * fill V8's old space with 0.5 KB a request, for a full collection of 50 ms every 100,000 requests.
-   */
-  readonly #texts = {
-    requestId: texts(""),
-    path: texts(""),
-    slot: texts(""),
-    requestedModel: texts(""),
-    resolvedModel: texts<string | undefined>(undefined),
-    error: texts<ErrorCode | undefined>(undefined),
-    engineText: texts<string | undefined>(undefined),
-  };
-  /** NaN: unknown. */
-  readonly #figures = {
-    endedAt: figures(),
-    code: figures(),
-    isStream: figures(),
-    ms: figures(),
-    heldMs: figures(),
-    queuedMs: figures(),
-    firstTokenMs: figures(),
-    engineMs: figures(),
-    tokensIn: figures(),
-    tokensOut: figures(),
-    bodyFrom: figures(),
-    bodyLength: figures(),
-  };
-  /** The number of requests since the start, without those below. */
-  #count = 0;
-  /** The newest ones, not yet in their places: many in a row take less time than as many between other work. */
-  readonly #late: EndedRequest[] = [];
+  /** A ring: the next request takes the place of the oldest. */
+  readonly #ring: Kept[] = [];
+  #next = 0;
 
   constructor({ keepsBodies }: { readonly keepsBodies: boolean }) {
     this.#bodies = keepsBodies ? new BodyRing() : undefined;
@@ -83,86 +55,39 @@ export class RecentRequests {
     return body === undefined ? undefined : this.#bodies?.keep(body, keptBytes);
   }
 
-  add(request: EndedRequest): void {
-    if (this.#late.push(request) >= lateLimit) this.#addLate();
-  }
-
-  #addLate(): void {
-    for (const request of this.#late) this.#put(request);
-    this.#late.length = 0;
-  }
-
-  #put({ endedAt, requestId, path, slot, code, seconds, failure, record }: EndedRequest): void {
-    const at = this.#count % requestLimit;
-    this.#count += 1;
-    const { engine, body } = record;
-    const text = this.#texts;
-    text.requestId[at] = requestId;
-    text.path[at] = path;
-    text.slot[at] = slot;
-    text.requestedModel[at] = record.requestedModel;
-    text.resolvedModel[at] = engine?.model;
-    text.error[at] = failure?.code;
-    text.engineText[at] = failure?.engineText;
-    const figure = this.#figures;
-    figure.endedAt[at] = endedAt;
-    figure.code[at] = code;
-    figure.isStream[at] = record.isStream ? 1 : 0;
-    figure.ms[at] = seconds * 1000;
-    figure.heldMs[at] = record.heldMs;
-    figure.queuedMs[at] = record.queuedMs;
-    figure.firstTokenMs[at] = record.firstTokenMs;
-    figure.engineMs[at] = engine?.ms ?? NaN;
-    figure.tokensIn[at] = engine?.tokensIn ?? NaN;
-    figure.tokensOut[at] = engine?.tokensOut ?? NaN;
-    figure.bodyFrom[at] = body?.from ?? NaN;
-    figure.bodyLength[at] = body?.length ?? NaN;
+  add({ endedAt, requestId, path, slot, code, seconds, failure, record }: EndedRequest): void {
+    const { engine } = record;
+    this.#ring[this.#next] = {
+      endedAt,
+      requestId,
+      path,
+      slot,
+      requestedModel: record.requestedModel,
+      code,
+      error: failure?.code,
+      engineText: failure?.engineText,
+      isStream: record.isStream,
+      ms: seconds * 1000,
+      heldMs: record.heldMs,
+      queuedMs: record.queuedMs,
+      firstTokenMs: record.firstTokenMs,
+      resolvedModel: engine?.model,
+      engineMs: engine?.ms,
+      tokensIn: engine?.tokensIn,
+      tokensOut: engine?.tokensOut,
+      body: record.body,
+    };
+    this.#next = (this.#next + 1) % requestLimit;
   }
 
   /** The newest first. */
   list(limit: number): readonly RecentRequest[] {
-    this.#addLate();
-    const length = Math.min(limit, this.#count, requestLimit);
-    return Array.from({ length }, (_, nth) => this.#at((this.#count - 1 - nth) % requestLimit));
+    const newestFirst = [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)].toReversed();
+    return newestFirst.slice(0, limit).map((kept) => ({ ...kept, body: this.#shown(kept.body) }));
   }
 
-  #at(at: number): RecentRequest {
-    const text = this.#texts;
-    const figure = this.#figures;
-    const known = (value: number | undefined): number | undefined => (Number.isNaN(value) ? undefined : value);
-    return {
-      endedAt: figure.endedAt[at] ?? 0,
-      requestId: text.requestId[at] ?? "",
-      path: text.path[at] ?? "",
-      slot: text.slot[at] ?? "",
-      requestedModel: text.requestedModel[at] ?? "",
-      code: figure.code[at] ?? 0,
-      error: text.error[at],
-      engineText: text.engineText[at],
-      isStream: figure.isStream[at] === 1,
-      ms: figure.ms[at] ?? 0,
-      heldMs: figure.heldMs[at] ?? 0,
-      queuedMs: figure.queuedMs[at] ?? 0,
-      firstTokenMs: figure.firstTokenMs[at] ?? 0,
-      resolvedModel: text.resolvedModel[at],
-      engineMs: known(figure.engineMs[at]),
-      tokensIn: known(figure.tokensIn[at]),
-      tokensOut: known(figure.tokensOut[at]),
-      body: this.#shown(known(figure.bodyFrom[at]), known(figure.bodyLength[at])),
-    };
-  }
-
-  #shown(from: number | undefined, length: number | undefined): string | undefined {
-    if (from === undefined || length === undefined) return undefined;
-    const bytes = this.#bodies?.read({ from, length });
+  #shown(body: EndedRequest["record"]["body"]): string | undefined {
+    const bytes = body === undefined ? undefined : this.#bodies?.read(body);
     return bytes === undefined ? undefined : maskedText(bytes.toString()).slice(0, shownCharacters);
   }
-}
-
-function texts<T>(none: T): T[] {
-  return Array.from({ length: requestLimit }, () => none);
-}
-
-function figures(): Float64Array {
-  return new Float64Array(requestLimit);
 }

@@ -278,7 +278,7 @@ export class DispatcherSite {
       traffic,
       budget: this.#budget,
       metrics,
-      log: new AccessLog(pino({ level: "silent" }), undefined),
+      log: new AccessLog({ log: pino({ level: "silent" }), lines: undefined }),
       bodyLimitBytes: 1000,
       holdTimes: defaultHoldTimes,
       againAfterMs: defaultAgainAfterMs,
