@@ -80,6 +80,13 @@ describe("documents", () => {
     });
   }
 
+  it("docs/architecture.md has the function of a request as it is", () => {
+    const [, quoted] = /```ts\n(async handle\(.*?\n\}\n)```/s.exec(files.get("docs/architecture.md") ?? "") ?? [];
+    const [own] = /^ {2}async handle\(.*?^ {2}\}\n/ms.exec(files.get("src/gateway/proxy/handle.ts") ?? "") ?? [];
+    assert.equal(quoted, own?.replaceAll(/^ {2}/gm, ""));
+    assert.ok((own ?? "").split("\n").length <= 60, "it fits on one screen");
+  });
+
   it("docs/architecture.md has the packages that the test checks", () => {
     for (const [name = "", , packages = ""] of rowsOf("docs/architecture.md")) {
       const allowed = layers[name]?.packages;

@@ -87,14 +87,14 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
 
   /** Tokens of a stream have arrived. */
   noteTokens(count: number): void {
-    if (this.#tokens === undefined) for (const call of this.#to.calls) call.noteFirstToken();
+    if (this.#tokens === undefined) for (const client of this.#to.clients) client.noteFirstToken();
     this.#tokens ??= new TokenTimes(this.#slotMetrics);
     this.#tokens.arrived(count);
   }
 
   onHead(head: ResponseHead): void {
     this.#place?.heard();
-    for (const call of this.#to.calls) call.noteFirstByte();
+    for (const client of this.#to.clients) client.noteFirstByte();
     this.#head.resolve(head);
   }
 
@@ -155,6 +155,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
     place?.backend?.context.answered(usage, tokensOut);
     const attempt = place === undefined ? this.#attempt?.() : place.attempt;
     if (attempt === undefined) return;
-    for (const call of this.#to.calls) call.record.engine = { ...attempt, model: this.#served, tokensIn, tokensOut };
+    for (const client of this.#to.clients)
+      client.record.engine = { ...attempt, model: this.#served, tokensIn, tokensOut };
   }
 }

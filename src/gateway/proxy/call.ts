@@ -15,7 +15,7 @@ import { noSlot } from "../telemetry/slot-metrics.ts";
 import type { RequestTrace } from "../telemetry/trace-context.ts";
 import type { V1Request, V1Route } from "../v1/route.ts";
 import { QueuedCall } from "./queued-call.ts";
-import type { Recipient, Turn } from "./recipient.ts";
+import type { Recipient, ServedClient, Turn } from "./recipient.ts";
 import { StreamHold, type HoldTimes } from "./stream-hold.ts";
 
 /** The client of a request, for queues and shared streams. */
@@ -48,7 +48,7 @@ interface CallOptions {
 }
 
 /** One client's request, from its header to the end of its answer. */
-export class Call implements DenseMember, Recipient {
+export class Call implements DenseMember, Recipient, ServedClient {
   denseIndex = -1;
   readonly route: V1Route;
   readonly response: ServerResponse;
@@ -118,8 +118,16 @@ export class Call implements DenseMember, Recipient {
     return this.answer;
   }
 
-  get calls(): readonly Call[] {
+  get clients(): readonly Call[] {
     return [this];
+  }
+
+  get client(): string {
+    return this.principal.client;
+  }
+
+  get hasBegun(): boolean {
+    return this.answer.hasBegun;
   }
 
   /** The request was read. What is left of it is discarded at the disposal. */
@@ -151,7 +159,6 @@ export class Call implements DenseMember, Recipient {
     if (!this.response.headersSent) this.response.setHeader("x-berth-left-out", this.record.leftOut);
   }
 
-  /** A wait has ended after so many milliseconds, `holdMs` of them because the slot was not loaded. */
   noteWait(waitMs: number, holdMs: number): void {
     this.record.heldMs += holdMs;
     this.record.queuedMs += waitMs - holdMs;
@@ -162,7 +169,6 @@ export class Call implements DenseMember, Recipient {
     this.metrics.firstByte.observe(this.seconds);
   }
 
-  /** A stream's first token has arrived. */
   noteFirstToken(): void {
     const { seconds } = this;
     this.record.firstTokenMs = seconds * 1000;
@@ -171,7 +177,6 @@ export class Call implements DenseMember, Recipient {
     else series.observeAs(seconds, "request_id", this.requestId);
   }
 
-  /** Until it is disposed, the client of a stream gets comments about its place, so that nobody times out. */
   hold(place: () => WaitPlace | undefined): Disposable | undefined {
     if (!this.record.isStream) return undefined;
     this.#hold ??= new StreamHold(this.answer, this.#options.holdTimes);

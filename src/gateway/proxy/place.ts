@@ -154,7 +154,7 @@ export class Place implements Disposable {
   async #pause(ms: number): Promise<void> {
     const { admission } = this.#options;
     using stack = new DisposableStack();
-    for (const call of this.#to.calls) stack.use(call.hold(() => admission.place(this.#waitQueue)));
+    for (const client of this.#to.clients) stack.use(client.hold(() => admission.place(this.#waitQueue)));
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(resolve, ms);
       stack.defer(() => clearTimeout(timer));

@@ -5,8 +5,7 @@ import type { BackendLease } from "../slots/backend-set.ts";
 import type { Prompt } from "../slots/prefix-hashes.ts";
 import type { Waiter, WaitQueue } from "../slots/wait-queue.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
-import type { Call } from "./call.ts";
-import type { Turn } from "./recipient.ts";
+import type { ServedClient, Turn } from "./recipient.ts";
 
 interface QueuedCallOptions {
   readonly admission: Admission;
@@ -18,7 +17,7 @@ interface QueuedCallOptions {
 
 /** One client's request in the queue of its slot. Disposing it leaves the queue. */
 export class QueuedCall implements Waiter, Turn {
-  readonly call: Call;
+  readonly #of: ServedClient;
   readonly prompt: Prompt | undefined;
   readonly group?: object;
   readonly #waitQueue: WaitQueue;
@@ -27,8 +26,8 @@ export class QueuedCall implements Waiter, Turn {
   #since: number | undefined;
   #hold: Disposable | undefined;
 
-  constructor(call: Call, waitQueue: WaitQueue, options: QueuedCallOptions) {
-    this.call = call;
+  constructor(of: ServedClient, waitQueue: WaitQueue, options: QueuedCallOptions) {
+    this.#of = of;
     this.prompt = options.prompt;
     if (options.group !== undefined) this.group = options.group;
     this.#waitQueue = waitQueue;
@@ -36,11 +35,11 @@ export class QueuedCall implements Waiter, Turn {
   }
 
   get client(): string {
-    return this.call.principal.client;
+    return this.#of.client;
   }
 
   get hasBegun(): boolean {
-    return this.call.answer.hasBegun;
+    return this.#of.hasBegun;
   }
 
   get lease(): Promise<BackendLease> {
@@ -53,7 +52,7 @@ export class QueuedCall implements Waiter, Turn {
     const lease = admission.arrive(this.#waitQueue, this);
     if (lease !== undefined) return lease;
     this.#since = steadyNow();
-    this.#hold = this.call.hold(() => admission.place(this.#waitQueue, this));
+    this.#hold = this.#of.hold(() => admission.place(this.#waitQueue, this));
     return undefined;
   }
 
@@ -77,7 +76,7 @@ export class QueuedCall implements Waiter, Turn {
     const waitMs = now - this.#since;
     const holdMs = this.#waitQueue.queue.heldMs(waitMs, now);
     this.#options.metrics.waited(this.#waitQueue.slot, { waitMs, holdMs });
-    this.call.noteWait(waitMs, holdMs);
+    this.#of.noteWait(waitMs, holdMs);
     this.#since = undefined;
   }
 

@@ -94,7 +94,7 @@ class SharedStream implements Recipient {
     this.sink = new SharedAnswer({ budget: options.budget, tally, onDeserted: () => this.#deserted.abort(clientGone) });
   }
 
-  get calls(): Iterable<Call> {
+  get clients(): Iterable<Call> {
     return this.#members.keys();
   }
 
@@ -142,7 +142,7 @@ class SharedStream implements Recipient {
     // Once: with some members in the queue already, it could admit them.
     this.#options.admission.recheck(this.#waitQueue);
     const turn = new SharedTurn(() => this.#stopWaiting());
-    for (const call of [...this.#members.keys()]) {
+    for (const call of this.#members.keys()) {
       const lease = this.#arrive(call, turn);
       if (lease === undefined) continue;
       this.#stopWaiting();

@@ -13,12 +13,6 @@ export function putPart(memory: Buffer, at: number, part: Buffer): number {
   return at + part.length;
 }
 
-/** The same for a part of some ten bytes: a loop costs less than a call into native code. */
-export function putShort(memory: Buffer, at: number, part: Buffer): number {
-  for (let nth = 0; nth < part.length; nth += 1) memory[at + nth] = part[nth] ?? 0;
-  return at + part.length;
-}
-
 /** Writes a number as text into memory, which must have room for `numberBytes`, and returns where it ends. */
 export function putNumber(memory: Buffer, at: number, value: number): number {
   // Rare: a number that is large or negative, or has a fraction.

@@ -81,7 +81,7 @@ describe("the access log", () => {
     const failure = new ApiError("dispatch.upstream_failed");
     const text = lineOf(ended({ slot: "upstream \\", code: 502, seconds: 0.05, failure, record }));
     assert.match(text, /^\{"level":30,"time":\d+,"component":"gateway","requestId":"1",.*\}\n$/s);
-    const { time: _time, ...line } = JSON.parse(text) as Record<string, unknown>;
+    const { time: _time, ...line }: Record<string, unknown> = JSON.parse(text);
     const request = { status: 502, ms: 50, asked, stream: true, heldMs: 12, queuedMs: 4, firstTokenMs: 20 };
     const engine = { resolved: 'b"', engineMs: 30, tokensIn: 4, tokensOut: 0, failure: "dispatch.upstream_failed" };
     const msg = "/v1/embeddings upstream \\ 502 dispatch.upstream_failed";
@@ -92,7 +92,7 @@ describe("the access log", () => {
   });
 
   it("leaves out what a request has not", () => {
-    const line = JSON.parse(lineOf(ended())) as Record<string, unknown>;
+    const line: object = JSON.parse(lineOf(ended()));
     const names = ["level", "time", "component", "requestId", "slot", "status", "ms", "msg"];
     assert.deepEqual(Object.keys(line), names);
   });

@@ -31,7 +31,7 @@ function site({ room, isHeld = false, isStream = false, ...format }: Options = {
   const leaving = new AbortController();
   const to: Recipient = {
     sink,
-    calls: [],
+    clients: [],
     signal: leaving.signal,
     requestId: "id",
     trace: undefined,
