@@ -34,7 +34,7 @@ import { Lifetime } from "./lifetime.ts";
 import { HostGuard } from "./http/hosts.ts";
 import { Drawings } from "./media/images/drawings.ts";
 import { ImageCache } from "./media/images/cache.ts";
-import { defaultAgainAfterMs } from "./proxy/place.ts";
+import { defaultAgainAfterMs } from "./proxy/slot-place.ts";
 import type { ResolutionIndex } from "./routing/index.ts";
 import { LiveIndex } from "./routing/live-index.ts";
 import { KeptItems, keptItems } from "./protocols/kept-items.ts";
@@ -113,7 +113,6 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       readSecret: store.readSecret,
       places: secretPlaces(config),
       isOpen: (upstream, baseUrl) => !config.apiExec && openUpstreams.has(upstream, baseUrl),
-      budget,
       discovered,
       onProblem: (upstream, message) => log.warn({ upstream }, `upstream ${upstream}: ${message}`),
       onOutcome: (upstream, outcome, seconds) => upstreamMetrics.outcome(upstream, outcome, seconds),

@@ -5,3 +5,15 @@ export function onAbort(signal: AbortSignal, listener: (reason: unknown) => void
   else signal.addEventListener("abort", heard, { once: true });
   return { [Symbol.dispose]: () => signal.removeEventListener("abort", heard) };
 }
+
+/** Resolves after so many milliseconds. Rejects with the signal's reason once that is aborted. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  using _ = onAbort(signal, reject);
+  try {
+    await promise;
+  } finally {
+    clearTimeout(timer);
+  }
+}

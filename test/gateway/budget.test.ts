@@ -135,11 +135,8 @@ describe("an error that has no end", () => {
       if (engine.seen.length > 1) response.writeHead(200, { "content-type": "application/json" }).end("{}");
       else response.writeHead(503, { "content-type": "text/plain" }).write("wait");
     });
-    await using open = openProvider(
-      { baseUrl: `http://127.0.0.1:${engine.port}/v1`, retries: 1 },
-      { errorTimeoutMs: 20 },
-    );
-    assert.equal(await answerOf(ask(open.provider)), "{}");
+    await using open = openProvider({ baseUrl: `http://127.0.0.1:${engine.port}/v1`, retries: 1 });
+    assert.equal(await answerOf(ask(open.provider, { errorMs: 20 })), "{}");
     assert.deepEqual(open.outcomes, ["503", "retry", "200"]);
     await until("the first is left alone", () => engine.seen[0]?.isAborted === true);
   });

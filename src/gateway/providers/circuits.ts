@@ -1,16 +1,11 @@
 import { Circuit, type CircuitState, type CircuitPermit } from "./circuit.ts";
 import type { Outcome } from "./provider-failure.ts";
 
-/** The provider itself has answered, so it is up. */
-function isStatus(outcome: Outcome): boolean {
-  return /^\d+$/.test(outcome);
-}
-
 /** The permit of one request, to be settled once. */
 export interface Permit {
   succeed(): void;
-  /** `outcome`: why there is no answer. `fingerprint` identifies the body; undefined: unknown. */
-  fail(outcome: Outcome, fingerprint: () => string | undefined): void;
+  /** `outcome`: why there is no answer. */
+  fail(outcome: Outcome): void;
   /** The client disconnected before the outcome. */
   abandon(): void;
 }
@@ -18,8 +13,8 @@ export interface Permit {
 /** A circuit is open: the request must not be sent now. */
 export interface Rejection {
   readonly retryAfterMs: number;
-  /** The subject of the failures: the provider, or one of its models in that way. */
-  readonly of: "provider" | { readonly outcome: Outcome };
+  /** The subject of the failures. */
+  readonly of: "provider" | "model";
 }
 
 /** Outcomes that mean that the provider is down, for any model. Any other may concern one model alone. */
@@ -30,21 +25,12 @@ const modelOptions = { failures: 5, openMs: 10_000, maxOpenMs: 60_000 };
 /** The limit of failing models; beyond it the model with the oldest failure is forgotten. */
 const modelLimit = 200;
 
-/** The circuit of one model for one kind of failure. */
-interface ModelCircuit {
-  readonly circuit: Circuit;
-  /** The bodies that failed since the last success: the same body sent again proves nothing new. */
-  readonly fingerprints: Set<string>;
-}
-
-/**
- * A circuit for the provider as a whole, and one for each of its models and each kind of failure: a model, or a single
- * prompt, that the provider answers with 500 does not block other models.
- */
+/** A circuit for the provider as a whole, and one for each of its models: one that fails does not block the others. */
 export class Circuits {
   readonly #now: () => number;
   #provider: Circuit;
-  readonly #models = new Map<string, Map<Outcome, ModelCircuit>>();
+  /** The circuits of models that have failed since their last success. */
+  readonly #models = new Map<string, Circuit>();
 
   constructor(now: () => number) {
     this.#now = now;
@@ -57,11 +43,7 @@ export class Circuits {
 
   /** Models that get no requests now, or only one. */
   get pausedModels(): number {
-    let count = 0;
-    for (const circuits of this.#models.values()) {
-      if ([...circuits.values()].some(({ circuit }) => circuit.state !== "closed")) count += 1;
-    }
-    return count;
+    return [...this.#models.values()].filter(({ state }) => state !== "closed").length;
   }
 
   /** Resets every failure: outcomes of earlier permits no longer count. */
@@ -73,76 +55,49 @@ export class Circuits {
   admit(model: string): Permit | Rejection {
     const provider = this.#provider.admit();
     if (typeof provider === "number") return { retryAfterMs: provider, of: "provider" };
-    const permits = new Map<Outcome, CircuitPermit>();
-    for (const [outcome, { circuit }] of this.#models.get(model) ?? []) {
-      const permit = circuit.admit();
-      if (typeof permit !== "number") {
-        permits.set(outcome, permit);
-        continue;
-      }
+    const own = this.#models.get(model)?.admit();
+    if (typeof own === "number") {
       provider.abandon();
-      for (const admitted of permits.values()) admitted.abandon();
-      return { retryAfterMs: permit, of: { outcome } };
+      return { retryAfterMs: own, of: "model" };
     }
-    return this.#permit(model, provider, permits);
+    return this.#permit(model, provider, own);
   }
 
-  #permit(model: string, provider: CircuitPermit, permits: ReadonlyMap<Outcome, CircuitPermit>): Permit {
-    const abandonAll = (): void => {
-      for (const permit of permits.values()) permit.abandon();
-    };
+  #permit(model: string, provider: CircuitPermit, own: CircuitPermit | undefined): Permit {
     return {
       succeed: () => {
         provider.succeed();
-        for (const permit of permits.values()) permit.succeed();
-        this.#forget(model);
+        own?.succeed();
+        if (this.#models.get(model)?.state === "closed") this.#models.delete(model);
       },
-      fail: (outcome, fingerprint) => {
-        if (downOutcomes.has(outcome)) provider.fail();
-        else {
-          if (isStatus(outcome)) provider.succeed();
-          else provider.abandon();
-          this.#failed(model, outcome, fingerprint(), permits.get(outcome));
+      fail: (outcome) => {
+        if (downOutcomes.has(outcome)) {
+          provider.fail();
+          own?.abandon();
+          return;
         }
-        abandonAll();
+        // The provider itself has answered, so it is up.
+        if (/^\d+$/.test(outcome)) provider.succeed();
+        else provider.abandon();
+        (own ?? this.#failing(model))?.fail();
       },
       abandon: () => {
         provider.abandon();
-        abandonAll();
+        own?.abandon();
       },
     };
   }
 
-  #failed(model: string, outcome: Outcome, fingerprint: string | undefined, admitted: CircuitPermit | undefined): void {
-    const { circuit, fingerprints } = this.#circuitOf(model, outcome);
-    const isTrial = circuit.state !== "closed";
-    if (fingerprint !== undefined && !isTrial) {
-      if (fingerprints.has(fingerprint)) return;
-      fingerprints.add(fingerprint);
+  /** For a request that was sent before its model had failed. */
+  #failing(model: string): CircuitPermit | undefined {
+    let circuit = this.#models.get(model);
+    if (circuit === undefined) {
+      circuit = new Circuit(modelOptions, this.#now);
+      this.#models.set(model, circuit);
+      const [oldest] = this.#models.keys();
+      if (this.#models.size > modelLimit && oldest !== undefined) this.#models.delete(oldest);
     }
-    const permit = admitted ?? circuit.admit();
-    if (typeof permit !== "number") permit.fail();
-  }
-
-  #circuitOf(model: string, outcome: Outcome): ModelCircuit {
-    const circuits = this.#models.get(model) ?? new Map<Outcome, ModelCircuit>();
-    this.#models.delete(model);
-    this.#models.set(model, circuits);
-    const [oldest] = this.#models.keys();
-    if (this.#models.size > modelLimit && oldest !== undefined) this.#models.delete(oldest);
-    let modelCircuit = circuits.get(outcome);
-    if (modelCircuit === undefined) {
-      modelCircuit = { circuit: new Circuit(modelOptions, this.#now), fingerprints: new Set() };
-      circuits.set(outcome, modelCircuit);
-    }
-    return modelCircuit;
-  }
-
-  /** After a success only open circuits keep counting. */
-  #forget(model: string): void {
-    const circuits = this.#models.get(model);
-    if (circuits === undefined) return;
-    for (const [outcome, { circuit }] of circuits) if (circuit.state === "closed") circuits.delete(outcome);
-    if (circuits.size === 0) this.#models.delete(model);
+    const permit = circuit.admit();
+    return typeof permit === "number" ? undefined : permit;
   }
 }

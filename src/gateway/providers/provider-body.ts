@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { RequestBody, Upload } from "../../lib/exchange.ts";
 
 /** The body of a request to a provider through all its attempts. */
@@ -6,26 +5,15 @@ export class OutgoingBody {
   readonly #body: RequestBody | undefined;
   #upload: Upload | undefined;
   #isUsedUp = false;
-  /** The bytes that the body keeps in memory. */
-  readonly bytes: number;
 
   /** Undefined: the request has no body. */
   constructor(body: RequestBody | undefined) {
     this.#body = body;
-    this.bytes = Array.isArray(body) ? body.reduce((sum: number, part: Buffer) => sum + part.length, 0) : 0;
   }
 
   /** A part of an upload has been read: it cannot be sent again. */
   get isUsedUp(): boolean {
     return this.#isUsedUp;
-  }
-
-  /** Identifies the body; undefined for an upload, which is not kept. */
-  get print(): string | undefined {
-    if (typeof this.#body === "function") return undefined;
-    const sum = createHash("sha256");
-    for (const part of this.#body ?? []) sum.update(part);
-    return sum.digest("base64");
   }
 
   /**

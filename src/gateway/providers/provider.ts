@@ -1,18 +1,16 @@
 import type { LookupFunction } from "node:net";
 import type { Pool } from "undici";
 import { ApiError } from "../../api/errors.ts";
-import { DenseSet } from "../../lib/dense-set.ts";
-import type { ExchangeEvents, Transport } from "../../lib/exchange.ts";
+import type { Transport } from "../../lib/exchange.ts";
 import { AnswerTooLarge, wholeAnswer } from "../../lib/whole-answer.ts";
 import type { WaitPlace } from "../slots/admission.ts";
-import { SlotQueue } from "../slots/slot-queue.ts";
+import { SlotQueue, type QueuedClient } from "../slots/slot-queue.ts";
 import { parseForeign } from "../../lib/json.ts";
 import type { CircuitState } from "./circuit.ts";
 import { Circuits, type Permit } from "./circuits.ts";
 import { InnerAddress } from "../../lib/inner-addresses.ts";
+import type { ProviderOptions } from "./provider-options.ts";
 import { Mask } from "./mask.ts";
-import { ProviderCall, type CallingProvider } from "./provider-call.ts";
-import type { ProviderOptions, ProviderRequest } from "./provider-options.ts";
 import { openSecret, SecretError, type Secret } from "./secrets.ts";
 import { UndiciTransport } from "./undici-transport.ts";
 
@@ -23,18 +21,48 @@ const innerAddressNext =
 /** Requests that wait for one of `maxConcurrent`: as many as at a slot. */
 const queueLimit = 64;
 const keepAliveMs = 30_000;
+/** A shorter key may be a part of a name. Names of models are public, and kept. */
+const shortestInNames = 16;
 const listTimeoutMs = 15_000;
 const listLimitBytes = 8 * 1024 * 1024;
 
+/** The wait of one request for its place. */
+export class ProviderTurn implements QueuedClient {
+  readonly client: string;
+  readonly #of: { readonly hasBegun: boolean };
+  readonly #resolvers = Promise.withResolvers<void>();
+
+  constructor(of: Pick<QueuedClient, "client" | "hasBegun">) {
+    this.client = of.client;
+    this.#of = of;
+  }
+
+  get hasBegun(): boolean {
+    return this.#of.hasBegun;
+  }
+
+  get admitted(): Promise<void> {
+    return this.#resolvers.promise;
+  }
+
+  admit(): void {
+    this.#resolvers.resolve();
+  }
+
+  refuse(reason: unknown): void {
+    this.#resolvers.reject(reason);
+  }
+}
+
 /** One external provider: its connections, key, bounds and health. */
-export class Provider implements CallingProvider {
+export class Provider {
   readonly options: ProviderOptions;
   readonly circuits: Circuits;
-  readonly queue: SlotQueue<ProviderCall>;
+  readonly queue: SlotQueue<ProviderTurn>;
   readonly #base: URL;
   readonly #secret: Secret | undefined;
   #pool: Promise<Pool> | undefined;
-  readonly #calls = new DenseSet<ProviderCall>();
+  #requests = 0;
   #meanSeconds = 1;
   #isRetired = false;
   #onIdle: (() => void) | undefined;
@@ -46,10 +74,10 @@ export class Provider implements CallingProvider {
     this.circuits = new Circuits(now);
     const limits = { max: spec.maxConcurrent ?? Infinity, queue: queueLimit, holdMs: 0, queueMs: Infinity };
     const effects = {
-      admit: (call: ProviderCall) => call.onAdmitted(),
-      refuse: (call: ProviderCall) => call.onRefused(),
+      admit: (turn: ProviderTurn) => turn.admit(),
+      refuse: (turn: ProviderTurn) => turn.refuse(this.overloaded()),
     };
-    this.queue = new SlotQueue<ProviderCall>(effects, limits);
+    this.queue = new SlotQueue<ProviderTurn>(effects, limits);
     this.queue.change({ kind: "open" }, limits, now());
     this.#secret =
       spec.auth.type === "none"
@@ -61,18 +89,16 @@ export class Provider implements CallingProvider {
     return this.circuits.state;
   }
 
-  /** Sends it as soon as there is a place. Failures are ApiErrors that a client may see. */
-  request(request: ProviderRequest, events: ExchangeEvents): ProviderCall {
-    const call = new ProviderCall(this, request, events);
-    this.#calls.add(call);
-    return call;
+  /** A request of a client begins, which calls `left` once. */
+  entered(): void {
+    this.#requests += 1;
   }
 
-  /** Called once by each call, with the duration of its last attempt; undefined without one. */
-  settled(call: ProviderCall, seconds: number | undefined): void {
-    this.#calls.delete(call);
+  /** `seconds`: the duration of the request's last attempt; undefined without one. */
+  left(seconds: number | undefined): void {
+    this.#requests -= 1;
     if (seconds !== undefined) this.#meanSeconds += (seconds - this.#meanSeconds) / 8;
-    if (this.#calls.size === 0) this.#onIdle?.();
+    if (this.#requests === 0) this.#onIdle?.();
   }
 
   /** The permit for a request to that model now, or the error. */
@@ -84,7 +110,7 @@ export class Provider implements CallingProvider {
     const message =
       admitted.of === "provider"
         ? `upstream ${name} keeps failing; it is tried again after a pause`
-        : `upstream ${name} keeps failing for this model (${admitted.of.outcome}); it is tried again after a pause`;
+        : `upstream ${name} keeps failing for this model; it is tried again after a pause`;
     return new ApiError("dispatch.upstream_unavailable", { message, headers, details: { upstream: name } });
   }
 
@@ -101,8 +127,8 @@ export class Provider implements CallingProvider {
   }
 
   /** The place of a waiting request, as it may be reported. */
-  placeOf(call: ProviderCall): WaitPlace {
-    const position = this.queue.position(call);
+  placeOf(turn: ProviderTurn): WaitPlace {
+    const position = this.queue.position(turn);
     return { at: "upstream", name: this.options.name, state: "queued", position, progress: undefined };
   }
 
@@ -175,8 +201,7 @@ export class Provider implements CallingProvider {
       throw error instanceof AnswerTooLarge ? new Error("the list of models is too long") : error;
     });
     if (status !== 200) throw new Error(`the provider answered ${status} when asked for its models`);
-    // Names of models are public, and kept.
-    const list = parseForeign(new Mask(key, "answers").bytes(body));
+    const list = parseForeign(new Mask(key, shortestInNames).bytes(body));
     // The parser's own message would repeat the provider's text, which may be the key.
     if (list === undefined) throw new Error("the provider's list of models is not JSON");
     return list;
@@ -186,14 +211,12 @@ export class Provider implements CallingProvider {
   async retire(): Promise<void> {
     if (this.#isRetired) return;
     this.#isRetired = true;
-    if (this.#calls.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
+    if (this.#requests > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
     await (await this.#pool)?.destroy();
   }
 
   /** Ends everything at once. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const failure = new ApiError("dispatch.upstream_unavailable", { message: "the gateway is stopping" });
-    for (const call of this.#calls.toArray()) call.cut(failure);
     await (await this.#pool)?.destroy();
   }
 

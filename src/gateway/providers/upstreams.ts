@@ -3,7 +3,6 @@ import { canonicalJson } from "../../lib/canonical.ts";
 import type { SecretPlaces } from "../../lib/secret-file.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import type { DiscoveredStore } from "../../store/state/discovered.ts";
-import type { BufferBudget } from "../slots/budget.ts";
 import { mergeCatalog, type UpstreamModel } from "./catalog.ts";
 import type { CircuitState } from "./circuit.ts";
 import { Discovery } from "./discovery.ts";
@@ -19,8 +18,6 @@ export interface UpstreamsOptions {
   readonly readSecret?: ReadSecret | undefined;
   /** The files that `auth.valueFrom.file` may name; absent: any but a service account's. */
   readonly places?: SecretPlaces;
-  /** The budget of all requests in memory. */
-  readonly budget: BufferBudget;
   /** The lists of providers from before this gateway's start, and their store. */
   readonly discovered?: Pick<DiscoveredStore, "get" | "keep">;
   /** A fault that a person must mend, once until it changes; for the log. */
@@ -169,7 +166,7 @@ export class Upstreams implements AsyncDisposable {
   }
 
   #add(name: string, spec: UpstreamSpec, before: Member | undefined): void {
-    const { env, readSecret, places, budget, discovered, onOutcome, onRetry, isOpen } = this.#options;
+    const { env, readSecret, places, discovered, onOutcome, onRetry, isOpen } = this.#options;
     const { discoveryRetryMs: retryMs = 5000 } = this.#options;
     const { baseUrl } = spec;
     const problems: Member["problems"] = noProblems();
@@ -179,7 +176,6 @@ export class Upstreams implements AsyncDisposable {
       env,
       readSecret,
       ...(places === undefined ? {} : { places }),
-      budget,
       ...(isOpen?.(name, baseUrl) === true ? { lookup: outerLookup() } : {}),
       now: () => performance.now(),
       onOutcome: (outcome, seconds) => {

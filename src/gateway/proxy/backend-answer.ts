@@ -1,24 +1,16 @@
-import { ExchangeError, type Exchange, type ExchangeEvents, type ResponseHead } from "../../lib/exchange.ts";
+import type { Exchange, ExchangeEvents, ResponseHead } from "../../lib/exchange.ts";
 import { onAbort } from "../../lib/on-abort.ts";
 import { AnswerMeter } from "../relay/answer-usage.ts";
 import type { SlotMetrics } from "../telemetry/metrics.ts";
-import type { EngineFigures } from "../telemetry/request-record.ts";
-import type { Place } from "./place.ts";
-import type { Recipient } from "./recipient.ts";
+import type { Place, Recipient } from "./recipient.ts";
 import { countTokens, TokenTimes } from "./token-times.ts";
 
 /** Who reads an answer after its head. */
 export type AnswerReader = Omit<ExchangeEvents, "onHead">;
 
-/** The time of one attempt, and where it went. */
-type Attempt = Pick<EngineFigures, "startedAt" | "ms" | "endpoint">;
-
 interface BackendAnswerOptions {
   readonly to: Recipient;
-  /** The backend's name for the model. */
-  readonly served: string;
-  /** Undefined: a provider answers. */
-  readonly place?: Place;
+  readonly place: Place;
   readonly slotMetrics: SlotMetrics;
 }
 
@@ -29,13 +21,11 @@ interface BackendAnswerOptions {
 export class BackendAnswer implements ExchangeEvents, Disposable {
   readonly meter = new AnswerMeter();
   readonly #to: Recipient;
-  readonly #place: Place | undefined;
-  readonly #served: string;
+  readonly #place: Place;
   readonly #slotMetrics: SlotMetrics;
   readonly #head = Promise.withResolvers<ResponseHead>();
   readonly #abort: Disposable;
   #exchange: Exchange | undefined;
-  #attempt: (() => Attempt | undefined) | undefined;
   #isNoted = false;
   #reader: AnswerReader | undefined;
   #early: Buffer[] = [];
@@ -43,9 +33,8 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
   #end: Error | null | undefined;
   #tokens: TokenTimes | undefined;
 
-  constructor({ to, served, place, slotMetrics }: BackendAnswerOptions) {
+  constructor({ to, place, slotMetrics }: BackendAnswerOptions) {
     this.#to = to;
-    this.#served = served;
     this.#place = place;
     this.#slotMetrics = slotMetrics;
     this.#abort = onAbort(to.signal, (reason) => this.#cut(reason));
@@ -60,11 +49,9 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
     return this.#exchange;
   }
 
-  /** `attempt`: the last one of a provider, which has several; undefined: nothing was sent. */
-  start(exchange: Exchange, attempt?: () => Attempt | undefined): void {
-    this.#exchange = exchange;
-    this.#attempt = attempt;
-    if (this.#end !== undefined) exchange.abort();
+  /** Makes one attempt. Throws ApiError where none is to be made now. */
+  send(): void {
+    if (this.#end === undefined) this.#exchange = this.#place.send(this);
   }
 
   /** From now on the reader gets what comes, and first what has come already. */
@@ -93,14 +80,14 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
   }
 
   onHead(head: ResponseHead): void {
-    this.#place?.heard();
+    this.#place.heard();
     for (const client of this.#to.clients) client.noteFirstByte();
     this.#head.resolve(head);
   }
 
   onData(chunk: Buffer): void {
     if (this.#end !== undefined) return;
-    this.#place?.heard();
+    this.#place.heard();
     if (this.#reader === undefined) this.#early.push(chunk);
     else this.#reader.onData(chunk);
   }
@@ -113,8 +100,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
 
   onError(error: Error): void {
     if (this.#end !== undefined) return;
-    if (error instanceof ExchangeError && /^(connect|closed|broken)$/.test(error.phase)) this.#place?.fail();
-    this.#fail(error);
+    this.#fail(this.#place.failed(error));
   }
 
   [Symbol.dispose](): void {
@@ -151,11 +137,10 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
     const tokensIn = usage?.input;
     const tokensOut = usage?.output ?? this.#tokens?.count;
     countTokens(this.#slotMetrics, { tokensIn, tokensOut }, this.#tokens?.count);
-    const place = this.#place;
-    place?.backend?.context.answered(usage, tokensOut);
-    const attempt = place === undefined ? this.#attempt?.() : place.attempt;
+    const { attempt, route } = this.#place;
+    this.#place.answered(this.#end === null, usage, tokensOut);
     if (attempt === undefined) return;
     for (const client of this.#to.clients)
-      client.record.engine = { ...attempt, model: this.#served, tokensIn, tokensOut };
+      client.record.engine = { ...attempt, model: route.backendRequest.served, tokensIn, tokensOut };
   }
 }

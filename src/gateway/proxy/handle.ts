@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { DenseSet } from "../../lib/dense-set.ts";
@@ -6,11 +5,10 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import { Answer } from "../relay/answer.ts";
 import type { CacheSync } from "../routing/cache-sync.ts";
 import type { Target } from "../routing/resolve.ts";
-import { routeTo, type SlotRoute } from "../routing/route-request.ts";
+import { routeTo, type ProviderRoute, type SlotRoute } from "../routing/route-request.ts";
 import type { WaitPlace } from "../slots/admission.ts";
 import type { BufferBudget } from "../slots/budget.ts";
 import { Charge } from "../slots/charge.ts";
-import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { AccessLog } from "../telemetry/access-log.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { RecentRequests } from "../telemetry/recent-requests.ts";
@@ -19,15 +17,16 @@ import type { Traces } from "../telemetry/traces.ts";
 import type { Upstreams } from "../providers/upstreams.ts";
 import type { V1Request, V1Route } from "../v1/route.ts";
 import { Call, clientGone, type Principal } from "./call.ts";
-import { Place, type PlaceOptions } from "./place.ts";
-import { answerFromProvider } from "./provider-answer.ts";
+import { ProviderPlace } from "./provider-place.ts";
+import type { Place } from "./recipient.ts";
 import { record } from "./record.ts";
 import { refuse, relay } from "./relay.ts";
 import { send } from "./send.ts";
+import { SlotPlace, type SlotPlaceOptions } from "./slot-place.ts";
 import { SharedStreams } from "./share.ts";
 import type { HoldTimes } from "./stream-hold.ts";
 
-export interface ModelProxyOptions extends PlaceOptions {
+export interface ModelProxyOptions extends SlotPlaceOptions {
   readonly cacheSync: CacheSync;
   readonly upstreams: Upstreams;
   /** Bounds the memory of bodies and answers. */
@@ -59,7 +58,7 @@ export class ModelProxy {
 
   /** Never rejects: a failure ends the request. */
   async handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): Promise<void> {
-    const { admission, budget, metrics, cacheSync, bodyLimitBytes } = this.#options;
+    const { budget, cacheSync, bodyLimitBytes } = this.#options;
     const call = this.#begin(route, response, requestId);
     try {
       call.principal = this.#options.identify(request);
@@ -73,20 +72,15 @@ export class ModelProxy {
       call.slot = slotOf(target);
       const query = routeTo(asked, target);
       call.noteLeftOut(query.backendRequest.leftOut);
-      if ("model" in query) {
-        await answerFromProvider(call, query, this.#options);
+      using place = this.#placeFor(query, call);
+      const shared = this.#shared.join(place, call);
+      if (shared !== undefined) {
+        await shared;
         return;
       }
-      const waitQueue = admission.waitQueueOf(query.slot.name, query.role, query.ref);
-      const key = shareKey(query, waitQueue, call);
-      if (key !== undefined) {
-        await this.#shared.join(key, waitQueue, query, call);
-        return;
-      }
-      using place = new Place(this.#options, waitQueue, query, call);
       await place.enter();
-      using answer = await send(place, call, metrics);
-      await relay(answer, place.route, call.answer, budget);
+      using answer = await send(place, call, this.#options);
+      await relay(answer, place, call.answer, budget);
     } catch (error) {
       if (error !== clientGone) refuse(call.answer, error);
     } finally {
@@ -136,6 +130,16 @@ export class ModelProxy {
     return target;
   }
 
+  /** Throws ApiError where the provider is gone. */
+  #placeFor(query: SlotRoute | ProviderRoute, call: Call): Place {
+    const { admission, upstreams, metrics } = this.#options;
+    if (!("model" in query))
+      return new SlotPlace(this.#options, admission.waitQueueOf(query.slot.name, query.role, query.ref), query, call);
+    const provider = upstreams.get(query.model.upstream);
+    if (provider === undefined) throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
+    return new ProviderPlace(provider, query, call, metrics);
+  }
+
   /** Spans are not for those who may not ask. */
   #traceOf({ headers }: IncomingMessage): RequestTrace | undefined {
     const { traces } = this.#options;
@@ -149,15 +153,6 @@ const unknownPlace: WaitPlace = { at: "slot", name: "unknown", state: "offline",
 
 function slotOf(target: Target): string {
   return target.kind === "upstream" ? `upstream ${target.model.upstream}` : target.slot.name;
-}
-
-/** What makes streams from a slot that is not loaded identical; undefined: the request is sent for its client alone. */
-function shareKey({ request }: SlotRoute, { slot, role, ref, queue }: WaitQueue, call: Call): string | undefined {
-  if (queue.gate === "open") return undefined;
-  request.checkWhole?.();
-  const { isStream, body, owner } = request;
-  if (!isStream || body === undefined) return undefined;
-  return JSON.stringify([call.route.path, slot, role, ref ?? "", call.principal.scope, owner, hash("sha256", body)]);
 }
 
 /** The error when this gateway stops. Another gateway, or the next one, can serve the request. */

@@ -64,7 +64,9 @@ export class QueuedCall implements Waiter, Turn {
     this.refuse(failure);
   }
 
+  /** Leaves at once: no lease can come any more. */
   refuse(reason: unknown): void {
+    this.#waitQueue.queue.leave(this);
     this.#resolvers.reject(reason);
   }
 

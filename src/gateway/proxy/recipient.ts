@@ -1,10 +1,14 @@
-import type { PassedTrace } from "../../lib/exchange.ts";
+import type { ApiError } from "../../api/errors.ts";
+import type { Exchange, ExchangeEvents, PassedTrace, ResponseHead } from "../../lib/exchange.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { WaitPlace } from "../slots/admission.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { AnswerSink } from "../relay/answer.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
+import type { AnswerTokens } from "../slots/cached-context.ts";
+import type { EngineFigures } from "../telemetry/request-record.ts";
+import type { BackendRequest, V1Request } from "../v1/route.ts";
 
 /** A wait for a place at an engine; disposing it leaves the queue. */
 export interface Turn extends Disposable {
@@ -12,6 +16,37 @@ export interface Turn extends Disposable {
   readonly lease: Promise<BackendLease>;
   /** Does nothing where the lease is there. */
   refuse(reason: unknown): void;
+}
+
+/** Where a request is sent: an engine of a slot, or a provider. Disposing it frees the place. */
+export interface Place extends Disposable {
+  /** The request as it is sent. */
+  readonly route: {
+    readonly request: Pick<V1Request, "model" | "isStream" | "drop">;
+    readonly backendRequest: Pick<BackendRequest, "format" | "served" | "drop">;
+  };
+  /** The slot, or `upstream NAME`. */
+  readonly name: string;
+  /** The last attempt so far; undefined: nothing was sent. */
+  readonly attempt: Pick<EngineFigures, "startedAt" | "ms" | "endpoint"> | undefined;
+  /** Waits where no place is free. Rejects with ApiError where the request is refused. */
+  enter(): Promise<void> | undefined;
+  /** Begins an attempt. Throws ApiError where none is to be made now. */
+  send(events: ExchangeEvents): Exchange;
+  /** A byte of the answer has arrived. */
+  heard(): void;
+  /** The answer is a success. Throws ApiError where it cannot be relayed. */
+  succeeded(head: ResponseHead): void;
+  /** The client's error for an answer without success. */
+  refusal(head: ResponseHead, body: Buffer): ApiError;
+  /** The attempt has no answer, or its answer breaks off. Returns the failure for the client. */
+  failed(error: Error): Error;
+  /** The answer has ended: whole, or with its client. Its tokens are undefined where they are unknown. */
+  answered(isWhole: boolean, usage: AnswerTokens | undefined, tokensOut: number | undefined): void;
+  /** A failure that the backend has reported within a success, without what no client may see. */
+  masked(failure: ApiError): ApiError;
+  /** Whether the request, which has failed, is to be sent once more; resolves when it may be. */
+  retry(error: unknown): Promise<boolean>;
 }
 
 /** One client that waits for an answer, or gets it. */

@@ -10,14 +10,11 @@ import { ModelRename } from "../relay/rename.ts";
 import { wholeAsEvents } from "../relay/whole-as-events.ts";
 import { isWholeJson, notJson } from "../relay/whole-json.ts";
 import type { BufferBudget } from "../slots/budget.ts";
-import type { BackendRequest, V1Request } from "../v1/route.ts";
 import type { AnswerReader, BackendAnswer } from "./backend-answer.ts";
 import { clientGone } from "./call.ts";
+import type { Place } from "./recipient.ts";
 
-export interface Relayed {
-  readonly request: Pick<V1Request, "model" | "isStream">;
-  readonly backendRequest: Pick<BackendRequest, "format" | "served">;
-}
+type RelayedPlace = Pick<Place, "route" | "masked">;
 
 /** A failure within a translated stream, with the events that report it: they depend on earlier ones. */
 export class StreamFailure extends Error {
@@ -54,14 +51,15 @@ function failureOf(error: unknown): ApiError {
  */
 export async function relay(
   answer: BackendAnswer,
-  relayed: Relayed,
+  from: RelayedPlace,
   sink: AnswerSink,
   budget: BufferBudget,
 ): Promise<void> {
   const { status, contentType, contentLength } = await answer.head;
   const type = passiveType(contentType ?? "application/octet-stream");
-  const rename = new ModelRename(relayed.backendRequest.served, relayed.request.model);
-  const way = { answer, relayed, rename, sink, status, type };
+  const { request, backendRequest } = from.route;
+  const rename = new ModelRename(backendRequest.served, request.model);
+  const way = { answer, from, rename, sink, status, type };
   if (isEventStream(type)) await relayEvents(way);
   else if (type.startsWith("application/json")) await relayWhole(way, budget);
   else await relayBytes(way, contentLength);
@@ -70,7 +68,7 @@ export async function relay(
 /** One answer on its way. */
 interface Way {
   readonly answer: BackendAnswer;
-  readonly relayed: Relayed;
+  readonly from: RelayedPlace;
   readonly rename: ModelRename;
   readonly sink: AnswerSink;
   readonly status: number;
@@ -87,8 +85,8 @@ async function relayBytes(way: Way, length?: string): Promise<void> {
 
 /** `whole`: the events that a whole answer has become; absent: the backend's own. */
 async function relayEvents(way: Way, whole?: Buffer): Promise<void> {
-  const { answer, relayed, rename, sink } = way;
-  const { format } = relayed.backendRequest;
+  const { answer, from, rename, sink } = way;
+  const { format } = from.route.backendRequest;
   const { isChat = false, endMark, eventLimitBytes, translation } = format;
   const stream = translation?.stream;
   const events = new EventStream({ rename, isChat, endMark, eventLimitBytes });
@@ -118,14 +116,15 @@ async function relayEvents(way: Way, whole?: Buffer): Promise<void> {
       stream?.abandon?.();
       throw error;
     }
-    const failure = error instanceof ExchangeError ? exchangeFailure(error) : unfitAnswer(error);
+    const failure = from.masked(error instanceof ExchangeError ? exchangeFailure(error) : unfitAnswer(error));
     throw new StreamFailure(failure, stream?.fail?.(failure));
   }
 }
 
 async function relayWhole(way: Way, budget: BufferBudget): Promise<void> {
-  const { answer, relayed, rename, sink } = way;
-  const { translation } = relayed.backendRequest.format;
+  const { answer, from, rename, sink } = way;
+  const { request, backendRequest } = from.route;
+  const { translation } = backendRequest.format;
   using buffered = new BufferedAnswer(budget, { isTranslated: translation !== undefined });
   const tooLarge = await gathered(answer, buffered);
   if (tooLarge !== undefined) {
@@ -137,7 +136,7 @@ async function relayWhole(way: Way, budget: BufferBudget): Promise<void> {
   let { type } = way;
   try {
     refuseFailure(whole, translation);
-    const events = relayed.request.isStream ? wholeAsEvents(whole) : undefined;
+    const events = request.isStream ? wholeAsEvents(whole) : undefined;
     if (events !== undefined) {
       await relayEvents({ ...way, type: "text/event-stream" }, events);
       return;
@@ -148,7 +147,7 @@ async function relayWhole(way: Way, budget: BufferBudget): Promise<void> {
       type = translation.contentType ?? type;
     } else if (!isWholeJson(whole)) throw new ApiError("dispatch.upstream_failed", { message: notJson });
   } catch (error) {
-    throw error instanceof StreamFailure ? error : unfitAnswer(error);
+    throw error instanceof StreamFailure ? error : from.masked(unfitAnswer(error));
   }
   begin({ ...way, type }, whole.length);
   sink.end(whole);

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { toApiError } from "../http/answer.ts";
 import { onAbort } from "../../lib/on-abort.ts";
 import type { PassedTrace } from "../../lib/exchange.ts";
@@ -9,13 +10,13 @@ import type { Charge } from "../slots/charge.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import { clientGone, type Call } from "./call.ts";
-import { Place, type PlaceOptions } from "./place.ts";
 import { QueuedCall } from "./queued-call.ts";
-import type { Recipient, Turn } from "./recipient.ts";
+import type { Place, Recipient, Turn } from "./recipient.ts";
 import { refuse, relay } from "./relay.ts";
 import { send } from "./send.ts";
+import { SlotPlace, type SlotPlaceOptions } from "./slot-place.ts";
 
-export interface ShareOptions extends PlaceOptions {
+export interface ShareOptions extends SlotPlaceOptions {
   readonly budget: BufferBudget;
   readonly metrics: Pick<GatewayMetrics, "waited" | "joined" | "ofSlot">;
 }
@@ -37,10 +38,16 @@ export class SharedStreams {
   }
 
   /**
-   * The call gets the stream of that `key`, for which the first call sends its request. Resolves once it has all of it. Rejects
-   * with the reason for which it is cancelled.
+   * The call gets a stream that it may share, for which the first call sends its request; undefined: it may share none. Resolves
+   * once it has all of it. Rejects with the reason for which it is cancelled.
    */
-  async join(key: string, waitQueue: WaitQueue, route: SlotRoute, call: Call): Promise<void> {
+  join(place: Place, call: Call): Promise<void> | undefined {
+    if (!(place instanceof SlotPlace)) return undefined;
+    const key = keyOf(place, call);
+    return key === undefined ? undefined : this.#join(key, place, call);
+  }
+
+  async #join(key: string, { waitQueue, route }: SlotPlace, call: Call): Promise<void> {
     // Before the waiting clients are read: this may admit or refuse them.
     this.#options.admission.recheck(waitQueue);
     let stream = this.#open.get(key);
@@ -64,6 +71,17 @@ export class SharedStreams {
       own.leave(call);
     }
   }
+}
+
+/** What makes streams from a slot that is not loaded identical; undefined: the request is sent for its client alone. */
+function keyOf({ waitQueue, route }: SlotPlace, call: Call): string | undefined {
+  const { slot, role, ref, queue } = waitQueue;
+  if (queue.gate === "open") return undefined;
+  const { request } = route;
+  request.checkWhole?.();
+  const { isStream, body, owner } = request;
+  if (!isStream || body === undefined) return undefined;
+  return JSON.stringify([call.route.path, slot, role, ref ?? "", call.principal.scope, owner, hash("sha256", body)]);
 }
 
 /**
@@ -127,10 +145,10 @@ class SharedStream implements Recipient {
   /** Never rejects: each member's answer ends with the failure. */
   async run(): Promise<void> {
     try {
-      using place = new Place(this.#options, this.#waitQueue, this.#route, this);
+      using place = new SlotPlace(this.#options, this.#waitQueue, this.#route, this);
       await place.enter();
-      using answer = await send(place, this, this.#options.metrics);
-      await relay(answer, place.route, this.sink, this.#options.budget);
+      using answer = await send(place, this, this.#options);
+      await relay(answer, place, this.sink, this.#options.budget);
     } catch (error) {
       if (error !== clientGone) refuse(this.sink, error);
     } finally {

@@ -5,7 +5,7 @@ const leastPromptTokens = 128;
 const leastPromptMs = 1;
 
 /** Tokens as an engine counted them in one answer, and the time that it took to read those that were not in its cache. */
-interface AnswerTokens {
+export interface AnswerTokens {
   readonly input: number | undefined;
   readonly promptTokens?: number;
   readonly promptMs?: number;

@@ -1,11 +1,19 @@
 import assert from "node:assert/strict";
-import type { ApiError } from "../../../src/api/errors.ts";
+import { ApiError } from "../../../src/api/errors.ts";
 import { upstreamSpecSchema, type UpstreamSpec } from "../../../src/api/upstream.ts";
-import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
-import type { ProviderCall } from "../../../src/gateway/providers/provider-call.ts";
-import type { ProviderOptions, ProviderRequest } from "../../../src/gateway/providers/provider-options.ts";
+import { clientGone } from "../../../src/gateway/proxy/call.ts";
+import { ProviderPlace } from "../../../src/gateway/proxy/provider-place.ts";
+import type { Recipient, ServedClient } from "../../../src/gateway/proxy/recipient.ts";
+import { send } from "../../../src/gateway/proxy/send.ts";
+import type { ProviderOptions } from "../../../src/gateway/providers/provider-options.ts";
 import { Provider } from "../../../src/gateway/providers/provider.ts";
-import type { ResponseHead } from "../../../src/lib/exchange.ts";
+import type { ProviderRoute } from "../../../src/gateway/routing/route-request.ts";
+import type { WaitPlace } from "../../../src/gateway/slots/admission.ts";
+import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
+import type { RequestBody, ResponseHead } from "../../../src/lib/exchange.ts";
+import { ValueSeries } from "../../../src/lib/metrics/families.ts";
+import { HistogramSeries } from "../../../src/lib/metrics/histogram.ts";
+import { RecorderSink } from "../relay/recorder.ts";
 import { startProvider, type Fault, type ProviderDouble } from "../../doubles/provider.ts";
 
 export const secretKey = "sk-live-0123456789abcdef";
@@ -19,7 +27,6 @@ export interface OpenProvider extends AsyncDisposable {
   readonly outcomes: string[];
   readonly problems: string[];
   readonly clock: { ms: number };
-  readonly budget: BufferBudget;
 }
 
 /**
@@ -33,12 +40,10 @@ export function openProvider(
   const outcomes: string[] = [];
   const problems: string[] = [];
   const clock = { ms: 0 };
-  const budget = new BufferBudget(3_000_000);
   const provider = new Provider({
     name: "acme",
     spec: { ...specOf(spec), ...(timeoutSeconds !== undefined && { timeoutSeconds }) },
     env: { ACME_KEY: secretKey },
-    budget,
     now: () => clock.ms,
     onOutcome: (outcome) => outcomes.push(outcome),
     onRetry: () => outcomes.push("retry"),
@@ -46,12 +51,12 @@ export function openProvider(
     backoffMs: 1,
     ...options,
   });
-  return { provider, outcomes, problems, clock, budget, [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose]() };
+  return { provider, outcomes, problems, clock, [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose]() };
 }
 
 export interface Site extends OpenProvider {
   readonly double: ProviderDouble;
-  ask(request?: Partial<ProviderRequest>): Ask;
+  ask(request?: Asked): Ask;
 }
 
 /** An open provider whose requests go to a double. */
@@ -82,51 +87,120 @@ export function times(count: number, fault: Fault): Fault[] {
 
 export const bearer = { auth: { type: "bearer", valueFrom: { env: "ACME_KEY" } } };
 
+export interface Asked {
+  readonly model?: string;
+  readonly path?: string;
+  readonly accept?: string;
+  readonly body?: RequestBody;
+  /** The client: clients take turns where `maxConcurrent` bounds them. */
+  readonly client?: string;
+  /** Whether the client has received the beginning of its stream. */
+  readonly hasBegun?: boolean;
+  /** The time limit of reading an error. */
+  readonly errorMs?: number;
+}
+
 /** A request under way, with everything that has come of it. */
 export interface Ask {
-  readonly exchange: ProviderCall;
   readonly chunks: Buffer[];
   head: ResponseHead | undefined;
   failure: ApiError | undefined;
-  /** How often it has ended: once is right. */
+  /** How often it has ended: once is right, never where its client has left. */
   ends: number;
   readonly ended: Promise<void>;
+  /** In the provider's queue; 0 when it does not wait. */
+  readonly position: number;
+  /** The client leaves. */
+  leave(): void;
+  /** The client reads no more until `resume`. */
+  pause(): void;
+  resume(): void;
 }
 
-export function ask(provider: Provider, request: Partial<ProviderRequest> = {}): Ask {
-  const { promise: ended, resolve } = Promise.withResolvers<void>();
-  const events = {
-    onHead: (head: ResponseHead) => {
-      assert.equal(found.head, undefined, "an answer begins once");
-      found.head = head;
+export function ask(provider: Provider, asked: Asked = {}): Ask {
+  const { model = "gpt-double", path = "/v1/chat/completions", accept = "application/json", errorMs } = asked;
+  const { body = [Buffer.from('{"model":"gpt-double","messages":[]}')], client = "", hasBegun = false } = asked;
+  const leaving = new AbortController();
+  let place: (() => WaitPlace | undefined) | undefined;
+  let isPaused = false;
+  let resumed = Promise.withResolvers<void>();
+  const to: Recipient & ServedClient = {
+    sink: new RecorderSink(),
+    record: new RequestRecord(),
+    client,
+    hasBegun,
+    get clients() {
+      return [to];
     },
-    onData: (chunk: Buffer) => void found.chunks.push(chunk),
-    onEnd: () => {
-      found.ends += 1;
-      resolve();
+    signal: leaving.signal,
+    requestId: "request-1",
+    trace: undefined,
+    enter: () => assert.fail("a provider has no slot"),
+    bodyDone: () => undefined,
+    hold: (given) => {
+      place = given;
+      return { [Symbol.dispose]: () => (place = undefined) };
     },
-    onError: (failure: ApiError) => {
-      found.ends += 1;
-      found.failure = failure;
-      resolve();
-    },
+    noteWait: () => undefined,
+    noteFirstByte: () => undefined,
+    noteFirstToken: () => undefined,
   };
-  const exchange = provider.request(
-    {
-      model: "gpt-double",
-      method: "POST",
-      path: "/v1/chat/completions",
-      body: [Buffer.from('{"model":"gpt-double","messages":[]}')],
-      contentType: "application/json",
-      accept: "application/json",
-      requestId: "request-1",
-      ...request,
+  async function run(): Promise<void> {
+    try {
+      const sent = { method: "POST", path, accept, contentType: "application/json", body, served: model, format: {} } as const;
+      const request = { model, isStream: false, body: undefined, forSlot: () => assert.fail("a provider has no slot") };
+      const { name: upstream, spec } = provider.options;
+      const route: ProviderRoute = {
+        request,
+        model: { upstream, providerModel: model, spec },
+        backendRequest: { ...sent, capability: "chat" },
+      };
+      using at = new ProviderPlace(provider, route, to, { waited: () => undefined });
+      await at.enter();
+      using answer = await send(at, to, { metrics: { ofSlot: () => slotMetrics }, ...(errorMs && { errorMs }) });
+      assert.equal(found.head, undefined, "an answer begins once");
+      found.head = await answer.head;
+      if (isPaused) {
+        answer.exchange?.pause();
+        await resumed.promise;
+        answer.exchange?.resume();
+      }
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      answer.read({ onData: (chunk) => void found.chunks.push(chunk), onEnd: resolve, onError: reject });
+      await promise;
+    } catch (error) {
+      if (error === clientGone) return;
+      assert.ok(error instanceof ApiError);
+      found.failure = error;
+    }
+    found.ends += 1;
+  }
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+  const found: Ask = {
+    chunks: [],
+    head: undefined,
+    failure: undefined,
+    ends: 0,
+    ended,
+    get position() {
+      return place?.()?.position ?? 0;
     },
-    events,
-  );
-  const found: Ask = { exchange, chunks: [], head: undefined, failure: undefined, ends: 0, ended };
+    leave: () => leaving.abort(clientGone),
+    pause: () => {
+      isPaused = true;
+      resumed = Promise.withResolvers();
+    },
+    resume: () => resumed.resolve(),
+  };
+  end(run());
   return found;
 }
+
+const slotMetrics = {
+  tokensIn: new ValueSeries("", 0),
+  tokensOut: new ValueSeries("", 0),
+  betweenTokens: new HistogramSeries("", []),
+};
 
 export function textOf({ chunks }: Ask): string {
   return Buffer.concat(chunks).toString();

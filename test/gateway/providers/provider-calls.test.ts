@@ -18,9 +18,9 @@ describe("a provider with maxConcurrent", () => {
     assert.match(refused.headers["retry-after"] ?? "", /^[1-9]\d?$/);
     await until("two are there", () => at.double.posts.length === 2);
     assert.deepEqual([at.provider.queue.inside, at.provider.queue.waiting], [2, 64]);
-    all[0]?.exchange.abort();
+    all[0]?.leave();
     await answerOf(all[2] ?? assert.fail());
-    all[1]?.exchange.abort();
+    all[1]?.leave();
     await Promise.all(all.slice(3, -1).map(answerOf));
     assert.deepEqual([at.provider.queue.inside, at.provider.queue.waiting], [0, 0]);
   });
@@ -35,10 +35,10 @@ describe("a provider with maxConcurrent", () => {
     const many = [1, 2, 3].map((nth) => asked("many", nth));
     const few = asked("few", 1);
     assert.deepEqual(
-      [many[2], few].map((each) => each?.exchange.place.position),
+      [many[2], few].map((each) => each?.position),
       [4, 2],
     );
-    first.exchange.abort();
+    first.leave();
     await Promise.all([...many, few].map(answerOf));
     const order = at.double.posts.map(({ body }) => /(many|few)\d/.exec(body)?.[0]);
     assert.deepEqual(order, ["many0", "many1", "few1", "many2", "many3"]);
@@ -50,36 +50,13 @@ describe("a provider with maxConcurrent", () => {
     const first = at.ask({ client: "many" });
     await until("it is there", () => at.double.posts.length === 1);
     const waiting = Array.from({ length: 64 }, (_, nth) =>
-      at.ask({ client: "many", answer: { hasBegun: nth === 63 } }),
+      at.ask({ client: "many", hasBegun: nth === 63 }),
     );
     const few = at.ask({ client: "few" });
     assert.equal((await failureOf(waiting[62] ?? assert.fail())).code, "slot.overloaded");
-    first.exchange.abort();
+    first.leave();
     await Promise.all([few, ...waiting.filter((_, nth) => nth !== 62)].map(answerOf));
   });
-});
-
-it("a request's body counts in the budget until the provider answers, however it ends", async () => {
-  await using at = await site();
-  const body = [Buffer.alloc(1_000_000), Buffer.alloc(1_000_000)];
-  at.double.fail({ kind: "hang" });
-  const first = at.ask({ body });
-  await until("it is there", () => at.double.posts.length === 1);
-  assert.equal(at.budget.usedBytes, 2_000_000);
-  const refused = await failureOf(at.ask({ body }));
-  assert.deepEqual([refused.code, refused.status], ["system.overloaded", 503]);
-  assert.equal(at.budget.usedBytes, 2_000_000);
-  first.exchange.abort();
-  assert.equal(at.budget.usedBytes, 0);
-  await answerOf(at.ask({ body }));
-  at.double.fail(status(500));
-  await failureOf(at.ask({ body }));
-  at.double.fail({ kind: "cut" });
-  const cut = at.ask({ body });
-  await until("the answer has begun", () => cut.head !== undefined);
-  assert.equal(at.budget.usedBytes, 0, "no longer kept");
-  await cut.ended;
-  assert.equal(at.budget.usedBytes, 0);
 });
 
 describe("an upload", () => {
@@ -174,7 +151,7 @@ describe("an upload", () => {
     }
     const asked = at.ask({ body: upload(body()) });
     await until("it has begun", () => at.double.openConnections === 1);
-    asked.exchange.abort();
+    asked.leave();
     never.resolve();
     await ended.promise;
     assert.deepEqual([asked.ends, hasGoneOn, at.double.posts.length], [0, false, 0]);
@@ -187,10 +164,10 @@ describe("a client that leaves", () => {
     at.double.fail({ kind: "hang" });
     const waiting = at.ask();
     await until("it is there", () => at.double.posts.length === 1);
-    waiting.exchange.abort();
+    waiting.leave();
     const reading = at.ask({ body: [Buffer.from('{"stream":true}')] });
     await until("it has begun", () => reading.chunks.length > 0);
-    reading.exchange.abort();
+    reading.leave();
     await until("the provider notices", () => at.double.posts.every(({ response }) => response.destroyed));
     assert.deepEqual([waiting.ends, reading.ends], [0, 0], "no event follows");
     assert.deepEqual([at.provider.queue.inside, at.outcomes], [0, ["aborted", "aborted"]]);
@@ -200,7 +177,7 @@ describe("a client that leaves", () => {
     await using at = await site({ maxConcurrent: 1 });
     const all = Array.from({ length: 4 }, () => at.ask());
     // The first was let in, and has not begun. Leaving twice is leaving once.
-    for (const nth of [1, 0, 2, 2]) all[nth]?.exchange.abort();
+    for (const nth of [1, 0, 2, 2]) all[nth]?.leave();
     await answerOf(all[3] ?? assert.fail());
     assert.deepEqual(
       all.map(({ ends }) => ends),
@@ -215,7 +192,7 @@ describe("a client that leaves", () => {
     const asked = at.ask();
     // The request is on its way; its connection is not open before the next turn of the event loop.
     for (let step = 0; step < 10; step++) await Promise.resolve();
-    asked.exchange.abort();
+    asked.leave();
     await answerOf(at.ask());
     assert.deepEqual([at.double.posts.length, asked.ends], [1, 0]);
   });
@@ -225,7 +202,7 @@ describe("a client that leaves", () => {
     at.double.fail(status(503));
     const asked = at.ask();
     await until("it waits", () => at.outcomes.includes("retry"));
-    asked.exchange.abort();
+    asked.leave();
     await Promise.all([at.provider.retire(), at.provider.retire()]);
     assert.equal(at.double.posts.length, 1);
   });
@@ -236,11 +213,11 @@ it("a slow reader slows the provider down", async () => {
   const body = "x".repeat(20_000_000);
   at.double.fail(status(200, { "content-type": "text/plain" }, body));
   const asked = at.ask();
-  asked.exchange.pause();
+  asked.pause();
   await until("the answer has begun", () => asked.head !== undefined);
   for (let turn = 0; turn < 50; turn++) await nextTurn();
   const response = at.double.posts[0]?.response ?? assert.fail();
   assert.deepEqual([response.writableFinished, asked.chunks.length], [false, 0]);
-  asked.exchange.resume();
+  asked.resume();
   assert.equal(await answerOf(asked), body);
 });

@@ -9,7 +9,7 @@ import type { PublishedSlot } from "../../../src/api/status.ts";
 import type { Principal } from "../../../src/gateway/proxy/call.ts";
 import { ModelProxy } from "../../../src/gateway/proxy/handle.ts";
 import { CacheSync } from "../../../src/gateway/routing/cache-sync.ts";
-import { defaultAgainAfterMs } from "../../../src/gateway/proxy/place.ts";
+import { defaultAgainAfterMs } from "../../../src/gateway/proxy/slot-place.ts";
 import { buildIndex, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
 import { GatewayMetrics } from "../../../src/gateway/telemetry/metrics.ts";
 import { plainErrors } from "../../../src/gateway/http/error-form.ts";
@@ -274,7 +274,7 @@ export class DispatcherSite {
       index,
       cacheSync,
       admission: this.#admission,
-      upstreams: new Upstreams({ env: {}, budget: this.#budget, onProblem: () => undefined }),
+      upstreams: new Upstreams({ env: {}, onProblem: () => undefined }),
       traffic,
       budget: this.#budget,
       metrics,

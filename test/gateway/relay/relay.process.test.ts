@@ -3,13 +3,13 @@ import { describe, it, mock } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { ApiError } from "../../../src/api/errors.ts";
 import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
+import { engineRefusal } from "../../../src/gateway/relay/engine-failure.ts";
 import type { AnswerFormat } from "../../../src/gateway/relay/answer-format.ts";
-import { BackendAnswer } from "../../../src/gateway/proxy/backend-answer.ts";
 import { clientGone } from "../../../src/gateway/proxy/call.ts";
-import type { Recipient } from "../../../src/gateway/proxy/recipient.ts";
+import type { Place, Recipient } from "../../../src/gateway/proxy/recipient.ts";
 import { refuse, relay } from "../../../src/gateway/proxy/relay.ts";
-import { success } from "../../../src/gateway/proxy/send.ts";
-import { ExchangeError } from "../../../src/lib/exchange.ts";
+import { send } from "../../../src/gateway/proxy/send.ts";
+import { ExchangeError, type ExchangeEvents } from "../../../src/lib/exchange.ts";
 import { HistogramSeries } from "../../../src/lib/metrics/histogram.ts";
 import { ValueSeries } from "../../../src/lib/metrics/families.ts";
 import { RecorderSink } from "./recorder.ts";
@@ -38,19 +38,34 @@ function site({ room, isHeld = false, isStream = false, ...format }: Options = {
     enter: () => assert.fail(),
     bodyDone: () => undefined,
   };
-  const answer = new BackendAnswer({ to, served: "engine", slotMetrics });
-  answer.start({
+  let answer: ExchangeEvents | undefined;
+  const exchange = {
     pause: () => void log.push("pause"),
     resume: () => void log.push("resume"),
     abort: () => void log.push("abort"),
-  });
-  const request = { model: "asked", isStream, body: Buffer.from("{}") };
-  const relayed = { request, backendRequest: { served: "engine", format } };
+  };
+  const place: Place = {
+    route: { request: { model: "asked", isStream }, backendRequest: { served: "engine", format } },
+    name: "primary",
+    attempt: undefined,
+    enter: () => undefined,
+    send: (events) => {
+      answer = events;
+      return exchange;
+    },
+    heard: () => undefined,
+    succeeded: () => undefined,
+    refusal: ({ status }, body) => engineRefusal(status, body, undefined),
+    failed: (error) => error,
+    answered: () => undefined,
+    masked: (failure) => failure,
+    retry: async () => false,
+    [Symbol.dispose]: () => undefined,
+  };
   async function run(): Promise<void> {
     try {
-      using whole = answer;
-      await success(whole, relayed);
-      await relay(whole, relayed, sink, new BufferBudget(1e9));
+      using whole = await send(place, to, { metrics: { ofSlot: () => slotMetrics } });
+      await relay(whole, place, sink, new BufferBudget(1e9));
     } catch (error) {
       if (error !== clientGone) refuse(sink, error);
     } finally {
@@ -58,10 +73,12 @@ function site({ room, isHeld = false, isStream = false, ...format }: Options = {
     }
   }
   const ended = run();
+  assert.ok(answer !== undefined, "it is sent at once");
+  const backend: ExchangeEvents = answer;
   const head = (contentType: string | undefined, status = 200, contentLength?: string): void =>
-    answer.onHead({ status, contentType, contentLength, isKeptAlive: true });
+    backend.onHead({ status, contentType, contentLength, isKeptAlive: true });
   const abort = (): void => leaving.abort(clientGone);
-  return { answer, sink, log, ended, head, abort, data: (text: string) => answer.onData(Buffer.from(text)) };
+  return { answer: backend, sink, log, ended, head, abort, data: (text: string) => backend.onData(Buffer.from(text)) };
 }
 
 type Site = ReturnType<typeof site>;

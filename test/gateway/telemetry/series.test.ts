@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Condition } from "../../../src/api/conditions.ts";
-import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import type { Resource } from "../../../src/gateway/management/resource-index.ts";
 import { buildIndex, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
 import { exportConditions } from "../../../src/gateway/telemetry/condition-metrics.ts";
@@ -73,7 +72,7 @@ describe("series of what is gone", () => {
 
   it("leave it with a provider too", async () => {
     const clock = { ms: 0 };
-    await using upstreams = new Upstreams({ env: {}, budget: new BufferBudget(1000), onProblem: () => undefined });
+    await using upstreams = new Upstreams({ env: {}, onProblem: () => undefined });
     upstreams.update([{ name: "acme", spec: specOf({ baseUrl: "http://127.0.0.1:1/v1" }) }]);
     const page = new MetricPage();
     const views = () => upstreams.views();

@@ -1,20 +1,21 @@
-import { ExchangeError } from "../../lib/exchange.ts";
-import { onAbort } from "../../lib/on-abort.ts";
+import type { ApiError } from "../../api/errors.ts";
+import { ExchangeError, type Exchange, type ExchangeEvents, type ResponseHead } from "../../lib/exchange.ts";
+import { onAbort, pause } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Admission } from "../slots/admission.ts";
-import type { Endpoint } from "../slots/availability.ts";
-import type { Backend } from "../slots/backend.ts";
 import { BackendLease } from "../slots/backend-set.ts";
+import type { AnswerTokens } from "../slots/cached-context.ts";
 import type { SlotTraffic, Traffic } from "../slots/traffic.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import { routeAgain, type SlotRoute } from "../routing/route-request.ts";
-import type { Recipient, Turn } from "./recipient.ts";
+import { engineRefusal, engineWords } from "../relay/engine-failure.ts";
+import type { Place, Recipient, Turn } from "./recipient.ts";
 
 /** Milliseconds before the second and the third attempt of a request whose connection was refused. */
 export const defaultAgainAfterMs: readonly number[] = [250, 750];
 
-export interface PlaceOptions {
+export interface SlotPlaceOptions {
   readonly admission: Admission;
   readonly traffic: Traffic;
   readonly index: () => ResolutionIndex;
@@ -22,9 +23,9 @@ export interface PlaceOptions {
 }
 
 /** The place of a request at an engine of its slot, from its first wait to the end of its last attempt. */
-export class Place implements Disposable {
-  readonly #options: PlaceOptions;
-  readonly #waitQueue: WaitQueue;
+export class SlotPlace implements Place {
+  readonly #options: SlotPlaceOptions;
+  readonly waitQueue: WaitQueue;
   readonly #to: Recipient;
   #route: SlotRoute;
   #lease: BackendLease | undefined;
@@ -33,9 +34,9 @@ export class Place implements Disposable {
   /** When the request got the place, by the steady clock. */
   #since = 0;
 
-  constructor(options: PlaceOptions, waitQueue: WaitQueue, route: SlotRoute, to: Recipient) {
+  constructor(options: SlotPlaceOptions, waitQueue: WaitQueue, route: SlotRoute, to: Recipient) {
     this.#options = options;
-    this.#waitQueue = waitQueue;
+    this.waitQueue = waitQueue;
     this.#route = route;
     this.#to = to;
   }
@@ -45,19 +46,16 @@ export class Place implements Disposable {
     return this.#route;
   }
 
-  /** Undefined while the request has no place. */
-  get backend(): Backend | undefined {
-    return this.#lease?.backend;
+  get name(): string {
+    return this.waitQueue.slot;
   }
 
-  /** The time at that backend so far. */
-  get attempt(): { readonly startedAt: number; readonly ms: number; readonly endpoint: Endpoint } | undefined {
+  get attempt(): Place["attempt"] {
     if (this.#lease === undefined) return undefined;
     const { endpoint } = this.#lease.backend;
     return { startedAt: this.#since, ms: steadyNow() - this.#since, endpoint };
   }
 
-  /** Waits for the place where none is free. Rejects with ApiError where the request is refused. */
   enter(): Promise<void> | undefined {
     const entered = this.#arrive();
     if (!(entered instanceof BackendLease)) return this.#wait(entered);
@@ -66,16 +64,47 @@ export class Place implements Disposable {
     return undefined;
   }
 
-  /** The backend could not be reached, or has broken the connection: new requests avoid it for a while. */
-  fail(): void {
-    this.#lease?.fail();
+  send(events: ExchangeEvents): Exchange {
+    const lease = this.#lease;
+    if (lease === undefined) throw new Error("a request is sent without a place");
+    const { backendRequest, slot } = this.#route;
+    const { pool: transport, endpoint } = lease.backend;
+    const { firstByte, idle } = slot.spec.timeoutSeconds;
+    const timeouts = { firstByteMs: firstByte * 1000, idleMs: idle * 1000 };
+    const { requestId, trace } = this.#to;
+    const to = { transport, endpoint, requestId, trace, timeouts };
+    return backendRequest.exchange?.(to, events) ?? transport.send(backendRequest, to, events);
   }
 
-  /** A byte of the answer has arrived. */
   heard(): void {
     const now = steadyNow();
     if (this.#traffic !== undefined) this.#traffic.lastByteAt = now;
     if (this.#lease !== undefined) this.#lease.backend.lastByteAt = now;
+  }
+
+  succeeded(): void {}
+
+  /** The engine's refusal in our words. */
+  refusal({ status }: ResponseHead, body: Buffer): ApiError {
+    const { request, backendRequest } = this.#route;
+    const { translation } = backendRequest.format;
+    const refusal = translation?.refusal?.(status, body) ?? engineRefusal(status, body, request.body);
+    refusal.engineText ??= engineWords(status, body);
+    return refusal;
+  }
+
+  /** New requests avoid a backend for a while that could not be reached, or has broken the connection. */
+  failed(error: Error): Error {
+    if (error instanceof ExchangeError && /^(connect|closed|broken)$/.test(error.phase)) this.#lease?.fail();
+    return error;
+  }
+
+  answered(_isWhole: boolean, usage: AnswerTokens | undefined, tokensOut: number | undefined): void {
+    this.#lease?.backend.context.answered(usage, tokensOut);
+  }
+
+  masked(failure: ApiError): ApiError {
+    return failure;
   }
 
   /**
@@ -89,15 +118,15 @@ export class Place implements Disposable {
     const { admission, traffic, againAfterMs } = this.#options;
     const isRefused = error.phase === "connect";
     if (isRefused && lease.move()) return true;
-    const isLost = (): boolean => isRefused && admission.lost(this.#waitQueue, lease);
+    const isLost = (): boolean => isRefused && admission.lost(this.waitQueue, lease);
     const pauseMs = againAfterMs[this.#attempts - 1] ?? (isLost() ? 0 : undefined);
     if (pauseMs === undefined) return false;
-    traffic.hold(this.#waitQueue.slot);
+    traffic.hold(this.waitQueue.slot);
     this.#leave();
     try {
       await this.#pause(pauseMs);
     } finally {
-      traffic.release(this.#waitQueue.slot);
+      traffic.release(this.waitQueue.slot);
     }
     await this.enter();
     return true;
@@ -109,16 +138,16 @@ export class Place implements Disposable {
 
   #arrive(): BackendLease | Turn {
     try {
-      return this.#to.enter(this.#route, this.#waitQueue);
+      return this.#to.enter(this.#route, this.waitQueue);
     } catch (error) {
-      this.#options.traffic.requested(this.#waitQueue.slot);
+      this.#options.traffic.requested(this.waitQueue.slot);
       throw error;
     }
   }
 
   async #wait(turn: Turn): Promise<void> {
     const { traffic } = this.#options;
-    const { slot } = this.#waitQueue;
+    const { slot } = this.waitQueue;
     traffic.hold(slot);
     try {
       using _ = turn;
@@ -135,7 +164,7 @@ export class Place implements Disposable {
     this.#lease = lease;
     this.#attempts += 1;
     this.#since = steadyNow();
-    this.#traffic = this.#options.traffic.begin(this.#waitQueue.slot, this.#since);
+    this.#traffic = this.#options.traffic.begin(this.waitQueue.slot, this.#since);
   }
 
   #renew(): void {
@@ -147,18 +176,14 @@ export class Place implements Disposable {
     if (lease === undefined) return;
     this.#lease = undefined;
     const now = steadyNow();
-    this.#options.traffic.end(this.#waitQueue.slot, now);
-    this.#options.admission.finish(this.#waitQueue, lease, now - this.#since);
+    this.#options.traffic.end(this.waitQueue.slot, now);
+    this.#options.admission.finish(this.waitQueue, lease, now - this.#since);
   }
 
   async #pause(ms: number): Promise<void> {
     const { admission } = this.#options;
     using stack = new DisposableStack();
-    for (const client of this.#to.clients) stack.use(client.hold(() => admission.place(this.#waitQueue)));
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(resolve, ms);
-      stack.defer(() => clearTimeout(timer));
-      stack.use(onAbort(this.#to.signal, reject));
-    });
+    for (const client of this.#to.clients) stack.use(client.hold(() => admission.place(this.waitQueue)));
+    await pause(ms, this.#to.signal);
   }
 }

@@ -1,0 +1,209 @@
+import { ApiError } from "../../api/errors.ts";
+import { ExchangeError, type Exchange, type ExchangeEvents, type ResponseHead, type Transport } from "../../lib/exchange.ts";
+import { onAbort, pause } from "../../lib/on-abort.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import { toApiError } from "../http/answer.ts";
+import type { Permit } from "../providers/circuits.ts";
+import { Mask, maskedFailure } from "../providers/mask.ts";
+import { OutgoingBody } from "../providers/provider-body.ts";
+import { connectionFailure, isRetried, refusalFailure, soundRetryAfter, type Outcome } from "../providers/provider-failure.ts";
+import { ProviderTurn, type Provider } from "../providers/provider.ts";
+import { longestPauseMs, requestedPauseMs, retryPauseMs } from "../providers/retry-pause.ts";
+import type { ProviderRoute } from "../routing/route-request.ts";
+import type { GatewayMetrics } from "../telemetry/metrics.ts";
+import type { Place, Recipient, ServedClient } from "./recipient.ts";
+
+interface Failure {
+  readonly failure: ApiError;
+  readonly isRetried: boolean;
+  /** The shortest pause that the provider asks for. */
+  readonly pauseMs: number;
+}
+
+/** The place of a request at a provider, from its wait for one of `maxConcurrent` to the end of its last attempt. */
+export class ProviderPlace implements Place {
+  readonly route: ProviderRoute;
+  readonly name: string;
+  readonly #provider: Provider;
+  readonly #to: Recipient & ServedClient;
+  readonly #metrics: Pick<GatewayMetrics, "waited">;
+  readonly #body: OutgoingBody;
+  #isInside = false;
+  #key: string | undefined;
+  #transport: Transport | undefined;
+  #permit: Permit | undefined;
+  #isAnswering = false;
+  #tries = 0;
+  #triedAt = 0;
+  #failedAt: number | undefined;
+  #last: Failure | undefined;
+  /** The outcome of the last attempt is known, and no other one follows. */
+  #isOver = false;
+
+  constructor(
+    provider: Provider,
+    route: ProviderRoute,
+    to: Recipient & ServedClient,
+    metrics: Pick<GatewayMetrics, "waited">,
+  ) {
+    this.route = route;
+    this.name = `upstream ${provider.options.name}`;
+    this.#provider = provider;
+    this.#to = to;
+    this.#metrics = metrics;
+    this.#body = new OutgoingBody(route.backendRequest.body);
+    provider.entered();
+  }
+
+  get attempt(): Place["attempt"] {
+    if (this.#tries === 0) return undefined;
+    return { startedAt: this.#triedAt, ms: (this.#failedAt ?? steadyNow()) - this.#triedAt };
+  }
+
+  async enter(): Promise<void> {
+    const provider = this.#provider;
+    const turn = new ProviderTurn(this.#to);
+    const arrived = provider.queue.arrive(turn, provider.options.now());
+    if (arrived === "waiting") await this.#wait(turn);
+    else if (arrived !== "admitted") {
+      this.#over("overloaded");
+      throw provider.overloaded();
+    }
+    this.#isInside = true;
+    try {
+      this.#key = await provider.key();
+      this.#transport = await provider.transport(this.#key);
+    } catch (error) {
+      const failure = toApiError(error);
+      this.#over(failure.code === "system.internal" ? "broken" : "no_key");
+      throw failure;
+    }
+  }
+
+  send(events: ExchangeEvents): Exchange {
+    const { options } = this.#provider;
+    const transport = this.#transport;
+    if (transport === undefined) throw new Error("a request is sent without a place");
+    const permit = this.#provider.admit(this.route.model.providerModel);
+    if (permit instanceof ApiError) {
+      const last = this.#last;
+      this.#last = undefined;
+      this.#over("circuit_open");
+      throw last?.failure ?? permit;
+    }
+    this.#tries += 1;
+    this.#triedAt = steadyNow();
+    this.#failedAt = undefined;
+    this.#permit = permit;
+    const timeoutMs = options.spec.timeoutSeconds * 1000;
+    const timeouts = { firstByteMs: timeoutMs, idleMs: timeoutMs };
+    const { requestId, trace } = this.#to;
+    const { method, path, accept, contentType } = this.route.backendRequest;
+    const request = { method, path, accept, ...(contentType !== undefined && { contentType }), body: this.#body.sent };
+    return transport.send(request, { requestId, trace, timeouts }, events);
+  }
+
+  heard(): void {}
+
+  succeeded({ contentEncoding = "identity" }: ResponseHead): void {
+    this.#permit?.succeed();
+    this.#isAnswering = true;
+    if (contentEncoding === "identity") return;
+    this.#over("broken");
+    const message = `${this.name} answers in an encoding that was not requested`;
+    throw new ApiError("dispatch.upstream_failed", { message });
+  }
+
+  refusal({ status, retryAfter }: ResponseHead, body: Buffer): ApiError {
+    const { name, onProblem } = this.#provider.options;
+    if (status === 401 || status === 403) onProblem(`the provider refused the key (${status})`, "refused");
+    const wait = soundRetryAfter(retryAfter);
+    const failure = refusalFailure(name, { status, retryAfter: wait, body: this.#mask.bytes(body) });
+    if (status >= 500 && failure.status >= 500) this.#permit?.fail(String(status));
+    else this.#permit?.succeed();
+    const pauseMs = requestedPauseMs(wait);
+    this.#fail({ failure, isRetried: isRetried(status) && pauseMs <= longestPauseMs, pauseMs }, String(status));
+    return failure;
+  }
+
+  failed(error: Error): ApiError {
+    // The upload is broken, which says nothing about the provider.
+    if (!(error instanceof ExchangeError)) {
+      this.#over("aborted");
+      return toApiError(error);
+    }
+    const { failure, outcome, isRetried } = connectionFailure(this.#provider.options.name, error, this.#isAnswering);
+    // Nothing was sent: the next attempt needs the permit, which may be the only one.
+    if (outcome === "shortage") this.#permit?.abandon();
+    else this.#permit?.fail(outcome);
+    this.#fail({ failure, isRetried, pauseMs: 0 }, outcome);
+    return failure;
+  }
+
+  answered(isWhole: boolean): void {
+    if (isWhole && this.#isAnswering) this.#over("200");
+  }
+
+  masked(failure: ApiError): ApiError {
+    return maskedFailure(failure, this.#mask);
+  }
+
+  async retry(error: unknown): Promise<boolean> {
+    const { spec, backoffMs = 250, onRetry } = this.#provider.options;
+    const last = this.#last;
+    if (last === undefined || last.failure !== error || !last.isRetried || this.#body.isUsedUp || this.#tries > spec.retries) return false;
+    this.#isOver = false;
+    onRetry();
+    const pauseMs = Math.max(last.pauseMs, retryPauseMs(this.#tries, backoffMs));
+    await pause(pauseMs, this.#to.signal);
+    return true;
+  }
+
+  [Symbol.dispose](): void {
+    this.#over("aborted");
+    this.#permit?.abandon();
+    if (this.#isInside) this.#provider.queue.finish();
+    this.#provider.left(this.#seconds);
+  }
+
+  get #mask(): Mask {
+    return new Mask(this.#key);
+  }
+
+  /** The last attempt's. */
+  get #seconds(): number | undefined {
+    return this.attempt === undefined ? undefined : this.attempt.ms / 1000;
+  }
+
+  async #wait(turn: ProviderTurn): Promise<void> {
+    const provider = this.#provider;
+    const since = steadyNow();
+    try {
+      using _hold = this.#to.hold(() => provider.placeOf(turn));
+      using _abort = onAbort(this.#to.signal, (reason) => {
+        provider.queue.leave(turn);
+        turn.refuse(reason);
+      });
+      await turn.admitted;
+    } catch (error) {
+      if (!this.#to.signal.aborted) this.#over("overloaded");
+      throw error;
+    } finally {
+      const waitMs = steadyNow() - since;
+      this.#metrics.waited(this.name, { waitMs, holdMs: 0 });
+      this.#to.noteWait(waitMs, 0);
+    }
+  }
+
+  #fail(failure: Failure, outcome: Outcome): void {
+    this.#last = failure;
+    this.#failedAt = steadyNow();
+    this.#over(outcome);
+  }
+
+  #over(outcome: Outcome): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#provider.options.onOutcome(outcome, this.#seconds);
+  }
+}
