@@ -81,7 +81,7 @@ export const configShape = {
     ),
   tracesPart: part
     .default(0.1)
-    .describe("Part of requests that are traced where the client has not decided, 20 a second at most; 1: all"),
+    .describe("Part of requests that are traced where the client has not decided"),
   apiExec: bool.default(false).describe("The API may write fields that run code, such as command"),
   allowedHosts: list.default([]).describe("More Host names that /api and /models accept"),
   corsOrigins: origins

@@ -35,7 +35,7 @@ export interface ModelProxyOptions extends SlotPlaceOptions {
   readonly log: AccessLog;
   readonly recent?: Pick<RecentRequests, "add" | "keepBody">;
   /** Undefined: traces have no receiver. */
-  readonly traces?: Pick<Traces, "begin" | "ended"> | undefined;
+  readonly traces?: Pick<Traces, "begin"> | undefined;
   readonly bodyLimitBytes: number;
   readonly holdTimes: HoldTimes;
   /** The gateway accepts no new requests. */

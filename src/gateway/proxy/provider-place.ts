@@ -100,7 +100,7 @@ export class ProviderPlace implements Place {
     const { requestId, trace } = this.#to;
     const { method, path, accept, contentType } = this.route.backendRequest;
     const request = { method, path, accept, ...(contentType !== undefined && { contentType }), body: this.#body.sent };
-    return transport.send(request, { requestId, trace, timeouts }, events);
+    return transport.send(request, { requestId, trace: trace?.forAttempt(), timeouts }, events);
   }
 
   heard(): void {}

@@ -1,5 +1,5 @@
 import type { ApiError } from "../../api/errors.ts";
-import type { Exchange, ExchangeEvents, PassedTrace, ResponseHead } from "../../lib/exchange.ts";
+import type { Exchange, ExchangeEvents, ResponseHead } from "../../lib/exchange.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { WaitPlace } from "../slots/admission.ts";
@@ -8,6 +8,7 @@ import type { AnswerSink } from "../relay/answer.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
 import type { AnswerTokens } from "../slots/cached-context.ts";
 import type { EngineFigures } from "../telemetry/request-record.ts";
+import type { RequestTrace } from "../telemetry/trace-context.ts";
 import type { BackendRequest, V1Request } from "../v1/route.ts";
 
 /** A wait for a place at an engine; disposing it leaves the queue. */
@@ -72,7 +73,7 @@ export interface Recipient {
   /** Aborted when nobody needs the answer any more, or the gateway stops. */
   readonly signal: AbortSignal;
   readonly requestId: string;
-  readonly trace: PassedTrace | undefined;
+  readonly trace: RequestTrace | undefined;
   /** A lease where a place is free. Throws ApiError where the request is refused. */
   enter(route: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn;
   /** The engine has the request; `isUnused`: nothing refers to its body any more. */

@@ -2,19 +2,16 @@ import type { AccessLog } from "../telemetry/access-log.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { RecentRequests } from "../telemetry/recent-requests.ts";
 import type { EndedRequest } from "../telemetry/request-record.ts";
-import type { Traces } from "../telemetry/traces.ts";
 import type { Call } from "./call.ts";
 
 export interface Records {
   readonly metrics: GatewayMetrics;
   readonly log: AccessLog;
   readonly recent?: Pick<RecentRequests, "add">;
-  /** Undefined: traces have no receiver. */
-  readonly traces?: Pick<Traces, "ended"> | undefined;
 }
 
 /** Counts and logs a request whose answer was sent or has failed, or whose client has disconnected. */
-export function record(call: Call, { metrics, log, recent, traces }: Records): void {
+export function record(call: Call, { metrics, log, recent }: Records): void {
   const { response, route, requestId, slot, seconds, answer, trace } = call;
   const { failure } = answer;
   // The gateway cuts an answer that cannot carry its failure any more; its client has not left.
@@ -34,5 +31,5 @@ export function record(call: Call, { metrics, log, recent, traces }: Records): v
   };
   log.closed(ended);
   recent?.add(ended);
-  if (trace?.spans !== undefined) traces?.ended(ended, trace.spans);
+  trace?.ended?.(ended);
 }

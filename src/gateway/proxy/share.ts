@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import { toApiError } from "../http/answer.ts";
 import { onAbort } from "../../lib/on-abort.ts";
-import type { PassedTrace } from "../../lib/exchange.ts";
 import { SharedAnswer } from "../relay/shared-answer.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
@@ -9,6 +8,7 @@ import type { BufferBudget } from "../slots/budget.ts";
 import type { Charge } from "../slots/charge.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
+import type { RequestTrace } from "../telemetry/trace-context.ts";
 import { clientGone, type Call } from "./call.ts";
 import { QueuedCall } from "./queued-call.ts";
 import type { Place, Recipient, Turn } from "./recipient.ts";
@@ -91,7 +91,7 @@ function keyOf({ waitQueue, route }: SlotPlace, call: Call): string | undefined 
 class SharedStream implements Recipient {
   readonly sink: SharedAnswer;
   readonly requestId: string;
-  readonly trace: PassedTrace | undefined;
+  readonly trace: RequestTrace | undefined;
   readonly #options: ShareOptions;
   readonly #waitQueue: WaitQueue;
   readonly #route: SlotRoute;

@@ -72,7 +72,7 @@ export class SlotPlace implements Place {
     const { firstByte, idle } = slot.spec.timeoutSeconds;
     const timeouts = { firstByteMs: firstByte * 1000, idleMs: idle * 1000 };
     const { requestId, trace } = this.#to;
-    const to = { transport, endpoint, requestId, trace, timeouts };
+    const to = { transport, endpoint, requestId, trace: trace?.forAttempt(), timeouts };
     return backendRequest.exchange?.(to, events) ?? transport.send(backendRequest, to, events);
   }
 

@@ -3,13 +3,13 @@ import { text as textOf } from "node:stream/consumers";
 import { z } from "zod";
 import { listen } from "../../support/listen.ts";
 
-/** The protocol, strictly: opentelemetry-proto, trace/v1, in its JSON encoding. */
+/** The protocol, strictly: opentelemetry-proto, trace/v1, in its JSON encoding, whose integers may be numbers. */
 const attributes = z.array(
   z.strictObject({
     key: z.string().min(1),
     value: z.union([
       z.strictObject({ stringValue: z.string() }),
-      z.strictObject({ intValue: z.string().regex(/^\d+$/) }),
+      z.strictObject({ intValue: z.coerce.string().regex(/^\d+$/) }),
     ]),
   }),
 );
@@ -26,15 +26,21 @@ export const spanSchema = z
     endTimeUnixNano: nanos,
     attributes,
     status: z.strictObject({ code: z.union([z.literal(0), z.literal(2)]) }),
+    flags: z.int(),
+    droppedAttributesCount: z.literal(0),
+    events: z.tuple([]),
+    droppedEventsCount: z.literal(0),
+    links: z.tuple([]),
+    droppedLinksCount: z.literal(0),
   })
   .refine(({ startTimeUnixNano: from, endTimeUnixNano: to }) => BigInt(from) <= BigInt(to), "ends after its start");
 const exportSchema = z.strictObject({
   resourceSpans: z.array(
     z.strictObject({
-      resource: z.strictObject({ attributes }),
+      resource: z.strictObject({ attributes, droppedAttributesCount: z.literal(0) }),
       scopeSpans: z.array(
         z.strictObject({
-          scope: z.strictObject({ name: z.string(), version: z.string(), attributes }),
+          scope: z.strictObject({ name: z.string(), version: z.string() }),
           spans: z.array(spanSchema),
         }),
       ),

@@ -137,6 +137,6 @@ it("a wait counts as held while the slot was not loaded, as a cold start of its 
   const names = Object.keys(Object(fields)).filter((field) => field !== "queuedMs");
   assert.equal(
     names.slice(3).join(" "),
-    "requestId slot status asked stream resolved msg ms heldMs firstTokenMs engineMs tokensOut",
+    "requestId slot status asked stream resolved ms heldMs firstTokenMs engineMs tokensOut msg",
   );
 });

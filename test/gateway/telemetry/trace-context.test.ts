@@ -1,18 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import {
-  ownTrace,
-  passedTrace,
-  readTraceparent,
-  readTracestate,
-  UnsampledTraces,
-} from "../../../src/gateway/telemetry/trace-context.ts";
-import { TraceSampler } from "../../../src/gateway/telemetry/trace-sampler.ts";
+import { passedTrace, readTraceparent, readTracestate } from "../../../src/gateway/telemetry/trace-context.ts";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const parent = "b7ad6b7169203331";
 const sampled = `00-${traceId}-${parent}-01`;
-const none = { choose: () => false, chooseOfClient: () => false };
 
 describe("traceparent", () => {
   it("is read as the standard says", () => {
@@ -36,28 +28,11 @@ describe("traceparent", () => {
   it("is passed on unchanged where this gateway records no spans", () => {
     for (const flags of ["00", "01", "02", "03", "a5"]) {
       const headers = { traceparent: `00-${traceId}-${parent}-${flags}`, tracestate: "a=1" };
-      for (const passed of [passedTrace(headers), ownTrace(headers, none)]) {
-        const { traceparent, tracestate, spans } = passed ?? {};
-        assert.deepEqual([traceparent, tracestate, spans], [headers.traceparent, "a=1", undefined]);
-      }
+      const { traceparent, tracestate, lines } = passedTrace(headers)?.forAttempt() ?? {};
+      assert.deepEqual([traceparent, tracestate], [headers.traceparent, "a=1"]);
+      assert.equal(lines, `traceparent: ${headers.traceparent}\r\ntracestate: a=1\r\n`);
     }
     assert.equal(passedTrace({ tracestate: "a=1" }), undefined);
-    assert.equal(ownTrace({}, none).spans, undefined);
-  });
-
-  it("differs for requests that are not sampled, also where their numbers end and begin again", () => {
-    assert.match(ownTrace({}, none).traceparent, /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
-    for (const first of [2 ** 24 - 300, 2 ** 24 - 1, 0xff, 0x1ff_ff]) {
-      const unsampled = new UnsampledTraces(first);
-      const traces = Array.from({ length: 1000 }, () => unsampled.next());
-      for (const { traceId: own, traceparent, lines, isSampled } of traces) {
-        assert.deepEqual([isSampled, readTraceparent(traceparent)?.flags], [false, 0], traceparent);
-        assert.equal(lines, `traceparent: ${traceparent}\r\n`);
-        assert.ok(traceparent.startsWith(`00-${own}-`));
-      }
-      assert.equal(new Set(traces.map((trace) => trace.traceId)).size, 1000, "traces");
-      assert.equal(new Set(traces.map(({ traceparent }) => traceparent.slice(36, 52))).size, 1000, "spans");
-    }
   });
 
   it("has its tracestate beside it, as far as the standard allows", () => {
@@ -71,49 +46,5 @@ describe("traceparent", () => {
       ["b".repeat(600), undefined],
     ] as const)
       assert.equal(readTracestate(header), passed, header);
-  });
-});
-
-const chosen = (sampler: TraceSampler, requests: number): number => {
-  let count = 0;
-  for (let nth = 0; nth < requests; nth += 1) if (sampler.choose()) count += 1;
-  return count;
-};
-
-describe("TraceSampler", () => {
-  it("samples about the configured part", () => {
-    let now = 0;
-    // Each in a second of its own, so that the limit of a second plays no part.
-    for (const part of [0, 5e-324, 1e-17])
-      assert.equal(chosen(new TraceSampler(part, () => (now += 1000)), 1000), 0, String(part));
-    for (const part of [0.1, 0.9]) {
-      const found = chosen(new TraceSampler(part, () => (now += 1000)), 20_000) / 20_000;
-      assert.ok(Math.abs(found - part) < 0.02, `${found} instead of ${part}`);
-    }
-  });
-
-  it("samples 20 traces a second at most, unless all are configured", () => {
-    let now = 500;
-    const sampler = new TraceSampler(0.5, () => now);
-    assert.equal(chosen(sampler, 10_000), 20);
-    now += 499;
-    assert.equal(chosen(sampler, 10_000), 0);
-    now += 1;
-    assert.equal(chosen(sampler, 10_000), 20);
-    assert.equal(chosen(new TraceSampler(1, () => now), 10_000), 10_000);
-  });
-
-  it("takes 100 a second of those that clients have sampled, beside its own", () => {
-    let now = 500;
-    const sampler = new TraceSampler(0.5, () => now);
-    const headers = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01` };
-    const traced = (requests: number): number =>
-      Array.from({ length: requests }, () => ownTrace(headers, sampler)).filter(({ spans }) => spans !== undefined)
-        .length;
-    assert.equal(traced(1000), 100);
-    assert.equal(ownTrace(headers, sampler).traceparent, headers.traceparent, "the others are passed on");
-    assert.equal(chosen(sampler, 10_000), 20);
-    now += 1000;
-    assert.equal(traced(1000), 100);
   });
 });
