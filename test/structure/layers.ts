@@ -40,7 +40,16 @@ export const layers: Readonly<Record<string, Layer>> = {
   gateway: {
     layers: ["api", "lib", "engine-client", "kubernetes", "store", "engines", "models"],
     modules: ["runtimes/logs/engine-logs.ts"],
-    packages: ["fastify", "prom-client", "undici", "zod"],
+    packages: [
+      "@opentelemetry/api",
+      "@opentelemetry/exporter-trace-otlp-http",
+      "@opentelemetry/resources",
+      "@opentelemetry/sdk-trace",
+      "fastify",
+      "prom-client",
+      "undici",
+      "zod",
+    ],
     types: ["pino"],
   },
   cli: { layers: ["api"], packages: ["commander", "yaml"] },

@@ -31,7 +31,7 @@ export const rooms: Readonly<Record<string, Rooms>> = {
       top: ["v1", "management", "proxy", "pages"],
       v1: ["media", "routing", "body-checks"],
       management: ["auth", "routing", "providers"],
-      proxy: ["telemetry"],
+      proxy: ["telemetry", "providers"],
       telemetry: ["routing"],
       media: ["protocols"],
       routing: ["protocols"],
@@ -47,7 +47,7 @@ export const rooms: Readonly<Record<string, Rooms>> = {
     types: {
       v1: ["providers"],
       management: ["media", "telemetry"],
-      proxy: ["providers", "v1"],
+      proxy: ["v1"],
       telemetry: ["management"],
       media: ["routing"],
       routing: ["providers", "v1"],

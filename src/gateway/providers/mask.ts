@@ -32,7 +32,10 @@ export class Mask {
 }
 
 /** The same failure without the key. */
-export function maskedFailure({ code, message, status, details, headers, type, familiar }: ApiError, mask: Mask): ApiError {
+export function maskedFailure(
+  { code, message, status, details, headers, type, familiar }: ApiError,
+  mask: Mask,
+): ApiError {
   const shown = isRecord(details) ? parseForeign(Buffer.from(mask.text(JSON.stringify(details)))) : undefined;
   return new ApiError(code, {
     message: mask.text(message),

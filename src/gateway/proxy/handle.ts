@@ -136,7 +136,8 @@ export class ModelProxy {
     if (!("model" in query))
       return new SlotPlace(this.#options, admission.waitQueueOf(query.slot.name, query.role, query.ref), query, call);
     const provider = upstreams.get(query.model.upstream);
-    if (provider === undefined) throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
+    if (provider === undefined)
+      throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
     return new ProviderPlace(provider, query, call, metrics);
   }
 

@@ -1,12 +1,24 @@
 import { ApiError } from "../../api/errors.ts";
-import { ExchangeError, type Exchange, type ExchangeEvents, type ResponseHead, type Transport } from "../../lib/exchange.ts";
+import {
+  ExchangeError,
+  type Exchange,
+  type ExchangeEvents,
+  type ResponseHead,
+  type Transport,
+} from "../../lib/exchange.ts";
 import { onAbort, pause } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { toApiError } from "../http/answer.ts";
 import type { Permit } from "../providers/circuits.ts";
 import { Mask, maskedFailure } from "../providers/mask.ts";
 import { OutgoingBody } from "../providers/provider-body.ts";
-import { connectionFailure, isRetried, refusalFailure, soundRetryAfter, type Outcome } from "../providers/provider-failure.ts";
+import {
+  connectionFailure,
+  isRetried,
+  refusalFailure,
+  soundRetryAfter,
+  type Outcome,
+} from "../providers/provider-failure.ts";
 import { ProviderTurn, type Provider } from "../providers/provider.ts";
 import { longestPauseMs, requestedPauseMs, retryPauseMs } from "../providers/retry-pause.ts";
 import type { ProviderRoute } from "../routing/route-request.ts";
@@ -151,7 +163,14 @@ export class ProviderPlace implements Place {
   async retry(error: unknown): Promise<boolean> {
     const { spec, backoffMs = 250, onRetry } = this.#provider.options;
     const last = this.#last;
-    if (last === undefined || last.failure !== error || !last.isRetried || this.#body.isUsedUp || this.#tries > spec.retries) return false;
+    if (
+      last === undefined ||
+      last.failure !== error ||
+      !last.isRetried ||
+      this.#body.isUsedUp ||
+      this.#tries > spec.retries
+    )
+      return false;
     this.#isOver = false;
     onRetry();
     const pauseMs = Math.max(last.pauseMs, retryPauseMs(this.#tries, backoffMs));

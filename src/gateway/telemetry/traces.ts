@@ -1,4 +1,13 @@
-import { ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace, type Attributes, type Span, type Tracer } from "@opentelemetry/api";
+import {
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  trace,
+  type Attributes,
+  type Span,
+  type Tracer,
+} from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import {
@@ -14,7 +23,14 @@ import type { PassedTrace } from "../../lib/exchange.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { conventions, genAi, operationOf } from "./gen-ai.ts";
 import type { EndedRequest } from "./request-record.ts";
-import { passed, readTraceparent, readTracestate, withLines, type Headers, type RequestTrace } from "./trace-context.ts";
+import {
+  passed,
+  readTraceparent,
+  readTracestate,
+  withLines,
+  type Headers,
+  type RequestTrace,
+} from "./trace-context.ts";
 
 export interface TracesOptions {
   /** The base address of the receiver: spans go to `/v1/traces` below it. */
@@ -63,7 +79,8 @@ export class Traces implements AsyncDisposable {
   begin(headers: Headers): RequestTrace {
     const client = readTraceparent(headers["traceparent"]);
     const options = { kind: SpanKind.SERVER };
-    if (client === undefined) return new OwnTrace(this.#tracer, this.#tracer.startSpan("request", options, ROOT_CONTEXT));
+    if (client === undefined)
+      return new OwnTrace(this.#tracer, this.#tracer.startSpan("request", options, ROOT_CONTEXT));
     const { traceId, spanId, flags } = client;
     if ((flags & TraceFlags.SAMPLED) === 0) return passed(client, headers);
     const parent = trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: flags, isRemote: true });
@@ -151,7 +168,10 @@ class OwnTrace implements RequestTrace {
   #passed(span: Span): PassedTrace {
     const { traceId, spanId, traceFlags } = span.spanContext();
     const { flags, tracestate } = this.#client;
-    return withLines(`00-${traceId}-${spanId}-0${(traceFlags & TraceFlags.SAMPLED) | (flags & randomFlag)}`, tracestate);
+    return withLines(
+      `00-${traceId}-${spanId}-0${(traceFlags & TraceFlags.SAMPLED) | (flags & randomFlag)}`,
+      tracestate,
+    );
   }
 
   #wait(name: string, slot: string, from: number, to: number): void {

@@ -147,7 +147,15 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
   };
   async function run(): Promise<void> {
     try {
-      const sent = { method: "POST", path, accept, contentType: "application/json", body, served: model, format: {} } as const;
+      const sent = {
+        method: "POST",
+        path,
+        accept,
+        contentType: "application/json",
+        body,
+        served: model,
+        format: {},
+      } as const;
       const request = { model, isStream: false, body: undefined, forSlot: () => assert.fail("a provider has no slot") };
       const { name: upstream, spec } = provider.options;
       const route: ProviderRoute = {

@@ -49,9 +49,7 @@ describe("a provider with maxConcurrent", () => {
     at.double.fail({ kind: "hang" });
     const first = at.ask({ client: "many" });
     await until("it is there", () => at.double.posts.length === 1);
-    const waiting = Array.from({ length: 64 }, (_, nth) =>
-      at.ask({ client: "many", hasBegun: nth === 63 }),
-    );
+    const waiting = Array.from({ length: 64 }, (_, nth) => at.ask({ client: "many", hasBegun: nth === 63 }));
     const few = at.ask({ client: "few" });
     assert.equal((await failureOf(waiting[62] ?? assert.fail())).code, "slot.overloaded");
     first.leave();
