@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { passiveType } from "../../src/gateway/relay/passive-type.ts";
+import { passiveType } from "../../src/gateway/proxy/relay.ts";
 import { envelopeIn, envelopeOf } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { rawExchange } from "../support/raw-http.ts";

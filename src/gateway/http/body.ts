@@ -3,7 +3,7 @@ import { ApiError } from "../../api/errors.ts";
 import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { release } from "../../lib/release.ts";
-import type { Charge } from "../slots/charge.ts";
+import type { Charge } from "../slots/budget.ts";
 
 /** How long the gateway reads what it has refused, so that its sender reads the answer. */
 export const lingerMs = 10_000;

@@ -3,7 +3,7 @@ import { onAbort } from "../../lib/on-abort.ts";
 import { AnswerMeter } from "../relay/answer-usage.ts";
 import type { SlotMetrics } from "../telemetry/metrics.ts";
 import type { Place, Recipient } from "./recipient.ts";
-import { countTokens, TokenTimes } from "./token-times.ts";
+import { countTokens, TokenTimes } from "../relay/answer-usage.ts";
 
 /** Who reads an answer after its head. */
 export type AnswerReader = Omit<ExchangeEvents, "onHead">;

@@ -6,7 +6,7 @@ import type { SlotRoute } from "../routing/route-request.ts";
 import type { Admission, WaitPlace } from "../slots/admission.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
-import { noCharge, type Charge } from "../slots/charge.ts";
+import { noCharge, type Charge } from "../slots/budget.ts";
 import type { Answer } from "../relay/answer.ts";
 import type { GatewayMetrics, RouteMetrics } from "../telemetry/metrics.ts";
 import type { RecentRequests } from "../telemetry/recent-requests.ts";

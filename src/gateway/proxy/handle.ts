@@ -8,7 +8,7 @@ import type { Target } from "../routing/resolve.ts";
 import { routeTo, type ProviderRoute, type SlotRoute } from "../routing/route-request.ts";
 import type { WaitPlace } from "../slots/admission.ts";
 import type { BufferBudget } from "../slots/budget.ts";
-import { Charge } from "../slots/charge.ts";
+import { Charge } from "../slots/budget.ts";
 import type { AccessLog } from "../telemetry/access-log.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { RecentRequests } from "../telemetry/recent-requests.ts";

@@ -6,7 +6,7 @@ import type { WaitPlace } from "../slots/admission.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
 import type { AnswerSink } from "../relay/answer.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
-import type { AnswerTokens } from "../slots/cached-context.ts";
+import type { AnswerTokens } from "../slots/backend.ts";
 import type { EngineFigures } from "../telemetry/request-record.ts";
 import type { RequestTrace } from "../telemetry/trace-context.ts";
 import type { BackendRequest, V1Request } from "../v1/route.ts";

@@ -5,7 +5,7 @@ import { SharedAnswer } from "../relay/shared-answer.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { BufferBudget } from "../slots/budget.ts";
-import type { Charge } from "../slots/charge.ts";
+import type { Charge } from "../slots/budget.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { RequestTrace } from "../telemetry/trace-context.ts";

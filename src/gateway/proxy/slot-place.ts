@@ -4,7 +4,7 @@ import { onAbort, pause } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Admission } from "../slots/admission.ts";
 import { BackendLease } from "../slots/backend-set.ts";
-import type { AnswerTokens } from "../slots/cached-context.ts";
+import type { AnswerTokens } from "../slots/backend.ts";
 import type { SlotTraffic, Traffic } from "../slots/traffic.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { ResolutionIndex } from "../routing/index.ts";

@@ -5,7 +5,7 @@ import type { DemandReport, DemandWriter } from "../../store/store.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import type { Admission } from "../slots/admission.ts";
 import type { Backend } from "../slots/backend.ts";
-import type { ContextFigure } from "../slots/cached-context.ts";
+import type { ContextFigure } from "./backend.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { Traffic } from "./traffic.ts";
 

@@ -204,8 +204,8 @@ class ReportedExporter implements SpanExporter {
 
   export(spans: ReadableSpan[], done: Parameters<SpanExporter["export"]>[1]): void {
     this.#inner.export(spans, (result) => {
-      if (result.code !== 0 && !this.#isFailing) this.#onFailing(errorMessage(result.error));
-      this.#isFailing = result.code !== 0;
+      if (result.error !== undefined && !this.#isFailing) this.#onFailing(errorMessage(result.error));
+      this.#isFailing = result.error !== undefined;
       done(result);
     });
   }

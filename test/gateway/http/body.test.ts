@@ -4,7 +4,7 @@ import { Socket } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
-import { Charge } from "../../../src/gateway/slots/charge.ts";
+import { Charge } from "../../../src/gateway/slots/budget.ts";
 import { readRequestBody } from "../../../src/gateway/http/body.ts";
 import { listen } from "../../support/listen.ts";
 import { until } from "../../support/until.ts";

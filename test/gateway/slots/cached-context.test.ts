@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CachedContext } from "../../../src/gateway/slots/cached-context.ts";
+import { CachedContext } from "../../../src/gateway/slots/backend.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { json, scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";

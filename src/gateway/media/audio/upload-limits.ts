@@ -1,5 +1,5 @@
 import type { BufferBudget } from "../../slots/budget.ts";
-import type { Charge } from "../../slots/charge.ts";
+import type { Charge } from "../../slots/budget.ts";
 
 /** The limits of an upload, with their counters. */
 export interface UploadLimits {

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { it } from "node:test";
 import { BufferBudget } from "../../../../src/gateway/slots/budget.ts";
-import { Charge } from "../../../../src/gateway/slots/charge.ts";
+import { Charge } from "../../../../src/gateway/slots/budget.ts";
 import { openTranscription, type Transcription } from "../../../../src/gateway/media/audio/transcription.ts";
 import { sendError, toApiError } from "../../../../src/gateway/http/answer.ts";
 import { formBody } from "../../../support/form.ts";
