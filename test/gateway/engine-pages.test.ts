@@ -243,7 +243,7 @@ describe("an engine's own page", () => {
     const { time: _time, ms: _ms, ...mine } = z.looseObject({ time: z.number(), ms: z.number() }).parse(of("mine"));
     const logged = { level: 30, component: "gateway", requestId: "mine", slot: "primary", status: 200 };
     assert.deepEqual(mine, { ...logged, msg: "/upstream primary 200" });
-    const failed = /"failure":"slot.not_ready","msg":"\/upstream cold 503 slot.not_ready"/;
+    const failed = /"failure":"slot.not_ready","ms":\d+,"msg":"\/upstream cold 503 slot.not_ready"/;
     assert.match(JSON.stringify(of("cold-one")), failed);
     assert.doesNotMatch(it.gateway.log(), /secret=1/);
   });
