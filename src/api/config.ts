@@ -79,9 +79,7 @@ export const configShape = {
     .describe(
       "Base address of an OTLP/HTTP receiver of traces, such as http://127.0.0.1:4318; absent: OTEL_EXPORTER_OTLP_ENDPOINT, else none",
     ),
-  tracesPart: part
-    .default(0.1)
-    .describe("Part of requests that are traced where the client has not decided"),
+  tracesPart: part.default(0.1).describe("Part of requests that are traced where the client has not decided"),
   apiExec: bool.default(false).describe("The API may write fields that run code, such as command"),
   allowedHosts: list.default([]).describe("More Host names that /api and /models accept"),
   corsOrigins: origins
