@@ -27,7 +27,6 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
   readonly #head = Promise.withResolvers<ResponseHead>();
   readonly #abort: Disposable;
   #exchange: Exchange | undefined;
-  #isNoted = false;
   #reader: AnswerReader | undefined;
   #early: Buffer[] = [];
   /** Undefined while more may come; null: whole. */
@@ -105,13 +104,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
   }
 
   [Symbol.dispose](): void {
-    if (!this.#isNoted) this.#note();
-    this.close();
-  }
-
-  /** Ends the exchange of an attempt that another one follows. */
-  close(): void {
-    this.#isNoted = true;
+    this.#note();
     this.#abort[Symbol.dispose]();
     this.#reader = undefined;
     this.#early = [];

@@ -35,9 +35,9 @@ export async function send(
       backendRequest.drop?.();
       return answer;
     } catch (error) {
-      using ended = answer;
+      // First: an error may have no end.
+      answer[Symbol.dispose]();
       if (!(await place.retry(error))) throw error;
-      ended.close();
     }
   }
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { inspect } from "node:util";
+import type { Transport } from "../../../src/lib/exchange.ts";
 import type { Fault } from "../../doubles/provider.ts";
 import { sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
 import { answerOf, ask, bearer, failureOf, openProvider, secretKey, site, status, textOf, times } from "./fixture.ts";
@@ -123,6 +124,22 @@ describe("a provider that fails", () => {
     never.double.fail(status(503));
     await failureOf(never.ask());
     assert.deepEqual(never.outcomes, ["503"]);
+  });
+
+  it("is left alone in an error without end before it gets the request again", async (t) => {
+    await using open = openProvider({ baseUrl: "http://127.0.0.1:9/v1", retries: 1 });
+    const refusing: Transport = {
+      send: (_request, _options, events) => {
+        queueMicrotask(() => {
+          events.onHead({ status: 503, contentType: undefined, contentLength: undefined, isKeptAlive: true });
+          events.onData(Buffer.alloc(65_536));
+        });
+        return { pause: () => undefined, resume: () => undefined, abort: () => void open.outcomes.push("left") };
+      },
+    };
+    t.mock.method(open.provider, "transport", () => Promise.resolve(refusing));
+    await failureOf(ask(open.provider));
+    assert.deepEqual(open.outcomes, ["503", "left", "retry", "503", "left"]);
   });
 
   it("gets no request before its Retry-After is over, in seconds or as a date", async () => {
