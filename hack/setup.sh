@@ -60,7 +60,8 @@ count() {
 }
 counted() {
   [ -n "$counter" ] || return 0
-  kill "$counter" 2>/dev/null || true
+  # A child that has just begun loses a signal that this shell traps, and would be waited for without end.
+  kill -KILL "$counter" 2>/dev/null || true
   wait "$counter" 2>/dev/null || true
   counter=
   [ ! -t 2 ] || printf '%60s\r' '' >&2
