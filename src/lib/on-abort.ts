@@ -6,6 +6,13 @@ export function onAbort(signal: AbortSignal, listener: (reason: unknown) => void
   return { [Symbol.dispose]: () => signal.removeEventListener("abort", heard) };
 }
 
+/** The promise, or a rejection with the signal's reason where that comes first. */
+export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  using _ = onAbort(signal, reject);
+  return await Promise.race([promise, aborted]);
+}
+
 /** Resolves after so many milliseconds. Rejects with the signal's reason once that is aborted. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();

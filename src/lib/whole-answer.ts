@@ -1,4 +1,4 @@
-import { ExchangeError, type ExchangeRequest, type Transport } from "./exchange.ts";
+import { ExchangeError, type ExchangeRequest, type PassedTrace, type Transport } from "./exchange.ts";
 
 export interface WholeAnswer {
   readonly status: number;
@@ -14,6 +14,7 @@ interface WholeAnswerOptions {
   /** Whether the rest of a longer answer is dropped instead. */
   readonly isCut?: boolean;
   readonly requestId?: string | undefined;
+  readonly trace?: PassedTrace | undefined;
 }
 
 export class AnswerTooLarge extends Error {
@@ -27,7 +28,7 @@ export class AnswerTooLarge extends Error {
 export async function wholeAnswer(
   transport: Transport,
   request: ExchangeRequest,
-  { signal, timeoutMs, limitBytes, isCut, requestId }: WholeAnswerOptions,
+  { signal, timeoutMs, limitBytes, isCut, requestId, trace }: WholeAnswerOptions,
 ): Promise<WholeAnswer> {
   signal?.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<WholeAnswer>();
@@ -36,7 +37,7 @@ export async function wholeAnswer(
   let status = 0;
   const exchange = transport.send(
     request,
-    { timeouts: { firstByteMs: 0, idleMs: 0 }, isOnce: true, requestId },
+    { timeouts: { firstByteMs: 0, idleMs: 0 }, isOnce: true, requestId, trace },
     {
       onHead: (head) => (status = head.status),
       onData(chunk) {

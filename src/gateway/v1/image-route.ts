@@ -97,11 +97,15 @@ class ImageRequest implements V1Request {
       accept: "application/json",
       format: {},
       served: this.model,
-      exchange: ({ transport, endpoint, requestId, timeouts }, events) => {
+      exchange: ({ transport, endpoint, requestId, trace, timeouts }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
         const { images: cache, drawings, basePath } = this.#places;
         const onDrawn = (model: string): void => drawings.note(slot.name, endpoint, model);
-        return drawImages(plan, { engine: { transport, requestId }, cache, basePath, ceilingMs, onDrawn }, events);
+        return drawImages(
+          plan,
+          { engine: { transport, requestId, trace }, cache, basePath, ceilingMs, onDrawn },
+          events,
+        );
       },
     };
   }

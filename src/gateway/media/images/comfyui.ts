@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { ApiError } from "../../../api/errors.ts";
+import { unlessAborted } from "../../../lib/on-abort.ts";
 import { readAccepted, readHistory, readQueue, type OutputImage } from "./comfyui-answers.ts";
 import { callEngine, type EngineAnswer, type ImageEngine } from "./engine-http.ts";
 import type { Graph } from "./workflows.ts";
@@ -62,19 +63,6 @@ export async function runGraph(engine: ImageEngine, graph: Graph, options: RunOp
 
 const nothing = (): void => undefined;
 
-/** The promise, or a rejection with the signal's reason where that comes first. */
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = (): void => reject(signal.reason);
-  if (signal.aborted) onAbort();
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-  }
-}
-
 function tooSlow(ceilingMs: number): ApiError {
   return new ApiError("dispatch.upstream_timeout", {
     message: `the image engine did not finish within ${Math.round(ceilingMs / 1000)} s`,
@@ -102,19 +90,7 @@ async function finished(
   pollMs: number,
   signal: AbortSignal,
 ): Promise<readonly OutputImage[]> {
-  const get = async (path: string): Promise<EngineAnswer> =>
-    await callEngine(engine, {
-      method: "GET",
-      path,
-      signal,
-      timeoutMs: callTimeoutMs,
-      limitBytes: jsonLimitBytes,
-    }).catch((error: unknown) => {
-      // An accepted prompt must not be sent again: only a refused connection to /prompt counts as "unavailable".
-      throw isUnavailable(error)
-        ? new ApiError("dispatch.upstream_failed", { message: "the image engine stopped while it worked" })
-        : error;
-    });
+  const get = async (path: string): Promise<EngineAnswer> => await follow(engine, path, jsonLimitBytes, signal);
   const history = async (): Promise<readonly OutputImage[] | undefined> =>
     readHistory(await get(`/history/${encodeURIComponent(id)}`), id);
   for (let polls = 1; ; polls += 1) {
@@ -130,6 +106,22 @@ async function finished(
   }
 }
 
+/** A call about a prompt that the engine has accepted. */
+async function follow(
+  engine: ImageEngine,
+  path: string,
+  limitBytes: number,
+  signal: AbortSignal,
+): Promise<EngineAnswer> {
+  try {
+    return await callEngine(engine, { method: "GET", path, signal, timeoutMs: callTimeoutMs, limitBytes });
+  } catch (error) {
+    // The prompt must not be sent again: only a refused connection to /prompt counts as "unavailable".
+    if (!isUnavailable(error)) throw error;
+    throw new ApiError("dispatch.upstream_failed", { message: "the image engine stopped while it worked" });
+  }
+}
+
 function isUnavailable(error: unknown): boolean {
   return error instanceof ApiError && error.code === "dispatch.upstream_unavailable";
 }
@@ -142,13 +134,8 @@ const pngStart = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 const pngEnd = Buffer.from("IEND");
 
 async function view(engine: ImageEngine, image: OutputImage, signal: AbortSignal): Promise<Buffer> {
-  const { status, body } = await callEngine(engine, {
-    method: "GET",
-    path: `/view?${new URLSearchParams({ ...image }).toString()}`,
-    signal,
-    timeoutMs: callTimeoutMs,
-    limitBytes: imageLimitBytes,
-  });
+  const path = `/view?${new URLSearchParams({ ...image }).toString()}`;
+  const { status, body } = await follow(engine, path, imageLimitBytes, signal);
   // The last chunk of a whole PNG is IEND: four bytes of name, four of checksum.
   const isWhole = body.subarray(0, 8).equals(pngStart) && body.subarray(-8, -4).equals(pngEnd);
   if (status === 200 && isWhole) return body;

@@ -1,5 +1,5 @@
 import { ApiError } from "../../../api/errors.ts";
-import { ExchangeError, type Transport } from "../../../lib/exchange.ts";
+import { ExchangeError, type PassedTrace, type Transport } from "../../../lib/exchange.ts";
 import { parseForeign } from "../../../lib/json.ts";
 import { AnswerTooLarge, wholeAnswer, type WholeAnswer } from "../../../lib/whole-answer.ts";
 import { shortageFailure } from "../../relay/engine-failure.ts";
@@ -8,6 +8,7 @@ import { shortageFailure } from "../../relay/engine-failure.ts";
 export interface ImageEngine {
   readonly transport: Transport;
   readonly requestId?: string;
+  readonly trace?: PassedTrace | undefined;
 }
 
 interface EngineCall {
@@ -27,11 +28,15 @@ export type EngineAnswer = WholeAnswer;
  * One request to an engine and its complete answer, with any status. Rejects with ApiError
  * `dispatch.upstream_unavailable`, `_timeout` or `_failed`, and with the signal's reason once it is aborted.
  */
-export async function callEngine({ transport, requestId }: ImageEngine, call: EngineCall): Promise<EngineAnswer> {
+export async function callEngine(
+  { transport, requestId, trace }: ImageEngine,
+  call: EngineCall,
+): Promise<EngineAnswer> {
   const { method, path, signal, timeoutMs, limitBytes } = call;
   const body = call.body === undefined ? undefined : [Buffer.from(JSON.stringify(call.body))];
   const request = { method, path, accept: "*/*", contentType: "application/json", body };
-  return await wholeAnswer(transport, request, { signal, timeoutMs, limitBytes, requestId }).catch((error: unknown) => {
+  const options = { signal, timeoutMs, limitBytes, requestId, trace };
+  return await wholeAnswer(transport, request, options).catch((error: unknown) => {
     if (error instanceof ExchangeError) throw failure(error);
     if (!(error instanceof AnswerTooLarge)) throw error;
     throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is too large" });

@@ -105,7 +105,26 @@ describe(`POST ${path}`, () => {
       else json(response, isAsked ? { [id]: { outputs: { "9": { images } } } } : { prompt_id: id });
     });
     await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
-    assert.equal((await gateway.post(path, asked)).status, 200);
+    const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    assert.equal(
+      (await gateway.post(path, asked, { headers: { "content-type": "application/json", traceparent } })).status,
+      200,
+    );
+    const drawing = engine.seen.filter(({ path: called }) => /^\/(prompt|queue|history\/|view)/.test(called));
+    assert.deepEqual([...new Set(drawing.map(({ headers }) => headers["traceparent"]))], [traceparent]);
+  });
+
+  it("is not drawn again where its engine stops before its file is read", async () => {
+    const image = { outputs: { "9": { images: [{ filename: "a.png" }] } } };
+    await using engine = await scriptedEngine((response, { method, path: called, body }) => {
+      if (method === "POST") return json(response, { prompt_id: JSON.parse(body).prompt_id });
+      const id = called.slice("/history/".length);
+      response.end(JSON.stringify({ [id]: image }), () => void engine.stop());
+    });
+    await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
+    const response = await gateway.post(path, asked);
+    assert.equal(response.status, 502, await response.text());
+    assert.equal(engine.seen.filter(({ path: called }) => called === "/prompt").length, 1);
   });
 
   const failed = "dispatch.upstream_failed";
