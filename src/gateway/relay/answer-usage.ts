@@ -31,7 +31,8 @@ const timedCache = /"cache_n"\s*:\s*(\d+)/;
 const timedPromptMs = /"prompt_ms"\s*:\s*([\d.]+)/;
 const timedOutput = /"predicted_n"\s*:\s*(\d+)/;
 /** Text, thoughts or arguments of an event, in any of the protocols; the first event of a chat has an empty text. */
-const token = /"(?:content|reasoning_content|reasoning|text|thinking|arguments|partial_json|delta)"\s*:\s*"[^"]/g;
+const token = /"(?:content|reasoning_content|reasoning|text|thinking|arguments|partial_json|delta)"\s*:\s*"[^"]/;
+const tokens = new RegExp(token, "g");
 
 /** Adds the count within these bytes of an engine's answer to `usage`: whole JSON, or lines of a stream's end. */
 export function readUsage(bytes: Buffer, usage: Usage): void {
@@ -82,10 +83,13 @@ export class AnswerMeter {
     // The stream of a chat has its count at the end; those of other protocols have parts of it in several events.
     if (isEnding || (endMark !== undefined && lines.includes(usageMark))) readUsage(lines, this.#counted());
     // Other protocols repeat the whole text at the end of each part.
-    if (this.#hasTokens && endMark !== undefined) return deltasIn(lines);
+    if (endMark !== undefined) {
+      this.#hasTokens ||= token.test(lines.toString("latin1"));
+      return this.#hasTokens ? deltasIn(lines) : 0;
+    }
     // The first and the last events may bring a role, a reason or a count alone; all others bring a token.
     if (this.#hasTokens && !isEnding) return eventsIn(lines);
-    const count = lines.toString("latin1").match(token)?.length ?? 0;
+    const count = lines.toString("latin1").match(tokens)?.length ?? 0;
     this.#hasTokens ||= count > 0;
     return count;
   }

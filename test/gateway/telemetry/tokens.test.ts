@@ -101,20 +101,22 @@ describe("tokens of a slot", () => {
       `event: response.${type}\ndata: ${JSON.stringify({ type: `response.${type}`, ...rest })}\n\n`;
     const part = { type: "output_text", text: "hello" };
     const usage = { input_tokens: 4, output_tokens: 2 };
-    await using engine = await scriptedEngine(
-      streaming(
-        event("created", { response: { output: [] } }),
-        ...["hel", "lo"].map((delta) => event("output_text.delta", { delta })),
-        event("output_text.done", { text: "hello" }),
-        event("content_part.done", { part }),
-        event("output_item.done", { item: { type: "message", content: [part] } }),
-        event("completed", { response: { output: [{ content: [part] }], usage } }),
-      ),
-    );
+    const events = [
+      event("created", { response: { output: [] } }),
+      ...["hel", "lo"].map((delta) => event("output_text.delta", { delta })),
+      event("output_text.done", { text: "hello" }),
+      event("content_part.done", { part }),
+      event("output_item.done", { item: { type: "message", content: [part] } }),
+      event("completed", { response: { output: [{ content: [part] }], usage } }),
+    ];
+    await using engine = await scriptedEngine(streaming(...events));
     const status = { protocols: ["responses" as const] };
     await using gateway = await startGateway({ slots: { primary: { port: engine.port, status } } });
     await (await gateway.post("/v1/responses", { model: "primary", input: "hi", stream: true })).text();
     await counted(gateway, 4, 2);
+    engine.answer(streaming(events.join("")));
+    await (await gateway.post("/v1/responses", { model: "primary", input: "hi", stream: true })).text();
+    await counted(gateway, 8, 4);
   });
 });
 
