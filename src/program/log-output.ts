@@ -11,6 +11,8 @@ const lastMs = 1000;
 /** Lines that may wait do so no longer once there are so many bytes. */
 const pieceBytes = 256 * 1024;
 
+const nothing = Buffer.alloc(0);
+
 export interface LogOutputOptions {
   readonly fd: number;
   /** The limit of buffered bytes; further lines are lost. */
@@ -28,6 +30,8 @@ export interface LogOutputOptions {
 export class LogOutput {
   readonly #options: LogOutputOptions;
   #lines: string[] = [];
+  /** What could not be written, until the next try. */
+  #rest: Buffer = nothing;
   /** The bytes of the lines that wait, and of those that are being written. */
   #waitingBytes = 0;
   #lostLines = 0;
@@ -93,8 +97,13 @@ export class LogOutput {
         }
         if (this.#isUrgent || this.#waitingBytes >= pieceBytes || this.#lostLines > 0) this.#next();
         else this.#pause = setTimeout(() => this.#next(), pauseMs).unref();
-      } else if (errorCode(error) === "EAGAIN") setTimeout(() => this.#write(piece), retryMs);
-      else if (["EIO", "EPIPE", "EBADF"].includes(errorCode(error) ?? "")) this.#giveUp();
+      } else if (errorCode(error) === "EAGAIN") {
+        this.#rest = piece;
+        setTimeout(() => {
+          this.#rest = nothing;
+          this.#write(piece);
+        }, retryMs);
+      } else if (["EIO", "EPIPE", "EBADF"].includes(errorCode(error) ?? "")) this.#giveUp();
       else {
         // A full disk may have room for the next write.
         this.#hasFailed = true;
@@ -121,7 +130,7 @@ export class LogOutput {
   #writeLast(): void {
     if (this.#isGone) return;
     const until = performance.now() + lastMs;
-    for (let rest = this.#take(); rest.length > 0;) {
+    for (let rest = Buffer.concat([this.#rest, this.#take()]); rest.length > 0;) {
       try {
         rest = rest.subarray(writeSync(this.#options.fd, rest));
       } catch (error) {

@@ -111,6 +111,27 @@ describe("the output of a log", () => {
     assert.deepEqual([...written, ...last], [line("a")]);
   });
 
+  it("writes what a full pipe did not take when the process ends, and first", async () => {
+    const last: string[] = [];
+    const again = Object.assign(new Error("again"), { code: "EAGAIN" });
+    let isFull = false;
+    mock.method(fs, "write", (_fd: number, _piece: Buffer, done: (error: Error | null, written: number) => void) => {
+      const error = isFull ? again : null;
+      isFull = true;
+      done(error, 50);
+    });
+    mock.method(fs, "writeSync", (_fd: number, piece: Buffer) => {
+      last.push(piece.toString());
+      return piece.length;
+    });
+    syncBuiltinESMExports();
+    output.write(line("a"));
+    await turn();
+    output.write(line("b"));
+    process.listeners("exit").at(-1)?.(0);
+    assert.deepEqual(last, [line("a").slice(50) + line("b")]);
+  });
+
   it("reports the lines that a full disk has lost once it can be written again, and all of them", async () => {
     const onLost = mock.fn();
     const full = Object.assign(new Error("full"), { code: "ENOSPC" });
