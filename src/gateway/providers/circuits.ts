@@ -90,13 +90,12 @@ export class Circuits {
 
   /** For a request that was sent before its model had failed. */
   #failing(model: string): CircuitPermit | undefined {
-    let circuit = this.#models.get(model);
-    if (circuit === undefined) {
-      circuit = new Circuit(modelOptions, this.#now);
-      this.#models.set(model, circuit);
-      const [oldest] = this.#models.keys();
-      if (this.#models.size > modelLimit && oldest !== undefined) this.#models.delete(oldest);
-    }
+    const circuit = this.#models.get(model) ?? new Circuit(modelOptions, this.#now);
+    // The model that failed last stands last.
+    this.#models.delete(model);
+    this.#models.set(model, circuit);
+    const [oldest] = this.#models.keys();
+    if (this.#models.size > modelLimit && oldest !== undefined) this.#models.delete(oldest);
     const permit = circuit.admit();
     return typeof permit === "number" ? undefined : permit;
   }

@@ -33,11 +33,11 @@ export class Mask {
 
 /** The same failure without the key. */
 export function maskedFailure(
-  { code, message, status, details, headers, type, familiar }: ApiError,
+  { code, message, status, details, headers, type, familiar, engineText }: ApiError,
   mask: Mask,
 ): ApiError {
   const shown = isRecord(details) ? parseForeign(Buffer.from(mask.text(JSON.stringify(details)))) : undefined;
-  return new ApiError(code, {
+  const masked = new ApiError(code, {
     message: mask.text(message),
     status,
     headers,
@@ -45,6 +45,8 @@ export function maskedFailure(
     familiar,
     ...(isRecord(shown) && { details: shown }),
   });
+  if (engineText !== undefined) masked.engineText = mask.text(engineText);
+  return masked;
 }
 
 /** The key itself, and its forms in JSON and in an address. */

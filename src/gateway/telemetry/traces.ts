@@ -18,6 +18,7 @@ import {
   type ReadableSpan,
   type SpanExporter,
 } from "@opentelemetry/sdk-trace";
+import { setTimeout as delay } from "node:timers/promises";
 import { errorMessage } from "../../lib/error-code.ts";
 import type { PassedTrace } from "../../lib/exchange.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
@@ -42,24 +43,30 @@ export interface TracesOptions {
   readonly instance: string;
   /** Called once for each row of failures. */
   readonly onFailing: (message: string) => void;
-  /** Milliseconds that one sending may take; less in tests. */
+  /** Milliseconds that one sending may take, which is repeated meanwhile and keeps an ending process; less in tests. */
   readonly timeoutMs?: number;
 }
 
 /** Milliseconds from a span to its sending. */
 const everyMs = 2000;
+/** Milliseconds that the end of the gateway waits for the last spans to be sent. */
+const lastMs = 1000;
 
 /**
  * The gateway's spans by OpenTelemetry's SDK: one for the request, and within it the hold, the queue and each call of an engine.
  * This module is loaded only where traces have a receiver.
  */
 export class Traces implements AsyncDisposable {
+  readonly #exporter: ReportedExporter;
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
 
-  constructor({ endpoint, part, version, instance, onFailing, timeoutMs = 10_000 }: TracesOptions) {
+  constructor({ endpoint, part, version, instance, onFailing, timeoutMs = 2000 }: TracesOptions) {
     const url = `${endpoint.replace(/\/$/, "")}/v1/traces`;
-    const exporter = new ReportedExporter(new OTLPTraceExporter({ url, timeoutMillis: timeoutMs }), onFailing);
+    const exporter = new ReportedExporter(new OTLPTraceExporter({ url, timeoutMillis: timeoutMs }), (message) =>
+      onFailing(`${url}: ${message}`),
+    );
+    this.#exporter = exporter;
     this.#provider = new TracerProvider({
       resource: resourceFromAttributes({
         "service.name": "berth-gateway",
@@ -88,9 +95,10 @@ export class Traces implements AsyncDisposable {
     return new OwnTrace(this.#tracer, this.#tracer.startSpan("request", options, parent), { flags, tracestate });
   }
 
-  /** Sends the spans that wait, unless the receiver is gone. */
+  /** Sends the spans that wait, unless the receiver is gone or slow. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#provider.shutdown().catch(() => undefined);
+    const ended = this.#provider.shutdown().catch(() => undefined);
+    if (!this.#exporter.isFailing) await Promise.race([ended, delay(lastMs, undefined, { ref: false })]);
   }
 }
 
@@ -111,6 +119,8 @@ class OwnTrace implements RequestTrace {
   readonly #server: Span;
   readonly #client: Passed;
   #engine: Span | undefined;
+  /** Earlier calls, which have failed. */
+  readonly #failed: { readonly span: Span; readonly endedAt: number }[] = [];
 
   constructor(tracer: Tracer, server: Span, client: Passed = { flags: 0, tracestate: undefined }) {
     this.traceId = server.spanContext().traceId;
@@ -122,7 +132,7 @@ class OwnTrace implements RequestTrace {
 
   forAttempt(): PassedTrace {
     if (!this.isSampled) return this.#passed(this.#server);
-    this.#engine?.end();
+    if (this.#engine !== undefined) this.#failed.push({ span: this.#engine, endedAt: Date.now() });
     this.#engine = this.#start("engine", SpanKind.CLIENT, undefined);
     return this.#passed(this.#engine);
   }
@@ -136,11 +146,14 @@ class OwnTrace implements RequestTrace {
     const operation = operationOf(path);
     const name = requestedModel === "" ? operation : `${operation} ${requestedModel}`;
     const error = failure?.code ?? (code === 499 ? "client_closed" : undefined);
-    const common: Attributes = {
+    const asked: Attributes = {
       "berth.slot": slot,
       [genAi.operation]: operation,
       [genAi.provider]: slot.startsWith("upstream ") ? slot.slice("upstream ".length) : "berth",
       ...(requestedModel !== "" && { [genAi.requestModel]: requestedModel }),
+    };
+    const common: Attributes = {
+      ...asked,
       ...(engine !== undefined && { [genAi.responseModel]: engine.model }),
       ...(engine?.tokensIn !== undefined && { [genAi.inputTokens]: engine.tokensIn }),
       ...(engine?.tokensOut !== undefined && { [genAi.outputTokens]: engine.tokensOut }),
@@ -149,6 +162,8 @@ class OwnTrace implements RequestTrace {
     const heldFrom = waitEndedAt - heldMs - queuedMs;
     if (heldMs > 0) this.#wait("berth.hold", slot, wallMs + heldFrom, wallMs + heldFrom + heldMs);
     if (queuedMs > 0) this.#wait("berth.queue", slot, wallMs + heldFrom + heldMs, wallMs + waitEndedAt);
+    for (const { span, endedAt: failedAt } of this.#failed)
+      span.updateName(name).setAttributes(asked).setStatus({ code: SpanStatusCode.ERROR }).end(failedAt);
     if (this.#engine !== undefined && engine !== undefined) {
       const { host, port } = engine.endpoint ?? {};
       this.#engine.updateName(name).setAttributes(common);
@@ -195,7 +210,8 @@ function time(wallMs: number): [seconds: number, nanos: number] {
 class ReportedExporter implements SpanExporter {
   readonly #inner: SpanExporter;
   readonly #onFailing: (message: string) => void;
-  #isFailing = false;
+  /** The last spans could not be sent. */
+  isFailing = false;
 
   constructor(inner: SpanExporter, onFailing: (message: string) => void) {
     this.#inner = inner;
@@ -204,8 +220,8 @@ class ReportedExporter implements SpanExporter {
 
   export(spans: ReadableSpan[], done: Parameters<SpanExporter["export"]>[1]): void {
     this.#inner.export(spans, (result) => {
-      if (result.error !== undefined && !this.#isFailing) this.#onFailing(errorMessage(result.error));
-      this.#isFailing = result.error !== undefined;
+      if (result.error !== undefined && !this.isFailing) this.#onFailing(errorMessage(result.error));
+      this.isFailing = result.error !== undefined;
       done(result);
     });
   }

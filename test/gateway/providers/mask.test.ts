@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Mask } from "../../../src/gateway/providers/mask.ts";
+import { ApiError } from "../../../src/api/errors.ts";
+import { Mask, maskedFailure } from "../../../src/gateway/providers/mask.ts";
 
 const key = "sk-proj-0123456789/abc";
 
@@ -24,6 +25,15 @@ describe("mask", () => {
   it("does not mask a key of fewer than four characters, and without one nothing", () => {
     assert.equal(new Mask("abc").text("abc"), "abc");
     assert.equal(new Mask(undefined).text(key), key);
+  });
+
+  it("hides a key in all parts of a failure", () => {
+    const failure = new ApiError("dispatch.rejected", { message: key, status: 400, details: { upstream: key } });
+    failure.engineText = `CUDA out of memory: ${key}`;
+    const masked = maskedFailure(failure, new Mask(key));
+    const stars = "*".repeat(key.length);
+    assert.deepEqual([masked.message, masked.status, masked.details], [stars, 400, { upstream: stars }]);
+    assert.equal(masked.engineText, `CUDA out of memory: ${stars}`);
   });
 
   it("does not change the given buffer", () => {

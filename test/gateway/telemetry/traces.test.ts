@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { ApiError } from "../../../src/api/errors.ts";
@@ -197,7 +198,12 @@ describe("traces", () => {
       double.posts.map(({ headers }) => String(headers["traceparent"]).slice(36, 52)).toSorted(),
       calls.map(({ spanId }) => spanId).toSorted(),
     );
-    assert.equal(calls.filter(({ name }) => name === "chat big").length, 1);
+    assert.deepEqual(
+      calls
+        .toSorted((one, other) => one.status.code - other.status.code)
+        .map((call) => [call.name, call.status.code, valueOf(call, "berth.slot")]),
+      [0, 2].map((status) => ["chat big", status, "upstream acme"]),
+    );
   });
 
   it("name the error of a request that failed, the gateway's process, the engine's address and the conventions", async () => {
@@ -250,6 +256,27 @@ describe("traces", () => {
     await receiver[Symbol.asyncDispose]();
     assert.equal(await chat(gateway, {}, { traceparent: sampled }), 200);
     await until("the log says so once", () => gateway.log().includes("traces are dropped"));
+  });
+
+  it("end before a receiver that does not answer has timed out", async () => {
+    const asked = Promise.withResolvers<ServerResponse>();
+    await using receiver = await startReceiver(asked.resolve);
+    const told: string[] = [];
+    const options = { endpoint: receiver.url, part: 1, version: "1", instance: "1" };
+    const traces = new Traces({ ...options, onFailing: (message) => told.push(message) });
+    traces.begin({}).ended?.(request());
+    await traces[Symbol.asyncDispose]();
+    assert.deepEqual(told, []);
+    (await asked.promise).end("{}");
+  });
+
+  it("say where a receiver refuses them", async () => {
+    await using receiver = await startReceiver((response) => void response.writeHead(404).end());
+    const told = Promise.withResolvers<string>();
+    const options = { endpoint: receiver.url, part: 1, version: "1", instance: "1", onFailing: told.resolve };
+    await using traces = new Traces(options);
+    traces.begin({}).ended?.(request());
+    assert.equal(await told.promise, `${receiver.url}/v1/traces: Not Found`);
   });
 
   it("cost nothing without a receiver: their module is not even loaded", async () => {
