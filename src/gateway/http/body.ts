@@ -3,7 +3,7 @@ import { ApiError } from "../../api/errors.ts";
 import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { release } from "../../lib/release.ts";
-import type { Charge } from "../slots/budget.ts";
+import { smallBytes, type Charge } from "../slots/budget.ts";
 
 /** How long the gateway reads what it has refused, so that its sender reads the answer. */
 export const lingerMs = 10_000;
@@ -35,7 +35,7 @@ export function readRequestBody(
     return Promise.reject(tooLarge(limits.bodyBytes));
   }
   const body = Promise.withResolvers<Buffer>();
-  const reading = new Reading(request, limits, body);
+  const reading = new Reading(request, limits, declared, body);
   reading.expectWithin(idleMs);
   request.on("data", (chunk: Buffer) => reading.add(chunk));
   request.on("end", () => reading.end());
@@ -52,14 +52,16 @@ export function readRequestBody(
 class Reading implements Flushable {
   readonly #request: IncomingMessage;
   readonly #limits: BodyLimits;
+  readonly #declared: number;
   #body: PromiseWithResolvers<Buffer> | undefined;
   readonly #gathered = new GatheredBytes();
   #idleMs = 0;
   #idleTimer: NodeJS.Timeout | undefined;
 
-  constructor(request: IncomingMessage, limits: BodyLimits, body: PromiseWithResolvers<Buffer>) {
+  constructor(request: IncomingMessage, limits: BodyLimits, declared: number, body: PromiseWithResolvers<Buffer>) {
     this.#request = request;
     this.#limits = limits;
+    this.#declared = declared;
     this.#body = body;
   }
 
@@ -87,8 +89,11 @@ class Reading implements Flushable {
       this.#refuse(tooLarge(bodyBytes));
       return;
     }
+    // In one piece: it is not refused beside large ones.
+    const isSmall = chunk.length === this.#declared && chunk.length <= smallBytes;
     try {
-      charge.take(chunk.length);
+      if (isSmall) charge.add(chunk.length);
+      else charge.take(chunk.length);
     } catch (error) {
       release(chunk);
       this.#refuse(error);

@@ -2,7 +2,7 @@ import type { RequestBody, Upload } from "../../lib/exchange.ts";
 
 /** The body of a request to a provider through all its attempts. */
 export class OutgoingBody {
-  readonly #body: RequestBody | undefined;
+  #body: RequestBody | undefined;
   #upload: Upload | undefined;
   #isUsedUp = false;
 
@@ -14,6 +14,11 @@ export class OutgoingBody {
   /** A part of an upload has been read: it cannot be sent again. */
   get isUsedUp(): boolean {
     return this.#isUsedUp;
+  }
+
+  /** No other attempt follows. */
+  drop(): void {
+    this.#body = undefined;
   }
 
   /**

@@ -26,6 +26,9 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
   readonly #slotMetrics: SlotMetrics;
   readonly #head = Promise.withResolvers<ResponseHead>();
   readonly #abort: Disposable;
+  /** When the head came, the kernel had all bytes of the request. */
+  isSent = false;
+  #hasHead = false;
   #exchange: Exchange | undefined;
   #reader: AnswerReader | undefined;
   #early: Buffer[] = [];
@@ -72,6 +75,11 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
     this.#reader = undefined;
   }
 
+  /** No other attempt follows. */
+  noteFirstByte(): void {
+    if (this.#hasHead) for (const client of this.#to.clients) client.noteFirstByte();
+  }
+
   /** Tokens of a stream have arrived. */
   noteTokens(count: number): void {
     if (this.#tokens === undefined) for (const client of this.#to.clients) client.noteFirstToken();
@@ -81,7 +89,9 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
 
   onHead(head: ResponseHead): void {
     this.#place.heard();
-    for (const client of this.#to.clients) client.noteFirstByte();
+    this.#hasHead = true;
+    // Now: a short answer may end before its head is read.
+    this.isSent = this.#exchange?.isSent === true;
     this.#head.resolve(head);
   }
 

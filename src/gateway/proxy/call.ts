@@ -56,6 +56,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
   readonly answer: Answer;
   readonly record = new RequestRecord();
   principal: Principal = anonymous;
+  waitsSince: number | undefined;
   /** Undefined: its client has none, and traces are off. */
   trace: RequestTrace | undefined;
   readonly #began = performance.now();

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { DenseSet } from "../../lib/dense-set.ts";
+import { onAbort } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { Answer } from "../relay/answer.ts";
 import type { CacheSync } from "../routing/cache-sync.ts";
@@ -44,7 +45,7 @@ export interface ModelProxyOptions extends SlotPlaceOptions {
   readonly identify: (request: IncomingMessage) => Principal;
 }
 
-/** The path of every `/v1` request, from its header to the end of its answer. */
+/** The path of every request for a model, from its header to the end of its answer. */
 export class ModelProxy {
   readonly #options: ModelProxyOptions;
   /** Calls whose answer has not been sent. */
@@ -58,14 +59,13 @@ export class ModelProxy {
 
   /** Never rejects: a failure ends the request. */
   async handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): Promise<void> {
-    const { budget, cacheSync, bodyLimitBytes } = this.#options;
+    const { budget, cacheSync } = this.#options;
     const call = this.#begin(route, response, requestId);
     try {
       call.principal = this.#options.identify(request);
       call.trace = this.#traceOf(request);
       if (this.#options.isDraining()) throw stopping();
-      const limits = { bodyBytes: bodyLimitBytes, charge: call.charge };
-      const asked = await route.read(request, limits, call.principal.owner);
+      const asked = await this.#read(request, call);
       using _ = call.read(asked);
       call.signal.throwIfAborted();
       const target = cacheSync.resolve(asked) ?? (await this.#awaitMeaning(asked, call));
@@ -85,6 +85,8 @@ export class ModelProxy {
       if (error !== clientGone) refuse(call.answer, error);
     } finally {
       await call.closed;
+      // A body may have been unpacked meanwhile.
+      call.charge.end();
       this.#calls.delete(call);
       record(call, this.#options);
     }
@@ -121,6 +123,15 @@ export class ModelProxy {
     return call;
   }
 
+  /** At the end of a drain a request is answered at once, whose body may never come. */
+  async #read(request: IncomingMessage, call: Call): Promise<V1Request> {
+    const { bodyLimitBytes: bodyBytes } = this.#options;
+    using _ = onAbort(call.signal, (reason) => {
+      if (reason !== clientGone) refuse(call.answer, reason);
+    });
+    return await call.route.read(request, { bodyBytes, charge: call.charge }, call.principal.owner);
+  }
+
   /** Until an operator has published what the model may mean. */
   async #awaitMeaning(asked: V1Request, call: Call): Promise<Target> {
     const since = steadyNow();
@@ -130,14 +141,20 @@ export class ModelProxy {
     return target;
   }
 
-  /** Throws ApiError where the provider is gone. */
+  /** Throws ApiError where the request may not wait, or its provider is gone. */
   #placeFor(query: SlotRoute | ProviderRoute, call: Call): Place {
     const { admission, upstreams, metrics } = this.#options;
-    if (!("model" in query))
-      return new SlotPlace(this.#options, admission.waitQueueOf(query.slot.name, query.role, query.ref), query, call);
+    if (!("model" in query)) {
+      const waitQueue = admission.waitQueueOf(query.slot.name, query.role, query.ref);
+      // A wrong request loads no model.
+      if (waitQueue.queue.gate !== "open") query.request.checkWhole?.();
+      if (!waitQueue.queue.isFree) call.charge.check();
+      return new SlotPlace(this.#options, waitQueue, query, call);
+    }
     const provider = upstreams.get(query.model.upstream);
     if (provider === undefined)
       throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
+    if (!provider.queue.isFree) call.charge.check();
     return new ProviderPlace(provider, query, call, metrics);
   }
 

@@ -6,7 +6,7 @@ import {
   type ResponseHead,
   type Transport,
 } from "../../lib/exchange.ts";
-import { onAbort, pause } from "../../lib/on-abort.ts";
+import { onAbort, pause, unlessAborted } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { toApiError } from "../http/answer.ts";
 import type { Permit } from "../providers/circuits.ts";
@@ -82,14 +82,7 @@ export class ProviderPlace implements Place {
       throw provider.overloaded();
     }
     this.#isInside = true;
-    try {
-      this.#key = await provider.key();
-      this.#transport = await provider.transport(this.#key);
-    } catch (error) {
-      const failure = toApiError(error);
-      this.#over(failure.code === "system.internal" ? "broken" : "no_key");
-      throw failure;
-    }
+    await unlessAborted(this.#open(), this.#to.signal);
   }
 
   send(events: ExchangeEvents): Exchange {
@@ -120,6 +113,7 @@ export class ProviderPlace implements Place {
   succeeded({ contentEncoding = "identity" }: ResponseHead): void {
     this.#permit?.succeed();
     this.#isAnswering = true;
+    this.#body.drop();
     if (contentEncoding === "identity") return;
     this.#over("broken");
     const message = `${this.name} answers in an encoding that was not requested`;
@@ -192,6 +186,17 @@ export class ProviderPlace implements Place {
   /** The last attempt's. */
   get #seconds(): number | undefined {
     return this.attempt === undefined ? undefined : this.attempt.ms / 1000;
+  }
+
+  async #open(): Promise<void> {
+    try {
+      this.#key = await this.#provider.key();
+      this.#transport = await this.#provider.transport(this.#key);
+    } catch (error) {
+      const failure = toApiError(error);
+      this.#over(failure.code === "system.internal" ? "broken" : "no_key");
+      throw failure;
+    }
   }
 
   async #wait(turn: ProviderTurn): Promise<void> {

@@ -42,6 +42,14 @@ export class QueuedCall implements Waiter, Turn {
     return this.#of.hasBegun;
   }
 
+  get waitsSince(): number | undefined {
+    return this.#of.waitsSince;
+  }
+
+  set waitsSince(since: number | undefined) {
+    this.#of.waitsSince = since;
+  }
+
   get lease(): Promise<BackendLease> {
     return this.#resolvers.promise;
   }

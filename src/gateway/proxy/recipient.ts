@@ -28,7 +28,7 @@ export interface Place extends Disposable {
   };
   /** The slot, or `upstream NAME`. */
   readonly name: string;
-  /** The last attempt so far; undefined: nothing was sent. */
+  /** The last attempt so far; undefined: the request has no place. */
   readonly attempt: Pick<EngineFigures, "startedAt" | "ms" | "endpoint"> | undefined;
   /** Waits where no place is free. Rejects with ApiError where the request is refused. */
   enter(): Promise<void> | undefined;
@@ -40,9 +40,9 @@ export interface Place extends Disposable {
   succeeded(head: ResponseHead): void;
   /** The client's error for an answer without success. */
   refusal(head: ResponseHead, body: Buffer): ApiError;
-  /** The attempt has no answer, or its answer breaks off. Returns the failure for the client. */
+  /** Called where the attempt has no answer, or its answer breaks off. Returns the failure for the client. */
   failed(error: Error): Error;
-  /** The answer has ended: whole, or with its client. Its tokens are undefined where they are unknown. */
+  /** The attempt or its answer has ended. Its tokens are undefined where they are unknown. */
   answered(isWhole: boolean, usage: AnswerTokens | undefined, tokensOut: number | undefined): void;
   /** A failure that the backend has reported within a success, without what no client may see. */
   masked(failure: ApiError): ApiError;
@@ -57,10 +57,13 @@ export interface ServedClient {
   readonly client: string;
   /** The client has received the beginning of its answer. */
   readonly hasBegun: boolean;
+  /** When it first waited, by the steady clock; a request that waits again has no more time. */
+  waitsSince: number | undefined;
   /** Until it is disposed, the client of a stream gets comments about its place, so that nobody times out. */
   hold(place: () => WaitPlace | undefined): Disposable | undefined;
   /** A wait has ended after so many milliseconds, `holdMs` of them because the slot was not loaded. */
   noteWait(waitMs: number, holdMs: number): void;
+  /** Once: of the last attempt. */
   noteFirstByte(): void;
   /** A stream's first token has arrived. */
   noteFirstToken(): void;

@@ -128,7 +128,7 @@ async function relayWhole(way: Way, budget: BufferBudget): Promise<void> {
   const tooLarge = await gathered(answer, buffered);
   if (tooLarge !== undefined) {
     if (translation !== undefined) throw tooLarge;
-    await relayLarge(way, buffered.take());
+    await relayLarge(way, buffered);
     return;
   }
   let whole = buffered.take();
@@ -170,13 +170,17 @@ async function gathered(answer: BackendAnswer, buffered: BufferedAnswer): Promis
 }
 
 /** What was kept of a large answer, and then the rest as it comes. */
-async function relayLarge(way: Way, kept: Buffer): Promise<void> {
+async function relayLarge(way: Way, kept: BufferedAnswer): Promise<void> {
   const { answer, sink, rename } = way;
   begin(way);
   const flow = new Flow(answer, sink);
-  flow.write(rename.whole(kept));
+  flow.write(rename.whole(kept.take()));
   if (!flow.isPaused) answer.exchange?.resume();
-  const broken = await flow.run((chunk) => flow.write(chunk));
+  const broken = await flow.run((chunk) => {
+    // The client has read what was kept.
+    kept[Symbol.dispose]();
+    flow.write(chunk);
+  });
   if (broken !== undefined) throw broken;
   sink.end();
 }

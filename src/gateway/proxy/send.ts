@@ -30,14 +30,17 @@ export async function send(
       if (head.status >= 300) throw place.refusal(head, await errorOf(answer, errorMs));
       place.succeeded(head);
       const { request, backendRequest } = place.route;
-      to.bodyDone(answer.exchange?.isSent === true);
+      answer.noteFirstByte();
+      to.bodyDone(answer.isSent);
       request.drop?.();
       backendRequest.drop?.();
       return answer;
     } catch (error) {
       // First: an error may have no end.
       answer[Symbol.dispose]();
-      if (!(await place.retry(error))) throw error;
+      if (await place.retry(error)) continue;
+      answer.noteFirstByte();
+      throw error;
     }
   }
 }

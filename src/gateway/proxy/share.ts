@@ -6,6 +6,7 @@ import type { SlotRoute } from "../routing/route-request.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { BufferBudget } from "../slots/budget.ts";
 import type { Charge } from "../slots/budget.ts";
+import type { Prompt } from "../slots/prefix-hashes.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { RequestTrace } from "../telemetry/trace-context.ts";
@@ -38,8 +39,8 @@ export class SharedStreams {
   }
 
   /**
-   * The call gets a stream that it may share, for which the first call sends its request; undefined: it may share none. Resolves
-   * once it has all of it. Rejects with the reason for which it is cancelled.
+   * Has the call read the stream of the identical requests before it, or begin one. Resolves once it has all of it, and rejects
+   * with the reason for which it is cancelled. Undefined: its request is sent for it alone.
    */
   join(place: Place, call: Call): Promise<void> | undefined {
     if (!(place instanceof SlotPlace)) return undefined;
@@ -55,7 +56,12 @@ export class SharedStreams {
     if (stream === undefined || isFirst) {
       stream = new SharedStream(this.#options, waitQueue, route, call, this.#tally);
       this.#open.set(key, stream);
-    } else this.#options.metrics.joined(waitQueue.slot);
+    } else {
+      this.#options.metrics.joined(waitQueue.slot);
+      // The first one's is sent.
+      route.request.drop?.();
+      route.backendRequest.drop?.();
+    }
     const own = stream;
     own.join(call);
     if (isFirst)
@@ -78,7 +84,6 @@ function keyOf({ waitQueue, route }: SlotPlace, call: Call): string | undefined 
   const { slot, role, ref, queue } = waitQueue;
   if (queue.gate === "open") return undefined;
   const { request } = route;
-  request.checkWhole?.();
   const { isStream, body, owner } = request;
   if (!isStream || body === undefined) return undefined;
   return JSON.stringify([call.route.path, slot, role, ref ?? "", call.principal.scope, owner, hash("sha256", body)]);
@@ -91,7 +96,6 @@ function keyOf({ waitQueue, route }: SlotPlace, call: Call): string | undefined 
 class SharedStream implements Recipient {
   readonly sink: SharedAnswer;
   readonly requestId: string;
-  readonly trace: RequestTrace | undefined;
   readonly #options: ShareOptions;
   readonly #waitQueue: WaitQueue;
   readonly #route: SlotRoute;
@@ -107,7 +111,6 @@ class SharedStream implements Recipient {
     this.#waitQueue = waitQueue;
     this.#route = route;
     this.requestId = first.requestId;
-    this.trace = first.trace;
     this.#charge = first.handOver();
     this.sink = new SharedAnswer({ budget: options.budget, tally, onDeserted: () => this.#deserted.abort(clientGone) });
   }
@@ -116,12 +119,18 @@ class SharedStream implements Recipient {
     return this.#members.keys();
   }
 
+  /** The first member's: a call of the engine is a part of one trace. */
+  get trace(): RequestTrace | undefined {
+    const [first] = this.#members.keys();
+    return first?.trace;
+  }
+
   get signal(): AbortSignal {
     return this.#deserted.signal;
   }
 
   get isJoinable(): boolean {
-    return this.sink.isJoinable;
+    return this.sink.isJoinable && !this.signal.aborted;
   }
 
   join(call: Call): void {
@@ -156,10 +165,10 @@ class SharedStream implements Recipient {
     }
   }
 
-  enter(): BackendLease | Turn {
+  enter({ backendRequest }: SlotRoute): BackendLease | Turn {
     // Once: with some members in the queue already, it could admit them.
     this.#options.admission.recheck(this.#waitQueue);
-    const turn = new SharedTurn(() => this.#stopWaiting());
+    const turn = new SharedTurn(backendRequest.prompt, () => this.#stopWaiting());
     for (const call of this.#members.keys()) {
       const lease = this.#arrive(call, turn);
       if (lease === undefined) continue;
@@ -176,8 +185,7 @@ class SharedStream implements Recipient {
 
   /** A lease where the member is admitted at once. Throws ApiError where it is the last one and refused. */
   #arrive(call: Call, turn: SharedTurn): BackendLease | undefined {
-    const { prompt } = this.#route.backendRequest;
-    const queued = new QueuedCall(call, this.#waitQueue, { ...this.#options, prompt, group: this });
+    const queued = new QueuedCall(call, this.#waitQueue, { ...this.#options, prompt: turn.prompt, group: this });
     try {
       const lease = queued.arrive();
       if (lease !== undefined) return lease;
@@ -215,11 +223,13 @@ class SharedStream implements Recipient {
 
 /** The first turn of any member. */
 class SharedTurn implements Turn {
+  readonly prompt: Prompt | undefined;
   readonly #lease = Promise.withResolvers<BackendLease>();
   readonly #onEnd: () => void;
   #isOver = false;
 
-  constructor(onEnd: () => void) {
+  constructor(prompt: Prompt | undefined, onEnd: () => void) {
+    this.prompt = prompt;
     this.#onEnd = onEnd;
   }
 

@@ -59,8 +59,7 @@ export class SlotPlace implements Place {
   enter(): Promise<void> | undefined {
     const entered = this.#arrive();
     if (!(entered instanceof BackendLease)) return this.#wait(entered);
-    this.#take(entered);
-    if (this.#attempts > 1) this.#renew();
+    this.#take(entered, this.#attempts > 0);
     return undefined;
   }
 
@@ -117,7 +116,10 @@ export class SlotPlace implements Place {
     if (lease === undefined) return false;
     const { admission, traffic, againAfterMs } = this.#options;
     const isRefused = error.phase === "connect";
-    if (isRefused && lease.move()) return true;
+    if (isRefused && lease.move()) {
+      this.#since = steadyNow();
+      return true;
+    }
     const isLost = (): boolean => isRefused && admission.lost(this.waitQueue, lease);
     const pauseMs = againAfterMs[this.#attempts - 1] ?? (isLost() ? 0 : undefined);
     if (pauseMs === undefined) return false;
@@ -152,15 +154,21 @@ export class SlotPlace implements Place {
     try {
       using _ = turn;
       using __ = onAbort(this.#to.signal, (reason) => turn.refuse(reason));
-      this.#take(await turn.lease);
+      this.#take(await turn.lease, true);
     } finally {
       traffic.release(slot);
     }
-    this.#to.signal.throwIfAborted();
-    this.#renew();
   }
 
-  #take(lease: BackendLease): void {
+  /** `hasWaited`: the slot may have changed meanwhile. */
+  #take(lease: BackendLease, hasWaited: boolean): void {
+    try {
+      this.#to.signal.throwIfAborted();
+      if (hasWaited) this.#renew();
+    } catch (error) {
+      lease.release();
+      throw error;
+    }
     this.#lease = lease;
     this.#attempts += 1;
     this.#since = steadyNow();
@@ -168,7 +176,9 @@ export class SlotPlace implements Place {
   }
 
   #renew(): void {
+    const { backendRequest } = this.#route;
     this.#route = routeAgain(this.#options.index(), this.#route);
+    if (this.#route.backendRequest !== backendRequest) backendRequest.drop?.();
   }
 
   #leave(): void {

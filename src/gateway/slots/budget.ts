@@ -40,10 +40,18 @@ export class BufferBudget {
     });
   }
 
+  /** Throws ApiError `system.overloaded` where the sum is too large. */
+  check(): void {
+    this.take(0);
+  }
+
   give(bytes: number): void {
     this.#usedBytes -= bytes;
   }
 }
+
+/** So many bytes of a request cost no more than its connection. */
+export const smallBytes = 16_384;
 
 /** One request's share of the budget, until it releases its bytes. */
 export class Charge {
@@ -59,6 +67,17 @@ export class Charge {
   take(bytes: number): void {
     this.#budget.take(bytes);
     this.#bytes += bytes;
+  }
+
+  /** Counts the bytes in any case. */
+  add(bytes: number): void {
+    this.#budget.add(bytes);
+    this.#bytes += bytes;
+  }
+
+  /** Before the request waits with its bytes. Throws ApiError `system.overloaded` where there are too many. */
+  check(): void {
+    if (this.#bytes > 0) this.#budget.check();
   }
 
   /** A smaller buffer replaced the kept one. */

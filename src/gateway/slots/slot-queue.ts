@@ -7,7 +7,7 @@ export interface QueuedClient {
   /** Members of one group share one place: the first turn counts for all. Absent: alone. */
   readonly group?: object;
   /** When it first waited. The queue sets it; a request that enters again has no more time than it would have had there. */
-  waitsSince?: number;
+  waitsSince?: number | undefined;
 }
 
 /**
@@ -89,6 +89,11 @@ export class SlotQueue<C extends QueuedClient> {
     return this.#gate.kind;
   }
 
+  /** A request that arrives now is admitted at once. */
+  get isFree(): boolean {
+    return this.#gate.kind === "open" && this.#count === 0 && this.#inside < this.#limits.max;
+  }
+
   /** How much of a wait that ends at `now` passed before the gate opened. */
   heldMs(waitMs: number, now: number): number {
     return this.#gate.kind === "open" ? Math.max(0, waitMs - (now - this.#openSince)) : waitMs;
@@ -96,7 +101,7 @@ export class SlotQueue<C extends QueuedClient> {
 
   /** The return value alone reports `admitted` and a refusal; a waiting request gets its result by the effects. */
   arrive(caller: C, now: number): "admitted" | "waiting" | Refusal {
-    if (this.#gate.kind === "open" && this.#count === 0 && this.#inside < this.#limits.max) {
+    if (this.isFree) {
       this.#inside += 1;
       return "admitted";
     }

@@ -23,10 +23,10 @@ export interface V1Route {
   readonly aliasPaths: readonly string[];
   readonly errors: ErrorForm;
   /**
-   * Reads a request until its model is known; `principal` is the client. Rejects with ApiError of the `dispatch.*`
+   * Reads a request until its model is known; `owner` is that of stored answers. Rejects with ApiError of the `dispatch.*`
    * family.
    */
-  read(request: IncomingMessage, limits: BodyLimits, principal: string): Promise<V1Request>;
+  read(request: IncomingMessage, limits: BodyLimits, owner: string): Promise<V1Request>;
 }
 
 /** A request whose model is known. */

@@ -3,8 +3,7 @@ import { createServer, IncomingMessage, request as httpRequest } from "node:http
 import { Socket } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
-import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
-import { Charge } from "../../../src/gateway/slots/budget.ts";
+import { BufferBudget, Charge } from "../../../src/gateway/slots/budget.ts";
 import { readRequestBody } from "../../../src/gateway/http/body.ts";
 import { listen } from "../../support/listen.ts";
 import { until } from "../../support/until.ts";
@@ -57,6 +56,11 @@ describe("readRequestBody", () => {
       { budget },
     );
     assert.equal(body.toString(), "one two");
+  });
+
+  it("refuses no small body that arrives in one piece, and counts it", async () => {
+    const body = await read((client) => void client.end("hello"), { budget: new BufferBudget(0) });
+    assert.equal(body.toString(), "hello");
   });
 
   const refused: readonly (readonly [

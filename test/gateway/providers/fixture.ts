@@ -129,6 +129,7 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
     record: new RequestRecord(),
     client,
     hasBegun,
+    waitsSince: undefined,
     get clients() {
       return [to];
     },

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { after, describe, it, mock } from "node:test";
+import { ApiError } from "../../../src/api/errors.ts";
+import { stopping } from "../../../src/gateway/proxy/handle.ts";
 import { deeds, DispatcherSite, type Deed, type SketchName, type Wish } from "./dispatcher-site.ts";
 import { fc, runs } from "../../support/fast-check.ts";
 
@@ -123,5 +125,44 @@ describe("requests of every kind, under any sequence of events,", () => {
       site.arrivals.map(({ backendRequest }) => backendRequest.calls.length),
       [2, 0],
     );
+  });
+
+  it("wait no longer than once in all for an engine that stays unreachable", async () => {
+    const site = new DispatcherSite({ alpha: "there" }, 1000);
+    site.isUnsettled = true;
+    await site.arrive({ slot: "alpha", word: "hi", scope: "all", client: "a", isStream: false });
+    const [{ response } = assert.fail()] = site.arrivals;
+    for (let elapsedMs = 0; elapsedMs < 20_000 && !response.isOver; elapsedMs += 250) {
+      for (const call of site.live) call.do("miss");
+      await site.wait(250);
+    }
+    assert.match(response.text, /"slot.not_ready"/);
+    site.checkEnd();
+  });
+
+  it("leave no bytes where their client has left before they were read and refused", async () => {
+    const site = new DispatcherSite({ alpha: "there" }, 1000);
+    const left = Promise.withResolvers<void>();
+    site.whileReading = async (charge) => {
+      await left.promise;
+      charge.take(500);
+      throw new ApiError("dispatch.invalid_request");
+    };
+    await site.arrive({ slot: "alpha", word: "hi", scope: "all", client: "a", isStream: false });
+    site.arrivals[0]?.response.leave();
+    await site.settle();
+    left.resolve();
+    await site.settle();
+    site.checkEnd();
+  });
+
+  it("are told of the gateway's end while they are read", async () => {
+    const site = new DispatcherSite({ alpha: "there" }, 1000);
+    site.whileReading = () => new Promise(() => undefined);
+    await site.arrive({ slot: "alpha", word: "hi", scope: "all", client: "a", isStream: false });
+    site.dispatcher.refuseAll(stopping());
+    await site.settle();
+    const [{ response } = assert.fail()] = site.arrivals;
+    assert.match(response.text, /"system.overloaded".*the gateway is stopping/);
   });
 });

@@ -4,7 +4,7 @@ import { mock } from "node:test";
 import { pino } from "pino";
 import { AccessLog } from "../../../src/gateway/telemetry/access-log.ts";
 import { Admission } from "../../../src/gateway/slots/admission.ts";
-import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
+import { BufferBudget, type Charge } from "../../../src/gateway/slots/budget.ts";
 import type { PublishedSlot } from "../../../src/api/status.ts";
 import type { Principal } from "../../../src/gateway/proxy/call.ts";
 import { ModelProxy } from "../../../src/gateway/proxy/handle.ts";
@@ -18,6 +18,7 @@ import { Traffic } from "../../../src/gateway/slots/traffic.ts";
 import { Upstreams } from "../../../src/gateway/providers/upstreams.ts";
 import type { Destination, BackendRequest, V1Request, V1Route } from "../../../src/gateway/v1/route.ts";
 import { ExchangeError, type Exchange, type ExchangeEvents } from "../../../src/lib/exchange.ts";
+import type { OperatorLiveness } from "../../../src/store/store.ts";
 import { ClientResponse, clientRequest } from "../../doubles/client-response.ts";
 import { publishedSlot, type SlotSketch } from "../../support/gateway.ts";
 
@@ -43,6 +44,7 @@ export class EngineCall implements Exchange {
   /** What it has sent, apart from the head. */
   readonly sent: string[] = [];
   hasBegun = false;
+  isAnswer = false;
   /** It answered to the end, failed, or was aborted. */
   isOver = false;
   isWhole = false;
@@ -99,6 +101,7 @@ export class EngineCall implements Exchange {
 
   #begin(status: number, contentType: string): void {
     this.hasBegun = true;
+    this.isAnswer = status === 200;
     this.#events.onHead({ status, contentType, contentLength: undefined, isKeptAlive: true });
   }
 
@@ -178,6 +181,8 @@ class Group {
 export class Arrival {
   readonly wish: Wish;
   readonly response = new ClientResponse();
+  /** Its body is kept no more. */
+  isDropped = false;
   readonly backendRequest: RecorderLeg;
   /** Alone in it: shares with nobody. */
   readonly group: Group;
@@ -244,6 +249,10 @@ let metrics: GatewayMetrics | undefined;
  */
 export class DispatcherSite {
   readonly arrivals: Arrival[] = [];
+  /** An operator is there, and has not looked at every engine yet. */
+  isUnsettled = false;
+  /** What comes before the end of each body. */
+  whileReading: (charge: Charge) => Promise<void> = async () => undefined;
   readonly dispatcher: ModelProxy;
   readonly #admission: Admission;
   readonly #traffic = new Traffic(() => undefined);
@@ -263,8 +272,14 @@ export class DispatcherSite {
     this.#budget = new BufferBudget(limitBytes);
     const index = () => this.#index;
     const traffic = this.#traffic;
-    const liveness = (): "absent" => "absent";
-    this.#admission = new Admission({ index, operator: liveness, holdMs, now: () => Date.now() });
+    const liveness = (): OperatorLiveness => (this.isUnsettled ? "live" : "absent");
+    this.#admission = new Admission({
+      index,
+      operator: liveness,
+      isSettled: () => !this.isUnsettled,
+      holdMs,
+      now: () => Date.now(),
+    });
     const published = { operator: () => undefined, operatorLiveness: liveness };
     const inFlight = (slot: string): number => traffic.inFlight(slot);
     const cacheSync = new CacheSync({ index, published, holdMs, inFlight });
@@ -292,9 +307,17 @@ export class DispatcherSite {
       aliasPaths: [],
       errors: plainErrors,
       read: async (request, { charge }): Promise<V1Request> => {
-        const { wish, backendRequest } = this.#visitOf(request);
+        const arrival = this.#visitOf(request);
+        const { wish, backendRequest } = arrival;
+        await this.whileReading(charge);
         charge.take(wish.word.length);
-        return { model: wish.slot, isStream: wish.isStream, body: bodyOf(wish), forSlot: () => backendRequest };
+        return {
+          model: wish.slot,
+          isStream: wish.isStream,
+          body: bodyOf(wish),
+          forSlot: () => backendRequest,
+          drop: () => void (arrival.isDropped = true),
+        };
       },
     };
   }
@@ -340,6 +363,10 @@ export class DispatcherSite {
       assert.ok(own.length <= 1, "at most one call for those who share");
       for (const { backendRequest } of group.members.slice(1))
         assert.deepEqual(backendRequest.calls, [], "one that joined asks nobody");
+      for (const { isDropped, response } of group.members.slice(1))
+        assert.ok(isDropped || response.isOver, "the body of one that joined is not kept");
+      if (group.call?.isAnswer === true && group.isWanted)
+        assert.ok(group.members[0]?.isDropped, "a body is kept until its answer begins");
       assert.ok(own.length === 0 || group.isWanted, "no engine works for nobody");
     }
     for (const slot of this.#published.keys()) {
