@@ -3,7 +3,7 @@ import { ApiError } from "../../api/errors.ts";
 import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { release } from "../../lib/release.ts";
-import { smallBytes, type Charge } from "../slots/budget.ts";
+import type { Charge } from "../slots/budget.ts";
 
 /** How long the gateway reads what it has refused, so that its sender reads the answer. */
 export const lingerMs = 10_000;
@@ -89,10 +89,8 @@ class Reading implements Flushable {
       this.#refuse(tooLarge(bodyBytes));
       return;
     }
-    // In one piece: it is not refused beside large ones.
-    const isSmall = chunk.length === this.#declared && chunk.length <= smallBytes;
     try {
-      if (isSmall) charge.add(chunk.length);
+      if (chunk.length === this.#declared) charge.takeWhole(chunk.length);
       else charge.take(chunk.length);
     } catch (error) {
       release(chunk);

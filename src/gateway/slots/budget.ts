@@ -51,7 +51,7 @@ export class BufferBudget {
 }
 
 /** So many bytes of a request cost no more than its connection. */
-export const smallBytes = 16_384;
+const smallBytes = 16_384;
 
 /** One request's share of the budget, until it releases its bytes. */
 export class Charge {
@@ -69,8 +69,9 @@ export class Charge {
     this.#bytes += bytes;
   }
 
-  /** Counts the bytes in any case. */
-  add(bytes: number): void {
+  /** Like `take`, for bytes that are all there: a few of them are counted in any case. */
+  takeWhole(bytes: number): void {
+    if (bytes > smallBytes) return this.take(bytes);
     this.#budget.add(bytes);
     this.#bytes += bytes;
   }

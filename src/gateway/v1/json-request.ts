@@ -2,7 +2,7 @@ import type { EngineProtocol, SlotCapability } from "../../api/names.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
 import { mostParsedBytes } from "../../lib/json.ts";
-import { smallBytes, type Charge } from "../slots/budget.ts";
+import type { Charge } from "../slots/budget.ts";
 import type { Prompt } from "../slots/prefix-hashes.ts";
 import { hasFlatTools, withNestedTools } from "../protocols/responses-tools.ts";
 import { applyRules } from "../routing/route-request.ts";
@@ -149,8 +149,7 @@ export class JsonRequest implements V1Request {
   #chargeCopy(bytes: number): void {
     const more = bytes - this.#copyBytes;
     if (more <= 0) return;
-    if (bytes <= smallBytes) this.#charge.add(more);
-    else this.#charge.take(more);
+    this.#charge.takeWhole(more);
     this.#copyBytes = bytes;
   }
 }
