@@ -28,7 +28,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
   readonly #abort: Disposable;
   /** When the head came, the kernel had all bytes of the request. */
   isSent = false;
-  #hasHead = false;
+  #headAt: number | undefined;
   #exchange: Exchange | undefined;
   #reader: AnswerReader | undefined;
   #early: Buffer[] = [];
@@ -77,7 +77,8 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
 
   /** No other attempt follows. */
   noteFirstByte(): void {
-    if (this.#hasHead) for (const client of this.#to.clients) client.noteFirstByte();
+    if (this.#headAt === undefined) return;
+    for (const client of this.#to.clients) client.noteFirstByte(this.#headAt);
   }
 
   /** Tokens of a stream have arrived. */
@@ -89,7 +90,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
 
   onHead(head: ResponseHead): void {
     this.#place.heard();
-    this.#hasHead = true;
+    this.#headAt = performance.now();
     // Now: a short answer may end before its head is read.
     this.isSent = this.#exchange?.isSent === true;
     this.#head.resolve(head);

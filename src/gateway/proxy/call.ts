@@ -56,6 +56,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
   readonly answer: Answer;
   readonly record = new RequestRecord();
   principal: Principal = anonymous;
+  isRead = false;
   waitsSince: number | undefined;
   /** Undefined: its client has none, and traces are off. */
   trace: RequestTrace | undefined;
@@ -133,6 +134,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
 
   /** The request was read. What is left of it is discarded at the disposal. */
   read(request: V1Request): Disposable {
+    this.isRead = true;
     this.record.isStream = request.isStream;
     this.record.requestedModel = shortName(request.model);
     this.record.body = this.#options.recent?.keepBody(request.body);
@@ -166,8 +168,8 @@ export class Call implements DenseMember, Recipient, ServedClient {
     this.record.waitEndedAt = steadyNow();
   }
 
-  noteFirstByte(): void {
-    this.metrics.firstByte.observe(this.seconds);
+  noteFirstByte(at: number): void {
+    this.metrics.firstByte.observe((at - this.#began) / 1000);
   }
 
   noteFirstToken(): void {

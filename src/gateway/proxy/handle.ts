@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { DenseSet } from "../../lib/dense-set.ts";
-import { onAbort } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { Answer } from "../relay/answer.ts";
 import type { CacheSync } from "../routing/cache-sync.ts";
@@ -59,13 +58,14 @@ export class ModelProxy {
 
   /** Never rejects: a failure ends the request. */
   async handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): Promise<void> {
-    const { budget, cacheSync } = this.#options;
+    const { budget, cacheSync, bodyLimitBytes } = this.#options;
     const call = this.#begin(route, response, requestId);
     try {
       call.principal = this.#options.identify(request);
       call.trace = this.#traceOf(request);
       if (this.#options.isDraining()) throw stopping();
-      const asked = await this.#read(request, call);
+      const limits = { bodyBytes: bodyLimitBytes, charge: call.charge };
+      const asked = await route.read(request, limits, call.principal.owner);
       using _ = call.read(asked);
       call.signal.throwIfAborted();
       const target = cacheSync.resolve(asked) ?? (await this.#awaitMeaning(asked, call));
@@ -111,7 +111,11 @@ export class ModelProxy {
   refuseAll(failure: ApiError): number {
     const calls = this.#calls.toArray();
     this.#options.admission.close(failure);
-    for (const call of calls) call.cancel(failure);
+    for (const call of calls) {
+      call.cancel(failure);
+      // Its body may never come.
+      if (!call.isRead) refuse(call.answer, failure);
+    }
     return calls.length;
   }
 
@@ -123,17 +127,9 @@ export class ModelProxy {
     return call;
   }
 
-  /** At the end of a drain a request is answered at once, whose body may never come. */
-  async #read(request: IncomingMessage, call: Call): Promise<V1Request> {
-    const { bodyLimitBytes: bodyBytes } = this.#options;
-    using _ = onAbort(call.signal, (reason) => {
-      if (reason !== clientGone) refuse(call.answer, reason);
-    });
-    return await call.route.read(request, { bodyBytes, charge: call.charge }, call.principal.owner);
-  }
-
   /** Until an operator has published what the model may mean. */
   async #awaitMeaning(asked: V1Request, call: Call): Promise<Target> {
+    call.charge.check();
     const since = steadyNow();
     using _ = call.hold(() => unknownPlace);
     const target = await this.#options.cacheSync.wait(asked, call.signal);

@@ -63,8 +63,8 @@ export interface ServedClient {
   hold(place: () => WaitPlace | undefined): Disposable | undefined;
   /** A wait has ended after so many milliseconds, `holdMs` of them because the slot was not loaded. */
   noteWait(waitMs: number, holdMs: number): void;
-  /** Once: of the last attempt. */
-  noteFirstByte(): void;
+  /** Once, for the last attempt. `at`: by `performance.now()`. */
+  noteFirstByte(at: number): void;
   /** A stream's first token has arrived. */
   noteFirstToken(): void;
 }

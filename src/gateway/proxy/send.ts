@@ -38,6 +38,7 @@ export async function send(
     } catch (error) {
       // First: an error may have no end.
       answer[Symbol.dispose]();
+      to.trace?.attemptEnded?.();
       if (await place.retry(error)) continue;
       answer.noteFirstByte();
       throw error;

@@ -14,6 +14,8 @@ const timingsMark = Buffer.from('"timings"');
 const dataMark = Buffer.from("data: {");
 /** In each event with a part of the answer, in every protocol but that of chats: a type such as `content_block_delta`. */
 const deltaMark = Buffer.from('delta"');
+/** Before the mark: the end of a message, or a signature of its thoughts. */
+const other = /(?:message|signature)_$/;
 /** The object of the count is short, and stands at the end of an answer or, with embeddings, near its start. */
 const usageChars = 512;
 const nearStart = 1024;
@@ -113,7 +115,7 @@ function deltasIn(lines: Buffer): number {
     if (delta < at) delta = lines.indexOf(deltaMark, at);
     if (delta < 0) break;
     const next = lines.indexOf(dataMark, at + dataMark.length);
-    if (next < 0 || delta < next) count += 1;
+    if ((next < 0 || delta < next) && !other.test(lines.toString("latin1", Math.max(0, delta - 10), delta))) count += 1;
     at = next;
   }
   return count;

@@ -88,9 +88,9 @@ export class Charge {
     this.#bytes = bytes;
   }
 
-  /** The charged bytes are this buffer, which only the request refers to. */
+  /** The charged bytes are this buffer, which only the request refers to. To release a small one costs more than it is worth. */
   holds(buffer: Buffer): void {
-    if (this.#bytes > 0) this.#buffer = buffer;
+    if (this.#bytes > smallBytes) this.#buffer = buffer;
   }
 
   /**

@@ -45,6 +45,8 @@ export interface RequestTrace {
   readonly isSampled: boolean;
   /** The headers of one attempt, whose span begins here where this gateway sends spans. */
   forAttempt(): PassedTrace;
+  /** The attempt has failed; another one may follow. Absent: this gateway sends no span of its own. */
+  attemptEnded?(): void;
   /** The request has ended. Absent: this gateway sends no span of its own. */
   ended?(request: EndedRequest): void;
 }

@@ -120,6 +120,7 @@ class OwnTrace implements RequestTrace {
   readonly #client: Passed;
   #engine: Span | undefined;
   /** Earlier calls, which have failed. */
+  #attemptEndedAt = 0;
   readonly #failed: { readonly span: Span; readonly endedAt: number }[] = [];
 
   constructor(tracer: Tracer, server: Span, client: Passed = { flags: 0, tracestate: undefined }) {
@@ -132,9 +133,13 @@ class OwnTrace implements RequestTrace {
 
   forAttempt(): PassedTrace {
     if (!this.isSampled) return this.#passed(this.#server);
-    if (this.#engine !== undefined) this.#failed.push({ span: this.#engine, endedAt: Date.now() });
+    if (this.#engine !== undefined) this.#failed.push({ span: this.#engine, endedAt: this.#attemptEndedAt });
     this.#engine = this.#start("engine", SpanKind.CLIENT, undefined);
     return this.#passed(this.#engine);
+  }
+
+  attemptEnded(): void {
+    this.#attemptEndedAt = Date.now();
   }
 
   ended(request: EndedRequest): void {

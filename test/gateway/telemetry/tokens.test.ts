@@ -118,6 +118,28 @@ describe("tokens of a slot", () => {
     await (await gateway.post("/v1/responses", { model: "primary", input: "hi", stream: true })).text();
     await counted(gateway, 8, 4);
   });
+
+  it("are those of the text alone in Messages", async () => {
+    const event = (type: string, rest: object = {}): string =>
+      `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`;
+    const message = { role: "assistant", content: [], usage: { input_tokens: 4, output_tokens: 0 } };
+    const events = [
+      event("message_start", { message }),
+      event("content_block_start", { index: 0, content_block: { type: "text", text: "" } }),
+      ...["hel", "lo"].map((text) => event("content_block_delta", { index: 0, delta: { type: "text_delta", text } })),
+      event("content_block_stop", { index: 0 }),
+      event("message_delta", { delta: { stop_reason: "end_turn" }, usage: { input_tokens: 4, output_tokens: 2 } }),
+      event("message_stop"),
+    ];
+    await using engine = await scriptedEngine();
+    const status = { protocols: ["messages" as const] };
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, status } } });
+    for (const [nth, script] of [streaming(...events), streaming(events.join(""))].entries()) {
+      engine.answer(script);
+      await (await gateway.post("/v1/messages", { ...stream, max_tokens: 9 })).text();
+      await counted(gateway, 4 * (nth + 1), 2 * (nth + 1));
+    }
+  });
 });
 
 it("a wait counts as held while the slot was not loaded, as a cold start of its first token, and is in the access log", async () => {
