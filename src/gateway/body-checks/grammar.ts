@@ -4,8 +4,8 @@ import { ExpressionReader, UnfitConstraint, type Expression } from "./expression
 const sizeLimit = 131_072;
 const ruleLimit = 5000;
 
-const blank = /(?:\s|#[^\n]*)+/y;
-const definition = /([A-Za-z0-9_-]+)(?:[ \t]|#[^\n]*\n|[\r\n])*::=/y;
+const blank = /(?:\s|#[^\r\n]*)+/y;
+const definition = /([A-Za-z0-9_-]+)(?:[ \t]|#[^\r\n]*[\r\n]|[\r\n])*::=/y;
 const word = /[A-Za-z0-9_-]+/y;
 const quoted = /"(?:[^"\\]|\\[^])*"/y;
 const characters = /\[(?:[^\]\\]|\\[^])*\]/y;

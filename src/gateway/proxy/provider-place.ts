@@ -6,6 +6,7 @@ import {
   type ResponseHead,
   type Transport,
 } from "../../lib/exchange.ts";
+import { parseForeign } from "../../lib/json.ts";
 import { onAbort, pause, unlessAborted } from "../../lib/on-abort.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { toApiError } from "../http/answer.ts";
@@ -124,7 +125,10 @@ export class ProviderPlace implements Place {
     const { name, onProblem } = this.#provider.options;
     if (status === 401 || status === 403) onProblem(`the provider refused the key (${status})`, "refused");
     const wait = soundRetryAfter(retryAfter);
-    const failure = refusalFailure(name, { status, retryAfter: wait, body: this.#mask.bytes(body) });
+    // Read and written again: any character of the key may be escaped.
+    const said = parseForeign(body);
+    const plain = said === undefined ? body : Buffer.from(JSON.stringify(said));
+    const failure = refusalFailure(name, { status, retryAfter: wait, body: this.#mask.bytes(plain) });
     if (status >= 500 && failure.status >= 500) this.#permit?.fail(String(status));
     else this.#permit?.succeed();
     const pauseMs = requestedPauseMs(wait);

@@ -53,6 +53,7 @@ describe("grammars that an engine would not survive", () => {
     ["a repetition of repetitions", 'root ::= "a"{99}{99}{99}{99}{99}', /repeats too much/],
     ["20,000 repetitions of one part", `root ::= "a"${"?".repeat(20_000)}`, /repeats one part in more than 64 ways/],
     ["at least 3 and at most 2", 'root ::= "a"{3,2}', /repeats at least 3 and at most 2 times/],
+    ["the same behind a comment that ends with a carriage return", '#\rroot ::= "a"{3,2}', /repeats at least 3/],
     ["a text that is no grammar", "root ::= }", /cannot be read/],
     [
       "2,000 parts of 20 parentheses",

@@ -265,12 +265,13 @@ describe("a provider's key", () => {
         "content-disposition": `attachment; filename="${secretKey}"`,
         "content-type": "application/json",
       };
-      const error = { message: `bad key ${secretKey}`, headers: { authorization: secretKey } };
-      at.double.fail(status(code, headers, JSON.stringify({ error })));
+      const error = { message: `bad key ${secretKey} ESCAPED`, headers: { authorization: secretKey } };
+      const escaped = secretKey.replaceAll(/./g, (each) => `\\u00${each.charCodeAt(0).toString(16)}`);
+      at.double.fail(status(code, headers, JSON.stringify({ error }).replace("ESCAPED", escaped)));
       const asked = at.ask();
       await asked.ended;
       const { failure, head } = asked;
-      const envelope = [failure?.envelope(), failure?.headers, head];
+      const envelope = [failure?.envelope(), failure?.headers, failure?.engineText, head];
       const shown = [textOf(asked), JSON.stringify(envelope), failure?.stack, inspect(failure), ...at.problems];
       assert.ok(at.double.posts[0]?.headers.authorization?.includes(secretKey), "the provider had it");
       assert.doesNotMatch(shown.join("\n"), /sk-live/);
