@@ -1,8 +1,8 @@
 import type { AnswerTranslation } from "../relay/answer-format.ts";
 
 /**
- * One request of a protocol that its engine lacks. One object per request: the answer depends on the request. The
- * dispatcher alone decides on the model: `request` leaves the top-level `model` unchanged, and answers carry that name.
+ * One request of a protocol that its engine lacks. One object per request: the answer depends on the request.
+ * Routing alone decides on the model: `request` leaves the top-level `model` unchanged, and answers carry that name.
  * The route's `ErrorForm` reports failures.
  */
 export interface Translation extends AnswerTranslation, RequestTranslation {}

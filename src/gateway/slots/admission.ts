@@ -95,18 +95,15 @@ export class Admission {
     return waitQueue;
   }
 
-  /** A lease when the waiter is admitted at once; undefined when a callback follows. Throws ApiError when refused. */
-  enter(waitQueue: WaitQueue, waiter: Waiter): BackendLease | undefined {
-    this.recheck(waitQueue);
-    return this.arrive(waitQueue, waiter);
-  }
-
   /** A gate that is not open may change by time alone, such as the time until the next attempt. */
   recheck(waitQueue: WaitQueue): void {
     if (waitQueue.queue.gate !== "open") this.#update(waitQueue);
   }
 
-  /** Like `enter`, by the last known state. */
+  /**
+   * Returns a lease where the waiter is admitted at once by the last known state; undefined: a callback follows. Throws ApiError
+   * where it is refused.
+   */
   arrive(waitQueue: WaitQueue, waiter: Waiter): BackendLease | undefined {
     const now = this.#now();
     const outcome = waitQueue.queue.arrive(waiter, now);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { Admission } from "../../../src/gateway/slots/admission.ts";
-import type { Waiter } from "../../../src/gateway/slots/wait-queue.ts";
+import type { Waiter, WaitQueue } from "../../../src/gateway/slots/wait-queue.ts";
 import type { BackendLease } from "../../../src/gateway/slots/backend-set.ts";
 import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
 import { buildIndex } from "../../../src/gateway/routing/index.ts";
@@ -29,6 +29,12 @@ class Guest implements Waiter {
   onRefused({ code }: ApiError): void {
     this.told.push(code);
   }
+}
+
+/** Arrives as requests do: the gate may have changed by time alone. */
+function enterAt(admission: Admission, waitQueue: WaitQueue, waiter: Waiter): BackendLease | undefined {
+  admission.recheck(waitQueue);
+  return admission.arrive(waitQueue, waiter);
 }
 
 /** An admission whose published state and time a test moves. */
@@ -63,7 +69,7 @@ function site(
     /** What the guest is told at once, or waits. */
     enter: (guest: Guest): void => {
       try {
-        const lease = admission.enter(line, guest);
+        const lease = enterAt(admission, line, guest);
         if (lease !== undefined) guest.onAdmitted(lease);
       } catch (error) {
         assert.ok(error instanceof ApiError);
@@ -115,7 +121,7 @@ describe("Admission", () => {
     const queue = admission.waitQueueOf("coder", "main", "large");
     admission.waitQueueOf("coder", "main", "small");
     const guest = new Guest();
-    assert.equal(admission.enter(queue, guest), undefined);
+    assert.equal(enterAt(admission, queue, guest), undefined);
     publish(choosing(["small"], there));
     assert.deepEqual(guest.told, ["slot.not_ready"]);
     const refs = admission.queuesByRef("coder").map(({ ref }) => ref);
@@ -123,7 +129,7 @@ describe("Admission", () => {
     publish(choosing(["small", "large"], there));
     assert.equal(admission.queuesByRef("coder").length, 1);
     // A request of before may still know the old queue, which nothing wakes.
-    assert.throws(() => admission.enter(queue, new Guest()), { code: "slot.not_ready" });
+    assert.throws(() => enterAt(admission, queue, new Guest()), { code: "slot.not_ready" });
     assert.notEqual(admission.waitQueueOf("coder", "main", "large"), queue);
     publish({ ...there, status: { model: { ref: "small", origin: "spec" } } });
     assert.deepEqual(admission.queuesByRef("coder"), []);
@@ -132,7 +138,7 @@ describe("Admission", () => {
   it("keeps the queue of such a model until its last request has ended", () => {
     const { admission, publish } = site(choosing(["small", "large"], there));
     const queue = admission.waitQueueOf("coder", "main", "small");
-    const lease = admission.enter(queue, new Guest());
+    const lease = enterAt(admission, queue, new Guest());
     assert.ok(lease !== undefined);
     publish(choosing(["large"], there));
     assert.equal(admission.queuesByRef("coder").length, 1);
@@ -258,7 +264,7 @@ describe("Admission", () => {
     enter(first);
     finish(first, 30_000);
     for (const client of ["a", "b", "c"]) enter(new Guest(client));
-    const { code, headers } = thrownBy(() => admission.enter(line, new Guest("d")), ApiError);
+    const { code, headers } = thrownBy(() => enterAt(admission, line, new Guest("d")), ApiError);
     assert.deepEqual([code, headers], ["slot.overloaded", { "retry-after": "90" }]);
   });
 });

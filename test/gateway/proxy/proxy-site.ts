@@ -244,16 +244,16 @@ const bodyOf = ({ slot, word }: Wish): Buffer => Buffer.from(`${slot} ${word}`);
 let metrics: GatewayMetrics | undefined;
 
 /**
- * The gateway's own dispatcher with all that stands behind it, under a clock that the test moves: requests come from
+ * The gateway's own proxy with all that stands behind it, under a clock that the test moves: requests come from
  * doubles of clients, and engines are recorders. The operator is the test.
  */
-export class DispatcherSite {
+export class ProxySite {
   readonly arrivals: Arrival[] = [];
   /** An operator is there, and has not looked at every engine yet. */
   isUnsettled = false;
   /** What comes before the end of each body. */
   whileReading: (charge: Charge) => Promise<void> = async () => undefined;
-  readonly dispatcher: ModelProxy;
+  readonly proxy: ModelProxy;
   readonly #admission: Admission;
   readonly #traffic = new Traffic(() => undefined);
   readonly #budget: BufferBudget;
@@ -285,7 +285,7 @@ export class DispatcherSite {
     const cacheSync = new CacheSync({ index, published, holdMs, inFlight });
     const upstreams = { get: () => undefined };
     metrics ??= new GatewayMetrics({ traffic, admission: this.#admission, index, upstreams, unresolved: () => 0 });
-    this.dispatcher = new ModelProxy({
+    this.proxy = new ModelProxy({
       index,
       cacheSync,
       admission: this.#admission,
@@ -332,7 +332,7 @@ export class DispatcherSite {
     this.arrivals.push(arrival);
     const request = clientRequest();
     this.#asking.set(request, arrival);
-    void this.dispatcher.handle(this.#route, request, arrival.response, "id");
+    void this.proxy.handle(this.#route, request, arrival.response, "id");
     await this.settle();
   }
 
@@ -355,7 +355,7 @@ export class DispatcherSite {
 
   /** What must be true at any time. */
   check(): void {
-    const { live, arrivals, dispatcher } = this;
+    const { live, arrivals, proxy } = this;
     for (const arrival of arrivals) arrival.check();
     const groups = [...new Set(arrivals.map(({ group }) => group))];
     for (const group of groups) {
@@ -383,8 +383,8 @@ export class DispatcherSite {
     }
     assert.ok(this.#budget.usedBytes <= this.#limitBytes, "no more is kept than may be");
     const sharing = arrivals.filter(({ group, response }) => group.isShared && !response.isOver);
-    assert.equal(dispatcher.sharedReaders, sharing.length, "whoever shares is counted until it has all of it");
-    assert.equal(dispatcher.underWay, arrivals.filter(({ response }) => !response.isClosed).length);
+    assert.equal(proxy.sharedReaders, sharing.length, "whoever shares is counted until it has all of it");
+    assert.equal(proxy.underWay, arrivals.filter(({ response }) => !response.isClosed).length);
   }
 
   /** Everything is over, and nothing is left of it. */
@@ -394,7 +394,7 @@ export class DispatcherSite {
       this.arrivals.every(({ response }) => response.isOver),
       "no caller is forgotten",
     );
-    assert.deepEqual([this.#budget.usedBytes, this.dispatcher.sharedReaders, this.dispatcher.underWay], [0, 0, 0]);
+    assert.deepEqual([this.#budget.usedBytes, this.proxy.sharedReaders, this.proxy.underWay], [0, 0, 0]);
   }
 
   #build(): ResolutionIndex {

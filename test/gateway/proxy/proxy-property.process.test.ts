@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, describe, it, mock } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { stopping } from "../../../src/gateway/proxy/handle.ts";
-import { deeds, DispatcherSite, type Deed, type SketchName, type Wish } from "./dispatcher-site.ts";
+import { deeds, ProxySite, type Deed, type SketchName, type Wish } from "./proxy-site.ts";
 import { fc, runs } from "../../support/fast-check.ts";
 
 type Step =
@@ -36,7 +36,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant("wait" as const), ms: fc.nat(6000) }) },
 );
 
-async function act(site: DispatcherSite, step: Step): Promise<void> {
+async function act(site: ProxySite, step: Step): Promise<void> {
   switch (step.do) {
     case "arrive":
       await site.arrive(step.wish);
@@ -67,7 +67,7 @@ async function act(site: DispatcherSite, step: Step): Promise<void> {
 }
 
 /** Slots are there, engines answer, clients read, and time passes. */
-async function finish(site: DispatcherSite): Promise<void> {
+async function finish(site: ProxySite): Promise<void> {
   for (const name of slots) await site.publish(name, "there");
   for (let turn = 0; turn < 100 && site.arrivals.some(({ response }) => !response.isClosed); turn++) {
     for (const { response } of site.arrivals) response.readOn();
@@ -90,7 +90,7 @@ describe("requests of every kind, under any sequence of events,", () => {
         sketch,
         fc.nat(300),
         async (steps, alpha, beta, bytes) => {
-          const site = new DispatcherSite({ alpha, beta }, 10 + bytes);
+          const site = new ProxySite({ alpha, beta }, 10 + bytes);
           for (const each of steps) {
             await act(site, each);
             site.check();
@@ -107,7 +107,7 @@ describe("requests of every kind, under any sequence of events,", () => {
   });
 
   it("get comments while they wait, also where they joined before the engine proved unreachable", async () => {
-    const site = new DispatcherSite({ alpha: "away" }, 1000);
+    const site = new ProxySite({ alpha: "away" }, 1000);
     const same = { slot: "alpha", word: "hi", scope: "all", isStream: true } as const;
     await site.arrive({ ...same, client: "a" });
     await site.publish("alpha", "there");
@@ -128,7 +128,7 @@ describe("requests of every kind, under any sequence of events,", () => {
   });
 
   it("wait no longer than once in all for an engine that stays unreachable", async () => {
-    const site = new DispatcherSite({ alpha: "there" }, 1000);
+    const site = new ProxySite({ alpha: "there" }, 1000);
     site.isUnsettled = true;
     await site.arrive({ slot: "alpha", word: "hi", scope: "all", client: "a", isStream: false });
     const [{ response } = assert.fail()] = site.arrivals;
@@ -141,7 +141,7 @@ describe("requests of every kind, under any sequence of events,", () => {
   });
 
   it("leave no bytes where their client has left before they were read and refused", async () => {
-    const site = new DispatcherSite({ alpha: "there" }, 1000);
+    const site = new ProxySite({ alpha: "there" }, 1000);
     const left = Promise.withResolvers<void>();
     site.whileReading = async (charge) => {
       await left.promise;
@@ -157,10 +157,10 @@ describe("requests of every kind, under any sequence of events,", () => {
   });
 
   it("are told of the gateway's end while they are read", async () => {
-    const site = new DispatcherSite({ alpha: "there" }, 1000);
+    const site = new ProxySite({ alpha: "there" }, 1000);
     site.whileReading = () => new Promise(() => undefined);
     await site.arrive({ slot: "alpha", word: "hi", scope: "all", client: "a", isStream: false });
-    site.dispatcher.refuseAll(stopping());
+    site.proxy.refuseAll(stopping());
     await site.settle();
     const [{ response } = assert.fail()] = site.arrivals;
     assert.match(response.text, /"system.overloaded".*the gateway is stopping/);
