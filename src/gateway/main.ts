@@ -68,7 +68,7 @@ export interface GatewayOptions {
   readonly log: Logger;
   /** A standby listens beside the gateway of the same state directory; absent: this is no standby. */
   readonly role?: GatewayRole;
-  /** Gets the lines of the access log; absent: there is none. */
+  /** The log of requests, a line each; absent: none is written. */
   readonly accessLog?: Logger;
   readonly version: string;
   /** The source of each setting; absent: not known. */

@@ -6,7 +6,7 @@ import type { EngineFigures } from "../telemetry/request-record.ts";
 import type { SlotMetrics } from "../telemetry/metrics.ts";
 import type { Place, Recipient } from "./recipient.ts";
 
-/** Who reads an answer after its head. */
+/** The reader of an answer after its head. */
 export type AnswerReader = Omit<ExchangeEvents, "onHead">;
 
 interface BackendAnswerOptions {
@@ -136,7 +136,7 @@ export class BackendAnswer implements ExchangeEvents, Disposable {
     this.#reader?.onError(error);
   }
 
-  /** What the backend has done, for the slot's metrics and for each client's record. */
+  /** Adds the backend's tokens and time to the slot's metrics and to each client's record. */
   #note(): void {
     const { usage } = this.meter;
     const tokensIn = usage?.input;

@@ -54,7 +54,7 @@ export class QueuedCall implements Waiter, Turn {
     return this.#resolvers.promise;
   }
 
-  /** By the last known state of its slot: a lease where a place is free; undefined: it waits. Throws ApiError where it is refused. */
+  /** Returns a lease where a place is free by the last known state of the slot; undefined: the request waits. Throws ApiError where it is refused. */
   arrive(): BackendLease | undefined {
     const { admission } = this.#options;
     const lease = admission.arrive(this.#waitQueue, this);

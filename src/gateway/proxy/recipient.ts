@@ -19,7 +19,7 @@ export interface Turn extends Disposable {
   refuse(reason: unknown): void;
 }
 
-/** Where a request is sent: an engine of a slot, or a provider. Disposing it frees the place. */
+/** The destination of a request, an engine of a slot or a provider. Disposing it frees the room that the request took there. */
 export interface Place extends Disposable {
   /** The request as it is sent. */
   readonly route: {

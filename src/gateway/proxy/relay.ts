@@ -169,7 +169,7 @@ async function gathered(answer: BackendAnswer, buffered: BufferedAnswer): Promis
   return await promise;
 }
 
-/** What was kept of a large answer, and then the rest as it comes. */
+/** Relays a large answer: first the part that was kept, then the rest as it comes. */
 async function relayLarge(way: Way, kept: BufferedAnswer): Promise<void> {
   const { answer, sink, rename } = way;
   begin(way);

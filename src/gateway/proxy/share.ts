@@ -4,8 +4,7 @@ import { onAbort } from "../../lib/on-abort.ts";
 import { SharedAnswer } from "../relay/shared-answer.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
-import type { BufferBudget } from "../slots/budget.ts";
-import type { Charge } from "../slots/budget.ts";
+import type { BufferBudget, Charge } from "../slots/budget.ts";
 import type { Prompt } from "../slots/prefix-hashes.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
@@ -25,7 +24,7 @@ export interface ShareOptions extends SlotPlaceOptions {
 /** Streams from slots that are not loaded: identical ones are sent once (CONTRACT "Cold slots"). */
 export class SharedStreams {
   readonly #options: ShareOptions;
-  /** By their key; some may have begun already. */
+  /** The streams that others may join, by what makes them identical; some may have begun already. */
   readonly #open = new Map<string, SharedStream>();
   readonly #tally = { readers: 0 };
 
@@ -79,7 +78,7 @@ export class SharedStreams {
   }
 }
 
-/** What makes streams from a slot that is not loaded identical; undefined: the request is sent for its client alone. */
+/** The key of identical streams from a slot that is not loaded; undefined: the request is sent for its client alone. */
 function keyOf({ waitQueue, route }: SlotPlace, call: Call): string | undefined {
   const { slot, role, ref, queue } = waitQueue;
   if (queue.gate === "open") return undefined;

@@ -1,7 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
-import type { BufferBudget } from "../slots/budget.ts";
-import { Charge } from "../slots/budget.ts";
+import { Charge, type BufferBudget } from "../slots/budget.ts";
 import { toApiError } from "../http/answer.ts";
 
 /** A JSON answer is small; a larger one is relayed without waiting for its end. */

@@ -5,7 +5,7 @@ import type { EndedRequest } from "./request-record.ts";
 export interface AccessLogOptions {
   /** For internal failures. */
   readonly log: Logger;
-  /** Gets the lines, at the level "info"; undefined: there are none. */
+  /** Where each request has its line, at the level "info"; undefined: none is written. */
   readonly lines: Logger | undefined;
   /** How many of the requests that were answered have a line; every other request has. Absent: all. */
   readonly part?: number;

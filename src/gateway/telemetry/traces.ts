@@ -43,14 +43,14 @@ export interface TracesOptions {
   readonly instance: string;
   /** Called once for each row of failures. */
   readonly onFailing: (message: string) => void;
-  /** Milliseconds that one sending may take, which is repeated meanwhile and keeps an ending process; less in tests. */
-  readonly timeoutMs?: number;
 }
 
 /** Milliseconds from a span to its sending. */
 const everyMs = 2000;
 /** Milliseconds that the end of the gateway waits for the last spans to be sent. */
 const lastMs = 1000;
+/** Milliseconds in which one sending is repeated. An ending process lives as long. */
+const timeoutMs = 2000;
 
 /**
  * The gateway's spans by OpenTelemetry's SDK: one for the request, and within it the hold, the queue and each call of an engine.
@@ -61,7 +61,7 @@ export class Traces implements AsyncDisposable {
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
 
-  constructor({ endpoint, part, version, instance, onFailing, timeoutMs = 2000 }: TracesOptions) {
+  constructor({ endpoint, part, version, instance, onFailing }: TracesOptions) {
     const url = `${endpoint.replace(/\/$/, "")}/v1/traces`;
     const exporter = new ReportedExporter(new OTLPTraceExporter({ url, timeoutMillis: timeoutMs }), (message) =>
       onFailing(`${url}: ${message}`),
@@ -119,8 +119,8 @@ class OwnTrace implements RequestTrace {
   readonly #server: Span;
   readonly #client: Passed;
   #engine: Span | undefined;
-  /** Earlier calls, which have failed. */
   #attemptEndedAt = 0;
+  /** Earlier calls, which have failed. */
   readonly #failed: { readonly span: Span; readonly endedAt: number }[] = [];
 
   constructor(tracer: Tracer, server: Span, client: Passed = { flags: 0, tracestate: undefined }) {
