@@ -1,10 +1,7 @@
-import type { ResponseHead } from "../lib/exchange.ts";
+import type { ExchangeEvents } from "../lib/exchange.ts";
 
-export interface ResponseEvents {
-  onHead(head: ResponseHead): void;
-  onData(chunk: Buffer): void;
-  onEnd(): void;
-}
+/** A parser throws its errors. */
+export type ResponseEvents = Omit<ExchangeEvents, "onError">;
 
 /** The bytes are no HTTP/1.1 response. */
 export class ProtocolError extends Error {

@@ -36,7 +36,7 @@ import { Drawings } from "./media/images/drawings.ts";
 import { ImageCache } from "./media/images/cache.ts";
 import { defaultAgainAfterMs } from "./proxy/slot-place.ts";
 import type { ResolutionIndex } from "./routing/index.ts";
-import { LiveIndex } from "./routing/live-index.ts";
+import { LiveIndex } from "./routing/index.ts";
 import { KeptItems, keptItems } from "./protocols/kept-items.ts";
 import { GatewayMetrics } from "./telemetry/metrics.ts";
 import { defaultHoldTimes, type HoldTimes } from "./proxy/stream-hold.ts";

@@ -3,7 +3,7 @@ import { failed } from "./chat-chunk.ts";
 import { isBlank } from "../../lib/json-bytes.ts";
 import { withFields } from "../../lib/json-fields.ts";
 import { parseForeign } from "../../lib/json.ts";
-import { isWholeJson, notJson } from "../relay/whole-json.ts";
+import { isWholeJson, notJson } from "../relay/whole.ts";
 import { requestFields } from "./json.ts";
 import type { Translation } from "./translation.ts";
 

@@ -29,10 +29,12 @@ const listLimitBytes = 8 * 1024 * 1024;
 /** The wait of one request for its place. */
 export class ProviderTurn implements QueuedClient {
   readonly client: string;
+  readonly #provider: Provider;
   readonly #of: { readonly hasBegun: boolean };
   readonly #resolvers = Promise.withResolvers<void>();
 
-  constructor(of: Pick<QueuedClient, "client" | "hasBegun">) {
+  constructor(provider: Provider, of: Pick<QueuedClient, "client" | "hasBegun">) {
+    this.#provider = provider;
     this.client = of.client;
     this.#of = of;
   }
@@ -45,8 +47,12 @@ export class ProviderTurn implements QueuedClient {
     return this.#resolvers.promise;
   }
 
-  admit(): void {
+  onAdmitted(): void {
     this.#resolvers.resolve();
+  }
+
+  onRefused(): void {
+    this.refuse(this.#provider.overloaded());
   }
 
   refuse(reason: unknown): void {
@@ -58,7 +64,7 @@ export class ProviderTurn implements QueuedClient {
 export class Provider {
   readonly options: ProviderOptions;
   readonly circuits: Circuits;
-  readonly queue: SlotQueue<ProviderTurn>;
+  readonly queue: SlotQueue;
   readonly #base: URL;
   readonly #secret: Secret | undefined;
   #pool: Promise<Pool> | undefined;
@@ -73,11 +79,7 @@ export class Provider {
     this.#base = new URL(spec.baseUrl);
     this.circuits = new Circuits(now);
     const limits = { max: spec.maxConcurrent ?? Infinity, queue: queueLimit, holdMs: 0, queueMs: Infinity };
-    const effects = {
-      admit: (turn: ProviderTurn) => turn.admit(),
-      refuse: (turn: ProviderTurn) => turn.refuse(this.overloaded()),
-    };
-    this.queue = new SlotQueue<ProviderTurn>(effects, limits);
+    this.queue = new SlotQueue(limits);
     this.queue.change({ kind: "open" }, limits, now());
     this.#secret =
       spec.auth.type === "none"

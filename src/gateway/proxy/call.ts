@@ -6,7 +6,7 @@ import type { SlotRoute } from "../routing/route-request.ts";
 import type { Admission, WaitPlace } from "../slots/admission.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
-import { noCharge, type Charge } from "../slots/budget.ts";
+import { Charge, noCharge, type BufferBudget } from "../slots/budget.ts";
 import type { Answer } from "../relay/answer.ts";
 import type { GatewayMetrics, RouteMetrics } from "../telemetry/metrics.ts";
 import type { RecentRequests } from "../telemetry/recent-requests.ts";
@@ -37,12 +37,13 @@ interface CallParts {
   readonly response: ServerResponse;
   readonly requestId: string;
   readonly answer: Answer;
-  readonly charge: Charge;
 }
 
 interface CallOptions {
   readonly admission: Admission;
   readonly metrics: GatewayMetrics;
+  /** Bounds the memory of bodies and answers. */
+  readonly budget: BufferBudget;
   readonly holdTimes: HoldTimes;
   readonly recent?: Pick<RecentRequests, "keepBody">;
 }
@@ -69,12 +70,12 @@ export class Call implements DenseMember, Recipient, ServedClient {
   #slot = noSlot;
   #series: RouteMetrics | undefined;
 
-  constructor(route: V1Route, { response, requestId, answer, charge }: CallParts, options: CallOptions) {
+  constructor(route: V1Route, { response, requestId, answer }: CallParts, options: CallOptions) {
     this.route = route;
     this.response = response;
     this.requestId = requestId;
     this.answer = answer;
-    this.#charge = charge;
+    this.#charge = new Charge(options.budget);
     this.#options = options;
     response.on("close", () => {
       this.#hold?.[Symbol.dispose]();
@@ -116,10 +117,6 @@ export class Call implements DenseMember, Recipient, ServedClient {
     return (this.#series ??= this.#options.metrics.of(this.route.path, this.#slot));
   }
 
-  get sink(): Answer {
-    return this.answer;
-  }
-
   get clients(): readonly Call[] {
     return [this];
   }
@@ -148,7 +145,7 @@ export class Call implements DenseMember, Recipient, ServedClient {
     };
   }
 
-  enter({ backendRequest }: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn {
+  arrive({ backendRequest }: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn {
     const { admission } = this.#options;
     admission.recheck(waitQueue);
     const queued = new QueuedCall(this, waitQueue, { ...this.#options, prompt: backendRequest.prompt });

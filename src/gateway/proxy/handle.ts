@@ -7,7 +7,7 @@ import type { CacheSync } from "../routing/cache-sync.ts";
 import type { Target } from "../routing/resolve.ts";
 import { routeTo, type ProviderRoute, type SlotRoute } from "../routing/route-request.ts";
 import type { WaitPlace } from "../slots/admission.ts";
-import { Charge, type BufferBudget } from "../slots/budget.ts";
+import type { BufferBudget } from "../slots/budget.ts";
 import type { AccessLog } from "../telemetry/access-log.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { RecentRequests } from "../telemetry/recent-requests.ts";
@@ -121,7 +121,7 @@ export class ModelProxy {
   #begin(route: V1Route, response: ServerResponse, requestId: string): Call {
     const { budget, log } = this.#options;
     const answer = new Answer(response, requestId, route.errors, { log, budget });
-    const call = new Call(route, { response, requestId, answer, charge: new Charge(budget) }, this.#options);
+    const call = new Call(route, { response, requestId, answer }, this.#options);
     this.#calls.add(call);
     return call;
   }

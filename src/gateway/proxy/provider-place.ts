@@ -16,12 +16,14 @@ import { OutgoingBody } from "../providers/provider-body.ts";
 import {
   connectionFailure,
   isRetried,
+  longestPauseMs,
   refusalFailure,
+  requestedPauseMs,
+  retryPauseMs,
   soundRetryAfter,
   type Outcome,
 } from "../providers/provider-failure.ts";
 import { ProviderTurn, type Provider } from "../providers/provider.ts";
-import { longestPauseMs, requestedPauseMs, retryPauseMs } from "../providers/retry-pause.ts";
 import type { ProviderRoute } from "../routing/route-request.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { Place, Recipient, ServedClient } from "./recipient.ts";
@@ -75,7 +77,7 @@ export class ProviderPlace implements Place {
 
   async enter(): Promise<void> {
     const provider = this.#provider;
-    const turn = new ProviderTurn(this.#to);
+    const turn = new ProviderTurn(provider, this.#to);
     const arrived = provider.queue.arrive(turn, provider.options.now());
     if (arrived === "waiting") await this.#wait(turn);
     else if (arrived !== "admitted") {

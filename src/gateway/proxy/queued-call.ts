@@ -1,8 +1,8 @@
-import type { ApiError } from "../../api/errors.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Admission } from "../slots/admission.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
-import type { Prompt } from "../slots/prefix-hashes.ts";
+import type { Prompt } from "../slots/prefix-affinity.ts";
+import type { Refusal } from "../slots/slot-queue.ts";
 import type { Waiter, WaitQueue } from "../slots/wait-queue.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { ServedClient, Turn } from "./recipient.ts";
@@ -64,12 +64,12 @@ export class QueuedCall implements Waiter, Turn {
     return undefined;
   }
 
-  onAdmitted(lease: BackendLease): void {
-    this.#resolvers.resolve(lease);
+  onAdmitted(): void {
+    this.#resolvers.resolve(this.#waitQueue.backends.acquire(this));
   }
 
-  onRefused(failure: ApiError): void {
-    this.refuse(failure);
+  onRefused(refusal: Refusal): void {
+    this.refuse(this.#waitQueue.failure(refusal));
   }
 
   /** Leaves at once: no lease can come any more. */

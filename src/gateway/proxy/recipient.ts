@@ -4,7 +4,6 @@ import type { BackendLease } from "../slots/backend-set.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { WaitPlace } from "../slots/admission.ts";
 import type { RequestRecord } from "../telemetry/request-record.ts";
-import type { AnswerSink } from "../relay/answer.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
 import type { AnswerTokens } from "../slots/backend.ts";
 import type { EngineFigures } from "../telemetry/request-record.ts";
@@ -71,14 +70,13 @@ export interface ServedClient {
 
 /** Whom an answer is for: one client, or all that share a stream. */
 export interface Recipient {
-  readonly sink: AnswerSink;
   readonly clients: Iterable<ServedClient>;
   /** Aborted when nobody needs the answer any more, or the gateway stops. */
   readonly signal: AbortSignal;
   readonly requestId: string;
   readonly trace: RequestTrace | undefined;
-  /** A lease where a place is free. Throws ApiError where the request is refused. */
-  enter(route: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn;
+  /** A lease where a place at an engine of the slot is free. Throws ApiError where the request is refused. */
+  arrive(route: SlotRoute, waitQueue: WaitQueue): BackendLease | Turn;
   /** The engine has the request; `isUnused`: nothing refers to its body any more. */
   bodyDone(isUnused: boolean): void;
 }

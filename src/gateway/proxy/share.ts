@@ -5,7 +5,7 @@ import { SharedAnswer } from "../relay/shared-answer.ts";
 import type { SlotRoute } from "../routing/route-request.ts";
 import type { BackendLease } from "../slots/backend-set.ts";
 import type { BufferBudget, Charge } from "../slots/budget.ts";
-import type { Prompt } from "../slots/prefix-hashes.ts";
+import type { Prompt } from "../slots/prefix-affinity.ts";
 import type { WaitQueue } from "../slots/wait-queue.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import type { RequestTrace } from "../telemetry/trace-context.ts";
@@ -93,7 +93,7 @@ function keyOf({ waitQueue, route }: SlotPlace, call: Call): string | undefined 
  * client's requests, and for its own time; the first turn of any counts for all.
  */
 class SharedStream implements Recipient {
-  readonly sink: SharedAnswer;
+  readonly answer: SharedAnswer;
   readonly requestId: string;
   readonly #options: ShareOptions;
   readonly #waitQueue: WaitQueue;
@@ -111,7 +111,11 @@ class SharedStream implements Recipient {
     this.#route = route;
     this.requestId = first.requestId;
     this.#charge = first.handOver();
-    this.sink = new SharedAnswer({ budget: options.budget, tally, onDeserted: () => this.#deserted.abort(clientGone) });
+    this.answer = new SharedAnswer({
+      budget: options.budget,
+      tally,
+      onDeserted: () => this.#deserted.abort(clientGone),
+    });
   }
 
   get clients(): Iterable<Call> {
@@ -129,16 +133,16 @@ class SharedStream implements Recipient {
   }
 
   get isJoinable(): boolean {
-    return this.sink.isJoinable && !this.signal.aborted;
+    return this.answer.isJoinable && !this.signal.aborted;
   }
 
   join(call: Call): void {
     call.charge.end();
     this.#members.set(call, undefined);
-    this.sink.join(call.answer);
+    this.answer.join(call.answer);
     const turn = this.#turn;
     if (turn === undefined) return;
-    const lease = this.#arrive(call, turn);
+    const lease = this.#enqueue(call, turn);
     if (lease !== undefined) turn.admit(lease);
   }
 
@@ -147,7 +151,7 @@ class SharedStream implements Recipient {
     const queued = this.#members.get(call);
     if (!this.#members.delete(call)) return;
     queued?.[Symbol.dispose]();
-    if (this.sink.leave(call.answer) === 0) this.#deserted.abort(clientGone);
+    if (this.answer.leave(call.answer) === 0) this.#deserted.abort(clientGone);
   }
 
   /** Never rejects: each member's answer ends with the failure. */
@@ -156,20 +160,20 @@ class SharedStream implements Recipient {
       using place = new SlotPlace(this.#options, this.#waitQueue, this.#route, this);
       await place.enter();
       using answer = await send(place, this, this.#options);
-      await relay(answer, place, this.sink, this.#options.budget);
+      await relay(answer, place, this.answer, this.#options.budget);
     } catch (error) {
-      if (error !== clientGone) refuse(this.sink, error);
+      if (error !== clientGone) refuse(this.answer, error);
     } finally {
       this.#charge.end();
     }
   }
 
-  enter({ backendRequest }: SlotRoute): BackendLease | Turn {
+  arrive({ backendRequest }: SlotRoute): BackendLease | Turn {
     // Once: with some members in the queue already, it could admit them.
     this.#options.admission.recheck(this.#waitQueue);
     const turn = new SharedTurn(backendRequest.prompt, () => this.#stopWaiting());
     for (const call of this.#members.keys()) {
-      const lease = this.#arrive(call, turn);
+      const lease = this.#enqueue(call, turn);
       if (lease === undefined) continue;
       this.#stopWaiting();
       return lease;
@@ -183,7 +187,7 @@ class SharedStream implements Recipient {
   }
 
   /** A lease where the member is admitted at once. Throws ApiError where it is the last one and refused. */
-  #arrive(call: Call, turn: SharedTurn): BackendLease | undefined {
+  #enqueue(call: Call, turn: SharedTurn): BackendLease | undefined {
     const queued = new QueuedCall(call, this.#waitQueue, { ...this.#options, prompt: turn.prompt, group: this });
     try {
       const lease = queued.arrive();
@@ -207,7 +211,7 @@ class SharedStream implements Recipient {
     this.#members.get(call)?.[Symbol.dispose]();
     if (this.#members.size === 1) return false;
     this.#members.delete(call);
-    this.sink.dismiss(call.answer, toApiError(failure));
+    this.answer.dismiss(call.answer, toApiError(failure));
     return true;
   }
 

@@ -57,9 +57,16 @@ export class SlotPlace implements Place {
   }
 
   enter(): Promise<void> | undefined {
-    const entered = this.#arrive();
-    if (!(entered instanceof BackendLease)) return this.#wait(entered);
-    this.#take(entered, this.#attempts > 0);
+    const { slot } = this.waitQueue;
+    let arrived: BackendLease | Turn;
+    try {
+      arrived = this.#to.arrive(this.#route, this.waitQueue);
+    } catch (error) {
+      this.#options.traffic.requested(slot);
+      throw error;
+    }
+    if (!(arrived instanceof BackendLease)) return this.#wait(arrived);
+    this.#take(arrived, this.#attempts > 0);
     return undefined;
   }
 
@@ -136,15 +143,6 @@ export class SlotPlace implements Place {
 
   [Symbol.dispose](): void {
     this.#leave();
-  }
-
-  #arrive(): BackendLease | Turn {
-    try {
-      return this.#to.enter(this.#route, this.waitQueue);
-    } catch (error) {
-      this.#options.traffic.requested(this.waitQueue.slot);
-      throw error;
-    }
   }
 
   async #wait(turn: Turn): Promise<void> {

@@ -2,8 +2,7 @@ import type { EnginePool } from "../../engine-client/client.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Endpoint } from "./availability.ts";
 import { Backend, UnqueuedLease, fewestInFlight, isFailing, isInUse, backendKey, ownOf } from "./backend.ts";
-import { PrefixAffinity } from "./prefix-affinity.ts";
-import { prefixHashes, type Prompt } from "./prefix-hashes.ts";
+import { PrefixAffinity, prefixHashes, type Prompt } from "./prefix-affinity.ts";
 
 /** A conversation stays with its backend until that one has this many times the mean of requests in flight. */
 const affinityBound = 1.25;

@@ -1,4 +1,7 @@
-/** One request that wants a place at an engine. */
+/**
+ * One request that wants a place at an engine. A waiting one is admitted or refused once, unless it leaves: with the queue in a
+ * consistent state, so that it may call the queue back.
+ */
 export interface QueuedClient {
   /** The client. Requests of one client wait for each other; clients take turns. */
   readonly client: string;
@@ -8,6 +11,8 @@ export interface QueuedClient {
   readonly group?: object;
   /** When it first waited. The queue sets it; a request that enters again has no more time than it would have had there. */
   waitsSince?: number | undefined;
+  onAdmitted(): void;
+  onRefused(refusal: Refusal): void;
 }
 
 /**
@@ -36,14 +41,8 @@ export interface QueueLimits {
   readonly queueMs: number;
 }
 
-/** The queue's effects on requests. Called with the queue in a consistent state, so that they may call it back. */
-export interface QueueEffects<C extends QueuedClient> {
-  admit(caller: C): void;
-  refuse(caller: C, refusal: Refusal): void;
-}
-
-interface QueueEntry<C> {
-  readonly caller: C;
+interface QueueEntry {
+  readonly caller: QueuedClient;
   readonly since: number;
 }
 
@@ -51,8 +50,7 @@ interface QueueEntry<C> {
  * The waiting and the admitted requests of one engine: a state machine without clock, timers or sockets. Times are
  * milliseconds of any one clock. Every request is admitted or refused once, or leaves.
  */
-export class SlotQueue<C extends QueuedClient> {
-  readonly #effects: QueueEffects<C>;
+export class SlotQueue {
   #limits: QueueLimits;
   #gate: GateState = { kind: "shut" };
   #shutSince = 0;
@@ -60,12 +58,11 @@ export class SlotQueue<C extends QueuedClient> {
   #inside = 0;
   #count = 0;
   /** The waiting members of each group. */
-  readonly #groups = new Map<object, Set<C>>();
+  readonly #groups = new Map<object, Set<QueuedClient>>();
   /** By client; the order of the keys is the order of turns. */
-  readonly #byClient = new Map<string, QueueEntry<C>[]>();
+  readonly #byClient = new Map<string, QueueEntry[]>();
 
-  constructor(effects: QueueEffects<C>, limits: QueueLimits) {
-    this.#effects = effects;
+  constructor(limits: QueueLimits) {
     this.#limits = limits;
   }
 
@@ -99,8 +96,8 @@ export class SlotQueue<C extends QueuedClient> {
     return this.#gate.kind === "open" ? Math.max(0, waitMs - (now - this.#openSince)) : waitMs;
   }
 
-  /** The return value alone reports `admitted` and a refusal; a waiting request gets its result by the effects. */
-  arrive(caller: C, now: number): "admitted" | "waiting" | Refusal {
+  /** The return value alone reports `admitted` and a refusal; a waiting request is told later. */
+  arrive(caller: QueuedClient, now: number): "admitted" | "waiting" | Refusal {
     if (this.isFree) {
       this.#inside += 1;
       return "admitted";
@@ -130,7 +127,7 @@ export class SlotQueue<C extends QueuedClient> {
   }
 
   /** A waiting request has left. False when it was not waiting. */
-  leave(caller: C): boolean {
+  leave(caller: QueuedClient): boolean {
     const entries = this.#byClient.get(caller.client);
     const at = entries?.findIndex((waiting) => waiting.caller === caller) ?? -1;
     if (entries === undefined || at < 0) return false;
@@ -169,13 +166,13 @@ export class SlotQueue<C extends QueuedClient> {
    * The number of admissions until this request's turn, or its group's, itself included; 0 when it does not wait. The
    * members of a group are all counted, so the turn may come sooner.
    */
-  position(caller: C): number {
+  position(caller: QueuedClient): number {
     const group = this.#groupOf(caller);
     if (group === undefined) return this.#positionOf(caller);
     return Math.min(...[...group].map((each) => this.#positionOf(each)));
   }
 
-  #positionOf(caller: C): number {
+  #positionOf(caller: QueuedClient): number {
     const own = this.#byClient.get(caller.client);
     const at = own?.findIndex((waiting) => waiting.caller === caller) ?? -1;
     if (own === undefined || at < 0) return 0;
@@ -188,7 +185,7 @@ export class SlotQueue<C extends QueuedClient> {
     return position;
   }
 
-  #deadline({ since }: QueueEntry<C>): number {
+  #deadline({ since }: QueueEntry): number {
     if (this.#gate.kind === "open") return since + this.#limits.queueMs;
     return Math.max(since, this.#shutSince) + this.#limits.holdMs;
   }
@@ -209,14 +206,14 @@ export class SlotQueue<C extends QueuedClient> {
       if (this.#byClient.delete(client)) this.#byClient.set(client, entries);
       for (const other of this.#groupOf(next.caller) ?? []) this.leave(other);
       this.#inside += 1;
-      this.#effects.admit(next.caller);
+      next.caller.onAdmitted();
     }
   }
 
   /** Makes room by refusing the newest request of the client with most waiting, when that is fairer. */
   #displace(client: string): boolean {
     const own = this.#byClient.get(client)?.length ?? 0;
-    let longest: [client: string, entries: QueueEntry<C>[], at: number] | undefined;
+    let longest: [client: string, entries: QueueEntry[], at: number] | undefined;
     for (const [other, entries] of this.#byClient) {
       if (other === client || entries.length <= own + 1 || entries.length <= (longest?.[1].length ?? 0)) continue;
       // A member of a waiting group frees no place by leaving.
@@ -227,12 +224,12 @@ export class SlotQueue<C extends QueuedClient> {
     const [other, entries, at] = longest;
     const displaced = entries[at];
     this.#remove(other, entries, at);
-    if (displaced !== undefined) this.#effects.refuse(displaced.caller, "full");
+    displaced?.caller.onRefused("full");
     return true;
   }
 
-  #refuseWhere(refusal: Refusal, isOver: (waiting: QueueEntry<C>) => boolean): void {
-    const over: C[] = [];
+  #refuseWhere(refusal: Refusal, isOver: (waiting: QueueEntry) => boolean): void {
+    const over: QueuedClient[] = [];
     for (const [client, entries] of this.#byClient) {
       const kept = entries.filter((waiting) => {
         if (!isOver(waiting)) return true;
@@ -243,27 +240,27 @@ export class SlotQueue<C extends QueuedClient> {
       else if (kept.length < entries.length) entries.splice(0, entries.length, ...kept);
     }
     for (const caller of over) this.#part(caller);
-    for (const caller of over) this.#effects.refuse(caller, refusal);
+    for (const caller of over) caller.onRefused(refusal);
   }
 
-  #remove(client: string, entries: QueueEntry<C>[], at: number): void {
+  #remove(client: string, entries: QueueEntry[], at: number): void {
     const [removed] = entries.splice(at, 1);
     if (entries.length === 0) this.#byClient.delete(client);
     if (removed !== undefined) this.#part(removed.caller);
   }
 
-  #groupOf({ group }: C): ReadonlySet<C> | undefined {
+  #groupOf({ group }: QueuedClient): ReadonlySet<QueuedClient> | undefined {
     return group === undefined ? undefined : this.#groups.get(group);
   }
 
-  #meet(caller: C): void {
+  #meet(caller: QueuedClient): void {
     if (caller.group === undefined) return;
     const group = this.#groups.get(caller.group) ?? new Set();
     this.#groups.set(caller.group, group.add(caller));
   }
 
   /** Removes it from its queue; its place is free when it was the last of its group. */
-  #part(caller: C): void {
+  #part(caller: QueuedClient): void {
     if (caller.group !== undefined) {
       const group = this.#groups.get(caller.group);
       group?.delete(caller);

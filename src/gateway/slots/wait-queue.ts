@@ -2,14 +2,14 @@ import { ApiError } from "../../api/errors.ts";
 import type { ProcessRole } from "../../api/names.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import type { Availability, Endpoint } from "./availability.ts";
-import { BackendSet, type BackendLease, type BackendSetOptions, type BackendUser } from "./backend-set.ts";
+import { BackendSet, type BackendSetOptions, type BackendUser } from "./backend-set.ts";
 import { SlotQueue, type GateState, type QueuedClient, type QueueLimits, type Refusal } from "./slot-queue.ts";
 
-/** A request in the queue with its callbacks. Exactly one of the two is called, once, unless it leaves. */
-export interface Waiter extends QueuedClient, BackendUser {
-  onAdmitted(lease: BackendLease): void;
-  onRefused(failure: ApiError): void;
-}
+/** A request in the queue of a slot. It takes its lease where it is admitted. */
+export type Waiter = QueuedClient & BackendUser;
+
+/** The limits of a queue without a slot. */
+export const closedLimits: QueueLimits = { max: 1, queue: 0, holdMs: 0, queueMs: 0 };
 
 /** The requests for one role of one slot, or for one of its models, and the engine processes that serve it. */
 export class WaitQueue {
@@ -17,7 +17,7 @@ export class WaitQueue {
   readonly role: ProcessRole;
   /** The model that must answer; undefined: whatever the slot holds. */
   readonly ref: string | undefined;
-  readonly queue: SlotQueue<Waiter>;
+  readonly queue = new SlotQueue(closedLimits);
   readonly backends: BackendSet;
   /** Mean milliseconds of one request; 0 unknown. */
   meanMs = 0;
@@ -32,13 +32,6 @@ export class WaitQueue {
     this.role = of.role;
     this.ref = of.ref;
     this.backends = new BackendSet({ ...options, onFree: () => this.queue.finish() });
-    this.queue = new SlotQueue<Waiter>(
-      {
-        admit: (waiter) => waiter.onAdmitted(this.backends.acquire(waiter)),
-        refuse: (waiter, refusal) => waiter.onRefused(this.failure(refusal)),
-      },
-      closedLimits,
-    );
   }
 
   /** The published state in use. A newer status replaces failures that were seen here. */
@@ -69,8 +62,6 @@ export class WaitQueue {
 }
 
 const noEndpoints: readonly Endpoint[] = [];
-/** The limits of a queue without a slot. */
-export const closedLimits: QueueLimits = { max: 1, queue: 0, holdMs: 0, queueMs: 0 };
 
 function gateOf(availability: Availability, now: number): GateState {
   if (availability.kind !== "shut") return { kind: availability.kind };

@@ -3,7 +3,7 @@ import type { SlotSpec } from "../../api/slot.ts";
 import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
 import { mostParsedBytes } from "../../lib/json.ts";
 import type { Charge } from "../slots/budget.ts";
-import type { Prompt } from "../slots/prefix-hashes.ts";
+import type { Prompt } from "../slots/prefix-affinity.ts";
 import { hasFlatTools, withNestedTools } from "../protocols/responses-tools.ts";
 import { applyRules } from "../routing/route-request.ts";
 import type { KnownSlot } from "../routing/index.ts";

@@ -4,7 +4,7 @@ import type { V1About } from "../../api/management/v1-shape.ts";
 import type { SlotCapability } from "../../api/names.ts";
 import type { Exchange, ExchangeEvents, ExchangeRequest, SendOptions, Transport } from "../../lib/exchange.ts";
 import type { Endpoint } from "../slots/availability.ts";
-import type { Prompt } from "../slots/prefix-hashes.ts";
+import type { Prompt } from "../slots/prefix-affinity.ts";
 import type { BodyLimits } from "../http/body.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import type { ErrorForm } from "../http/error-form.ts";

@@ -13,7 +13,6 @@ import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts"
 import type { RequestBody, ResponseHead } from "../../../src/lib/exchange.ts";
 import { ValueSeries } from "../../../src/lib/metrics/families.ts";
 import { HistogramSeries } from "../../../src/lib/metrics/histogram.ts";
-import { RecorderSink } from "../relay/recorder.ts";
 import { startProvider, type Fault, type ProviderDouble } from "../../doubles/provider.ts";
 
 export const secretKey = "sk-live-0123456789abcdef";
@@ -125,7 +124,6 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
   let isPaused = false;
   let resumed = Promise.withResolvers<void>();
   const to: Recipient & ServedClient = {
-    sink: new RecorderSink(),
     record: new RequestRecord(),
     client,
     hasBegun,
@@ -136,7 +134,7 @@ export function ask(provider: Provider, asked: Asked = {}): Ask {
     signal: leaving.signal,
     requestId: "request-1",
     trace: undefined,
-    enter: () => assert.fail("a provider has no slot"),
+    arrive: () => assert.fail("a provider has no slot"),
     bodyDone: () => undefined,
     hold: (given) => {
       place = given;

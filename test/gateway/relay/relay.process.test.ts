@@ -30,12 +30,11 @@ function site({ room, isHeld = false, isStream = false, ...format }: Options = {
   const log: string[] = [];
   const leaving = new AbortController();
   const to: Recipient = {
-    sink,
     clients: [],
     signal: leaving.signal,
     requestId: "id",
     trace: undefined,
-    enter: () => assert.fail(),
+    arrive: () => assert.fail(),
     bodyDone: () => undefined,
   };
   let answer: ExchangeEvents | undefined;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { Admission } from "../../../src/gateway/slots/admission.ts";
+import type { Refusal } from "../../../src/gateway/slots/slot-queue.ts";
 import type { Waiter, WaitQueue } from "../../../src/gateway/slots/wait-queue.ts";
 import type { BackendLease } from "../../../src/gateway/slots/backend-set.ts";
 import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
@@ -14,27 +15,36 @@ import { thrownBy } from "../../support/rejection.ts";
 class Guest implements Waiter {
   readonly client: string;
   readonly hasBegun = false;
+  readonly prompt = undefined;
   readonly told: string[] = [];
   lease: BackendLease | undefined;
+  line: WaitQueue | undefined;
 
   constructor(client = "c") {
     this.client = client;
   }
 
-  onAdmitted(lease: BackendLease): void {
-    this.lease = lease;
-    this.told.push(`in ${lease.backend.endpoint.port}`);
+  onAdmitted(): void {
+    const lease = this.line?.backends.acquire(this);
+    assert.ok(lease !== undefined);
+    this.take(lease);
   }
 
-  onRefused({ code }: ApiError): void {
-    this.told.push(code);
+  onRefused(refusal: Refusal): void {
+    this.told.push(this.line?.failure(refusal).code ?? refusal);
+  }
+
+  take(lease: BackendLease): void {
+    this.lease = lease;
+    this.told.push(`in ${lease.backend.endpoint.port}`);
   }
 }
 
 /** Arrives as requests do: the gate may have changed by time alone. */
-function enterAt(admission: Admission, waitQueue: WaitQueue, waiter: Waiter): BackendLease | undefined {
+function enterAt(admission: Admission, waitQueue: WaitQueue, guest: Guest): BackendLease | undefined {
+  guest.line = waitQueue;
   admission.recheck(waitQueue);
-  return admission.arrive(waitQueue, waiter);
+  return admission.arrive(waitQueue, guest);
 }
 
 /** An admission whose published state and time a test moves. */
@@ -70,10 +80,10 @@ function site(
     enter: (guest: Guest): void => {
       try {
         const lease = enterAt(admission, line, guest);
-        if (lease !== undefined) guest.onAdmitted(lease);
+        if (lease !== undefined) guest.take(lease);
       } catch (error) {
         assert.ok(error instanceof ApiError);
-        guest.onRefused(error);
+        guest.told.push(error.code);
       }
     },
     finish: (guest: Guest, tookMs: number): void => {

@@ -5,7 +5,6 @@ import {
   type QueuedClient,
   type GateState,
   type QueueLimits,
-  type Refusal,
 } from "../../../src/gateway/slots/slot-queue.ts";
 import { fc } from "../../support/fast-check.ts";
 
@@ -15,30 +14,34 @@ interface Named extends QueuedClient {
 
 const limits: QueueLimits = { max: 1, queue: 4, holdMs: 1000, queueMs: Infinity };
 
-/** A queue that writes down what it does. The clients of callers are the first letters of their names. */
+/** Everything that callers have been told since the last call of `recorded`. */
+let told: string[] = [];
+
+/** A new queue. The clients of callers are the first letters of their names. */
 function recorded(over: Partial<QueueLimits> = {}) {
-  const told: string[] = [];
+  told = [];
   const own = { ...limits, ...over };
-  const queue = new SlotQueue<Named>(
-    {
-      admit: ({ name }) => void told.push(`${name} in`),
-      refuse: ({ name }, refusal) => void told.push(`${name} ${refusal}`),
-    },
-    own,
-  );
+  const queue = new SlotQueue(own);
   const change = (gate: GateState, now = 0): void => queue.change(gate, own, now);
   const arrive = (...callers: readonly (string | Named)[]): string[] =>
     callers.map((each) => queue.arrive(typeof each === "string" ? caller(each) : each, 0));
-  return { queue, told, change, arrive, open: (now?: number) => change({ kind: "open" }, now) };
+  return { queue, change, arrive, open: (now?: number) => change({ kind: "open" }, now) };
 }
 
 function caller(name: string, hasBegun = false, group?: object): Named {
-  return { name, client: name.slice(0, 1), hasBegun, ...(group === undefined ? {} : { group }) };
+  return {
+    name,
+    client: name.slice(0, 1),
+    hasBegun,
+    ...(group === undefined ? {} : { group }),
+    onAdmitted: () => void told.push(`${name} in`),
+    onRefused: (refusal) => void told.push(`${name} ${refusal}`),
+  };
 }
 
 describe("SlotQueue", () => {
   it("gives clients turns, so that a client with many requests starves no other, and tells positions in turns", () => {
-    const { queue, told, open, arrive } = recorded({ queue: 10 });
+    const { queue, open, arrive } = recorded({ queue: 10 });
     open();
     const waiting = ["a2", "a3", "a4", "b1", "c1"].map((name) => caller(name));
     arrive("a1", ...waiting);
@@ -57,7 +60,7 @@ describe("SlotQueue", () => {
   });
 
   it("makes room in a full queue by refusing the newest request of the client with the most waiting", () => {
-    const { told, open, arrive } = recorded({ queue: 3 });
+    const { open, arrive } = recorded({ queue: 3 });
     open();
     assert.deepEqual(arrive("a0", "a1", "a2", "a3", "a4", "b1").slice(-2), ["full", "waiting"]);
     assert.deepEqual(told, ["a3 full"]);
@@ -70,7 +73,7 @@ describe("SlotQueue", () => {
       [false, "waiting", ["a1 full"]],
       [true, "full", []],
     ] as const) {
-      const { told, open, arrive } = recorded({ queue: 2 });
+      const { open, arrive } = recorded({ queue: 2 });
       open();
       assert.equal(arrive("a0", caller("a1", first), caller("a2", true), "b").at(-1), outcome);
       assert.deepEqual(told, refused);
@@ -78,7 +81,7 @@ describe("SlotQueue", () => {
   });
 
   it("refuses held callers at their own deadlines, and returns the next deadline", () => {
-    const { queue, told } = recorded();
+    const { queue } = recorded();
     queue.arrive(caller("a"), 100);
     queue.arrive(caller("b"), 400);
     assert.equal(queue.expire(1099), 1100);
@@ -91,7 +94,7 @@ describe("SlotQueue", () => {
   });
 
   it("restarts the deadlines when a slot with a queue is unloaded", () => {
-    const { queue, told, open, change, arrive } = recorded();
+    const { queue, open, change, arrive } = recorded();
     open();
     arrive("a", "b");
     change({ kind: "shut" }, 60_000);
@@ -100,7 +103,7 @@ describe("SlotQueue", () => {
   });
 
   it("refuses callers whose deadline is before the next attempt, and keeps the others", () => {
-    const { queue, told, change } = recorded();
+    const { queue, change } = recorded();
     queue.arrive(caller("a"), 0);
     queue.arrive(caller("b"), 800);
     change({ kind: "shut", reopensAt: 1500 }, 900);
@@ -109,7 +112,7 @@ describe("SlotQueue", () => {
   });
 
   it("refuses all callers when waiting cannot help any more", () => {
-    const { told, change, arrive } = recorded();
+    const { change, arrive } = recorded();
     arrive("a", "b");
     change({ kind: "closed" });
     assert.deepEqual(told, ["a closed", "b closed"]);
@@ -122,7 +125,7 @@ describe("SlotQueue with callers that share one place", () => {
   const of = (name: string): Named => caller(name, false, shared);
 
   it("admits all of them with the first turn of any of them, in a single place", () => {
-    const { queue, told, open, arrive } = recorded({ queue: 10 });
+    const { queue, open, arrive } = recorded({ queue: 10 });
     const [first, second] = [of("a4"), of("b")];
     arrive("a1", "a2", "a3", first);
     assert.equal(queue.position(first), 4);
@@ -138,7 +141,7 @@ describe("SlotQueue with callers that share one place", () => {
   });
 
   it("refuses each at its own deadline, and keeps the place for those that stay", () => {
-    const { queue, told, open } = recorded();
+    const { queue, open } = recorded();
     queue.arrive(of("a"), 0);
     queue.arrive(of("b"), 600);
     assert.equal(queue.expire(1000), 1600);
@@ -148,7 +151,7 @@ describe("SlotQueue with callers that share one place", () => {
   });
 
   it("accepts more sharing callers into a full queue, and refuses none of them to make room", () => {
-    const { queue, told, open, arrive } = recorded({ queue: 2 });
+    const { queue, open, arrive } = recorded({ queue: 2 });
     open();
     const outcomes = arrive("first", of("s1"), of("s2"), of("s3"), "a1", "b1", of("s4"));
     assert.deepEqual(outcomes.slice(4), ["waiting", "full", "waiting"]);
@@ -157,7 +160,7 @@ describe("SlotQueue with callers that share one place", () => {
   });
 
   it("makes room by refusing a caller that no longer shares its place", () => {
-    const { queue, told, open, arrive } = recorded({ queue: 2 });
+    const { queue, open, arrive } = recorded({ queue: 2 });
     open();
     const other = of("b");
     arrive("first", "a1", of("a2"), other);
@@ -201,23 +204,21 @@ describe("SlotQueue under any sequence of events", () => {
           assert.equal(fate.get(who), from, `${who.name} was ${String(fate.get(who))}, not ${from}`);
           fate.set(who, to);
         };
-        const queue = new SlotQueue<Named>(
-          {
-            admit(who) {
-              settle(who, "waiting", "inside");
-              // Those who waited with it have no place of their own.
-              for (const other of those("waiting"))
-                if (other.group !== undefined && other.group === who.group) settle(other, "waiting", "over");
-            },
-            refuse: (who: Named, _refusal: Refusal) => settle(who, "waiting", "over"),
-          },
-          own,
-        );
+        const queue = new SlotQueue(own);
         const those = (state: string): Named[] => [...fate].filter(([, is]) => is === state).map(([who]) => who);
         for (const step of events) {
           switch (step.do) {
             case "arrive": {
-              const who = caller(`${step.client} ${fate.size}`, step.hasBegun, groups[step.group]);
+              const who: Named = {
+                ...caller(`${step.client} ${fate.size}`, step.hasBegun, groups[step.group]),
+                onAdmitted() {
+                  settle(who, "waiting", "inside");
+                  // Those who waited with it have no place of their own.
+                  for (const other of those("waiting"))
+                    if (other.group !== undefined && other.group === who.group) settle(other, "waiting", "over");
+                },
+                onRefused: () => settle(who, "waiting", "over"),
+              };
               // Displacing happens within: the unresolvedRequest is not known yet.
               const outcome = queue.arrive(who, now);
               fate.set(who, outcome === "admitted" ? "inside" : outcome === "waiting" ? "waiting" : "over");

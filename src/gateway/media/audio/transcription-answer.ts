@@ -5,7 +5,7 @@ import { parseAnswer } from "../../protocols/json.ts";
 import type { AnswerTranslation } from "../../relay/answer-format.ts";
 import { fieldsOf } from "../../../lib/json-fields.ts";
 import { isParseable, parseForeign } from "../../../lib/json.ts";
-import { isWholeJson } from "../../relay/whole-json.ts";
+import { isWholeJson } from "../../relay/whole.ts";
 
 /**
  * The answers of whisper.cpp's server in OpenAI's terms (its examples/server/server.cpp): it reports a failed inference

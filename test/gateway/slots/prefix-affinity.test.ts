@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { prefixHashes } from "../../../src/gateway/slots/prefix-hashes.ts";
+import { prefixHashes } from "../../../src/gateway/slots/prefix-affinity.ts";
 
 /** The value stands within a body, as requests have it. */
 function hashesOf(value: unknown, { spaces = 0, tail = ',"stream":true}' } = {}): readonly number[] {
