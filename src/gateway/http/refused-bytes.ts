@@ -1,7 +1,6 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { ApiError } from "../../api/errors.ts";
-import { http2Preface, http2Refusal } from "../../engine-client/http2-refusal.ts";
 import { STATUS_CODES } from "../../lib/node-http.ts";
 import { newRequestId } from "./answer.ts";
 import { lingerMs } from "./body.ts";
@@ -25,7 +24,7 @@ export function refuseBytes(error: Error & { code?: string }, socket: Socket | D
     socket.destroy();
     return;
   }
-  socket.end(error.code === http2Preface ? http2Refusal("HTTP/2 is not supported: send HTTP/1.1") : refusalOf(error));
+  socket.end(refusalOf(error));
   // The parser must not make a request of further bytes: the client has been told that there is none.
   socket.removeAllListeners("data").on("data", () => undefined);
   // Further bytes must not reset the connection either, before the client has read the answer. Node has no limit for the

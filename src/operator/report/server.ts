@@ -1,7 +1,6 @@
 import type { AddressInfo } from "node:net";
 import type { Config } from "../../api/config.ts";
 import type { MetricPage } from "../../lib/metrics/page.ts";
-import { http2Preface, http2Refusal } from "../../engine-client/http2-refusal.ts";
 import { createServer } from "../../lib/node-http.ts";
 import type { Lease } from "../../store/store.ts";
 
@@ -61,14 +60,6 @@ export async function serveOperator(options: {
       const places = { name: "berth", configDir, stateDir, modelsDir, host, port, authEnabled };
       send(200, "application/json", JSON.stringify(places));
     } else send(404, "text/plain", "see /metrics, /livez, /readyz, /instance\n");
-  });
-  server.on("clientError", (error: Error & { code?: string }, socket) => {
-    if (!socket.writable || error.code !== http2Preface) {
-      socket.destroy();
-      return;
-    }
-    socket.end(http2Refusal("HTTP/2 is not supported: send HTTP/1.1"));
-    socket.resume();
   });
   await new Promise<void>((resolve, reject) => {
     // For good: a connection that cannot be accepted later, for want of a descriptor, is ignored.

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
-import { connect, constants } from "node:http2";
 import { it } from "node:test";
 import { MetricPage } from "../../../src/lib/metrics/page.ts";
 import { serveOperator, type OperatorServer } from "../../../src/operator/report/server.ts";
@@ -47,15 +46,6 @@ it("an operator that could not renew its right to act is alive, and not ready un
   assert.equal(await says("livez"), "200 ok");
   isHeld = true;
   assert.equal(await says("readyz"), "200 ok");
-});
-
-it("a client of HTTP/2 gets an error that HTTP/1.1 is required", async () => {
-  await using served = await serve();
-  const client = connect(`http://127.0.0.1:${served.port}`).on("error", () => undefined);
-  const [code, , reason]: unknown[] = await once(client, "goaway");
-  const expected = [constants.NGHTTP2_HTTP_1_1_REQUIRED, "HTTP/2 is not supported: send HTTP/1.1"];
-  assert.deepEqual([code, String(reason)], expected);
-  client.destroy();
 });
 
 it("connections that the system cannot give end nothing", async () => {
