@@ -1,8 +1,8 @@
+import { Socket } from "node:net";
 import { atEndOfTurn, type Flushable } from "../lib/end-of-turn.ts";
 import { isShortage } from "../lib/error-code.ts";
 import { ExchangeError, type ExchangeEvents, type ResponseHead, type Timeouts, type Upload } from "../lib/exchange.ts";
 import { longestTimerMs } from "../lib/longest-timer.ts";
-import { EngineSocket } from "./engine-socket.ts";
 import { UploadWriter } from "./upload-writer.ts";
 import { ProtocolError, ResponseParser, type ResponseEvents } from "./response-parser.ts";
 
@@ -15,7 +15,7 @@ const idleSocketMs = 55_000;
 
 /** One socket to an engine, with at most one request in progress. */
 export class Connection implements ResponseEvents, Flushable {
-  readonly #socket: EngineSocket;
+  readonly #socket: Socket;
   readonly #parser: ResponseParser;
   readonly #onGone: (connection: Connection) => void;
   #events: ExchangeEvents | undefined;
@@ -38,7 +38,7 @@ export class Connection implements ResponseEvents, Flushable {
   constructor(host: string, port: number, onGone: (connection: Connection) => void) {
     this.#onGone = onGone;
     this.#parser = new ResponseParser(this);
-    this.#socket = new EngineSocket({
+    this.#socket = new Socket({
       noDelay: true,
       onread: {
         buffer: readBuffer,
@@ -79,7 +79,6 @@ export class Connection implements ResponseEvents, Flushable {
       this.#isConnected &&
       !this.#isSingleUse &&
       !this.#socket.destroyed &&
-      !this.#socket.isCut &&
       this.#socket.readable &&
       // An answer may arrive before its request was sent completely: the rest of the request then blocks the next one.
       this.#socket.writableLength === 0 &&
@@ -97,10 +96,7 @@ export class Connection implements ResponseEvents, Flushable {
     this.#firstByteMs = timeouts.firstByteMs;
     this.#idleMs = timeouts.idleMs;
     this.#parser.reset();
-    if (this.#isConnected) {
-      this.#socket.reuse();
-      this.#arm(timeouts.firstByteMs, "timeout");
-    }
+    if (this.#isConnected) this.#arm(timeouts.firstByteMs, "timeout");
     let size = 0;
     for (const part of body) size += part.length;
     if (size <= copiedBytes) {
@@ -208,7 +204,6 @@ export class Connection implements ResponseEvents, Flushable {
   }
 
   #ended(): void {
-    if (this.#socket.wasReset) this.#fail(this.#phase(), "the connection was reset");
     try {
       if (this.#events !== undefined && this.#parser.hasBegun) this.#parser.end();
     } catch {
@@ -226,7 +221,7 @@ export class Connection implements ResponseEvents, Flushable {
     for await (const chunk of upload.body) {
       await writer.write(chunk);
       // Also where the engine answers before it has read all: the rest is not needed.
-      if (this.#events === undefined || this.#socket.destroyed || this.#socket.isCut) return;
+      if (this.#events === undefined || this.#socket.destroyed) return;
       if (!this.#parser.hasBegun) this.#arm(this.#idleMs, "timeout");
     }
     writer.end();

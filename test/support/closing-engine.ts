@@ -6,9 +6,7 @@ import { listen } from "./listen.ts";
 const options = z.object({
   flag: z.instanceof(SharedArrayBuffer),
   /** The answer to a request that ends with a full stop. */
-  answer: z.string().optional(),
-  /** The answer to the first bytes of any other request; the connection is closed after it. */
-  refusal: z.string().optional(),
+  answer: z.string(),
 });
 const order = z.object({ text: z.string(), isReset: z.boolean() });
 
@@ -22,12 +20,10 @@ export interface ClosingEngine extends AsyncDisposable {
 }
 
 /** A DOUBLE of an engine in a thread of its own, which closes connections at a known point of this thread. */
-export async function closingEngine(
-  answers: { readonly answer?: string; readonly refusal?: string } = {},
-): Promise<ClosingEngine> {
+export async function closingEngine(answer: string): Promise<ClosingEngine> {
   const flag = new SharedArrayBuffer(4);
   const isClosed = new Int32Array(flag);
-  const worker = new Worker(new URL(import.meta.url), { workerData: { ...answers, flag } });
+  const worker = new Worker(new URL(import.meta.url), { workerData: { answer, flag } });
   const port = await new Promise<number>((resolve, reject) => {
     worker.once("message", (value) => resolve(z.number().parse(value)));
     worker.once("error", reject);
@@ -46,7 +42,7 @@ export async function closingEngine(
 }
 
 async function serve(): Promise<void> {
-  const { flag, answer, refusal } = options.parse(workerData);
+  const { flag, answer } = options.parse(workerData);
   const isClosed = new Int32Array(flag);
   let newest: { readonly socket: Socket; hasBegun: boolean } | undefined;
   let ordered: z.infer<typeof order> | undefined;
@@ -70,8 +66,7 @@ async function serve(): Promise<void> {
     });
     socket.on("data", (chunk) => {
       connection.hasBegun = true;
-      if (answer !== undefined && chunk.at(-1) === ".".charCodeAt(0)) socket.write(answer);
-      else if (refusal !== undefined) socket.write(refusal, () => socket.destroy());
+      if (chunk.at(-1) === ".".charCodeAt(0)) socket.write(answer);
       obey();
     });
   });
