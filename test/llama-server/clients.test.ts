@@ -49,13 +49,16 @@ test("the clients that people use, against the real llama-server, from slots tha
   });
 
   await t.test(
-    "openai: responses of llama-server's own, which numbers nothing, from a slot that declares them",
+    "openai: responses of llama-server's own, as it writes them, from a slot that declares them",
     async () => {
       const asked = { model: "native", input: "hello", max_output_tokens: 4, temperature: 0 };
       const whole = await openai.responses.create(asked);
       assert.deepEqual([whole.object, whole.model, whole.usage?.output_tokens], ["response", "native", 4]);
-      const streamed = await openai.responses.stream(asked).finalResponse();
-      assert.deepEqual([streamed.model, streamed.output_text], ["native", whole.output_text]);
+      const events = await Array.fromAsync(await openai.responses.create({ ...asked, stream: true }));
+      const words = events.map((each) => (each.type === "response.output_text.delta" ? each.delta : ""));
+      assert.equal(words.join(""), whole.output_text);
+      const last = events.at(-1);
+      assert.equal(last?.type === "response.completed" && last.response.model, "native");
       const other = await openai.responses.create({ ...asked, model: "primary" });
       assert.deepEqual([whole.status, other.status], ["completed", "incomplete"], "whose status shows who answered");
     },

@@ -8,7 +8,6 @@ import { MessagesCount, ResponsesCount } from "../protocols/input-tokens.ts";
 import { MessagesTranslation } from "../protocols/messages.ts";
 import { RerankTranslation, defaultReranker } from "../protocols/rerank.ts";
 import { responsesErrors } from "../protocols/responses-errors.ts";
-import { NumberedResponses } from "../protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../protocols/responses.ts";
 import { ScoreTranslation } from "../protocols/score.ts";
 import { mayAskForLength, ShortVectors } from "../protocols/short-vectors.ts";
@@ -90,7 +89,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     isKept: true,
     target: (server) =>
       server.speaks("responses")
-        ? { ...responses, translation: new NumberedResponses() }
+        ? responses
         : { ...chat, isChat: false, translation: new ResponsesTranslation(itemsOf(kept, server.principal)) },
   }),
   jsonRoute({

@@ -4,7 +4,6 @@ import { ApiError, type ErrorCode } from "../../../src/api/errors.ts";
 import { MessagesTranslation } from "../../../src/gateway/protocols/messages.ts";
 import { RerankTranslation } from "../../../src/gateway/protocols/rerank.ts";
 import type { Translation } from "../../../src/gateway/protocols/translation.ts";
-import { NumberedResponses } from "../../../src/gateway/protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
 import { jsonOf } from "../../../src/gateway/media/images/engine-http.ts";
 import { EventStream, StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
@@ -55,7 +54,6 @@ const requests: readonly (readonly [name: string, open: () => Translation, bodie
 const streams = [
   ["Messages", () => new MessagesTranslation()],
   ["Responses", () => new ResponsesTranslation(nothingKept)],
-  ["Responses of its own", () => new NumberedResponses()],
 ] as const;
 
 describe("whatever is sent", () => {

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type OpenAI from "openai";
-import { ApiError } from "../../../src/api/errors.ts";
-import { NumberedResponses } from "../../../src/gateway/protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
 import { fc } from "../../support/fast-check.ts";
 import { record } from "../../support/openai.ts";
@@ -174,54 +172,17 @@ describe("a chat stream as Responses events", () => {
 });
 
 describe("an engine's own Responses stream", () => {
+  const ask = exchanging("/v1/responses", { model: "primary", input: "x" }, { status: { protocols: ["responses"] } });
   const event = (type: string, fields: object): string =>
     `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
-  const begun = { status: "in_progress" };
-  const completed = { status: "completed" };
-  const message = { id: "msg_1", type: "message", role: "assistant", ...begun, content: [] };
-  const part = { ...text("hi", "output_text"), annotations: [] };
-  const spoken = { ...message, ...completed, content: [part] };
-  const called = { id: "fc_1", type: "function_call", call_id: "a", name: "read", arguments: "", ...begun };
-  const over = { ...called, arguments: "{}", ...completed };
-  const shell = { id: "resp_1", object: "response", ...begun };
-  const rest = [
-    event("response.output_item.added", { item: message }),
-    event("response.content_part.added", { item_id: "msg_1", part: { type: "output_text", text: "" } }),
-    event("response.output_text.delta", { item_id: "msg_1", delta: "hi" }),
-    event("response.output_text.done", { item_id: "msg_1", text: "hi" }),
-    event("response.content_part.done", { item_id: "msg_1", part }),
-    event("response.output_item.added", { item: called }),
-    event("response.function_call_arguments.delta", { item_id: "fc_1", delta: "{}" }),
-    event("response.output_item.done", { item: spoken }),
-    event("response.output_item.done", { item: over }),
-    event("response.completed", { response: { ...shell, ...completed, output: [spoken, over] } }),
-  ].join("");
-  const unnumbered = event("response.created", { response: shell }) + rest;
-  const linesOf = (sent: string): string[] => sent.split(/(?<=\n)/);
-  const numbered = (pieces: readonly string[], { stream } = new NumberedResponses()): string =>
-    pieces.map((piece) => stream.push(Buffer.from(piece))?.toString() ?? "").join("");
 
-  it("is numbered where it is not, so that the SDK puts it together", async () => {
-    const sent = numbered([unnumbered]);
-    assert.deepEqual(
-      eventsOf(sent).map(({ output_index: item, content_index: place }) => [item, place]),
-      [[], [0], [0, 0], [0, 0], [0, 0], [0, 0], [1], [1], [0], [1], []].map(([item, place]) => [item, place]),
-    );
-    const { output_text: heard, output } = await read(sent);
-    assert.deepEqual([heard, output.length], ["hi", 2]);
-    await assert.rejects(read(unnumbered), "the SDK needs the numbers");
-  });
-
-  it("is passed as it came where its first event has its number, however it is split", () => {
-    const sent = event("response.created", { sequence_number: 0, response: shell }) + rest;
-    for (const pieces of [[sent], linesOf(sent), [": x\n\n", ...linesOf(sent)]])
-      assert.equal(numbered(pieces), pieces.join(""));
-  });
-
-  it("is also numbered line by line, with comments between, and its failure has the next number", () => {
-    const open = new NumberedResponses();
-    const sent = numbered([...linesOf(unnumbered).slice(0, 12), ": x\n\n"], open);
-    const failed = open.stream.fail(new ApiError("dispatch.upstream_failed"));
-    assert.equal(eventsOf(sent + (failed ?? "")).at(-1)?.["type"], "error");
+  it("is passed as the engine wrote it, without numbers too", async () => {
+    for (const numbers of [{}, { sequence_number: 7 }]) {
+      const sent =
+        event("response.created", { ...numbers, response: { id: "resp_1", status: "in_progress" } }) +
+        event("response.output_text.delta", { ...numbers, item_id: "msg_1", delta: "hi" }) +
+        event("response.completed", { ...numbers, response: { id: "resp_1", status: "completed" } });
+      assert.equal((await ask({ stream: true }, sent)).text, sent);
+    }
   });
 });
