@@ -10,10 +10,10 @@ const head = `<!-- Written by hack/generate.ts from the route tables; change the
 
 # API
 
-Every route, as the gateway has it. \`/api/openapi.json\` (OpenAPI 3.1) adds the schema of every query, body and answer;
-\`/api/docs\` shows the same in a browser, fields and all. [Security](security.md) has the scopes, [the path of a request](requests.md)
-what happens to a request of \`/v1\`, the [reference](reference.md#errors) the errors. These routes need no credentials and are not
-listed below: \`/livez\`, \`/readyz\` (\`?verbose\`), \`/health\` (as \`llama-server\` has it) and \`/metrics\`. \`/\` is the dashboard.
+Every route, as the gateway has it. \`/api/openapi.json\` (OpenAPI 3.1) adds the schema of every query, body and answer.
+[Security](security.md) has the scopes, [the path of a request](requests.md) what happens to a request of \`/v1\`, the
+[reference](reference.md#errors) the errors. These routes need no credentials and are not listed
+below: \`/livez\`, \`/readyz\` (\`?verbose\`), \`/health\` (as \`llama-server\` has it) and \`/metrics\`. \`/\` is the dashboard.
 
 Lists are \`{"object": "list", "data": […]}\`. JSON is snake_case; specs, manifests and conditions are camelCase. Creating
 answers 201. Other changes answer 202 with the resource at once; with \`?wait=ready&timeout=180\` they answer once the slot has

@@ -104,12 +104,4 @@ export const systemRoutes = {
     summary: "This document",
     answers: { 200: z.looseObject({ openapi: z.string() }) },
   },
-  docs: {
-    method: "GET",
-    path: "/api/docs",
-    scope: "read",
-    tag: "system",
-    summary: "The same for people",
-    answers: { 200: { type: "text/html" } },
-  },
 } as const satisfies Record<string, RouteShape>;

@@ -20,8 +20,7 @@ const headers = {
   "x-content-type-options": "nosniff",
   "x-frame-options": "DENY",
   "referrer-policy": "no-referrer",
-  "content-security-policy":
-    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'none'",
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'; form-action 'none'",
   "cross-origin-resource-policy": "same-origin",
 } as const;
 /** Conversations, logs and settings must not outlive the tab in the browser's cache on disk. */

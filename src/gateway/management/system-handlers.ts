@@ -9,7 +9,6 @@ import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { slotsInOrder } from "../routing/index.ts";
 import type { Handlers } from "./api-server.ts";
 import { viewOf, type ManagementContext } from "./context.ts";
-import { docsPage } from "./docs-page.ts";
 import { EngineMetrics } from "./engine-metrics.ts";
 import { secondsSince } from "./views.ts";
 import { existsSync } from "node:fs";
@@ -26,7 +25,6 @@ type SystemHandlers = Pick<
   | "completeInstall"
   | "urls"
   | "openapi"
-  | "docs"
 >;
 
 /** Handlers of health, features, installation and the API's own description. */
@@ -43,7 +41,6 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       has_ready_slot: states.some((state) => state === "ready" || state === "serving" || state === "idle"),
     };
   };
-  const document = (): ReturnType<typeof openApiDocument> => openApiDocument(version, context.v1, config);
   return {
     status: () => {
       const { index, traffic } = viewOf(context);
@@ -89,8 +86,7 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       const base = `${isSecure ? "https" : request.protocol}://${request.host}${context.config.basePath}`;
       return { api: `${base}/v1`, dashboard: `${base}/`, chat: `${base}/chat/` };
     },
-    openapi: document,
-    docs: async ({ reply }) => await reply.type("text/html; charset=utf-8").send(docsPage(document())),
+    openapi: () => openApiDocument(version, context.v1, config),
   };
 }
 

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
-import { docsPage } from "../../../src/gateway/management/docs-page.ts";
-import { apiRoutes } from "../../../src/api/management/routes.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
 import type { Json } from "./fixture.ts";
@@ -74,69 +72,6 @@ describe("the OpenAPI document", () => {
       assert.deepEqual(Object.keys(recordIn(at(flat, "properties"))), ["name", "labels", ...Object.keys(spec)]);
       assert.deepEqual([at(flat, "required"), at(flat, "additionalProperties")], [required, false]);
     }
-  });
-
-  it("is also a page, which its own policy lets a browser show", async () => {
-    const response = await fetch(`${gateway.url}/api/docs`);
-    assert.equal(response.headers.get("content-type"), "text/html; charset=utf-8");
-    const policy = response.headers.get("content-security-policy") ?? "";
-    assert.match(policy, /default-src 'none'; style-src 'unsafe-inline'/);
-    const page = await response.text();
-    // What the policy would block: scripts, images, fonts, frames, forms, and anything from elsewhere.
-    assert.doesNotMatch(
-      page,
-      /<(script|img|iframe|form|link|object|base)\b|\bon\w+=|url\(|@import|src=|href="(?!openapi\.json"|#)/i,
-    );
-    for (const { method, path } of Object.values(apiRoutes))
-      assert.ok(page.includes(`<code>${method} ${path}</code>`), path);
-    assert.ok(page.includes("<code>POST /v1/chat/completions</code>"));
-  });
-
-  it("shows every field of queries, bodies and answers on that page, whole", () => {
-    const json = (schema: object) => ({ content: { "application/json": { schema } } });
-    const properties = {
-      label: { type: "string", description: "Whose & for what" },
-      parts: { type: "array", items: { type: "object", properties: { role: { const: "main" } } } },
-      more: { type: "object", additionalProperties: { $ref: "#/components/schemas/Json" } },
-      none: { anyOf: [{ type: "number" }, { type: "null" }] },
-      both: { type: ["string", "null"] },
-      free: {},
-    };
-    const wait = { type: "string", enum: ["ready", "settled"], description: "Answer later" };
-    const route = {
-      summary: "Makes <one>",
-      "x-berth-scope": "admin",
-      parameters: [
-        { name: "id", in: "path", required: true, schema: { type: "string" } },
-        { name: "wait", in: "query", schema: wait },
-        { name: "timeout", in: "query", schema: { type: "integer", default: 180 } },
-      ],
-      requestBody: json({ type: "object", required: ["label"], properties }),
-      responses: {
-        "201": { content: { "text/plain": { schema: { type: "string" } } } },
-        "204": { description: "Done" },
-        "4XX": { $ref: "#/components/responses/Error" },
-      },
-    };
-    const page = docsPage({
-      openapi: "3.1.0",
-      paths: { "/api/x/{id}": { post: route } },
-      components: { schemas: { Json: { type: "object" } } },
-    });
-    assert.equal(
-      page.slice(page.indexOf("<details>")),
-      `<details><summary><code>POST /api/x/{id}</code> Makes &lt;one&gt; <i>admin</i></summary>
-<h4>Parameters</h4><ul><li><code>id (path)</code>* string</li><li><code>wait (query)</code> &quot;ready&quot; | &quot;settled&quot;: Answer later</li><li><code>timeout (query)</code> integer, else <code>180</code></li></ul>
-<h4>Body: application/json</h4><ul><li><code>label</code>* string: Whose &amp; for what</li><li><code>parts</code> list of map<ul><li><code>role</code> &quot;main&quot;</li></ul></li><li><code>more</code> map of <a href="#schema-Json">Json</a></li><li><code>none</code> number | null</li><li><code>both</code> string | null</li><li><code>free</code> anything</li></ul>
-<h4>Answer 201: text/plain</h4><code>string</code>
-<h4>Answer 204</h4>without a body
-</details>
-<h2>Schemas</h2>
-<h3 id="schema-Json">Json</h3>
-<code>map</code>
-</body></html>
-`,
-    );
   });
 });
 

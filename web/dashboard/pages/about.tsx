@@ -28,10 +28,6 @@ export function About(): JSX.Element {
             <dd>{duration(up)}</dd>
             <dt>API, for programs</dt>
             <dd>
-              <a href="api/docs" target="_self">
-                Reference
-              </a>
-              ,{" "}
               <a href="api/openapi.json" target="_self">
                 OpenAPI
               </a>
