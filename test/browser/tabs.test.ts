@@ -63,33 +63,6 @@ describe("the tabs of one browser", () => {
     for (const each of tabs) await each.close();
   });
 
-  it("leave a connection for a click, though three windows side by side show a slot and its log", async () => {
-    const windows: Page[] = [];
-    for (let count = 0; count < 3; count += 1) windows.push(await open("/ui/slots/coder/log"));
-    const still = (page: Page) => page.getByRole("status").getByText(/^Other windows follow Berth, too/);
-    const standStill = async (): Promise<Page> =>
-      await until("one log alone stands still", async () => {
-        const found: Page[] = [];
-        for (const page of windows) if ((await still(page).count()) === 1) found.push(page);
-        return found.length === 1 && found[0];
-      });
-    for (const page of windows) await live(page);
-    await standStill();
-    for (const each of windows) {
-      await each.getByRole("button", { name: "More for coder" }).click();
-      await each.getByRole("menuitem", { name: "Restart" }).click();
-      await each.getByRole("status").getByText("coder restarts.").waitFor();
-    }
-    const later = await standStill();
-    await later.getByRole("heading", { level: 1 }).click();
-    await still(later).waitFor({ state: "detached" });
-    await until("its log has lines", async () => (await linesOf(later)).length > 0);
-    assert.notEqual(await standStill(), later);
-    for (const each of windows) if (each !== later) await each.close();
-    await until("the last window has its log", async () => (await still(later).count()) === 0);
-    await later.close();
-  });
-
   it("leave a person at the lines of a log that are being read when its stream begins anew", async () => {
     const page = await context.newPage();
     const body = (first: number, last: number): string =>

@@ -10,7 +10,6 @@ import { addStep, endHistory, readHistory } from "./history.ts";
 import { keepReading } from "./keep-reading.ts";
 import { withEvent } from "./memory.ts";
 import { withDefaults } from "./slot-defaults.ts";
-import { screenOf } from "./windows.ts";
 
 /** A problem of a manifest, as the operator publishes it. */
 export interface Problem {
@@ -75,7 +74,7 @@ export async function follow(stop: AbortSignal): Promise<void> {
     return status !== 401 && status !== 403;
   };
   const hidden = (): void => void (connection.value = "connecting");
-  await keepReading({ stop, read: readEvents, ended, hidden, screen: screenOf("events") });
+  await keepReading({ stop, read: readEvents, ended, hidden, screen: document });
 }
 
 async function readEvents(signal: AbortSignal, opened: () => void): Promise<void> {

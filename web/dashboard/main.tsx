@@ -3,10 +3,8 @@ import { startClock } from "../shared/clock.ts";
 import { App } from "./app.tsx";
 import { guardUnsaved } from "./leaving.ts";
 import { followLinks } from "./router.ts";
-import { shareConnections } from "./windows.ts";
 
 followLinks();
 guardUnsaved();
-shareConnections();
 startClock();
 render(<App />, document.body);

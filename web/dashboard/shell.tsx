@@ -22,7 +22,6 @@ import { connection, lostBecause } from "./live.ts";
 import { useLoaded } from "./parts/load.tsx";
 import { path } from "./router.ts";
 import { isPage, pageNames, type PageName } from "./segments.ts";
-import { share } from "./windows.ts";
 
 const icons = {
   slots: LayoutDashboard,
@@ -180,8 +179,6 @@ function Health(): JSX.Element {
 }
 
 function Connection(): JSX.Element {
-  if (!share.value.events)
-    return <span role="status">paused: more windows than this browser has connections; click into this one</span>;
   const texts = {
     connecting: "connecting …",
     live: "",

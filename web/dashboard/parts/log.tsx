@@ -5,7 +5,6 @@ import { ApiFailure, messageOf, request, token } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
 import { events } from "../../shared/sse.ts";
 import { keepReading } from "../keep-reading.ts";
-import { screenOf, share, showsLog } from "../windows.ts";
 import { keptLines, LogText } from "./log-text.ts";
 import { LogTools } from "./log-tools.tsx";
 
@@ -25,10 +24,6 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
   const [isWrapped, setWrapped] = useState(true);
   const [isBehind, setBehind] = useState(false);
   const [isEmpty, setEmpty] = useState(false);
-  useEffect(() => {
-    showsLog(true);
-    return () => showsLog(false);
-  }, []);
   useEffect(() => {
     const stop = new AbortController();
     const view = box.current;
@@ -70,7 +65,7 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
       setFailure(error === undefined ? "The server has ended the log." : messageOf(error));
       return !(error instanceof ApiFailure && [401, 403].includes(error.status));
     };
-    void keepReading({ stop: stop.signal, read, works, ended, screen: screenOf("log") });
+    void keepReading({ stop: stop.signal, read, works, ended, screen: document });
     return () => {
       stop.abort();
       cancelAnimationFrame(frame);
@@ -98,12 +93,6 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
             <Icon of={ArrowDown} />
             To the newest lines
           </button>
-        </p>
-      )}
-      {!share.value.log && (
-        <p role="status">
-          Other windows follow Berth, too, and this browser has six connections for all of them: this log stands still
-          until you click into this window.
         </p>
       )}
       {failure !== "" && (
