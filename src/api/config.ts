@@ -91,7 +91,9 @@ export const configShape = {
   bufferLimit: bytesSchema
     .default(512 * 1024 ** 2)
     .describe("Memory of all bodies until their engine has answered, whole answers, shared streams and reader buffers"),
-  spoolLimit: bytesSchema.default(1024 ** 3).describe("Disk space of all uploads while they wait or are sent"),
+  spoolLimit: bytesSchema
+    .default(1024 ** 3)
+    .describe("Disk space of all uploads until they are answered; 0: no uploads"),
   pullBandwidth: bytesSchema.default(0).describe("Bytes a second that fetching models may take; 0: no limit"),
   diskReserve: bytesSchema
     .default(1024 ** 3)

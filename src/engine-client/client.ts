@@ -1,13 +1,14 @@
 import {
   ExchangeError,
+  sizeOf,
   type Exchange,
   type ExchangeEvents,
   type ExchangeRequest,
+  type RequestBody,
   type ResponseHead,
   type SendOptions,
   type Timeouts,
   type Transport,
-  type Upload,
 } from "../lib/exchange.ts";
 import { steadyNow } from "../lib/steady-clock.ts";
 import { Connection } from "./connection.ts";
@@ -68,19 +69,8 @@ export class EnginePool implements Transport {
   /** Parts of a large body are not copied. */
   send(request: ExchangeRequest, options: SendOptions, events: ExchangeEvents): Exchange {
     const { body, contentType = "application/octet-stream" } = request;
-    if (typeof body === "function") {
-      const headOf = ({ headers }: Upload): string => {
-        const { "content-type": type, "content-length": length } = headers;
-        const framing = length === undefined ? "transfer-encoding: chunked" : `content-length: ${length}`;
-        return this.#head(request, options, `content-type: ${type}\r\n${framing}\r\nconnection: close\r\n`);
-      };
-      return new PooledExchange(this, events).sendUpload(body, headOf, options.timeouts);
-    }
-    if (body === undefined) return new PooledExchange(this, events).send(this.#head(request, options, ""), [], options);
-    let length = 0;
-    for (const part of body) length += part.length;
-    const lines = `content-type: ${contentType}\r\ncontent-length: ${length}\r\n`;
-    return new PooledExchange(this, events).send(this.#head(request, options, lines), body, options);
+    const lines = body && `content-type: ${contentType}\r\ncontent-length: ${sizeOf(body)}\r\n`;
+    return new PooledExchange(this, events).send(this.#head(request, options, lines ?? ""), body ?? [], options);
   }
 
   /** Only what an engine needs: credentials, cookies and forwarding headers of clients stay here. */
@@ -154,7 +144,7 @@ class PooledExchange implements Exchange, ExchangeEvents {
   #connection: Connection | undefined;
   /** Kept only while it may have to be sent again: a stream must not hold its request's body. */
   #resend:
-    | { readonly head: string; readonly body: readonly Buffer[]; readonly timeouts: Timeouts; readonly sentAt: number }
+    | { readonly head: string; readonly body: RequestBody; readonly timeouts: Timeouts; readonly sentAt: number }
     | undefined;
 
   constructor(pool: EnginePool, events: ExchangeEvents) {
@@ -162,18 +152,11 @@ class PooledExchange implements Exchange, ExchangeEvents {
     this.#events = events;
   }
 
-  send(head: string, body: readonly Buffer[], { timeouts, isOnce }: SendOptions): this {
+  send(head: string, body: RequestBody, { timeouts, isOnce }: SendOptions): this {
     const reused = isOnce === true ? undefined : this.#pool.take();
     if (reused !== undefined) this.#resend = { head, body, timeouts, sentAt: steadyNow() };
     this.#connection = reused ?? this.#pool.open();
     this.#connection.send(head, body, timeouts, this);
-    return this;
-  }
-
-  /** Over a connection of its own: an upload cannot be sent twice, and a kept-alive connection may be dead. */
-  sendUpload(open: () => Upload, headOf: (upload: Upload) => string, timeouts: Timeouts): this {
-    this.#connection = this.#pool.open();
-    this.#connection.sendUpload(open, headOf, timeouts, this);
     return this;
   }
 

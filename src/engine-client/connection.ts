@@ -1,9 +1,17 @@
 import { Socket } from "node:net";
 import { atEndOfTurn, type Flushable } from "../lib/end-of-turn.ts";
 import { isShortage } from "../lib/error-code.ts";
-import { ExchangeError, type ExchangeEvents, type ResponseHead, type Timeouts, type Upload } from "../lib/exchange.ts";
+import {
+  ExchangeError,
+  sizeOf,
+  type ExchangeEvents,
+  type RequestBody,
+  type ResponseHead,
+  type StoredBody,
+  type Timeouts,
+} from "../lib/exchange.ts";
 import { longestTimerMs } from "../lib/longest-timer.ts";
-import { UploadWriter } from "./upload-writer.ts";
+import { release } from "../lib/release.ts";
 import { ProtocolError, ResponseParser, type ResponseEvents } from "./response-parser.ts";
 
 /** All sockets read into this buffer, one after the other: bytes to keep are copied before the next read. */
@@ -29,10 +37,8 @@ export class Connection implements ResponseEvents, Flushable {
   #isPaused = false;
   /** The bytes of a request that is sent at the end of the turn. */
   #unsent = "";
-  /** Called as soon as there is a connection. */
-  #onConnected: (() => void) | undefined;
-  /** An upload may still be sent when its answer is complete: no request can follow it. */
-  #isSingleUse = false;
+  /** A stored body is being sent. Its answer may be complete before: no other request can follow then. */
+  #isSending = false;
 
   /** `onGone` is called once, when the socket has closed. */
   constructor(host: string, port: number, onGone: (connection: Connection) => void) {
@@ -56,9 +62,6 @@ export class Connection implements ResponseEvents, Flushable {
       this.#isConnected = true;
       if (this.#events === undefined) this.#disarm();
       else this.#arm(this.#firstByteMs, "timeout");
-      const onConnected = this.#onConnected;
-      this.#onConnected = undefined;
-      onConnected?.();
     });
     this.#socket.on("end", () => this.#ended());
     this.#socket.on("error", (error) => {
@@ -77,7 +80,7 @@ export class Connection implements ResponseEvents, Flushable {
     return (
       this.#parser.isKeptAlive &&
       this.#isConnected &&
-      !this.#isSingleUse &&
+      !this.#isSending &&
       !this.#socket.destroyed &&
       this.#socket.readable &&
       // An answer may arrive before its request was sent completely: the rest of the request then blocks the next one.
@@ -88,18 +91,23 @@ export class Connection implements ResponseEvents, Flushable {
 
   /** The kernel has all bytes of the request. */
   get isSent(): boolean {
-    return this.#isConnected && !this.#isSingleUse && this.#unsent === "" && this.#socket.writableLength === 0;
+    return this.#isConnected && !this.#isSending && this.#unsent === "" && this.#socket.writableLength === 0;
   }
 
-  send(head: string, body: readonly Buffer[], timeouts: Timeouts, events: ExchangeEvents): void {
+  send(head: string, body: RequestBody, timeouts: Timeouts, events: ExchangeEvents): void {
     this.#events = events;
     this.#firstByteMs = timeouts.firstByteMs;
     this.#idleMs = timeouts.idleMs;
     this.#parser.reset();
     if (this.#isConnected) this.#arm(timeouts.firstByteMs, "timeout");
-    let size = 0;
-    for (const part of body) size += part.length;
-    if (size <= copiedBytes) {
+    if ("read" in body) {
+      this.#socket.write(head, "latin1");
+      this.#sendStored(body).catch((error: unknown) => {
+        this.#failWith(error instanceof Error ? error : new Error(String(error)));
+      });
+      return;
+    }
+    if (sizeOf(body) <= copiedBytes) {
       let text = head;
       for (const part of body) text += part.toString("latin1");
       this.#unsent = text;
@@ -110,22 +118,6 @@ export class Connection implements ResponseEvents, Flushable {
     this.#socket.write(head, "latin1");
     for (const part of body) if (part.length > 0) this.#socket.write(part);
     this.#socket.uncork();
-  }
-
-  /**
-   * Sends an upload, chunk by chunk, over a new connection. `open` is called once the engine accepts the connection,
-   * and never before: until then no part of the upload is consumed. `headOf` gives request line and headers.
-   */
-  sendUpload(open: () => Upload, headOf: (upload: Upload) => string, timeouts: Timeouts, events: ExchangeEvents): void {
-    this.#isSingleUse = true;
-    this.#events = events;
-    this.#firstByteMs = timeouts.firstByteMs;
-    this.#idleMs = timeouts.idleMs;
-    this.#onConnected = () => {
-      this.#pump(open, headOf).catch((error: unknown) => {
-        this.#failWith(error instanceof Error ? error : new Error(String(error)));
-      });
-    };
   }
 
   flush(): void {
@@ -212,20 +204,15 @@ export class Connection implements ResponseEvents, Flushable {
     this.#socket.destroy();
   }
 
-  async #pump(open: () => Upload, headOf: (upload: Upload) => string): Promise<void> {
-    if (this.#events === undefined) return;
-    const upload = open();
-    const writer = new UploadWriter(this.#socket, upload.headers["content-length"] === undefined);
-    this.#arm(this.#idleMs, "timeout");
-    writer.head(headOf(upload));
-    for await (const chunk of upload.body) {
-      await writer.write(chunk);
+  async #sendStored(body: StoredBody): Promise<void> {
+    this.#isSending = true;
+    for await (const chunk of body.read()) {
+      await new Promise<void>((resolve) => this.#socket.write(chunk, () => resolve()));
+      release(chunk);
       // Also where the engine answers before it has read all: the rest is not needed.
       if (this.#events === undefined || this.#socket.destroyed) return;
-      if (!this.#parser.hasBegun) this.#arm(this.#idleMs, "timeout");
     }
-    writer.end();
-    if (!this.#parser.hasBegun) this.#arm(this.#firstByteMs, "timeout");
+    this.#isSending = false;
   }
 
   #fail(phase: ExchangeError["phase"], message: string): void {

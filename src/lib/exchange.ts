@@ -27,8 +27,8 @@ export interface ExchangeEvents {
   onData(chunk: Buffer): void;
   onEnd(): void;
   /**
-   * Exactly one of `onEnd` and `onError` is called, once. The error is an ExchangeError, or the error of the request's
-   * own body or of what has to be done before and after it.
+   * Exactly one of `onEnd` and `onError` is called, once. The error is an ExchangeError, or the error of reading a
+   * stored body or of what has to be done before and after the exchange.
    */
   onError(error: Error): void;
 }
@@ -49,23 +49,28 @@ export class ExchangeError extends Error {
   }
 }
 
-/** A body that is read while it is sent, and therefore only once. */
-export interface Upload {
-  /** `content-length` only where the length is known; otherwise the body is sent in chunks. */
-  readonly headers: { readonly "content-type": string; readonly "content-length"?: number };
-  /** An error of the iteration ends the exchange. A chunk is valid until the next one is asked for. */
-  readonly body: AsyncIterable<Buffer>;
+/** A body on disk. */
+export interface StoredBody {
+  readonly sizeBytes: number;
+  /** Reads all of it, for each attempt anew. A chunk belongs to its reader. */
+  read(): AsyncIterable<Buffer>;
 }
 
-/** All of it, which may be sent again; or an upload, which is opened once, when the request is about to be sent. */
-export type RequestBody = readonly Buffer[] | (() => Upload);
+/** A body may be sent again. */
+export type RequestBody = readonly Buffer[] | StoredBody;
+
+export function sizeOf(body: RequestBody): number {
+  if ("read" in body) return body.sizeBytes;
+  let size = 0;
+  for (const part of body) size += part.length;
+  return size;
+}
 
 /** A request without what its transport adds: host, credentials, lengths. */
 export interface ExchangeRequest {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly accept: string;
-  /** The type of a body that is here; an upload has its own. */
   readonly contentType?: string;
   readonly body?: RequestBody | undefined;
 }
@@ -73,7 +78,7 @@ export interface ExchangeRequest {
 export interface Timeouts {
   /** Milliseconds until the first byte of the answer; 0: no limit. */
   readonly firstByteMs: number;
-  /** Milliseconds without a byte of the answer after its first, or in which an upload stands still; 0: no limit. */
+  /** Milliseconds without a byte of the answer after its first; 0: no limit. */
   readonly idleMs: number;
 }
 

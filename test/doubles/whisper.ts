@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { boundaryOf, MultipartParser } from "../../src/lib/multipart.ts";
+import { Busboy } from "@fastify/busboy";
 import { json, runByHand, startServer, type Listening, type ListeningOptions } from "./wire.ts";
 
 /**
@@ -96,30 +96,24 @@ function readForm(request: IncomingMessage, onWhole: () => void): Form {
     digest: createHash("sha256"),
     start: Buffer.alloc(0),
   };
-  let part = "";
-  const parser = new MultipartParser(boundaryOf(request.headers["content-type"] ?? "") ?? "", {
-    onPart: ({ name, filename }) => {
-      part = name;
-      if (name === "file") form.fileName = filename ?? "";
-      else form.fields[name] = "";
-    },
-    onData: (bytes) => {
-      if (part !== "file") {
-        form.fields[part] = `${form.fields[part] ?? ""}${bytes.toString()}`;
-        return;
-      }
+  const parser = new Busboy({
+    headers: { "content-type": request.headers["content-type"] ?? "" },
+    isPartAFile: (name) => name === "file",
+  });
+  parser.on("field", (name, value) => (form.fields[name] = value));
+  parser.on("file", (_name, file, filename) => {
+    form.fileName = filename;
+    file.on("data", (bytes: Buffer) => {
       form.fileBytes += bytes.length;
       form.digest.update(bytes);
       if (form.start.length < 16) form.start = Buffer.concat([form.start, bytes.subarray(0, 16)]);
-    },
-    onPartEnd: () => undefined,
+    });
   });
-  request.on("data", (chunk: Buffer) => parser.push(chunk));
-  request.once("end", () => {
-    parser.end();
+  parser.on("finish", () => {
     form.isWhole = true;
     onWhole();
   });
+  request.pipe(parser);
   return form;
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { ExchangeError, type ExchangeRequest, type Upload } from "../../src/lib/exchange.ts";
+import { ExchangeError, type ExchangeRequest } from "../../src/lib/exchange.ts";
 import { EnginePool } from "../../src/engine-client/client.ts";
 import { AnswerTooLarge, wholeAnswer } from "../../src/lib/whole-answer.ts";
 import { closingEngine, type ClosingEngine } from "../support/closing-engine.ts";
@@ -17,64 +17,92 @@ const post = (body: ExchangeRequest["body"]): ExchangeRequest => ({ method: "POS
 
 interface Source {
   readonly request: ExchangeRequest;
-  opened: number;
+  /** Parts that have been read, of all attempts. */
   read: number;
+  /** Readers that have not ended. */
+  open: number;
 }
 
-/** An upload of these parts; `length`: it says how long it is. `beforeFirst` runs when the engine may have the head alone. */
-function uploadOf(
+/** A stored body of these parts. `beforeSecond` runs when the kernel has the head and the first part. */
+function storedOf(
   parts: readonly (string | Error)[],
-  length?: number,
-  beforeFirst: () => void | Promise<void> = () => undefined,
+  beforeSecond: () => void | Promise<void> = () => undefined,
 ): Source {
-  const body = (): Upload => {
-    source.opened += 1;
-    const headers = { "content-type": "text/x", ...(length === undefined ? {} : { "content-length": length }) };
-    return { headers, body: chunks() };
-  };
-  const source = { opened: 0, read: 0, request: post(body) };
-  async function* chunks(): AsyncGenerator<Buffer> {
-    await beforeFirst();
-    for (const part of parts) {
-      source.read += 1;
-      if (part instanceof Error) throw part;
-      yield Buffer.from(part);
+  async function* read(): AsyncGenerator<Buffer> {
+    source.open += 1;
+    try {
+      for (const [index, part] of parts.entries()) {
+        if (index === 1) await beforeSecond();
+        source.read += 1;
+        if (part instanceof Error) throw part;
+        yield Buffer.from(part);
+      }
+    } finally {
+      source.open -= 1;
     }
   }
+  const sizeBytes = parts.reduce((sum, part) => sum + (part instanceof Error ? 1 : part.length), 0);
+  const source = { read: 0, open: 0, request: { ...post({ sizeBytes, read }), contentType: "text/x" } };
   return source;
 }
 
-describe("an upload over our own transport", () => {
-  it("is sent in chunks where its length is unknown, and with its length otherwise", async () => {
+/** The status of the answer over a kept-alive connection, where the pool has one. */
+async function statusOf(pool: EnginePool, body: string | Source): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  let status = 0;
+  pool.send(
+    typeof body === "string" ? post([Buffer.from(body)]) : body.request,
+    { timeouts: { firstByteMs: 10_000, idleMs: 10_000 } },
+    {
+      onHead: (head) => (status = head.status),
+      onData: () => undefined,
+      onEnd: () => resolve(status),
+      onError: reject,
+    },
+  );
+  return await promise;
+}
+
+describe("a stored body over our own transport", () => {
+  it("is sent with its length, over a kept-alive connection too", async () => {
     await using server = await tcpServer((socket, text) => {
-      if (text.endsWith("0\r\n\r\n") || text.endsWith("abcde")) socket.write(ok);
+      if (text.endsWith("abcde")) socket.write(ok);
     });
     const pool = poolTo(server.port);
-    await wholeAnswer(pool, uploadOf(["abc", "", "de"]).request, limits);
-    await wholeAnswer(pool, uploadOf(["abc", "de"], 5).request, limits);
-    const host = `host: 127.0.0.1:${server.port}\r\ncontent-type: text/x\r\n`;
-    const rest = "connection: close\r\naccept: */*\r\n\r\n";
-    assert.deepEqual(server.received, [
-      `POST /u HTTP/1.1\r\n${host}transfer-encoding: chunked\r\n${rest}3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n`,
-      `POST /u HTTP/1.1\r\n${host}content-length: 5\r\n${rest}abcde`,
-    ]);
-    assert.equal(server.sockets.length, 2, "a connection of its own for each");
-    await until("they are closed", () => server.sockets.every((socket) => socket.readyState !== "open"));
+    const source = storedOf(["abc", "", "de"]);
+    for (let nth = 0; nth < 2; nth += 1) assert.equal(await statusOf(pool, source), 200);
+    const head = `host: 127.0.0.1:${server.port}\r\ncontent-type: text/x\r\ncontent-length: 5\r\naccept: */*\r\n\r\n`;
+    assert.deepEqual(server.received, [`POST /u HTTP/1.1\r\n${head}abcde`.repeat(2)]);
+    pool.close();
   });
 
-  it("is not opened where the engine refuses the connection", async () => {
-    const source = uploadOf(["abc"]);
+  it("is sent again, from its start, where a kept-alive connection ends before any byte of an answer", async () => {
+    await using server = await tcpServer((socket, text, nth) => {
+      const bodies = text.split("abc").length - 1;
+      if (bodies === 2) socket.destroy();
+      else if (bodies === nth + 1 || nth === 1) socket.write(ok);
+    });
+    const pool = poolTo(server.port);
+    const source = storedOf(["a", "bc"]);
+    for (let nth = 0; nth < 2; nth += 1) assert.equal(await statusOf(pool, source), 200);
+    assert.deepEqual([server.sockets.length, source.read, source.open], [2, 6, 0]);
+    pool.close();
+  });
+
+  it("is released where the engine refuses the connection", async () => {
+    const source = storedOf(["abc", "def"]);
     const error = await rejectionOf(wholeAnswer(poolTo(await freePort()), source.request, limits), ExchangeError);
-    assert.deepEqual([error.phase, source.opened], ["connect", 0]);
+    assert.equal(error.phase, "connect");
+    await until("its reader has ended", () => source.open === 0);
   });
 
-  it("ends with its own error where it breaks, and the engine sees no whole body", async () => {
+  it("ends with its own error where it cannot be read, and the engine sees no whole body", async () => {
     await using server = await tcpServer(() => undefined);
-    const broken = new Error("the client left");
-    const error = await rejectionOf(wholeAnswer(poolTo(server.port), uploadOf(["abc", broken]).request, limits), Error);
+    const broken = new Error("the disk is broken");
+    const error = await rejectionOf(wholeAnswer(poolTo(server.port), storedOf(["abc", broken]).request, limits), Error);
     assert.equal(error, broken);
     await until("the connection is closed", () => server.sockets[0]?.readyState !== "open");
-    assert.doesNotMatch(server.received[0] ?? "", /0\r\n\r\n$/);
+    assert.match(server.received[0] ?? "", /content-length: 4\r\n[^]*\r\n\r\nabc$/);
   });
 });
 
@@ -99,25 +127,7 @@ describe("wholeAnswer", () => {
 
 const refusal = "HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno";
 
-/** The status of the answer over a kept-alive connection, where the pool has one. */
-async function statusOf(pool: EnginePool, body: string): Promise<number> {
-  const { promise, resolve, reject } = Promise.withResolvers<number>();
-  let status = 0;
-  pool.send(
-    post([Buffer.from(body)]),
-    { timeouts: { firstByteMs: 10_000, idleMs: 10_000 } },
-    {
-      onHead: (head) => (status = head.status),
-      onData: () => undefined,
-      onEnd: () => resolve(status),
-      onError: reject,
-    },
-  );
-  return await promise;
-}
-
-const tenOf = (beforeFirst: () => void | Promise<void>, isLengthKnown = true): Source =>
-  uploadOf(Array<string>(10).fill("x"), isLengthKnown ? 10 : undefined, beforeFirst);
+const tenOf = (beforeSecond: () => void | Promise<void>): Source => storedOf(Array<string>(10).fill("x"), beforeSecond);
 
 describe("an engine that ends a request before it has all of it", () => {
   let engine: ClosingEngine;
@@ -133,19 +143,18 @@ describe("an engine that ends a request before it has all of it", () => {
     const { status, body } = await wholeAnswer(poolTo(engine.port), source.request, limits);
     over.resolve();
     assert.deepEqual([status, body.toString()], [413, "no"]);
-    await until("the next part is written", () => source.read > 0);
-    assert.equal(source.read, 1, "the rest of the upload is not read");
+    await until("the reading has ended", () => source.open === 0);
+    assert.ok(source.read < 5, "the rest of the body is not read");
   });
 
-  for (const isLengthKnown of [true, false])
-    for (const isReset of [true, false])
-      for (const text of [refusal, ""])
-        it(`is reported as one that closed the connection where a write failed first: an upload ${isLengthKnown ? "with its length" : "in chunks"}, ${isReset ? "reset" : "closed"}, ${text === "" ? "no answer" : "an answer"}`, async () => {
-          const source = tenOf(() => engine.end(text, isReset), isLengthKnown);
-          const error = await rejectionOf(wholeAnswer(poolTo(engine.port), source.request, limits), ExchangeError);
-          assert.equal(error.phase, "closed");
-          assert.ok(source.read < 5, "the rest of the upload is not read");
-        });
+  for (const isReset of [true, false])
+    for (const text of [refusal, ""])
+      it(`is reported as one that closed the connection where a write failed first: ${isReset ? "reset" : "closed"}, ${text === "" ? "no answer" : "an answer"}`, async () => {
+        const source = tenOf(() => engine.end(text, isReset));
+        const error = await rejectionOf(wholeAnswer(poolTo(engine.port), source.request, limits), ExchangeError);
+        assert.equal(error.phase, "closed");
+        assert.ok(source.read < 5, "the rest of the body is not read");
+      });
 
   it("bytes that lay in a kept-alive connection before a request are no answer to it: it is sent again", async () => {
     const pool = poolTo(engine.port);

@@ -41,6 +41,7 @@ export const layers: Readonly<Record<string, Layer>> = {
     layers: ["api", "lib", "engine-client", "kubernetes", "store", "engines", "models"],
     modules: ["runtimes/logs/engine-logs.ts"],
     packages: [
+      "@fastify/busboy",
       "@opentelemetry/api",
       "@opentelemetry/exporter-trace-otlp-http",
       "@opentelemetry/resources",

@@ -1,9 +1,9 @@
 import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
-import { ApiError } from "../../api/errors.ts";
 import { errorCode, isShortage } from "../../lib/error-code.ts";
 import {
   ExchangeError,
+  sizeOf,
   type Exchange,
   type ExchangeEvents,
   type ExchangeRequest,
@@ -30,7 +30,7 @@ export class UndiciTransport implements Transport {
   send(request: ExchangeRequest, { requestId, trace, timeouts }: SendOptions, events: ExchangeEvents): Exchange {
     const { client, address, headers } = this.#options;
     const exchange = new UndiciExchange(events);
-    const sent = bodyOf(request, exchange, timeouts.idleMs);
+    const sent = bodyOf(request);
     client.dispatch(
       {
         method: request.method,
@@ -80,13 +80,6 @@ class UndiciExchange implements Exchange, Dispatcher.DispatchHandler {
     if (this.#events === undefined) return;
     this.#events = undefined;
     this.#controller?.abort(new Error("the exchange was aborted"));
-  }
-
-  /** For the request's body, which failed. */
-  fail(error: Error): void {
-    const events = this.#events;
-    this.abort();
-    events?.onError(error);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -151,42 +144,10 @@ interface SentBody {
 }
 
 /** As undici takes it. */
-function bodyOf({ body, contentType = "application/json" }: ExchangeRequest, to: UndiciExchange, ms: number): SentBody {
+function bodyOf({ body, contentType = "application/json" }: ExchangeRequest): SentBody {
   if (body === undefined) return { headers: {}, body: null };
-  if (typeof body !== "function") {
-    const [only] = body;
-    let length = 0;
-    for (const part of body) length += part.length;
-    return {
-      headers: { "content-type": contentType, "content-length": String(length) },
-      body: body.length === 1 && only !== undefined ? only : Readable.from(body),
-    };
-  }
-  const upload = body();
-  const { "content-type": type, "content-length": length } = upload.headers;
-  return {
-    headers: { "content-type": type, ...(length !== undefined && { "content-length": String(length) }) },
-    body: Readable.from(chunks(upload.body, to, ms), { highWaterMark: 1 }),
-  };
-}
-
-/** Fails the exchange where no chunk comes for `idleTimeoutMs` while one is wanted, and where the upload itself fails. */
-async function* chunks(body: AsyncIterable<Buffer>, to: UndiciExchange, idleTimeoutMs: number): AsyncGenerator<Buffer> {
-  const onIdle = (): void => {
-    to.fail(new ApiError("dispatch.invalid_request", { message: "the upload stood still for too long" }));
-  };
-  let timer = setTimeout(onIdle, idleTimeoutMs);
-  try {
-    for await (const chunk of body) {
-      clearTimeout(timer);
-      // undici keeps what the system has not taken yet.
-      yield Buffer.from(chunk);
-      timer = setTimeout(onIdle, idleTimeoutMs);
-    }
-  } catch (error) {
-    to.fail(error instanceof Error ? error : new Error(String(error)));
-    throw error;
-  } finally {
-    clearTimeout(timer);
-  }
+  const headers = { "content-type": contentType, "content-length": String(sizeOf(body)) };
+  if ("read" in body) return { headers, body: Readable.from(body.read(), { objectMode: false }) };
+  const [only] = body;
+  return { headers, body: body.length === 1 && only !== undefined ? only : Readable.from(body) };
 }

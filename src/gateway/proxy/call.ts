@@ -135,8 +135,6 @@ export class Call implements DenseMember, Recipient, ServedClient {
     this.record.isStream = request.isStream;
     this.record.requestedModel = shortName(request.model);
     this.record.body = this.#options.recent?.keepBody(request.body);
-    // An upload may break at any time, or has already.
-    request.onBroken?.((failure) => this.cancel(failure));
     return {
       [Symbol.dispose]: () => {
         this.#charge.end();

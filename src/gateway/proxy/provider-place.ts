@@ -3,6 +3,7 @@ import {
   ExchangeError,
   type Exchange,
   type ExchangeEvents,
+  type RequestBody,
   type ResponseHead,
   type Transport,
 } from "../../lib/exchange.ts";
@@ -12,7 +13,6 @@ import { steadyNow } from "../../lib/steady-clock.ts";
 import { toApiError } from "../http/answer.ts";
 import type { Permit } from "../providers/circuits.ts";
 import { Mask, maskedFailure } from "../providers/mask.ts";
-import { OutgoingBody } from "../providers/provider-body.ts";
 import {
   connectionFailure,
   isRetried,
@@ -42,7 +42,8 @@ export class ProviderPlace implements Place {
   readonly #provider: Provider;
   readonly #to: Recipient & ServedClient;
   readonly #metrics: Pick<GatewayMetrics, "waited">;
-  readonly #body: OutgoingBody;
+  /** Undefined: there is none, or no other attempt follows. */
+  #body: RequestBody | undefined;
   #isInside = false;
   #key: string | undefined;
   #transport: Transport | undefined;
@@ -66,7 +67,7 @@ export class ProviderPlace implements Place {
     this.#provider = provider;
     this.#to = to;
     this.#metrics = metrics;
-    this.#body = new OutgoingBody(route.backendRequest.body);
+    this.#body = route.backendRequest.body;
     provider.entered();
   }
 
@@ -107,7 +108,7 @@ export class ProviderPlace implements Place {
     const timeouts = { firstByteMs: timeoutMs, idleMs: timeoutMs };
     const { requestId, trace } = this.#to;
     const { method, path, accept, contentType } = this.route.backendRequest;
-    const request = { method, path, accept, ...(contentType !== undefined && { contentType }), body: this.#body.sent };
+    const request = { method, path, accept, ...(contentType !== undefined && { contentType }), body: this.#body };
     return transport.send(request, { requestId, trace: trace?.forAttempt(), timeouts }, events);
   }
 
@@ -116,7 +117,7 @@ export class ProviderPlace implements Place {
   succeeded({ contentEncoding = "identity" }: ResponseHead): void {
     this.#permit?.succeed();
     this.#isAnswering = true;
-    this.#body.drop();
+    this.#body = undefined;
     if (contentEncoding === "identity") return;
     this.#over("broken");
     const message = `${this.name} answers in an encoding that was not requested`;
@@ -139,11 +140,7 @@ export class ProviderPlace implements Place {
   }
 
   failed(error: Error): ApiError {
-    // The upload is broken, which says nothing about the provider.
-    if (!(error instanceof ExchangeError)) {
-      this.#over("aborted");
-      return toApiError(error);
-    }
+    if (!(error instanceof ExchangeError)) return toApiError(error);
     const { failure, outcome, isRetried } = connectionFailure(this.#provider.options.name, error, this.#isAnswering);
     // Nothing was sent: the next attempt needs the permit, which may be the only one.
     if (outcome === "shortage") this.#permit?.abandon();
@@ -163,14 +160,7 @@ export class ProviderPlace implements Place {
   async retry(error: unknown): Promise<boolean> {
     const { spec, backoffMs = 250, onRetry } = this.#provider.options;
     const last = this.#last;
-    if (
-      last === undefined ||
-      last.failure !== error ||
-      !last.isRetried ||
-      this.#body.isUsedUp ||
-      this.#tries > spec.retries
-    )
-      return false;
+    if (last === undefined || last.failure !== error || !last.isRetried || this.#tries > spec.retries) return false;
     this.#isOver = false;
     onRetry();
     const pauseMs = Math.max(last.pauseMs, retryPauseMs(this.#tries, backoffMs));

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import type { BufferBudget } from "../slots/budget.ts";
 import { speechAnswers, speechRequest, voicesAnswers } from "../media/audio/speech.ts";
-import { openTranscription } from "../media/audio/transcription.ts";
+import { readTranscription } from "../media/audio/transcription.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { plainErrors } from "../http/error-form.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
@@ -64,7 +64,7 @@ function uploadRoute(path: UploadPath, summary: string, places: UploadPlaces): V
     errors: plainErrors,
     read: async (request, { bodyBytes, charge }) => {
       const limits = { bodyLimitBytes: bodyBytes, charge, ...places };
-      return new UploadRequest(path, await openTranscription(request, limits));
+      return new UploadRequest(path, await readTranscription(request, limits));
     },
   };
 }

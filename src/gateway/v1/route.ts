@@ -1,5 +1,4 @@
 import type { IncomingMessage } from "node:http";
-import type { ApiError } from "../../api/errors.ts";
 import type { V1About } from "../../api/management/v1-shape.ts";
 import type { SlotCapability } from "../../api/names.ts";
 import type { Exchange, ExchangeEvents, ExchangeRequest, SendOptions, Transport } from "../../lib/exchange.ts";
@@ -23,7 +22,7 @@ export interface V1Route {
   readonly aliasPaths: readonly string[];
   readonly errors: ErrorForm;
   /**
-   * Reads a request until its model is known; `owner` is that of stored answers. Rejects with ApiError of the `dispatch.*`
+   * Reads a whole request; `owner` is that of stored answers. Rejects with ApiError of the `dispatch.*`
    * family.
    */
   read(request: IncomingMessage, limits: BodyLimits, owner: string): Promise<V1Request>;
@@ -45,8 +44,6 @@ export interface V1Request extends ModelRequest {
    * it. Throws ApiError.
    */
   checkWhole?(): void;
-  /** Notifies `listener` when the body breaks while the request waits or is sent; absent: the body is complete. */
-  onBroken?(listener: (failure: ApiError) => void): void;
   /** The backend has the request: its body is not needed any more. */
   drop?(): void;
   /** The request has ended. */

@@ -14,7 +14,6 @@ const end = /"transcript\.text\.done"|^data: ?\[DONE\]/m;
 /** Statuses of an engine for a missing path. */
 const absent: readonly number[] = [404, 405, 501];
 
-/** An upload arrives while it waits: it reports when it breaks. */
 export class UploadRequest implements V1Request {
   readonly #path: UploadPath;
   readonly #upload: Transcription;
@@ -38,19 +37,6 @@ export class UploadRequest implements V1Request {
     return this.#request(providerModel, `upstream ${upstream}`);
   }
 
-  onBroken(listener: (failure: ApiError) => void): void {
-    const { broken } = this.#upload;
-    const notify = (): void => {
-      listener(
-        broken.reason instanceof ApiError
-          ? broken.reason
-          : new ApiError("dispatch.invalid_request", { message: "the upload broke off" }),
-      );
-    };
-    if (broken.aborted) notify();
-    else broken.addEventListener("abort", notify, { once: true });
-  }
-
   discard(): void {
     void this.#upload.discard();
   }
@@ -58,46 +44,34 @@ export class UploadRequest implements V1Request {
   #request(served: string, label: string): BackendRequest {
     return {
       capability: "transcription",
-      format: { endMark: end, translation: new UploadAnswers(this.#path, this.#upload.fields, label) },
+      format: { endMark: end, translation: uploadAnswers(this.#path, this.#upload.fields, label) },
       served,
       method: "POST",
       path: this.#path,
       accept: "*/*",
-      // Until the backend accepts the connection no part of the upload is consumed.
-      body: () => this.#upload.forward(served),
+      ...this.#upload.formFor(served),
     };
   }
 }
 
-/** Whether events were requested is known with the last field: when the engine answers, all fields have arrived. */
-class UploadAnswers implements AnswerTranslation {
-  readonly #path: UploadPath;
-  readonly #fields: ReadonlyMap<string, string>;
-  readonly #answers: AnswerTranslation;
-  readonly #label: string;
+function uploadAnswers(path: UploadPath, fields: ReadonlyMap<string, string>, label: string): AnswerTranslation {
+  const answers = transcriptionAnswers(fields);
+  const areEvents = asksForEvents(fields);
+  return {
+    contentType: areEvents ? "text/event-stream" : answers.contentType,
 
-  constructor(path: UploadPath, fields: ReadonlyMap<string, string>, label: string) {
-    this.#path = path;
-    this.#fields = fields;
-    this.#answers = transcriptionAnswers(fields);
-    this.#label = label;
-  }
+    answer(body) {
+      const whole = answers.answer(body);
+      return areEvents ? eventsOf(whole) : whole;
+    },
 
-  get contentType(): string | undefined {
-    return asksForEvents(this.#fields) ? "text/event-stream" : this.#answers.contentType;
-  }
-
-  answer(body: Buffer): Buffer {
-    const whole = this.#answers.answer(body);
-    return asksForEvents(this.#fields) ? eventsOf(whole) : whole;
-  }
-
-  refusal(status: number, body: Buffer): ApiError | undefined {
-    const isAbsent = absent.includes(status) && !/model/i.test(body.toString("latin1"));
-    if (this.#path === "/v1/audio/translations" && isAbsent) {
-      const message = `${this.#label} has no ${this.#path}: it only transcribes`;
-      return new ApiError("system.not_implemented", { message });
-    }
-    return this.#answers.refusal?.(status, body);
-  }
+    refusal(status, body) {
+      const isAbsent = absent.includes(status) && !/model/i.test(body.toString("latin1"));
+      if (path === "/v1/audio/translations" && isAbsent) {
+        const message = `${label} has no ${path}: it only transcribes`;
+        return new ApiError("system.not_implemented", { message });
+      }
+      return answers.refusal?.(status, body);
+    },
+  };
 }

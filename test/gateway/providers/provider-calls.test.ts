@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { ApiError } from "../../../src/api/errors.ts";
-import type { Upload } from "../../../src/lib/exchange.ts";
 import { freePort } from "../../support/free-port.ts";
 import { until } from "../../support/until.ts";
 import { answerOf, ask, failureOf, openProvider, site, status, type Ask } from "./fixture.ts";
@@ -57,87 +55,41 @@ describe("a provider with maxConcurrent", () => {
   });
 });
 
-describe("an upload", () => {
-  const type = "multipart/form-data; boundary=x";
-  /** Pieces in one buffer that is used again and again, as a spool lends them. */
-  async function* lent(pieces: readonly string[]): AsyncGenerator<Buffer> {
-    const buffer = Buffer.alloc(100_000);
-    for (const piece of pieces) {
-      buffer.fill(0);
-      yield buffer.subarray(0, buffer.write(piece));
-    }
-  }
+describe("a stored body", () => {
   const pieces = Array.from({ length: 60 }, (_, index) => `${index} `.repeat(20_000));
-  const upload = (body: AsyncIterable<Buffer>, length?: number): (() => Upload) => {
-    let opened = 0;
-    return () => {
-      assert.equal((opened += 1), 1, "opened once");
-      return { headers: { "content-type": type, ...(length !== undefined && { "content-length": length }) }, body };
-    };
-  };
+  const whole = pieces.join("");
+  async function* read(): AsyncGenerator<Buffer> {
+    for (const piece of pieces) yield Buffer.from(piece);
+  }
+  const body = { sizeBytes: whole.length, read };
 
-  it("goes out as it comes, in chunks or with its length", async () => {
+  it("goes out with its length", async () => {
     await using at = await site();
-    const whole = pieces.join("");
-    await answerOf(at.ask({ body: upload(lent(pieces)) }));
-    await answerOf(at.ask({ body: upload(lent(pieces), whole.length) }));
-    assert.deepEqual(
-      at.double.posts.map(({ headers, body }) => [
-        headers["content-type"],
-        headers["content-length"],
-        headers["transfer-encoding"],
-        body === whole,
-      ]),
-      [
-        [type, undefined, "chunked", true],
-        [type, String(whole.length), undefined, true],
-      ],
-    );
+    await answerOf(at.ask({ body }));
+    const [post] = at.double.posts;
+    assert.equal(post?.headers["content-length"], String(whole.length));
+    assert.ok(post.body === whole);
   });
 
-  it("is sent again when the connection failed, and not once a part of the upload was read", async () => {
+  it("is sent again, from its start, like any other body", async () => {
     await using nobody = openProvider({ baseUrl: `http://127.0.0.1:${await freePort()}/v1` });
-    const { code, message } = await failureOf(ask(nobody.provider, { body: upload(lent(pieces)) }));
+    const { code, message } = await failureOf(ask(nobody.provider, { body }));
     const unreachable = "upstream acme cannot be reached (ECONNREFUSED)";
     assert.deepEqual([code, message], ["dispatch.upstream_unavailable", unreachable], "its address is not shown");
     assert.deepEqual(nobody.outcomes, ["unreachable", "retry", "unreachable"]);
     await using at = await site();
     at.double.fail(status(503));
-    const failure = await failureOf(at.ask({ body: upload(lent(pieces)) }));
-    assert.deepEqual([failure.code, at.double.posts.length], ["dispatch.upstream_unavailable", 1]);
+    await answerOf(at.ask({ body }));
+    assert.deepEqual(at.outcomes, ["503", "retry", "200"]);
+    assert.ok(at.double.posts.length === 2 && at.double.posts.every((post) => post.body === whole));
   });
 
-  it("that breaks is reported as broken, and does not count against the provider", async () => {
-    await using at = await site();
-    const broken = new ApiError("dispatch.payload_too_large");
-    async function* body(): AsyncGenerator<Buffer> {
-      yield Buffer.from("begun");
-      await nextTurn();
-      throw broken;
-    }
-    for (let index = 0; index < 6; index++) assert.equal(await failureOf(at.ask({ body: upload(body()) })), broken);
-    assert.equal(at.provider.state, "closed");
-    assert.equal(at.double.posts.length, 0, "never whole");
-  });
-
-  it("that stands still is given up", async () => {
-    await using at = await site({ timeoutSeconds: 0.05 });
-    const never = Promise.withResolvers<void>();
-    async function* body(): AsyncGenerator<Buffer> {
-      yield Buffer.from("begun");
-      await never.promise;
-    }
-    const failure = await failureOf(at.ask({ body: upload(body()) }));
-    assert.equal(failure.message, "the upload stood still for too long");
-    never.resolve();
-  });
-
-  it("ends when the client leaves", async () => {
+  it("is read no further when the client leaves", async () => {
     await using at = await site();
     const never = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<void>();
     let hasGoneOn = false;
-    async function* body(): AsyncGenerator<Buffer> {
+    async function* slow(): AsyncGenerator<Buffer> {
       try {
         yield Buffer.from("begun");
         await never.promise;
@@ -147,7 +99,7 @@ describe("an upload", () => {
         ended.resolve();
       }
     }
-    const asked = at.ask({ body: upload(body()) });
+    const asked = at.ask({ body: { sizeBytes: 9, read: slow } });
     await until("it has begun", () => at.double.openConnections === 1);
     asked.leave();
     never.resolve();

@@ -11,19 +11,16 @@ import { isWholeJson } from "../../relay/whole.ts";
  * The answers of whisper.cpp's server in OpenAI's terms (its examples/server/server.cpp): it reports a failed inference
  * with status 200 and `{"error"}`, undecodable audio with 400 and the text "Invalid request", or, where it converts by
  * ffmpeg, with 500. Fields that every engine has were checked before, so a 400 is about the audio. The
- * text of any engine's answer is joined and trimmed, unless it is too long to be parsed. `fields`: the form's, complete
- * when the engine answers.
+ * text of any engine's answer is joined and trimmed, unless it is too long to be parsed. `fields`: the form's.
  */
 export function transcriptionAnswers(fields: ReadonlyMap<string, string>): AnswerTranslation {
-  const isText = (): boolean => fields.get("response_format") === "text";
+  const isText = fields.get("response_format") === "text";
   return {
-    get contentType() {
-      return isText() ? "text/plain; charset=utf-8" : undefined;
-    },
+    contentType: isText ? "text/plain; charset=utf-8" : undefined,
 
     answer(body) {
       // The words of a recording of hours are more than may be parsed: they pass as the engine wrote them.
-      if (!isText() && !isParseable(body) && isWholeJson(body) && hasText(body)) return body;
+      if (!isText && !isParseable(body) && isWholeJson(body) && hasText(body)) return body;
       const answer = parseAnswer(body);
       if (!isRecord(answer)) throw failed("the engine's answer is no transcription");
       const { text, error } = answer;
@@ -31,7 +28,7 @@ export function transcriptionAnswers(fields: ReadonlyMap<string, string>): Answe
         throw failed(typeof error === "string" ? `the engine failed: ${error}` : "the engine's answer has no text");
       const words = answer["words"] === undefined && asksForWords(fields) ? wordsIn(answer["segments"]) : [];
       const joined = joinedLines(text);
-      if (isText()) return Buffer.from(`${joined}\n`);
+      if (isText) return Buffer.from(`${joined}\n`);
       if (joined === text && words.length === 0) return body;
       return Buffer.from(JSON.stringify({ ...answer, text: joined, ...(words.length === 0 ? {} : { words }) }));
     },

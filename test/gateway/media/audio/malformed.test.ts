@@ -4,7 +4,9 @@ import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { startWhisperDouble } from "../../../doubles/whisper.ts";
 import { envelopeIn } from "../../../support/envelope.ts";
-import { formBody } from "../../../support/form.ts";
+import { sizeOf } from "../../../../src/lib/exchange.ts";
+import { cutAt, formBody } from "../../../support/form.ts";
+import { fc } from "../../../support/fast-check.ts";
 import { startGateway, type TestGateway } from "../../../support/gateway.ts";
 import { slot, transcriptions } from "./gateway.ts";
 
@@ -44,7 +46,12 @@ const corpus: readonly (readonly [what: string, body: string, type?: string])[] 
 ];
 
 /** Sends the bytes as they are. `length`: what the header claims. */
-async function send(gateway: TestGateway, body: Buffer, type: string, length = body.length): Promise<string> {
+async function send(
+  gateway: TestGateway,
+  body: readonly Buffer[],
+  type: string,
+  length = sizeOf(body),
+): Promise<string> {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect(Number(port), hostname);
   socket.setTimeout(60_000, () => socket.destroy(new Error("no answer within a minute")));
@@ -52,8 +59,8 @@ async function send(gateway: TestGateway, body: Buffer, type: string, length = b
   socket.write(
     `POST ${transcriptions} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${typeLine}content-length: ${length}\r\n\r\n`,
   );
-  socket.write(body);
-  if (body.length < length) socket.end();
+  for (const piece of body) await new Promise((resolve) => socket.write(piece, resolve));
+  if (sizeOf(body) < length) socket.end();
   return await text(socket);
 }
 
@@ -71,13 +78,49 @@ describe("a malformed form", () => {
     await using gateway = await startGateway({ slots: { stt: slot("stt", engine.port) } });
     const type = "multipart/form-data; boundary=b";
     for (const [what, body, other = type] of corpus) {
-      const answer = await send(gateway, Buffer.from(body, "latin1"), other);
+      const answer = await send(gateway, [Buffer.from(body, "latin1")], other);
       assert.match(answer, /^HTTP\/1\.1 4\d\d /, what);
       check(answer);
     }
     // Shorter than it claims: whoever sends that may have gone, and gets an answer or none.
-    const cut = await send(gateway, whole.subarray(0, 100), type, whole.length);
+    const cut = await send(gateway, [whole.subarray(0, 100)], type, whole.length);
     if (cut !== "") check(cut);
-    check(await send(gateway, whole, type));
+    check(await send(gateway, [whole], type));
+  });
+
+  it("however it is malformed, and in whichever pieces it comes, is answered", async () => {
+    await using engine = await startWhisperDouble({ path: transcriptions });
+    await using gateway = await startGateway({ slots: { stt: slot("stt", engine.port) } });
+    const dispositions = ["model", 'file"; filename="a', "language"].map(
+      (name) => `Content-Disposition: form-data; name="${name}"\r\n\r\n`,
+    );
+    const [named = "", filed = ""] = dispositions;
+    const pieces = [
+      "--b",
+      "\r\n",
+      "\r\n--b\r\n",
+      "\r\n--b--",
+      ...dispositions,
+      ";name=",
+      '"',
+      ":",
+      "x",
+      "stt",
+      "\u0000",
+    ];
+    const valid = ["--b\r\n", named, "stt", "\r\n--b\r\n", filed, "RIFF0000WAVE", "\r\n--b--", "\r\n"];
+    const edit = fc.record({
+      at: fc.nat({ max: valid.length }),
+      removed: fc.nat({ max: 1 }),
+      added: fc.array(fc.constantFrom(...pieces), { maxLength: 2 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(edit, { maxLength: 3 }), fc.array(fc.nat(), { maxLength: 3 }), async (edits, cuts) => {
+        const edited = [...valid];
+        for (const { at, removed, added } of edits) edited.splice(at, removed, ...added);
+        const body = cutAt(Buffer.from(edited.join("")), cuts);
+        check(await send(gateway, body, "multipart/form-data; boundary=b"));
+      }),
+    );
   });
 });
