@@ -1,6 +1,6 @@
 import { CommandError, failure, notBerth, wholeText, type Client } from "./client.ts";
+import { events } from "./events.ts";
 import { cell, isRecord } from "./output.ts";
-import { events } from "./slots.ts";
 
 /** One message of the conversation so far. */
 export interface Said {
@@ -98,8 +98,9 @@ export async function* pieces(
         "try again: the service, or a proxy before it, may have been stopped or restarted",
       );
     }
-    if (next.value === "[DONE]") break;
-    const chunk = client.parsed(next.value);
+    const { data } = next.value;
+    if (data === "[DONE]") break;
+    const chunk = client.parsed(data);
     if (!isRecord(chunk)) continue;
     const { error } = chunk;
     if (isRecord(error)) throw await failed(model, error);
@@ -143,7 +144,7 @@ function wholeAnswer(client: Client, text: string): Iterable<Piece> {
   throw notBerth(`${client.server} answered with something else than a chat`);
 }
 
-async function ended(stream: AsyncIterator<string>): Promise<void> {
+async function ended(stream: AsyncIterator<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const timeLimit = new Promise<true>((resolve) => {
     timer = setTimeout(() => resolve(true), endMs);

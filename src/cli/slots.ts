@@ -1,6 +1,7 @@
 import { benchmarkCell, benchmarkLines } from "./benchmark.ts";
 import { choiceLines } from "./chosen-model.ts";
-import type { Client } from "./client.ts";
+import { failure, type Client } from "./client.ts";
+import { events } from "./events.ts";
 import {
   age,
   bytes,
@@ -203,7 +204,10 @@ async function whyNoLog(client: Client, name: string): Promise<string> {
   return `${name} has never been started, so that there is no log; ${next}`;
 }
 
-/** Lines as they arrive; ends with the server's stream. `onEmpty` gets the reason of an empty log. */
+/**
+ * Lines as they arrive; ends with the server's stream. `onEmpty` gets the reason of an empty log. Throws CommandError where
+ * the log cannot be read any more.
+ */
 export async function* slotLogs(
   client: Client,
   name: string,
@@ -217,32 +221,12 @@ export async function* slotLogs(
     yield text;
     return;
   }
-  for await (const data of events(await client.open(`${path}&follow=1`))) {
+  for await (const { event, data } of events(await client.open(`${path}&follow=1`))) {
     const parsed = client.parsed(data);
     if (!isRecord(parsed)) continue;
+    if (event === "error") throw await failure("dispatch.upstream_unavailable", cell(parsed["message"]));
     const time = options.timestamps ? `${cell(parsed["time"])} ` : "";
     const process = parsed["process"] === undefined ? "" : `${cell(parsed["process"])} | `;
     yield `${time}${process}${String(parsed["line"])}\n`;
-  }
-}
-
-/**
- * The data of each line of server-sent events; `onComment` gets the comments, which report progress. Engines end lines in
- * LF or CRLF, and leave out the blank after the colon or not.
- */
-export async function* events(
-  body: AsyncIterable<Uint8Array>,
-  onComment: (text: string) => void = () => undefined,
-): AsyncIterable<string> {
-  const decoder = new TextDecoder();
-  let rest = "";
-  for await (const chunk of body) {
-    rest += decoder.decode(chunk, { stream: true });
-    const lines = rest.split(/\r?\n/);
-    rest = lines.pop() ?? "";
-    for (const line of lines) {
-      if (line.startsWith("data:")) yield line.slice("data:".length).replace(/^ /, "");
-      else if (line.startsWith(":")) onComment(line.slice(1).trim());
-    }
   }
 }

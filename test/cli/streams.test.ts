@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
-import { events } from "../../src/cli/slots.ts";
+import { CommandError } from "../../src/cli/client.ts";
+import { events } from "../../src/cli/events.ts";
 import { failure, stream, type Answer } from "../support/api-double.ts";
 import { done, failed, primary, refused, told } from "./fixture.ts";
 
@@ -37,6 +38,11 @@ describe("berth chat", () => {
     ],
     ["reads a stream in CRLF", sent(crlf), done("Héy\n", "waiting\n")],
     ["reads a stream without the blank after a colon", sent(tight), done("Héy\n")],
+    [
+      "reads an event of several lines",
+      sent(`data: {"choices":\ndata: [{"delta":{"content":"Hey"}}]}\n\ndata: [DONE]\n\n`),
+      done("Hey\n"),
+    ],
     [
       "prints the answer of an engine that sends no stream",
       { choices: [{ message: { role: "assistant", content: "Hey" } }] },
@@ -118,8 +124,18 @@ it("an event stream is read wherever it is cut", async () => {
     const cut = async function* (): AsyncIterable<Uint8Array> {
       for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
     };
-    assert.deepEqual(await Array.fromAsync(events(cut())), [delta("Hé"), delta("y"), "[DONE]"]);
+    const read = (await Array.fromAsync(events(cut()))).map(({ data }) => data);
+    assert.deepEqual(read, [delta("Hé"), delta("y"), "[DONE]"]);
   }
+});
+
+it("an event without an end is not kept for ever", async () => {
+  let pieces = 0;
+  const endless = async function* (): AsyncIterable<Uint8Array> {
+    for (yield Buffer.from("data: "); pieces < 100; pieces++) yield Buffer.alloc(1_000_000, "x");
+  };
+  await assert.rejects(Array.fromAsync(events(endless())), CommandError);
+  assert.ok(pieces < 20, `${pieces} MB`);
 });
 
 describe("berth slot logs", () => {
@@ -175,4 +191,11 @@ describe("berth slot logs", () => {
     ],
   ] as const)
     it(`prints ${name}`, async () => assert.deepEqual((await told(answers, `slot logs ${words}`)).ended, ended));
+
+  it("fails where the log cannot be read any more", async () => {
+    const event = 'event: error\ndata: {"message":"the log of primary cannot be read: it is gone"}\n\n';
+    const { ended } = await told({ [`${logs}?tail=200&follow=1`]: sent(event) }, "slot logs primary -f");
+    const why = "dispatch.upstream_unavailable: the log of primary cannot be read: it is gone\n";
+    assert.deepEqual(ended, failed(`${why}see \`berth slot logs NAME\`, or try again later\n`));
+  });
 });

@@ -46,6 +46,7 @@ export const layers: Readonly<Record<string, Layer>> = {
       "@opentelemetry/exporter-trace-otlp-http",
       "@opentelemetry/resources",
       "@opentelemetry/sdk-trace",
+      "eventsource-parser",
       "fastify",
       "prom-client",
       "undici",
@@ -53,7 +54,7 @@ export const layers: Readonly<Record<string, Layer>> = {
     ],
     types: ["pino"],
   },
-  cli: { layers: ["api"], packages: ["commander", "yaml"] },
+  cli: { layers: ["api"], packages: ["commander", "eventsource-parser", "yaml"] },
   program: {
     layers: ["api", "lib"],
     modules: ["cli/client.ts"],

@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { RunningBerth } from "./berth.ts";
-import { post, record } from "./openai.ts";
+import { events, post, record } from "./openai.ts";
 import { writeShape } from "./shaped-model.ts";
 import { shapes } from "./shapes.ts";
 import { until } from "./until.ts";
@@ -43,12 +43,8 @@ export async function firstToken(berth: RunningBerth): Promise<FirstToken> {
     stream_options: { include_usage: true },
   });
   assert.equal(streamed.status, 200);
-  const text = await streamed.text();
-  const usage = text
-    .split("\n")
-    .filter((line) => line.startsWith("data: {"))
-    .map((line) => record(JSON.parse(line.slice(6)))["usage"])
-    .find((found) => typeof found === "object" && found !== null);
+  const { chunks } = await events(streamed);
+  const usage = chunks.map((chunk) => chunk["usage"]).find((found) => typeof found === "object" && found !== null);
   const { prompt_tokens: tokens, prompt_tokens_details: details } = record(usage);
   return { cached: Number(record(details)["cached_tokens"]), tokens: Number(tokens) };
 }

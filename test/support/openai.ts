@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createParser } from "eventsource-parser";
 import { isRecord } from "../../src/cli/output.ts";
 
 export async function post(base: string, path: string, body: unknown): Promise<Response> {
@@ -21,10 +22,8 @@ export async function ask(base: string, path: string, body: unknown): Promise<Re
 
 /** The JSON of every `data:` event, and whether `[DONE]` came last. */
 export async function events(response: Response): Promise<{ chunks: Record<string, unknown>[]; isDone: boolean }> {
-  const data = (await response.text())
-    .split("\n")
-    .filter((line) => line.startsWith("data: "))
-    .map((line) => line.slice("data: ".length));
+  const data: string[] = [];
+  createParser({ onEvent: (event) => data.push(event.data) }).feed(await response.text());
   const chunks = data.filter((text) => text !== "[DONE]").map((text): unknown => JSON.parse(text));
   assert.ok(chunks.every(isRecord));
   return { chunks, isDone: data.at(-1) === "[DONE]" };

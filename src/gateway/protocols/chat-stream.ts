@@ -1,15 +1,29 @@
+import { createParser } from "eventsource-parser";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
+import { StreamGarbage } from "../relay/event-stream.ts";
 import { failed, readChatChunk } from "./chat-chunk.ts";
 import type { ChatChunk, ChatUsage } from "./chat-format.ts";
-import { SseDecoder } from "./sse-decoder.ts";
 
 export type ChatChoice = ChatChunk["choices"][number];
 export type ChatDelta = NonNullable<ChatChoice["delta"]>;
 type ToolCall = NonNullable<ChatDelta["tool_calls"]>[number];
 
+/** Characters of an event that has not ended. */
+const eventLimit = 4 * 1024 * 1024;
+
 /** A chat engine's stream on its way into the events of another protocol, which a subclass writes. */
 export abstract class ChatStream implements NonNullable<AnswerTranslation["stream"]> {
-  readonly #decoder = new SseDecoder();
+  readonly #decoder = new TextDecoder();
+  readonly #parser = createParser({
+    maxBufferSize: eventLimit,
+    onEvent: ({ data }) => this.#event(data),
+    onComment: () => {
+      if (!this.isOver) this.onComment();
+    },
+    onError: ({ type }) => {
+      if (type === "max-buffer-size-exceeded") throw new StreamGarbage("an event has no end");
+    },
+  });
   readonly #calls = new CallIndices();
   #out = "";
   /** No event may follow. */
@@ -18,12 +32,7 @@ export abstract class ChatStream implements NonNullable<AnswerTranslation["strea
   protected usage: ChatUsage | null | undefined;
 
   push(chunk: Buffer): Buffer | undefined {
-    for (const item of this.#decoder.push(chunk)) {
-      if (this.isOver) break;
-      if (item.kind === "comment") this.onComment();
-      else if (item.data === "[DONE]") this.#close();
-      else this.#chunk(readChatChunk(item.data));
-    }
+    if (!this.isOver) this.#parser.feed(this.#decoder.decode(chunk, { stream: true }));
     return this.#bytes();
   }
 
@@ -52,6 +61,12 @@ export abstract class ChatStream implements NonNullable<AnswerTranslation["strea
     const text = this.#out;
     this.#out = "";
     return text;
+  }
+
+  #event(data: string): void {
+    if (this.isOver) return;
+    if (data === "[DONE]") this.#close();
+    else this.#chunk(readChatChunk(data));
   }
 
   #chunk(chunk: ChatChunk): void {

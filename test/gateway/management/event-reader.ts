@@ -1,4 +1,5 @@
 import { request as httpRequest } from "node:http";
+import { createParser } from "eventsource-parser";
 import { until } from "../../support/until.ts";
 
 export interface ReadEvent {
@@ -26,32 +27,17 @@ export async function followEvents(
   headers: Readonly<Record<string, string>> = {},
 ): Promise<EventReader> {
   const events: ReadEvent[] = [];
-  let text = "";
   let comments = 0;
   let isOver = false;
-  const read = (chunk: string): void => {
-    text += chunk;
-    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
-      const field = (name: string): string | undefined =>
-        text
-          .slice(0, end)
-          .split("\n")
-          .find((line) => line.startsWith(`${name}: `))
-          ?.slice(name.length + 2);
-      const data = field("data");
-      if (data === undefined) comments += 1;
-      else {
-        const parsed: unknown = JSON.parse(data);
-        events.push({ id: field("id"), event: field("event") ?? "message", data: parsed });
-      }
-      text = text.slice(end + 2);
-    }
-  };
+  const parser = createParser({
+    onEvent: ({ id, event = "message", data }) => events.push({ id, event, data: JSON.parse(data) }),
+    onComment: () => (comments += 1),
+  });
   const { promise, resolve, reject } = Promise.withResolvers<import("node:http").IncomingMessage>();
   const request = httpRequest(new URL(path, url), { headers, agent: false }, resolve).once("error", reject);
   request.end();
   const response = await promise;
-  response.setEncoding("utf8").on("data", read);
+  response.setEncoding("utf8").on("data", (text: string) => parser.feed(text));
   response.once("close", () => (isOver = true));
   response.once("error", () => (isOver = true));
   return {

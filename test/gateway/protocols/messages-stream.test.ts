@@ -157,6 +157,14 @@ describe("a chat stream as Messages events", () => {
     assert.deepEqual(types.slice(0, 4), ["ping", "message_start", "ping", "content_block_start"]);
   });
 
+  it("is the same for any line end, after a byte order mark and wherever it is cut", () => {
+    const sent = `: working\n\n${chunk({ content: "é€" })}${chunk({}, "stop")}${done}`;
+    for (const end of ["\n", "\r\n", "\r"]) {
+      const bytes = Buffer.from(`\ufeff${sent.replaceAll("\n", end)}`);
+      assert.equal(through(open(), cutAt(bytes, [...bytes.keys()])), through(open(), sent), JSON.stringify(end));
+    }
+  });
+
   const ends: readonly (readonly [sent: string, reason: string, sequence: string | null])[] = [
     [chunk({ content: "x" }, "stop", { stop_reason: "END" }) + done, "stop_sequence", "END"],
     [callChunk(0, "{}", { id: "a", name: "f" }) + chunk({}, "tool_calls") + done, "tool_use", null],
@@ -210,8 +218,12 @@ describe("a chat stream as Messages events", () => {
   });
 
   it("fails when an event has no end or is an error", () => {
-    const { stream } = open();
-    assert.throws(() => stream.push(Buffer.from(`data: ${"x".repeat(5_000_000)}`)), { name: "StreamGarbage" });
+    const endless = [
+      `data: ${"x".repeat(5_000_000)}`,
+      `data: ${"x".repeat(5_000_000)}\n`,
+      "data: xxxxx\n".repeat(1_000_000),
+    ];
+    for (const sent of endless) assert.throws(() => open().stream.push(Buffer.from(sent)), { name: "StreamGarbage" });
     const error = data({ error: { code: 400, message: "too long" } });
     assert.equal(failureOf(() => open().stream.push(Buffer.from(error))).code, "dispatch.rejected");
   });
