@@ -17,7 +17,7 @@ import { takeJsonOnly } from "./http/json-bodies.ts";
 import { arrivalTimes, headerLimitBytes, refuseBytes } from "./http/refused-bytes.ts";
 import type { ManagementContext } from "./management/context.ts";
 import { registerRoutes } from "./management/routes.ts";
-import { leadToEnginePages } from "./pages/engine-redirect.ts";
+import { leadToEnginePages } from "./open-engine-pages.ts";
 import { servePages, type ServedPages } from "./pages/pages.ts";
 import type { Logger } from "pino";
 import type { V1Route } from "./v1/route.ts";

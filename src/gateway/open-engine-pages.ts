@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { Config } from "../api/config.ts";
 import { ApiError } from "../api/errors.ts";
@@ -12,7 +13,7 @@ import type { Gate } from "./auth/gate.ts";
 import type { Traffic } from "./slots/traffic.ts";
 import type { Listeners } from "./http/listeners.ts";
 import { EnginePages } from "./pages/engine-pages.ts";
-import type { PageEngine } from "./pages/engine-headers.ts";
+import { pagePath, type PageEngine } from "./pages/engine-headers.ts";
 import type { KnownSlot, ResolutionIndex } from "./routing/index.ts";
 import type { AccessLog } from "./telemetry/access-log.ts";
 import type { GatewayMetrics } from "./telemetry/metrics.ts";
@@ -76,6 +77,28 @@ export async function openEnginePages(
   await pages[Symbol.asyncDispose]();
   log.warn(`${failure.message}: no engine's page is served; SVC_ENGINE_PAGES_PORT names another port`);
   return undefined;
+}
+
+/** `/upstream/SLOT/` of the API leads to the port of engines' pages, where SVC_ENGINE_PAGES names slots. */
+export function leadToEnginePages(
+  app: FastifyInstance,
+  { enginePages, enginePagesPort }: Pick<Config, "enginePages" | "enginePagesPort">,
+): void {
+  if (enginePages.length === 0) return;
+  for (const url of ["/upstream/:slot", "/upstream/:slot/*"])
+    app.get<{ Params: { slot: string } }>(url, { config: { scope: "public" } }, async (request, reply) => {
+      const { slot } = request.params;
+      const host = hostOf(request);
+      if (!enginePages.includes(slot) || host === undefined)
+        throw new ApiError("system.not_found", { message: "SVC_ENGINE_PAGES does not name this slot" });
+      const rest = request.url.replace(/^\/upstream\/[^/?]+\/?/, "");
+      return await reply.redirect(`http://${host}:${enginePagesPort}${pagePath(slot)}${rest}`, 307);
+    });
+}
+
+/** The name by which the browser knows this machine, without the port. */
+function hostOf({ headers }: FastifyRequest): string | undefined {
+  return URL.parse(`http://${headers.host ?? ""}`)?.hostname;
 }
 
 /** A browser sends a token as a password. */
