@@ -14,7 +14,6 @@ import { Admission } from "./slots/admission.ts";
 import { isSlotDraining } from "./slots/availability.ts";
 import { BufferBudget } from "./slots/budget.ts";
 import { buildApp } from "./app.ts";
-import { Authenticator } from "./auth/authenticator.ts";
 import { Gate } from "./auth/gate.ts";
 import { connectionLimits, ConnectionLimiter, limitText } from "./http/connection-limit.ts";
 import type { GuardedRoute } from "./auth/hook.ts";
@@ -27,8 +26,7 @@ import { Cors } from "./http/cors.ts";
 import { ModelProxy, stopping } from "./proxy/handle.ts";
 import { drain } from "./drain.ts";
 import { CacheSync } from "./routing/cache-sync.ts";
-import { Listeners, portOf } from "./http/listeners.ts";
-import { sharingOf } from "./http/sharing.ts";
+import { Listeners, portOf, sharingOf } from "./http/listeners.ts";
 import { ChatAddress, listenForChat } from "./http/chat-address.ts";
 import { Lifetime } from "./lifetime.ts";
 import { HostGuard } from "./http/hosts.ts";
@@ -175,7 +173,9 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const deadline = new AbortController();
   const startedAt = Date.now();
   const isReady = (): boolean => lifetime.isReady;
-  const authenticator = new Authenticator({
+  const cors = new Cors(config.corsOrigins);
+  const gate = new Gate({
+    guard: new HostGuard([config.hostname, ...config.allowedHosts], cors),
     isEnabled: config.authEnabled,
     verify: (token) => tokens.verify(token),
     isUnconfirmed: (token) => tokens.isUnconfirmed(token),
@@ -183,8 +183,6 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     onRefused: refusalCounter(metrics.page),
     onThrottled: (peer) => log.warn(`${peer} failed to authenticate too often and gets 429 for a minute`),
   });
-  const cors = new Cors(config.corsOrigins);
-  const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts], cors), authenticator);
   const recent = new RecentRequests({ keepsBodies: config.requestBodies });
   const history = stack.use(new TrafficHistory({ metrics, traffic, admission, recent }));
   const accessLog = new AccessLog({ log, lines: options.accessLog, part: config.accessLogPart });
@@ -248,7 +246,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       manifests,
       openUpstreams,
       writer: store.writer,
-      authenticator,
+      gate,
       tokens,
       conversations: store.conversations,
       log,

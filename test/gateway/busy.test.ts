@@ -4,7 +4,6 @@ import { Socket } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../src/api/errors.ts";
 import type { TokenRecord } from "../../src/api/token.ts";
-import { Authenticator } from "../../src/gateway/auth/authenticator.ts";
 import { Gate } from "../../src/gateway/auth/gate.ts";
 import { HostGuard } from "../../src/gateway/http/hosts.ts";
 import { envelopeOf } from "../support/envelope.ts";
@@ -92,7 +91,7 @@ function clientOf(isEnabled: boolean, headers: Headers, peer = "127.0.0.1"): str
   // All have the same label and scope: only the token itself tells its holder from others.
   const record = { schema: 1, label: "agent", scope: "v1-only", created_at: "2026-01-01T00:00:00.000Z" } as const;
   const verify = ({ id }: { readonly id: string }): TokenRecord => ({ ...record, id, sha256: "0".repeat(64) });
-  const gate = new Gate(new HostGuard([]), new Authenticator({ isEnabled, verify, trustedProxies: ["127.0.0.1/32"] }));
+  const gate = new Gate({ guard: new HostGuard([]), isEnabled, verify, trustedProxies: ["127.0.0.1/32"] });
   const socket = new Socket();
   Object.defineProperty(socket, "remoteAddress", { value: peer });
   const request = new IncomingMessage(socket);

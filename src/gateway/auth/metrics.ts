@@ -1,6 +1,6 @@
 import { gatewayMetrics } from "../../api/metrics/gateway.ts";
 import type { MetricPage } from "../../lib/metrics/page.ts";
-import type { AuthCode } from "./authenticator.ts";
+import type { AuthCode } from "./gate.ts";
 
 /** `berth_auth_refusals_total{code}`; all codes exist from the start, so that an alert sees the first one. */
 export function refusalCounter(page: MetricPage): (code: AuthCode) => void {

@@ -1,11 +1,17 @@
 import type { Server as HttpServer } from "node:http";
 import { Server, type ListenOptions, type Socket } from "node:net";
+import { join } from "node:path";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
-import { gatewayReportSchema, type GatewayReport } from "../../api/gateway-report.ts";
+import type { Config } from "../../api/config.ts";
+import {
+  gatewayReportFile,
+  gatewayReportSchema,
+  type GatewayReport,
+  type GatewayRole,
+} from "../../api/gateway-report.ts";
 import { announce, announced, type Announcement } from "../../lib/announcement.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import { otherReport, ownReport, type Sharing } from "./sharing.ts";
 
 /**
  * Node takes one connection from a listening socket per turn of its event loop (libuv 1.52, `uv__server_io`). A turn of a
@@ -27,6 +33,23 @@ const patientTurns = 200;
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
+}
+
+/** A gateway that may share its ports with the other one of the same state directory. */
+export interface Sharing {
+  readonly role: GatewayRole;
+  readonly stateDir: string;
+  readonly report: () => GatewayReport;
+}
+
+/** The role and the report by which this gateway shares its ports; undefined in a cluster, where each gateway has its own ports. */
+export function sharingOf(
+  { store, stateDir }: Pick<Config, "store" | "stateDir">,
+  gateway: { readonly role: GatewayRole | undefined; readonly version: string; readonly isReady: () => boolean },
+): Sharing | undefined {
+  if (store !== "files") return undefined;
+  const { role = "gateway", version, isReady } = gateway;
+  return { role, stateDir, report: () => ({ pid: process.pid, version, isReady: isReady() }) };
 }
 
 /** The sockets on which a server's connections come, beside the server's own. */
@@ -187,6 +210,16 @@ export class Listeners {
 export function portOf(server: Server): number | undefined {
   const address = server.address();
   return typeof address === "object" && address !== null ? address.port : undefined;
+}
+
+/** The file in which this gateway keeps its report for the port. */
+function ownReport(port: number, { stateDir, role }: Sharing): string {
+  return join(stateDir, gatewayReportFile(port, role));
+}
+
+/** The file of the other gateway of the state directory for the port. */
+function otherReport(port: number, { stateDir, role }: Sharing): string {
+  return join(stateDir, gatewayReportFile(port, role === "gateway" ? "standby" : "gateway"));
 }
 
 /** A socket whose connections the server serves; made as node:http makes its own. */

@@ -29,7 +29,7 @@ type AdminHandlers = Pick<
 
 /** Handlers of upstreams, configuration, tokens and the service as a whole. */
 export function adminHandlers(context: ManagementContext): AdminHandlers {
-  const { upstreams, openUpstreams, writer, tokens, conversations, authenticator, config, log } = context;
+  const { upstreams, openUpstreams, writer, tokens, conversations, gate, config, log } = context;
   return {
     listUpstreams: () => ({ object: "list", data: upstreamViews(context) }),
     putUpstream: async ({ params: { name = "" }, body, reply }) => {
@@ -73,7 +73,7 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       return { object: "list", data: views.map((view, at) => ({ ...view, conversations: counts[at] })) };
     },
     createToken: async ({ body, request }) => {
-      if (!authenticator.isEnabled) throw openToEverybody();
+      if (!gate.isEnabled) throw openToEverybody();
       const created = await tokens.create(body);
       log.info(`${callerOf(request)} created token ${created.id} of scope ${created.scope}`);
       return created;
@@ -85,12 +85,12 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       return await reply.code(204).send();
     },
     authStatus: ({ request }) => ({
-      enabled: authenticator.isEnabled,
-      modes: authenticator.isEnabled ? ["token", "proxy"] : ["none"],
-      proxy_trusted: authenticator.isEnabled && authenticator.isTrusted(request.raw),
+      enabled: gate.isEnabled,
+      modes: gate.isEnabled ? ["token", "proxy"] : ["none"],
+      proxy_trusted: gate.isEnabled && gate.isTrusted(request.raw),
     }),
     login: () => ({
-      message: authenticator.isEnabled
+      message: gate.isEnabled
         ? "There is no login here: browsers log in at the edge proxy in front of this service, programs send a token as Authorization: Bearer."
         : "Authentication is off: nobody needs to log in.",
     }),

@@ -19,7 +19,7 @@ import type { TokenStore } from "../../store/auth/tokens.ts";
 import type { ManifestThread } from "../../store/files/thread/manifest-thread.ts";
 import type { AsyncManifestWriter } from "../../store/files/writer.ts";
 import type { Admission } from "../slots/admission.ts";
-import type { Authenticator } from "../auth/authenticator.ts";
+import type { Gate } from "../auth/gate.ts";
 import type { Drawings } from "../media/images/drawings.ts";
 import type { ImageCache } from "../media/images/cache.ts";
 import type { KnownSlot, ResolutionIndex } from "../routing/index.ts";
@@ -60,7 +60,7 @@ export interface ManagementContext {
   /** Parses texts of clients, which may take long. */
   readonly manifests: Pick<ManifestThread, "validateFiles" | "validateDirectory" | "slotsIn">;
   readonly conversations: ConversationThread;
-  readonly authenticator: Authenticator;
+  readonly gate: Gate;
   readonly tokens: Pick<TokenStore, "list" | "create" | "revoke">;
   readonly log: Logger;
   readonly config: Config;

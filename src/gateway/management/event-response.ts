@@ -4,7 +4,7 @@ import type { FastifyReply } from "fastify";
 import type { ManagementContext } from "./context.ts";
 
 export interface EventContext {
-  readonly authenticator: Pick<ManagementContext["authenticator"], "mayStill">;
+  readonly gate: Pick<ManagementContext["gate"], "mayStill">;
   readonly stopping: AbortSignal;
 }
 
@@ -22,13 +22,13 @@ interface OpenEvents {
  * has vanished is noticed. `left` is aborted when the client has disconnected, has lost its right, or the gateway stops: the
  * caller ends the stream then.
  */
-export function openEvents(reply: FastifyReply, { authenticator, stopping }: EventContext): OpenEvents {
+export function openEvents(reply: FastifyReply, { gate, stopping }: EventContext): OpenEvents {
   reply.hijack();
   const { raw, request } = reply;
   const gone = new AbortController();
   const { scope } = request.routeOptions.config;
   const recheck = setInterval(() => {
-    if (scope !== undefined && authenticator.mayStill(request.raw, scope)) return;
+    if (scope !== undefined && gate.mayStill(request.raw, scope)) return;
     gone.abort();
     raw.end();
   }, recheckMs).unref();

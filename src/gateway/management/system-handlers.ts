@@ -82,7 +82,7 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
     },
     urls: ({ request }) => {
       // Only a trusted proxy's header says that it ends TLS; another sender must not redirect people to another scheme.
-      const isSecure = request.headers["x-forwarded-proto"] === "https" && context.authenticator.isTrusted(request.raw);
+      const isSecure = request.headers["x-forwarded-proto"] === "https" && context.gate.isTrusted(request.raw);
       const base = `${isSecure ? "https" : request.protocol}://${request.host}${context.config.basePath}`;
       return { api: `${base}/v1`, dashboard: `${base}/`, chat: `${base}/chat/` };
     },

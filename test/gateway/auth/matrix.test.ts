@@ -9,7 +9,6 @@ import {
   type ScopeClass,
   type TokenScope,
 } from "../../../src/api/scopes.ts";
-import { Authenticator } from "../../../src/gateway/auth/authenticator.ts";
 import { Gate } from "../../../src/gateway/auth/gate.ts";
 import { guardRoutes } from "../../../src/gateway/auth/hook.ts";
 import { HostGuard } from "../../../src/gateway/http/hosts.ts";
@@ -137,10 +136,8 @@ describe("scope matrix", () => {
   });
 
   it("must be declared: a route without a scope class, or with an unknown class, stops the start", () => {
-    const gate = new Gate(
-      new HostGuard([]),
-      new Authenticator({ isEnabled: true, verify: () => undefined, trustedProxies: [] }),
-    );
+    const guard = new HostGuard([]);
+    const gate = new Gate({ guard, isEnabled: true, verify: () => undefined, trustedProxies: [] });
     const app = fastify();
     guardRoutes(app, gate);
     assert.throws(() => app.get("/api/forgotten", () => "open"), /route GET \/api\/forgotten names no scope class/);

@@ -89,7 +89,7 @@ for (const [when, isEarly] of [
       asked.resolve();
       if (isEarly) await closed;
       const stopping = new AbortController().signal;
-      const { left } = openEvents(reply, { authenticator: { mayStill: () => true }, stopping });
+      const { left } = openEvents(reply, { gate: { mayStill: () => true }, stopping });
       client.abort();
       await closed;
       opened.resolve(left);

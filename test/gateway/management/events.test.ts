@@ -213,7 +213,7 @@ it("a followed log ends for a client that does not read and has lost its right, 
   const { name, spec, status } = published("a");
   const slot = { name, spec: completeSlot(name, spec), status };
   app.get("/", { config: { scope: "read" } }, async (_request, reply) => {
-    const context = { config, authenticator: { mayStill: () => false }, stopping: new AbortController().signal };
+    const context = { config, gate: { mayStill: () => false }, stopping: new AbortController().signal };
     await sendLogs(reply, context, slot, { tail: 5000, follow: true, timestamps: false });
     ended.resolve(reply.raw.writableEnded);
     return reply;

@@ -5,8 +5,9 @@ import { Socket } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import type { TokenRecord } from "../../../src/api/token.ts";
-import { Authenticator, type AuthenticatorOptions } from "../../../src/gateway/auth/authenticator.ts";
+import { Gate, type GateOptions } from "../../../src/gateway/auth/gate.ts";
 import { FailureThrottle } from "../../../src/gateway/auth/throttle.ts";
+import { HostGuard } from "../../../src/gateway/http/hosts.ts";
 import { thrownBy } from "../../support/rejection.ts";
 
 const good = `svc_abcd2345.${"s".repeat(43)}`;
@@ -20,8 +21,9 @@ const record: TokenRecord = {
   sha256: createHash("sha256").update("s".repeat(43)).digest("hex"),
 };
 
-function authenticator(options: Partial<AuthenticatorOptions> = {}): Authenticator {
-  return new Authenticator({
+function gate(options: Partial<GateOptions> = {}): Gate {
+  return new Gate({
+    guard: new HostGuard([]),
     isEnabled: true,
     verify: ({ id, secret }) => (id === record.id && secret === "s".repeat(43) ? record : undefined),
     trustedProxies: ["127.0.0.0/8", "::1/128"],
@@ -47,10 +49,10 @@ const invalid = { code: "auth.invalid", status: 401, headers: { "www-authenticat
 const byToken = { identity: "laptop", scope: "all", source: "token", tokenId: "abcd2345" };
 const byProxy = { identity: "ada", scope: "admin", source: "proxy" };
 
-describe("authenticator", () => {
+describe("the gate, by credentials", () => {
   it("allows every caller every route while it is off", () => {
-    const off = authenticator({ isEnabled: false });
-    assert.deepEqual(off.check(request({ authorization: "Bearer nonsense" }), "admin"), {
+    const off = gate({ isEnabled: false });
+    assert.deepEqual(off.admit(request({ authorization: "Bearer nonsense" }), "admin", "other"), {
       identity: "anonymous",
       scope: "admin",
       source: "none",
@@ -58,7 +60,7 @@ describe("authenticator", () => {
   });
 
   it("asks for no credentials at a public route", () => {
-    assert.equal(authenticator().check(request({ authorization: `Bearer ${bad}` }), "public").source, "none");
+    assert.equal(gate().admit(request({ authorization: `Bearer ${bad}` }), "public", "other").source, "none");
   });
 
   it("identifies callers by their credentials; a bearer takes precedence over the proxy's user header", () => {
@@ -96,7 +98,7 @@ describe("authenticator", () => {
       [{ "x-forwarded-email": "a".repeat(255) }, required],
     ];
     for (const [headers, outcome] of rows) {
-      const check = (): unknown => authenticator().check(request(headers), "any");
+      const check = (): unknown => gate().admit(request(headers), "any", "other");
       assert.deepEqual("code" in outcome ? refusal(check) : check(), outcome, JSON.stringify(headers));
     }
   });
@@ -117,7 +119,7 @@ describe("authenticator", () => {
     ];
     for (const [trustedProxies, peer, isBelieved] of rows) {
       const check = (): unknown =>
-        authenticator({ trustedProxies }).check(request({ "x-forwarded-email": "ada" }, peer), "admin");
+        gate({ trustedProxies }).admit(request({ "x-forwarded-email": "ada" }, peer), "admin", "other");
       assert.deepEqual(isBelieved ? check() : refusal(check), isBelieved ? byProxy : required, `${peer}`);
     }
   });
@@ -130,17 +132,17 @@ describe("authenticator", () => {
       [{ "x-api-key": bad }, false],
       [{ "x-forwarded-email": "ada" }, true],
     ] as const)
-      assert.equal(authenticator().mayStill(request(headers), "read"), mayStill, JSON.stringify(headers));
+      assert.equal(gate().mayStill(request(headers), "read"), mayStill, JSON.stringify(headers));
   });
 
   it("throttles by peer, logs that once, and never delays a valid token", () => {
     const told: string[] = [];
-    const auth = authenticator({
+    const auth = gate({
       throttle: new FailureThrottle({ failureLimit: 2, now: () => 0 }),
       onThrottled: (peer) => told.push(peer),
     });
     const wrong = (peer: string): string => {
-      return refusal(() => auth.check(request({ authorization: `Bearer ${bad}` }, peer), "v1")).code;
+      return refusal(() => auth.admit(request({ authorization: `Bearer ${bad}` }, peer), "v1", "other")).code;
     };
     assert.deepEqual(
       Array.from({ length: 4 }, () => wrong("203.0.113.1")),
@@ -148,13 +150,15 @@ describe("authenticator", () => {
     );
     assert.deepEqual(told, ["203.0.113.1"]);
     assert.equal(wrong("203.0.113.2"), "auth.invalid");
-    assert.deepEqual(auth.check(request({ authorization: `Bearer ${good}` }, "203.0.113.1"), "v1"), byToken);
+    assert.deepEqual(auth.admit(request({ authorization: `Bearer ${good}` }, "203.0.113.1"), "v1", "other"), byToken);
     assert.deepEqual(
-      refusal(() => auth.check(request({}, "203.0.113.1"), "v1")),
+      refusal(() => auth.admit(request({}, "203.0.113.1"), "v1", "other")),
       required,
       "no attempt, no failure",
     );
-    const limited = refusal(() => auth.check(request({ authorization: `Bearer ${bad}` }, "203.0.113.1"), "v1"));
+    const limited = refusal(() =>
+      auth.admit(request({ authorization: `Bearer ${bad}` }, "203.0.113.1"), "v1", "other"),
+    );
     assert.deepEqual(limited, { code: "auth.throttled", status: 429, headers: { "retry-after": "60" } });
     assert.deepEqual(
       ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1"].map(wrong),
@@ -164,10 +168,10 @@ describe("authenticator", () => {
   });
 
   it("counts the address that a trusted proxy reports, and no other header", () => {
-    const auth = authenticator({ throttle: new FailureThrottle({ failureLimit: 1, now: () => 0 }) });
+    const auth = gate({ throttle: new FailureThrottle({ failureLimit: 1, now: () => 0 }) });
     const wrong = (forwarded: string, peer = "127.0.0.1"): string => {
       const headers = { authorization: `Bearer ${bad}`, "x-forwarded-for": forwarded };
-      return refusal(() => auth.check(request(headers, peer), "v1")).code;
+      return refusal(() => auth.admit(request(headers, peer), "v1", "other")).code;
     };
     assert.equal(wrong("203.0.113.1"), "auth.invalid");
     assert.equal(
@@ -184,12 +188,12 @@ describe("authenticator", () => {
 
   it("does not wait for the long body of a refused request", () => {
     const connection = (headers: Record<string, string>): string | undefined =>
-      refusal(() => authenticator().check(request(headers), "v1")).headers["connection"];
+      refusal(() => gate().admit(request(headers), "v1", "other")).headers["connection"];
     assert.equal(connection({ "content-length": "65536" }), undefined);
     assert.equal(connection({ "content-length": "65537" }), "close");
     assert.equal(connection({ "transfer-encoding": "chunked", authorization: `Bearer ${bad}` }), "close");
     const headers = { "transfer-encoding": "chunked", authorization: `Bearer ${good}` };
-    const { code, headers: told } = refusal(() => authenticator().check(request(headers), "admin"));
+    const { code, headers: told } = refusal(() => gate().admit(request(headers), "admin", "other"));
     assert.deepEqual([code, told["connection"]], ["auth.forbidden", "close"]);
   });
 });
