@@ -1,6 +1,6 @@
 import type { Piece } from "../src/cli/chat.ts";
 import { cell } from "../src/cli/output.ts";
-import { conditionOf } from "../src/cli/slot-words.ts";
+import { conditionOf, type SlotRow } from "../src/cli/slot-words.ts";
 import { localUrl } from "../src/lib/listen-address.ts";
 import { exportLine } from "./run-settings.ts";
 
@@ -12,14 +12,10 @@ interface Place {
 }
 
 /** Returns a remark on a first answer for a person, or undefined if it needs none. */
-export function remarkOn(
-  answer: string,
-  slot: Readonly<Record<string, unknown>>,
-  isFirstModel: boolean,
-): string | undefined {
+export function remarkOn(answer: string, slot: SlotRow, isFirstModel: boolean): string | undefined {
   if (isFirstModel) return "This answer is all that the first model can say. A real model answers what you ask.";
   const degraded = conditionOf(slot, "Degraded");
-  if (degraded?.["status"] === "True") return cell(degraded["message"]);
+  if (degraded?.status === "True") return cell(degraded.message);
   return answer.trim() === ""
     ? "The model said nothing: `bin/berth slot logs primary` has its engine's log."
     : undefined;

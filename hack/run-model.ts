@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { CommandError, failure, type Client } from "../src/cli/client.ts";
-import { cell, isRecord } from "../src/cli/output.ts";
+import { cell } from "../src/cli/output.ts";
 import { presentJob } from "../src/cli/pulls.ts";
 import { StatusLine, type Screen } from "../src/cli/terminal.ts";
 import { errorMessage } from "../src/lib/error-code.ts";
@@ -144,14 +144,17 @@ async function serveNamed(
   { runDir, ...fetching }: Watched,
 ): Promise<{ readonly ref: string; readonly changed: string | undefined }> {
   const ref = (await isHere(client, name)) ? name : await fetched(client, name, fetching);
-  const slot = await client.one("/api/slots/primary", "name");
-  if (slot["model"] === ref) return { ref, changed: undefined };
-  await client.send("POST", "/api/slots/primary/swap", { model: ref, write: true });
+  const slot = await client.one("GET /api/slots/{name}", "name", { params: primary });
+  if (slot.model === ref) return { ref, changed: undefined };
+  await client.send("POST /api/slots/{name}/swap", { params: primary, body: { model: ref, write: true } });
   return { ref, changed: changedLine(join(runDir, "config/slots/primary.toml"), ref) };
 }
 
+/** The slot that a clone's Berth serves its model in. */
+const primary = { name: "primary" };
+
 async function isHere(client: Client, name: string): Promise<boolean> {
-  const models = await client.list("/api/models");
+  const models = await client.list("GET /api/models");
   return models.some(({ id, state }) => id === name && (state === "available" || state === "assigned"));
 }
 
@@ -161,23 +164,23 @@ async function fetched(
   name: string,
   { screen, signal, onTrouble }: Omit<Watched, "runDir">,
 ): Promise<string> {
-  let job = await client.send("POST", "/api/models/pull", { model: name });
+  let job = await client.one("POST /api/models/pull", "id", { body: { model: name } });
   using line = new StatusLine(screen);
   let isTroubled = false;
-  while (isRecord(job) && ["queued", "running", "paused"].includes(cell(job["state"]))) {
+  while (["queued", "running", "paused"].includes(cell(job.state))) {
     const { fact, detail, trouble } = presentJob(job);
     if (!isTroubled) line.show(fact, detail);
-    if (!isTroubled && trouble !== undefined && typeof job["retry_at"] === "string") {
+    if (!isTroubled && trouble !== undefined && typeof job.retry_at === "string") {
       isTroubled = true;
       line[Symbol.dispose]();
       onTrouble(trouble);
     }
     await delay(pollMs, undefined, { signal });
-    job = await client.get(`/api/pulls/${encodeURIComponent(cell(job["id"]))}`);
+    job = await client.one("GET /api/pulls/{id}", "id", { params: { id: cell(job.id) } });
   }
-  if (isRecord(job) && job["state"] === "completed") return cell(job["model"]);
-  const error = isRecord(job) && isRecord(job["error"]) ? job["error"] : {};
-  throw await failure(cell(error["code"] ?? "model.pull_failed"), cell(error["message"] ?? "the pull was cancelled"));
+  if (job.state === "completed") return cell(job.model);
+  const { code = "model.pull_failed", message = "the pull was cancelled" } = job.error ?? {};
+  throw await failure(code, message);
 }
 
 /** A valid name for the model in a manifest, and the links to its file or all of its parts. */

@@ -7,7 +7,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Client, CommandError } from "../src/cli/client.ts";
 import { pieces } from "../src/cli/chat.ts";
-import { cell, isRecord } from "../src/cli/output.ts";
+import { cell } from "../src/cli/output.ts";
+import type { SlotRow } from "../src/cli/slot-words.ts";
 import { localUrl } from "../src/lib/listen-address.ts";
 import { watchOutput } from "../src/program/lost-output.ts";
 import type { RunningUp } from "../src/main/supervisor.ts";
@@ -197,7 +198,7 @@ async function listenFailure(wanted: number, address: string): Promise<string | 
 async function greet(running: RunningUp, given: Given | undefined, stopping: AbortSignal): Promise<void> {
   const url = localUrl(host, port);
   const client = new Client({ server: url, token: process.env["SVC_TOKEN"] });
-  let slot: Record<string, unknown> | undefined;
+  let slot: SlotRow | undefined;
   try {
     await untilSlot(client, stopping, ({ enabled }) => enabled === true);
     const served =
@@ -237,7 +238,11 @@ async function greet(running: RunningUp, given: Given | undefined, stopping: Abo
   }
   enough.abort();
   if (stopping.aborted) return;
-  const remark = remarkOn(answer, await client.one("/api/slots/primary", "name"), isFirstModel);
+  const remark = remarkOn(
+    answer,
+    await client.one("GET /api/slots/{name}", "name", { params: { name: "primary" } }),
+    isFirstModel,
+  );
   process.stdout.write(greeting({ url, port, operatorPort, configDir, remark }));
 }
 
@@ -248,17 +253,18 @@ async function greet(running: RunningUp, given: Given | undefined, stopping: Abo
 async function untilSlot(
   client: Client,
   stopping: AbortSignal,
-  isWanted: (slot: Record<string, unknown>) => boolean,
-): Promise<Record<string, unknown> | undefined> {
+  isWanted: (slot: SlotRow) => boolean,
+): Promise<SlotRow | undefined> {
   const deadline = Date.now() + readySeconds * 1000;
   using line = new StatusLine(process.stdout);
   while (!stopping.aborted) {
-    const slot = await client.get("/api/slots/primary").catch((error: unknown) => {
+    const asked = client.call("GET /api/slots/{name}", { params: { name: "primary" } });
+    const slot = await asked.catch((error: unknown) => {
       if (error instanceof CommandError && error.code.startsWith("auth.")) throw error;
     });
-    if (isRecord(slot)) {
+    if (slot !== undefined) {
       if (isWanted(slot)) return slot;
-      line.show(`primary: ${cell(slot["state"])}`);
+      line.show(`primary: ${cell(slot.state)}`);
     }
     if (Date.now() > deadline)
       throw new Stop(`primary is not ready after ${readySeconds} s; bin/berth slot show primary tells why`);

@@ -1,7 +1,10 @@
+import type { BenchmarkBody } from "../api/management/benchmark-view.ts";
+import type { SlotDetail } from "../api/management/views.ts";
 import { pieces } from "./chat.ts";
 import { CommandError, type Client } from "./client.ts";
 import type { CommandContext } from "./context.ts";
-import { cell, recordsIn, render, type Column, type Format } from "./output.ts";
+import { cell, render, type Column, type Format } from "./output.ts";
+import type { Received } from "./received.ts";
 
 export interface BenchOptions {
   readonly levels: readonly number[];
@@ -11,7 +14,8 @@ export interface BenchOptions {
   readonly output: Format;
 }
 
-type View = Readonly<Record<string, unknown>>;
+type View = Received<SlotDetail>;
+type Level = BenchmarkBody["levels"][number];
 
 /** One streamed answer: seconds to its first token and to its end, and its tokens, thoughts included. */
 interface Answer {
@@ -23,13 +27,13 @@ interface Answer {
 /** A shorter time between the first token and the end is that of one read, not of an engine. */
 const leastSeconds = 0.005;
 
-const columns: readonly Column[] = [
-  { title: "CLIENTS", value: (row) => cell(row["clients"]) },
-  { title: "REQUESTS", value: (row) => cell(row["requests"]) },
-  { title: "FIRST TOKEN", value: (row) => `${cell(row["first_token_ms"])} ms` },
-  { title: "SLOWEST", value: (row) => `${cell(row["slowest_first_token_ms"])} ms` },
-  { title: "TOK/S EACH", value: (row) => cell(row["tokens_per_second_each"]) },
-  { title: "TOK/S ALL", value: (row) => cell(row["tokens_per_second"]) },
+const columns: readonly Column<Level>[] = [
+  { title: "CLIENTS", value: (row) => cell(row.clients) },
+  { title: "REQUESTS", value: (row) => cell(row.requests) },
+  { title: "FIRST TOKEN", value: (row) => `${cell(row.first_token_ms)} ms` },
+  { title: "SLOWEST", value: (row) => `${cell(row.slowest_first_token_ms)} ms` },
+  { title: "TOK/S EACH", value: (row) => cell(row.tokens_per_second_each) },
+  { title: "TOK/S ALL", value: (row) => cell(row.tokens_per_second) },
 ];
 
 /**
@@ -41,9 +45,9 @@ export async function bench(context: CommandContext, slot: string, options: Benc
   // The first answer loads the slot, and is not counted.
   await answer(client, slot, options.maxTokens);
   const view = await viewOf(client, slot);
-  const loadSeconds = view?.["last_load_seconds"];
+  const loadSeconds = view?.last_load_seconds;
   if (typeof loadSeconds === "number") context.note(`the last load took ${loadSeconds.toFixed(1)} s\n`);
-  const rows: Record<string, unknown>[] = [];
+  const rows: Level[] = [];
   for (const clients of options.levels) {
     const began = performance.now();
     const answers = await Promise.all(
@@ -72,26 +76,25 @@ function withoutTokens(slot: string, clients: number, maxTokens: number): Comman
 
 /** The slot of that name; undefined: a model of a provider is no slot. Throws CommandError. */
 async function viewOf(client: Client, slot: string): Promise<View | undefined> {
-  return await client.one(pathOf(slot), "name").catch((error: unknown) => {
+  return await client.one("GET /api/slots/{name}", "name", { params: { name: slot } }).catch((error: unknown) => {
     if (error instanceof CommandError && error.code === "slot.not_found") return undefined;
     throw error;
   });
 }
 
-const pathOf = (slot: string): string => `/api/slots/${encodeURIComponent(slot)}`;
-
 /** Has the result kept as the slot's last, unless another engine answered at its end. What became of it, for a person. */
 async function keep(
   client: Client,
   before: View,
-  { maxTokens, levels }: { readonly maxTokens: number; readonly levels: readonly View[] },
+  { maxTokens, levels }: { readonly maxTokens: number; readonly levels: readonly Level[] },
 ): Promise<string> {
-  const name = cell(before["name"]);
+  const { name = "" } = before;
   try {
     const after = await viewOf(client, name);
     if (after === undefined || engineOf(after) !== engineOf(before))
       return "the result is not kept: the engine was replaced while it was measured";
-    await client.send("POST", `${pathOf(name)}/benchmark`, { model: after["model"], max_tokens: maxTokens, levels });
+    const body = { model: after.model, max_tokens: maxTokens, levels };
+    await client.send("POST /api/slots/{name}/benchmark", { params: { name }, body });
     return `the result is kept: \`berth slot show ${name}\``;
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
@@ -101,7 +104,7 @@ async function keep(
 
 /** Equal as long as the slot's processes are the same ones, with the same model. */
 function engineOf({ model, processes }: View): string {
-  const starts = recordsIn(processes).map(({ startedAt }) => startedAt);
+  const starts = processes?.map(({ startedAt }) => startedAt);
   return JSON.stringify([model, starts]);
 }
 
@@ -120,7 +123,7 @@ async function answer(client: Client, model: string, maxTokens: number): Promise
 }
 
 /** The row of a level that took `seconds`, from the `answers` of its clients: one of them at least has a token. */
-export function rowOf(clients: number, answers: readonly Answer[], seconds: number): Record<string, unknown> {
+export function rowOf(clients: number, answers: readonly Answer[], seconds: number): Level {
   const spoken = answers.filter(({ tokens }) => tokens > 0);
   const firsts = spoken.map(({ firstSeconds }) => firstSeconds * 1000).toSorted((one, other) => one - other);
   const rates = spoken
@@ -138,6 +141,6 @@ export function rowOf(clients: number, answers: readonly Answer[], seconds: numb
     first_token_ms: rounded(middle(firsts), 0),
     slowest_first_token_ms: rounded(firsts.at(-1) ?? null, 0),
     tokens_per_second_each: rounded(middle(rates), 1),
-    tokens_per_second: rounded(tokens / Math.max(0.001, seconds), 1),
+    tokens_per_second: Number((tokens / Math.max(0.001, seconds)).toFixed(1)),
   };
 }

@@ -1,6 +1,17 @@
 import type { IncomingMessage } from "node:http";
+import {
+  requestOf,
+  UnsendableName,
+  type AnswerTo,
+  type AnyCall,
+  type CallArgument,
+  type ItemOf,
+  type ListName,
+  type RouteName,
+} from "../api/management/call.ts";
 import { isRecord, printable, recordsIn } from "./output.ts";
-import { Unresponsive, watchIdle } from "./idle-timeout.ts";
+import type { Received } from "./received.ts";
+import { watchIdle } from "./idle-timeout.ts";
 
 /** An `import` of the value would load undici with it: 70 ms of CPU in each command (src/lib/node-http.ts). */
 const { request: plainRequest } = process.getBuiltinModule("node:http");
@@ -78,30 +89,37 @@ export class Client {
     return new Client({ server: this.#server, token: this.#token, without });
   }
 
-  /** GET, parsed. Throws CommandError. */
-  async get(path: string): Promise<unknown> {
-    return this.parsed(await this.text(path));
+  /** The answer of a route. Throws CommandError, also where the answer is no object. */
+  async call<N extends RouteName>(route: N, ...call: CallArgument<N>): Promise<Received<AnswerTo<N>>>;
+  async call(route: RouteName, call?: AnyCall): Promise<unknown> {
+    const answer = this.parsed(await wholeText(await this.#open(route, call)));
+    if (isRecord(answer)) return answer;
+    throw notBerth(`${this.#server} answered ${route} with something else than an object`);
   }
 
-  /** GET of a list: its items. Throws CommandError, also where the answer is no list. */
-  async list(path: string): Promise<Record<string, unknown>[]> {
-    const answer = await this.get(path);
-    if (isRecord(answer) && Array.isArray(answer["data"])) return recordsIn(answer["data"]);
-    throw notBerth(`${this.#server} answered ${path} with something else than a list`);
-  }
-
-  /** GET of one object that has at least this field. Throws CommandError, also where the answer is no such object. */
-  async one(path: string, field: string): Promise<Record<string, unknown>> {
-    const answer = await this.get(path);
+  /** As `call`, for a route whose answer has at least this field. Throws CommandError where it is missing. */
+  async one<N extends RouteName>(
+    route: N,
+    field: keyof AnswerTo<N> & string,
+    ...call: CallArgument<N>
+  ): Promise<Received<AnswerTo<N>>> {
+    const answer = await this.call(route, ...call);
     if (isRecord(answer) && field in answer) return answer;
-    throw notBerth(`${this.#server} answered ${path} with something else than was asked`);
+    throw notBerth(`${this.#server} answered ${route} without the field ${field}`);
   }
 
-  /** Sends a body as JSON, and parses the answer; undefined for an empty answer. Throws CommandError. */
-  async send(method: "POST" | "PUT" | "DELETE", path: string, body?: object): Promise<unknown> {
-    const json = { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-    const text = await wholeText(await this.open(path, { method, ...(body === undefined ? {} : json) }));
-    return text === "" ? undefined : this.parsed(text);
+  /** The items of a list. Throws CommandError, also where the answer is no list. */
+  async list<N extends ListName>(route: N, ...call: CallArgument<N>): Promise<readonly Received<ItemOf<N>>[]>;
+  async list(route: RouteName, call?: AnyCall): Promise<readonly unknown[]> {
+    const answer = this.parsed(await wholeText(await this.#open(route, call)));
+    if (isRecord(answer) && Array.isArray(answer["data"])) return recordsIn(answer["data"]);
+    throw notBerth(`${this.#server} answered ${route} without the field data`);
+  }
+
+  /** As `call`, without a look at the answer. Throws CommandError. */
+  async send<N extends RouteName>(route: N, ...call: CallArgument<N>): Promise<void>;
+  async send(route: RouteName, call?: AnyCall): Promise<void> {
+    await wholeText(await this.#open(route, call));
   }
 
   /** A text of the service as JSON, e.g. in an event. Throws CommandError for invalid JSON. */
@@ -113,17 +131,25 @@ export class Client {
     }
   }
 
-  /** GET, unparsed. Throws CommandError. */
-  async text(path: string): Promise<string> {
-    return await wholeText(await this.open(path));
+  /** A text. Throws CommandError. */
+  async text<N extends RouteName>(route: N, ...call: CallArgument<N>): Promise<string>;
+  async text(route: RouteName, call?: AnyCall): Promise<string> {
+    return await wholeText(await this.#open(route, call));
   }
 
-  /** The body as it arrives, after a success status. Throws CommandError, also when the connection breaks. */
-  async open(path: string, sent: Sent = {}): Promise<AsyncIterable<Uint8Array>> {
-    return (await this.answer(path, sent)).body;
+  /** The body as it arrives. Throws CommandError, also when the connection breaks. */
+  async open<N extends RouteName>(route: N, ...call: CallArgument<N>): Promise<AsyncIterable<Uint8Array>>;
+  async open(route: RouteName, call?: AnyCall): Promise<AsyncIterable<Uint8Array>> {
+    return await this.#open(route, call);
   }
 
-  /** As `open`, with the answer's head. */
+  async #open(route: RouteName, call: AnyCall | undefined): Promise<AsyncIterable<Uint8Array>> {
+    const { method, path } = requestTo(route, call);
+    const json = { headers: { "content-type": "application/json" }, body: JSON.stringify(call?.body) };
+    return (await this.answer(path, { method, ...(call?.body === undefined ? {} : json) })).body;
+  }
+
+  /** The answer of any path, after a success status. Throws CommandError, also when the connection breaks. */
   async answer(path: string, sent: Sent): Promise<Answered> {
     const answer = await this.#send(path, sent);
     const body = this.#bodyOf(answer);
@@ -144,7 +170,7 @@ export class Client {
       );
     }
     const authorization = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` };
-    return await new Promise((resolve, reject) => {
+    const answered = new Promise<IncomingMessage>((resolve, reject) => {
       const all = { method, headers: { ...headers, ...authorization }, ...(signal === undefined ? {} : { signal }) };
       const request = send(url, all, resolve);
       const connected = (): void => {
@@ -157,16 +183,16 @@ export class Client {
         else socket.once("connect", connected);
       });
       request.once("close", () => clearTimeout(limit));
-      request.once("error", (error) => reject(this.#unreachable(error)));
+      request.once("error", reject);
       request.end(body);
+    });
+    return await answered.catch(async (error: Error) => {
+      const { unreachable } = await import("./unreachable.ts");
+      throw unreachable(error, this.#server, this.#idleTimeoutMs);
     });
   }
 
   #urlOf(path: string): URL {
-    // A URL drops such parts, and the request would go to another route: `model rm ../slots/a` would remove a slot.
-    if (/\/\.{1,2}(?=[/?]|$)/.test(path)) {
-      throw new CommandError("usage", `no name has a part "." or "..", as in ${path}`, "check the name");
-    }
     const url = URL.canParse(path, this.#server) ? new URL(path, this.#server) : undefined;
     if (url?.protocol === "http:" || url?.protocol === "https:") {
       checkAddress(new URL(this.#server));
@@ -192,38 +218,15 @@ export class Client {
       );
     }
   }
+}
 
-  #unreachable(error: Error): CommandError {
-    const code = "code" in error && typeof error.code === "string" ? error.code : "";
-    if (/CERT|SELF_SIGNED|ALTNAME/.test(code)) {
-      return new CommandError(
-        "unreachable",
-        `the certificate of ${this.#server} is not trusted (${code})`,
-        "name a file with the root certificate of its edge proxy in NODE_EXTRA_CA_CERTS",
-      );
-    }
-    if (code === "EPROTO" || code.startsWith("ERR_SSL_"))
-      return notBerth(`the program at ${this.#server} does not speak TLS`);
-    if (code.startsWith("HPE_")) return notBerth(`the program at ${this.#server} does not speak HTTP`);
-    if (code === "ENOTFOUND" || code === "EAI_AGAIN") {
-      return new CommandError(
-        "unreachable",
-        `no machine is known by the name in ${this.#server}`,
-        "check --server and SVC_URL; a name that ends in .local needs mDNS, or a line in /etc/hosts",
-      );
-    }
-    if (error instanceof Unresponsive) {
-      return new CommandError(
-        "unreachable",
-        `${this.#server} accepts connections, and answers nothing within ${(2 * this.#idleTimeoutMs) / 1000} s`,
-        "it hangs, or is no Berth: see its log, or name another with --server",
-      );
-    }
-    return new CommandError(
-      "unreachable",
-      `nothing answers at ${this.#server}`,
-      "start it with `berth up`, or name another with --server",
-    );
+/** The method and path of a call. Throws CommandError for a name that no path can carry. */
+function requestTo(route: RouteName, call: AnyCall | undefined): { readonly method: string; readonly path: string } {
+  try {
+    return requestOf(route, call);
+  } catch (error) {
+    if (!(error instanceof UnsendableName)) throw error;
+    throw new CommandError("usage", error.message, "check the name");
   }
 }
 

@@ -1,13 +1,20 @@
 import { conditionSchema, abnormalConditions, type Condition } from "../api/conditions.ts";
+import type { Health } from "../api/management/health-view.ts";
 import { CommandError, type Client } from "./client.ts";
 import { cell } from "./output.ts";
+import type { Received } from "./received.ts";
 
-type Row = Readonly<Record<string, unknown>>;
+type Count = Health["checks"]["conditions"]["counts"][number];
+/** A record with conditions; the name of a model is its `id`. */
+interface Row {
+  readonly name?: string | undefined;
+  readonly id?: string | undefined;
+  readonly conditions?: readonly Received<Condition>[] | undefined;
+}
 
 /** The conditions of a record that this version can read; an older service sends none. */
-function conditionsIn({ conditions }: Row): readonly Condition[] {
-  const all = Array.isArray(conditions) ? conditions : [];
-  return all.flatMap((each) => conditionSchema.safeParse(each).data ?? []);
+function conditionsIn({ conditions = [] }: Row): readonly Condition[] {
+  return conditions.flatMap((each) => conditionSchema.safeParse(each).data ?? []);
 }
 
 /** A line for each condition of a record, for a person; none without conditions. */
@@ -20,10 +27,10 @@ export function conditionLines(row: Row): string[] {
 }
 
 const kinds = [
-  { kind: "Slot", path: "/api/slots", key: "name", show: "berth slot show" },
-  { kind: "Model", path: "/api/models", key: "id", show: "berth model show" },
-  { kind: "Upstream", path: "/api/upstreams", key: "name", show: "berth upstream show" },
-  { kind: "SlotGroup", path: "/api/groups", key: "name", show: "berth group show" },
+  { kind: "Slot", route: "GET /api/slots", show: "berth slot show" },
+  { kind: "Model", route: "GET /api/models", show: "berth model show" },
+  { kind: "Upstream", route: "GET /api/upstreams", show: "berth upstream show" },
+  { kind: "SlotGroup", route: "GET /api/groups", show: "berth group show" },
 ] as const;
 
 /**
@@ -32,21 +39,21 @@ const kinds = [
  */
 export async function troubleLines(
   client: Client,
-  counted: readonly Row[],
+  counted: readonly Received<Count>[],
   slots: readonly Row[],
 ): Promise<readonly string[]> {
   const lines = await Promise.all(
-    kinds.map(async ({ kind, path, key, show }) => {
-      const ofKind = counted.filter((each) => each["kind"] === kind);
+    kinds.map(async ({ kind, route, show }) => {
+      const ofKind = counted.filter((each) => each.kind === kind);
       if (ofKind.length === 0) return [];
-      const rows = kind === "Slot" ? slots : await listed(client, path);
+      const rows = kind === "Slot" ? slots : await listed(client, route);
       if (rows === undefined)
         return [`    ${ofKind.map(countOf).join(", ")}: an admin token sees more, by \`${show} NAME\``];
       return rows.flatMap((row) =>
         abnormalConditions(conditionsIn(row)).map(({ type, reason, message }) => {
           const [first = "", ...more] = message.split("\n");
-          const rest = more.length === 0 ? "" : ` (more by \`${show} ${cell(row[key])}\`)`;
-          return `    ${kind} ${cell(row[key])}: ${typeAndReason(type, reason)}: ${cell(first)}${rest}`;
+          const rest = more.length === 0 ? "" : ` (more by \`${show} ${cell(row.name ?? row.id)}\`)`;
+          return `    ${kind} ${cell(row.name ?? row.id)}: ${typeAndReason(type, reason)}: ${cell(first)}${rest}`;
         }),
       );
     }),
@@ -55,7 +62,7 @@ export async function troubleLines(
 }
 
 /** `2 Slot Stalled InvalidSpec`. */
-function countOf({ kind, type, reason, count }: Row): string {
+function countOf({ kind, type, reason, count }: Received<Count>): string {
   return `${cell(count)} ${cell(kind)} ${typeAndReason(type, reason)}`;
 }
 
@@ -64,9 +71,9 @@ function typeAndReason(type: unknown, reason: unknown): string {
   return type === reason ? cell(type) : `${cell(type)} ${cell(reason)}`;
 }
 
-async function listed(client: Client, path: string): Promise<readonly Row[] | undefined> {
+async function listed(client: Client, route: (typeof kinds)[number]["route"]): Promise<readonly Row[] | undefined> {
   try {
-    return await client.list(path);
+    return await client.list(route);
   } catch (error) {
     if (error instanceof CommandError) return undefined;
     throw error;

@@ -127,7 +127,7 @@ class Conversation {
   }
 
   async #change(name: string, write: (text: string) => void): Promise<void> {
-    const models = (await this.#options.client.list("/v1/models")).map(({ id }) => cell(id));
+    const models = (await this.#options.client.list("GET /v1/models")).map(({ id }) => cell(id));
     if (name === "") write(`${models.join("\n")}\n`);
     else if (models.includes(name)) this.model = name;
     else write(`there is no slot or model called ${name}; /model lists them\n`);

@@ -1,23 +1,24 @@
 import { didYouMean, nearest } from "../api/nearest.ts";
-import { CommandError, type Client } from "./client.ts";
-import { cell, renderOne, type Format } from "./output.ts";
-
-export type Row = Readonly<Record<string, unknown>>;
+import { CommandError } from "./client.ts";
+import { cell, printable, renderOne, type Format } from "./output.ts";
 
 /** A kind whose list has all that is known of each: groups and providers. */
 export interface DeclaredKind {
-  readonly path: string;
   /** In sentences. */
   readonly word: string;
   /** Its command of `berth`; with an s also the name of its page in docs. */
   readonly command: string;
 }
 
+interface Named {
+  readonly name?: string | undefined;
+}
+
 /** The resource of that name. Throws CommandError where none has it. */
-export function named(name: string, all: readonly Row[], { word, command }: DeclaredKind): Row {
-  const found = all.find((each) => each["name"] === name);
+export function named<Row extends Named>(name: string, all: readonly Row[], { word, command }: DeclaredKind): Row {
+  const found = all.find((each) => each.name === name);
   if (found !== undefined) return found;
-  const names = all.map((each) => cell(each["name"]));
+  const names = all.map((each) => cell(each.name));
   throw new CommandError(
     "system.not_found",
     `there is no ${word} called ${name}${didYouMean(nearest(name, names))}`,
@@ -25,17 +26,14 @@ export function named(name: string, all: readonly Row[], { word, command }: Decl
   );
 }
 
-/** `show` of such a kind; `linesOf` writes it for a person. Throws CommandError. */
-export async function showDeclared(
-  client: Client,
-  kind: DeclaredKind,
-  name: string,
+/** `show` of such a kind; `linesOf` writes it for a person. */
+export async function showDeclared<Row extends Named>(
+  found: Row,
   format: Format,
   linesOf: (row: Row) => Promise<readonly string[]>,
 ): Promise<string> {
-  const found = named(name, await client.list(kind.path), kind);
   if (format === "json" || format === "yaml") return await renderOne(found, format);
-  if (format === "name") return `${name}\n`;
+  if (format === "name") return `${printable(String(found.name))}\n`;
   return (await linesOf(found)).map((line) => `${line}\n`).join("");
 }
 

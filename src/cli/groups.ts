@@ -1,8 +1,13 @@
+import type { GroupView } from "../api/management/group-routes.ts";
 import { CommandError, type Client } from "./client.ts";
-import { fieldLine, named, showDeclared, type DeclaredKind, type Row } from "./declared.ts";
-import { bytes, cell, isRecord, recordsIn, render, type Column, type Format } from "./output.ts";
+import { fieldLine, named, showDeclared, type DeclaredKind } from "./declared.ts";
+import { bytes, cell, render, type Column, type Format } from "./output.ts";
+import type { Received } from "./received.ts";
 
-const kind: DeclaredKind = { path: "/api/groups", word: "group", command: "group" };
+type Row = Received<GroupView>;
+type Member = NonNullable<Row["members"]>[number];
+
+const kind: DeclaredKind = { word: "group", command: "group" };
 
 /** `3` of slots, `12.0 GiB` of memory or a device. */
 function amount(resource: unknown, value: unknown): string {
@@ -10,7 +15,7 @@ function amount(resource: unknown, value: unknown): string {
 }
 
 function used(row: Row): string {
-  const shares = recordsIn(row["budget"]).map(({ resource, total, used: part }) => {
+  const shares = (row.budget ?? []).map(({ resource, total, used: part }) => {
     const what = resource === "memory" ? "" : ` ${cell(resource)}`;
     return `${amount(resource, part)} of ${amount(resource, total)}${what}`;
   });
@@ -18,36 +23,34 @@ function used(row: Row): string {
 }
 
 function slotsIn(row: Row, ...states: readonly string[]): string {
-  const names = recordsIn(row["members"]).flatMap(({ slot, state }) =>
-    states.includes(cell(state)) ? [cell(slot)] : [],
-  );
+  const names = (row.members ?? []).flatMap(({ slot, state }) => (states.includes(cell(state)) ? [cell(slot)] : []));
   return names.length === 0 ? "-" : names.join(", ");
 }
 
 /** Why a file of the group is not in force. */
 function fault({ conditions }: Row): string | undefined {
-  const stalled = recordsIn(conditions).find(({ type, status }) => type === "Stalled" && status === "True");
-  return stalled === undefined ? undefined : cell(stalled["reason"]);
+  const stalled = conditions?.find(({ type, status }) => type === "Stalled" && status === "True");
+  return stalled === undefined ? undefined : cell(stalled.reason);
 }
 
 function fileOf(row: Row): unknown {
-  if (row["declared"] === true) return row["file"];
+  if (row.declared === true) return row.file;
   return fault(row) === undefined
-    ? `none: its slots share the memory of their devices; groups/${cell(row["name"])}.toml can give them a budget (docs/groups.md)`
-    : `${cell(row["file"])}, not in force`;
+    ? `none: its slots share the memory of their devices; groups/${cell(row.name)}.toml can give them a budget (docs/groups.md)`
+    : `${cell(row.file)}, not in force`;
 }
 
 function stateOf(row: Row): string {
   const { declared, lent_until: until, problems } = row;
   if (typeof until === "string") return `lent until ${until}`;
-  const [problem] = recordsIn(problems);
-  if (problem !== undefined) return cell(problem["reason"]);
+  const [problem] = problems ?? [];
+  if (problem !== undefined) return cell(problem.reason);
   if (declared === true) return "ok";
   return fault(row) ?? "not declared";
 }
 
-const columns: readonly Column[] = [
-  { title: "NAME", value: (row) => cell(row["name"]) },
+const columns: readonly Column<Row>[] = [
+  { title: "NAME", value: (row) => cell(row.name) },
   { title: "STATE", value: stateOf, colour: (text) => (text === "ok" ? "green" : "yellow") },
   { title: "USED", value: used },
   { title: "LOADED", value: (row) => slotsIn(row, "loaded", "loading", "leaving") },
@@ -56,27 +59,27 @@ const columns: readonly Column[] = [
 
 /** `berth group list`. Throws CommandError. */
 export async function groupTable(client: Client, format: Format): Promise<string> {
-  return await render(await client.list(kind.path), columns, format, "name");
+  return await render(await client.list("GET /api/groups"), columns, format, "name");
 }
 
 /** `berth group show`. Throws CommandError. */
 export async function groupShow(client: Client, name: string, format: Format): Promise<string> {
-  return await showDeclared(client, kind, name, format, groupLines);
+  return await showDeclared(named(name, await client.list("GET /api/groups"), kind), format, groupLines);
 }
 
 async function groupLines(group: Row): Promise<readonly string[]> {
-  const spec = isRecord(group["spec"]) ? group["spec"] : {};
+  const { maxWaitSeconds: wait, minResidencySeconds: residency } = group.spec ?? {};
   const fields: readonly (readonly [title: string, value: unknown])[] = [
-    ["name", group["name"]],
+    ["name", group.name],
     ["state", stateOf(group)],
     ["file", fileOf(group)],
     ["used", used(group)],
-    ["max wait", spec["maxWaitSeconds"] === undefined ? undefined : `${cell(spec["maxWaitSeconds"])} s`],
-    ["residency", spec["minResidencySeconds"] === undefined ? undefined : `${cell(spec["minResidencySeconds"])} s`],
-    ...recordsIn(group["problems"]).map(({ message }) => ["problem", message] as const),
+    ["max wait", wait === undefined ? undefined : `${wait} s`],
+    ["residency", residency === undefined ? undefined : `${residency} s`],
+    ...(group.problems ?? []).map(({ message }) => ["problem", message] as const),
   ];
   const { conditionLines } = await import("./conditions.ts");
-  const members = recordsIn(group["members"]).map(memberLine);
+  const members = (group.members ?? []).map(memberLine);
   return [
     ...fields.flatMap(([title, value]) => (value === undefined ? [] : [fieldLine(title, value)])),
     ...conditionLines(group),
@@ -85,8 +88,8 @@ async function groupLines(group: Row): Promise<readonly string[]> {
 }
 
 /** The cost of coming back for a loaded slot. */
-function costOf(cost: unknown): readonly string[] {
-  if (!isRecord(cost)) return [];
+function costOf(cost: Member["cost"]): readonly string[] {
+  if (cost === null || cost === undefined) return [];
   const { load_seconds: load, context_tokens: tokens, context_seconds: read } = cost;
   return [
     ...(typeof load === "number" ? [`loads in ${load.toFixed(1)} s`] : []),
@@ -96,8 +99,8 @@ function costOf(cost: unknown): readonly string[] {
   ];
 }
 
-function memberLine({ slot, state, since, needs, cost, message }: Row): string {
-  const takes = recordsIn(needs)
+function memberLine({ slot, state, since, needs, cost, message }: Member): string {
+  const takes = (needs ?? [])
     .filter(({ resource, amount: size }) => resource !== "slots" && size !== 0)
     .map(({ resource, amount: size }) => `${bytes(size)} of ${cell(resource)}`);
   const parts = [`  ${cell(slot).padEnd(16)}${cell(state)} since ${cell(since)}`, ...takes, ...costOf(cost)];
@@ -106,9 +109,9 @@ function memberLine({ slot, state, since, needs, cost, message }: Row): string {
 
 /** `berth lend`: for that many seconds; without a time, ends it. Throws CommandError. */
 export async function lendGroups(client: Client, name: string | undefined, time: number | undefined): Promise<string> {
-  const all = await client.list(kind.path);
+  const all = await client.list("GET /api/groups");
   if (name !== undefined) named(name, all, kind);
-  const names = name === undefined ? all.map((each) => cell(each["name"])) : [name];
+  const names = name === undefined ? all.map((each) => cell(each.name)) : [name];
   if (names.length === 0) {
     throw new CommandError(
       "system.not_found",
@@ -118,14 +121,16 @@ export async function lendGroups(client: Client, name: string | undefined, time:
   }
   const lines: string[] = [];
   for (const each of names) {
-    const route = `${kind.path}/${encodeURIComponent(each)}/lend`;
-    const answer = await (time === undefined
-      ? client.send("DELETE", route)
-      : client.send("POST", route, { seconds: time }));
-    const until = isRecord(answer) ? cell(answer["lent_until"]) : "";
-    const loaded = isRecord(answer) ? slotsIn(answer, "loaded", "loading", "leaving") : "-";
+    const params = { name: each };
+    if (time === undefined) {
+      await client.send("DELETE /api/groups/{name}/lend", { params });
+      lines.push(`${each}: no longer lent\n`);
+      continue;
+    }
+    const group = await client.one("POST /api/groups/{name}/lend", "lent_until", { params, body: { seconds: time } });
+    const loaded = slotsIn(group, "loaded", "loading", "leaving");
     const leave = loaded === "-" ? "" : `; unloaded once their requests have ended: ${loaded}`;
-    lines.push(time === undefined ? `${each}: no longer lent\n` : `${each}: lent until ${until}${leave}\n`);
+    lines.push(`${each}: lent until ${cell(group.lent_until)}${leave}\n`);
   }
   return lines.join("");
 }

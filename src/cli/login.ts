@@ -2,7 +2,7 @@ import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { CommandError, type Client } from "./client.ts";
 import { saveToken } from "./credentials.ts";
-import { cell, isRecord } from "./output.ts";
+import { cell } from "./output.ts";
 import type { Input } from "./terminal.ts";
 
 export interface Login {
@@ -18,9 +18,9 @@ export interface Login {
  * CommandError when the service refuses it; then nothing is kept.
  */
 export async function login({ client, env, note, readToken }: Login): Promise<string> {
-  const status = await client.withToken(undefined).get("/api/auth/status");
-  if (isRecord(status) && status["enabled"] === false)
-    return `${client.server} needs no token: authentication is off\n`;
+  // A field that no other program's answer has: a token is typed for a Berth alone.
+  const status = await client.withToken(undefined).one("GET /api/auth/status", "proxy_trusted");
+  if (status.enabled === false) return `${client.server} needs no token: authentication is off\n`;
   const { protocol, hostname } = new URL(client.server);
   if (protocol === "http:" && !/^(localhost|127\..*|\[::1\])$/.test(hostname))
     note(`${client.server} is not encrypted: everybody on the network path can read the token\n`);
@@ -32,10 +32,9 @@ export async function login({ client, env, note, readToken }: Login): Promise<st
       "make one on the machine of the service: berth token create --label ME --scope all",
     );
   }
-  const me = await client.withToken(token).get("/api/auth/me");
+  const me = await client.withToken(token).one("GET /api/auth/me", "identity");
   const file = await saveToken(env, client.server, token);
-  const who = isRecord(me) ? `${cell(me["identity"])} (${cell(me["scope"])})` : "-";
-  return `logged in to ${client.server} as ${who}; the token is kept in ${file}\n`;
+  return `logged in to ${client.server} as ${cell(me.identity)} (${cell(me.scope)}); the token is kept in ${file}\n`;
 }
 
 /** Removes the token of a server. */

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { CommandError } from "./client.ts";
 import type { CommandContext } from "./context.ts";
 import { outputOption, whole, withExamples, type Shown } from "./options.ts";
+import type { SlotRequest } from "./slot-requests.ts";
 
 /** The commands that download models, remove them, and assign them to slots. */
 export function addModelChangeCommands(model: Command, context: CommandContext): void {
@@ -61,14 +62,12 @@ export function addModelChangeCommands(model: Command, context: CommandContext):
     .option("--timeout <seconds>", "with --wait: how long at most", whole, 180)
     .action(async (ref: string, slot: string, { wait, timeout }: { wait?: true; timeout: number }) => {
       const { request } = await import("./slot-requests.ts");
-      const { modelPath } = await import("./models.ts");
-      const wanted = {
+      const wanted: SlotRequest = {
         slot,
-        method: "POST",
-        path: `${modelPath(ref)}/assign`,
-        body: { slot },
+        send: (client, query) =>
+          client.one("POST /api/models/{ref}/assign", "state", { params: { ref }, query, body: { slot } }),
         said: `swap to ${ref} requested`,
-      } as const;
+      };
       const waiting = { timeoutSeconds: wait === true ? timeout : undefined, screen: context.screen };
       context.write(await request(await context.client(), wanted, waiting));
     });

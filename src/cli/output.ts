@@ -5,20 +5,20 @@ import { duration } from "../api/duration.ts";
 export const formats = ["table", "wide", "json", "yaml", "name"] as const;
 export type Format = (typeof formats)[number];
 
-export interface Column {
+export interface Column<Row = Readonly<Record<string, unknown>>> {
   readonly title: string;
   readonly isWide?: true;
-  readonly value: (row: Readonly<Record<string, unknown>>) => string;
+  readonly value: (row: Row) => string;
   /** Only on a terminal, and where NO_COLOR does not forbid it. */
   readonly colour?: (text: string) => "green" | "yellow" | "red" | undefined;
 }
 
 /** Rows in the wanted form, ending in a newline. */
-export async function render(
-  rows: readonly Readonly<Record<string, unknown>>[],
-  columns: readonly Column[],
+export async function render<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
   format: Format,
-  key: string,
+  key: keyof Row,
 ): Promise<string> {
   switch (format) {
     case "json":
@@ -47,7 +47,7 @@ export async function renderOne(value: unknown, format: "json" | "yaml"): Promis
   return stringify(value);
 }
 
-function table(rows: readonly Readonly<Record<string, unknown>>[], columns: readonly Column[]): string {
+function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string {
   const lines = [
     columns.map(({ title }) => title),
     ...rows.map((row) => columns.map(({ value }) => printable(value(row)))),

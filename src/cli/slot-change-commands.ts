@@ -35,8 +35,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
         await send(
           {
             slot: name,
-            method: "POST",
-            path: `/api/slots/${encodeURIComponent(name)}/${verb}`,
+            send: (client, query) => client.one(`POST /api/slots/{name}/${verb}`, "state", { params: { name }, query }),
             said: `${verb} requested`,
             wanted: { isLoaded: verb === "load" },
           },
@@ -55,7 +54,6 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
     .option("--write", "write it into the manifest, too")
     .action(async (name: string, ref: string | undefined, options: Wait & { reset?: true; write?: true }) => {
       if ((ref === undefined) !== (options.reset === true)) swap.error("error: name a model, or give --reset");
-      const path = `/api/slots/${encodeURIComponent(name)}/swap`;
       const body =
         ref === undefined ? { reset: true } : { model: ref, ...(options.write === true ? { write: true } : {}) };
       const said =
@@ -65,7 +63,13 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
             ? `its manifest now names ${ref}`
             : `swap to ${ref} requested`;
       await send(
-        { slot: name, method: "POST", path, body, said, wanted: ref === undefined ? {} : { model: ref } },
+        {
+          slot: name,
+          send: (client, query) =>
+            client.one("POST /api/slots/{name}/swap", "state", { params: { name }, query, body }),
+          said,
+          wanted: ref === undefined ? {} : { model: ref },
+        },
         options,
       );
     });
@@ -90,7 +94,14 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
       const { newSlot } = await import("./slot-create.ts");
       const { slot: created, body } = await newSlot(name, options, context.input);
       if (created === undefined) create.error("error: the slot has no name: berth slot create NAME …");
-      await send({ slot: created, method: "POST", path: "/api/slots", body, said: "created" }, options);
+      await send(
+        {
+          slot: created,
+          send: (client, query) => client.one("POST /api/slots", "state", { query, body }),
+          said: "created",
+        },
+        options,
+      );
     });
   withExamples(
     waitable(create),
@@ -111,7 +122,11 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
           throw new CommandError("cancelled", `slot ${name} stays`, undefined);
       }
       await send(
-        { slot: name, method: "DELETE", path: `/api/slots/${encodeURIComponent(name)}`, said: "deleted" },
+        {
+          slot: name,
+          send: (client) => client.one("DELETE /api/slots/{name}", "state", { params: { name } }),
+          said: "deleted",
+        },
         { timeout: 0 },
       );
     });

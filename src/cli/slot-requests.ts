@@ -1,17 +1,20 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { CommandError, notBerth, type Client } from "./client.ts";
-import { bytes, cell, isRecord } from "./output.ts";
-import { conditionOf } from "./slot-words.ts";
+import { CommandError, type Client } from "./client.ts";
+import { bytes, cell } from "./output.ts";
+import { conditionOf, type SlotRow } from "./slot-words.ts";
 import { bar, StatusLine, type Screen } from "./terminal.ts";
 
-type Slot = Readonly<Record<string, unknown>>;
+/** How long the service waits for the slot before it answers; empty: not at all. */
+interface WaitQuery {
+  readonly wait?: "ready";
+  readonly timeout?: number;
+}
 
 /** A change to one slot, as the management API accepts it. */
 export interface SlotRequest {
   readonly slot: string;
-  readonly method: "POST" | "PUT" | "DELETE";
-  readonly path: string;
-  readonly body?: object;
+  /** The change itself; answers the slot, with `wait` once it has settled. */
+  readonly send: (client: Client, query: WaitQuery) => Promise<SlotRow>;
   /** The message without a wait: `restart requested`. */
   readonly said: string;
   /** The expected result for the wait to succeed, beside a slot that is as declared. */
@@ -31,21 +34,17 @@ const pollMs = 250;
  * Throws CommandError when it was refused, has failed, or has not settled in time.
  */
 export async function request(client: Client, wanted: SlotRequest, waiting: Waiting): Promise<string> {
-  const { path } = wanted;
   const { timeoutSeconds } = waiting;
   if (timeoutSeconds === undefined) {
-    await client.send(wanted.method, path, wanted.body);
+    await wanted.send(client, {});
     return `${wanted.slot}: ${wanted.said}\n`;
   }
   // The service knows when its own request has settled; the progress is only for display.
-  const answer = client.send(wanted.method, `${path}?wait=ready&timeout=${timeoutSeconds}`, wanted.body);
+  const answer = wanted.send(client, { wait: "ready", timeout: timeoutSeconds });
   const over = new AbortController();
   const watching = watch(client, wanted.slot, waiting.screen, over.signal);
   try {
-    const slot = await answer;
-    if (!isRecord(slot) || !("state" in slot))
-      throw notBerth(`${client.server} answered with something else than a slot`);
-    return outcome(wanted, slot, timeoutSeconds);
+    return outcome(wanted, await answer, timeoutSeconds);
   } finally {
     over.abort();
     await watching;
@@ -57,9 +56,9 @@ async function watch(client: Client, name: string, screen: Screen, over: AbortSi
   const since = performance.now();
   while (!over.aborted) {
     // Only for display: a failed read is repeated the next time.
-    const slot = await client.get(`/api/slots/${encodeURIComponent(name)}`).catch(() => undefined);
+    const slot = await client.call("GET /api/slots/{name}", { params: { name } }).catch(() => undefined);
     if (over.aborted) return;
-    if (isRecord(slot)) {
+    if (slot !== undefined) {
       const { fact, detail } = present(slot);
       line.show(fact, `${detail} (${Math.floor((performance.now() - since) / 1000)}s)`);
     }
@@ -68,41 +67,41 @@ async function watch(client: Client, name: string, screen: Screen, over: AbortSi
 }
 
 /** The slot's present state, and the reason of the wait. */
-export function present(slot: Slot): { fact: string; detail: string } {
+export function present(slot: SlotRow): { fact: string; detail: string } {
   const condition = conditionOf(slot, "Reconciling") ?? conditionOf(slot, "Ready");
-  const message = condition === undefined ? "" : `: ${cell(condition["message"])}`;
-  return { fact: `${cell(slot["name"])}: ${cell(slot["state"])}${message}`, detail: progressOf(slot["progress"]) };
+  const message = condition === undefined ? "" : `: ${cell(condition.message)}`;
+  return { fact: `${cell(slot.name)}: ${cell(slot.state)}${message}`, detail: progressOf(slot.progress) };
 }
 
-function progressOf(progress: unknown): string {
-  if (!isRecord(progress) || typeof progress["bytes_done"] !== "number") return "";
+function progressOf(progress: SlotRow["progress"]): string {
+  if (progress?.bytes_done === undefined) return "";
   const { bytes_done: done, bytes_total: total, bytes_per_second: speed } = progress;
   const rate = typeof speed === "number" ? `, ${bytes(speed)}/s` : "";
   if (typeof total !== "number" || total <= 0) return ` ${bytes(done)}${rate}`;
   return ` ${bar(done / total)} ${Math.floor((100 * done) / total)}% of ${bytes(total)}${rate}`;
 }
 
-const loadedStates: readonly unknown[] = ["ready", "serving", "idle"];
+const loadedStates: readonly (string | undefined)[] = ["ready", "serving", "idle"];
 
-function outcome({ slot: name, wanted }: SlotRequest, slot: Slot, timeoutSeconds: number): string {
+function outcome({ slot: name, wanted }: SlotRequest, slot: SlotRow, timeoutSeconds: number): string {
   const ready = conditionOf(slot, "Ready");
   const { fact } = present(slot);
   const next = `see \`berth slot show ${name}\``;
-  if (ready?.["status"] === "True") {
+  if (ready?.status === "True") {
     // A slot may settle in another state: it was disabled, unloaded or swapped meanwhile.
-    if (wanted?.isLoaded === true && !loadedStates.includes(slot["state"])) {
+    if (wanted?.isLoaded === true && !loadedStates.includes(slot.state)) {
       throw new CommandError("slot.not_ready", `settled, but not loaded: ${fact}`, next);
     }
-    if (wanted?.model !== undefined && slot["model"] !== wanted.model) {
-      throw new CommandError("slot.not_ready", `${name} holds ${cell(slot["model"])}, not ${wanted.model}`, next);
+    if (wanted?.model !== undefined && slot.model !== wanted.model) {
+      throw new CommandError("slot.not_ready", `${name} holds ${cell(slot.model)}, not ${wanted.model}`, next);
     }
     return `${fact}\n`;
   }
-  if (ready?.["status"] === "False") {
-    throw new CommandError("slot.failed", `${name}: ${cell(ready["reason"])}: ${cell(ready["message"])}`, next);
+  if (ready?.status === "False") {
+    throw new CommandError("slot.failed", `${name}: ${cell(ready.reason)}: ${cell(ready.message)}`, next);
   }
-  if (ready?.["reason"] === "OperatorLost") {
-    const message = `no operator runs (${cell(ready["message"])}): ${cell(slot["name"])} is ${cell(slot["state"])}`;
+  if (ready?.reason === "OperatorLost") {
+    const message = `no operator runs (${cell(ready.message)}): ${cell(slot.name)} is ${cell(slot.state)}`;
     throw new CommandError("slot.not_ready", message, "the next operator does what was asked; see `berth status`");
   }
   throw new CommandError("slot.not_ready", `not over after ${timeoutSeconds} s: ${fact}`, `it goes on; ${next}`);

@@ -1,41 +1,48 @@
+import type { Health } from "../api/management/health-view.ts";
 import { CommandError, type Client } from "./client.ts";
-import { age, cell, isRecord, recordsIn, renderOne, type Format } from "./output.ts";
+import { age, cell, renderOne, type Format } from "./output.ts";
+import type { Received } from "./received.ts";
 import { byHand } from "./slot-words.ts";
 import { slotText } from "./slots.ts";
+
+type Checks = Health["checks"];
+/** A check of any name, with the fields of all. */
+type Check = Received<
+  Partial<Checks["store"] & Checks["operator_heartbeat"] & Checks["disk"] & Checks["slots"] & Checks["conditions"]>
+>;
 
 /** An overview of the service and its slots. */
 export async function statusText(client: Client, format: Format): Promise<string> {
   const [status, health, slots] = await Promise.all([
-    client.one("/api/status", "version"),
-    client.one("/api/health/system", "status"),
-    client.list("/api/slots"),
+    client.one("GET /api/status", "version"),
+    client.one("GET /api/health/system", "status"),
+    client.list("GET /api/slots"),
   ]);
   if (format === "json" || format === "yaml")
     return await renderOne({ status, health, slots: { object: "list", data: slots } }, format);
   const table = await slotText(slots, format);
   if (format === "name") return table;
-  const lines = [`berth ${cell(status["version"])}, up ${age(status["uptime_seconds"])}, ${cell(health["status"])}`];
-  const checks = isRecord(health["checks"]) ? health["checks"] : {};
-  for (const [name, check] of Object.entries(checks)) {
-    if (!isRecord(check) || check["status"] === "ok") continue;
-    if (Array.isArray(check["counts"])) {
+  const lines = [`berth ${cell(status.version)}, up ${age(status.uptime_seconds)}, ${cell(health.status)}`];
+  for (const [name, check] of Object.entries<Check | undefined>(health.checks ?? {})) {
+    if (check === undefined || check.status === "ok") continue;
+    if (check.counts !== undefined) {
       const { troubleLines } = await import("./conditions.ts");
-      lines.push(...(await troubleLines(client, recordsIn(check["counts"]), slots)));
+      lines.push(...(await troubleLines(client, check.counts, slots)));
       continue;
     }
-    lines.push(`  ${name.replaceAll("_", " ")}: ${cell(check["status"])} ${describe(check)}`);
-    if (Array.isArray(check["reasons"])) lines.push(...(await problems(client)));
+    lines.push(`  ${name.replaceAll("_", " ")}: ${cell(check.status)} ${describe(check)}`);
+    if (check.reasons !== undefined) lines.push(...(await problems(client)));
   }
-  for (const slot of slots) lines.push(...byHand(slot).map(({ text }) => `  ${cell(slot["name"])}: ${text}`));
+  for (const slot of slots) lines.push(...byHand(slot).map(({ text }) => `  ${cell(slot.name)}: ${text}`));
   return `${lines.join("\n")}\n\n${table}`;
 }
 
 /** The problems of the manifests, each with its place; none where the token may not read them. */
 async function problems(client: Client): Promise<string[]> {
   try {
-    const answer = await client.send("POST", "/api/config/validate");
-    return recordsIn(isRecord(answer) ? answer["diagnostics"] : undefined).map(({ file, line, column, message }) => {
-      const place = [file, line, column].filter((part) => part !== undefined && part !== null).map(cell);
+    const { diagnostics = [] } = await client.call("POST /api/config/validate");
+    return diagnostics.map(({ file, line, column, message }) => {
+      const place = [file, line, column].filter((part) => part !== undefined).map(cell);
       return `    ${place.join(":")}: ${cell(message)}`;
     });
   } catch (error) {
@@ -44,14 +51,13 @@ async function problems(client: Client): Promise<string[]> {
   }
 }
 
-function describe(check: Readonly<Record<string, unknown>>): string {
-  const { reasons, failed, last, unexpected_ends: ends } = check;
-  if (Array.isArray(reasons))
+function describe({ reasons, failed, last, unexpected_ends: ends = 0, free_bytes: free }: Check): string {
+  if (reasons !== undefined)
     return `${[...new Set(reasons.map(cell))].join(", ")}; \`berth config validate\` and the operator's log name the files`;
-  if (Array.isArray(failed)) return failed.map(cell).join(", ");
-  if (typeof check["free_bytes"] === "number") return `${Math.floor(check["free_bytes"] / 1024 ** 2)} MiB free`;
+  if (failed !== undefined) return failed.map(cell).join(", ");
+  if (typeof free === "number") return `${Math.floor(free / 1024 ** 2)} MiB free`;
   const often =
-    typeof ends === "number" && ends > 0
+    ends > 0
       ? `; operators have ended ${ends} times in the last ten minutes without being asked to: their log says why`
       : "";
   return last === undefined ? "" : `last heartbeat ${cell(last)}${often}`;

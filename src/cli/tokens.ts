@@ -16,14 +16,16 @@ export interface TokenSource {
 export function remoteTokens(client: Client): TokenSource {
   return {
     async list() {
-      return understood(tokenListSchema.safeParse(await client.get("/api/auth/tokens")).data).data;
+      return understood(tokenListSchema.safeParse(await client.call("GET /api/auth/tokens")).data).data;
     },
     async create(wanted) {
-      return understood(createdTokenSchema.safeParse(await client.send("POST", "/api/auth/tokens", wanted)).data);
+      return understood(
+        createdTokenSchema.safeParse(await client.call("POST /api/auth/tokens", { body: wanted })).data,
+      );
     },
     async revoke(id) {
       try {
-        await client.send("DELETE", `/api/auth/tokens/${encodeURIComponent(id)}`);
+        await client.send("DELETE /api/auth/tokens/{id}", { params: { id } });
         return true;
       } catch (error) {
         if (error instanceof CommandError && error.code === "system.not_found") return false;

@@ -1,25 +1,29 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "./client.ts";
 import type { CommandContext } from "./context.ts";
-import { bytes, cell, isRecord, recordsIn, render, type Column } from "./output.ts";
+import { bytes, cell, render, type Column } from "./output.ts";
+import type { SlotRow } from "./slot-words.ts";
 import { slotColumns } from "./slots.ts";
 
 /** The interval between two samples: rates are over this time. */
 const everyMs = 1000;
 
+/** A slot with the rate of its answers; null: not known. */
+type Row = SlotRow & { readonly tokens_per_second: number | null };
+
 interface Sample {
   readonly at: number;
-  readonly slots: readonly Record<string, unknown>[];
+  readonly slots: readonly SlotRow[];
   /** Tokens of answers so far, by slot. */
   readonly tokens: ReadonlyMap<string, number>;
 }
 
-const columns: readonly Column[] = [
+const columns: readonly Column<Row>[] = [
   ...slotColumns.filter(({ title }) => title === "NAME" || title === "STATE" || title === "MODEL"),
-  { title: "IN-FLIGHT", value: (row) => cell(row["in_flight"]) },
-  { title: "QUEUED", value: (row) => cell(row["queued"]) },
-  { title: "HELD", value: (row) => cell(row["held"]) },
-  { title: "TOK/S", value: (row) => cell(row["tokens_per_second"]) },
+  { title: "IN-FLIGHT", value: (row) => cell(row.in_flight) },
+  { title: "QUEUED", value: (row) => cell(row.queued) },
+  { title: "HELD", value: (row) => cell(row.held) },
+  { title: "TOK/S", value: (row) => cell(row.tokens_per_second) },
   { title: "MEMORY", value: (row) => memoryOf(row, "host") },
   { title: "GPU", value: (row) => memoryOf(row, "gpu") },
 ];
@@ -39,7 +43,7 @@ export async function top(context: CommandContext, count: number): Promise<void>
 }
 
 async function sample(client: Client): Promise<Sample> {
-  const [slots, page] = await Promise.all([client.list("/api/slots"), client.text("/api/metrics")]);
+  const [slots, page] = await Promise.all([client.list("GET /api/slots"), client.text("GET /api/metrics")]);
   return { at: performance.now(), slots, tokens: tokensOf(page) };
 }
 
@@ -50,24 +54,21 @@ export function tokensOf(page: string): ReadonlyMap<string, number> {
 }
 
 /** Slots with requests first, then the others in their own order. */
-export function rowsOf(before: Sample, now: Sample): readonly Record<string, unknown>[] {
+export function rowsOf(before: Sample, now: Sample): readonly Row[] {
   const seconds = Math.max(0.001, (now.at - before.at) / 1000);
   const rows = now.slots.map((slot) => {
-    const name = String(slot["name"]);
+    const name = String(slot.name);
     const grown = (now.tokens.get(name) ?? 0) - (before.tokens.get(name) ?? 0);
     // A gateway that has started anew counts from zero.
     return { ...slot, tokens_per_second: grown < 0 ? null : Number((grown / seconds).toFixed(1)) };
   });
-  const isBusy = (row: Record<string, unknown>): boolean =>
-    ["in_flight", "queued", "held"].some((field) => typeof row[field] === "number" && row[field] > 0);
+  const isBusy = ({ in_flight: inFlight = 0, queued = 0, held = 0 }: Row): boolean => inFlight + queued + held > 0;
   return rows.toSorted((one, other) => Number(isBusy(other)) - Number(isBusy(one)));
 }
 
-function memoryOf(row: Readonly<Record<string, unknown>>, place: "host" | "gpu"): string {
-  const { memory } = row;
-  if (!isRecord(memory)) return "-";
-  if (place === "host") return typeof memory["host_bytes"] === "number" ? bytes(memory["host_bytes"]) : "-";
-  const devices = recordsIn(memory["devices"]);
-  const sum = devices.reduce((total, device) => total + (typeof device["bytes"] === "number" ? device["bytes"] : 0), 0);
+function memoryOf({ memory }: SlotRow, place: "host" | "gpu"): string {
+  if (place === "host") return bytes(memory?.host_bytes);
+  const devices = memory?.devices ?? [];
+  const sum = devices.reduce((total, device) => total + (device.bytes ?? 0), 0);
   return devices.length === 0 ? "-" : bytes(sum);
 }

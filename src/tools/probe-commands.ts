@@ -1,8 +1,9 @@
 import type { Command } from "commander";
-import { CommandError, notBerth } from "../cli/client.ts";
+import type { Hardware } from "../api/hardware.ts";
+import { CommandError } from "../cli/client.ts";
 import type { CommandContext } from "../cli/context.ts";
 import { withExamples } from "../cli/options.ts";
-import { isRecord } from "../cli/output.ts";
+import type { Received } from "../cli/received.ts";
 
 interface ProbeCommandContext extends CommandContext {
   /** A service was named by `--server` or SVC_URL: its machine is probed, and not this one. */
@@ -42,14 +43,12 @@ export function addProbeCommand(program: Command, context: ProbeCommandContext):
 }
 
 /** The operator's result; undefined where none runs on this machine. Throws CommandError. */
-async function probeOfOperator(context: ProbeCommandContext): Promise<Readonly<Record<string, unknown>> | undefined> {
+async function probeOfOperator(context: ProbeCommandContext): Promise<Received<Hardware> | undefined> {
   const client = await context.client();
-  const path = `/api/hardware/probe?wait=settled&timeout=${waitSeconds}`;
   try {
-    const answer = await client.send("POST", path);
-    if (!isRecord(answer) || !("cpu" in answer))
-      throw notBerth(`${client.server} answered with something else than hardware`);
-    if (answer["pending"] !== true) return answer;
+    const query = { wait: "settled", timeout: waitSeconds } as const;
+    const answer = await client.one("POST /api/hardware/probe", "cpu", { query });
+    if (answer.pending !== true) return answer;
     if (!context.isRemote()) {
       context.note("no operator has answered: this is the command's own probe, as its own user\n");
       return undefined;
@@ -71,7 +70,7 @@ async function probeOfOperator(context: ProbeCommandContext): Promise<Readonly<R
   }
 }
 
-async function ownProbe({ env }: ProbeCommandContext): Promise<Readonly<Record<string, unknown>>> {
+async function ownProbe({ env }: ProbeCommandContext): Promise<Hardware> {
   const { readSettings } = await import("../program/settings.ts");
   const { become } = await import("../program/owner.ts");
   const { config } = await readSettings(env, { takeOwner: (owner) => become(owner, env) });

@@ -21,7 +21,7 @@ const isItBerth = "is it a Berth? name another with --server or SVC_URL";
 
 describe("another program than Berth is named as such", () => {
   const notJson = "the answer of URL is not JSON";
-  const notAsked = (path: string): string => `URL answered ${path} with something else than was asked`;
+  const without = (route: string, field: string): string => `URL answered ${route} without the field ${field}`;
   const chat = "/v1/chat/completions";
   const restart = "/api/slots/a/restart?wait=ready&timeout=180";
   const probe = "/api/hardware/probe?wait=settled&timeout=30";
@@ -30,13 +30,13 @@ describe("another program than Berth is named as such", () => {
     ["slot list", "/api/slots", answered(302, ""), "the server answered 302, which is no error of Berth's"],
     ["slot list", "/api/slots", page, notJson],
     ["slot list", "/api/slots", answered(200, '{"data":'), notJson],
-    ["slot list", "/api/slots", other, "URL answered /api/slots with something else than a list"],
-    ["status", "/api/status", other, notAsked("/api/status")],
-    ["slot show a", "/api/slots/a", other, notAsked("/api/slots/a")],
-    ["slot plan a", "/api/slots/a/plan", other, notAsked("/api/slots/a/plan")],
-    ["model show m", "/api/models/m", other, notAsked("/api/models/m")],
-    ["slot restart a --wait", restart, other, "URL answered with something else than a slot"],
-    ["probe", probe, other, "URL answered with something else than hardware"],
+    ["slot list", "/api/slots", other, without("GET /api/slots", "data")],
+    ["status", "/api/status", other, without("GET /api/status", "version")],
+    ["slot show a", "/api/slots/a", other, without("GET /api/slots/{name}", "name")],
+    ["slot plan a", "/api/slots/a/plan", other, without("GET /api/slots/{name}/plan", "text")],
+    ["model show m", "/api/models/m", other, without("GET /api/models/{ref}", "id")],
+    ["slot restart a --wait", restart, other, without("POST /api/slots/{name}/restart", "state")],
+    ["probe", probe, other, without("POST /api/hardware/probe", "cpu")],
     ["token create --label me --scope all", "/api/auth/tokens", page, notJson],
     ["slot logs a -f", "/api/slots/a/logs?tail=200&follow=1", stream("<h1>"), notJson],
     ["chat a hello", chat, stream("<h1>"), notJson],
@@ -131,7 +131,7 @@ describe("a command that cannot be done", () => {
     const url = `http://127.0.0.1:${await listen(server)}`;
     try {
       const client = new Client({ server: url, token: undefined, idleTimeoutMs: 50 });
-      const { code, message } = await rejectionOf(client.list("/api/slots"), CommandError);
+      const { code, message } = await rejectionOf(client.list("GET /api/slots"), CommandError);
       assert.deepEqual(
         [code, message],
         ["unreachable", `${url} accepts connections, and answers nothing within 0.1 s`],
@@ -153,7 +153,7 @@ describe("a command that cannot be done", () => {
         "/livez": {},
       });
       const client = new Client({ server: api.url, token: undefined, idleTimeoutMs: 1000 });
-      assert.deepEqual(await client.list("/api/slots"), []);
+      assert.deepEqual(await client.list("GET /api/slots"), []);
       assert.deepEqual(api.asked.slice(0, 3), ["GET /api/slots", "GET /livez", "GET /livez"]);
       return true;
     });

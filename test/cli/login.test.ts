@@ -11,7 +11,7 @@ import { done, failed, listOf, refused, type Answers } from "./fixture.ts";
 
 const token = "svc_abcdefgh.0123456789";
 const all: Answers = {
-  "/api/auth/status": { enabled: true },
+  "/api/auth/status": { enabled: true, modes: ["token"], proxy_trusted: false },
   "/api/auth/me": { identity: "me", scope: "all", source: "token" },
   "/api/slots": listOf(),
 };
@@ -79,9 +79,22 @@ describe("berth login", () => {
     });
 
   it("asks for nothing where authentication is off", async () => {
-    await using here = await site({ "/api/auth/status": { enabled: false } });
+    await using here = await site({ "/api/auth/status": { enabled: false, modes: ["none"], proxy_trusted: false } });
     assert.deepEqual(await here.berth("login"), done(`${here.api.url} needs no token: authentication is off\n`));
   });
+
+  for (const [route, field, path, answer] of [
+    ["GET /api/auth/status", "proxy_trusted", "/api/auth/status", { enabled: false }],
+    ["GET /api/auth/status", "proxy_trusted", "/api/auth/status", {}],
+    ["GET /api/auth/me", "identity", "/api/auth/me", { hello: "world" }],
+  ] as const)
+    it(`keeps no token for another program, which answers ${path} ${JSON.stringify(answer)}`, async () => {
+      await using here = await site({ ...all, [path]: answer });
+      const said = `server.invalid: ${here.api.url} answered ${route} without the field ${field}\n`;
+      const next = "is it a Berth? name another with --server or SVC_URL\n";
+      assert.deepEqual(await here.berth("login", token), failed(`${said}${next}`));
+      await assert.rejects(stat(here.file), { code: "ENOENT" });
+    });
 
   it("does not use a file that others may read, or that is damaged", async () => {
     await using here = await site();

@@ -165,7 +165,7 @@ describe("berth model", () => {
   for (const ref of ["../slots/primary", "..", "a/./b"])
     it(`rm removes nothing but models: ${ref}`, async () => {
       const { code, stderr, asked } = await told({ "/api/slots/primary": {} }, ["model", "rm", ref]);
-      assert.match(stderr, /^usage: no name has a part "\." or "\.\.", as in \/api\/models\/.+\ncheck the name\n$/);
+      assert.equal(stderr, `usage: no name has a part "." or "..", as in ${ref}\ncheck the name\n`);
       assert.deepEqual([code, asked], [1, []]);
     });
 

@@ -27,8 +27,7 @@ describe("berth slot load, unload, restart, swap and delete", () => {
     });
 
   it("deletes at once with --yes", async () => {
-    const answers: Answers = { "/api/slots/coder": (response) => response.writeHead(202).end() };
-    const { ended, asked } = await told(answers, "slot delete coder --yes");
+    const { ended, asked } = await told({ "/api/slots/coder": coder }, "slot delete coder --yes");
     assert.deepEqual([ended, asked], [done("coder: deleted\n"), ["DELETE /api/slots/coder"]]);
   });
 

@@ -31,11 +31,11 @@ export async function engineTable(env: NodeJS.ProcessEnv, format: Format): Promi
   return await render(
     rows.map((row) => ({ ...row })),
     [
-      { title: "ENGINE", value: ({ engine }) => String(engine) || "-" },
-      { title: "BACKEND", value: ({ backend }) => String(backend) || "-" },
-      { title: "IMAGE", value: ({ image }) => String(image) },
-      { title: "PINNED BY", value: ({ pinned }) => String(pinned) || "-" },
-      { title: "DIGEST", isWide: true, value: ({ digest }) => String(digest) || "-" },
+      { title: "ENGINE", value: ({ engine }) => engine || "-" },
+      { title: "BACKEND", value: ({ backend }) => backend || "-" },
+      { title: "IMAGE", value: ({ image }) => image },
+      { title: "PINNED BY", value: ({ pinned }) => pinned || "-" },
+      { title: "DIGEST", isWide: true, value: ({ digest }) => digest || "-" },
     ],
     format,
     "image",

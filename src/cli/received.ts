@@ -1,0 +1,11 @@
+/**
+ * An answer as any version of the service may send it: a field may be missing, and a word may be one that this version
+ * does not know.
+ */
+export type Received<T> = T extends string
+  ? string
+  : T extends readonly (infer Item)[]
+    ? readonly Received<Item>[]
+    : T extends object
+      ? { readonly [K in keyof T]?: Received<T[K]> | undefined }
+      : T;
