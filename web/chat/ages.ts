@@ -7,7 +7,7 @@ const ages = [
 ] as const;
 
 /** Pinned conversations, then the others by the day that they were last continued, the latest first; none of it is empty. */
-export function byAge<T extends { readonly updated_at: string; readonly pinned?: boolean }>(
+export function byAge<T extends { readonly updated_at: string; readonly pinned?: boolean | undefined }>(
   conversations: readonly T[],
   now = new Date(),
 ): readonly (readonly [age: string, conversations: readonly T[]])[] {

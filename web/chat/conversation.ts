@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { ApiFailure, call, messageOf, stuckSlot } from "../shared/api.ts";
+import { ApiFailure, answerOf, messageOf, stuckSlot } from "../shared/api.ts";
 import { endAfter, pathTo, placeBefore, shownMessages, shownPath, withInstead, withMessage } from "./branches.ts";
 import { titleOf, type Conversation, type Message, type TextFile } from "./model.ts";
 import { draws, models } from "./models.ts";
@@ -150,7 +150,7 @@ async function drawing({ model, messages }: Conversation, signal: AbortSignal): 
   waiting.value = ["drawing"];
   const prompt = wholeText(messages.at(-1) ?? { content: "" });
   const body = { model, prompt, response_format: "b64_json" };
-  const { data } = await call<{ data: readonly { b64_json?: string }[] }>("/v1/images/generations", {
+  const { data } = await answerOf<{ data: readonly { b64_json?: string }[] }>("/v1/images/generations", {
     method: "POST",
     body,
     signal,

@@ -1,71 +1,19 @@
+import type { AnswerTo, Fixed } from "../../src/api/management/call.ts";
+
 /** A part of a message's content, as the chat API has it. */
 export type Part =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "image_url"; readonly image_url: { readonly url: string } };
 
-export interface ToolCall {
-  readonly name: string;
-  readonly arguments: string;
-}
-
-/** A text that belongs to a question, under its name. */
-export interface TextFile {
-  readonly name: string;
-  readonly text: string;
-}
-
-export interface Message {
-  readonly role: "user" | "assistant";
-  readonly content: string;
-  /** Pictures as `data:` addresses. */
-  readonly images?: readonly string[];
-  /** Attached texts; a model is sent them before `content`. */
-  readonly files?: readonly TextFile[];
-  /** What the model thought before it answered. */
-  readonly thoughts?: string;
-  readonly thoughtSeconds?: number;
-  readonly toolCalls?: readonly ToolCall[];
-  /** The model that answered. */
-  readonly model?: string;
-  readonly tokens?: number;
-  readonly seconds?: number;
-  /** Whether its limit of tokens has ended it. */
-  readonly isCut?: boolean;
-  /** Why the answer ends before its end. */
-  readonly failure?: string;
-  /** The cause of `failure`, where a person has to do more than to ask again. */
-  readonly cause?: Cause;
-  /** The place of the message that it follows, where that is not the one before it; -1: it is a first one. */
-  readonly after?: number;
-}
-
-export interface Cause {
-  readonly code: string;
-  /** The slot that answers once a person has done something. */
-  readonly slot?: string;
-  readonly isUnloaded?: boolean;
-}
-
-export interface Parameters {
-  readonly system: string;
-  /** Empty: the engine's own. */
-  readonly temperature: string;
-  readonly maxTokens: string;
-}
-
-export interface Conversation {
-  readonly id: string;
-  readonly title: string;
-  readonly model: string;
-  readonly parameters: Parameters;
-  /** The messages of all branches, in the order of their writing. */
-  readonly messages: readonly Message[];
-  /** The place of the shown branch's end; absent: the last message. */
-  readonly shown?: number;
-  readonly updated_at: string;
-  /** Whether it stands first in the list. */
-  readonly pinned?: boolean;
-}
+/** A conversation as the server keeps it. */
+export type Conversation = Fixed<AnswerTo<"GET /api/conversations/{id}">>;
+export type Message = Conversation["messages"][number];
+export type Parameters = Conversation["parameters"];
+export type ToolCall = NonNullable<Message["toolCalls"]>[number];
+/** A text that belongs to a question, under its name; a model is sent it before the question. */
+export type TextFile = NonNullable<Message["files"]>[number];
+/** The cause of a failure, where a person has to do more than to ask again. */
+export type Cause = NonNullable<Message["cause"]>;
 
 /** The field's fault as a sentence; undefined: it has none, or is empty. A faulty value is not sent. */
 export function faultOf(field: "temperature" | "maxTokens", text: string): string | undefined {

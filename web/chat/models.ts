@@ -9,7 +9,7 @@ export const hasModels = signal<boolean | undefined>(undefined);
 /** Throws ApiFailure. */
 export async function readModels(limit: AbortSignal): Promise<void> {
   // Without `available` built-in slots that nobody has configured are listed, too.
-  const found = await list<V1Model>("/v1/models?available=1", { signal: limit });
+  const found = await list("GET /v1/models", { query: { available: "1" }, signal: limit });
   models.value = found.map(withDefaults);
   hasModels.value = models.value.some(canChat);
 }

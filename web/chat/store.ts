@@ -1,5 +1,6 @@
 import { computed, signal } from "@preact/signals";
-import { ApiFailure, call, list, messageOf, needsToken } from "../shared/api.ts";
+import { requestOf } from "../../src/api/management/call.ts";
+import { ApiFailure, call, list, messageOf, needsToken, request } from "../shared/api.ts";
 import { oneAtATime } from "../shared/one-at-a-time.ts";
 import { FreshReading } from "./fresh-reading.ts";
 import { Keeper, type Unkept } from "./keeper.ts";
@@ -37,20 +38,21 @@ const limit = (bytes = 0): AbortSignal => AbortSignal.timeout(requestTimeoutMs +
 const readBytes = 2 * 1024 ** 2;
 
 const readWhole = (id: string): Promise<Conversation> =>
-  call<Conversation>(`/api/conversations/${id}`, { signal: limit(readBytes) });
+  call("GET /api/conversations/{id}", { params: { id }, signal: limit(readBytes) });
 
 const keeper = new Keeper({
   put: async (conversation, basedOn) => {
     // The server would refuse it again, and count that.
     if (needsToken.value) throw new ApiFailure(401, "auth.required", "Berth waits for a token");
-    const path = `/api/conversations/${conversation.id}?based_on=${encodeURIComponent(basedOn)}`;
+    const call = { params: { id: conversation.id }, query: { based_on: basedOn } };
+    const { method, path } = requestOf("PUT /api/conversations/{id}", call);
     const content = new Blob([JSON.stringify(conversation)], { type: "application/json" });
-    await call(path, { method: "PUT", raw: { content }, signal: limit(content.size) });
+    await request(path, { method, raw: { content }, signal: limit(content.size) });
   },
   read: async (id) => ({ ...newConversation(""), ...(await readWhole(id)) }),
   remove: async (id) => {
     try {
-      await call(`/api/conversations/${id}`, { method: "DELETE", signal: limit() });
+      await call("DELETE /api/conversations/{id}", { params: { id }, signal: limit() });
     } catch (error) {
       // Another device has deleted it, or the server has never kept it.
       if (!isGone(error)) throw error;
@@ -143,7 +145,7 @@ function miss(error: unknown): void {
 const isOutOfReach = (error: unknown): boolean =>
   error instanceof ApiFailure && (error.status === 0 || (error.status >= 502 && error.code === "unknown"));
 
-const heads = new FreshReading(() => list<Summary>("/api/conversations", { signal: limit() }));
+const heads = new FreshReading(() => list("GET /api/conversations", { signal: limit() }));
 
 async function readConversations(): Promise<void> {
   const kept = await heads.latest();

@@ -1,13 +1,10 @@
 import { verdictRank } from "../../src/api/catalog-words.ts";
+import type { AnswerTo } from "../../src/api/management/call.ts";
 import type { CatalogView, SlotView } from "../../src/api/management/views.ts";
 import { isAvailable } from "../../src/api/states.ts";
 import { kindOf } from "./model-kinds.ts";
 
-export interface InstallState {
-  readonly first_run: boolean;
-  readonly has_models: boolean;
-  readonly has_ready_slot: boolean;
-}
+export type InstallState = AnswerTo<"GET /api/install/state">;
 
 /** The next step of a new installation: a model, a slot that holds it, its files, its load, or a first question. */
 export type Step = "choose" | "hold" | "pull" | "load" | "talk";

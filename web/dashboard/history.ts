@@ -21,7 +21,7 @@ export const history = computed(() => {
 
 /** Reads the steps that were before this page, or while it heard nothing. */
 export async function readHistory(signal: AbortSignal): Promise<void> {
-  const past = await call<TrafficView>("/api/traffic?minutes=15", { signal });
+  const past = await call("GET /api/traffic", { query: { minutes: 15 }, signal });
   // Steps whose events came sooner than this answer stay.
   hear(heard.value === undefined ? past : joined(past, heard.value.view));
 }

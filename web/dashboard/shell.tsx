@@ -128,7 +128,7 @@ function More({ names, page }: { readonly names: readonly PageName[]; readonly p
 
 /** Health, version, colours; and the connection, where it is not as it should be. */
 function Foot(): JSX.Element {
-  const [status] = useLoaded(() => call<{ readonly version: string }>("/api/status"));
+  const [status] = useLoaded(() => call("GET /api/status"));
   return (
     <div class="foot">
       <Health />

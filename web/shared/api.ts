@@ -1,4 +1,13 @@
 import { signal } from "@preact/signals";
+import {
+  requestOf,
+  type AnswerTo,
+  type AnyCall,
+  type CallArgument,
+  type ItemOf,
+  type ListName,
+  type RouteName,
+} from "../../src/api/management/call.ts";
 
 /**
  * The address of the page's own server, which ends in a slash: of the chat page its directory, of the dashboard the address
@@ -47,7 +56,7 @@ export class ApiFailure extends Error {
 }
 
 export interface CallOptions {
-  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
+  readonly method?: string;
   readonly body?: unknown;
   /** Instead of `body`: sent as they are. */
   readonly raw?: { readonly content: BodyInit; readonly type?: string };
@@ -89,8 +98,30 @@ export async function exchange(url: URL, options: CallOptions = {}): Promise<Res
   }
 }
 
-/** The JSON of an answer, as the server's schema has it. Throws ApiFailure. */
-export async function call<T>(path: string, options: CallOptions = {}): Promise<T> {
+interface Abortable {
+  readonly signal?: AbortSignal;
+}
+
+/** The answer of a route of the management API, as its schema has it. Throws ApiFailure. */
+export async function call<N extends RouteName>(route: N, ...call: CallArgument<N, Abortable>): Promise<AnswerTo<N>>;
+export async function call(route: RouteName, given: AnyCall & Abortable = {}): Promise<unknown> {
+  const { method, path } = requestOf(route, given);
+  const { body, signal: abort } = given;
+  return await answerOf(path, { method, body, ...(abort === undefined ? {} : { signal: abort }) });
+}
+
+/** The items of a list of the management API. Throws ApiFailure. */
+export async function list<N extends ListName>(
+  route: N,
+  ...call: CallArgument<N, Abortable>
+): Promise<readonly ItemOf<N>[]>;
+export async function list(route: ListName, given?: AnyCall & Abortable): Promise<unknown> {
+  const { data } = await call(route, given);
+  return data;
+}
+
+/** The JSON of an engine's answer. Throws ApiFailure. */
+export async function answerOf<T>(path: string, options: CallOptions = {}): Promise<T> {
   const response = await request(path, options);
   if (response.status === 204) return JSON.parse("null");
   try {
@@ -98,12 +129,6 @@ export async function call<T>(path: string, options: CallOptions = {}): Promise<
   } catch {
     throw new ApiFailure(response.status, "no_json", "What answered is no Berth: its answer is no JSON.");
   }
-}
-
-/** The items of a list of the API. */
-export async function list<T>(path: string, options: CallOptions = {}): Promise<readonly T[]> {
-  const { data } = await call<{ readonly data: readonly T[] }>(path, options);
-  return data;
 }
 
 async function failureOf(response: Response): Promise<ApiFailure> {

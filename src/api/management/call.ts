@@ -21,7 +21,8 @@ type QueryIn<S> = S extends { readonly query: infer Q extends z.ZodType }
   ? { readonly query?: { readonly [K in keyof z.input<Q>]: QueryValue<z.input<Q>[K]> } }
   : unknown;
 
-type Fixed<T> = T extends readonly (infer Item)[]
+/** JSON that nobody changes. */
+export type Fixed<T> = T extends readonly (infer Item)[]
   ? readonly Fixed<Item>[]
   : T extends object
     ? { readonly [K in keyof T]: Fixed<T[K]> }
@@ -36,9 +37,12 @@ type BodyIn<S> = S extends { readonly body: infer B extends z.ZodType }
 
 /** The values of a call: `params` of the path, `query` and `body`, as far as the route has them. */
 export type CallOf<N extends RouteName> = ParamsOf<Routes[N]> & QueryIn<Routes[N]> & BodyIn<Routes[N]>;
-/** `CallOf` as the last argument of a function, which may be absent where nothing in it is required. */
-export type CallArgument<N extends RouteName> =
-  Partial<CallOf<N>> extends CallOf<N> ? [call?: CallOf<N>] : [call: CallOf<N>];
+/**
+ * `CallOf` as the last argument of a function, which may be absent where nothing in it is required. `More`: options of
+ * the caller's own.
+ */
+export type CallArgument<N extends RouteName, More = unknown> =
+  Partial<CallOf<N>> extends CallOf<N> ? [call?: CallOf<N> & More] : [call: CallOf<N> & More];
 /** The JSON of the route's answer; undefined for a route that answers nothing. */
 export type AnswerTo<N extends RouteName> = [AnswerOf<Routes[N]>] extends [never] ? undefined : AnswerOf<Routes[N]>;
 /** Routes that answer a list, and its items. */

@@ -60,7 +60,7 @@ function LoadButton({ slot }: { readonly slot: string }): JSX.Element {
   if (isRefused) return <SlotLink slot={slot} />;
   const load = async (): Promise<void> => {
     try {
-      await call(`/api/slots/${encodeURIComponent(slot)}/load`, { method: "POST" });
+      await call("POST /api/slots/{name}/load", { params: { name: slot } });
     } catch (error) {
       setRefused(error instanceof ApiFailure && error.status === 403);
       throw error;

@@ -1,7 +1,7 @@
 import { Mic, Square, Volume2 } from "lucide";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { call, list, request } from "../../shared/api.ts";
+import { answerOf, request } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
 import { useOnce } from "../../shared/once.ts";
 import { models } from "../models.ts";
@@ -83,7 +83,10 @@ async function transcribe(sound: Blob, onText: (text: string) => void): Promise<
   const form = new FormData();
   form.set("model", model);
   form.set("file", await wavOf(sound), "speech.wav");
-  const { text } = await call<{ text: string }>("/v1/audio/transcriptions", { method: "POST", raw: { content: form } });
+  const { text } = await answerOf<{ text: string }>("/v1/audio/transcriptions", {
+    method: "POST",
+    raw: { content: form },
+  });
   if (text.trim() === "")
     failure.value = "No words were heard. Is the right microphone chosen in the browser? Record again.";
   else onText(text.trim());
@@ -91,11 +94,12 @@ async function transcribe(sound: Blob, onText: (text: string) => void): Promise<
 
 /** The first voice that the slot lists; engines refuse names that they do not know. */
 async function voiceOf(model: string): Promise<string> {
-  const [first] = await list<{ readonly id: string }>(`/v1/audio/voices?model=${encodeURIComponent(model)}`, {
+  const path = `/v1/audio/voices?model=${encodeURIComponent(model)}`;
+  const { data } = await answerOf<{ readonly data: readonly { readonly id: string }[] }>(path, {
     // Over plain HTTP nothing else tells the request from a picture of another site.
     headers: { "content-type": "application/json" },
   });
-  return first?.id ?? "default";
+  return data[0]?.id ?? "default";
 }
 
 /** Reads an answer aloud; absent where no slot speaks. */

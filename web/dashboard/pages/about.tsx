@@ -3,20 +3,10 @@ import { call } from "../../shared/api.ts";
 import { duration } from "../../shared/format.ts";
 import { Show, useLoaded } from "../parts/load.tsx";
 
-interface Status {
-  readonly version: string;
-  readonly uptime_seconds: number;
-}
-
-interface Urls {
-  readonly api: string;
-  readonly chat: string | null;
-}
-
 /** The version of this Berth, and where its documents are. */
 export function About(): JSX.Element {
-  const [status] = useLoaded(() => call<Status>("/api/status"));
-  const [urls] = useLoaded(() => call<Urls>("/api/config/urls"));
+  const [status] = useLoaded(() => call("GET /api/status"));
+  const [urls] = useLoaded(() => call("GET /api/config/urls"));
   return (
     <>
       <Show of={status}>

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from "preact";
-import type { CatalogView, SlotView } from "../../../src/api/management/views.ts";
+import type { SlotView } from "../../../src/api/management/views.ts";
 import { isAvailable } from "../../../src/api/states.ts";
 import { useEffect } from "preact/hooks";
 import { base, call, list } from "../../shared/api.ts";
@@ -30,7 +30,7 @@ let last: InstallState | undefined;
 export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
   const all = [...slots.value.values()];
   const [install, again] = useLoaded(
-    () => call<InstallState>("/api/install/state"),
+    () => call("GET /api/install/state"),
     [all.some(({ state }) => isAvailable(state)), modelChanges.value],
   );
   last = install.state === "loading" ? last : install.value;
@@ -60,7 +60,7 @@ export function FirstRun({ hasGpu, children }: FirstRunProps): JSX.Element {
 /** Has the slot for chats hold the model, which is being pulled: the slot waits for it, also where this page is left. */
 async function hold(model: string): Promise<void> {
   const body = { name: "primary", model: { default: model } };
-  await acting(() => call("/api/slots", { method: "POST", body }), `The slot primary loads ${model} once it is here.`);
+  await acting(() => call("POST /api/slots", { body }), `The slot primary loads ${model} once it is here.`);
 }
 
 const titles = [
@@ -69,7 +69,7 @@ const titles = [
   ["Talk to it", ["talk"]],
 ] as const satisfies readonly (readonly [string, readonly Step[]])[];
 
-const complete = (): Promise<unknown> => call("/api/install/complete", { method: "POST" });
+const complete = (): Promise<unknown> => call("POST /api/install/complete");
 
 interface StepsProps {
   readonly install: InstallState;
@@ -133,7 +133,7 @@ function Now({ step }: { readonly step: Exclude<Step, "choose"> }): JSX.Element 
 }
 
 function Choose({ hasGpu }: { readonly hasGpu: boolean }): JSX.Element {
-  const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"));
+  const [catalog] = useLoaded(() => list("GET /api/models/catalog"));
   return (
     <>
       <p>

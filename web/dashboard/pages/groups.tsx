@@ -111,13 +111,13 @@ function MemberLine({ member }: { readonly member: Member }): JSX.Element {
 /** Gives what the group holds to others for a while. */
 function Lend({ group }: { readonly group: GroupView }): JSX.Element {
   const [length, setLength] = useState<number>(2);
-  const at = `/api/groups/${encodeURIComponent(group.name)}/lend`;
+  const params = { name: group.name };
   if (group.lent_until !== null) {
     return (
       <p class="row">
         <Pill tone="lent">Lent until {time(group.lent_until)}</Pill>
         <Countdown until={group.lent_until} />
-        <Action onClick={() => call(at, { method: "DELETE" })}>End the loan</Action>
+        <Action onClick={() => call("DELETE /api/groups/{name}/lend", { params })}>End the loan</Action>
       </p>
     );
   }
@@ -136,7 +136,7 @@ function Lend({ group }: { readonly group: GroupView }): JSX.Element {
       <span class="quiet number">until {clockTime(now() + length * 3_600_000)}</span>
       <Action
         label={`Lend ${group.name}`}
-        onClick={() => call(at, { method: "POST", body: { seconds: length * 3600 } })}
+        onClick={() => call("POST /api/groups/{name}/lend", { params, body: { seconds: length * 3600 } })}
       >
         Lend
       </Action>

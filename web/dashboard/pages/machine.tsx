@@ -13,12 +13,12 @@ import { Spark } from "../parts/spark.tsx";
 import { Groups } from "./groups.tsx";
 
 export function MachinePage(): JSX.Element {
-  const [hardware, again] = useLoaded(() => call<HardwareView>("/api/hardware"));
+  const [hardware, again] = useLoaded(() => call("GET /api/hardware"));
   return (
     <>
       <PageHead title="Machine" context="What it has, which slot holds what of it, and who shares it.">
         {hardware.state === "here" && <span class="quiet">Looked at {time(hardware.value.probed_at)}</span>}
-        <Action onClick={() => call("/api/hardware/probe?wait=settled", { method: "POST" })} onDone={again}>
+        <Action onClick={() => call("POST /api/hardware/probe", { query: { wait: "settled" } })} onDone={again}>
           Look again
         </Action>
       </PageHead>

@@ -1,7 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { isFitting, verdictRank } from "../../../src/api/catalog-words.ts";
-import type { CatalogView, ModelView } from "../../../src/api/management/views.ts";
 import { list } from "../../shared/api.ts";
 import { modelChanges, slots } from "../live.ts";
 import { CatalogueCard } from "../parts/catalogue-card.tsx";
@@ -19,8 +18,8 @@ const most = 200;
 /** The models on this machine, those that would fit it, and how to fetch them. */
 export function ModelsPage(): JSX.Element {
   const used = [...slots.value.values()].map(({ name, model }) => `${name} ${model}`).join();
-  const [models, again] = useLoaded(() => list<ModelView>("/api/models"), [modelChanges.value, used]);
-  const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"), [modelChanges.value]);
+  const [models, again] = useLoaded(() => list("GET /api/models"), [modelChanges.value, used]);
+  const [catalog] = useLoaded(() => list("GET /api/models/catalog"), [modelChanges.value]);
   const [text, setText] = useState("");
   // The page of a slot that lacks its model leads here with the name.
   const [wanted] = useQuery("find");

@@ -1,7 +1,7 @@
 import { Plus } from "lucide";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { HardwareView, SlotView } from "../../../src/api/management/views.ts";
+import type { SlotView } from "../../../src/api/management/views.ts";
 import { isAvailable } from "../../../src/api/states.ts";
 import { call } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
@@ -20,7 +20,7 @@ import { FirstRun } from "./first-run.tsx";
 
 /** All slots, what is asked of them, and who holds the memory: in ten seconds. */
 export function OverviewPage(): JSX.Element {
-  const [hardware] = useLoaded(() => call<Partial<HardwareView>>("/api/hardware"));
+  const [hardware] = useLoaded(() => call("GET /api/hardware"));
   const machine = hardware.state === "loading" ? undefined : hardware.value;
   const all = [...slots.value.values()];
   const [isCreating, setCreating] = useState(false);

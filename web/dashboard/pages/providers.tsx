@@ -1,7 +1,7 @@
 import { Plus } from "lucide";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { V1Model } from "../../../src/api/management/v1-model.ts";
+import type { AnswerTo } from "../../../src/api/management/call.ts";
 import type { UpstreamRow } from "../../../src/api/management/views.ts";
 import { call, list } from "../../shared/api.ts";
 import { Drawer } from "../../shared/drawer.tsx";
@@ -17,18 +17,13 @@ import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { ProviderForm } from "../parts/provider-form.tsx";
 
-interface Check {
-  readonly ok: boolean;
-  readonly milliseconds: number;
-  readonly models: number | null;
-  readonly problem: string | null;
-}
+type Check = AnswerTo<"POST /api/upstreams/{name}/check">;
 
 /** More names than a card should have. */
 const mostNames = 12;
 
 export function ProvidersPage(): JSX.Element {
-  const [providers, again] = useLoaded(() => list<UpstreamRow>("/api/upstreams"), [upstreamChanges.value]);
+  const [providers, again] = useLoaded(() => list("GET /api/upstreams"), [upstreamChanges.value]);
   const [isAdding, setAdding] = useState(false);
   /** The form of the first provider stays until it is sent, although another person adds one meanwhile. */
   const [isBegun, setBegun] = useState(false);
@@ -90,7 +85,7 @@ export function ProvidersPage(): JSX.Element {
 /** The names that clients use, by provider: also those that Berth has read from the provider's own list. */
 function useModelNames(known: readonly UpstreamRow[]): ReadonlyMap<string, readonly string[]> {
   const counts = known.map(({ name, models }) => `${name} ${models}`).join();
-  const [models] = useLoaded(async () => (counts === "" ? [] : await list<V1Model>("/v1/models")), [counts]);
+  const [models] = useLoaded(async () => (counts === "" ? [] : await list("GET /v1/models")), [counts]);
   const all = models.state === "loading" ? [] : (models.value ?? []);
   const names = new Map<string, string[]>();
   for (const { id, berth } of all)
@@ -115,12 +110,11 @@ function ProviderCard({ provider, models, onChange }: ProviderCardProps): JSX.El
   const { name, spec } = provider;
   const names = [...new Set([...(spec?.models ?? []).map(({ ref }) => ref), ...models])];
   const [tone, word] = circuits[provider.circuit];
-  const at = `/api/upstreams/${encodeURIComponent(name)}`;
   const remove = async (): Promise<void> => {
     if (!(await ask({ text: `Remove the provider ${name}? Requests for its models are refused then.`, yes: "Remove" })))
       return;
     await acting(async () => {
-      await call(at, { method: "DELETE" });
+      await call("DELETE /api/upstreams/{name}", { params: { name } });
       focusHeading();
       onChange();
     }, `${name} is removed.`);
@@ -161,7 +155,7 @@ function ProviderCard({ provider, models, onChange }: ProviderCardProps): JSX.El
         <Action
           label={`Check ${name}`}
           disabled={spec === null}
-          onClick={async () => setCheck(await call<Check>(`${at}/check`, { method: "POST" }))}
+          onClick={async () => setCheck(await call("POST /api/upstreams/{name}/check", { params: { name } }))}
           onDone={onChange}
         >
           Check

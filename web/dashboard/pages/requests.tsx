@@ -21,7 +21,7 @@ export function RequestsPage(): JSX.Element {
   const [frozen, setFrozen] = useState<readonly RequestView[]>();
   const isPaused = frozen !== undefined;
   const [requests] = useLoaded(
-    () => list<RequestView>("/api/requests?limit=500"),
+    () => list("GET /api/requests", { query: { limit: 500 } }),
     [isPaused ? undefined : trafficChanges.value],
   );
   const known = requests.state === "loading" ? undefined : requests.value;

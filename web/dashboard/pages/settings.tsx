@@ -1,7 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { z } from "zod";
-import type { configViewSchema } from "../../../src/api/management/views.ts";
+import type { AnswerTo } from "../../../src/api/management/call.ts";
 import { call, token, useToken } from "../../shared/api.ts";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { PageHead } from "../parts/page-head.tsx";
@@ -11,12 +10,7 @@ import { About } from "./about.tsx";
 import { Clients } from "./clients.tsx";
 import { Tokens } from "./tokens.tsx";
 
-type Config = z.output<typeof configViewSchema>;
-interface Me {
-  readonly identity: string;
-  readonly scope: string;
-  readonly source: string;
-}
+type Config = AnswerTo<"GET /api/config">;
 
 const parts = {
   general: ["General", General],
@@ -41,8 +35,8 @@ export function SettingsPage({ part = "general" }: { readonly part: string | und
 }
 
 function General(): JSX.Element {
-  const [config] = useLoaded(() => call<Config>("/api/config"));
-  const [me] = useLoaded(() => call<Me>("/api/auth/me"));
+  const [config] = useLoaded(() => call("GET /api/config"));
+  const [me] = useLoaded(() => call("GET /api/auth/me"));
   return (
     <>
       <Show of={me}>

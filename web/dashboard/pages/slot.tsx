@@ -37,7 +37,6 @@ interface SlotPageProps {
 
 export function SlotPage({ name, part = "overview" }: SlotPageProps): JSX.Element {
   const live = slots.value.get(name);
-  const at = `/api/slots/${encodeURIComponent(name)}`;
   const conditions = live?.conditions.map(({ type, status, reason }) => `${type} ${status} ${reason}`).join();
   // With each request a loaded slot changes between its states, and nothing else of it.
   const keys = [
@@ -48,7 +47,10 @@ export function SlotPage({ name, part = "overview" }: SlotPageProps): JSX.Elemen
     live?.restarts,
     conditions,
   ];
-  const [detail, again] = useLoaded(async () => withDefaults(await call<SlotDetail>(at)), keys);
+  const [detail, again] = useLoaded(
+    async () => withDefaults(await call("GET /api/slots/{name}", { params: { name } })),
+    keys,
+  );
   const isGone = connection.value === "live" && live === undefined && detail.state === "failed";
   const loaded = detail.state === "loading" || isGone ? undefined : detail.value;
   // In one place of the page whichever came first: its buttons, which a person may have pressed, stay the same ones then.
@@ -60,7 +62,7 @@ export function SlotPage({ name, part = "overview" }: SlotPageProps): JSX.Elemen
         <a href="./">Overview</a> / {name}
       </p>
       {current === undefined ? <h1>{name}</h1> : <Head slot={current} />}
-      {isGone && <KeptDraft at={at} />}
+      {isGone && <KeptDraft slot={name} />}
       <Show of={isGone ? { ...detail, value: undefined } : detail}>
         {(slot) => (
           <>
@@ -73,7 +75,7 @@ export function SlotPage({ name, part = "overview" }: SlotPageProps): JSX.Elemen
               }))}
               current={parts[shown]}
             />
-            {partOf(shown, { ...slot, ...live, transitions: slot.transitions }, at, again)}
+            {partOf(shown, { ...slot, ...live, transitions: slot.transitions }, again)}
           </>
         )}
       </Show>
@@ -85,18 +87,18 @@ function isPart(name: string): name is Part {
   return Object.hasOwn(parts, name);
 }
 
-function partOf(part: Part, slot: SlotDetail, at: string, again: () => void): ComponentChildren {
+function partOf(part: Part, slot: SlotDetail, again: () => void): ComponentChildren {
   switch (part) {
     case "overview":
-      return <SlotOverview slot={slot} at={at} />;
+      return <SlotOverview slot={slot} />;
     case "manifest":
-      return <ManifestEditor at={at} slot={slot} onSaved={again} />;
+      return <ManifestEditor slot={slot} onSaved={again} />;
     case "log":
-      return <LogView at={`${at}/logs`} />;
+      return <LogView slot={slot.name} />;
     case "events":
       return <SlotEvents slot={slot} />;
     case "details":
-      return <SlotDetails slot={slot} at={at} />;
+      return <SlotDetails slot={slot} />;
     default:
       return part satisfies never;
   }

@@ -12,9 +12,9 @@ import { Show, useLoaded } from "../parts/load.tsx";
 
 /** Tokens for programs and people: makes one, and revokes one. */
 export function Tokens(): JSX.Element {
-  const [me] = useLoaded(() => call<{ readonly source: string }>("/api/auth/me"));
+  const [me] = useLoaded(() => call("GET /api/auth/me"));
   const isOff = me.state === "here" && me.value.source === "none";
-  const [tokens, again] = useLoaded(() => list<TokenView>("/api/auth/tokens"));
+  const [tokens, again] = useLoaded(() => list("GET /api/auth/tokens"));
   const [isMaking, setMaking] = useState(false);
   return (
     <>
@@ -65,7 +65,7 @@ export function Tokens(): JSX.Element {
                         <Action
                           label={`Revoke ${token.label}`}
                           confirm={`Revoke the token of ${token.label}? Whoever uses it is refused at once. ${lossText(token)}`}
-                          onClick={() => call(`/api/auth/tokens/${token.id}`, { method: "DELETE" })}
+                          onClick={() => call("DELETE /api/auth/tokens/{id}", { params: { id: token.id } })}
                           onDone={() => {
                             focusHeading();
                             again();
@@ -115,11 +115,11 @@ interface NewTokenProps {
 /** Makes a token, and shows it this once. */
 function NewToken({ onCreated, onClose }: NewTokenProps): JSX.Element {
   const [label, setLabel] = useState("");
-  const [scope, setScope] = useState<string>("v1-only");
+  const [scope, setScope] = useState<TokenScope>("v1-only");
   const [created, setCreated] = useState<CreatedToken>();
   const create = async (): Promise<void> => {
     const body = { label: label.trim(), scope };
-    setCreated(await call<CreatedToken>("/api/auth/tokens", { method: "POST", body }));
+    setCreated(await call("POST /api/auth/tokens", { body }));
     onCreated();
   };
   if (created !== undefined)
@@ -150,7 +150,12 @@ function NewToken({ onCreated, onClose }: NewTokenProps): JSX.Element {
         </label>
         <label>
           Scope
-          <select value={scope} onChange={(event) => setScope(event.currentTarget.value)}>
+          <select
+            value={scope}
+            onChange={({ currentTarget }) =>
+              setScope(tokenScopes.find((each) => each === currentTarget.value) ?? scope)
+            }
+          >
             {tokenScopes.map((each) => (
               <option key={each} value={each}>
                 {`${each}: ${rights[each]}`}

@@ -1,14 +1,10 @@
 import type { JSX } from "preact";
-import type { z } from "zod";
-import type { configViewSchema } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
 import { useLoaded } from "./load.tsx";
 
-type Settings = z.output<typeof configViewSchema>["settings"];
-
 /** Leads to the engine's own page where SVC_ENGINE_PAGES names the slot; nothing for whoever may not see that. */
 export function EnginePageLink({ slot }: { readonly slot: string }): JSX.Element | null {
-  const [settings] = useLoaded(async () => (await call<{ settings: Settings }>("/api/config")).settings, [slot]);
+  const [settings] = useLoaded(async () => (await call("GET /api/config")).settings, [slot]);
   const named = settings.state === "here" ? settings.value["engine_pages"]?.value : undefined;
   if (!Array.isArray(named) || !named.includes(slot)) return null;
   return (

@@ -3,8 +3,8 @@ import { CopyButton } from "../../shared/copy-button.tsx";
 import { dropDraft, drafts } from "../drafts.ts";
 
 /** What a person has written of a manifest that is gone meanwhile; nothing where nothing was written. */
-export function KeptDraft({ at }: { readonly at: string }): JSX.Element | null {
-  const draft = drafts.value.get(at);
+export function KeptDraft({ slot }: { readonly slot: string }): JSX.Element | null {
+  const draft = drafts.value.get(slot);
   if (draft === undefined) return null;
   return (
     <section class="next" aria-label="Your unsaved manifest">
@@ -15,7 +15,7 @@ export function KeptDraft({ at }: { readonly at: string }): JSX.Element | null {
       <pre aria-label="Your text">{draft.text}</pre>
       <div class="row">
         <CopyButton text={draft.text} label="Copy your text" />
-        <button type="button" onClick={() => dropDraft(at)}>
+        <button type="button" onClick={() => dropDraft(slot)}>
           Discard it
         </button>
       </div>

@@ -7,13 +7,13 @@ import { placeOf, placesIn } from "../text-search.ts";
 interface LogToolsProps {
   /** The element that has the log's lines. */
   readonly view: { readonly current: HTMLElement | null };
-  readonly name: string;
+  readonly slot: string;
   readonly isWrapped: boolean;
   readonly onWrap: (isWrapped: boolean) => void;
 }
 
 /** Searches the lines that are shown, breaks long ones or not, and keeps them as a file. */
-export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.Element {
+export function LogTools({ view, slot, isWrapped, onWrap }: LogToolsProps): JSX.Element {
   const [text, setText] = useState("");
   const [found, setFound] = useState("");
   const from = useRef(-1);
@@ -63,7 +63,7 @@ export function LogTools({ view, name, isWrapped, onWrap }: LogToolsProps): JSX.
         <input type="checkbox" checked={isWrapped} onChange={(event) => onWrap(event.currentTarget.checked)} /> Break
         long lines
       </label>
-      <button type="button" onClick={() => keep(view.current === null ? "" : `${textOf(view.current)}\n`, name)}>
+      <button type="button" onClick={() => keep(view.current === null ? "" : `${textOf(view.current)}\n`, slot)}>
         <Icon of={Download} />
         Download
       </button>
@@ -103,10 +103,10 @@ function select(log: HTMLElement, from: number, length: number): void {
   );
 }
 
-function keep(text: string, name: string): void {
+function keep(text: string, slot: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-  link.download = `${name.split("/").at(-2) ?? "slot"}.log`;
+  link.download = `${slot}.log`;
   link.click();
   URL.revokeObjectURL(link.href);
 }

@@ -1,6 +1,7 @@
 import { ArrowDown } from "lucide";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { requestOf } from "../../../src/api/management/call.ts";
 import { ApiFailure, messageOf, request, token } from "../../shared/api.ts";
 import { Icon } from "../../shared/icon.tsx";
 import { events } from "../../shared/sse.ts";
@@ -17,7 +18,7 @@ const againMs = 2000;
  * The live log of a slot: follows its end unless a person has scrolled up, and comes back by itself where the stream ends or
  * the page was hidden. Not read out line by line: a reader of the screen goes there.
  */
-export function LogView({ at }: { readonly at: string }): JSX.Element {
+export function LogView({ slot }: { readonly slot: string }): JSX.Element {
   const box = useRef<HTMLPreElement>(null);
   const [failure, setFailure] = useState("");
   const [attempt, setAttempt] = useState(0);
@@ -40,7 +41,9 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
     // A log may have no lines for hours.
     const works = (): void => setFailure("");
     const read = async (signal: AbortSignal, opened: () => void): Promise<void> => {
-      const response = await request(`${at}?follow=1&tail=${tail}`, { signal });
+      const call = { params: { name: slot }, query: { follow: "1", tail } } as const;
+      const { path } = requestOf("GET /api/slots/{name}/logs", call);
+      const response = await request(path, { signal });
       opened();
       text.begin();
       clearTimeout(late);
@@ -71,10 +74,10 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
       cancelAnimationFrame(frame);
       clearTimeout(late);
     };
-  }, [at, attempt, token.value]);
+  }, [slot, attempt, token.value]);
   return (
     <>
-      <LogTools view={box} name={at} isWrapped={isWrapped} onWrap={setWrapped} />
+      <LogTools view={box} slot={slot} isWrapped={isWrapped} onWrap={setWrapped} />
       <pre
         class={isWrapped ? "log" : "log unwrapped"}
         role="log"

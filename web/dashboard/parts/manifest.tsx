@@ -11,23 +11,8 @@ import { KeptDraft } from "./kept-draft.tsx";
 import { Show, useLoaded } from "./load.tsx";
 import { SetUp } from "./set-up.tsx";
 
-/** The answer of `/api/config/validate`. */
-export interface Diagnostics {
-  readonly valid: boolean;
-  readonly diagnostics: readonly {
-    readonly file: string;
-    readonly line?: number;
-    readonly path?: readonly (string | number)[];
-    readonly message: string;
-  }[];
-}
-
 /** The manifest as its file has it: checked and compared before it is saved, and never written over another edit. */
-export function ManifestEditor(props: {
-  readonly at: string;
-  readonly slot: SlotView;
-  readonly onSaved: () => void;
-}): JSX.Element {
+export function ManifestEditor(props: { readonly slot: SlotView; readonly onSaved: () => void }): JSX.Element {
   const isBare = props.slot.conditions.some(({ reason }) => reason === "NotConfigured");
   if (props.slot.file === null) {
     return (
@@ -37,20 +22,20 @@ export function ManifestEditor(props: {
           <code>berth slot create --help</code> shows how a manifest is made by hand.
         </p>
         {isBare && <SetUp slot={props.slot} onDone={props.onSaved} />}
-        <KeptDraft at={props.at} />
+        <KeptDraft slot={props.slot.name} />
       </>
     );
   }
-  return <Source {...props} />;
+  return <Source name={props.slot.name} onSaved={props.onSaved} />;
 }
 
-function Source({ at, onSaved }: { readonly at: string; readonly onSaved: () => void }): JSX.Element {
-  const [source, again] = useLoaded(() => call<ManifestView>(`${at}/manifest`));
+function Source({ name, onSaved }: { readonly name: string; readonly onSaved: () => void }): JSX.Element {
+  const [source, again] = useLoaded(() => call("GET /api/slots/{name}/manifest", { params: { name } }));
   const saved = (): void => {
     again();
     onSaved();
   };
-  return <Show of={source}>{(value) => <Editor at={at} source={value} onSaved={saved} />}</Show>;
+  return <Show of={source}>{(value) => <Editor name={name} source={value} onSaved={saved} />}</Show>;
 }
 
 interface Said {
@@ -66,13 +51,13 @@ interface Said {
 const checkMs = 300;
 
 interface EditorProps {
-  readonly at: string;
+  readonly name: string;
   readonly source: ManifestView;
   readonly onSaved: () => void;
 }
 
-function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
-  const draft = drafts.peek().get(at);
+function Editor({ name, source, onSaved }: EditorProps): JSX.Element {
+  const draft = drafts.peek().get(name);
   const [text, setText] = useState(draft?.text ?? source.text);
   const [base, setBase] = useState(draft?.base ?? source);
   const [isBusy, once] = useOnce();
@@ -83,15 +68,12 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
     if (text === base.text || text === source.text) setBase(source);
   }, [source.hash]);
   // Before the next event: a reload right after a keystroke asks, too.
-  useLayoutEffect(() => keepDraft(at, { text, base }), [at, text, base]);
+  useLayoutEffect(() => keepDraft(name, { text, base }), [name, text, base]);
   const isReadOnly = source.read_only !== null;
   const isChanged = text !== base.text;
   const fail = (error: unknown): void => setSays({ tone: "alert", lines: [messageOf(error)], of: text });
   const validate = async (): Promise<boolean> => {
-    const answer = await call<Diagnostics>("/api/config/validate", {
-      method: "POST",
-      body: { files: { [base.file]: text } },
-    });
+    const answer = await call("POST /api/config/validate", { body: { files: { [base.file]: text } } });
     const lines = answer.diagnostics.map(({ file, line, path = [], message }) => {
       const place = line === undefined ? file : `${file}:${line}`;
       return [place, ...(path.length === 0 ? [] : [path.join(".")]), message].join(": ");
@@ -107,8 +89,8 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
   const save = async (): Promise<void> => {
     if (!(await validate())) return;
     try {
-      await call(`${at}/manifest`, { method: "PUT", body: { text, hash: base.hash } });
-      const now = await call<ManifestView>(`${at}/manifest`);
+      await call("PUT /api/slots/{name}/manifest", { params: { name }, body: { text, hash: base.hash } });
+      const now = await call("GET /api/slots/{name}/manifest", { params: { name } });
       // Of an edit that came right after this one the old hash stays, so that the next save finds it.
       setBase(now.text === text ? now : { ...base, text });
       setSays({ tone: "status", lines: ["Saved."], of: text });
@@ -116,7 +98,7 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
     } catch (error) {
       if (!(error instanceof ApiFailure) || error.code !== "config.changed") throw error;
       // Somebody else was first: the present file becomes what the edit is compared with, and the edit stays.
-      setBase(await call<ManifestView>(`${at}/manifest`));
+      setBase(await call("GET /api/slots/{name}/manifest", { params: { name } }));
       const line =
         "The file was changed meanwhile. Below is your text compared with the present file; Save writes yours.";
       setSays({ tone: "alert", lines: [line], of: text });

@@ -51,7 +51,7 @@ export function ModelCard({
   const remove = async (): Promise<void> => {
     if (!(await ask({ text: `Remove ${id} and its files?`, yes: "Remove" }))) return;
     await acting(async () => {
-      await call(`/api/models/${encodeURIComponent(id)}?files=1`, { method: "DELETE" });
+      await call("DELETE /api/models/{ref}", { params: { ref: id }, query: { files: "1" } });
       focusHeading();
       onChange();
     }, `${id} is removed.`);
@@ -129,15 +129,15 @@ function canChat({ capabilities, enabled, state }: SlotView): boolean {
 async function giveTo(slot: SlotView, id: string): Promise<void> {
   const { name } = slot;
   const give = isSetUp(slot)
-    ? () => call(`/api/slots/${encodeURIComponent(name)}/swap`, { method: "POST", body: { model: id } })
-    : () => call("/api/slots", { method: "POST", body: { name, model: { default: id } } });
+    ? () => call("POST /api/slots/{name}/swap", { params: { name }, body: { model: id } })
+    : () => call("POST /api/slots", { body: { name, model: { default: id } } });
   await acting(give, `${name} holds ${id} now.`);
 }
 
 /** Compares the files with their checksums; the strip of the pulls tells how far, and where one is damaged. */
 async function verify(id: string): Promise<void> {
   await acting(
-    () => call("/api/models/verify", { method: "POST", body: { model: id } }),
+    () => call("POST /api/models/verify", { body: { model: id } }),
     `The files of ${id} are read and compared.`,
   );
 }

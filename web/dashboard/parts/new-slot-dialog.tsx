@@ -10,7 +10,6 @@ import { go, slotPath } from "../router.ts";
 import { isSetUp } from "../slot-order.ts";
 import { Action } from "./action.tsx";
 import { Show, useLoaded, type Loaded } from "./load.tsx";
-import type { Diagnostics } from "./manifest.tsx";
 import { OutsideLink } from "./outside-link.tsx";
 
 const nothing: NewSlot = { name: "", model: "", load: "onDemand", aliases: "", context: "", group: "" };
@@ -23,9 +22,9 @@ export function NewSlotDialog({
   readonly model?: string;
   readonly onClose: () => void;
 }): JSX.Element {
-  const [models] = useLoaded(() => list<ModelView>("/api/models"), [modelChanges.value]);
+  const [models] = useLoaded(() => list("GET /api/models"), [modelChanges.value]);
   const here = models.state === "loading" ? [] : (models.value ?? []).map(({ id }) => id);
-  const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"));
+  const [catalog] = useLoaded(() => list("GET /api/models/catalog"));
   const offered = (catalog.state === "here" ? catalog.value : []).filter(({ id }) => !here.includes(id));
   const [slot, setSlot] = useState<NewSlot>({ ...nothing, model });
   const [accepted, setAccepted] = useState("");
@@ -37,9 +36,9 @@ export function NewSlotDialog({
     if (!here.includes(slot.model)) {
       await check(slot);
       const consent = asked === undefined ? {} : { accept_license: true };
-      await call("/api/models/pull", { method: "POST", body: { model: slot.model, ...consent } });
+      await call("POST /api/models/pull", { body: { model: slot.model, ...consent } });
     }
-    await call("/api/slots", { method: "POST", body: bodyOf(slot) });
+    await call("POST /api/slots", { body: bodyOf(slot) });
     onClose();
     await go(`/${slotPath(slot.name)}`);
   };
@@ -151,7 +150,7 @@ async function check(slot: NewSlot): Promise<void> {
   const known = slots.value.get(slot.name);
   if (known !== undefined && isSetUp(known)) throw new Error(`There is a slot ${slot.name} already.`);
   const files = { [`slots/${slot.name}.toml`]: manifestOf(slot) };
-  const { diagnostics } = await call<Diagnostics>("/api/config/validate", { method: "POST", body: { files } });
+  const { diagnostics } = await call("POST /api/config/validate", { body: { files } });
   const [first] = diagnostics;
   if (first !== undefined) throw new Error(first.message);
 }

@@ -23,7 +23,7 @@ export function ProviderForm({ isAsked = false, onDone }: ProviderFormProps): JS
   const set = (change: Partial<NewProvider>): void => setProvider({ ...provider, ...change });
   const { name, baseUrl, key, keyAt, models } = provider;
   const add = (): Promise<unknown> =>
-    call(`/api/upstreams/${encodeURIComponent(name)}`, { method: "PUT", body: providerBody(provider) });
+    call("PUT /api/upstreams/{name}", { params: { name }, body: providerBody(provider) });
   return (
     <form class="fields" onSubmit={(event) => event.preventDefault()}>
       <label>

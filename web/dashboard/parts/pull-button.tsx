@@ -28,7 +28,7 @@ interface PullButtonProps {
 export function PullButton({ body, of, label, isMain, disabled, license, onDone }: PullButtonProps): JSX.Element {
   const [asked, setAsked] = useState<License>();
   const pull = async (accepted: object): Promise<void> => {
-    await call("/api/models/pull", { method: "POST", body: { ...body, ...accepted } });
+    await call("POST /api/models/pull", { body: { ...body, ...accepted } });
     onDone?.();
   };
   const press = async (): Promise<void> => {

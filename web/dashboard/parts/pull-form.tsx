@@ -16,7 +16,7 @@ export function PullForm({ wanted }: { readonly wanted: string }): JSX.Element {
   const look = async (): Promise<void> => {
     const { signal } = (asking.current = new AbortController());
     try {
-      const found = await call<ModelChoices>(`/api/models/hub?name=${encodeURIComponent(text.trim())}`, { signal });
+      const found = await call("GET /api/models/hub", { query: { name: text.trim() }, signal });
       if (!signal.aborted) setChoices(found);
     } catch (error) {
       // The text is another one meanwhile, and a new question.

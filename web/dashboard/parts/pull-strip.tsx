@@ -44,7 +44,7 @@ const checkWords = {
 function Pull({ pull }: { readonly pull: PullView }): JSX.Element {
   const { model, state, is_check: isCheck } = pull;
   const says = isCheck ? checkWords : words;
-  const at = `/api/pulls/${pull.id}`;
+  const params = { id: pull.id };
   const isOpen = state === "queued" || state === "running";
   const left = isOpen && pull.eta_seconds !== null ? `, ${duration(pull.eta_seconds)} left` : "";
   const rate = isOpen && pull.bytes_per_second !== null ? `, ${bytes(pull.bytes_per_second)}/s` : "";
@@ -78,17 +78,17 @@ function Pull({ pull }: { readonly pull: PullView }): JSX.Element {
       )}
       <div class="row">
         {isOpen && !isCheck && (
-          <Action label={`Pause ${model}`} onClick={() => call(`${at}/pause`, { method: "POST" })}>
+          <Action label={`Pause ${model}`} onClick={() => call("POST /api/pulls/{id}/pause", { params })}>
             Pause
           </Action>
         )}
         {(state === "paused" || state === "failed") && !isCheck && (
-          <Action label={`Resume ${model}`} onClick={() => call(`${at}/resume`, { method: "POST" })}>
+          <Action label={`Resume ${model}`} onClick={() => call("POST /api/pulls/{id}/resume", { params })}>
             {state === "failed" ? "Retry now" : "Resume"}
           </Action>
         )}
         {(isOpen || state === "paused") && !pull.for_slot && (
-          <Action label={`Cancel ${model}`} onClick={() => call(at, { method: "DELETE" })}>
+          <Action label={`Cancel ${model}`} onClick={() => call("DELETE /api/pulls/{id}", { params })}>
             Cancel
           </Action>
         )}

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { ModelView, SlotView } from "../../../src/api/management/views.ts";
+import type { SlotView } from "../../../src/api/management/views.ts";
 import { call, list } from "../../shared/api.ts";
 import { modelChanges } from "../live.ts";
 import { Action } from "./action.tsx";
@@ -9,10 +9,10 @@ import { Show, useLoaded } from "./load.tsx";
 
 /** Writes the first manifest of a built-in slot: it holds one of the models that are here. */
 export function SetUp({ slot, onDone }: { readonly slot: SlotView; readonly onDone: () => void }): JSX.Element {
-  const [models] = useLoaded(() => list<ModelView>("/api/models"), [modelChanges.value]);
+  const [models] = useLoaded(() => list("GET /api/models"), [modelChanges.value]);
   const [chosen, setChosen] = useState("");
   const create = (): Promise<unknown> =>
-    call("/api/slots", { method: "POST", body: { name: slot.name, model: { default: chosen } } });
+    call("POST /api/slots", { body: { name: slot.name, model: { default: chosen } } });
   return (
     <Show of={models}>
       {(all) => {

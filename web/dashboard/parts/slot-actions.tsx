@@ -15,7 +15,7 @@ import { ask } from "./ask.tsx";
 
 /** Does something with a slot on the server. */
 export function act(slot: string, what: "load" | "unload" | "restart"): Promise<unknown> {
-  return call(`/api/slots/${encodeURIComponent(slot)}/${what}`, { method: "POST" });
+  return call(`POST /api/slots/{name}/${what}`, { params: { name: slot } });
 }
 
 /** The built-in slots are there without a manifest, too; the server deletes none of them. */
@@ -24,10 +24,9 @@ const builtin = { primary: true, embed: true, stt: true, tts: true, img: true } 
 async function remove({ name, file }: SlotView, isPage: boolean): Promise<void> {
   const text = `Delete ${name}? Its manifest ${file} is removed and its engine stops; the model stays on this machine.`;
   if (!(await ask({ text, yes: "Delete" }))) return;
-  const at = `/api/slots/${encodeURIComponent(name)}`;
   await acting(async () => {
-    await call(at, { method: "DELETE" });
-    dropDraft(at);
+    await call("DELETE /api/slots/{name}", { params: { name } });
+    dropDraft(name);
     if (isPage) await go("/");
     focusHeading();
   }, `${name} is deleted.`);

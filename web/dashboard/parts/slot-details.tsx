@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import type { PlanView, SlotDetail, SlotView } from "../../../src/api/management/views.ts";
+import type { SlotDetail, SlotView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
 import { bytes, duration } from "../../shared/format.ts";
 import { When } from "../../shared/when.tsx";
@@ -9,8 +9,12 @@ import { benchmarkText } from "./benchmark.ts";
 import { Show, useLoaded } from "./load.tsx";
 
 /** All that Berth knows of a slot: facts, what it has decided and why, conditions, and its plan. */
-export function SlotDetails({ slot, at }: { readonly slot: SlotDetail; readonly at: string }): JSX.Element {
-  const [plan] = useLoaded(() => call<PlanView>(`${at}/plan`), [slot.generation, loadState(slot.state), slot.model]);
+export function SlotDetails({ slot }: { readonly slot: SlotDetail }): JSX.Element {
+  const { name } = slot;
+  const [plan] = useLoaded(
+    () => call("GET /api/slots/{name}/plan", { params: { name } }),
+    [slot.generation, loadState(slot.state), slot.model],
+  );
   return (
     <>
       <h2>Facts</h2>

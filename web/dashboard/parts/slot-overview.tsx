@@ -10,12 +10,12 @@ import { SwapForm } from "./swap.tsx";
 import { TrafficChart } from "./traffic-chart.tsx";
 
 /** How a slot does now, and how clients reach it. */
-export function SlotOverview({ slot, at }: { readonly slot: SlotDetail; readonly at: string }): JSX.Element {
+export function SlotOverview({ slot }: { readonly slot: SlotDetail }): JSX.Element {
   const isFailed = slot.state === "error";
   const model = (
     <section key="model" class="card" aria-label="Model">
       <h2>Model</h2>
-      <SwapForm slot={slot} at={at}>
+      <SwapForm slot={slot}>
         <EnginePageLink slot={slot.name} />
       </SwapForm>
     </section>

@@ -10,18 +10,18 @@ import { useLoaded } from "./load.tsx";
 
 interface SwapFormProps {
   readonly slot: SlotView;
-  readonly at: string;
   /** Beside the buttons. */
   readonly children: ComponentChildren;
 }
 
 /** The model of a slot; has it hold another one, or its manifest's own again. */
-export function SwapForm({ slot, at, children }: SwapFormProps): JSX.Element {
-  const [models] = useLoaded(() => list<ModelView>("/api/models"), [modelChanges.value]);
+export function SwapForm({ slot, children }: SwapFormProps): JSX.Element {
+  const [models] = useLoaded(() => list("GET /api/models"), [modelChanges.value]);
   const [chosen, setChosen] = useState("");
   const known = models.state === "here" ? models.value : [];
-  const swap = (): Promise<unknown> => call(`${at}/swap`, { method: "POST", body: { model: chosen } });
-  const reset = (): Promise<unknown> => call(`${at}/swap`, { method: "POST", body: { reset: true } });
+  const params = { name: slot.name };
+  const swap = (): Promise<unknown> => call("POST /api/slots/{name}/swap", { params, body: { model: chosen } });
+  const reset = (): Promise<unknown> => call("POST /api/slots/{name}/swap", { params, body: { reset: true } });
   const held = known.find(({ id }) => id === slot.model);
   return (
     <>

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { readStream } from "../../shared/answer-stream.ts";
-import { call, request } from "../../shared/api.ts";
+import { answerOf, request } from "../../shared/api.ts";
 import { shortTime } from "../../shared/format.ts";
 import { thoughtsOf } from "../../shared/thoughts.ts";
 import { bodyOf, jsonIn, paths, type Example, type JsonExample } from "./example.ts";
@@ -123,7 +123,8 @@ function useAnswer(example: Extract<JsonExample, { readonly kind: "chat" }>): {
   const [soFar, setSoFar] = useState<Answer>();
   const run = useRun(async (signal): Promise<Answer> => {
     setSoFar(undefined);
-    if (!example.stream) return wholeAnswer(await call(paths.chat, { method: "POST", body: bodyOf(example), signal }));
+    if (!example.stream)
+      return wholeAnswer(await answerOf(paths.chat, { method: "POST", body: bodyOf(example), signal }));
     const began = performance.now();
     const body = { ...bodyOf(example), stream_options: { include_usage: true } };
     const response = await request(paths.chat, { method: "POST", body, signal });

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { call, request } from "../../shared/api.ts";
+import { answerOf, request } from "../../shared/api.ts";
 import { bodyOf, paths } from "./example.ts";
 import { ModelField, TextField } from "./fields.tsx";
 import { RunForm, useRun } from "./run.tsx";
@@ -15,7 +15,7 @@ export function Images(): JSX.Element {
   const example = { kind: "images", model, prompt, size } as const;
   const run = useRun(async (signal) => {
     const body = bodyOf(example);
-    const { data } = await call<{ data: readonly { b64_json: string }[] }>(paths.images, {
+    const { data } = await answerOf<{ data: readonly { b64_json: string }[] }>(paths.images, {
       method: "POST",
       body,
       signal,
@@ -107,7 +107,7 @@ export function Transcription(): JSX.Element {
     const form = new FormData();
     form.set("model", model);
     form.set("file", file);
-    const { text } = await call<{ text: string }>(paths.transcription, {
+    const { text } = await answerOf<{ text: string }>(paths.transcription, {
       method: "POST",
       raw: { content: form },
       signal,

@@ -10,6 +10,6 @@ export const Served = createContext<Loaded<readonly V1Model[]>>({ state: "loadin
 /** Reads them, and again where slots come, go or change their models. */
 export function useServed(): Loaded<readonly V1Model[]> {
   const held = [...slots.value.values()].map(({ name, model, enabled }) => `${name} ${model} ${enabled}`).join();
-  const [models] = useLoaded(() => list<V1Model>("/v1/models?available=1"), [held]);
+  const [models] = useLoaded(() => list("GET /v1/models", { query: { available: "1" } }), [held]);
   return models;
 }

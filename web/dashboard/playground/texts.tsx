@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { call } from "../../shared/api.ts";
+import { answerOf } from "../../shared/api.ts";
 import { bodyOf, linesOf, paths } from "./example.ts";
 import { ModelField, TextField } from "./fields.tsx";
 import { RunForm, useRun } from "./run.tsx";
@@ -25,7 +25,7 @@ export function Embeddings(): JSX.Element {
   const input = linesOf(text);
   const example = { kind: "embeddings", model, input } as const;
   const run = useRun(async (signal): Promise<Compared> => {
-    const { data } = await call<{ data: readonly { index: number; embedding: readonly number[] }[] }>(
+    const { data } = await answerOf<{ data: readonly { index: number; embedding: readonly number[] }[] }>(
       paths.embeddings,
       { method: "POST", body: bodyOf(example), signal },
     );
@@ -107,7 +107,7 @@ export function Rerank(): JSX.Element {
   const example = { kind: "rerank", model, query, documents } as const;
   const run = useRun(async (signal): Promise<Ranked> => {
     const body = bodyOf(example);
-    const { results } = await call<Pick<Ranked, "results">>(paths.rerank, { method: "POST", body, signal });
+    const { results } = await answerOf<Pick<Ranked, "results">>(paths.rerank, { method: "POST", body, signal });
     return { documents, results: results.toSorted((a, b) => b.relevance_score - a.relevance_score) };
   });
   return (
