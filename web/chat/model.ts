@@ -12,8 +12,6 @@ export type Parameters = Conversation["parameters"];
 export type ToolCall = NonNullable<Message["toolCalls"]>[number];
 /** A text that belongs to a question, under its name; a model is sent it before the question. */
 export type TextFile = NonNullable<Message["files"]>[number];
-/** The cause of a failure, where a person has to do more than to ask again. */
-export type Cause = NonNullable<Message["cause"]>;
 
 /** The field's fault as a sentence; undefined: it has none, or is empty. A faulty value is not sent. */
 export function faultOf(field: "temperature" | "maxTokens", text: string): string | undefined {

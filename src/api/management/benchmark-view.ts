@@ -39,4 +39,3 @@ export const modelBenchmarkSchema = benchmarkViewSchema
   .extend({ slot: z.string() })
   .nullable()
   .describe("The last `berth bench` of it that holds; null: none");
-export type ModelBenchmark = z.output<typeof modelBenchmarkSchema>;

@@ -11,7 +11,7 @@ import { listOf } from "./views.ts";
 const amount = z.number().min(0);
 
 /** One group: what its slots share, and who holds it. */
-const groupViewSchema = z.strictObject({
+export const groupViewSchema = z.strictObject({
   name: z.string(),
   declared: z
     .boolean()

@@ -1,4 +1,4 @@
-import type { BenchmarkView, ModelBenchmark } from "../../api/management/benchmark-view.ts";
+import type { LastBenchmark } from "../../api/benchmark.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import type { KnownSlot } from "../routing/index.ts";
 
@@ -8,35 +8,16 @@ export function loadSecondsOf(load: SlotStatus["lastLoad"]): number | null {
   return Math.round(((load.startSeconds ?? 0) + load.warmSeconds + (load.pullSeconds ?? 0)) * 1000) / 1000;
 }
 
-export function benchmarkView(last: SlotStatus["lastBenchmark"]): BenchmarkView | null {
-  if (last === undefined) return null;
-  return {
-    measured_at: last.measuredAt,
-    model: last.model ?? null,
-    backend: last.backend,
-    runtime: last.runtime,
-    load_seconds: last.loadSeconds ?? null,
-    max_tokens: last.maxTokens,
-    levels: last.levels.map((level) => ({
-      clients: level.clients,
-      requests: level.requests,
-      first_token_ms: level.firstTokenMs ?? null,
-      slowest_first_token_ms: level.slowestFirstTokenMs ?? null,
-      tokens_per_second_each: level.tokensPerSecondEach ?? null,
-      tokens_per_second: level.tokensPerSecond,
-    })),
-    changed: last.changed ?? null,
-  };
-}
-
-/** The latest result of that model that is not void, of any of these slots. */
-export function benchmarkOfModel(slots: Iterable<KnownSlot>, ref: string): ModelBenchmark {
-  let latest: ModelBenchmark = null;
+/** The latest result of that model that is not void, of any of these slots, with the slot; undefined: none. */
+export function lastOfModel(
+  slots: Iterable<KnownSlot>,
+  ref: string,
+): (LastBenchmark & { readonly slot: string }) | undefined {
+  let latest: (LastBenchmark & { readonly slot: string }) | undefined;
   for (const { name, status } of slots) {
     const last = status?.lastBenchmark;
     if (last?.model !== ref || last.changed !== undefined) continue;
-    const view = benchmarkView(last);
-    if (view !== null && (latest === null || view.measured_at > latest.measured_at)) latest = { slot: name, ...view };
+    if (latest === undefined || last.measuredAt > latest.measuredAt) latest = { slot: name, ...last };
   }
   return latest;
 }

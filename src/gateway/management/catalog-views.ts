@@ -1,10 +1,13 @@
 import type { CatalogEntry } from "../../api/catalog.ts";
-import type { CatalogView } from "../../api/management/views.ts";
+import { catalogViewSchema, type CatalogView } from "../../api/management/views.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { hostFit } from "../../models/fit/host-fit.ts";
-import { benchmarkOfModel } from "./benchmark-views.ts";
+import { lastOfModel } from "./benchmark-views.ts";
 import type { ManagementContext } from "./context.ts";
 import { shapes } from "./slot-fit.ts";
+import { viewFrom } from "./view-from.ts";
+
+const viewOf = viewFrom(catalogViewSchema);
 
 /** The curated models, each with a verdict for this machine. */
 export async function catalogViews(context: ManagementContext): Promise<CatalogView[]> {
@@ -26,53 +29,35 @@ async function catalogView(
   const { spec, catalog } = entry;
   const isHere = record?.state === "available" && record.path !== undefined;
   const shape = isHere ? await shapes.of(record.files, record.fingerprint ?? "") : undefined;
-  return {
+  return viewOf({
+    ...catalog,
     id: refOf(entry),
-    title: catalog.title,
-    engine: catalog.engine,
-    size_bytes: (isHere ? record.sizeBytes : undefined) ?? spec.sizeBytes ?? catalog.aboutBytes,
+    sizeBytes: (isHere ? record.sizeBytes : undefined) ?? spec.sizeBytes ?? catalog.aboutBytes,
     capabilities: spec.capabilities ?? [],
     license: spec.license ?? "",
-    license_url: spec.licenseUrl ?? "",
-    must_accept: catalog.mustAccept,
+    licenseUrl: spec.licenseUrl ?? "",
     source: spec.source ?? spec.files?.[0]?.source ?? "",
-    sha256: spec.sha256 ?? null,
-    unverified: catalog.unverified,
-    checked: catalog.checked ?? null,
-    note: catalog.note ?? null,
-    last_benchmark: benchmarkOfModel(index().slots.values(), refOf(entry)),
-    is_here: isHere,
+    sha256: spec.sha256,
+    lastBenchmark: lastOfModel(index().slots.values(), refOf(entry)),
+    isHere,
     fit: fitOf(entry, shape, hardware.found()?.hardware),
-  };
+  });
 }
 
 function fitOf(
   entry: CatalogEntry,
   shape: Parameters<typeof hostFit>[1],
   hardware: NonNullable<ReturnType<ManagementContext["hardware"]["found"]>>["hardware"] | undefined,
-): CatalogView["fit"] {
+): Parameters<typeof viewOf>[0]["fit"] {
   const probe = "berth probe -o wide";
   if (hardware === undefined) {
     const message = "no operator has probed this machine yet";
-    return { verdict: "unknown", message, need_bytes: null, budget_bytes: null, inputs: [], check: probe };
+    return { verdict: "unknown", message, inputs: [], check: probe };
   }
   const { engine } = entry.catalog;
   const found = hostFit(entry, shape, hardware, hardware.suggested[engine]?.backend);
-  const { contextSize, gpuLayers } = found.settings ?? {};
   return {
-    verdict: found.verdict,
-    message: found.message,
-    need_bytes: found.needBytes ?? null,
-    budget_bytes: found.budgetBytes ?? null,
-    ...(found.settings === undefined
-      ? {}
-      : {
-          settings: {
-            ...(contextSize === undefined ? {} : { context_size: contextSize }),
-            ...(gpuLayers === undefined ? {} : { gpu_layers: gpuLayers }),
-          },
-        }),
-    inputs: [...found.inputs],
+    ...found,
     check: shape === undefined ? probe : `berth slot show SLOT, once a slot holds it; the machine: ${probe}`,
   };
 }

@@ -1,13 +1,14 @@
 import { dirname } from "node:path";
 import { ApiError } from "../../api/errors.ts";
 import type { GroupStatus } from "../../api/group-status.ts";
-import type { GroupView } from "../../api/management/group-routes.ts";
+import { groupViewSchema, type GroupView } from "../../api/management/group-routes.ts";
 import { didYouMean, nearest } from "../../api/nearest.ts";
 import { resourceKey } from "../../api/resource-status.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { emptiedDirectories } from "./emptied-directories.ts";
 import { checkName, readManifest } from "./manifest-body.ts";
+import { viewFrom } from "./view-from.ts";
 
 type GroupHandlers = Pick<
   Handlers,
@@ -59,22 +60,20 @@ export function groupViews(context: ManagementContext): readonly GroupView[] {
     .map((name) => groupView(context, name, published.get(name)));
 }
 
+const viewOf = viewFrom(groupViewSchema);
+
 function groupView(context: ManagementContext, name: string, status: GroupStatus | undefined): GroupView {
   const { index, groups } = context;
   const resource = index().resources.get(resourceKey({ kind: "SlotGroup", name }));
   const until = groups.loan(name)?.until;
-  return {
+  return viewOf({
     name,
     declared: status?.isDeclared ?? resource?.group !== undefined,
-    file: resource?.file ?? null,
-    spec: resource?.group ?? null,
+    file: resource?.file,
+    spec: resource?.group,
     budget: (status?.budget ?? []).map((each) => ({ ...each, free: Math.max(0, each.total - each.used) })),
-    members: (status?.members ?? []).map(({ message, cost, nextWaitsSince: _restored, ...member }) => ({
-      ...member,
-      cost: cost === undefined ? null : costView(cost),
-      message: message ?? null,
-    })),
-    lent_until: until !== undefined && Date.parse(until) > Date.now() ? until : null,
+    members: status?.members ?? [],
+    lentUntil: until !== undefined && Date.parse(until) > Date.now() ? until : null,
     problems: [
       ...(status?.problems ?? []),
       ...emptiedDirectories(context)
@@ -82,12 +81,7 @@ function groupView(context: ManagementContext, name: string, status: GroupStatus
         .map(({ reason, message }) => ({ reason, message })),
     ],
     conditions: resource?.conditions ?? [],
-  };
-}
-
-function costView(cost: NonNullable<GroupStatus["members"][number]["cost"]>): GroupView["members"][number]["cost"] {
-  const { loadSeconds = null, contextTokens = null, contextSeconds = null } = cost;
-  return { load_seconds: loadSeconds, context_tokens: contextTokens, context_seconds: contextSeconds };
+  });
 }
 
 /** Throws ApiError `system.not_found`. */

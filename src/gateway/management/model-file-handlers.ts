@@ -1,7 +1,12 @@
 import { resolve, join, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 import { ApiError } from "../../api/errors.ts";
-import type { ModelRemoval, ScanBody, ScanView } from "../../api/management/model-file-views.ts";
+import {
+  scanViewSchema,
+  type ModelRemoval,
+  type ScanBody,
+  type ScanView,
+} from "../../api/management/model-file-views.ts";
 import type { ModelView } from "../../api/management/views.ts";
 import { withoutSignatures } from "../../api/masked-text.ts";
 import type { ModelRecord } from "../../api/model.ts";
@@ -13,6 +18,7 @@ import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { modelNamed } from "./model-handlers.ts";
 import { askOperator } from "./model-task.ts";
+import { viewFrom } from "./view-from.ts";
 
 type FileHandlers = Pick<Handlers, "deleteModel" | "scanModels" | "collectModels">;
 
@@ -87,6 +93,8 @@ function plainFiles({ config }: ManagementContext, { files, projectorPath }: Mod
   return all.filter((file) => !file.startsWith(store));
 }
 
+const foundOf = viewFrom(scanViewSchema.shape.data.element);
+
 async function scanned(
   context: ManagementContext,
   { directories = [], write = false }: ScanBody,
@@ -110,18 +118,14 @@ async function scanned(
   for (const found of answer?.models ?? []) {
     const manifest = found.state === "new" ? manifestOf(found) : undefined;
     const failure = write && manifest !== undefined ? await failureToWrite(context, manifest) : undefined;
-    data.push({
-      id: found.ref,
-      state: found.state,
-      files: found.files,
-      size_bytes: found.sizeBytes ?? null,
-      capabilities: found.capabilities,
-      architecture: found.architecture ?? null,
-      quantization: found.quantization ?? null,
-      context_length: found.contextLength ?? null,
-      message: failure ?? found.message ?? null,
-      manifest: manifest === undefined ? null : { ...manifest, written: write && failure === undefined },
-    });
+    data.push(
+      foundOf({
+        ...found,
+        id: found.ref,
+        message: failure ?? found.message,
+        manifest: manifest === undefined ? null : { ...manifest, written: write && failure === undefined },
+      }),
+    );
   }
   return { object: "list", data };
 }

@@ -1,6 +1,9 @@
 import { abnormalConditions } from "../../api/conditions.ts";
-import type { UpstreamRow } from "../../api/management/views.ts";
+import { upstreamViewSchema, type UpstreamRow } from "../../api/management/views.ts";
 import type { ManagementContext } from "./context.ts";
+import { viewFrom } from "./view-from.ts";
+
+const viewOf = viewFrom(upstreamViewSchema);
 
 /** Every declared provider; those whose manifest was never valid serve nothing. */
 export function upstreamViews({
@@ -11,16 +14,15 @@ export function upstreamViews({
   return [...resources.upstreams()].map(([name, { file, conditions }]) => {
     const view = views.get(name);
     const [trouble] = abnormalConditions(conditions);
-    return {
+    const idle = { circuit: "closed", inFlight: 0, queued: 0 } as const;
+    return viewOf({
+      ...idle,
+      ...view,
       name,
-      spec: view?.spec ?? null,
-      circuit: view?.circuit ?? "closed",
-      in_flight: view?.inFlight ?? 0,
-      queued: view?.queued ?? 0,
       models: view?.refs ?? 0,
-      problem: trouble?.message ?? null,
+      problem: trouble?.message,
       file,
-      conditions: [...conditions],
-    };
+      conditions,
+    });
   });
 }

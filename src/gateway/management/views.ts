@@ -1,5 +1,13 @@
 import { chatFault, isWebPage, type ModelRecord } from "../../api/model.ts";
-import type { ModelView, PlanView, SlotDetail, SlotView } from "../../api/management/views.ts";
+import { choiceViewSchema } from "../../api/management/choice-view.ts";
+import {
+  modelViewSchema,
+  slotViewSchema,
+  type ModelView,
+  type PlanView,
+  type SlotDetail,
+  type SlotView,
+} from "../../api/management/views.ts";
 import { withoutSignatures } from "../../api/masked-text.ts";
 import { maskedPlan, maskedSpec } from "../../api/masked.ts";
 import { findCondition } from "../../api/conditions.ts";
@@ -11,9 +19,10 @@ import { residentBytes } from "../../lib/resident-memory.ts";
 import { holdersOf, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
 import type { Admission } from "../slots/admission.ts";
 import { slotConditions } from "../routing/slot-conditions.ts";
-import type { SlotStatus } from "../../api/status.ts";
+import { emptyStatus, type SlotStatus } from "../../api/status.ts";
 import type { Traffic } from "../slots/traffic.ts";
-import { benchmarkOfModel, benchmarkView, loadSecondsOf } from "./benchmark-views.ts";
+import { lastOfModel, loadSecondsOf } from "./benchmark-views.ts";
+import { viewFrom } from "./view-from.ts";
 
 /** Bodies of `/v1/models` and `/api`: snake_case JSON, as in CONTRACT. */
 export interface ViewContext {
@@ -34,57 +43,43 @@ export function slotView(slot: KnownSlot, context: ViewContext): SlotView {
   };
 }
 
+const rowOf = viewFrom(slotViewSchema.omit({ memory_bytes: true, uptime_seconds: true }));
+
 /** A slot as a row of the list, without the figures that change continuously: no file of a process is read. */
 export function steadyView(
   slot: KnownSlot,
   { traffic, admission, isOperatorLost }: ViewContext,
 ): Omit<SlotView, "memory_bytes" | "uptime_seconds"> {
-  const { spec, status, published, name } = slot;
+  const { spec, status = emptyStatus, published, name } = slot;
   const waiting = admission.counts(name);
   const elsewhere = traffic.elsewhere(name);
   const state = traffic.stateOf(slot);
   // Requests wait in a queue where an engine answers, and are held where none does.
   const isAnswered = isAvailable(state);
-  return {
+  return rowOf({
+    ...status,
     name,
     state: isAnswered && elsewhere.inFlight > 0 ? "serving" : state,
-    model: status?.model.ref ?? spec.model.default ?? null,
-    model_origin: status?.model.origin ?? "spec",
+    model: status.model.ref ?? spec.model.default,
+    modelOrigin: status.model.origin,
     engine: spec.engine,
-    backend: status?.backend ?? spec.backend,
-    runtime: status?.runtime ?? spec.runtime,
-    port: status?.port ?? null,
-    endpoint: status?.endpoint ?? null,
-    image: status?.image ?? null,
-    image_digest: status?.imageDigest ?? null,
+    backend: status.backend ?? spec.backend,
+    runtime: status.runtime ?? spec.runtime,
     enabled: spec.enabled,
     load: spec.load,
-    capabilities: status?.capabilities ?? [],
-    in_flight: traffic.inFlight(name) + elsewhere.inFlight,
+    inFlight: traffic.inFlight(name) + elsewhere.inFlight,
     queued: waiting.queued + (isAnswered ? elsewhere.held : 0),
     held: waiting.held + (isAnswered ? 0 : elsewhere.held),
-    conditions: [...slotConditions(status?.conditions ?? [], isOperatorLost)],
+    conditions: slotConditions(status.conditions, isOperatorLost),
     generation: published?.generation ?? 0,
-    observed_generation: status?.observedGeneration ?? 0,
-    spec_hash: published?.specHash ?? null,
-    restarts: status?.restarts ?? 0,
-    failures: status?.failures ?? 0,
-    last_error: status?.lastError ?? null,
-    next_retry_at: status?.nextRetryAt ?? null,
-    recent_failures: recentFailures(status?.transitions ?? []),
-    progress: progressOf(status?.progress),
-    last_load_seconds: loadSecondsOf(status?.lastLoad),
-    last_benchmark: benchmarkView(status?.lastBenchmark),
-    compute: computeOf(status?.compute),
+    specHash: published?.specHash,
+    recentFailures: recentFailures(status.transitions),
+    lastLoadSeconds: loadSecondsOf(status.lastLoad),
+    compute: status.compute === undefined ? null : { ...status.compute, buffers: status.compute.buffers ?? [] },
     // The figures of a lost operator are out of date.
-    memory: isOperatorLost ? null : measuredOf(status?.memory),
-    fit: fitOf(status?.fit),
-    context: status?.context ?? null,
-    processes: status?.processes ?? [],
-    decisions: status?.decisions ?? {},
-    file: published?.file ?? null,
-    aliases: status?.aliases ?? [],
-  };
+    memory: isOperatorLost ? null : status.memory,
+    file: published?.file,
+  });
 }
 
 /** Whole seconds; 0 where the clock was set back since. */
@@ -92,12 +87,14 @@ export function secondsSince(ms: number): number {
   return Math.max(0, Math.floor((Date.now() - ms) / 1000));
 }
 
+const choiceOf = viewFrom(choiceViewSchema);
+
 /** A slot with its history, for one slot only. `isMasked`: for a caller below admin. */
 export function slotDetail(slot: KnownSlot, context: ViewContext, { isMasked = false } = {}): SlotDetail {
   const spec = isMasked ? maskedSpec(slot.spec) : slot.spec;
   return {
     ...slotView(slot, context),
-    on_request: choiceOf(slot.status?.onRequest),
+    on_request: slot.status?.onRequest === undefined ? null : choiceOf(slot.status.onRequest),
     transitions: slot.status?.transitions ?? [],
     spec,
   };
@@ -111,54 +108,6 @@ function recentFailures(transitions: SlotStatus["transitions"]): SlotView["recen
   const [first, last] = [failures[0], failures.at(-1)];
   if (first === undefined || last === undefined) return null;
   return { count: failures.length, since: first.at, time: last.at, reason: last.reason, message: last.message };
-}
-
-function choiceOf(choice: SlotStatus["onRequest"]): SlotDetail["on_request"] {
-  if (choice === undefined) return null;
-  const { usual, refs, chosen } = choice;
-  const failed = choice.failed.map(({ ref, reason, message, failures, retryAt }) => ({
-    ref,
-    reason,
-    message,
-    failures,
-    retry_at: retryAt,
-  }));
-  return { usual, refs, chosen, failed };
-}
-
-function progressOf(progress: SlotStatus["progress"]): SlotView["progress"] {
-  if (progress === undefined) return null;
-  const { bytesDone, bytesTotal, bytesPerSecond } = progress;
-  return { bytes_done: bytesDone, bytes_total: bytesTotal ?? null, bytes_per_second: bytesPerSecond ?? null };
-}
-
-function computeOf(compute: SlotStatus["compute"]): SlotView["compute"] {
-  if (compute === undefined) return null;
-  const { devices, layersOffloaded, layersTotal, buffers } = compute;
-  return {
-    devices,
-    layers_offloaded: layersOffloaded ?? null,
-    layers_total: layersTotal ?? null,
-    buffers: buffers ?? [],
-  };
-}
-
-function measuredOf(memory: SlotStatus["memory"]): SlotView["memory"] {
-  return memory === undefined ? null : { host_bytes: memory.hostBytes ?? null, devices: memory.devices };
-}
-
-function fitOf(fit: SlotStatus["fit"]): SlotView["fit"] {
-  if (fit === undefined) return null;
-  const { stage, device, needBytes, budgetBytes, errorRatio, devices, stages } = fit;
-  return {
-    stage,
-    device,
-    need_bytes: needBytes,
-    budget_bytes: budgetBytes ?? null,
-    error_ratio: errorRatio ?? null,
-    devices: devices.map(({ id, ...of }) => ({ id, need_bytes: of.needBytes, budget_bytes: of.budgetBytes ?? null })),
-    stages: stages.map((of) => ({ stage: of.stage, need_bytes: of.needBytes, error_ratio: of.errorRatio ?? null })),
-  };
 }
 
 /** The sum over all processes with a known figure; null without any, such as for containers. */
@@ -218,32 +167,13 @@ function namesWithRecord({ models }: ResolutionIndex): ReadonlySet<string> {
   return new Set([...models.keys(), ...declared]);
 }
 
+const modelOf = viewFrom(modelViewSchema);
+
 /** The view of a Model whose manifest gives no record. */
 function nothingOf({ name, file, conditions }: ResourceStatus): ModelView {
   const message = findCondition(conditions, "Ready")?.message ?? null;
-  return {
-    id: name,
-    size_bytes: null,
-    backend: null,
-    capabilities: [],
-    license: null,
-    license_url: null,
-    source: "",
-    sha256: null,
-    path: null,
-    slots: [],
-    last_benchmark: null,
-    state: "invalid",
-    message,
-    architecture: null,
-    context_length: null,
-    parameters: null,
-    quantization: null,
-    pooling: null,
-    origin: "manifest",
-    file,
-    conditions,
-  };
+  const nothing = { capabilities: [], source: "", slots: [], origin: "manifest" } as const;
+  return modelOf({ ...nothing, id: name, state: "invalid", message, file, conditions });
 }
 
 /** A model of the registry, with the slots that hold it. */
@@ -253,28 +183,18 @@ export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView
   // Of several slots that hold it, a running one names the backend.
   const owner = owners.find(({ status }) => (status?.processes.length ?? 0) > 0) ?? owners[0];
   const declared = index.resources.get(resourceKey({ kind: "Model", name: model.name ?? model.ref }));
-  return {
+  return modelOf({
+    ...model,
     id: model.ref,
-    size_bytes: model.sizeBytes ?? null,
-    backend: owner?.status?.backend ?? null,
-    capabilities: model.capabilities,
-    license: model.license ?? null,
+    backend: owner?.status?.backend,
     // An earlier operator may have published any address.
-    license_url: model.licenseUrl !== undefined && isWebPage(model.licenseUrl) ? model.licenseUrl : null,
+    licenseUrl: model.licenseUrl !== undefined && isWebPage(model.licenseUrl) ? model.licenseUrl : null,
     source: withoutSignatures(model.source),
-    sha256: model.sha256 ?? null,
-    path: model.path ?? null,
     slots,
-    last_benchmark: benchmarkOfModel(index.slots.values(), model.ref),
+    lastBenchmark: lastOfModel(index.slots.values(), model.ref),
     state: slots.length > 0 && model.state === "available" ? "assigned" : model.state,
-    message: model.message ?? chatFault(model) ?? null,
-    architecture: model.architecture ?? null,
-    context_length: model.contextLength ?? null,
-    parameters: model.parameters ?? null,
-    quantization: model.quantization ?? null,
-    pooling: model.pooling ?? null,
-    origin: model.origin,
-    file: declared?.file ?? null,
+    message: model.message ?? chatFault(model),
+    file: declared?.file,
     conditions: declared?.conditions ?? [],
-  };
+  });
 }
