@@ -49,6 +49,8 @@ export async function scriptedEngine(script: Script = sayHello): Promise<Scripte
       })
       .catch(() => response.destroy());
   });
+  // A busy machine may let a connection rest for longer than any time-out of a test's.
+  server.keepAliveTimeout = 0;
   server.on("connection", (socket) => {
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
