@@ -1,8 +1,7 @@
 import { invalidRequest } from "../../api/problems.ts";
 import { isParseable, parsedBounds, parseExactJson, parseJson } from "../../lib/json.ts";
 import type { ScannedField } from "../../lib/json-scan.ts";
-import { CheckBudget } from "./expansion.ts";
-import { UnfitConstraint } from "./expression.ts";
+import { LengthBudget, UnfitConstraint } from "./expression.ts";
 import { checkField } from "./schema.ts";
 import { fitTools } from "./tool-schemas.ts";
 
@@ -32,7 +31,7 @@ export function toolsIn(body: Buffer, fields: readonly ScannedField[]): BodyTool
 export function checkConstraints(body: Buffer, fields: readonly ScannedField[]): BodyTools | undefined {
   if (fields.length === 0) return undefined;
   let tools: BodyTools | undefined;
-  const budget = new CheckBudget();
+  const budget = new LengthBudget();
   const known = new Set<string>();
   for (const { name, start, end } of fields) {
     try {

@@ -1,111 +1,168 @@
-/** The parts of a grammar's rule or a regular expression that decide its expansion. */
-export type Expression =
-  | { readonly kind: "character" }
-  | { readonly kind: "rule"; readonly name: string }
-  | { readonly kind: "sequence"; readonly of: readonly Expression[] }
-  | { readonly kind: "either"; readonly of: readonly Expression[] }
-  | { readonly kind: "repeat"; readonly of: Expression; readonly min: number; readonly max: number };
-
-/** The text is invalid, or too large to be checked. */
+/** The text is invalid, or an engine would not survive it. */
 export class UnfitConstraint extends Error {
   override readonly name = "UnfitConstraint";
 }
 
-/** Nested groups: llama.cpp parses them by recursion, and crashes at the end of its stack. */
-const depthLimit = 64;
-const alternativeLimit = 2000;
-/** Copies by repetitions, all together: llama.cpp writes each of them out. */
+/** Of all grammars and patterns of a body together: reading them takes time for each character. */
+const lengthLimit = 131_072;
+/** Groups in groups, and rules that begin with rules: llama.cpp reads both by recursion. */
+const depthLimit = 256;
+/** llama.cpp tries every token of its vocabulary on each of the alternatives at one place. */
+const wayLimit = 2000;
+/** Copies by repetitions, in characters: llama.cpp writes each of them out. */
 const copyLimit = 100_000;
 
-const quantifier = /[*+?]|\{(\d{0,9})(,?)(\d{0,9})\}/y;
+/** The characters of grammars and patterns that a body may still have. */
+export class LengthBudget {
+  #left = lengthLimit;
 
-/** Parses expressions from a text; the two languages differ in their simple parts alone. */
-export abstract class ExpressionReader {
-  protected readonly text: string;
-  protected at = 0;
+  take(text: string): void {
+    this.#left -= text.length;
+    if (this.#left < 0) throw new UnfitConstraint(`is longer than ${lengthLimit} characters, with all patterns`);
+  }
+}
+
+/** Throws UnfitConstraint for more alternatives at one place than an engine can follow. */
+export function checkWays(ways: number): void {
+  if (ways > wayLimit) throw new UnfitConstraint(`leaves more than ${wayLimit} ways open at one place`);
+}
+
+/** What a part of an expression costs an engine. */
+interface Extent {
+  /** Characters, with each repetition written out. */
+  readonly size: number;
+  /** The alternatives at its beginning, of which llama.cpp follows all at once. */
+  readonly ways: number;
+  readonly mayBeEmpty: boolean;
+}
+
+const nothing: Extent = { size: 0, ways: 0, mayBeEmpty: true };
+/** A rule at a place where its beginning does not count, or that no rule defines: llama.cpp refuses the latter. */
+const oneWay: Extent = { size: 1, ways: 1, mayBeEmpty: false };
+
+const quantifier = /^(?:[*+?]|\{(\d*)(,?)(\d*)\})$/;
+
+/**
+ * Measures expressions that were cut into tokens: `""`, `^` and `$` match nothing, `(` and `(?:` open a group, the name of a
+ * rule calls it, and any other token matches a text.
+ */
+export class ExpressionReader {
+  readonly #tokens: readonly string[];
+  /** The offset of each rule's first token. */
+  readonly #rules: ReadonlyMap<string, number>;
+  readonly #known = new Map<string, Extent | undefined>();
+  #at = 0;
   #depth = 0;
   #copies = 0;
 
-  constructor(text: string) {
-    this.text = text;
+  constructor(tokens: readonly string[], rules: ReadonlyMap<string, number> = new Map()) {
+    this.#tokens = tokens;
+    this.#rules = rules;
+    for (const name of rules.keys()) this.#called(name, true);
   }
 
-  protected abstract skip(): void;
-  /** The next simple part; undefined at the end of a sequence. */
-  protected abstract part(): Expression | undefined;
-
-  protected either(): Expression {
-    const of = [this.#sequence()];
-    while (this.text[this.at] === "|") {
-      this.at += 1;
-      this.skip();
-      of.push(this.#sequence());
-      if (of.length > alternativeLimit)
-        throw new UnfitConstraint(`has more than ${alternativeLimit} alternatives in one place`);
-    }
-    const [only] = of;
-    return of.length === 1 && only !== undefined ? only : { kind: "either", of };
+  /** Checks the alternatives from a token on. Returns the offset of the token after them. Throws UnfitConstraint. */
+  check(from: number): number {
+    this.#nested(from, true);
+    return this.#at;
   }
 
-  /** The content of a group after its opening parenthesis. */
-  protected group(): Expression {
+  #nested(from: number, isFirst: boolean): Extent {
     this.#depth += 1;
-    if (this.#depth > depthLimit) throw new UnfitConstraint(`has groups nested deeper than ${depthLimit}`);
-    this.skip();
-    const inner = this.either();
-    if (this.text[this.at] !== ")") throw this.unreadable();
-    this.at += 1;
+    if (this.#depth > depthLimit) throw new UnfitConstraint(`is nested deeper than ${depthLimit} groups and rules`);
+    this.#at = from;
+    let { size, ways, mayBeEmpty } = this.#sequence(isFirst);
+    while (this.#tokens[this.#at] === "|") {
+      this.#at += 1;
+      const next = this.#sequence(isFirst);
+      size += next.size;
+      ways += next.ways;
+      mayBeEmpty ||= next.mayBeEmpty;
+      checkWays(ways);
+    }
     this.#depth -= 1;
-    return inner;
+    return { size, ways, mayBeEmpty };
   }
 
-  protected match(pattern: RegExp): string | undefined {
-    pattern.lastIndex = this.at;
-    const found = pattern.exec(this.text)?.[0];
-    if (found !== undefined) this.at += found.length;
-    return found;
+  /** `isFirst`: the ways at its beginning are counted. */
+  #sequence(isFirst: boolean): Extent {
+    let size = 0;
+    let ways = 0;
+    /** The ways at the latest place: of the next part, and of all before it that may be empty. */
+    let open = 0;
+    let mayBeEmpty = true;
+    let mayPass = true;
+    while (!this.#isEnd()) {
+      const part = this.#repeated(isFirst && mayBeEmpty);
+      size += part.size;
+      open = (mayPass ? open : 0) + part.ways;
+      checkWays(open);
+      if (mayBeEmpty) ways = open;
+      mayPass = part.mayBeEmpty;
+      mayBeEmpty &&= mayPass;
+    }
+    // An alternative of nothing is one, too.
+    return { size, ways: Math.max(1, ways), mayBeEmpty };
   }
 
-  protected unreadable(): UnfitConstraint {
-    return new UnfitConstraint(`cannot be read at character ${this.at}`);
+  #isEnd(): boolean {
+    const token = this.#tokens[this.#at];
+    return token === undefined || token === "|" || token === ")" || this.#tokens[this.#at + 1] === "::=";
   }
 
-  #sequence(): Expression {
-    const of: Expression[] = [];
+  #repeated(isFirst: boolean): Extent {
+    let part = this.#part(isFirst);
     for (;;) {
-      const from = this.at;
-      let part = this.part();
-      if (part === undefined) return { kind: "sequence", of };
-      let written = this.at - from;
-      this.skip();
-      let repetitions = 0;
-      for (let times = this.#quantifier(); times !== undefined; times = this.#quantifier()) {
-        // llama.cpp counts from one to the other without an end, and takes all memory of the machine.
-        if (times.max < times.min)
-          throw new UnfitConstraint(`repeats at least ${times.min} and at most ${times.max} times`);
-        repetitions += 1;
-        if (repetitions > depthLimit) throw new UnfitConstraint(`repeats one part in more than ${depthLimit} ways`);
-        // Nested repetitions multiply: `a{9}{9}` is 81 times as long as `a`.
-        written *= Number.isFinite(times.max) ? times.max : times.min + 1;
-        this.#copies += written;
-        if (this.#copies > copyLimit) throw new UnfitConstraint("repeats too much too often");
-        part = { kind: "repeat", of: part, ...times };
-        this.skip();
-      }
-      of.push(part);
+      const times = repetitions(this.#tokens[this.#at]);
+      if (times === undefined) return part;
+      const { min, max } = times;
+      // llama.cpp counts from one to the other without an end, and takes all memory of the machine.
+      if (min > max) throw new UnfitConstraint(`repeats at least ${min} and at most ${max} times`);
+      const count = Math.max(1, Number.isFinite(max) ? max : min + 1);
+      const size = part.size * count;
+      this.#copies += size - part.size;
+      if (this.#copies > copyLimit) throw new UnfitConstraint("repeats too much too often");
+      const ways = part.ways * (part.mayBeEmpty ? count : 1);
+      part = { size, ways, mayBeEmpty: part.mayBeEmpty || min === 0 };
+      this.#at += 1;
     }
   }
 
-  #quantifier(): { readonly min: number; readonly max: number } | undefined {
-    quantifier.lastIndex = this.at;
-    const found = quantifier.exec(this.text);
-    if (found === null) return undefined;
-    this.at += found[0].length;
-    const [sign, min = "", comma = "", max = ""] = found;
-    if (sign === "*") return { min: 0, max: Infinity };
-    if (sign === "+") return { min: 1, max: Infinity };
-    if (sign === "?") return { min: 0, max: 1 };
-    const from = Number(min);
-    return { min: from, max: comma === "" ? from : max === "" ? Infinity : Number(max) };
+  #part(isFirst: boolean): Extent {
+    const token = this.#tokens[this.#at] ?? "";
+    if (token === "(" || token === "(?:") {
+      const inner = this.#nested(this.#at + 1, isFirst);
+      if (this.#tokens[this.#at] !== ")") throw new UnfitConstraint("has a group that does not end");
+      this.#at += 1;
+      return inner;
+    }
+    this.#at += 1;
+    if (token === '""' || token === "^" || token === "$") return nothing;
+    return this.#rules.has(token) ? this.#called(token, isFirst) : { ...oneWay, size: token.length };
   }
+
+  /** A rule is read at its first call at a beginning; calls at other places may be recursive. */
+  #called(name: string, isFirst: boolean): Extent {
+    const start = this.#rules.get(name);
+    const known = this.#known.get(name);
+    if (!isFirst || start === undefined || known !== undefined) return known ?? oneWay;
+    // llama.cpp does not notice all of them, and follows them without an end.
+    if (this.#known.has(name)) throw new UnfitConstraint("has a rule that begins with itself");
+    this.#known.set(name, undefined);
+    const at = this.#at;
+    const extent = this.#nested(start, true);
+    this.#at = at;
+    this.#known.set(name, { ...extent, size: 1 });
+    return { ...extent, size: 1 };
+  }
+}
+
+function repetitions(token: string | undefined): { readonly min: number; readonly max: number } | undefined {
+  const found = quantifier.exec(token ?? "");
+  if (found === null) return undefined;
+  const [sign, least = "", comma, most = ""] = found;
+  if (sign === "*" || sign === "+") return { min: sign === "+" ? 1 : 0, max: Infinity };
+  if (sign === "?") return { min: 0, max: 1 };
+  const min = Number(least);
+  return { min, max: comma === "" ? min : most === "" ? Infinity : Number(most) };
 }
