@@ -1,11 +1,11 @@
 import { hasEscape } from "./json-bytes.ts";
 import { JsonWalk } from "./json-walk.ts";
 import { KnownTexts } from "./known-texts.ts";
-import { longestShaping, shapingLetters, shapingNames } from "./shaping-names.ts";
+import { shapingNames } from "./shaping-names.ts";
 
 /** The places of the fields of a request body, found without parsing it. Offsets are bytes. */
 export interface ScannedBody {
-  /** The value of the last top-level `model`, when it is a string. */
+  /** The value of the top-level `model`, when it is a string. */
   readonly model: string | undefined;
   /** There is a top-level `model`, of whatever kind. */
   readonly hasModel: boolean;
@@ -15,15 +15,15 @@ export interface ScannedBody {
   /** Top-level `stream` is `true`. */
   readonly isStream: boolean;
   /**
-   * The first of the two names above that stands there twice, or in letters of another case or with escapes. Parsers
+   * The first name that the gateway reads and that stands there twice, in letters of another case, or with escapes. Parsers
    * differ in which of them they take, so that no two readers need agree on what was asked.
    */
-  readonly ambiguous: ScannedName | undefined;
-  /** How the values of these begin, by what stands there last: 0 where they are not there, or are spelt with escapes. */
+  readonly ambiguous: string | undefined;
+  /** How the values of these begin; 0 where they are not there. */
   readonly first: Readonly<Record<ScannedInput | "stream", number>>;
   /** The start of the value of the last of `messages`, `prompt` and `input`; -1 without one. */
   readonly inputStart: number;
-  /** Top-level fields that constrain the answer's form, one entry per occurrence. */
+  /** Top-level fields that constrain the answer's form. */
   readonly shaping: readonly ScannedField[];
   /** A string may be an address with the scheme http, https, ftp or file. */
   readonly mayNameAddress: boolean;
@@ -38,17 +38,12 @@ export interface ScannedField {
   readonly end: number;
 }
 
-type ScannedName = "model" | "stream";
 /** The fields that hold the input, by protocol. */
 export type ScannedInput = "messages" | "prompt" | "input";
 
 const none: readonly ScannedField[] = [];
 
 const quote = 0x22;
-const backslash = 0x5c;
-const letterU = 0x75;
-const letterS = 0x73;
-const longS = 0x17f;
 /**
  * Finds `model` and `stream` at the top level of a JSON object. Undefined when the bytes are not an object as far as
  * this looks: the caller then parses, to say what is wrong. For every valid JSON object it finds what JSON.parse
@@ -80,36 +75,31 @@ function scanFields(bytes: Buffer, walk: JsonWalk): ScannedBody | undefined {
   let modelEnd = -1;
   let inputStart = -1;
   let isStream = false;
-  let ambiguous: ScannedName | undefined;
+  let ambiguous: string | undefined;
   let hasModel = false;
-  let hasStream = false;
   let shaping: ScannedField[] | undefined;
   const first = { messages: 0, prompt: 0, input: 0, stream: 0 };
+  const seen: string[] = [];
   const isRead = walk.fields((keyStart, keyEnd, valueStart, end) => {
-    if (isKey(bytes, keyStart, keyEnd, "model")) {
-      if (hasModel || !isPlain(keyStart, keyEnd, "model")) ambiguous ??= "model";
+    const name = readName(bytes, keyStart, keyEnd);
+    if (name === undefined) return true;
+    if (seen.includes(name) || !isSpelt(bytes, keyStart, keyEnd, name)) ambiguous ??= name;
+    else seen.push(name);
+    if (name === "model") {
       hasModel = true;
-      const isText = bytes[valueStart] === quote;
-      model = isText ? nameText(bytes, valueStart, end) : undefined;
-      if (isText && model === undefined) return false;
-      modelStart = isText ? valueStart : -1;
-      modelEnd = isText ? end : -1;
-    } else if (isKey(bytes, keyStart, keyEnd, "stream")) {
-      if (hasStream || !isPlain(keyStart, keyEnd, "stream")) ambiguous ??= "stream";
-      hasStream = true;
+      if (bytes[valueStart] !== quote) return true;
+      model = nameText(bytes, valueStart, end);
+      modelStart = valueStart;
+      modelEnd = end;
+      return model !== undefined;
+    }
+    if (name === "stream") {
       first.stream = bytes[valueStart] ?? 0;
       isStream = end - valueStart === 4 && bytes.toString("latin1", valueStart, end) === "true";
-    } else if (isLike(bytes, keyStart, keyEnd, "model")) ambiguous ??= "model";
-    else if (isLike(bytes, keyStart, keyEnd, "stream")) ambiguous ??= "stream";
-    else {
-      const input = inputName(bytes, keyStart, keyEnd);
-      if (input !== undefined) {
-        first[input] = bytes[valueStart] ?? 0;
-        inputStart = valueStart;
-      }
-      const name = shapingName(bytes, keyStart, keyEnd);
-      if (name !== undefined) (shaping ??= []).push({ name, start: valueStart, end });
-    }
+    } else if (isInput(name)) {
+      first[name] = bytes[valueStart] ?? 0;
+      inputStart = valueStart;
+    } else (shaping ??= []).push({ name, start: valueStart, end });
     return true;
   });
   if (!isRead) return undefined;
@@ -128,56 +118,43 @@ function scanFields(bytes: Buffer, walk: JsonWalk): ScannedBody | undefined {
   };
 }
 
-function isKey(bytes: Buffer, start: number, end: number, key: string): boolean {
-  if (end - start === key.length + 2) {
-    for (let at = 0; at < key.length; at++) if (bytes[start + 1 + at] !== key.charCodeAt(at)) return false;
-    return true;
-  }
-  // A longer spelling is the same key only with escapes. Looked for in the key alone: keys may be many.
-  if (end - start < key.length + 2 || !hasEscape(bytes, start, end)) return false;
-  return text(bytes, start, end) === key;
-}
-
 const inputNames: readonly ScannedInput[] = ["messages", "prompt", "input"];
 
-function inputName(bytes: Buffer, start: number, end: number): ScannedInput | undefined {
-  if (end - start < 7 || end - start > 10) return undefined;
-  return inputNames.find((name) => isPlain(start, end, name) && isKey(bytes, start, end, name));
+function isInput(name: string): name is ScannedInput {
+  return inputNames.some((input) => input === name);
 }
 
-/** Whether a key for which `isKey` holds is written without escapes. */
-function isPlain(start: number, end: number, key: string): boolean {
-  return end - start === key.length + 2;
+/** The place of a name in `places`: few of them have the same length and the same first letter. */
+const placeOf = (length: number, firstByte: number): number => length * 32 + (firstByte & 31);
+
+/** The names that the gateway reads. */
+const readNames = ["model", "stream", ...inputNames, ...shapingNames];
+const places = Map.groupBy(readNames, (name) => placeOf(name.length, name.charCodeAt(0)));
+
+/** The name that the gateway reads under that key, also where it has letters of another case, or escapes. */
+function readName(bytes: Buffer, start: number, end: number): string | undefined {
+  const likely = places.get(placeOf(end - start - 2, bytes[start + 1] ?? 0));
+  const found = likely?.find((name) => hasLetters(bytes, start, name, anyCase));
+  if (found !== undefined || !hasEscape(bytes, start, end)) return found;
+  const key = text(bytes, start, end)?.toLowerCase();
+  return readNames.find((name) => name === key);
 }
 
-/**
- * The key is `name` to a reader that folds case (Unicode's simple folding, in which U+017F is an `s` too). Letter by
- * letter, and without making a string: keys may be many.
- */
-function isLike(bytes: Buffer, start: number, end: number, name: string): boolean {
-  let at = start + 1;
-  for (let index = 0; index < name.length; index++) {
-    let code = bytes[at] ?? 0;
-    if (code === backslash && bytes[at + 1] === letterU) {
-      code = Number.parseInt(bytes.toString("latin1", at + 2, at + 6), 16);
-      at += 6;
-    } else if (code === 0xc5 && bytes[at + 1] === 0xbf) {
-      code = longS;
-      at += 2;
-    } else at += 1;
-    const letter = code === longS ? letterS : code >= 0x41 && code <= 0x5a ? code | 0x20 : code;
-    if (letter !== name.charCodeAt(index)) return false;
-  }
-  return at === end - 1;
+/** Whether a key for which `readName` gives the name is written so. */
+function isSpelt(bytes: Buffer, start: number, end: number, name: string): boolean {
+  return end - start === name.length + 2 && hasLetters(bytes, start, name, sameCase);
 }
 
-/** Most keys are told by their first letter, without making a string. */
-function shapingName(bytes: Buffer, start: number, end: number): string | undefined {
-  const isEscaped = hasEscape(bytes, start, end);
-  if (!isEscaped && (end - start - 2 > longestShaping || !shapingLetters.has(bytes[start + 1] ?? 0))) return undefined;
-  const name = isEscaped ? text(bytes, start, end) : bytes.toString("latin1", start + 1, end - 1);
-  return name !== undefined && shapingNames.has(name) ? name : undefined;
+/** Whether a key has the letters of a name, but for the `ignored` bits. Makes no string: keys may be many. */
+function hasLetters(bytes: Buffer, start: number, name: string, ignored: number): boolean {
+  for (let at = 0; at < name.length; at++)
+    if (((bytes[start + 1 + at] ?? 0) | ignored) !== (name.charCodeAt(at) | ignored)) return false;
+  return true;
 }
+
+const sameCase = 0;
+/** The bit in which a capital differs from its small letter. */
+const anyCase = 0x20;
 
 const names = new KnownTexts();
 

@@ -2,7 +2,7 @@
  * Top-level fields that constrain the answer's form: names of llama.cpp, OpenAI, Anthropic and vLLM; with the last four
  * llama.cpp allocates memory or trusts its parser.
  */
-export const shapingNames = new Set([
+export const shapingNames: readonly string[] = [
   "grammar",
   "grammar_triggers",
   "json_schema",
@@ -20,6 +20,4 @@ export const shapingNames = new Set([
   "repeat_last_n",
   "penalty_last_n",
   "dry_penalty_last_n",
-]);
-export const shapingLetters = new Set([...shapingNames].map((name) => name.charCodeAt(0)));
-export const longestShaping = Math.max(...[...shapingNames].map(({ length }) => length));
+];

@@ -8,15 +8,20 @@ import { fc } from "../support/fast-check.ts";
 interface Style {
   readonly blanks: readonly string[];
   readonly escapeEvery: number;
+  readonly escapesNames: boolean;
 }
 
 const style: fc.Arbitrary<Style> = fc.record({
   blanks: fc.array(fc.constantFrom("", " ", "\n", "\t", "\r\n  "), { minLength: 1, maxLength: 5 }),
   escapeEvery: fc.nat(4),
+  escapesNames: fc.boolean(),
 });
 
 /** JSON text of members that may repeat a name, which an object cannot hold. */
-function write(members: readonly (readonly [name: string, value: unknown])[], { blanks, escapeEvery }: Style): string {
+function write(
+  members: readonly (readonly [name: string, value: unknown])[],
+  { blanks, escapeEvery, escapesNames }: Style,
+): string {
   let count = 0;
   const blank = (): string => blanks[count++ % blanks.length] ?? "";
   const letter = (of: string): string => {
@@ -30,7 +35,7 @@ function write(members: readonly (readonly [name: string, value: unknown])[], { 
     return isRecord(of) ? object(Object.entries(of)) : JSON.stringify(of);
   };
   const object = (pairs: readonly (readonly [string, unknown])[]): string =>
-    `{${blank()}${pairs.map(([name, of]) => `${string(name)}${blank()}:${blank()}${value(of)}${blank()}`).join(`,${blank()}`)}}`;
+    `{${blank()}${pairs.map(([name, of]) => `${escapesNames ? string(name) : JSON.stringify(name)}${blank()}:${blank()}${value(of)}${blank()}`).join(`,${blank()}`)}}`;
   return blank() + object(members) + blank();
 }
 
@@ -63,6 +68,7 @@ describe("scanBody", () => {
         assert.ok(isRecord(whole));
         const scanned = scanBody(bytes);
         assert.ok(scanned !== undefined, "valid JSON is never refused");
+        if (scanned.ambiguous !== undefined) return;
         assert.equal(scanned.model, typeof whole["model"] === "string" ? whole["model"] : undefined);
         assert.equal(scanned.isStream, whole["stream"] === true);
       }),
@@ -97,25 +103,35 @@ describe("scanBody", () => {
     );
   });
 
-  it("reports a repeated key, or another spelling of the same key", () => {
+  it("reports a repeated key that the gateway reads, or another spelling of it", () => {
     const letter = (of: string): fc.Arbitrary<string> =>
-      fc.constantFrom(of, of, of.toUpperCase(), `\\u00${of.charCodeAt(0).toString(16)}`, ...(of === "s" ? ["ſ"] : []));
+      fc.constantFrom(of, of, of, of.toUpperCase(), `\\u00${of.charCodeAt(0).toString(16)}`);
     const spelt = (name: string): fc.Arbitrary<string> =>
       fc.tuple(...Array.from(name, letter)).map((all) => all.join(""));
-    const other = fc.constantFrom("mode", "models", "Modell", "streams", "a", "ſ", "ümodel", "");
-    const keys = fc.array(fc.oneof(spelt("model"), spelt("stream"), other), { maxLength: 4 });
+    const names = ["model", "stream", "messages", "input", "tools", "text", "json_schema"];
+    const other = fc.constantFrom(
+      "mode",
+      "models",
+      "Modell",
+      "streams",
+      "a",
+      "ſtream",
+      "ümodel",
+      "",
+      "tool",
+      "json-schema",
+    );
+    const keys = fc.array(fc.oneof(...names.flatMap((name) => [fc.constant(name), spelt(name)]), other), {
+      maxLength: 4,
+    });
     fc.assert(
       fc.property(keys, (all) => {
         const scanned = scanBody(Buffer.from(`{${all.map((key) => `"${key}":1`).join(",")}}`));
-        const like = (key: string, name: string): boolean =>
-          String(JSON.parse(`"${key}"`))
-            .replaceAll("ſ", "s")
-            .toLowerCase() === name;
-        const isAmbiguous = ["model", "stream"].some((name) => {
-          const found = all.filter((key) => like(key, name));
-          return found.length > 1 || (found.length === 1 && found[0] !== name);
-        });
-        assert.equal(scanned?.ambiguous !== undefined, isAmbiguous, all.join(" "));
+        const read = all.map((key) => String(JSON.parse(`"${key}"`)).toLowerCase());
+        const ambiguous = read.find(
+          (name, at) => names.includes(name) && (all[at] !== name || read.indexOf(name) < at),
+        );
+        assert.equal(scanned?.ambiguous, ambiguous, all.join(" "));
       }),
     );
   });
@@ -148,7 +164,8 @@ describe("scanBody", () => {
         }
         assert.equal(scanned !== undefined, isRecord(whole));
         if (!isRecord(whole)) return;
-        assert.equal(scanned?.model, typeof whole["model"] === "string" ? whole["model"] : undefined);
+        if (scanned?.ambiguous === undefined)
+          assert.equal(scanned?.model, typeof whole["model"] === "string" ? whole["model"] : undefined);
       }),
     );
   });

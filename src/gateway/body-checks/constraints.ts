@@ -15,9 +15,9 @@ export interface BodyTools {
   readonly end: number;
 }
 
-/** The tools of a body as a parser has them: the last; undefined without any, and for more than may be parsed. */
+/** The tools of a body; undefined without any, and for more than may be parsed. */
 export function toolsIn(body: Buffer, fields: readonly ScannedField[]): BodyTools | undefined {
-  const field = fields.findLast(({ name }) => name === "tools");
+  const field = fields.find(({ name }) => name === "tools");
   if (field === undefined) return undefined;
   const bytes = body.subarray(field.start, field.end);
   return isParseable(bytes) ? { ...field, value: parseJson(bytes) } : undefined;
@@ -32,11 +32,8 @@ export function checkConstraints(body: Buffer, fields: readonly ScannedField[]):
   if (fields.length === 0) return undefined;
   let tools: BodyTools | undefined;
   const budget = new LengthBudget();
-  const known = new Set<string>();
   for (const { name, start, end } of fields) {
     try {
-      if (known.has(name)) throw new UnfitConstraint("must occur once");
-      known.add(name);
       if (end - start > sizeLimit) throw new UnfitConstraint(`is longer than ${sizeLimit} bytes`);
       const bytes = body.subarray(start, end);
       if (!isParseable(bytes)) throw new UnfitConstraint(`holds more than ${parsedBounds}`);

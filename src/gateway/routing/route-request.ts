@@ -99,14 +99,11 @@ export function applyRules(body: Buffer, { set, strip }: SlotSpec["request"]): B
     return { name: isForced ? key.slice(0, -1) : key, isForced, value };
   });
   if (settings.length === 0 && strip.length === 0) return body;
-  const taken = new Set([...strip, ...settings.filter(({ isForced }) => isForced).map(({ name }) => name)].map(folded));
+  const taken = [...strip, ...settings.filter(({ isForced }) => isForced).map(({ name }) => name)];
   // In letters of another case too: some engines fold case.
-  const kept = requestFields(body).filter(({ name }) => !taken.has(folded(name)));
+  const lower = new Set(taken.map((name) => name.toLowerCase()));
+  const kept = requestFields(body).filter(({ name }) => !lower.has(name.toLowerCase()));
   const names = new Set(kept.map(({ name }) => name));
   const added = settings.filter(({ name, isForced }) => isForced || !names.has(name));
   return withFields(body, kept, Object.fromEntries(added.map(({ name, value }) => [name, value])));
-}
-
-function folded(name: string): string {
-  return name.toUpperCase().toLowerCase();
 }

@@ -48,9 +48,9 @@ export class PartNames {
 
   /** Throws ApiError `dispatch.invalid_request` where a single field is repeated, or has letters of another case. */
   add(name: string): void {
-    const folded = name.toUpperCase().toLowerCase();
-    if (!singleFields.has(folded)) return;
-    if (name !== folded) throw invalidField(folded, "must be spelled so");
+    const lower = name.toLowerCase();
+    if (!singleFields.has(lower)) return;
+    if (name !== lower) throw invalidField(lower, "must be spelled so");
     if (this.#singles.has(name)) throw invalidField(name, "must occur once");
     this.#singles.add(name);
   }
