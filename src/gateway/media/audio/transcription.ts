@@ -5,7 +5,7 @@ import type { IncomingMessage } from "node:http";
 import { addAbortSignal, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { Busboy, type BusboyInstance } from "@fastify/busboy";
+import type { BusboyInstance } from "@fastify/busboy";
 import { ApiError } from "../../../api/errors.ts";
 import { errorMessage } from "../../../lib/error-code.ts";
 import type { StoredBody } from "../../../lib/exchange.ts";
@@ -13,9 +13,23 @@ import { GatheredBytes } from "../../../lib/gathered-bytes.ts";
 import { release } from "../../../lib/release.ts";
 import { unlessAborted } from "../../../lib/on-abort.ts";
 import { discard, idleTimeoutMs, tooLarge, tooSlow } from "../../http/body.ts";
+import type { BufferBudget, Charge } from "../../slots/budget.ts";
 import { SpooledFile } from "./spooled-file.ts";
 import { checkFields, defaultFileName, escaped, invalidField, PartNames, readField } from "./transcription-fields.ts";
-import type { UploadLimits } from "./upload-limits.ts";
+
+/** The limits of an upload, with their counters. */
+export interface UploadLimits {
+  /** The limit of the whole body; beyond it 413. */
+  readonly bodyLimitBytes: number;
+  /** An upload's memory is counted here; its owner ends it. */
+  readonly charge: Charge;
+  /** Bytes on disk are counted here. */
+  readonly spooled: BufferBudget;
+  /** The directory of the files of uploads. */
+  readonly spoolDir: string;
+  /** How long its sender may send nothing, at any stage of the upload; half a minute by default. */
+  readonly idleTimeoutMs?: number;
+}
 
 const fieldLimitBytes = 65_536;
 const partLimit = 100;
@@ -30,7 +44,7 @@ const chunkBytes = 262_144;
  */
 export async function readTranscription(request: IncomingMessage, limits: UploadLimits): Promise<Transcription> {
   try {
-    const form = parserFor(request, limits);
+    const form = await parserFor(request, limits);
     limits.charge.take(chunkBytes);
     await using stack = new AsyncDisposableStack();
     const file = stack.use(await SpooledFile.open(limits.spoolDir, limits.spooled));
@@ -189,14 +203,15 @@ interface PartHead {
   readonly type: string;
 }
 
-/** Throws ApiError where the header shows that the request is not to be read. */
-function parserFor({ headers }: IncomingMessage, { bodyLimitBytes }: UploadLimits): BusboyInstance {
+/** Rejects with ApiError where the header shows that the request is not to be read. Loads the parser with the first upload. */
+async function parserFor({ headers }: IncomingMessage, { bodyLimitBytes }: UploadLimits): Promise<BusboyInstance> {
   const { "content-type": type = "", "content-encoding": encoding = "identity", "content-length": length } = headers;
   if (!/^multipart\/form-data\b/i.test(type))
     throw new ApiError("dispatch.unsupported_media_type", { message: "the body must be multipart/form-data" });
   if (encoding !== "identity")
     throw new ApiError("dispatch.unsupported_media_type", { message: "an upload must not be compressed" });
   if (Number(length ?? 0) > bodyLimitBytes) throw tooLarge(bodyLimitBytes);
+  const { Busboy } = await import("@fastify/busboy");
   return new Busboy({
     headers: { "content-type": type },
     limits: { parts: partLimit, headerSize: headerLimitBytes },
