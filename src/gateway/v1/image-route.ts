@@ -12,7 +12,7 @@ import type { AnswerFormat } from "../relay/answer-format.ts";
 import type { FixedSlot } from "../routing/resolve.ts";
 import type { UpstreamModel } from "../providers/catalog.ts";
 import { readJsonBody } from "./json-route.ts";
-import { readModel, withModel } from "./request-model.ts";
+import { readModel, withModel } from "./body-fields.ts";
 import type { BackendRequest, V1Request, V1Route } from "./route.ts";
 
 export interface ImagePlaces {

@@ -10,9 +10,8 @@ import type { KnownSlot } from "../routing/index.ts";
 import { checkConstraints, toolsIn, withFitTools, type BodyTools } from "../body-checks/constraints.ts";
 import { checkRemoteMedia } from "../body-checks/remote-media.ts";
 import type { UpstreamModel } from "../providers/catalog.ts";
-import { checkKinds, checkWhole, type InputRule } from "./body-kinds.ts";
 import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
-import { excessiveBody, readModel, withModel } from "./request-model.ts";
+import { checkKinds, checkWhole, excessiveBody, readModel, withModel, type InputRule } from "./body-fields.ts";
 import type { BackendRequest, V1Request } from "./route.ts";
 
 export interface OtherInput {

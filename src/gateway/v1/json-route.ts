@@ -2,13 +2,11 @@ import type { IncomingMessage } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { ApiError } from "../../api/errors.ts";
 import { withoutMark } from "../../lib/json-bytes.ts";
-import { readRequestBody, type BodyLimits } from "../http/body.ts";
-import { decodeBody } from "../http/content-encoding.ts";
+import { decodeBody, readRequestBody, type BodyLimits } from "../http/body.ts";
 import { plainErrors, type ErrorForm } from "../http/error-form.ts";
-import type { InputRule } from "./body-kinds.ts";
+import { noModel, type InputRule } from "./body-fields.ts";
 import { JsonRequest, type OtherInput } from "./json-request.ts";
 import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
-import { noModel } from "./request-model.ts";
 import type { V1Route } from "./route.ts";
 
 export interface JsonRouteOptions {

@@ -12,7 +12,7 @@ import { ResponsesTranslation } from "../protocols/responses.ts";
 import { ScoreTranslation } from "../protocols/score.ts";
 import { mayAskForLength, ShortVectors } from "../protocols/short-vectors.ts";
 import { audioRoutes } from "./audio-routes.ts";
-import { messageList, oneOrMoreTexts, responsesInput, type InputRule } from "./body-kinds.ts";
+import { messageList, oneOrMoreTexts, responsesInput, type InputRule } from "./body-fields.ts";
 import { imageRoute, type ImagePlaces } from "./image-route.ts";
 import { jsonRoute } from "./json-route.ts";
 import type { JsonServer, JsonTarget } from "./json-target.ts";
