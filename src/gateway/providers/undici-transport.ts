@@ -8,6 +8,7 @@ import {
   type ExchangeEvents,
   type ExchangeRequest,
   type SendOptions,
+  type StoredBody,
   type Transport,
 } from "../../lib/exchange.ts";
 
@@ -30,7 +31,7 @@ export class UndiciTransport implements Transport {
   send(request: ExchangeRequest, { requestId, trace, timeouts }: SendOptions, events: ExchangeEvents): Exchange {
     const { client, address, headers } = this.#options;
     const exchange = new UndiciExchange(events);
-    const sent = bodyOf(request);
+    const sent = bodyOf(request, (error) => exchange.fail(error));
     client.dispatch(
       {
         method: request.method,
@@ -80,6 +81,13 @@ class UndiciExchange implements Exchange, Dispatcher.DispatchHandler {
     if (this.#events === undefined) return;
     this.#events = undefined;
     this.#controller?.abort(new Error("the exchange was aborted"));
+  }
+
+  /** The request's body cannot be read. */
+  fail(error: Error): void {
+    const events = this.#events;
+    this.abort();
+    events?.onError(error);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -144,10 +152,23 @@ interface SentBody {
 }
 
 /** As undici takes it. */
-function bodyOf({ body, contentType = "application/json" }: ExchangeRequest): SentBody {
+function bodyOf(
+  { body, contentType = "application/json" }: ExchangeRequest,
+  onError: (error: Error) => void,
+): SentBody {
   if (body === undefined) return { headers: {}, body: null };
   const headers = { "content-type": contentType, "content-length": String(sizeOf(body)) };
-  if ("read" in body) return { headers, body: Readable.from(body.read(), { objectMode: false }) };
+  if ("read" in body) return { headers, body: Readable.from(reading(body, onError), { objectMode: false }) };
   const [only] = body;
   return { headers, body: body.length === 1 && only !== undefined ? only : Readable.from(body) };
+}
+
+/** undici would report an error of the body as one of the provider. */
+async function* reading(body: StoredBody, onError: (error: Error) => void): AsyncGenerator<Buffer> {
+  try {
+    yield* body.read();
+  } catch (error) {
+    onError(error instanceof Error ? error : new Error(String(error)));
+    throw error;
+  }
 }

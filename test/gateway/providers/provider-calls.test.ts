@@ -84,6 +84,17 @@ describe("a stored body", () => {
     assert.ok(at.double.posts.length === 2 && at.double.posts.every((post) => post.body === whole));
   });
 
+  it("that cannot be read says nothing about the provider", async () => {
+    await using at = await site();
+    async function* broken(): AsyncGenerator<Buffer> {
+      yield Buffer.from("begun");
+      throw Object.assign(new Error("the disk is broken"), { code: "EIO" });
+    }
+    const { code } = await failureOf(at.ask({ body: { sizeBytes: 9, read: broken } }));
+    assert.equal(code, "system.internal");
+    assert.deepEqual(at.outcomes, ["aborted"]);
+  });
+
   it("is read no further when the client leaves", async () => {
     await using at = await site();
     const never = Promise.withResolvers<void>();

@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, open, rm, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
+import { isShortage } from "../../../lib/error-code.ts";
 import { diskFailure } from "../../http/disk-failure.ts";
+import { shortageFailure } from "../../relay/engine-failure.ts";
 import type { BufferBudget } from "../../slots/budget.ts";
 
 const readBytes = 65_536;
@@ -50,7 +52,8 @@ export class SpooledFile implements AsyncDisposable {
 
   /** Idempotent. A read in progress ends first, and no other may follow. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#file.close();
+    // Nobody needs the file any more, whatever its disk says.
+    await this.#file.close().catch(() => undefined);
     this.#spooled.give(this.#sizeBytes);
     this.#sizeBytes = 0;
   }
@@ -60,6 +63,6 @@ async function onDisk<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw diskFailure(error, "hold the upload");
+    throw isShortage(error) ? shortageFailure() : diskFailure(error, "hold the upload");
   }
 }

@@ -36,6 +36,8 @@ const partLimit = 100;
 const headerLimitBytes = 16_384;
 /** The memory of an upload beside its fields: chunks on their way from the socket to the file. */
 const chunkBytes = 262_144;
+/** A chunk that is no longer may be the parser's own memory: it keeps what may be the start of a boundary. */
+const ownBytes = 256;
 
 /**
  * Reads a form whole: its fields into memory, its file into a file without a name. Rejects with ApiError
@@ -172,7 +174,7 @@ export class Transcription {
     if (type !== "text/plain") this.#fileHead += `\r\ncontent-type: ${type}`;
     for await (const chunk of part) {
       await this.#file.append(chunk);
-      release(chunk);
+      if (chunk.length > ownBytes) release(chunk);
     }
   }
 
@@ -216,6 +218,8 @@ async function parserFor({ headers }: IncomingMessage, { bodyLimitBytes }: Uploa
     headers: { "content-type": type },
     limits: { parts: partLimit, headerSize: headerLimitBytes },
     preservePath: true,
+    // Above what it reads at once: a part that it skips would fill its buffer, and nothing would empty it.
+    fileHwm: chunkBytes,
     // The bytes of a field as they came: the library would decode what is no UTF-8.
     isPartAFile: () => true,
   });
