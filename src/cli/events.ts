@@ -1,8 +1,8 @@
 import type { EventSourceMessage } from "eventsource-parser";
 import { notBerth } from "./client.ts";
 
-/** Characters of an event that has not ended. */
-const eventLimit = 16 * 1024 * 1024;
+/** Bytes without the end of an event or comment. */
+const eventLimitBytes = 16 * 1024 * 1024;
 
 /**
  * Server-sent events as they come; `onComment` gets the comments, which report progress. Throws CommandError where an
@@ -15,17 +15,22 @@ export async function* events(
   // Other commands start without it.
   const { createParser } = await import("eventsource-parser");
   let found: EventSourceMessage[] = [];
+  let unendedBytes = 0;
   const parser = createParser({
-    maxBufferSize: eventLimit,
-    onEvent: (event) => found.push(event),
-    onComment,
-    onError: ({ type }) => {
-      if (type === "max-buffer-size-exceeded") throw notBerth("an event of the answer has no end");
+    onEvent: (event) => {
+      unendedBytes = 0;
+      found.push(event);
+    },
+    onComment: (text) => {
+      unendedBytes = 0;
+      onComment(text);
     },
   });
   const decoder = new TextDecoder();
   for await (const chunk of body) {
+    unendedBytes += chunk.length;
     parser.feed(decoder.decode(chunk, { stream: true }));
+    if (unendedBytes > eventLimitBytes) throw notBerth("an event of the answer has no end");
     yield* found;
     found = [];
   }

@@ -8,22 +8,24 @@ export type ChatChoice = ChatChunk["choices"][number];
 export type ChatDelta = NonNullable<ChatChoice["delta"]>;
 type ToolCall = NonNullable<ChatDelta["tool_calls"]>[number];
 
-/** Characters of an event that has not ended. */
-const eventLimit = 4 * 1024 * 1024;
+/** Bytes without the end of an event or comment. */
+const eventLimitBytes = 4 * 1024 * 1024;
 
 /** A chat engine's stream on its way into the events of another protocol, which a subclass writes. */
 export abstract class ChatStream implements NonNullable<AnswerTranslation["stream"]> {
   readonly #decoder = new TextDecoder();
+  /** Its own limit is told by an error, and it would make one, too, for each line that it does not know. */
   readonly #parser = createParser({
-    maxBufferSize: eventLimit,
-    onEvent: ({ data }) => this.#event(data),
+    onEvent: ({ data }) => {
+      this.#unendedBytes = 0;
+      this.#event(data);
+    },
     onComment: () => {
+      this.#unendedBytes = 0;
       if (!this.isOver) this.onComment();
     },
-    onError: ({ type }) => {
-      if (type === "max-buffer-size-exceeded") throw new StreamGarbage("an event has no end");
-    },
   });
+  #unendedBytes = 0;
   readonly #calls = new CallIndices();
   #out = "";
   /** No event may follow. */
@@ -32,7 +34,11 @@ export abstract class ChatStream implements NonNullable<AnswerTranslation["strea
   protected usage: ChatUsage | null | undefined;
 
   push(chunk: Buffer): Buffer | undefined {
-    if (!this.isOver) this.#parser.feed(this.#decoder.decode(chunk, { stream: true }));
+    if (!this.isOver) {
+      this.#unendedBytes += chunk.length;
+      this.#parser.feed(this.#decoder.decode(chunk, { stream: true }));
+      if (this.#unendedBytes > eventLimitBytes) throw new StreamGarbage("an event has no end");
+    }
     return this.#bytes();
   }
 

@@ -222,6 +222,7 @@ describe("a chat stream as Messages events", () => {
       `data: ${"x".repeat(5_000_000)}`,
       `data: ${"x".repeat(5_000_000)}\n`,
       "data: xxxxx\n".repeat(1_000_000),
+      "x\n".repeat(2_200_000),
     ];
     for (const sent of endless) assert.throws(() => open().stream.push(Buffer.from(sent)), { name: "StreamGarbage" });
     const error = data({ error: { code: 400, message: "too long" } });
