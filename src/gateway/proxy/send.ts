@@ -27,7 +27,8 @@ export async function send(
     try {
       answer.send();
       const head = await answer.head;
-      if (head.status >= 300) throw place.refusal(head, await errorOf(answer, errorMs));
+      // An answer without content is none to a question.
+      if (head.status >= 300 || head.status === 204) throw place.refusal(head, await errorOf(answer, errorMs));
       place.succeeded(head);
       const { request, backendRequest } = place.route;
       answer.noteFirstByte();

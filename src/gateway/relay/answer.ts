@@ -148,8 +148,7 @@ export class Answer implements AnswerSink, Flushable {
     ];
     if (this.#errors.idHeader !== undefined) list.push(this.#errors.idHeader, this.#requestId);
     const length = headers["content-length"];
-    // An answer without content has no length either (RFC 9110, 8.6): HTTP/2 behind a proxy fails on one.
-    if (length !== undefined && status !== 204) list.push("content-length", String(length));
+    if (length !== undefined) list.push("content-length", String(length));
     if (isStream) list.push("cache-control", "no-cache", "x-accel-buffering", "no");
     this.#response.writeHead(status, list);
     if (!this.#response.chunkedEncoding) return;

@@ -96,6 +96,7 @@ describe("a provider that fails", () => {
     [status(502), 2, failed, 502, "upstream acme answered 502"],
     [status(503), 2, "dispatch.upstream_unavailable", 502, "upstream acme answered 503"],
     [status(504), 2, "dispatch.upstream_timeout", 504, "upstream acme answered 504"],
+    [status(204, {}, ""), 1, failed, 502, "upstream acme answered 204"],
     [status(302, { location: "/" }), 1, failed, 502, "upstream acme answered 302"],
     [status(401), 1, failed, 502, `${refused} (401)`],
     [status(403), 1, failed, 502, `${refused} (403)`],
