@@ -1,3 +1,4 @@
+import { isBlank } from "./json-bytes.ts";
 import { JsonWalk, mostDepth } from "./json-walk.ts";
 
 declare global {
@@ -95,4 +96,18 @@ function exactNumber(_name: string, value: unknown, { source }: { readonly sourc
   if (typeof value !== "number" || source === undefined) return value;
   const isKept = Number.isSafeInteger(value) || (!Number.isInteger(value) && Number.isFinite(value));
   return isKept ? value : JSON.rawJSON(source);
+}
+
+/**
+ * Whether bytes can be a JSON text: a cut answer, or an error page with JSON's type, is none. Of an object or a list only
+ * the ends are compared, since parsing every answer would cost more than the rest of its relay.
+ */
+export function isWholeJson(bytes: Buffer): boolean {
+  let start = 0;
+  let end = bytes.length - 1;
+  while (isBlank(bytes[start])) start += 1;
+  while (isBlank(bytes[end])) end -= 1;
+  if (bytes[start] === 0x7b) return end > start && bytes[end] === 0x7d;
+  if (bytes[start] === 0x5b) return end > start && bytes[end] === 0x5d;
+  return parseForeign(bytes) !== undefined;
 }

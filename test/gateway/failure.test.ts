@@ -72,6 +72,12 @@ describe("an engine that fails", () => {
         assert.deepEqual([error.message, error.details], [refusal.error.message, { upstream: refusal }]);
       }
     }
+    engine.answer((response) => {
+      response.writeHead(413, { "content-length": 100 });
+      response.write("too", () => response.destroy());
+    });
+    const cut = await gateway.post("/v1/chat/completions", chat);
+    assert.equal(cut.status, 413, "its refusal breaks off");
     await engine.stop();
     const { error } = await envelopeOf(await gateway.post("/v1/chat/completions", chat));
     assert.equal(error.code, "dispatch.upstream_unavailable", "it does not return in time");

@@ -14,7 +14,7 @@ const eventLimitBytes = 4 * 1024 * 1024;
 /** A chat engine's stream on its way into the events of another protocol, which a subclass writes. */
 export abstract class ChatStream implements NonNullable<AnswerTranslation["stream"]> {
   readonly #decoder = new TextDecoder();
-  /** Its own limit is told by an error, and it would make one, too, for each line that it does not know. */
+  /** Without its own limit: the parser reports that to a listener which also gets an error, with its stack, for each unknown line. */
   readonly #parser = createParser({
     onEvent: ({ data }) => {
       this.#unendedBytes = 0;

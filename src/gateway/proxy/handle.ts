@@ -142,7 +142,7 @@ export class ModelProxy {
     if (!("model" in query)) {
       const waitQueue = admission.waitQueueOf(query.slot.name, query.role, query.ref);
       // A wrong request loads no model.
-      if (waitQueue.queue.gate !== "open") query.request.checkWhole?.();
+      if (waitQueue.queue.gate !== "open") query.request.checkBeforeLoad?.();
       if (!waitQueue.queue.isFree) call.charge.check();
       return new SlotPlace(this.#options, waitQueue, query, call);
     }

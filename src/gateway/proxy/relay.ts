@@ -1,11 +1,12 @@
 import { ApiError } from "../../api/errors.ts";
 import { ExchangeError } from "../../lib/exchange.ts";
+import { isWholeJson } from "../../lib/json.ts";
 import { toApiError } from "../http/answer.ts";
-import { HeldAnswer, isEventStream, type AnswerSink } from "../relay/answer.ts";
-import { engineEventFailure, exchangeFailure, refuseFailure } from "../relay/engine-failure.ts";
+import { NotAStream, isEventStream, type AnswerSink } from "../relay/answer.ts";
+import { engineEventFailure, exchangeFailure, notJson, refuseFailure } from "../relay/engine-failure.ts";
 import { EventStream, unfitAnswer } from "../relay/event-stream.ts";
 import { ModelRename } from "../relay/rename.ts";
-import { BufferedAnswer, isWholeJson, notJson, wholeAsEvents } from "../relay/whole.ts";
+import { BufferedAnswer, wholeAsEvents } from "../relay/whole.ts";
 import type { BufferBudget } from "../slots/budget.ts";
 import type { AnswerReader, BackendAnswer } from "./backend-answer.ts";
 import { clientGone } from "./call.ts";
@@ -187,7 +188,7 @@ function begin({ sink, status, type }: Way, length?: number | string): void {
   try {
     sink.begin(status, { "content-type": type, "content-length": length });
   } catch (error) {
-    if (!(error instanceof HeldAnswer)) throw error;
+    if (!(error instanceof NotAStream)) throw error;
     throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no stream" });
   }
 }

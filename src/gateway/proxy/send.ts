@@ -1,3 +1,4 @@
+import { ExchangeError } from "../../lib/exchange.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import type { GatewayMetrics } from "../telemetry/metrics.ts";
 import { BackendAnswer } from "./backend-answer.ts";
@@ -58,7 +59,8 @@ async function errorOf(answer: BackendAnswer, limitMs: number): Promise<Buffer> 
       if (bytes.size >= errorLimitBytes) resolve();
     },
     onEnd: resolve,
-    onError: reject,
+    // Its status says enough where its body breaks off.
+    onError: (error) => (error instanceof ExchangeError ? resolve() : reject(error)),
   });
   try {
     await promise;

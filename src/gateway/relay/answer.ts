@@ -125,7 +125,7 @@ export class Answer implements AnswerSink, Flushable {
   begin(status: number, headers: AnswerHeaders): void {
     const isStream = isEventStream(headers["content-type"]);
     if (this.#isHeld) {
-      if (!isStream) throw new HeldAnswer();
+      if (!isStream) throw new NotAStream();
       this.#isAnswered = true;
       return;
     }
@@ -289,8 +289,8 @@ export class Answer implements AnswerSink, Flushable {
 }
 
 /** The client was promised a stream, and the engine's answer is not a stream. */
-export class HeldAnswer extends Error {
-  override readonly name = "HeldAnswer";
+export class NotAStream extends Error {
+  override readonly name = "NotAStream";
 }
 
 export function isEventStream(contentType: string): boolean {

@@ -14,6 +14,9 @@ const readChars = 16_384;
 /** llama.cpp adds the whole conversation to some of its errors. */
 const quotedRequest = /; (?:messages|tools) = .*$/s;
 
+/** The message for an engine's answer that is no JSON although its type says so. */
+export const notJson = "the engine's answer is not JSON";
+
 /** The client's error when the engine gave no complete answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
   switch (phase) {

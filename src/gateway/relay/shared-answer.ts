@@ -1,6 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import type { BufferBudget } from "../slots/budget.ts";
-import { HeldAnswer, isEventStream, type AnswerHeaders, type AnswerSink } from "./answer.ts";
+import { NotAStream, isEventStream, type AnswerHeaders, type AnswerSink } from "./answer.ts";
 
 /** A reader that is further behind is cut (CONTRACT "Cold slots"). */
 const behindLimitBytes = 16 * 1024 * 1024;
@@ -84,7 +84,7 @@ export class SharedAnswer implements AnswerSink {
   }
 
   begin(status: number, headers: AnswerHeaders): void {
-    if (this.hasBegun && !isEventStream(headers["content-type"])) throw new HeldAnswer();
+    if (this.hasBegun && !isEventStream(headers["content-type"])) throw new NotAStream();
     this.#isBegun = true;
     this.#each((reader) => reader.sink.begin(status, headers));
   }

@@ -8,7 +8,7 @@ import type { SlotSpec } from "../../api/slot.ts";
 import { withFields } from "../../lib/json-fields.ts";
 import { requestFields } from "../protocols/json.ts";
 
-/** A request that goes to a slot, and how an engine of the slot is asked. Made once; whatever comes later reads it. */
+/** A request that goes to a slot, and how an engine of the slot is asked. Made again where the slot has changed while it waited. */
 export interface SlotRoute {
   readonly request: V1Request;
   readonly slot: KnownSlot;

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import type { BufferBudget } from "../slots/budget.ts";
 import { speechAnswers, speechRequest, voicesAnswers } from "../media/audio/speech.ts";
-import { readTranscription } from "../media/audio/transcription.ts";
+import { readForm } from "../media/audio/transcription.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import { plainErrors } from "../http/error-form.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
@@ -62,10 +62,7 @@ function uploadRoute(path: UploadPath, summary: string, places: UploadPlaces): V
     },
     aliasPaths: [],
     errors: plainErrors,
-    read: async (request, { bodyBytes, charge }) => {
-      const limits = { bodyLimitBytes: bodyBytes, charge, ...places };
-      return new UploadRequest(path, await readTranscription(request, limits));
-    },
+    read: async (request, limits) => new UploadRequest(path, await readForm(request, { ...limits, ...places })),
   };
 }
 

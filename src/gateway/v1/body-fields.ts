@@ -63,7 +63,7 @@ export interface InputRule {
   readonly kinds: readonly (keyof typeof firstBytes)[];
   readonly isRequired: boolean;
   /** The form in which every engine of a slot requires it; absent: the translation of the request checks it. */
-  readonly engineForm?: z.ZodType;
+  readonly formBeforeLoad?: z.ZodType;
 }
 
 /** Messages as all protocols have them; their content is the engine's. */
@@ -106,9 +106,9 @@ export function checkKinds(
  * Parses the body and checks its main input: a request that every engine would refuse must not load a model. A body that is
  * too large to be parsed is left to the engine. Throws ApiError `dispatch.invalid_request` that names the field.
  */
-export function checkWhole(body: Buffer, { field, engineForm }: InputRule): void {
-  if (engineForm === undefined || !isParseable(body)) return;
-  const parsed = engineForm.safeParse(parseRequest(body)[field] ?? undefined);
+export function checkBeforeLoad(body: Buffer, { field, formBeforeLoad }: InputRule): void {
+  if (formBeforeLoad === undefined || !isParseable(body)) return;
+  const parsed = formBeforeLoad.safeParse(parseRequest(body)[field] ?? undefined);
   if (parsed.success) return;
   throw invalidRequest(problemsOf(parsed.error).map(({ path, message }) => ({ path: [field, ...path], message })));
 }

@@ -11,7 +11,7 @@ import { checkConstraints, toolsIn, withFitTools, type BodyTools } from "../body
 import { checkRemoteMedia } from "../body-checks/remote-media.ts";
 import type { UpstreamModel } from "../providers/catalog.ts";
 import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
-import { checkKinds, checkWhole, excessiveBody, readModel, withModel, type InputRule } from "./body-fields.ts";
+import { checkKinds, checkBeforeLoad, excessiveBody, readModel, withModel, type InputRule } from "./body-fields.ts";
 import type { BackendRequest, V1Request } from "./route.ts";
 
 export interface OtherInput {
@@ -25,7 +25,7 @@ interface JsonRequestOptions {
   readonly isKept: boolean;
   readonly defaultModel: (body: Buffer) => string | undefined;
   readonly target: JsonTarget | JsonTargetOf;
-  readonly principal: string;
+  readonly owner: string;
   readonly otherInput: OtherInput | undefined;
 }
 
@@ -42,11 +42,11 @@ export class JsonRequest implements V1Request {
   readonly #charge: Charge;
   /** The charge of a copy beside the body. */
   #copyBytes = 0;
-  readonly #principal: string;
+  readonly #ownerOfKept: string;
   readonly owner: string | undefined;
 
   constructor(body: Buffer, charge: Charge, options: JsonRequestOptions) {
-    const { hasStreams, isKept, principal, otherInput } = options;
+    const { hasStreams, isKept, owner, otherInput } = options;
     const { scanned, model } = readModel(body, options.defaultModel);
     const { first } = scanned;
     const isOther =
@@ -58,8 +58,8 @@ export class JsonRequest implements V1Request {
     checkKinds(scanned, { inputRule, hasStreams });
     this.body = body;
     this.#charge = charge;
-    this.owner = isKept ? principal : undefined;
-    this.#principal = principal;
+    this.owner = isKept ? owner : undefined;
+    this.#ownerOfKept = owner;
     this.model = model;
     this.isStream = hasStreams && scanned.isStream;
     this.#scanned = scanned;
@@ -71,8 +71,8 @@ export class JsonRequest implements V1Request {
     this.body = nothing;
   }
 
-  checkWhole(): void {
-    if (this.#inputRule !== undefined) checkWhole(this.body, this.#inputRule);
+  checkBeforeLoad(): void {
+    if (this.#inputRule !== undefined) checkBeforeLoad(this.body, this.#inputRule);
   }
 
   forSlot(slot: KnownSlot): BackendRequest {
@@ -86,7 +86,7 @@ export class JsonRequest implements V1Request {
         : this.#target({
             label: `slot ${slot.name}`,
             isProvider: false,
-            principal: this.#principal,
+            owner: this.#ownerOfKept,
             body: this.body,
             speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
           });
@@ -112,7 +112,7 @@ export class JsonRequest implements V1Request {
         : this.#target({
             label: `upstream ${upstream}`,
             isProvider: true,
-            principal: this.#principal,
+            owner: this.#ownerOfKept,
             body: this.body,
             speaks: (protocol) => providerSpeaks(spec.capabilities, protocol),
           });

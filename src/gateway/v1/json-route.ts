@@ -58,9 +58,9 @@ export function jsonRoute({
     },
     aliasPaths,
     errors,
-    async read(request, limits, principal) {
+    async read(request, limits, owner) {
       const body = await readJsonBody(request, limits);
-      const options = { hasStreams, inputRule, isKept, defaultModel, target, principal, otherInput };
+      const options = { hasStreams, inputRule, isKept, defaultModel, target, owner, otherInput };
       return new JsonRequest(body, limits.charge, options);
     },
   };

@@ -20,7 +20,7 @@ export interface JsonServer {
   readonly label: string;
   readonly isProvider: boolean;
   /** The client. */
-  readonly principal: string;
+  readonly owner: string;
   /** The client's body. */
   readonly body: Buffer;
   speaks(protocol: EngineProtocol): boolean;

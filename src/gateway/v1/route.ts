@@ -43,14 +43,14 @@ export interface V1Request extends ModelRequest {
    * Called before the request waits for a slot that may have to load a model for it; absent: `forSlot` has checked all of
    * it. Throws ApiError.
    */
-  checkWhole?(): void;
+  checkBeforeLoad?(): void;
   /** The backend has the request: its body is not needed any more. */
   drop?(): void;
   /** The request has ended. */
   discard?(): void;
 }
 
-/** The request for a backend, an engine or a provider. Created once in routing; later rooms only read it. */
+/** The request for a backend, an engine or a provider. Made again where the slot has changed while it waited. */
 export interface BackendRequest extends ExchangeRequest {
   readonly capability: SlotCapability;
   readonly format: AnswerFormat;

@@ -30,12 +30,12 @@ const responses: JsonTarget = {
 const messages: JsonTarget = { capability: "chat", enginePath: "/v1/messages", endMark: /^event: ?message_stop/m };
 const countTokens: JsonTarget = { capability: "chat", enginePath: "/v1/messages/count_tokens" };
 
-const messagesRule: InputRule = { field: "messages", kinds: ["list"], isRequired: false, engineForm: messageList };
+const messagesRule: InputRule = { field: "messages", kinds: ["list"], isRequired: false, formBeforeLoad: messageList };
 const responsesRule: InputRule = {
   field: "input",
   kinds: ["text", "list"],
   isRequired: false,
-  engineForm: responsesInput,
+  formBeforeLoad: responsesInput,
 };
 
 /** The routes that accept one JSON object with `model` and relay the engine's answer. */
@@ -54,14 +54,14 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   jsonRoute({
     path: "/v1/completions",
     summary: "A text continued, whole or as a stream",
-    inputRule: { field: "prompt", kinds: ["text", "list", "map"], isRequired: false, engineForm: oneOrMoreTexts },
+    inputRule: { field: "prompt", kinds: ["text", "list", "map"], isRequired: false, formBeforeLoad: oneOrMoreTexts },
     target: completions,
   }),
   jsonRoute({
     path: "/v1/embeddings",
     summary: "Vectors of texts",
     hasStreams: false,
-    inputRule: { field: "input", kinds: ["text", "list", "map"], isRequired: true, engineForm: oneOrMoreTexts },
+    inputRule: { field: "input", kinds: ["text", "list", "map"], isRequired: true, formBeforeLoad: oneOrMoreTexts },
     // A provider supports `dimensions` itself.
     target: ({ isProvider, body }) =>
       isProvider || !mayAskForLength(body) ? embeddings : { ...embeddings, translation: new ShortVectors() },
@@ -90,7 +90,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     target: (server) =>
       server.speaks("responses")
         ? responses
-        : { ...chat, isChat: false, translation: new ResponsesTranslation(itemsOf(kept, server.principal)) },
+        : { ...chat, isChat: false, translation: new ResponsesTranslation(itemsOf(kept, server.owner)) },
   }),
   jsonRoute({
     path: "/v1/chat/completions/input_tokens",
@@ -112,7 +112,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
       if (server.speaks("responses") && server.speaks("input_tokens"))
         return { capability: "chat", enginePath: "/v1/responses/input_tokens" };
       if (server.isProvider || !server.speaks("input_tokens")) throw noCount(server);
-      const translation = new ResponsesCount(itemsOf(kept, server.principal));
+      const translation = new ResponsesCount(itemsOf(kept, server.owner));
       return { capability: "chat", enginePath: input, translation };
     },
   }),
@@ -145,8 +145,8 @@ function noCount({ label }: JsonServer): ApiError {
   return new ApiError("system.not_implemented", { message: `${label} cannot count tokens without answering` });
 }
 
-function itemsOf(kept: KeptItems, principal: string): OwnItems {
-  return { keep: (item) => kept.keep(principal, item), find: (id) => kept.find(principal, id) };
+function itemsOf(kept: KeptItems, owner: string): OwnItems {
+  return { keep: (item) => kept.keep(owner, item), find: (id) => kept.find(owner, id) };
 }
 
 /** Every route that reaches an engine or a provider (CONTRACT "/v1"). */

@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { transcriptionAnswers } from "../media/audio/transcription-answer.ts";
 import { asksForEvents, eventsOf } from "../media/audio/transcription-stream.ts";
-import type { Transcription } from "../media/audio/transcription.ts";
+import type { UploadForm } from "../media/audio/transcription.ts";
 import type { KnownSlot } from "../routing/index.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
 import type { UpstreamModel } from "../providers/catalog.ts";
@@ -16,11 +16,11 @@ const absent: readonly number[] = [404, 405, 501];
 
 export class UploadRequest implements V1Request {
   readonly #path: UploadPath;
-  readonly #upload: Transcription;
+  readonly #upload: UploadForm;
   readonly isStream = false;
   readonly body = undefined;
 
-  constructor(path: UploadPath, upload: Transcription) {
+  constructor(path: UploadPath, upload: UploadForm) {
     this.#path = path;
     this.#upload = upload;
   }

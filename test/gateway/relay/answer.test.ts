@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { responsesErrors } from "../../../src/gateway/protocols/responses-errors.ts";
-import { Answer, HeldAnswer } from "../../../src/gateway/relay/answer.ts";
+import { Answer, NotAStream } from "../../../src/gateway/relay/answer.ts";
 import type { ErrorForm } from "../../../src/gateway/http/error-form.ts";
 import { rawExchange, type RawAnswer } from "../../support/raw-http.ts";
 import { listen } from "../../support/listen.ts";
@@ -159,7 +159,7 @@ describe("Answer", () => {
       answer.hold();
       answer.hold();
       answer.comment("waiting");
-      assert.throws(() => answer.begin(200, { "content-type": "application/json" }), HeldAnswer);
+      assert.throws(() => answer.begin(200, { "content-type": "application/json" }), NotAStream);
       answer.begin(200, stream);
       answer.end(Buffer.from("data: x\n\n"));
       answer.comment("too late");

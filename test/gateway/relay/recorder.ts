@@ -1,5 +1,5 @@
 import type { ApiError } from "../../../src/api/errors.ts";
-import { HeldAnswer, isEventStream, type AnswerHeaders, type AnswerSink } from "../../../src/gateway/relay/answer.ts";
+import { NotAStream, isEventStream, type AnswerHeaders, type AnswerSink } from "../../../src/gateway/relay/answer.ts";
 
 /** A DOUBLE of a client's answer that writes down what it is told, and takes as many bytes as it is let. */
 export class RecorderSink implements AnswerSink {
@@ -37,7 +37,7 @@ export class RecorderSink implements AnswerSink {
   }
 
   begin(status: number, headers: AnswerHeaders): void {
-    if (this.isHeld && !isEventStream(headers["content-type"])) throw new HeldAnswer();
+    if (this.isHeld && !isEventStream(headers["content-type"])) throw new NotAStream();
     if (this.#hasBegun) throw new Error("begun twice");
     this.#hasBegun = true;
     this.calls.push("begin");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { BufferBudget } from "../../../src/gateway/slots/budget.ts";
-import { HeldAnswer } from "../../../src/gateway/relay/answer.ts";
+import { NotAStream } from "../../../src/gateway/relay/answer.ts";
 import { SharedAnswer } from "../../../src/gateway/relay/shared-answer.ts";
 import { RecorderSink } from "./recorder.ts";
 import { fc } from "../../support/fast-check.ts";
@@ -42,7 +42,7 @@ describe("SharedAnswer", () => {
     const { answer, sinks } = shared([Infinity, Infinity]);
     at(sinks, 1).isHeld = true;
     assert.equal(answer.hasBegun, true);
-    assert.throws(() => answer.begin(200, { "content-type": "application/json" }), HeldAnswer);
+    assert.throws(() => answer.begin(200, { "content-type": "application/json" }), NotAStream);
     assert.deepEqual(at(sinks, 0).calls, []);
   });
 

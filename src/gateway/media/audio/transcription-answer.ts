@@ -4,8 +4,7 @@ import { isRecord } from "../../../lib/record.ts";
 import { parseAnswer } from "../../protocols/json.ts";
 import type { AnswerTranslation } from "../../relay/answer-format.ts";
 import { fieldsOf } from "../../../lib/json-fields.ts";
-import { isParseable, parseForeign } from "../../../lib/json.ts";
-import { isWholeJson } from "../../relay/whole.ts";
+import { isParseable, isWholeJson, parseForeign } from "../../../lib/json.ts";
 
 /**
  * The answers of whisper.cpp's server in OpenAI's terms (its examples/server/server.cpp): it reports a failed inference

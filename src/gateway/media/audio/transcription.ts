@@ -12,17 +12,14 @@ import type { StoredBody } from "../../../lib/exchange.ts";
 import { GatheredBytes } from "../../../lib/gathered-bytes.ts";
 import { release } from "../../../lib/release.ts";
 import { unlessAborted } from "../../../lib/on-abort.ts";
-import { discard, idleTimeoutMs, tooLarge, tooSlow } from "../../http/body.ts";
-import type { BufferBudget, Charge } from "../../slots/budget.ts";
+import { toApiError } from "../../http/answer.ts";
+import { discard, idleTimeoutMs, tooLarge, tooSlow, type BodyLimits } from "../../http/body.ts";
+import type { BufferBudget } from "../../slots/budget.ts";
 import { SpooledFile } from "./spooled-file.ts";
 import { checkFields, defaultFileName, escaped, invalidField, PartNames, readField } from "./transcription-fields.ts";
 
 /** The limits of an upload, with their counters. */
-export interface UploadLimits {
-  /** The limit of the whole body; beyond it 413. */
-  readonly bodyLimitBytes: number;
-  /** An upload's memory is counted here; its owner ends it. */
-  readonly charge: Charge;
+export interface UploadLimits extends BodyLimits {
   /** Bytes on disk are counted here. */
   readonly spooled: BufferBudget;
   /** The directory of the files of uploads. */
@@ -44,25 +41,23 @@ const ownBytes = 256;
  * `dispatch.unsupported_media_type`, `_invalid_request`, `_missing_model` or `_payload_too_large`, with `system.overloaded` where
  * memory or disk for uploads is used up, and with `system.internal` where the disk fails.
  */
-export async function readTranscription(request: IncomingMessage, limits: UploadLimits): Promise<Transcription> {
+export async function readForm(request: IncomingMessage, limits: UploadLimits): Promise<UploadForm> {
   try {
-    const form = await parserFor(request, limits);
+    const parser = await parserFor(request, limits);
     limits.charge.take(chunkBytes);
     await using stack = new AsyncDisposableStack();
     const file = stack.use(await SpooledFile.open(limits.spoolDir, limits.spooled));
-    const transcription = new Transcription(file, limits);
-    await transcription.read(request, form);
+    const form = new UploadForm(file, limits);
+    await form.read(request, parser);
     stack.move();
-    return transcription;
-  } catch (error) {
-    throw error instanceof ApiError ? error : malformed(`the form cannot be read: ${errorMessage(error)}`);
+    return form;
   } finally {
     if (!request.readableEnded) discard(request);
   }
 }
 
 /** A form that has been read. */
-export class Transcription {
+export class UploadForm {
   readonly #file: SpooledFile;
   readonly #limits: UploadLimits;
   /** The text fields in their order, with the values for the engine. */
@@ -89,7 +84,8 @@ export class Transcription {
     form.on("file", (name, part, filename, _encoding, type) => {
       addAbortSignal(over.signal, part);
       const read = this.#readPart(part, { name, filename, type });
-      read.catch((error) => form.destroy(error));
+      // Not the form's fault, unless it says so.
+      read.catch((error: unknown) => form.destroy(toApiError(error)));
       parts.push(read);
     });
     try {
@@ -137,13 +133,15 @@ export class Transcription {
     try {
       // The parser finishes early where the last boundary is repeated, and `pipeline` does not notice.
       await Promise.race([pipeline(this.#chunks(request, timer, signal), form), once(form, "finish")]);
+    } catch (error) {
+      throw unreadable(error);
     } finally {
       clearTimeout(timer);
     }
   }
 
   async *#chunks(request: IncomingMessage, timer: NodeJS.Timeout, signal: AbortSignal): AsyncGenerator<Buffer> {
-    const { bodyLimitBytes } = this.#limits;
+    const { bodyBytes } = this.#limits;
     const chunks: AsyncIterator<Buffer> = request.iterator({ destroyOnReturn: false });
     try {
       for (let sizeBytes = 0; ;) {
@@ -151,7 +149,7 @@ export class Transcription {
         if (done === true) return;
         timer.refresh();
         sizeBytes += value.length;
-        if (sizeBytes > bodyLimitBytes) throw tooLarge(bodyLimitBytes);
+        if (sizeBytes > bodyBytes) throw tooLarge(bodyBytes);
         yield value;
         // The next chunk is all that arrives in a turn: a client that sends single bytes costs no object for each.
         await nextTurn();
@@ -172,7 +170,7 @@ export class Transcription {
     this.#fileHead = `filename="${escaped(filename || defaultFileName(type))}"`;
     // A part without a type is text.
     if (type !== "text/plain") this.#fileHead += `\r\ncontent-type: ${type}`;
-    for await (const chunk of part) {
+    for await (const chunk of bytesOf(part)) {
       await this.#file.append(chunk);
       if (chunk.length > ownBytes) release(chunk);
     }
@@ -182,7 +180,7 @@ export class Transcription {
     const field = { name, value: "" };
     this.#forEngine.push(field);
     const bytes = new GatheredBytes();
-    for await (const chunk of part) {
+    for await (const chunk of bytesOf(part)) {
       bytes.add(chunk);
       if (bytes.size > fieldLimitBytes) throw invalidField(name, `must be at most ${fieldLimitBytes} bytes long`);
     }
@@ -206,23 +204,41 @@ interface PartHead {
 }
 
 /** Rejects with ApiError where the header shows that the request is not to be read. Loads the parser with the first upload. */
-async function parserFor({ headers }: IncomingMessage, { bodyLimitBytes }: UploadLimits): Promise<BusboyInstance> {
+async function parserFor({ headers }: IncomingMessage, { bodyBytes }: UploadLimits): Promise<BusboyInstance> {
   const { "content-type": type = "", "content-encoding": encoding = "identity", "content-length": length } = headers;
   if (!/^multipart\/form-data\b/i.test(type))
     throw new ApiError("dispatch.unsupported_media_type", { message: "the body must be multipart/form-data" });
   if (encoding !== "identity")
     throw new ApiError("dispatch.unsupported_media_type", { message: "an upload must not be compressed" });
-  if (Number(length ?? 0) > bodyLimitBytes) throw tooLarge(bodyLimitBytes);
+  if (Number(length ?? 0) > bodyBytes) throw tooLarge(bodyBytes);
   const { Busboy } = await import("@fastify/busboy");
-  return new Busboy({
-    headers: { "content-type": type },
-    limits: { parts: partLimit, headerSize: headerLimitBytes },
-    preservePath: true,
-    // Above what it reads at once: a part that it skips would fill its buffer, and nothing would empty it.
-    fileHwm: chunkBytes,
-    // The bytes of a field as they came: the library would decode what is no UTF-8.
-    isPartAFile: () => true,
-  });
+  try {
+    return new Busboy({
+      headers: { "content-type": type },
+      limits: { parts: partLimit, headerSize: headerLimitBytes },
+      preservePath: true,
+      // Above what it reads at once: a part that it skips would fill its buffer, and nothing would empty it.
+      fileHwm: chunkBytes,
+      // The bytes of a field as they came: the library would decode what is no UTF-8.
+      isPartAFile: () => true,
+    });
+  } catch (error) {
+    throw unreadable(error);
+  }
+}
+
+async function* bytesOf(part: Readable): AsyncGenerator<Buffer> {
+  const chunks: AsyncIterable<Buffer> = part;
+  try {
+    yield* chunks;
+  } catch (error) {
+    throw unreadable(error);
+  }
+}
+
+/** An error of the parser, or of the request that it reads. */
+function unreadable(error: unknown): ApiError {
+  return error instanceof ApiError ? error : malformed(`the form cannot be read: ${errorMessage(error)}`);
 }
 
 function malformed(message: string): ApiError {

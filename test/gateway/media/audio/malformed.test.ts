@@ -48,27 +48,32 @@ const corpus: readonly (readonly [what: string, body: string, type?: string])[] 
 
 const type = "multipart/form-data; boundary=b";
 
-/** Sends the bytes as they are. `length`: what the header claims. */
+/**
+ * Sends the bytes as they are. `length`: what the header claims; `turns`: of the event loop after each piece. Returns "" where
+ * the connection was reset, as it may be where the gateway has answered before all was sent.
+ */
 async function send(
   gateway: TestGateway,
   body: readonly Buffer[],
   type: string,
-  length = sizeOf(body),
+  { length = sizeOf(body), turns = 0 } = {},
 ): Promise<string> {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect(Number(port), hostname);
-  socket.setTimeout(60_000, () => socket.destroy(new Error("no answer within a minute")));
+  const answer = Promise.withResolvers<string>();
+  socket.setTimeout(60_000, () => answer.reject(new Error("no answer within a minute")));
+  socket.on("error", () => answer.resolve(""));
+  text(socket).then(answer.resolve, () => undefined);
   const typeLine = type === "" ? "" : `content-type: ${type}\r\n`;
   socket.write(
     `POST ${transcriptions} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${typeLine}content-length: ${length}\r\n\r\n`,
   );
   for (const piece of body) {
     await new Promise((resolve) => socket.write(piece, resolve));
-    // The gateway reads each piece alone.
-    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    for (let turn = 0; turn < turns; turn++) await nextTurn();
   }
   if (sizeOf(body) < length) socket.end();
-  return await text(socket);
+  return await answer.promise.finally(() => socket.destroy());
 }
 
 function check(answer: string): void {
@@ -89,7 +94,7 @@ describe("a malformed form", () => {
       check(answer);
     }
     // Shorter than it claims: whoever sends that may have gone, and gets an answer or none.
-    const cut = await send(gateway, [whole.subarray(0, 100)], type, whole.length);
+    const cut = await send(gateway, [whole.subarray(0, 100)], type, { length: whole.length });
     if (cut !== "") check(cut);
     check(await send(gateway, [whole], type));
   });
@@ -111,6 +116,8 @@ describe("a malformed form", () => {
       gateway,
       pieces.map((piece) => Buffer.from(piece)),
       type,
+      // The gateway reads each piece alone.
+      { turns: 5 },
     );
     assert.match(answer, /^HTTP\/1\.1 200 /);
   });
@@ -146,7 +153,8 @@ describe("a malformed form", () => {
         const edited = [...valid];
         for (const { at, removed, added } of edits) edited.splice(at, removed, ...added);
         const body = cutAt(Buffer.from(edited.join("")), cuts);
-        check(await send(gateway, body, "multipart/form-data; boundary=b"));
+        const answer = await send(gateway, body, type);
+        if (answer !== "" || body.length === 1) check(answer);
       }),
     );
   });

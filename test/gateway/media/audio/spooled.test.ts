@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { it } from "node:test";
-import { readTranscription } from "../../../../src/gateway/media/audio/transcription.ts";
+import { readForm } from "../../../../src/gateway/media/audio/transcription.ts";
 import { sendError, toApiError } from "../../../../src/gateway/http/answer.ts";
 import { BufferBudget, Charge } from "../../../../src/gateway/slots/budget.ts";
 import { envelopeOf } from "../../../support/envelope.ts";
@@ -15,8 +15,8 @@ it("an upload is 408 when its sender stops sending, within its fields and within
   const [memory, disk] = [new BufferBudget(1e12), new BufferBudget(1e12)];
   const server = createServer((request, response) => {
     const charge = new Charge(memory);
-    const limits = { bodyLimitBytes: 1e8, spoolDir: directory.path, charge, spooled: disk, idleTimeoutMs: 50 };
-    readTranscription(request, limits)
+    const limits = { bodyBytes: 1e8, spoolDir: directory.path, charge, spooled: disk, idleTimeoutMs: 50 };
+    readForm(request, limits)
       .catch((error: unknown) => sendError(response, toApiError(error), "test"))
       .finally(() => charge.end());
   });
